@@ -1,0 +1,45 @@
+/// Named event counts, kept by the driver: drops, duplicates, resumptions.
+///
+/// Names are `snake_case`, start with the protocol's name (`chain_duplicate`) and are fixed at
+/// compile time, so a peer cannot make new ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    counts: Vec<(&'static str, u64)>,
+}
+
+impl Counters {
+    /// Adds `n` to the counter `name`.
+    pub fn add(&mut self, name: &'static str, n: u64) {
+        match self.counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += n,
+            None => self.counts.push((name, n)),
+        }
+    }
+
+    /// Adds every count of `other`.
+    pub fn merge(&mut self, other: &Counters) {
+        for &(name, n) in &other.counts {
+            self.add(name, n);
+        }
+    }
+
+    /// The count of `name`; 0 if nothing was counted.
+    pub fn count(&self, name: &str) -> u64 {
+        self.counts
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map_or(0, |&(_, n)| n)
+    }
+
+    /// All counts, sorted by name.
+    pub fn sorted(&self) -> Vec<(&'static str, u64)> {
+        let mut counts = self.counts.clone();
+        counts.sort_unstable();
+        counts
+    }
+
+    /// True if nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+}

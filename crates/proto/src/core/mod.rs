@@ -1,0 +1,23 @@
+//! What a protocol sees of the world: a clock, names, messages, and an outbox to write into.
+
+mod counters;
+mod instant;
+mod link;
+mod node;
+mod payload;
+mod protocol;
+mod rng;
+mod view;
+mod wire;
+
+pub use counters::Counters;
+pub use instant::Instant;
+pub use link::{Copies, LinkFaults, LinkState, Loss};
+pub use node::{Lane, NodeId, PeerState};
+pub use payload::Payload;
+pub use protocol::{Backlog, Context, Outbox, Outgoing, Protocol};
+pub use rng::{Rng, mix};
+pub use view::{Member, View, ViewId};
+pub use wire::{
+    DecodeError, Wire, decode_exact, encode_to_bytes, split, take_u8, take_u16, take_u32, take_u64,
+};

@@ -1,0 +1,46 @@
+use std::fmt;
+
+/// A driver's handle for a node: dense in the simulator, the roster's id on sockets.
+///
+/// A handle is local to a cluster's roster. What must survive restarts is named by incarnation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+impl NodeId {
+    /// The handle as an index into dense tables.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "n{}", self.0)
+    }
+}
+
+/// How a message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// May be lost, duplicated, reordered or late. At most `Context::datagram_bytes_max` bytes.
+    Datagram,
+    /// First in, first out and intact until the peer goes [`PeerState::Down`]; then an unknown
+    /// suffix of what was sent is lost. The driver opens the stream at the first send.
+    Stream,
+}
+
+/// What the driver learned about a peer.
+///
+/// A peer is presumed up until the driver says otherwise, so a run of a million nodes starts silently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PeerState {
+    /// Reachable again. What is sent from now on travels on a fresh stream.
+    Up {
+        /// The peer's incarnation; another one than before means that the peer restarted.
+        incarnation: u64,
+    },
+    /// Not heard of for longer than usual.
+    Suspect,
+    /// The stream to the peer broke, or the peer is gone. Sends on the stream lane are discarded until `Up`.
+    Down,
+}

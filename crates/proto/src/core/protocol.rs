@@ -1,0 +1,173 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Counters, Instant, Lane, NodeId, PeerState, Rng, View, Wire};
+
+/// A protocol: one state machine per node, driven by a simulator or by sockets.
+///
+/// A driver calls one handler at a time. The handler changes the state and writes what should
+/// happen into the [`Context`]; the driver carries it out after the handler returned.
+///
+/// # The contract
+///
+/// What a protocol promises:
+/// - The same state, input and random numbers give the same outputs. Nothing else is read: no
+///   clock, file, thread, socket or randomly ordered map.
+/// - No handler blocks, panics on what a peer sent, or loops past its input plus a configured bound.
+/// - A kind of timer is armed at most once at a time. Timers are not cancelled: the deadline is in
+///   the state, and a fire that came too early for it is ignored.
+///
+/// What a driver promises:
+/// - A datagram may be lost, duplicated, reordered or late. A stream is first in, first out and
+///   intact; it breaks only by [`PeerState::Down`], and then an unknown suffix is lost.
+/// - Sends to one node on one lane leave in call order.
+/// - A timer fires at its time or later, never earlier.
+/// - A message of an older incarnation of its sender never arrives after one of a newer.
+pub trait Protocol: Sized {
+    /// What nodes send to each other.
+    type Message: Wire + Clone;
+    /// What a timer says when it fires.
+    type Timer: Copy;
+    /// What the local application asks for. Carries a request id where it has an answer.
+    type Command;
+    /// What the local application is told. Echoes the request id where it is an answer.
+    type Event;
+    /// What every node of a run may read: configuration, keys, a graph.
+    type Shared;
+
+    /// The node starts. Called once, before anything else.
+    fn handle_start(&mut self, _cx: &mut Context<'_, Self>) {}
+
+    /// The driver learned something about a peer.
+    fn handle_peer(&mut self, _cx: &mut Context<'_, Self>, _peer: NodeId, _state: PeerState) {}
+
+    /// A view was installed.
+    fn handle_view(&mut self, _cx: &mut Context<'_, Self>, _view: &Arc<View>) {}
+
+    /// A message arrived.
+    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Self::Message);
+
+    /// A timer fired.
+    fn handle_timer(&mut self, _cx: &mut Context<'_, Self>, _timer: Self::Timer) {}
+
+    /// The local application asks for something.
+    fn handle_command(&mut self, _cx: &mut Context<'_, Self>, _command: Self::Command) {}
+
+    /// The backlog to `to` fell below what [`Context::notify_drained`] asked for.
+    fn handle_drained(&mut self, _cx: &mut Context<'_, Self>, _to: NodeId) {}
+
+    /// Bytes that the application may submit now. While it is above zero one more command is taken,
+    /// whatever its size; at zero `try_*` calls answer `WouldBlock`.
+    fn admission(&self) -> usize {
+        usize::MAX
+    }
+}
+
+/// The driver's side of [`Context::backlog_bytes`].
+pub trait Backlog {
+    /// Bytes accepted for `to` on the stream lane and not yet on the link.
+    fn backlog_bytes(&self, to: NodeId) -> usize;
+}
+
+/// A message on its way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing<M> {
+    /// The receiver.
+    pub to: NodeId,
+    /// How it travels.
+    pub lane: Lane,
+    /// What is sent.
+    pub message: M,
+}
+
+/// What a handler asked for. Owned and reused by the driver; readable in tests.
+pub struct Outbox<P: Protocol> {
+    /// Messages to send, in order.
+    pub sends: Vec<Outgoing<P::Message>>,
+    /// Timers to arm, with the instant at which each is due.
+    pub timers: Vec<(Instant, P::Timer)>,
+    /// Events for the local application, in order.
+    pub events: Vec<P::Event>,
+    /// Peers and the backlog in bytes below which the protocol wants to hear of them.
+    pub drains: Vec<(NodeId, usize)>,
+    /// Peers that broke the protocol and whose connection is to be closed.
+    pub disconnects: Vec<NodeId>,
+    /// Counts since the driver last took them.
+    pub counters: Counters,
+}
+
+impl<P: Protocol> Default for Outbox<P> {
+    fn default() -> Self {
+        Outbox {
+            sends: Vec::new(),
+            timers: Vec::new(),
+            events: Vec::new(),
+            drains: Vec::new(),
+            disconnects: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+}
+
+/// What a handler may read, and the outbox it writes into.
+pub struct Context<'a, P: Protocol> {
+    /// The present.
+    pub now: Instant,
+    /// This node.
+    pub node: NodeId,
+    /// This node's incarnation: drawn at random at each start.
+    pub incarnation: u64,
+    /// What every node of the run may read.
+    pub shared: &'a P::Shared,
+    /// This node's random numbers.
+    pub rng: &'a mut Rng,
+    /// Where the handler writes.
+    pub outbox: &'a mut Outbox<P>,
+    /// The driver's links. The one virtual call of the interface, made only when a protocol asks.
+    pub backlog: &'a dyn Backlog,
+    /// The largest message, in bytes, that a datagram carries.
+    pub datagram_bytes_max: usize,
+}
+
+impl<P: Protocol> Context<'_, P> {
+    /// Sends a message.
+    pub fn send(&mut self, to: NodeId, lane: Lane, message: P::Message) {
+        self.outbox.sends.push(Outgoing { to, lane, message });
+    }
+
+    /// Asks for `timer` after this time.
+    pub fn set_timer(&mut self, after: Duration, timer: P::Timer) {
+        self.outbox.timers.push((self.now + after, timer));
+    }
+
+    /// Tells the local application.
+    pub fn deliver(&mut self, event: P::Event) {
+        self.outbox.events.push(event);
+    }
+
+    /// Adds to a counter.
+    pub fn count(&mut self, counter: &'static str, n: u64) {
+        self.outbox.counters.add(counter, n);
+    }
+
+    /// Bytes accepted for `to` on the stream lane and not yet on the link, this outbox included.
+    pub fn backlog_bytes(&self, to: NodeId) -> usize {
+        let pending = self
+            .outbox
+            .sends
+            .iter()
+            .filter(|send| send.to == to && send.lane == Lane::Stream);
+        self.backlog.backlog_bytes(to) + pending.map(|send| send.message.wire_len()).sum::<usize>()
+    }
+
+    /// Asks for [`Protocol::handle_drained`] once the backlog to `to` is below `below_bytes`.
+    /// The latest request for a peer stands.
+    pub fn notify_drained(&mut self, to: NodeId, below_bytes: usize) {
+        self.outbox.drains.push((to, below_bytes));
+    }
+
+    /// Closes the connection to a peer that broke the protocol.
+    pub fn disconnect(&mut self, peer: NodeId) {
+        self.outbox.disconnects.push(peer);
+    }
+}

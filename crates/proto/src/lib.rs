@@ -1,0 +1,8 @@
+//! The protocols of Paceline, free of input and output.
+//!
+//! [`core`] holds the one trait that every protocol implements, and the small vocabulary around it.
+//! Each protocol is a state machine in a module of its own; the simulator (`paceline-sim`) and the
+//! socket runtime (`paceline-net`) drive the very same code.
+#![forbid(unsafe_code)]
+
+pub mod core;
