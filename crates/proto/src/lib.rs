@@ -5,4 +5,5 @@
 //! socket runtime (`paceline-net`) drive the very same code.
 #![forbid(unsafe_code)]
 
+pub mod chain;
 pub mod core;

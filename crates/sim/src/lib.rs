@@ -1,1 +1,17 @@
-//! x
+//! Runs a protocol of `paceline-proto` in simulated time, from two nodes to millions.
+//!
+//! [`Sim`] is single-threaded and deterministic: the same seed gives the same [`Digest`], in debug
+//! and release, with typed messages and through their encoding. Parallelism is over runs.
+#![forbid(unsafe_code)]
+
+mod fault;
+mod network;
+mod queue;
+mod sim;
+mod trace;
+
+pub use fault::Fault;
+pub use network::{NetworkConfig, Overhead, Shape};
+pub use queue::RadixHeap;
+pub use sim::{Codec, FaultSupport, Observer, Reply, Sim, SimConfig};
+pub use trace::Digest;

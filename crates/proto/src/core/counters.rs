@@ -25,10 +25,7 @@ impl Counters {
 
     /// The count of `name`; 0 if nothing was counted.
     pub fn count(&self, name: &str) -> u64 {
-        self.counts
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map_or(0, |&(_, n)| n)
+        self.counts.iter().find(|(known, _)| *known == name).map_or(0, |&(_, n)| n)
     }
 
     /// All counts, sorted by name.

@@ -40,10 +40,7 @@ impl Add<Duration> for Instant {
     type Output = Instant;
     fn add(self, after: Duration) -> Instant {
         let nanos = after.as_secs().saturating_mul(1_000_000_000);
-        Instant(
-            self.0
-                .saturating_add(nanos.saturating_add(u64::from(after.subsec_nanos()))),
-        )
+        Instant(self.0.saturating_add(nanos.saturating_add(u64::from(after.subsec_nanos()))))
     }
 }
 

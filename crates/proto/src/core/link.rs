@@ -6,7 +6,7 @@ use super::{Lane, Rng};
 ///
 /// The simulator's links and the socket emulator draw from this one model, so a scenario means
 /// the same in both. The default is a perfect link.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFaults {
     /// One-way delay added to every message. Default 0.
     pub delay: Duration,
@@ -50,17 +50,9 @@ impl Loss {
         match *self {
             Loss::None => 0.0,
             Loss::Independent(probability) => probability,
-            Loss::GilbertElliott {
-                good_to_bad,
-                bad_to_good,
-                bad_loss,
-            } => {
+            Loss::GilbertElliott { good_to_bad, bad_to_good, bad_loss } => {
                 let turns = good_to_bad + bad_to_good;
-                if turns > 0.0 {
-                    bad_loss * good_to_bad / turns
-                } else {
-                    0.0
-                }
+                if turns > 0.0 { bad_loss * good_to_bad / turns } else { 0.0 }
             }
         }
     }
@@ -114,11 +106,7 @@ impl LinkState {
         let lost = match faults.loss {
             Loss::None => false,
             Loss::Independent(probability) => rng.chance(probability),
-            Loss::GilbertElliott {
-                good_to_bad,
-                bad_to_good,
-                bad_loss,
-            } => {
+            Loss::GilbertElliott { good_to_bad, bad_to_good, bad_loss } => {
                 let turn = if self.bad { bad_to_good } else { good_to_bad };
                 self.bad ^= rng.chance(turn);
                 self.bad && rng.chance(bad_loss)
@@ -151,10 +139,7 @@ mod tests {
     use super::*;
 
     fn lost_share(loss: Loss) -> (f64, f64) {
-        let faults = LinkFaults {
-            loss,
-            ..LinkFaults::default()
-        };
+        let faults = LinkFaults { loss, ..LinkFaults::default() };
         let (mut state, mut rng) = (LinkState::default(), Rng::new(3, 0));
         let (mut lost, mut runs, mut previous) = (0u32, 0u32, false);
         for _ in 0..200_000 {
@@ -163,38 +148,24 @@ mod tests {
             runs += u32::from(gone && !previous);
             previous = gone;
         }
-        (
-            f64::from(lost) / 200_000.0,
-            f64::from(lost) / f64::from(runs.max(1)),
-        )
+        (f64::from(lost) / 200_000.0, f64::from(lost) / f64::from(runs.max(1)))
     }
 
     #[test]
     fn loss_has_the_mean_it_claims_and_bursts_come_in_runs() {
         let independent = Loss::Independent(0.05);
-        let bursts = Loss::GilbertElliott {
-            good_to_bad: 0.01,
-            bad_to_good: 0.2,
-            bad_loss: 1.0,
-        };
+        let bursts = Loss::GilbertElliott { good_to_bad: 0.01, bad_to_good: 0.2, bad_loss: 1.0 };
         let (share, run) = lost_share(independent);
         assert!((share - independent.mean()).abs() < 0.003, "{share}");
         assert!(run < 1.2, "{run}");
         let (share, run) = lost_share(bursts);
-        assert!(
-            (share - bursts.mean()).abs() < 0.006,
-            "{share} against {}",
-            bursts.mean()
-        );
+        assert!((share - bursts.mean()).abs() < 0.006, "{share} against {}", bursts.mean());
         assert!((run - 5.0).abs() < 0.6, "{run}");
     }
 
     #[test]
     fn a_stream_pays_for_a_loss_with_delay() {
-        let faults = LinkFaults {
-            loss: Loss::Independent(1.0),
-            ..LinkFaults::default()
-        };
+        let faults = LinkFaults { loss: Loss::Independent(1.0), ..LinkFaults::default() };
         let fate = LinkState::default().draw(&faults, Lane::Stream, &mut Rng::new(1, 1));
         assert_eq!(fate, Copies::One(Duration::from_millis(200)));
     }

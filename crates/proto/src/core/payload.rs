@@ -36,10 +36,7 @@ impl Payload {
         match self {
             Payload::Bytes(bytes) => Payload::Bytes(bytes.slice(range)),
             Payload::Zeros(len) => {
-                assert!(
-                    range.end <= *len as usize,
-                    "slice past the end of a payload"
-                );
+                assert!(range.end <= *len as usize, "slice past the end of a payload");
                 Payload::Zeros((range.end - range.start) as u32)
             }
         }
@@ -55,9 +52,7 @@ impl Payload {
             return Payload::Zeros(len as u32);
         }
         let mut whole = BytesMut::with_capacity(len);
-        parts
-            .iter()
-            .for_each(|part| part.for_each_chunk(|chunk| whole.extend_from_slice(chunk)));
+        parts.iter().for_each(|part| part.for_each_chunk(|chunk| whole.extend_from_slice(chunk)));
         Payload::Bytes(whole.freeze())
     }
 
@@ -138,14 +133,8 @@ mod tests {
     #[test]
     fn concat_joins_in_order() {
         let parts = [Payload::from("ab"), Payload::Zeros(1), Payload::from("c")];
-        assert_eq!(
-            Payload::concat(&parts),
-            Payload::Bytes(Bytes::from_static(b"ab\0c"))
-        );
-        assert_eq!(
-            Payload::concat(&[Payload::Zeros(3), Payload::Zeros(4)]),
-            Payload::Zeros(7)
-        );
+        assert_eq!(Payload::concat(&parts), Payload::Bytes(Bytes::from_static(b"ab\0c")));
+        assert_eq!(Payload::concat(&[Payload::Zeros(3), Payload::Zeros(4)]), Payload::Zeros(7));
         assert!(Payload::concat(&[]).is_empty());
     }
 }

@@ -152,11 +152,8 @@ impl<P: Protocol> Context<'_, P> {
 
     /// Bytes accepted for `to` on the stream lane and not yet on the link, this outbox included.
     pub fn backlog_bytes(&self, to: NodeId) -> usize {
-        let pending = self
-            .outbox
-            .sends
-            .iter()
-            .filter(|send| send.to == to && send.lane == Lane::Stream);
+        let pending =
+            self.outbox.sends.iter().filter(|send| send.to == to && send.lane == Lane::Stream);
         self.backlog.backlog_bytes(to) + pending.map(|send| send.message.wire_len()).sum::<usize>()
     }
 

@@ -15,10 +15,7 @@ impl Rng {
 
     /// Stream `stream` of the generator seeded with `seed`.
     pub fn new(seed: u64, stream: u64) -> Rng {
-        let mut rng = Rng {
-            state: 0,
-            increment: (mix(stream) << 1) | 1,
-        };
+        let mut rng = Rng { state: 0, increment: (mix(stream) << 1) | 1 };
         rng.next_u32();
         rng.state = rng.state.wrapping_add(mix(seed));
         rng.next_u32();
@@ -28,9 +25,7 @@ impl Rng {
     /// 32 uniform bits.
     pub fn next_u32(&mut self) -> u32 {
         let old = self.state;
-        self.state = old
-            .wrapping_mul(Self::MULTIPLIER)
-            .wrapping_add(self.increment);
+        self.state = old.wrapping_mul(Self::MULTIPLIER).wrapping_add(self.increment);
         let xor_shifted = (((old >> 18) ^ old) >> 27) as u32;
         xor_shifted.rotate_right((old >> 59) as u32)
     }

@@ -34,16 +34,8 @@ impl View {
     /// A view of these members, oldest first. A member named twice counts once, at its first place.
     pub fn new(id: ViewId, members: impl IntoIterator<Item = Member>) -> View {
         let members: Vec<Member> = members.into_iter().collect();
-        if members
-            .iter()
-            .enumerate()
-            .all(|(rank, member)| member.node.index() == rank)
-        {
-            return View {
-                id,
-                members,
-                ranks: Vec::new(),
-            };
+        if members.iter().enumerate().all(|(rank, member)| member.node.index() == rank) {
+            return View { id, members, ranks: Vec::new() };
         }
         let mut first: Vec<(NodeId, u32)> =
             (0u32..).zip(&members).map(|(i, m)| (m.node, i)).collect();
@@ -60,13 +52,7 @@ impl View {
 
     /// View 0: the nodes of a roster in its order, incarnations unknown.
     pub fn roster(nodes: impl IntoIterator<Item = NodeId>) -> View {
-        View::new(
-            ViewId(0),
-            nodes.into_iter().map(|node| Member {
-                node,
-                incarnation: 0,
-            }),
-        )
+        View::new(ViewId(0), nodes.into_iter().map(|node| Member { node, incarnation: 0 }))
     }
 
     /// The view's number.
@@ -99,20 +85,13 @@ impl View {
         if self.ranks.is_empty() {
             return (node.index() < self.members.len()).then_some(node.index());
         }
-        let place = self
-            .ranks
-            .binary_search_by_key(&node, |&(known, _)| known)
-            .ok()?;
+        let place = self.ranks.binary_search_by_key(&node, |&(known, _)| known).ok()?;
         Some(self.ranks[place].1 as usize)
     }
 
     /// The rank that follows `rank` on the ring.
     pub fn successor(&self, rank: usize) -> usize {
-        if rank + 1 == self.members.len() {
-            0
-        } else {
-            rank + 1
-        }
+        if rank + 1 == self.members.len() { 0 } else { rank + 1 }
     }
 }
 
@@ -124,10 +103,7 @@ mod tests {
     fn ranks_follow_the_given_order_and_a_second_mention_is_ignored() {
         let view = View::roster([5, 3, 9, 3].map(NodeId));
         assert_eq!(view.len(), 3);
-        assert_eq!(
-            [5, 3, 9, 4].map(|n| view.rank(NodeId(n))),
-            [Some(0), Some(1), Some(2), None]
-        );
+        assert_eq!([5, 3, 9, 4].map(|n| view.rank(NodeId(n))), [Some(0), Some(1), Some(2), None]);
         assert_eq!(view.successor(2), 0);
         let dense = View::roster((0..4).map(NodeId));
         assert_eq!(dense.rank(NodeId(3)), Some(3));

@@ -53,10 +53,7 @@ pub enum DecodeError {
 /// Splits `len` bytes off the front, or says how many are missing.
 pub fn split(bytes: &mut Bytes, len: usize) -> Result<Bytes, DecodeError> {
     if bytes.len() < len {
-        return Err(DecodeError::Truncated {
-            need: len,
-            have: bytes.len(),
-        });
+        return Err(DecodeError::Truncated { need: len, have: bytes.len() });
     }
     Ok(bytes.split_to(len))
 }
@@ -88,9 +85,5 @@ pub fn encode_to_bytes<M: Wire>(message: &M) -> Bytes {
 /// Decodes one message and refuses bytes left over.
 pub fn decode_exact<M: Wire>(mut bytes: Bytes) -> Result<M, DecodeError> {
     let message = M::decode(&mut bytes)?;
-    if bytes.is_empty() {
-        Ok(message)
-    } else {
-        Err(DecodeError::Trailing(bytes.len()))
-    }
+    if bytes.is_empty() { Ok(message) } else { Err(DecodeError::Trailing(bytes.len())) }
 }

@@ -1,0 +1,166 @@
+//! Credits and stability: who has what, and what may be freed.
+//!
+//! Each member acknowledges each origin's blocks to that origin, by datagram. The origin's frames
+//! carry what became stable; an origin at rest says it once. News that gets lost is asked for by
+//! the member that still holds blocks, less and less often.
+
+use std::time::Duration;
+
+use super::chain::{Chain, Cx, Timer};
+use super::message::Message;
+use crate::core::{Instant, Lane, NodeId};
+
+/// The longest pause between two reminders, unless acknowledgements are configured later still.
+const REMIND_AFTER_MAX: Duration = Duration::from_secs(1);
+
+impl Chain {
+    /// What has come of a flow is acknowledged now if it is much, else soon.
+    pub(super) fn acknowledge_if_due(&mut self, cx: &mut Cx<'_>, flow: usize) {
+        if Some(self.flows[flow].rank) == self.rank {
+            return self.settle_own(cx);
+        }
+        let due = cx.shared.ack_blocks as u64;
+        let state = &self.flows[flow];
+        let is_due = state.received - state.acknowledged_received >= due
+            || state.credit() - state.acknowledged_consumed >= due;
+        if is_due {
+            self.acknowledge(cx, flow);
+        } else {
+            self.arm_ack(cx);
+        }
+    }
+
+    pub(super) fn acknowledge(&mut self, cx: &mut Cx<'_>, flow: usize) {
+        let ack_after = cx.shared.ack_after;
+        let view = self.view.id();
+        let flow = &mut self.flows[flow];
+        flow.acknowledged_received = flow.received;
+        flow.acknowledged_consumed = flow.credit();
+        let pause = ack_after.saturating_mul(8 << flow.reminders.min(16));
+        flow.remind_at = cx.now + pause.min(REMIND_AFTER_MAX.max(ack_after * 8));
+        let (received, consumed) = (flow.acknowledged_received, flow.acknowledged_consumed);
+        let message = Message::Ack { view, incarnation: flow.incarnation, received, consumed };
+        cx.send(self.view.node(flow.rank as usize), Lane::Datagram, message);
+        self.arm_remind(cx);
+    }
+
+    pub(super) fn arm_ack(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_ack_armed {
+            self.is_ack_armed = true;
+            cx.set_timer(cx.shared.ack_after, Timer::Ack);
+        }
+    }
+
+    pub(super) fn arm_remind(&mut self, cx: &mut Cx<'_>) {
+        if self.is_remind_armed {
+            return;
+        }
+        let own = self.rank;
+        let held = self.flows.iter().filter(|flow| Some(flow.rank) != own && flow.is_unstable());
+        if let Some(at) = held.map(|flow| flow.remind_at).filter(|&at| at < Instant::MAX).min() {
+            self.is_remind_armed = true;
+            cx.set_timer((at - cx.now).max(cx.shared.ack_after), Timer::Remind);
+        }
+    }
+
+    pub(super) fn ack_timer(&mut self, cx: &mut Cx<'_>) {
+        self.is_ack_armed = false;
+        for place in 0..self.flows.len() {
+            let flow = &self.flows[place];
+            let has_news = flow.received != flow.acknowledged_received
+                || flow.credit() != flow.acknowledged_consumed;
+            if Some(flow.rank) != self.rank && has_news {
+                self.acknowledge(cx, place);
+            }
+        }
+        let view = self.view.id();
+        for link in self.in_links.iter_mut().filter(|link| link.acknowledged < link.expected) {
+            link.acknowledged = link.expected;
+            cx.send(link.peer, Lane::Datagram, Message::LinkAck { view, next: link.expected });
+        }
+        self.announce_stable(cx);
+    }
+
+    /// At rest, tells everybody that all own blocks are stable; under load frames say so.
+    pub(super) fn announce_stable(&mut self, cx: &mut Cx<'_>) {
+        let Some(own) = &mut self.own else { return };
+        let stable = own.stable();
+        if stable == own.announced || stable < own.next || !own.waiting.is_empty() {
+            return;
+        }
+        own.announced = stable;
+        let message = Message::Stable { view: self.view.id(), incarnation: cx.incarnation, stable };
+        for member in self.view.members() {
+            if member.node != cx.node {
+                cx.send(member.node, Lane::Datagram, message.clone());
+            }
+        }
+    }
+
+    pub(super) fn remind_timer(&mut self, cx: &mut Cx<'_>) {
+        self.is_remind_armed = false;
+        for place in 0..self.flows.len() {
+            let flow = &mut self.flows[place];
+            let is_late = flow.is_unstable() && flow.remind_at <= cx.now;
+            if Some(flow.rank) != self.rank && is_late {
+                flow.reminders += 1;
+                self.acknowledge(cx, place);
+            }
+        }
+        self.arm_remind(cx);
+    }
+
+    pub(super) fn receive_ack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: usize,
+        incarnation: u64,
+        received: u64,
+        consumed: u64,
+    ) {
+        let Some(own) = self.own.as_mut().filter(|_| incarnation == cx.incarnation) else {
+            return cx.count("chain_foreign_incarnation", 1);
+        };
+        if !own.acknowledge(from, received, consumed) {
+            return cx.count("chain_ack_out_of_range", 1);
+        }
+        // A reminder: the member holds blocks that were called stable, so that news was lost.
+        if received == own.announced && received == own.next {
+            let stable = own.announced;
+            let message = Message::Stable { view: self.view.id(), incarnation, stable };
+            cx.send(self.view.node(from), Lane::Datagram, message);
+        }
+        self.settle_own(cx);
+        self.inject(cx);
+        self.note_admission(cx);
+    }
+
+    /// Frees own blocks that became stable and counts what the own application consumed.
+    pub(super) fn settle_own(&mut self, cx: &mut Cx<'_>) {
+        let Some(rank) = self.rank else { return };
+        let (Ok(flow), Some(own)) = (self.flow_index(rank), &mut self.own) else {
+            return;
+        };
+        let flow = &mut self.flows[flow];
+        own.raise_consumed(rank as usize, flow.credit());
+        flow.free(own.stable());
+        if own.stable() == own.next && own.announced < own.next && self.view.len() > 1 {
+            self.arm_ack(cx);
+        }
+    }
+
+    pub(super) fn consumed(&mut self, cx: &mut Cx<'_>, origin: NodeId, end: u64) {
+        let Some(rank) = self.view.rank(origin) else {
+            return;
+        };
+        let Ok(place) = self.flow_index(rank as u32) else {
+            return;
+        };
+        self.flows[place].consume(end);
+        self.acknowledge_if_due(cx, place);
+        if Some(rank as u32) == self.rank {
+            self.inject(cx);
+            self.note_admission(cx);
+        }
+    }
+}

@@ -1,0 +1,323 @@
+use std::sync::Arc;
+
+use super::flow::Flow;
+use super::link::{InLink, LinkState, OutLink, known_link};
+use super::message::Message;
+use super::own::Own;
+use super::plan::{Reason, Urgency};
+use super::{Config, Topology};
+use crate::core::{Context, NodeId, Payload, PeerState, Protocol, View};
+
+/// What the application asks of its member.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Send this to every member, oneself included.
+    Broadcast {
+        /// The message, at most `message_bytes_max`.
+        payload: Payload,
+        /// How it spreads; `None` for the configured way.
+        topology: Option<Topology>,
+        /// What the planner, if it is asked, shall care for.
+        urgency: Urgency,
+    },
+    /// The application is done with all messages of this origin up to and including the one that
+    /// ended at `end`: returns the origin's credit.
+    Consumed {
+        /// The origin.
+        origin: NodeId,
+        /// The `end` of the last message consumed.
+        end: u64,
+    },
+}
+
+impl Command {
+    /// A broadcast the configured way.
+    pub fn broadcast(payload: impl Into<Payload>) -> Command {
+        let payload = payload.into();
+        Command::Broadcast { payload, topology: None, urgency: Urgency::Throughput }
+    }
+}
+
+/// What a member tells its application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message: once, whole, and in the order in which its origin sent.
+    Delivered {
+        /// Who sent it.
+        origin: NodeId,
+        /// The origin's incarnation.
+        incarnation: u64,
+        /// The number of its first block at its origin.
+        seq: u64,
+        /// The number after its last block: what [`Command::Consumed`] wants.
+        end: u64,
+        /// The message.
+        payload: Payload,
+    },
+    /// A broadcast was not accepted; nothing was sent.
+    Rejected {
+        /// Why.
+        reason: RejectReason,
+    },
+}
+
+/// Why a broadcast was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RejectReason {
+    /// It is larger than `message_bytes_max`.
+    #[error("message of {bytes} bytes, at most {bytes_max} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// This node is not in the view.
+    #[error("this node is not a member of the view")]
+    NotAMember,
+}
+
+/// Why the driver wakes a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Acknowledge what has come.
+    Ack,
+    /// Remind origins of blocks that are held here and were not called stable.
+    Remind,
+    /// Ask again where a broken hop shall resume.
+    Resync,
+}
+
+/// A member of a group that broadcasts.
+#[derive(Debug)]
+pub struct Chain {
+    pub(super) view: Arc<View>,
+    pub(super) is_installed: bool,
+    // This member's place in the view; `None` outside it.
+    pub(super) rank: Option<u32>,
+    pub(super) own: Option<Box<Own>>,
+    // Sorted by the origin's rank, this member's own blocks among them.
+    pub(super) flows: Vec<Flow>,
+    pub(super) out_links: Vec<OutLink>,
+    pub(super) in_links: Vec<InLink>,
+    pub(super) is_ack_armed: bool,
+    pub(super) is_remind_armed: bool,
+    pub(super) is_resync_armed: bool,
+    pub(super) queue_bytes_left: usize,
+}
+
+pub(super) type Cx<'a> = Context<'a, Chain>;
+
+impl Chain {
+    /// A member of the configured roster. Until a view is installed it sends to each member itself.
+    pub fn new(config: &Config) -> Chain {
+        Chain {
+            view: config.roster.clone(),
+            is_installed: false,
+            rank: None,
+            own: None,
+            flows: Vec::new(),
+            out_links: Vec::new(),
+            in_links: Vec::new(),
+            is_ack_armed: false,
+            is_remind_armed: false,
+            is_resync_armed: false,
+            queue_bytes_left: config.queue_bytes,
+        }
+    }
+
+    /// The view in which the member sends.
+    pub fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// The member's rank in the view; `None` if it is not in it.
+    pub fn rank(&self) -> Option<usize> {
+        self.rank.map(|rank| rank as usize)
+    }
+
+    /// Blocks that this member broadcast so far in the view.
+    pub fn blocks_sent(&self) -> u64 {
+        self.own.as_ref().map_or(0, |own| own.next)
+    }
+
+    /// Blocks below this, of this member, are with every member.
+    pub fn blocks_stable(&self) -> u64 {
+        self.own.as_ref().map_or(0, |own| own.stable())
+    }
+
+    /// Blocks below this, of this member, were consumed by every member's application.
+    pub fn blocks_consumed(&self) -> u64 {
+        self.own.as_ref().map_or(0, |own| own.consumed())
+    }
+
+    /// Blocks of this member in flight: sent, and not consumed by every member's application.
+    pub fn blocks_in_flight(&self) -> usize {
+        self.own.as_ref().map_or(0, |own| own.in_flight_blocks())
+    }
+
+    /// Bytes of this member in flight.
+    pub fn bytes_in_flight(&self) -> usize {
+        self.own.as_ref().map_or(0, |own| own.in_flight_bytes())
+    }
+
+    /// Messages that wait here to be sent.
+    pub fn messages_waiting(&self) -> usize {
+        self.own.as_ref().map_or(0, |own| own.waiting.len())
+    }
+
+    /// For each origin heard of: its rank, its blocks freed as stable, and its blocks received, both
+    /// as the number after the last.
+    pub fn origins(&self) -> impl Iterator<Item = (usize, u64, u64)> {
+        self.flows.iter().map(|flow| (flow.rank as usize, flow.stable, flow.received))
+    }
+
+    /// True if nothing waits, nothing is unacknowledged, and nothing is held for others.
+    pub fn is_at_rest(&self) -> bool {
+        self.messages_waiting() == 0 && !self.flows.iter().any(Flow::is_unstable)
+    }
+
+    pub(super) fn members(&self) -> usize {
+        self.view.len()
+    }
+
+    /// The node `position` places after `origin` on the ring.
+    pub(super) fn node_at(&self, origin: u32, position: usize) -> NodeId {
+        self.view.node((origin as usize + position) % self.members())
+    }
+
+    /// How many places after `origin` this member comes.
+    pub(super) fn position(&self, origin: u32, rank: u32) -> usize {
+        (rank as usize + self.members() - origin as usize) % self.members()
+    }
+
+    pub(super) fn flow_index(&self, rank: u32) -> Result<usize, usize> {
+        self.flows.binary_search_by_key(&rank, |flow| flow.rank)
+    }
+
+    pub(super) fn enter_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
+        self.view = view.clone();
+        self.rank = view.rank(cx.node).map(|rank| rank as u32);
+    }
+}
+
+impl Protocol for Chain {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Cx<'_>) {
+        let roster = cx.shared.roster.clone();
+        self.enter_view(cx, &roster);
+    }
+
+    fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
+        if view.id() > self.view.id() {
+            // Blocks belong to their view; what had not left yet is sent in the new one.
+            let mut waiting = self.own.take().map(|own| own.waiting).unwrap_or_default();
+            waiting.iter_mut().for_each(|message| message.injected = 0);
+            self.flows.clear();
+            self.out_links.clear();
+            self.in_links.clear();
+            self.is_installed = true;
+            self.enter_view(cx, view);
+            for message in waiting {
+                let asked = (message.plan.reason == Reason::Asked).then_some(message.plan.topology);
+                self.broadcast(cx, message.payload, asked, Urgency::Throughput);
+            }
+        } else if view.id() == self.view.id() {
+            self.is_installed = true;
+            self.enter_view(cx, view);
+        } else {
+            cx.count("chain_stale_view", 1);
+        }
+    }
+
+    fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
+        let Some(link) = known_link(&mut self.out_links, peer) else {
+            return;
+        };
+        match state {
+            PeerState::Down => link.state = LinkState::Down,
+            PeerState::Up { .. } if link.state == LinkState::Down => {
+                link.state = LinkState::Resyncing;
+                self.ask_resync(cx);
+            }
+            PeerState::Up { .. } | PeerState::Suspect => {}
+        }
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        let view = match &message {
+            Message::Data(frame) => frame.view,
+            Message::Ack { view, .. }
+            | Message::Stable { view, .. }
+            | Message::LinkAck { view, .. }
+            | Message::Resync { view, .. }
+            | Message::Resume { view, .. }
+            | Message::Skip { view, .. } => *view,
+        };
+        if view != self.view.id() {
+            return cx.count("chain_foreign_view", 1);
+        }
+        let Some(sender) = self.view.rank(from) else {
+            return cx.count("chain_foreign_sender", 1);
+        };
+        match message {
+            Message::Data(frame) => self.receive_frame(cx, from, frame),
+            Message::Ack { incarnation, received, consumed, .. } => {
+                self.receive_ack(cx, sender, incarnation, received, consumed);
+            }
+            Message::Stable { incarnation, stable, .. } => {
+                if let Ok(flow) = self.flow_index(sender as u32)
+                    && self.flows[flow].incarnation == incarnation
+                {
+                    self.flows[flow].free(stable);
+                }
+            }
+            Message::LinkAck { next, .. } => {
+                if let Some(link) = known_link(&mut self.out_links, from)
+                    && !link.acknowledge(next)
+                {
+                    cx.count("chain_ack_out_of_range", 1);
+                }
+            }
+            Message::Resync { next, .. } => self.answer_resync(cx, from, next),
+            Message::Resume { next, .. } => self.resume(cx, from, next),
+            Message::Skip { link, .. } => {
+                self.accept_link(cx, from, link);
+            }
+        }
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        match timer {
+            Timer::Ack => self.ack_timer(cx),
+            Timer::Remind => self.remind_timer(cx),
+            Timer::Resync => {
+                self.is_resync_armed = false;
+                self.ask_resync(cx);
+            }
+        }
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        match command {
+            Command::Broadcast { payload, topology, urgency } => {
+                self.broadcast(cx, payload, topology, urgency);
+            }
+            Command::Consumed { origin, end } => self.consumed(cx, origin, end),
+        }
+    }
+
+    fn handle_drained(&mut self, cx: &mut Cx<'_>, _to: NodeId) {
+        self.inject(cx);
+        self.note_admission(cx);
+    }
+
+    fn admission(&self) -> usize {
+        self.queue_bytes_left
+    }
+}

@@ -1,0 +1,185 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::Topology;
+use crate::core::View;
+
+/// The knobs of [`Chain`](super::Chain), shared by all members of a group.
+///
+/// Block size, window and the largest message must be equal at all members: they bound what a
+/// member accepts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub(super) roster: Arc<View>,
+    pub(super) topology: Option<Topology>,
+    pub(super) block_bytes_max: usize,
+    pub(super) message_bytes_max: usize,
+    pub(super) window_blocks: usize,
+    pub(super) window_bytes: usize,
+    pub(super) hop_bytes: usize,
+    pub(super) queue_bytes: usize,
+    pub(super) ack_blocks: usize,
+    pub(super) ack_after: Duration,
+    pub(super) resync_after: Duration,
+}
+
+/// Why a configuration cannot work.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// The roster names nobody.
+    #[error("the roster has no members")]
+    EmptyRoster,
+    /// A knob is outside its range.
+    #[error("{knob} is {value}, expected {expected}")]
+    OutOfRange {
+        /// The knob's name.
+        knob: &'static str,
+        /// Its value.
+        value: usize,
+        /// The range.
+        expected: &'static str,
+    },
+}
+
+impl Config {
+    /// The defaults, for the members of this roster (view 0).
+    pub fn new(roster: View) -> Config {
+        Config {
+            roster: Arc::new(roster),
+            topology: Some(Topology::Chain),
+            block_bytes_max: 64 * 1024,
+            message_bytes_max: 16 * 1024 * 1024,
+            window_blocks: 256,
+            window_bytes: 1024 * 1024,
+            hop_bytes: 128 * 1024,
+            queue_bytes: 64 * 1024,
+            ack_blocks: 16,
+            ack_after: Duration::from_millis(5),
+            resync_after: Duration::from_millis(50),
+        }
+    }
+
+    /// The topology of broadcasts that ask for none; `None` lets the planner choose for each
+    /// message. Default the chain.
+    pub fn with_topology(mut self, topology: Option<Topology>) -> Config {
+        self.topology = topology;
+        self
+    }
+
+    /// Largest block, bytes. 1 to 65,536, default 65,536. A longer message is cut: a block is
+    /// forwarded only when wholly received, so larger blocks mean more latency a hop.
+    pub fn with_block_bytes_max(mut self, bytes: usize) -> Config {
+        self.block_bytes_max = bytes;
+        self
+    }
+
+    /// Largest message, bytes. At most 65,535 blocks, default 16 MiB. Bounds what a receiver
+    /// assembles for one origin.
+    pub fn with_message_bytes_max(mut self, bytes: usize) -> Config {
+        self.message_bytes_max = bytes;
+        self
+    }
+
+    /// Blocks of one origin that some member's application has not consumed yet, at most.
+    /// 2 to 1,048,576, default 256.
+    pub fn with_window_blocks(mut self, blocks: usize) -> Config {
+        self.window_blocks = blocks;
+        self
+    }
+
+    /// The same in bytes. At least one block, default 1 MiB. A member holds at most this times N,
+    /// plus a message in assembly for each origin.
+    pub fn with_window_bytes(mut self, bytes: usize) -> Config {
+        self.window_bytes = bytes;
+        self
+    }
+
+    /// Room of a hop, bytes: own blocks enter it only while less than half is taken; forwarded
+    /// ones always. Smaller means less latency under load, too small an idle link. Default 128 KiB.
+    pub fn with_hop_bytes(mut self, bytes: usize) -> Config {
+        self.hop_bytes = bytes;
+        self
+    }
+
+    /// Accepted bytes that may wait at their origin before `try_broadcast` answers `WouldBlock`.
+    /// Default 64 KiB.
+    pub fn with_queue_bytes(mut self, bytes: usize) -> Config {
+        self.queue_bytes = bytes;
+        self
+    }
+
+    /// A member acknowledges at the latest after this many blocks: to their origin, and to the
+    /// sender of a hop. Default 16.
+    pub fn with_ack_blocks(mut self, blocks: usize) -> Config {
+        self.ack_blocks = blocks;
+        self
+    }
+
+    /// And at the latest after this time. Default 5 ms.
+    pub fn with_ack_after(mut self, after: Duration) -> Config {
+        self.ack_after = after;
+        self
+    }
+
+    /// How long a sender waits for its successor's answer before it asks again where to resume a
+    /// broken hop. Default 50 ms.
+    pub fn with_resync_after(mut self, after: Duration) -> Config {
+        self.resync_after = after;
+        self
+    }
+
+    /// Checks the knobs against each other.
+    pub fn build(self) -> Result<Config, ConfigError> {
+        let check = |knob, value: usize, ok: bool, expected| {
+            if ok { Ok(()) } else { Err(ConfigError::OutOfRange { knob, value, expected }) }
+        };
+        if self.roster.is_empty() {
+            return Err(ConfigError::EmptyRoster);
+        }
+        let (block, window) = (self.block_bytes_max, self.window_blocks);
+        check("block_bytes_max", block, (1..=65_536).contains(&block), "1 to 65536")?;
+        let message = self.message_bytes_max;
+        let blocks = message.div_ceil(block);
+        check("message_bytes_max", message, (1..=65_535).contains(&blocks), "1 to 65535 blocks")?;
+        check("window_blocks", window, (2..=1 << 20).contains(&window), "2 to 1048576")?;
+        let bytes = self.window_bytes;
+        check("window_bytes", bytes, bytes >= block, "at least block_bytes_max")?;
+        check("hop_bytes", self.hop_bytes, self.hop_bytes >= 2, "at least 2")?;
+        check("queue_bytes", self.queue_bytes, self.queue_bytes >= 1, "at least 1")?;
+        let ack = self.ack_blocks;
+        check("ack_blocks", ack, (1..=window / 2).contains(&ack), "1 to half of window_blocks")?;
+        Ok(self)
+    }
+
+    /// The members of view 0.
+    pub fn roster(&self) -> &Arc<View> {
+        &self.roster
+    }
+
+    /// The topology of broadcasts that ask for none; `None` if the planner chooses.
+    pub fn topology(&self) -> Option<Topology> {
+        self.topology
+    }
+
+    /// Largest message, bytes.
+    pub fn message_bytes_max(&self) -> usize {
+        self.message_bytes_max
+    }
+
+    /// Largest block, bytes.
+    pub fn block_bytes_max(&self) -> usize {
+        self.block_bytes_max
+    }
+
+    /// Blocks of one origin in flight, at most.
+    pub fn window_blocks(&self) -> usize {
+        self.window_blocks
+    }
+
+    /// Bytes of one origin in flight, at most.
+    pub fn window_bytes(&self) -> usize {
+        self.window_bytes
+    }
+}

@@ -1,0 +1,313 @@
+use std::collections::VecDeque;
+
+use super::Topology;
+use super::message::Frame;
+use super::pipeline::Transfer;
+use crate::core::{Instant, Payload, ViewId};
+
+/// A block as a member holds it: what [`Frame`] carries beyond its place on a hop.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub(super) payload: Payload,
+    pub(super) checksum: u32,
+    pub(super) index: u16,
+    pub(super) count: u16,
+    pub(super) topology: Topology,
+    /// Times it may still be forwarded from here.
+    pub(super) hops_left: u32,
+}
+
+/// A message all of whose blocks have come, in order.
+#[derive(Debug)]
+pub(super) struct Complete {
+    pub(super) first: u64,
+    pub(super) end: u64,
+    pub(super) payload: Payload,
+}
+
+/// Why a block was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It is here already.
+    Duplicate,
+    /// It is beyond what this member granted.
+    BeyondCredit,
+}
+
+/// The blocks of one origin at one member, from the oldest that some member may lack.
+#[derive(Debug)]
+pub(super) struct Flow {
+    /// The origin's rank.
+    pub(super) rank: u32,
+    /// The origin's incarnation; the first one seen in a view stays.
+    pub(super) incarnation: u64,
+    /// Every member has all blocks below this; they were freed here.
+    pub(super) stable: u64,
+    // Blocks from `stable` on; `None` where one is still missing.
+    held: VecDeque<Option<Block>>,
+    /// All blocks below this are here.
+    pub(super) received: u64,
+    // All blocks below this belong to delivered messages.
+    delivered: u64,
+    // All blocks below this belong to messages that the application consumed.
+    consumed: u64,
+    // The credit given so far.
+    granted: u64,
+    // Delivered messages that were not consumed: where each ends, and its bytes.
+    unconsumed: VecDeque<(u64, usize)>,
+    unconsumed_bytes: usize,
+    // The blocks of the message in assembly.
+    assembly: Vec<Payload>,
+    assembly_bytes: usize,
+    pub(super) acknowledged_received: u64,
+    pub(super) acknowledged_consumed: u64,
+    /// When to remind the origin, should it not have called the blocks here stable.
+    pub(super) remind_at: Instant,
+    /// How often it was reminded in vain.
+    pub(super) reminders: u32,
+    /// Messages of this origin that are on their way through the pipeline.
+    pub(super) transfers: Vec<Transfer>,
+}
+
+impl Flow {
+    pub(super) fn new(rank: u32, incarnation: u64) -> Flow {
+        Flow {
+            rank,
+            incarnation,
+            stable: 0,
+            held: VecDeque::new(),
+            received: 0,
+            delivered: 0,
+            consumed: 0,
+            granted: 0,
+            unconsumed: VecDeque::new(),
+            unconsumed_bytes: 0,
+            assembly: Vec::new(),
+            assembly_bytes: 0,
+            acknowledged_received: 0,
+            acknowledged_consumed: 0,
+            remind_at: Instant::MAX,
+            reminders: 0,
+            transfers: Vec::new(),
+        }
+    }
+
+    /// True if the block is here or was.
+    pub(super) fn has(&self, seq: u64) -> bool {
+        seq < self.received || self.block(seq).is_some()
+    }
+
+    /// The block, unless it is missing or freed.
+    pub(super) fn block(&self, seq: u64) -> Option<&Block> {
+        self.held.get(usize::try_from(seq.checked_sub(self.stable)?).ok()?)?.as_ref()
+    }
+
+    /// Blocks held because some member may lack them.
+    pub(super) fn is_unstable(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The credit given to the origin: blocks below it are consumed, or moved to assembly while
+    /// nothing else waited for the application. Never falls.
+    pub(super) fn credit(&self) -> u64 {
+        self.granted
+    }
+
+    fn grant(&mut self) {
+        let credit = if self.consumed == self.delivered { self.received } else { self.consumed };
+        self.granted = self.granted.max(credit);
+    }
+
+    /// Takes a block, if it is within `window_blocks` of the credit and at most
+    /// `unconsumed_bytes_max` wait for the application.
+    pub(super) fn insert(
+        &mut self,
+        seq: u64,
+        block: Block,
+        window_blocks: usize,
+        unconsumed_bytes_max: usize,
+    ) -> Result<(), Refusal> {
+        if self.has(seq) {
+            return Err(Refusal::Duplicate);
+        }
+        let is_beyond = seq >= self.granted + window_blocks as u64
+            || self.unconsumed_bytes > unconsumed_bytes_max;
+        if is_beyond {
+            return Err(Refusal::BeyondCredit);
+        }
+        let place = (seq - self.stable) as usize;
+        if place >= self.held.len() {
+            self.held.resize_with(place + 1, || None);
+        }
+        self.held[place] = Some(block);
+        Ok(())
+    }
+
+    /// Moves on over the blocks that are now in order; gives complete messages to `deliver`.
+    /// Returns how many blocks did not fit together, which an honest origin never sends.
+    pub(super) fn advance(
+        &mut self,
+        message_bytes_max: usize,
+        mut deliver: impl FnMut(Complete),
+    ) -> u64 {
+        let mut misfits = 0;
+        while let Some(block) = self.block(self.received) {
+            let (index, count, payload) = (block.index, block.count, block.payload.clone());
+            self.received += 1;
+            let fits = usize::from(index) == self.assembly.len()
+                && self.assembly_bytes + payload.len() <= message_bytes_max;
+            if !fits {
+                misfits += 1;
+                self.assembly.clear();
+                self.assembly_bytes = 0;
+                continue;
+            }
+            let payload = if count == 1 {
+                payload
+            } else {
+                self.assembly_bytes += payload.len();
+                self.assembly.push(payload);
+                if self.assembly.len() < usize::from(count) {
+                    self.grant();
+                    continue;
+                }
+                self.assembly_bytes = 0;
+                let whole = Payload::concat(&self.assembly);
+                self.assembly.clear();
+                whole
+            };
+            let first = self.received - u64::from(count);
+            self.mark_delivered(payload.len());
+            deliver(Complete { first, end: self.received, payload });
+        }
+        self.grant();
+        misfits
+    }
+
+    fn mark_delivered(&mut self, bytes: usize) {
+        self.unconsumed.push_back((self.received, bytes));
+        self.unconsumed_bytes += bytes;
+        self.delivered = self.received;
+    }
+
+    /// The application consumed all messages that end at or below `through`.
+    pub(super) fn consume(&mut self, through: u64) {
+        while let Some(&(end, bytes)) = self.unconsumed.front() {
+            if end > through {
+                break;
+            }
+            self.consumed = end;
+            self.unconsumed_bytes -= bytes;
+            self.unconsumed.pop_front();
+        }
+        self.grant();
+    }
+
+    /// The next send of the transfer that starts at `first`, as the receiver's position and the
+    /// block's number.
+    pub(super) fn next_transfer_send(&mut self, first: u64) -> Option<(usize, u64)> {
+        let place = self.transfers.iter().position(|transfer| transfer.first == first)?;
+        let mut transfer = self.transfers.swap_remove(place);
+        let next = transfer.next_send(|seq| self.has(seq));
+        if next.is_some() {
+            transfer.sent();
+        }
+        self.transfers.push(transfer);
+        next
+    }
+
+    /// Every member has the blocks below `stable`: frees them. Returns how many.
+    pub(super) fn free(&mut self, stable: u64) -> u64 {
+        let stable = stable.min(self.received);
+        let freed = stable.saturating_sub(self.stable);
+        self.held.drain(..freed as usize);
+        self.stable += freed;
+        if freed > 0 {
+            self.reminders = 0;
+            self.transfers.retain(|transfer| !transfer.ends_below(stable));
+        }
+        freed
+    }
+
+    /// The frame that forwards a held block; `None` if every member has it.
+    pub(super) fn frame(&self, view: ViewId, seq: u64, link: u64) -> Option<Frame> {
+        let block = self.block(seq)?;
+        Some(Frame {
+            view,
+            origin: self.rank,
+            incarnation: self.incarnation,
+            seq,
+            index: block.index,
+            count: block.count,
+            topology: block.topology,
+            checksum: block.checksum,
+            stable_lag: (seq - self.stable) as u32,
+            link,
+            hops_left: block.hops_left.saturating_sub(1),
+            payload: block.payload.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(index: u16, count: u16, bytes: u32) -> Block {
+        let topology = Topology::Chain;
+        Block { payload: Payload::Zeros(bytes), checksum: 0, index, count, topology, hops_left: 1 }
+    }
+
+    fn delivered(flow: &mut Flow) -> Vec<(u64, usize)> {
+        let mut messages = Vec::new();
+        flow.advance(1000, |message| messages.push((message.first, message.payload.len())));
+        messages
+    }
+
+    #[test]
+    fn blocks_out_of_order_are_delivered_as_whole_messages_in_order() {
+        let mut flow = Flow::new(0, 1);
+        flow.insert(2, block(0, 1, 5), 16, 1000).unwrap();
+        flow.insert(1, block(1, 2, 3), 16, 1000).unwrap();
+        assert_eq!(delivered(&mut flow), []);
+        flow.insert(0, block(0, 2, 4), 16, 1000).unwrap();
+        assert_eq!(delivered(&mut flow), [(0, 7), (2, 5)]);
+        assert_eq!(flow.insert(1, block(1, 2, 3), 16, 1000), Err(Refusal::Duplicate));
+    }
+
+    #[test]
+    fn credit_returns_when_the_application_consumed_and_for_blocks_in_assembly() {
+        let mut flow = Flow::new(0, 1);
+        flow.insert(0, block(0, 3, 1), 2, 1000).unwrap();
+        flow.insert(1, block(1, 3, 1), 2, 1000).unwrap();
+        delivered(&mut flow);
+        assert_eq!(flow.credit(), 2, "a message longer than the window must get through");
+        flow.insert(2, block(2, 3, 1), 2, 1000).unwrap();
+        delivered(&mut flow);
+        assert_eq!(flow.credit(), 2, "delivered, not consumed");
+        flow.insert(3, block(0, 1, 1), 2, 1000).unwrap();
+        assert_eq!(flow.insert(4, block(0, 1, 1), 2, 1000), Err(Refusal::BeyondCredit));
+        delivered(&mut flow);
+        flow.consume(3);
+        assert_eq!(flow.credit(), 3);
+        flow.insert(4, block(0, 1, 1), 2, 1000).unwrap();
+    }
+
+    #[test]
+    fn only_stable_blocks_are_freed() {
+        let mut flow = Flow::new(0, 1);
+        (0..3).for_each(|seq| flow.insert(seq, block(0, 1, 1), 8, 100).unwrap());
+        delivered(&mut flow);
+        assert_eq!(flow.free(2), 2);
+        assert!(flow.block(1).is_none() && flow.has(1) && flow.block(2).is_some());
+        assert_eq!(flow.free(9), 1, "never beyond what was received");
+    }
+
+    #[test]
+    fn a_block_that_does_not_continue_its_message_is_counted_and_not_delivered() {
+        let mut flow = Flow::new(0, 1);
+        flow.insert(0, block(1, 2, 1), 8, 100).unwrap();
+        assert_eq!(flow.advance(100, |_| panic!("delivered")), 1);
+        assert_eq!(flow.credit(), 1);
+    }
+}

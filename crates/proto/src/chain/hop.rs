@@ -1,0 +1,54 @@
+//! A broken hop between live members resumes by link sequence.
+//!
+//! While the stream is down, blocks for the hop are only noted. When it is back, the sender asks
+//! where to go on (by stream, so that it comes before anything new), and the receiver answers by datagram.
+
+use super::chain::{Chain, Cx, Timer};
+use super::link::{LinkState, Sent, known_link, link_to};
+use super::message::Message;
+use crate::core::{Lane, NodeId};
+
+impl Chain {
+    pub(super) fn ask_resync(&mut self, cx: &mut Cx<'_>) {
+        let view = self.view.id();
+        let broken = self.out_links.iter().filter(|link| link.state == LinkState::Resyncing);
+        for link in broken {
+            cx.send(link.peer, Lane::Stream, Message::Resync { view, next: link.next() });
+            if !self.is_resync_armed {
+                self.is_resync_armed = true;
+                cx.set_timer(cx.shared.resync_after, Timer::Resync);
+            }
+        }
+    }
+
+    pub(super) fn answer_resync(&mut self, cx: &mut Cx<'_>, from: NodeId, next: u64) {
+        let link = link_to(&mut self.in_links, from);
+        if next < link.expected {
+            return cx.count("chain_resync_out_of_range", 1);
+        }
+        let message = Message::Resume { view: self.view.id(), next: link.expected };
+        cx.send(from, Lane::Datagram, message);
+    }
+
+    /// The peer says where the hop goes on: sends again what it lacks.
+    pub(super) fn resume(&mut self, cx: &mut Cx<'_>, from: NodeId, next: u64) {
+        let Some(link) = known_link(&mut self.out_links, from) else {
+            return;
+        };
+        if !link.acknowledge(next) {
+            return cx.count("chain_resume_out_of_range", 1);
+        }
+        if link.state != LinkState::Resyncing {
+            return; // A second answer to one question.
+        }
+        link.state = LinkState::Open;
+        let again: Vec<(u64, Sent)> = link.unacknowledged().collect();
+        cx.count("chain_hop_resumed", 1);
+        cx.count("chain_resent", again.len() as u64);
+        for (number, sent) in again {
+            self.send_noted(cx, from, number, sent);
+        }
+        self.inject(cx);
+        self.note_admission(cx);
+    }
+}

@@ -1,0 +1,209 @@
+//! The origin's part: own messages wait, are cut into blocks, and enter the hops as these have room.
+
+use super::chain::{Chain, Cx, Event, RejectReason};
+use super::flow::Flow;
+use super::link::{LinkState, Sent, link_to};
+use super::message::{Frame, Message};
+use super::own::{Own, Waiting};
+use super::pipeline::Transfer;
+use super::plan::{Plan, Reason, Urgency, plan};
+use super::{Config, Topology};
+use crate::core::{Lane, NodeId, Payload};
+
+impl Chain {
+    pub(super) fn broadcast(
+        &mut self,
+        cx: &mut Cx<'_>,
+        payload: Payload,
+        topology: Option<Topology>,
+        urgency: Urgency,
+    ) {
+        let config = cx.shared;
+        let bytes = payload.len();
+        let reason = if self.rank.is_none() {
+            RejectReason::NotAMember
+        } else if bytes > config.message_bytes_max {
+            RejectReason::TooLarge { bytes, bytes_max: config.message_bytes_max }
+        } else {
+            let blocks = bytes.div_ceil(config.block_bytes_max).max(1);
+            let plan = self.plan(config, blocks, topology, urgency);
+            let rank = self.rank.expect("checked above") as usize;
+            let members = self.members();
+            let own = self.own.get_or_insert_with(|| Box::new(Own::new(rank, members)));
+            own.waiting_bytes += bytes;
+            own.waiting_blocks += blocks;
+            own.waiting.push_back(Waiting { payload, blocks: blocks as u16, injected: 0, plan });
+            self.inject(cx);
+            return self.note_admission(cx);
+        };
+        cx.count("chain_rejected", 1);
+        cx.deliver(Event::Rejected { reason });
+    }
+
+    pub(super) fn plan(
+        &self,
+        config: &Config,
+        blocks: usize,
+        asked: Option<Topology>,
+        urgency: Urgency,
+    ) -> Plan {
+        if !self.is_installed {
+            return Plan { topology: Topology::Unicast, reason: Reason::NoView };
+        }
+        if let Some(topology) = asked.or(config.topology) {
+            return Plan { topology, reason: Reason::Asked };
+        }
+        let waiting = self.own.as_ref().map_or(0, |own| own.waiting_blocks) + blocks;
+        plan(self.members(), blocks, waiting, urgency)
+    }
+
+    /// Lets own blocks into the hops, as far as window and room allow.
+    pub(super) fn inject(&mut self, cx: &mut Cx<'_>) {
+        while let Some(topology) = self.own.as_ref().and_then(|own| own.head()) {
+            let has_injected = match topology {
+                Topology::Pipeline if self.members() > 1 => self.inject_step(cx),
+                _ => self.inject_block(cx, topology),
+            };
+            if !has_injected {
+                return;
+            }
+        }
+    }
+
+    /// Sends the next own block to all that the origin itself serves. False if it has to wait.
+    pub(super) fn inject_block(&mut self, cx: &mut Cx<'_>, topology: Topology) -> bool {
+        let rank = self.rank.expect("only members send");
+        let children = topology.children(0, self.members());
+        if !children.into_iter().all(|child| self.has_room(cx, self.node_at(rank, child))) {
+            return false;
+        }
+        let Some(seq) = self.take_block(cx, topology) else {
+            return false;
+        };
+        for child in children {
+            self.send_block(cx, rank, child, seq);
+        }
+        self.retire_head();
+        true
+    }
+
+    /// Makes the next step of the head message's way through the pipeline. False if it has to wait.
+    pub(super) fn inject_step(&mut self, cx: &mut Cx<'_>) -> bool {
+        let rank = self.rank.expect("only members send");
+        let members = self.members();
+        let own = self.own.as_mut().expect("a head message waits");
+        let head = own.waiting.front().expect("a head message waits");
+        let (first, blocks) = (own.next - u64::from(head.injected), head.blocks);
+        let transfer = own.transfer.get_or_insert_with(|| Transfer::new(members, 0, first, blocks));
+        let Some((to, seq)) = transfer.next_send(|_| true) else {
+            own.transfer = None;
+            own.waiting.pop_front();
+            return true;
+        };
+        let is_new = seq == own.next;
+        if !self.has_room(cx, self.node_at(rank, to)) {
+            return false;
+        }
+        if is_new && self.take_block(cx, Topology::Pipeline).is_none() {
+            return false;
+        }
+        self.send_block(cx, rank, to, seq);
+        let own = self.own.as_mut().expect("a head message waits");
+        own.transfer.as_mut().expect("just used").sent();
+        true
+    }
+
+    /// Forgets the head message once all its blocks were injected.
+    pub(super) fn retire_head(&mut self) {
+        let own = self.own.as_mut().expect("a head message was sent");
+        if own.waiting.front().is_some_and(|head| head.injected == head.blocks) {
+            own.waiting.pop_front();
+        }
+    }
+
+    /// True if the hop to `to` is open and less than half taken; else asks to be told.
+    pub(super) fn has_room(&self, cx: &mut Cx<'_>, to: NodeId) -> bool {
+        let place = self.out_links.binary_search_by_key(&to, |link| link.peer);
+        if place.is_ok_and(|place| self.out_links[place].state != LinkState::Open) {
+            return false; // Goes on when the hop has resumed.
+        }
+        let below = cx.shared.hop_bytes / 2;
+        let has_room = cx.backlog_bytes(to) < below;
+        if !has_room {
+            cx.notify_drained(to, below);
+        }
+        has_room
+    }
+
+    /// Cuts the next block off the head message, holds it and delivers it here. `None` if the
+    /// window is full.
+    pub(super) fn take_block(&mut self, cx: &mut Cx<'_>, topology: Topology) -> Option<u64> {
+        let config = cx.shared;
+        let rank = self.rank.expect("only members send");
+        let members = self.members();
+        let own = self.own.as_mut().expect("a head message waits");
+        let head = own.waiting.front().expect("a head message waits");
+        let start = usize::from(head.injected) * config.block_bytes_max;
+        let end = (start + config.block_bytes_max).min(head.payload.len());
+        if !own.has_window(end - start, config.window_blocks, config.window_bytes) {
+            return None;
+        }
+        let seq = own.inject(end - start);
+        own.waiting_bytes -= end - start;
+        own.waiting_blocks -= 1;
+        let head = own.waiting.front_mut().expect("a head message waits");
+        let frame = Frame {
+            view: self.view.id(),
+            origin: rank,
+            incarnation: cx.incarnation,
+            seq,
+            index: head.injected,
+            count: head.blocks,
+            topology,
+            checksum: 0,
+            stable_lag: 0,
+            link: 0,
+            hops_left: if topology == Topology::Unicast { 0 } else { members as u32 - 1 },
+            payload: head.payload.slice(start..end),
+        };
+        head.injected += 1;
+        let checksum = frame.computed_checksum();
+        let flow = self.own_flow(cx.incarnation);
+        self.take_in(cx, flow, Frame { checksum, ..frame })
+            .expect("an own block is new and in the window");
+        self.settle_own(cx);
+        Some(seq)
+    }
+
+    /// The index of this member's own flow.
+    pub(super) fn own_flow(&mut self, incarnation: u64) -> usize {
+        let rank = self.rank.expect("only members send");
+        self.flow_index(rank).unwrap_or_else(|place| {
+            self.flows.insert(place, Flow::new(rank, incarnation));
+            place
+        })
+    }
+
+    pub(super) fn note_admission(&mut self, cx: &Cx<'_>) {
+        let waiting = self.own.as_ref().map_or(0, |own| own.waiting_bytes);
+        self.queue_bytes_left = cx.shared.queue_bytes.saturating_sub(waiting);
+    }
+
+    /// Sends a held block of the member of rank `origin` to the member `position` places after it.
+    pub(super) fn send_block(&mut self, cx: &mut Cx<'_>, origin: u32, position: usize, seq: u64) {
+        let to = self.node_at(origin, position);
+        let link = link_to(&mut self.out_links, to);
+        let number = link.note(Sent { origin, seq });
+        if link.state == LinkState::Open {
+            self.send_noted(cx, to, number, Sent { origin, seq });
+        }
+    }
+
+    /// Puts a noted block on its hop, or says that it is not needed any more.
+    pub(super) fn send_noted(&self, cx: &mut Cx<'_>, to: NodeId, link: u64, sent: Sent) {
+        let view = self.view.id();
+        let flow = self.flow_index(sent.origin).ok();
+        let frame = flow.and_then(|flow| self.flows[flow].frame(view, sent.seq, link));
+        cx.send(to, Lane::Stream, frame.map_or(Message::Skip { view, link }, Message::Data));
+    }
+}

@@ -1,0 +1,39 @@
+//! Broadcast: everybody gets it, at line rate.
+//!
+//! The members of a view form a ring. A broadcast goes to the successor only; each member delivers
+//! and forwards, and the last one before the origin stops. So every link carries a message once,
+//! where sending to each member in turn would load the origin's link N - 1 times.
+//!
+//! Sources: Bela Ban, *Daisychaining in the clouds*, 2010; Guerraoui, Levy, Pochon, Quema,
+//! *Throughput optimal total order broadcast for cluster environments*, TOCS 2010 (ring, fairness);
+//! Behrens, Jha, Birman, Tremel, *RDMC: A Reliable RDMA Multicast for Large Objects*, DSN 2018, and
+//! Ganesan, Seshadri, *On Cooperative Content Distribution and the Price of Barter*, ICDCS 2005
+//! (binomial pipeline).
+//!
+//! What this adds to the published ring: a view id, hop limit and checksum in each frame; credits
+//! that return when the application has consumed; stability; a broken hop that resumes by link
+//! sequence; own frames only while the hop has room; three more topologies and a planner.
+
+mod acks;
+mod chain;
+mod config;
+mod flow;
+mod hop;
+mod inject;
+mod link;
+mod message;
+mod own;
+mod pipeline;
+mod plan;
+mod receive;
+mod topology;
+
+pub use chain::{Chain, Command, Event, RejectReason, Timer};
+pub use config::{Config, ConfigError};
+pub use message::{Frame, Message};
+pub use pipeline::{Schedule, Step};
+pub use plan::{Plan, Reason, Urgency, plan};
+pub use topology::{Children, Topology};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+use std::collections::VecDeque;
+
+use super::pipeline::Transfer;
+use super::{Plan, Topology};
+use crate::core::Payload;
+
+/// A message of this member that waits to be sent, or is half sent.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) payload: Payload,
+    pub(super) blocks: u16,
+    /// Blocks of it that were injected.
+    pub(super) injected: u16,
+    pub(super) plan: Plan,
+}
+
+/// What an origin knows of its own blocks: who has them, who consumed them, what waits.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    pub(super) waiting: VecDeque<Waiting>,
+    pub(super) waiting_bytes: usize,
+    pub(super) waiting_blocks: usize,
+    /// The head message's way through the pipeline, if it goes that way.
+    pub(super) transfer: Option<Transfer>,
+    /// The number of the next block.
+    pub(super) next: u64,
+    // By rank. This member's own row stays at the maximum.
+    received: Watermarks,
+    consumed: Watermarks,
+    // Bytes of the blocks from `consumed.lowest` on.
+    in_flight: VecDeque<u32>,
+    in_flight_bytes: usize,
+    /// What the others were told is stable while this member was at rest.
+    pub(super) announced: u64,
+}
+
+/// A number a member, and the lowest of them, in amortised constant time.
+#[derive(Debug, Default)]
+struct Watermarks {
+    marks: Vec<u64>,
+    lowest: u64,
+    // How many members are at `lowest`.
+    at_lowest: usize,
+}
+
+impl Watermarks {
+    fn new(members: usize) -> Watermarks {
+        Watermarks { marks: vec![0; members], lowest: 0, at_lowest: members }
+    }
+
+    /// Raises a mark; never lowers one.
+    fn raise(&mut self, rank: usize, mark: u64) {
+        let old = self.marks[rank];
+        if mark <= old {
+            return;
+        }
+        self.marks[rank] = mark;
+        if old == self.lowest {
+            self.at_lowest -= 1;
+            if self.at_lowest == 0 {
+                self.lowest = self.marks.iter().copied().min().unwrap_or(0);
+                self.at_lowest = self.marks.iter().filter(|&&mark| mark == self.lowest).count();
+            }
+        }
+    }
+}
+
+impl Own {
+    pub(super) fn new(rank: usize, members: usize) -> Own {
+        let mut received = Watermarks::new(members);
+        received.raise(rank, u64::MAX);
+        Own { received, consumed: Watermarks::new(members), ..Own::default() }
+    }
+
+    /// Every member has the blocks below this.
+    pub(super) fn stable(&self) -> u64 {
+        self.received.lowest.min(self.next)
+    }
+
+    /// Every member's application has consumed the blocks below this.
+    pub(super) fn consumed(&self) -> u64 {
+        self.consumed.lowest
+    }
+
+    /// Blocks that some member's application has not consumed.
+    pub(super) fn in_flight_blocks(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// The same in bytes.
+    pub(super) fn in_flight_bytes(&self) -> usize {
+        self.in_flight_bytes
+    }
+
+    /// A block of this many bytes leaves.
+    pub(super) fn inject(&mut self, bytes: usize) -> u64 {
+        self.in_flight.push_back(bytes as u32);
+        self.in_flight_bytes += bytes;
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// A member acknowledged. False if it claims blocks that were never sent.
+    pub(super) fn acknowledge(&mut self, rank: usize, received: u64, consumed: u64) -> bool {
+        if received > self.next || consumed > received {
+            return false;
+        }
+        self.received.raise(rank, received);
+        self.raise_consumed(rank, consumed);
+        true
+    }
+
+    /// This member's own application consumed.
+    pub(super) fn raise_consumed(&mut self, rank: usize, consumed: u64) {
+        let before = self.consumed.lowest;
+        self.consumed.raise(rank, consumed);
+        for _ in before..self.consumed.lowest {
+            self.in_flight_bytes -= self.in_flight.pop_front().unwrap_or(0) as usize;
+        }
+    }
+
+    /// True if the window has room for a block of this many bytes.
+    pub(super) fn has_window(
+        &self,
+        bytes: usize,
+        window_blocks: usize,
+        window_bytes: usize,
+    ) -> bool {
+        self.in_flight.is_empty()
+            || (self.in_flight.len() < window_blocks
+                && self.in_flight_bytes + bytes <= window_bytes)
+    }
+
+    /// The topology of the message at the head of the queue.
+    pub(super) fn head(&self) -> Option<Topology> {
+        self.waiting.front().map(|message| message.plan.topology)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_member_decides_what_is_stable_and_what_the_window_holds() {
+        let mut own = Own::new(1, 3);
+        (0..4).for_each(|_| {
+            own.inject(100);
+        });
+        assert!(own.acknowledge(0, 3, 2));
+        assert_eq!((own.stable(), own.consumed()), (0, 0));
+        assert!(own.acknowledge(2, 4, 1));
+        assert_eq!((own.stable(), own.consumed()), (3, 0));
+        own.raise_consumed(1, 4);
+        assert_eq!((own.consumed(), own.in_flight_blocks(), own.in_flight_bytes()), (1, 3, 300));
+        assert!(
+            own.has_window(100, 4, 400)
+                && !own.has_window(101, 4, 400)
+                && !own.has_window(1, 3, 400)
+        );
+        assert!(!own.acknowledge(0, 5, 0), "more than was sent");
+        assert!(own.acknowledge(0, 1, 0), "an old acknowledgement changes nothing");
+        assert_eq!(own.stable(), 3);
+    }
+}

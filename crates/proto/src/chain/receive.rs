@@ -1,0 +1,140 @@
+//! Every other member's part: a frame is checked, held, delivered and forwarded.
+
+use super::Topology;
+use super::chain::{Chain, Cx, Event};
+use super::flow::{Block, Complete, Flow, Refusal};
+use super::link::link_to;
+use super::message::{Frame, Message};
+use super::pipeline::Transfer;
+use crate::core::{Lane, NodeId};
+
+impl Chain {
+    pub(super) fn receive_frame(&mut self, cx: &mut Cx<'_>, from: NodeId, frame: Frame) {
+        let Some(rank) = self.rank else {
+            return cx.count("chain_not_a_member", 1);
+        };
+        if !self.accept_link(cx, from, frame.link) {
+            return;
+        }
+        if frame.origin as usize >= self.members() {
+            return cx.count("chain_foreign_origin", 1);
+        }
+        if frame.origin == rank {
+            return cx.count("chain_own_frame_returned", 1);
+        }
+        if frame.hops_left as usize >= self.members() {
+            return cx.count("chain_hops_out_of_range", 1);
+        }
+        if frame.payload.len() > cx.shared.block_bytes_max {
+            return cx.count("chain_block_oversized", 1);
+        }
+        let (origin, seq, incarnation) = (frame.origin, frame.seq, frame.incarnation);
+        let place = self.flow_index(origin).unwrap_or_else(|place| {
+            self.flows.insert(place, Flow::new(origin, incarnation));
+            place
+        });
+        if self.flows[place].incarnation != incarnation {
+            return cx.count("chain_foreign_incarnation", 1);
+        }
+        let stable = seq.saturating_sub(u64::from(frame.stable_lag));
+        let topology = frame.topology;
+        let (first, count) = (seq - u64::from(frame.index), frame.count);
+        match self.take_in(cx, place, frame) {
+            Ok(()) => {}
+            Err(Refusal::Duplicate) => return cx.count("chain_duplicate", 1),
+            Err(Refusal::BeyondCredit) => {
+                cx.count("chain_beyond_credit", 1);
+                return cx.disconnect(from);
+            }
+        }
+        match topology {
+            Topology::Pipeline => self.forward_pipeline(cx, place, first, count),
+            _ => self.forward(cx, place, seq, topology),
+        }
+        self.flows[place].free(stable);
+        self.acknowledge_if_due(cx, place);
+    }
+
+    /// Keeps the hop's order: true if the frame is the next one.
+    pub(super) fn accept_link(&mut self, cx: &mut Cx<'_>, from: NodeId, number: u64) -> bool {
+        let link = link_to(&mut self.in_links, from);
+        if number < link.expected {
+            cx.count("chain_link_duplicate", 1);
+            return false;
+        }
+        if number > link.expected {
+            cx.count("chain_link_gap", 1);
+            return false;
+        }
+        link.expected += 1;
+        if link.expected - link.acknowledged >= cx.shared.ack_blocks as u64 {
+            link.acknowledged = link.expected;
+            let message = Message::LinkAck { view: self.view.id(), next: link.expected };
+            cx.send(from, Lane::Datagram, message);
+        } else {
+            self.arm_ack(cx);
+        }
+        true
+    }
+
+    pub(super) fn forward(&mut self, cx: &mut Cx<'_>, flow: usize, seq: u64, topology: Topology) {
+        let rank = self.rank.expect("only members receive");
+        let origin = self.flows[flow].rank;
+        for child in topology.children(self.position(origin, rank), self.members()) {
+            self.forward_to(cx, flow, child, seq);
+        }
+    }
+
+    pub(super) fn forward_pipeline(
+        &mut self,
+        cx: &mut Cx<'_>,
+        flow: usize,
+        first: u64,
+        count: u16,
+    ) {
+        let rank = self.rank.expect("only members receive");
+        let members = self.members();
+        let position = self.position(self.flows[flow].rank, rank);
+        if !self.flows[flow].transfers.iter().any(|transfer| transfer.first == first) {
+            let transfer = Transfer::new(members, position, first, count);
+            self.flows[flow].transfers.push(transfer);
+        }
+        while let Some((to, seq)) = self.flows[flow].next_transfer_send(first) {
+            self.forward_to(cx, flow, to, seq);
+        }
+    }
+
+    pub(super) fn forward_to(&mut self, cx: &mut Cx<'_>, flow: usize, position: usize, seq: u64) {
+        let held = &self.flows[flow];
+        // A block that was freed is with every member: nobody waits for it.
+        let Some(block) = held.block(seq) else { return };
+        if block.hops_left == 0 {
+            return cx.count("chain_hops_exhausted", 1);
+        }
+        self.send_block(cx, held.rank, position, seq);
+    }
+
+    /// Holds a block and delivers the messages that it completes.
+    pub(super) fn take_in(
+        &mut self,
+        cx: &mut Cx<'_>,
+        flow: usize,
+        frame: Frame,
+    ) -> Result<(), Refusal> {
+        let config = cx.shared;
+        let flow = &mut self.flows[flow];
+        let Frame { checksum, index, count, topology, hops_left, payload, .. } = frame;
+        let block = Block { payload, checksum, index, count, topology, hops_left };
+        let unconsumed_bytes_max = config.window_bytes + config.message_bytes_max;
+        flow.insert(frame.seq, block, config.window_blocks, unconsumed_bytes_max)?;
+        let (origin, incarnation) = (self.view.node(flow.rank as usize), flow.incarnation);
+        let misfits = flow.advance(config.message_bytes_max, |complete| {
+            let Complete { first, end, payload } = complete;
+            cx.deliver(Event::Delivered { origin, incarnation, seq: first, end, payload });
+        });
+        if misfits > 0 {
+            cx.count("chain_misfit_block", misfits);
+        }
+        Ok(())
+    }
+}

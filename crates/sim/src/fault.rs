@@ -1,0 +1,27 @@
+//! Faults that a scenario injects at given times.
+
+use std::time::Duration;
+
+use paceline_proto::core::{LinkFaults, NodeId};
+
+/// Something that goes wrong, or is mended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// The node stops at once and forgets everything.
+    Crash(NodeId),
+    /// A crashed node starts anew, under a new incarnation.
+    Restart(NodeId),
+    /// The node handles nothing for this long; what arrives waits, datagrams up to a socket buffer.
+    Pause(NodeId, Duration),
+    /// Messages pass only inside a group. Nodes that no group names form one together. Datagrams
+    /// across are lost, streams stall.
+    Partition(Vec<Vec<NodeId>>),
+    /// Nothing passes from the first node to the second; the other way is untouched.
+    Block(NodeId, NodeId),
+    /// All partitions and blocks end.
+    Heal,
+    /// The stream from the first node to the second breaks; it is up again after this time.
+    Reset(NodeId, NodeId, Duration),
+    /// All links behave like this from now on.
+    Link(LinkFaults),
+}

@@ -1,0 +1,431 @@
+//! The network: what lies between a send and an arrival.
+//!
+//! Two shapes. A **star** is one cut-through switch with a full-duplex port a node: the first bit of
+//! a message enters the receiver's port as it leaves the sender, so an idle path costs one
+//! transmission, not two, and many senders to one receiver queue at its port. A **mesh** gives each
+//! ordered pair of nodes a link of its own.
+//!
+//! Faults live beside the shape: a directed pair of nodes has state only once it needs some.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use paceline_proto::core::{
+    Backlog, Copies, Instant, Lane, LinkFaults, LinkState, NodeId, Rng, Wire, mix,
+};
+
+/// The shape of the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// One cut-through switch, one port a node.
+    #[default]
+    Star,
+    /// A link of its own for each ordered pair of nodes.
+    Mesh,
+}
+
+/// What a message costs on the wire beyond its own bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overhead {
+    /// Nothing: for scenarios that count rounds.
+    None,
+    /// Ethernet, IP and TCP or UDP: stream bytes x 1538/1448, datagrams + 66 bytes.
+    #[default]
+    Ethernet,
+}
+
+impl Overhead {
+    /// Bytes on the wire for a message of `bytes`.
+    pub fn charge(self, lane: Lane, bytes: usize) -> u64 {
+        let bytes = bytes as u64;
+        match (self, lane) {
+            (Overhead::None, _) => bytes,
+            (Overhead::Ethernet, Lane::Stream) => (bytes * 1538).div_ceil(1448),
+            (Overhead::Ethernet, Lane::Datagram) => bytes + 66,
+        }
+    }
+}
+
+/// The network of a run.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkConfig {
+    /// Its shape. Default a star.
+    pub shape: Shape,
+    /// Bits a second of each port or link; `None` for no limit. Default none.
+    pub rate_bits_per_second: Option<u64>,
+    /// What framing costs. Default Ethernet.
+    pub overhead: Overhead,
+    /// Bytes waiting at a receiver's port (star) or before a link (mesh) beyond which a datagram is
+    /// dropped. A stream is never cut by it: TCP would slow down. Default no limit.
+    pub queue_bytes_max: Option<u64>,
+    /// What links do to messages. Default nothing.
+    pub link: LinkFaults,
+}
+
+/// A message that waits for its node's port.
+#[derive(Debug)]
+pub(crate) struct Queued<M> {
+    pub(crate) to: NodeId,
+    pub(crate) lane: Lane,
+    pub(crate) message: M,
+    pub(crate) bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Port {
+    sends_until: Instant,
+    receives_until: Instant,
+    // Index into `Network::queues`, or NO_QUEUE.
+    queue: u32,
+}
+
+const NO_QUEUE: u32 = u32::MAX;
+
+#[derive(Debug)]
+struct PortQueue<M> {
+    messages: VecDeque<Queued<M>>,
+    stream_bytes: Vec<(NodeId, usize)>,
+}
+
+/// What only some directed pairs of nodes need.
+#[derive(Debug)]
+pub(crate) struct Pair<M> {
+    link: LinkState,
+    rng: Rng,
+    sends_until: Instant,
+    last_stream_arrival: Instant,
+    /// Raised by each reset; what is in flight under an older one is lost.
+    pub(crate) stream_epoch: u32,
+    /// The sender was told that the stream is down.
+    pub(crate) is_down: bool,
+    stalled: VecDeque<Queued<M>>,
+}
+
+/// When a message arrives: none, one or two copies.
+pub(crate) type Arrivals = [Option<Instant>; 2];
+
+pub(crate) struct Network<M> {
+    pub(crate) config: NetworkConfig,
+    seed: u64,
+    ports: Vec<Port>,
+    queues: Vec<PortQueue<M>>,
+    idle_queues: Vec<u32>,
+    pairs: BTreeMap<(NodeId, NodeId), Pair<M>>,
+    blocked: BTreeSet<(NodeId, NodeId)>,
+    groups: Option<BTreeMap<NodeId, u32>>,
+    needs_pairs: bool,
+}
+
+/// What became of a message that was handed to the network.
+pub(crate) enum Sent<M> {
+    /// It is on its way.
+    Arrives(Arrivals, M),
+    /// It waits behind others; `port_free` is set if the caller must call back then.
+    Waits { port_free: Option<Instant> },
+    /// It waits for a partition to heal.
+    Stalls,
+    /// It is gone, for this reason (a counter's name).
+    Dropped(&'static str),
+}
+
+impl<M: Wire> Network<M> {
+    pub(crate) fn new(
+        config: NetworkConfig,
+        nodes: usize,
+        seed: u64,
+        has_faults: bool,
+    ) -> Network<M> {
+        let port =
+            Port { sends_until: Instant::ZERO, receives_until: Instant::ZERO, queue: NO_QUEUE };
+        let needs_pairs = has_faults || config.shape == Shape::Mesh || !config.link.is_perfect();
+        let ports = if config.shape == Shape::Star { vec![port; nodes] } else { Vec::new() };
+        Network {
+            config,
+            seed,
+            ports,
+            queues: Vec::new(),
+            idle_queues: Vec::new(),
+            pairs: BTreeMap::new(),
+            blocked: BTreeSet::new(),
+            groups: None,
+            needs_pairs,
+        }
+    }
+
+    /// Takes a message from a node.
+    pub(crate) fn send(&mut self, now: Instant, from: NodeId, queued: Queued<M>) -> Sent<M> {
+        if self.needs_pairs && self.pair(from, queued.to).is_down && queued.lane == Lane::Stream {
+            return Sent::Dropped("sim_sent_while_down");
+        }
+        if self.config.shape == Shape::Mesh {
+            return self.transmit(now, from, queued);
+        }
+        let port = &mut self.ports[from.index()];
+        if port.queue == NO_QUEUE && port.sends_until <= now {
+            return self.transmit(now, from, queued);
+        }
+        let mut port_free = None;
+        if port.queue == NO_QUEUE {
+            port_free = Some(port.sends_until);
+            port.queue = self.idle_queues.pop().unwrap_or_else(|| {
+                self.queues.push(PortQueue { messages: VecDeque::new(), stream_bytes: Vec::new() });
+                self.queues.len() as u32 - 1
+            });
+        }
+        let queue = &mut self.queues[port.queue as usize];
+        if queued.lane == Lane::Stream {
+            match queue.stream_bytes.iter_mut().find(|(to, _)| *to == queued.to) {
+                Some((_, bytes)) => *bytes += queued.bytes,
+                None => queue.stream_bytes.push((queued.to, queued.bytes)),
+            }
+        }
+        queue.messages.push_back(queued);
+        Sent::Waits { port_free }
+    }
+
+    /// The port of `from` may be free: takes the next message that waits for it. `Err` gives the
+    /// instant at which to ask again; `Ok(None)` says that nothing waits any more.
+    pub(crate) fn next_queued(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+    ) -> Result<Option<Queued<M>>, Instant> {
+        let port = &mut self.ports[from.index()];
+        if port.sends_until > now {
+            return Err(port.sends_until);
+        }
+        if port.queue == NO_QUEUE {
+            return Ok(None);
+        }
+        let queue = &mut self.queues[port.queue as usize];
+        let Some(next) = queue.messages.pop_front() else {
+            queue.stream_bytes.clear();
+            self.idle_queues.push(port.queue);
+            port.queue = NO_QUEUE;
+            return Ok(None);
+        };
+        if next.lane == Lane::Stream {
+            let place = queue.stream_bytes.iter().position(|(to, _)| *to == next.to);
+            let place = place.expect("queued stream bytes are counted");
+            queue.stream_bytes[place].1 -= next.bytes;
+            if queue.stream_bytes[place].1 == 0 {
+                queue.stream_bytes.swap_remove(place);
+            }
+        }
+        Ok(Some(next))
+    }
+
+    /// Puts a message on the link.
+    pub(crate) fn transmit(&mut self, now: Instant, from: NodeId, queued: Queued<M>) -> Sent<M> {
+        let to = queued.to;
+        let charged = self.config.overhead.charge(queued.lane, queued.bytes);
+        let airtime = self.airtime(charged);
+        let mut copies = Copies::One(Duration::ZERO);
+        if self.needs_pairs {
+            if self.is_blocked(from, to) || !self.pair(from, to).stalled.is_empty() {
+                return match queued.lane {
+                    Lane::Datagram => Sent::Dropped("sim_partitioned"),
+                    Lane::Stream => {
+                        self.pair(from, to).stalled.push_back(queued);
+                        Sent::Stalls
+                    }
+                };
+            }
+            let faults = self.config.link;
+            let pair = self.pair(from, to);
+            copies = pair.link.draw(&faults, queued.lane, &mut pair.rng);
+        }
+        let (wait, arrival) = match self.config.shape {
+            Shape::Star => {
+                // The port is free already, except when a healed partition lets a batch through.
+                let port = &mut self.ports[from.index()];
+                let leaves = port.sends_until.max(now);
+                port.sends_until = leaves + airtime;
+                let start = self.ports[to.index()].receives_until.max(leaves);
+                (start - leaves, start + airtime)
+            }
+            Shape::Mesh => {
+                let pair = self.pair(from, to);
+                let start = pair.sends_until.max(now);
+                (start - now, start + airtime)
+            }
+        };
+        if queued.lane == Lane::Datagram && self.exceeds_queue(wait) {
+            return Sent::Dropped("sim_queue_full");
+        }
+        match self.config.shape {
+            Shape::Star => self.ports[to.index()].receives_until = arrival,
+            Shape::Mesh => self.pair(from, to).sends_until = arrival,
+        }
+        let arrivals = match copies {
+            Copies::None => return Sent::Dropped("sim_lost"),
+            Copies::One(delay) => [Some(self.in_order(from, &queued, arrival + delay)), None],
+            Copies::Two(first, second) => [Some(arrival + first), Some(arrival + second)],
+        };
+        Sent::Arrives(arrivals, queued.message)
+    }
+
+    /// A stream keeps its order whatever the jitter.
+    fn in_order(&mut self, from: NodeId, queued: &Queued<M>, arrival: Instant) -> Instant {
+        if !self.needs_pairs || queued.lane == Lane::Datagram {
+            return arrival;
+        }
+        let pair = self.pair(from, queued.to);
+        pair.last_stream_arrival = pair.last_stream_arrival.max(arrival);
+        pair.last_stream_arrival
+    }
+
+    fn airtime(&self, bytes: u64) -> Duration {
+        match self.config.rate_bits_per_second {
+            None => Duration::ZERO,
+            Some(rate) => Duration::from_nanos((bytes * 8_000_000_000).div_ceil(rate)),
+        }
+    }
+
+    fn exceeds_queue(&self, wait: Duration) -> bool {
+        match (self.config.queue_bytes_max, self.config.rate_bits_per_second) {
+            (Some(limit), Some(rate)) => wait.as_secs_f64() * rate as f64 / 8.0 > limit as f64,
+            _ => false,
+        }
+    }
+
+    /// The instant at which the backlog of a mesh link falls below this many bytes.
+    pub(crate) fn drains_at(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        below_bytes: usize,
+    ) -> Option<Instant> {
+        let ahead = self.airtime(below_bytes.saturating_sub(1) as u64);
+        let until = self.pairs.get(&(from, to))?.sends_until;
+        Some(Instant::from_nanos(until.as_nanos().saturating_sub(ahead.as_nanos() as u64)))
+    }
+
+    pub(crate) fn pair(&mut self, from: NodeId, to: NodeId) -> &mut Pair<M> {
+        let seed = self.seed;
+        self.pairs.entry((from, to)).or_insert_with(|| Pair {
+            link: LinkState::default(),
+            rng: Rng::new(seed, mix(u64::from(from.0) << 32 | u64::from(to.0)) ^ 0x11_4e_15),
+            sends_until: Instant::ZERO,
+            last_stream_arrival: Instant::ZERO,
+            stream_epoch: 0,
+            is_down: false,
+            stalled: VecDeque::new(),
+        })
+    }
+
+    pub(crate) fn stream_epoch(&self, from: NodeId, to: NodeId) -> u32 {
+        if !self.needs_pairs {
+            return 0;
+        }
+        self.pairs.get(&(from, to)).map_or(0, |pair| pair.stream_epoch)
+    }
+
+    fn is_blocked(&self, from: NodeId, to: NodeId) -> bool {
+        if self.blocked.contains(&(from, to)) {
+            return true;
+        }
+        let Some(groups) = &self.groups else {
+            return false;
+        };
+        groups.get(&from) != groups.get(&to)
+    }
+
+    /// Cuts the network into groups; a node in no group is with the other unnamed ones.
+    pub(crate) fn partition(&mut self, groups: &[Vec<NodeId>]) {
+        let named =
+            (1..).zip(groups).flat_map(|(number, group)| group.iter().map(move |&n| (n, number)));
+        self.groups = Some(named.collect());
+    }
+
+    /// Cuts one direction between two nodes.
+    pub(crate) fn block(&mut self, from: NodeId, to: NodeId) {
+        self.blocked.insert((from, to));
+    }
+
+    /// Heals all partitions; gives back what stalled, by sender, in order.
+    pub(crate) fn heal(&mut self) -> Vec<(NodeId, Queued<M>)> {
+        self.groups = None;
+        self.blocked.clear();
+        let mut stalled = Vec::new();
+        for (&(from, _), pair) in &mut self.pairs {
+            stalled.extend(pair.stalled.drain(..).map(|queued| (from, queued)));
+        }
+        stalled
+    }
+
+    /// Breaks the stream from `from` to `to`: what is queued, stalled or in flight is lost.
+    pub(crate) fn reset(&mut self, from: NodeId, to: NodeId) {
+        let pair = self.pair(from, to);
+        pair.stream_epoch += 1;
+        pair.is_down = true;
+        pair.stalled.clear();
+        let Some(port) = self.ports.get(from.index()).filter(|port| port.queue != NO_QUEUE) else {
+            return;
+        };
+        let queue = &mut self.queues[port.queue as usize];
+        queue.messages.retain(|queued| queued.to != to || queued.lane == Lane::Datagram);
+        queue.stream_bytes.retain(|&(peer, _)| peer != to);
+    }
+
+    /// Every sender that has state towards `to`, or that `to` has state towards.
+    pub(crate) fn neighbours(&self, node: NodeId) -> Vec<NodeId> {
+        let mut neighbours: Vec<NodeId> = self
+            .pairs
+            .keys()
+            .filter_map(|&(from, to)| (to == node).then_some(from).or((from == node).then_some(to)))
+            .collect();
+        neighbours.sort_unstable();
+        neighbours.dedup();
+        neighbours
+    }
+
+    pub(crate) fn set_link(&mut self, link: LinkFaults) {
+        self.needs_pairs |= !link.is_perfect();
+        self.config.link = link;
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let queues: usize = self.queues.iter().map(|q| q.messages.capacity()).sum();
+        self.ports.capacity() * size_of::<Port>()
+            + queues * size_of::<Queued<M>>()
+            + self.pairs.len() * (size_of::<Pair<M>>() + 24)
+    }
+
+    pub(crate) fn backlog_bytes(&self, now: Instant, from: NodeId, to: NodeId) -> usize {
+        let pair = if self.needs_pairs { self.pairs.get(&(from, to)) } else { None };
+        let stalled = pair.map_or(0, |pair| pair.stalled.iter().map(|queued| queued.bytes).sum());
+        let waiting = match self.config.shape {
+            Shape::Star => match self.ports[from.index()].queue {
+                NO_QUEUE => 0,
+                queue => {
+                    let queue = &self.queues[queue as usize];
+                    queue
+                        .stream_bytes
+                        .iter()
+                        .find(|&&(peer, _)| peer == to)
+                        .map_or(0, |&(_, bytes)| bytes)
+                }
+            },
+            Shape::Mesh => {
+                let wait = pair.map_or(Duration::ZERO, |pair| pair.sends_until - now);
+                let rate = self.config.rate_bits_per_second.unwrap_or(0);
+                (wait.as_nanos() * u128::from(rate) / 8_000_000_000) as usize
+            }
+        };
+        stalled + waiting
+    }
+}
+
+/// The network as one node's protocol asks about it.
+pub(crate) struct NodeBacklog<'a, M> {
+    pub(crate) network: &'a Network<M>,
+    pub(crate) now: Instant,
+    pub(crate) node: NodeId,
+}
+
+impl<M: Wire> Backlog for NodeBacklog<'_, M> {
+    fn backlog_bytes(&self, to: NodeId) -> usize {
+        self.network.backlog_bytes(self.now, self.node, to)
+    }
+}

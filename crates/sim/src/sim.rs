@@ -1,0 +1,695 @@
+//! The driver: one queue of events, one handler call at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_proto::core::{
+    Context, Counters, Instant, Lane, NodeId, Outbox, PeerState, Protocol, Rng, View, Wire,
+    decode_exact, encode_to_bytes, mix,
+};
+
+use crate::fault::Fault;
+use crate::network::{Arrivals, Network, NetworkConfig, NodeBacklog, Queued, Sent};
+use crate::queue::RadixHeap;
+use crate::trace::Digest;
+
+/// Datagrams held for a paused node, bytes; Linux's default receive buffer.
+const PAUSED_DATAGRAM_BYTES_MAX: usize = 212_992;
+
+/// Events at one instant beyond which the run is taken for a loop without delay.
+const EVENTS_AT_ONE_INSTANT_MAX: u64 = 50_000_000;
+
+/// Whether messages are moved as values or pass through their encoding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Codec {
+    /// Messages are moved as values and charged `wire_len`.
+    #[default]
+    Typed,
+    /// Every message is encoded, decoded and encoded again; any difference ends the run.
+    CheckWire,
+}
+
+/// Whether faults that concern single nodes or pairs may be injected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FaultSupport {
+    /// None will be: pairs of nodes need no state, a run of a million nodes stays small.
+    #[default]
+    None,
+    /// Any may be.
+    Any,
+}
+
+/// What a run needs besides the protocol.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// How many nodes: 1 to about four million.
+    pub nodes: usize,
+    /// The root of all randomness.
+    pub seed: u64,
+    /// What lies between the nodes.
+    pub network: NetworkConfig,
+    /// Typed or through the codec. The digest is the same.
+    pub codec: Codec,
+    /// Whether faults may be injected.
+    pub faults: FaultSupport,
+    /// The largest message on the datagram lane, bytes. Default 1,200.
+    pub datagram_bytes_max: usize,
+    /// Most sends one handler call may ask for; more ends the run. Default 1 Mi.
+    pub sends_per_call_max: usize,
+}
+
+impl SimConfig {
+    /// A run of `nodes` nodes over perfect links of unlimited rate.
+    pub fn new(nodes: usize, seed: u64) -> SimConfig {
+        SimConfig {
+            nodes,
+            seed,
+            network: NetworkConfig::default(),
+            codec: Codec::Typed,
+            faults: FaultSupport::None,
+            datagram_bytes_max: 1_200,
+            sends_per_call_max: 1 << 20,
+        }
+    }
+}
+
+/// Sees what a run does and may answer with commands: the application, and every checker.
+///
+/// All methods default to nothing, so an observer writes only what it cares for.
+pub trait Observer<P: Protocol> {
+    /// A node told its application something.
+    fn on_event(&mut self, _at: Instant, _node: NodeId, _event: &P::Event, _reply: &mut Reply<P>) {}
+
+    /// A node handed a message to the network.
+    fn on_send(
+        &mut self,
+        _at: Instant,
+        _from: NodeId,
+        _to: NodeId,
+        _lane: Lane,
+        _message: &P::Message,
+    ) {
+    }
+
+    /// A handler of this node returned; its outputs are on their way.
+    fn after_call(&mut self, _at: Instant, _node: NodeId, _protocol: &P, _reply: &mut Reply<P>) {}
+
+    /// A fault takes effect.
+    fn on_fault(&mut self, _at: Instant, _fault: &Fault) {}
+}
+
+/// The observer that sees nothing.
+impl<P: Protocol> Observer<P> for () {}
+
+impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
+        self.0.on_event(at, node, event, reply);
+        self.1.on_event(at, node, event, reply);
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
+        self.0.on_send(at, from, to, lane, message);
+        self.1.on_send(at, from, to, lane, message);
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        self.0.after_call(at, node, protocol, reply);
+        self.1.after_call(at, node, protocol, reply);
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        self.0.on_fault(at, fault);
+        self.1.on_fault(at, fault);
+    }
+}
+
+/// What an observer wants done.
+pub struct Reply<P: Protocol> {
+    commands: Vec<(Duration, NodeId, P::Command)>,
+    is_stop_wanted: bool,
+}
+
+impl<P: Protocol> Reply<P> {
+    /// Gives a node a command after this time.
+    pub fn command(&mut self, after: Duration, node: NodeId, command: P::Command) {
+        self.commands.push((after, node, command));
+    }
+
+    /// Ends [`Sim::run_until`] after the present event.
+    pub fn stop(&mut self) {
+        self.is_stop_wanted = true;
+    }
+}
+
+enum Event<P: Protocol> {
+    Arrive {
+        from: NodeId,
+        to: NodeId,
+        lane: Lane,
+        incarnation: u32,
+        stream: u32,
+        message: P::Message,
+    },
+    Timer {
+        node: NodeId,
+        incarnation: u32,
+        timer: P::Timer,
+    },
+    PortFree {
+        node: NodeId,
+    },
+    Drained {
+        node: NodeId,
+        to: NodeId,
+    },
+    Command {
+        node: NodeId,
+        command: P::Command,
+    },
+    View {
+        node: NodeId,
+        view: Arc<View>,
+    },
+    Peer {
+        node: NodeId,
+        peer: NodeId,
+        state: PeerState,
+    },
+    Resume {
+        node: NodeId,
+    },
+    Fault(Fault),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Running,
+    Paused,
+    Crashed,
+}
+
+struct Slot<P> {
+    protocol: P,
+    rng: Rng,
+    // How often the node started; names its incarnation.
+    starts: u32,
+    life: Life,
+}
+
+/// A run: nodes, the network between them, and what will happen next.
+pub struct Sim<P: Protocol> {
+    config: SimConfig,
+    shared: Arc<P::Shared>,
+    make: Box<dyn FnMut(NodeId) -> P + Send>,
+    now: Instant,
+    nodes: Vec<Slot<P>>,
+    network: Network<P::Message>,
+    queue: RadixHeap<u32>,
+    events: Vec<Option<Event<P>>>,
+    free_events: Vec<u32>,
+    drains: BTreeMap<(NodeId, NodeId), usize>,
+    held: BTreeMap<NodeId, Vec<Event<P>>>,
+    outbox: Outbox<P>,
+    reply: Reply<P>,
+    counters: Counters,
+    digest: Digest,
+    handled: u64,
+    handled_at_instant: u64,
+}
+
+impl<P: Protocol> Sim<P> {
+    /// A run whose nodes `make` builds, also after a restart. Every node has been started when
+    /// this returns; what `handle_start` asked for lies in the queue.
+    pub fn new(
+        config: SimConfig,
+        shared: Arc<P::Shared>,
+        make: impl FnMut(NodeId) -> P + Send + 'static,
+    ) -> Sim<P> {
+        let has_faults = config.faults == FaultSupport::Any;
+        let network = Network::new(config.network.clone(), config.nodes, config.seed, has_faults);
+        let mut sim = Sim {
+            shared,
+            make: Box::new(make),
+            now: Instant::ZERO,
+            nodes: Vec::with_capacity(config.nodes),
+            network,
+            queue: RadixHeap::default(),
+            events: Vec::new(),
+            free_events: Vec::new(),
+            drains: BTreeMap::new(),
+            held: BTreeMap::new(),
+            outbox: Outbox::default(),
+            reply: Reply { commands: Vec::new(), is_stop_wanted: false },
+            counters: Counters::default(),
+            digest: Digest::default(),
+            handled: 0,
+            handled_at_instant: 0,
+            config,
+        };
+        for node in (0..sim.config.nodes as u32).map(NodeId) {
+            let protocol = (sim.make)(node);
+            let rng = Rng::new(sim.config.seed, u64::from(node.0));
+            sim.nodes.push(Slot { protocol, rng, starts: 1, life: Life::Running });
+        }
+        for node in (0..sim.config.nodes as u32).map(NodeId) {
+            sim.call(node, &mut (), |protocol, cx| protocol.handle_start(cx));
+        }
+        sim
+    }
+
+    /// Gives a node a command at this time, or now if it has passed.
+    pub fn command_at(&mut self, at: Instant, node: NodeId, command: P::Command) {
+        self.push(at, Event::Command { node, command });
+    }
+
+    /// Installs a view at a node at this time.
+    pub fn view_at(&mut self, at: Instant, node: NodeId, view: Arc<View>) {
+        self.push(at, Event::View { node, view });
+    }
+
+    /// Injects a fault at this time.
+    ///
+    /// # Panics
+    /// If the run was configured with [`FaultSupport::None`].
+    pub fn fault_at(&mut self, at: Instant, fault: Fault) {
+        assert!(self.config.faults == FaultSupport::Any, "this run was configured without faults");
+        self.push(at, Event::Fault(fault));
+    }
+
+    /// Handles events up to and including `until`, or until nothing is left or an observer stops
+    /// the run. Returns how many were handled.
+    pub fn run_until(&mut self, until: Instant, observer: &mut impl Observer<P>) -> u64 {
+        let before = self.handled;
+        while self.queue.next_time().is_some_and(|time| time <= until.as_nanos()) {
+            self.step(observer);
+            if std::mem::take(&mut self.reply.is_stop_wanted) {
+                break;
+            }
+        }
+        self.handled - before
+    }
+
+    /// Handles one event. False if there was none.
+    pub fn step(&mut self, observer: &mut impl Observer<P>) -> bool {
+        let Some((time, slot)) = self.queue.pop() else {
+            return false;
+        };
+        let time = Instant::from_nanos(time);
+        self.handled_at_instant = if time == self.now { self.handled_at_instant + 1 } else { 0 };
+        assert!(self.handled_at_instant < EVENTS_AT_ONE_INSTANT_MAX, "time stands still at {time}");
+        self.now = time;
+        self.handled += 1;
+        let event = self.events[slot as usize].take().expect("a queued event is stored");
+        self.free_events.push(slot);
+        self.handle(event, observer);
+        true
+    }
+
+    /// The present.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The protocol of a node, for reading.
+    pub fn node(&self, node: NodeId) -> &P {
+        &self.nodes[node.index()].protocol
+    }
+
+    /// True unless the node crashed and was not restarted.
+    pub fn is_alive(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].life != Life::Crashed
+    }
+
+    /// What the nodes share.
+    pub fn shared(&self) -> &Arc<P::Shared> {
+        &self.shared
+    }
+
+    /// The incarnation of a node: another number after each restart.
+    pub fn incarnation(&self, node: NodeId) -> u64 {
+        incarnation(self.config.seed, node, self.nodes[node.index()].starts)
+    }
+
+    /// The hash of everything that happened so far.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Events handled so far.
+    pub fn events_handled(&self) -> u64 {
+        self.handled
+    }
+
+    /// Events that wait.
+    pub fn events_pending(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// What protocols and network counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Bytes a node that the driver itself holds: node table and ports, beyond the protocol's state.
+    pub fn driver_bytes_per_node(&self) -> f64 {
+        let slots = self.nodes.capacity() * (size_of::<Slot<P>>() - size_of::<P>());
+        (slots + self.network.memory_bytes()) as f64 / self.nodes.len().max(1) as f64
+    }
+
+    /// Bytes held for events in waiting.
+    pub fn queue_bytes(&self) -> usize {
+        self.queue.memory_bytes()
+            + self.events.capacity() * size_of::<Option<Event<P>>>()
+            + self.free_events.capacity() * size_of::<u32>()
+    }
+
+    fn push(&mut self, at: Instant, event: Event<P>) {
+        let slot = match self.free_events.pop() {
+            Some(slot) => {
+                self.events[slot as usize] = Some(event);
+                slot
+            }
+            None => {
+                self.events.push(Some(event));
+                (self.events.len() - 1) as u32
+            }
+        };
+        self.queue.push(at.max(self.now).as_nanos(), slot);
+    }
+
+    fn handle(&mut self, event: Event<P>, observer: &mut impl Observer<P>) {
+        let node = match &event {
+            Event::Arrive { to, .. } => Some(*to),
+            Event::Timer { node, .. }
+            | Event::Drained { node, .. }
+            | Event::Command { node, .. }
+            | Event::View { node, .. }
+            | Event::Peer { node, .. } => Some(*node),
+            Event::PortFree { .. } | Event::Resume { .. } | Event::Fault(_) => None,
+        };
+        if let Some(node) = node {
+            match self.nodes[node.index()].life {
+                Life::Running => {}
+                Life::Crashed => return self.counters.add("sim_to_crashed", 1),
+                Life::Paused => return self.hold(node, event),
+            }
+        }
+        match event {
+            Event::Arrive { from, to, lane, incarnation, stream, message } => {
+                let is_stale = incarnation != self.nodes[from.index()].starts
+                    || (lane == Lane::Stream && stream != self.network.stream_epoch(from, to));
+                if is_stale {
+                    return self.counters.add("sim_cut_off", 1);
+                }
+                self.fold(1, to, u64::from(from.0) << 32 | message.wire_len() as u64);
+                self.call(to, observer, |protocol, cx| protocol.handle_message(cx, from, message));
+            }
+            Event::Timer { node, incarnation, timer } => {
+                if incarnation == self.nodes[node.index()].starts {
+                    self.fold(2, node, 0);
+                    self.call(node, observer, |protocol, cx| protocol.handle_timer(cx, timer));
+                }
+            }
+            Event::PortFree { node } => self.port_free(node, observer),
+            Event::Drained { node, to } => self.check_drained(node, to, observer),
+            Event::Command { node, command } => {
+                self.fold(3, node, 0);
+                self.call(node, observer, |protocol, cx| protocol.handle_command(cx, command));
+            }
+            Event::View { node, view } => {
+                self.fold(4, node, view.id().0);
+                self.call(node, observer, |protocol, cx| protocol.handle_view(cx, &view));
+            }
+            Event::Peer { node, peer, state } => {
+                if let PeerState::Up { .. } = state {
+                    self.network.pair(node, peer).is_down = false;
+                }
+                self.fold(5, node, u64::from(peer.0));
+                self.call(node, observer, |protocol, cx| protocol.handle_peer(cx, peer, state));
+            }
+            Event::Resume { node } => self.resume(node, observer),
+            Event::Fault(fault) => self.fault(fault, observer),
+        }
+    }
+
+    /// Calls one handler of one node and carries out what it asked for.
+    fn call(
+        &mut self,
+        node: NodeId,
+        observer: &mut impl Observer<P>,
+        handler: impl FnOnce(&mut P, &mut Context<'_, P>),
+    ) {
+        let slot = &mut self.nodes[node.index()];
+        let backlog = NodeBacklog { network: &self.network, now: self.now, node };
+        let mut context = Context {
+            now: self.now,
+            node,
+            incarnation: incarnation(self.config.seed, node, slot.starts),
+            shared: &*self.shared,
+            rng: &mut slot.rng,
+            outbox: &mut self.outbox,
+            backlog: &backlog,
+            datagram_bytes_max: self.config.datagram_bytes_max,
+        };
+        handler(&mut slot.protocol, &mut context);
+        self.carry_out(node, observer);
+        observer.after_call(self.now, node, &self.nodes[node.index()].protocol, &mut self.reply);
+        self.take_replies();
+    }
+
+    fn carry_out(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        let sends = outbox.sends.len();
+        assert!(sends <= self.config.sends_per_call_max, "{sends} sends by one call at {node}");
+        let starts = self.nodes[node.index()].starts;
+        for send in outbox.sends.drain(..) {
+            observer.on_send(self.now, node, send.to, send.lane, &send.message);
+            self.send(node, send.to, send.lane, send.message);
+        }
+        for (at, timer) in outbox.timers.drain(..) {
+            self.push(at, Event::Timer { node, incarnation: starts, timer });
+        }
+        for event in outbox.events.drain(..) {
+            self.fold(6, node, 0);
+            observer.on_event(self.now, node, &event, &mut self.reply);
+        }
+        for (to, below_bytes) in outbox.drains.drain(..) {
+            self.drains.insert((node, to), below_bytes);
+            self.watch_drain(node, to, below_bytes);
+        }
+        for peer in outbox.disconnects.drain(..) {
+            self.counters.add("sim_disconnected", 1);
+            if self.config.faults == FaultSupport::Any {
+                self.reset(peer, node, Duration::from_secs(1));
+            }
+        }
+        if !outbox.counters.is_empty() {
+            self.counters.merge(&std::mem::take(&mut outbox.counters));
+        }
+        self.outbox = outbox;
+    }
+
+    fn take_replies(&mut self) {
+        if self.reply.commands.is_empty() {
+            return;
+        }
+        let mut commands = std::mem::take(&mut self.reply.commands);
+        for (after, node, command) in commands.drain(..) {
+            self.push(self.now + after, Event::Command { node, command });
+        }
+        self.reply.commands = commands;
+    }
+
+    fn send(&mut self, from: NodeId, to: NodeId, lane: Lane, message: P::Message) {
+        if to.index() >= self.nodes.len() {
+            return self.counters.add("sim_unknown_destination", 1);
+        }
+        let bytes = message.wire_len();
+        if lane == Lane::Datagram && bytes > self.config.datagram_bytes_max {
+            return self.counters.add("sim_datagram_oversized", 1);
+        }
+        let message = self.through_codec(message);
+        let sent = self.network.send(self.now, from, Queued { to, lane, message, bytes });
+        self.dispatch(from, to, lane, sent);
+    }
+
+    fn dispatch(&mut self, from: NodeId, to: NodeId, lane: Lane, sent: Sent<P::Message>) {
+        match sent {
+            Sent::Arrives(arrivals, message) => self.arrive(from, to, lane, arrivals, message),
+            Sent::Waits { port_free: Some(at) } => self.push(at, Event::PortFree { node: from }),
+            Sent::Waits { port_free: None } | Sent::Stalls => {}
+            Sent::Dropped(counter) => self.counters.add(counter, 1),
+        }
+    }
+
+    fn arrive(&mut self, from: NodeId, to: NodeId, lane: Lane, at: Arrivals, message: P::Message) {
+        let incarnation = self.nodes[from.index()].starts;
+        let stream = self.network.stream_epoch(from, to);
+        let [first, second] = at;
+        if let Some(at) = second {
+            let message = message.clone();
+            self.push(at, Event::Arrive { from, to, lane, incarnation, stream, message });
+        }
+        if let Some(at) = first {
+            self.push(at, Event::Arrive { from, to, lane, incarnation, stream, message });
+        }
+    }
+
+    fn through_codec(&self, message: P::Message) -> P::Message {
+        if self.config.codec == Codec::Typed {
+            return message;
+        }
+        let bytes = encode_to_bytes(&message);
+        assert_eq!(bytes.len(), message.wire_len(), "wire_len is not what encode wrote");
+        let decoded: P::Message = decode_exact(bytes.clone()).expect("what was encoded decodes");
+        assert_eq!(encode_to_bytes(&decoded), bytes, "the encoding is not canonical");
+        decoded
+    }
+
+    fn port_free(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+        loop {
+            match self.network.next_queued(self.now, node) {
+                Err(later) => return self.push(later, Event::PortFree { node }),
+                Ok(None) => return,
+                Ok(Some(queued)) => {
+                    let (to, lane) = (queued.to, queued.lane);
+                    let sent = self.network.transmit(self.now, node, queued);
+                    self.dispatch(node, to, lane, sent);
+                    self.check_drained(node, to, observer);
+                }
+            }
+        }
+    }
+
+    /// Sees to it that a drain request is looked at when its time may have come.
+    fn watch_drain(&mut self, node: NodeId, to: NodeId, below_bytes: usize) {
+        if self.network.backlog_bytes(self.now, node, to) < below_bytes {
+            self.push(self.now, Event::Drained { node, to });
+        } else if let Some(at) = self.network.drains_at(node, to, below_bytes) {
+            self.push(at, Event::Drained { node, to });
+        }
+    }
+
+    fn check_drained(&mut self, node: NodeId, to: NodeId, observer: &mut impl Observer<P>) {
+        let Some(&below_bytes) = self.drains.get(&(node, to)) else {
+            return;
+        };
+        if self.network.backlog_bytes(self.now, node, to) >= below_bytes {
+            return;
+        }
+        match self.nodes[node.index()].life {
+            Life::Crashed => return,
+            Life::Paused => return self.hold(node, Event::Drained { node, to }),
+            Life::Running => {}
+        }
+        self.drains.remove(&(node, to));
+        self.fold(7, node, u64::from(to.0));
+        self.call(node, observer, |protocol, cx| protocol.handle_drained(cx, to));
+    }
+
+    fn hold(&mut self, node: NodeId, event: Event<P>) {
+        let held = self.held.entry(node).or_default();
+        let datagram_bytes = |event: &Event<P>| match event {
+            Event::Arrive { lane: Lane::Datagram, message, .. } => message.wire_len(),
+            _ => 0,
+        };
+        let bytes = datagram_bytes(&event);
+        if bytes > 0
+            && held.iter().map(datagram_bytes).sum::<usize>() + bytes > PAUSED_DATAGRAM_BYTES_MAX
+        {
+            return self.counters.add("sim_socket_full", 1);
+        }
+        held.push(event);
+    }
+
+    fn resume(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+        if self.nodes[node.index()].life != Life::Paused {
+            return;
+        }
+        self.nodes[node.index()].life = Life::Running;
+        for event in self.held.remove(&node).unwrap_or_default() {
+            self.handle(event, observer);
+        }
+    }
+
+    fn fault(&mut self, fault: Fault, observer: &mut impl Observer<P>) {
+        self.fold(8, NodeId(0), self.handled);
+        observer.on_fault(self.now, &fault);
+        match fault {
+            Fault::Crash(node) => self.crash(node),
+            Fault::Restart(node) => self.restart(node, observer),
+            Fault::Pause(node, time) => {
+                if self.nodes[node.index()].life == Life::Running {
+                    self.nodes[node.index()].life = Life::Paused;
+                    self.push(self.now + time, Event::Resume { node });
+                }
+            }
+            Fault::Partition(groups) => self.network.partition(&groups),
+            Fault::Block(from, to) => self.network.block(from, to),
+            Fault::Heal => {
+                for (from, queued) in self.network.heal() {
+                    let (to, lane) = (queued.to, queued.lane);
+                    let sent = self.network.transmit(self.now, from, queued);
+                    self.dispatch(from, to, lane, sent);
+                    self.check_drained(from, to, observer);
+                }
+            }
+            Fault::Reset(from, to, time) => self.reset(from, to, time),
+            Fault::Link(link) => self.network.set_link(link),
+        }
+    }
+
+    fn crash(&mut self, node: NodeId) {
+        if self.nodes[node.index()].life == Life::Crashed {
+            return;
+        }
+        self.nodes[node.index()].life = Life::Crashed;
+        self.held.remove(&node);
+        self.drains.retain(|&(from, _), _| from != node);
+        for peer in self.network.neighbours(node) {
+            self.network.reset(node, peer);
+            self.network.reset(peer, node);
+            self.push(self.now, Event::Peer { node: peer, peer: node, state: PeerState::Down });
+        }
+    }
+
+    fn restart(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+        if self.nodes[node.index()].life != Life::Crashed {
+            return;
+        }
+        let protocol = (self.make)(node);
+        let slot = &mut self.nodes[node.index()];
+        slot.protocol = protocol;
+        slot.starts += 1;
+        slot.life = Life::Running;
+        let up = PeerState::Up { incarnation: self.incarnation(node) };
+        for peer in self.network.neighbours(node) {
+            self.network.pair(node, peer).is_down = false;
+            self.push(self.now, Event::Peer { node: peer, peer: node, state: up });
+        }
+        self.call(node, observer, |protocol, cx| protocol.handle_start(cx));
+    }
+
+    fn reset(&mut self, from: NodeId, to: NodeId, up_after: Duration) {
+        let was_down = self.network.pair(from, to).is_down;
+        self.network.reset(from, to);
+        if was_down {
+            return;
+        }
+        let up = PeerState::Up { incarnation: self.incarnation(to) };
+        self.push(self.now, Event::Peer { node: from, peer: to, state: PeerState::Down });
+        if self.nodes[to.index()].life != Life::Crashed {
+            self.push(self.now + up_after, Event::Peer { node: from, peer: to, state: up });
+        }
+    }
+
+    fn fold(&mut self, kind: u64, node: NodeId, detail: u64) {
+        self.digest.fold(self.now.as_nanos() ^ kind << 60, detail ^ u64::from(node.0) << 40);
+    }
+}
+
+/// A nonzero number for the `starts`-th start of a node.
+fn incarnation(seed: u64, node: NodeId, starts: u32) -> u64 {
+    mix(seed ^ mix(u64::from(node.0) << 32 | u64::from(starts))) | 1
+}
