@@ -137,9 +137,11 @@ impl Flow {
         }
         let place = (seq - self.stable) as usize;
         if place >= self.held.len() {
-            self.held.resize_with(place + 1, || None);
+            self.held.extend((self.held.len()..place).map(|_| None));
+            self.held.push_back(Some(block));
+        } else {
+            self.held[place] = Some(block);
         }
-        self.held[place] = Some(block);
         Ok(())
     }
 
@@ -219,13 +221,14 @@ impl Flow {
     /// Every member has the blocks below `stable`: frees them. Returns how many.
     pub(super) fn free(&mut self, stable: u64) -> u64 {
         let stable = stable.min(self.received);
-        let freed = stable.saturating_sub(self.stable);
-        self.held.drain(..freed as usize);
-        self.stable += freed;
-        if freed > 0 {
-            self.reminders = 0;
-            self.transfers.retain(|transfer| !transfer.ends_below(stable));
+        if stable <= self.stable {
+            return 0;
         }
+        let freed = stable - self.stable;
+        self.held.drain(..freed as usize);
+        self.stable = stable;
+        self.reminders = 0;
+        self.transfers.retain(|transfer| !transfer.ends_below(stable));
         freed
     }
 

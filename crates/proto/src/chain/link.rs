@@ -107,6 +107,8 @@ pub(super) fn link_to<L: LinkEnd>(links: &mut Vec<L>, peer: NodeId) -> &mut L {
     let place = match links.binary_search_by_key(&peer, LinkEnd::peer) {
         Ok(place) => place,
         Err(place) => {
+            // Most members have one hop: no room for four.
+            links.reserve_exact(1);
             links.insert(place, L::open(peer));
             place
         }

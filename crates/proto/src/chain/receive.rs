@@ -30,6 +30,8 @@ impl Chain {
         }
         let (origin, seq, incarnation) = (frame.origin, frame.seq, frame.incarnation);
         let place = self.flow_index(origin).unwrap_or_else(|place| {
+            // In a large group few members send: no room for four.
+            self.flows.reserve_exact(1);
             self.flows.insert(place, Flow::new(origin, incarnation));
             place
         });
