@@ -6,6 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod figure;
+mod machine;
+mod progress;
+pub mod report;
+pub mod run;
 pub mod scenario;
 
 pub use error::LabError;
+pub use machine::Machine;
+pub use progress::{Progress, Quiet};

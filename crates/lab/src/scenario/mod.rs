@@ -313,6 +313,10 @@ impl Scenario {
     /// The scenario as a file in which every default is written out. Running that file repeats
     /// the run. Tables that no service has read yet stand as they were given.
     pub fn to_toml(&self) -> String {
+        self.to_toml_with_seed(self.seed)
+    }
+
+    pub(crate) fn to_toml_with_seed(&self, seed: u64) -> String {
         let read = self
             .read
             .lock()
@@ -324,6 +328,11 @@ impl Scenario {
             .cloned()
             .partition(|(name, _)| name == "faults");
         tables.extend(shared);
+        for (key, value) in tables.iter_mut().flat_map(|(_, entries)| entries) {
+            if key == "seed" {
+                *value = toml::Value::Integer(seed.try_into().unwrap_or(i64::MAX));
+            }
+        }
         for name in ["protocol", "workload", "measure"] {
             if let Some(found) = read.iter().find(|(known, _)| known == name) {
                 tables.push(found.clone());
