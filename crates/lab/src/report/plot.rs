@@ -1,0 +1,420 @@
+//! Plots: the one place that draws, for reports, the live page and the documentation.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::axis::{Axis, Scale};
+use crate::figure::number;
+
+/// A plot: layers over two axes, or groups of bars over categories.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plot {
+    /// What it shows, in a few words.
+    pub title: String,
+    /// What a reader should see in it; a sentence or nothing.
+    pub caption: String,
+    x: Axis,
+    y: Axis,
+    categories: Vec<String>,
+    layers: Vec<Layer>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Layer {
+    name: String,
+    mark: Mark,
+    points: Vec<(f64, f64)>,
+}
+
+/// How the points of a layer are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Joined by straight lines.
+    Line,
+    /// Joined by steps: a value holds until the next.
+    Steps,
+    /// Each on its own.
+    Points,
+    /// Published values: hollow diamonds in the colour of the text.
+    Paper,
+    /// Bars over categories.
+    Bars,
+}
+
+impl Plot {
+    /// A plot without layers.
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Plot {
+        let (caption, categories, layers) = (String::new(), Vec::new(), Vec::new());
+        Plot {
+            title: title.into(),
+            caption,
+            x,
+            y,
+            categories,
+            layers,
+        }
+    }
+
+    /// A plot of bars, without groups yet.
+    pub fn bars<S: Into<String>>(
+        title: impl Into<String>,
+        categories: impl IntoIterator<Item = S>,
+        y: Axis,
+    ) -> Plot {
+        let mut plot = Plot::new(title, Axis::default(), y);
+        plot.categories = categories.into_iter().map(Into::into).collect();
+        let last = plot.categories.len().max(1) as f64;
+        plot.x.range = Some((-0.5, last - 0.5));
+        plot
+    }
+
+    /// A plot of the share of samples at or below each value.
+    pub fn cdf(title: impl Into<String>, x: Axis) -> Plot {
+        Plot::new(
+            title,
+            x,
+            Axis::new("share at or below", "").with_range(0.0, 1.0),
+        )
+    }
+
+    /// Sets the sentence below the plot.
+    pub fn with_caption(mut self, caption: impl Into<String>) -> Plot {
+        self.caption = caption.into();
+        self
+    }
+
+    /// Adds a layer.
+    pub fn with_layer(
+        mut self,
+        name: impl Into<String>,
+        mark: Mark,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Plot {
+        let points = points.into_iter().collect();
+        self.layers.push(Layer {
+            name: name.into(),
+            mark,
+            points,
+        });
+        self
+    }
+
+    /// Adds a line.
+    pub fn with_line(
+        self,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Plot {
+        self.with_layer(name, Mark::Line, points)
+    }
+
+    /// Adds published values.
+    pub fn with_paper(
+        self,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Plot {
+        self.with_layer(name, Mark::Paper, points)
+    }
+
+    /// Adds one bar to each category; a missing one is NaN.
+    pub fn with_group(
+        self,
+        name: impl Into<String>,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Plot {
+        self.with_layer(name, Mark::Bars, (0u32..).map(f64::from).zip(values))
+    }
+
+    /// Adds the published value of each category; a missing one is NaN.
+    pub fn with_paper_group(
+        self,
+        name: impl Into<String>,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Plot {
+        self.with_layer(name, Mark::Paper, (0u32..).map(f64::from).zip(values))
+    }
+
+    /// Adds the distribution of samples, which need not be sorted.
+    pub fn with_cdf(self, name: impl Into<String>, samples: &[f64]) -> Plot {
+        let mut sorted: Vec<f64> = samples.iter().copied().filter(|v| v.is_finite()).collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let count = sorted.len() as f64;
+        let shares = sorted
+            .into_iter()
+            .zip(1u32..)
+            .map(|(value, n)| (value, f64::from(n) / count));
+        self.with_layer(name, Mark::Steps, thin(shares.collect(), CDF_POINTS_MAX))
+    }
+
+    /// The plot as an SVG element. Text and lines take the colour of the text around it, so it
+    /// reads on light and dark alike.
+    pub fn to_svg(&self) -> String {
+        let mut svg = String::new();
+        {
+            let backend = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT));
+            let root = backend.into_drawing_area();
+            self.draw(&root).expect("drawing into text does not fail");
+            root.present().expect("drawing into text does not fail");
+        }
+        self.adapt(&svg)
+    }
+
+    fn draw(&self, root: &Area<'_>) -> Drawn {
+        root.draw(&Text::new(self.title.clone(), (16, 12), ink_text(TITLE)))?;
+        let top = self.draw_legend(root, 16, 62)?;
+        let (_, chart_area) = root.split_vertically(top);
+
+        let shown = || {
+            let both = |&&(x, y): &&(f64, f64)| self.x.shows(x) && self.y.shows(y);
+            self.layers
+                .iter()
+                .flat_map(|layer| &layer.points)
+                .filter(both)
+        };
+        let mut x = self.x.fit(shown().map(|point| point.0));
+        let zero = (self.has_bars() && self.y.scale == Scale::Linear).then_some(0.0);
+        let y = self
+            .y
+            .fit(shown().map(|point| point.1).chain(zero))
+            .with_plain_ticks();
+        if !self.categories.is_empty() {
+            x = x.with_plain_ticks();
+        }
+        let (low, high) = ((x.low, x.high), (y.low, y.high));
+
+        let mut chart = ChartBuilder::on(&chart_area)
+            .margin_right(36)
+            .margin_top(14)
+            .margin_bottom(8)
+            .x_label_area_size(if self.x.title().is_empty() { 56 } else { 92 })
+            .y_label_area_size(138)
+            .build_cartesian_2d(x, y)?;
+        let mut mesh = chart.configure_mesh();
+        let (x_title, y_title) = (self.x.title(), self.y.title());
+        let x_label = |value: &f64| match self.categories.is_empty() {
+            true => number(*value),
+            false => self.category(*value),
+        };
+        mesh.x_label_formatter(&x_label)
+            .y_label_formatter(&|value| number(*value))
+            .x_labels(if self.categories.is_empty() {
+                8
+            } else {
+                2 * self.categories.len() + 1
+            })
+            .y_labels(6)
+            .bold_line_style(INK.mix(0.13))
+            .light_line_style(TRANSPARENT)
+            .axis_style(INK.mix(0.45))
+            .label_style(ink_text(LABEL))
+            .axis_desc_style(ink_text(LABEL))
+            .y_desc(y_title)
+            .disable_x_mesh();
+        if !x_title.is_empty() {
+            mesh.x_desc(x_title);
+        }
+        mesh.draw()?;
+
+        let bar_groups = self
+            .layers
+            .iter()
+            .filter(|layer| layer.mark == Mark::Bars)
+            .count();
+        let mut bar_group = 0;
+        for (index, layer) in self.layers.iter().enumerate() {
+            let points = layer.points.iter().copied();
+            let points: Vec<(f64, f64)> = points
+                .filter(|&(x, y)| self.x.shows(x) && self.y.shows(y))
+                .collect();
+            if layer.mark == Mark::Bars {
+                let floor = high.0.max(0.0);
+                let width = 0.8 / bar_groups as f64;
+                let left = bar_group as f64 * width - 0.4;
+                bar_group += 1;
+                let style = self.color(index).filled();
+                chart.draw_series(points.iter().map(|&(x, y)| {
+                    let from = x + left + 0.04 * width;
+                    Rectangle::new([(from, floor), (from + 0.92 * width, y)], style)
+                }))?;
+                continue;
+            }
+            if let Some(path) = self.path(layer.mark, &points) {
+                let style = self.color(index).stroke_width(5);
+                chart.draw_series(std::iter::once(PathElement::new(path, style)))?;
+            }
+            let marked = match layer.mark {
+                Mark::Line => points.len() <= MARKERS_MAX,
+                Mark::Steps => false,
+                Mark::Points | Mark::Paper | Mark::Bars => true,
+            };
+            if marked {
+                for &(x, y) in &points {
+                    let at = chart.as_coord_spec().translate(&(x, y));
+                    self.draw_marker(root, index, at)?;
+                }
+            }
+        }
+        if shown().next().is_none() {
+            let middle = ((low.0 + low.1) / 2.0, (high.0 + high.1) / 2.0);
+            let at = chart.as_coord_spec().translate(&middle);
+            let centred = ink_text(LABEL).pos(Pos::new(HPos::Center, VPos::Center));
+            root.draw(&Text::new("no samples", at, centred))?;
+        }
+        Ok(())
+    }
+
+    /// Draws the names of the layers in rows, and returns where the rows end.
+    fn draw_legend(&self, root: &Area<'_>, left: i32, top: i32) -> Result<i32, DrawError> {
+        if self.layers.len() < 2 && self.layers.iter().all(|layer| layer.name.is_empty()) {
+            return Ok(top);
+        }
+        let (mut x, mut y) = (left, top);
+        for (index, layer) in self.layers.iter().enumerate() {
+            let width = 84 + (layer.name.chars().count() as f64 * LABEL * 0.5) as i32;
+            if x > left && x + width > WIDTH as i32 {
+                (x, y) = (left, y + 40);
+            }
+            let middle = y + 14;
+            match layer.mark {
+                Mark::Bars => {
+                    let corners = [(x + 12, y + 2), (x + 36, y + 26)];
+                    root.draw(&Rectangle::new(corners, self.color(index).filled()))?;
+                }
+                Mark::Line | Mark::Steps => {
+                    let style = self.color(index).stroke_width(5);
+                    root.draw(&PathElement::new([(x, middle), (x + 48, middle)], style))?;
+                }
+                Mark::Points | Mark::Paper => {}
+            }
+            if !matches!(layer.mark, Mark::Bars | Mark::Steps) {
+                self.draw_marker(root, index, (x + 24, middle))?;
+            }
+            let left_middle = ink_text(LABEL).pos(Pos::new(HPos::Left, VPos::Center));
+            root.draw(&Text::new(
+                layer.name.clone(),
+                (x + 58, middle),
+                left_middle,
+            ))?;
+            x += width + 12;
+        }
+        Ok(y + 44)
+    }
+
+    /// A shape as well as a colour tells layers apart.
+    fn draw_marker(&self, root: &Area<'_>, index: usize, (x, y): (i32, i32)) -> Drawn {
+        let color = self.color(index);
+        let (r, style) = (9, color.filled());
+        let around = |corners: &[(i32, i32)]| -> Vec<(i32, i32)> {
+            corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect()
+        };
+        if self.layers[index].mark == Mark::Paper {
+            let diamond = around(&[(0, -13), (13, 0), (0, 13), (-13, 0), (0, -13)]);
+            return root.draw(&PathElement::new(diamond, color.stroke_width(4)));
+        }
+        match index % 4 {
+            0 => root.draw(&Circle::new((x, y), r, style)),
+            1 => root.draw(&Rectangle::new([(x - 8, y - 8), (x + 8, y + 8)], style)),
+            2 => root.draw(&Polygon::new(around(&[(0, -12), (11, 8), (-11, 8)]), style)),
+            _ => root.draw(&Polygon::new(
+                around(&[(0, 12), (11, -8), (-11, -8)]),
+                style,
+            )),
+        }
+    }
+
+    fn path(&self, mark: Mark, points: &[(f64, f64)]) -> Option<Vec<(f64, f64)>> {
+        match mark {
+            Mark::Line => Some(thin(points.to_vec(), LINE_POINTS_MAX)),
+            Mark::Steps => {
+                let mut path = Vec::with_capacity(2 * points.len());
+                for &(x, y) in points {
+                    if let Some(&(_, before)) = path.last() {
+                        path.push((x, before));
+                    }
+                    path.push((x, y));
+                }
+                Some(path)
+            }
+            Mark::Points | Mark::Paper | Mark::Bars => None,
+        }
+    }
+
+    fn color(&self, index: usize) -> RGBAColor {
+        if self.layers[index].mark == Mark::Paper {
+            return INK.mix(1.0);
+        }
+        let before = self.layers[..index]
+            .iter()
+            .filter(|layer| layer.mark != Mark::Paper)
+            .count();
+        PALETTE[before % PALETTE.len()].mix(1.0)
+    }
+
+    fn category(&self, value: f64) -> String {
+        let index = value.round();
+        let name = (index >= 0.0 && (value - index).abs() < 1e-6)
+            .then(|| self.categories.get(index as usize));
+        name.flatten().cloned().unwrap_or_default()
+    }
+
+    fn has_bars(&self) -> bool {
+        self.layers.iter().any(|layer| layer.mark == Mark::Bars)
+    }
+
+    /// Gives the drawing the colour of the text around it, a flexible size and a name.
+    fn adapt(&self, svg: &str) -> String {
+        let body = svg
+            .find("<svg")
+            .and_then(|at| svg[at..].find('>').map(|end| &svg[at + end + 1..]));
+        let body = body.expect("the backend writes an svg element");
+        let body = body.replace(INK_HEX, "currentColor");
+        format!(
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" xmlns=\"http://www.w3.org/2000/svg\" \
+             role=\"img\" aria-label=\"{}\">{body}",
+            super::escape(&self.title)
+        )
+    }
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type DrawError = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>;
+type Drawn = Result<(), DrawError>;
+
+// Drawn at twice the usual size, since the library rounds to whole pixels.
+const WIDTH: u32 = 1440;
+const HEIGHT: u32 = 820;
+const TITLE: f64 = 40.0;
+const LABEL: f64 = 31.0;
+const MARKERS_MAX: usize = 24;
+const LINE_POINTS_MAX: usize = 2000;
+const CDF_POINTS_MAX: usize = 500;
+
+/// Stands for the colour of the text, and is replaced by it.
+const INK: RGBColor = RGBColor(1, 2, 3);
+const INK_HEX: &str = "#010203";
+
+/// Colours that people who see fewer of them tell apart, on white and on black alike.
+/// Source: Okabe & Ito, *Color Universal Design*, 2008, without its black and yellow.
+const PALETTE: [RGBColor; 6] = [
+    RGBColor(0x00, 0x7f, 0xc4),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0x56, 0xb4, 0xe9),
+];
+
+fn ink_text(size: f64) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&INK)
+}
+
+/// At most about `most` points, ends included, evenly chosen.
+fn thin(points: Vec<(f64, f64)>, most: usize) -> Vec<(f64, f64)> {
+    if points.len() <= most {
+        return points;
+    }
+    let last = points.len() - 1;
+    (0..most).map(|n| points[n * last / (most - 1)]).collect()
+}

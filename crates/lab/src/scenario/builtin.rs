@@ -1,0 +1,60 @@
+macro_rules! scenarios {
+    ($($name:literal),* $(,)?) => {
+        &[$((
+            $name,
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/", $name, ".toml")),
+        )),*]
+    };
+}
+
+/// The scenarios that are part of the binary, by name: `scenarios/<name>.toml`. A test fails if a
+/// file there is not in this table.
+const SCENARIOS: &[(&str, &str)] = scenarios!["chain/ten"];
+
+/// The names of the scenarios that are part of the binary, sorted.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SCENARIOS.iter().map(|(name, _)| *name)
+}
+
+/// The text of a built-in scenario.
+pub fn text(name: &str) -> Option<&'static str> {
+    SCENARIOS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scenario::ScenarioFile;
+
+    #[test]
+    fn every_scenario_file_of_the_repository_is_compiled_in_and_resolves() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        let mut found = Vec::new();
+        for folder in std::fs::read_dir(&root).unwrap() {
+            for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
+                let path = file.unwrap().path().with_extension("");
+                found.push(
+                    path.strip_prefix(&root)
+                        .unwrap()
+                        .to_str()
+                        .unwrap()
+                        .to_owned(),
+                );
+            }
+        }
+        found.sort();
+        assert_eq!(names().collect::<Vec<_>>(), found);
+        for name in names() {
+            let scenario = ScenarioFile::load(name).unwrap().resolve();
+            assert_eq!(
+                scenario.map_err(|error| error.to_string()).unwrap().name,
+                name
+            );
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Scenario files: what runs, on which network, under which load, and what goes wrong.
+//!
+//! A [`ScenarioFile`] is the text, parsed, with the user's overrides applied. Resolving it gives a
+//! [`Scenario`]: the tables that all services share are typed, and `[protocol]`, `[workload]` and
+//! `[measure]` wait for the service, which reads them through a [`Table`]. Whatever is wrong is
+//! reported with file, line and what would be accepted.
+
+mod builtin;
+mod diagnostic;
+mod document;
+mod faults;
+mod overrides;
+mod reader;
+mod topology;
+pub mod units;
+
+#[cfg(test)]
+mod golden;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub use builtin::{names as builtin_names, text as builtin_text};
+pub use diagnostic::{Diagnostic, nearest};
+pub use faults::{Fault, TimedFault};
+pub use reader::{Integer, Table};
+pub use topology::{NODES_MAX, Overhead, Topology, TopologyKind};
+pub use units::Rate;
+
+use crate::LabError;
+use diagnostic::{Origin, Source};
+pub(crate) use document::{Entries, Kind, Value};
+
+/// Keys and values as a table resolved them, defaults included, in the order they were asked for.
+pub(crate) type Resolved = Vec<(String, toml::Value)>;
+
+pub(crate) const TABLES: &[&str] = &[
+    "topology", "protocol", "workload", "faults", "measure", "sweep",
+];
+pub(crate) const TOP_KEYS: &[&str] = &["name", "about", "seed", "duration"];
+pub(crate) const KNOWN_KEYS: &[(&str, &[&str])] = &[("topology", topology::KEYS)];
+
+/// The values of `[protocol] kind`.
+pub const SERVICES: &[&str] = &["chain", "slingshot", "overlay", "mircc", "walk"];
+
+/// A scenario as it was written, with the overrides applied so far.
+#[derive(Clone, Debug)]
+pub struct ScenarioFile {
+    source: Arc<Source>,
+    entries: Entries,
+}
+
+impl ScenarioFile {
+    /// Loads a built-in scenario by its name (`chain/ten`), or a file: whatever ends in `.toml` or
+    /// exists.
+    pub fn load(name_or_path: &str) -> Result<ScenarioFile, LabError> {
+        if let Some(text) = builtin_text(name_or_path) {
+            return ScenarioFile::parse(&format!("{name_or_path}.toml"), text);
+        }
+        let path = Path::new(name_or_path);
+        if name_or_path.ends_with(".toml") || path.is_file() {
+            let text = std::fs::read_to_string(path).map_err(LabError::read(path))?;
+            return ScenarioFile::parse(name_or_path, &text);
+        }
+        let problem = format!("no scenario is called `{name_or_path}`");
+        let known: Vec<&str> = builtin_names().collect();
+        let last_part = |name: &&str| name.rsplit('/').next() == Some(name_or_path);
+        let mut diagnostic = Diagnostic::new(problem);
+        diagnostic = match known.iter().copied().find(|name| last_part(&name)) {
+            Some(near) => diagnostic.with_note(format!("did you mean `{near}`?")),
+            None => diagnostic.with_suggestion(name_or_path, known.iter().copied()),
+        };
+        Err(diagnostic
+            .with_note(format!("scenarios: {}", known.join(", ")))
+            .with_note("or a file whose name ends in .toml")
+            .into())
+    }
+
+    /// Parses the text of a scenario; `name` stands in messages where a file's would.
+    pub fn parse(name: &str, text: &str) -> Result<ScenarioFile, LabError> {
+        let source = Arc::new(Source {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        });
+        let entries = document::parse(&source)?;
+        Ok(ScenarioFile { source, entries })
+    }
+
+    /// Applies an override, `key=value`.
+    ///
+    /// The value is TOML, or text if it is not. A key without a dot stands for the one table that
+    /// has it: `nodes=8` is `topology.nodes=8`.
+    pub fn set(&mut self, set: &str) -> Result<(), LabError> {
+        Ok(overrides::apply(&mut self.entries, set, KNOWN_KEYS)?)
+    }
+
+    /// Applies several overrides in turn.
+    pub fn with_sets<S: AsRef<str>>(
+        mut self,
+        sets: impl IntoIterator<Item = S>,
+    ) -> Result<ScenarioFile, LabError> {
+        for set in sets {
+            self.set(set.as_ref())?;
+        }
+        Ok(self)
+    }
+
+    /// Checks the tables that all services share and fills in their defaults.
+    pub fn resolve(&self) -> Result<Scenario, LabError> {
+        self.refuse_unknown_tables()?;
+        let (top, origin) = (self.top_entries(), Origin::Nowhere);
+        let mut table = Table::new("", &self.source, &origin, &top);
+        let name = table.text_or("name", self.stem())?;
+        let about = table.text_or("about", "")?;
+        let seed = table.integer_or("seed", 0..=i64::MAX as u64, 1)?;
+        let duration = table.duration_or("duration", topology::DURATION_DEFAULT)?;
+        let mut resolved = vec![(String::new(), table.into_resolved()?)];
+
+        let mut table = self.table("topology");
+        let topology = Topology::read(&mut table)?;
+        resolved.push(("topology".to_owned(), table.into_resolved()?));
+
+        let mut faults = Vec::new();
+        for (origin, entries) in self.fault_tables()? {
+            let mut table = Table::new("faults", &self.source, origin, entries);
+            faults::read(&mut table, &topology, duration, &mut faults)?;
+            resolved.push(("faults".to_owned(), table.into_resolved()?));
+        }
+        faults.sort_by_key(|fault| fault.at);
+
+        let service = service(&mut self.table("protocol"))?;
+        let file = self.clone();
+        let read = Mutex::new(Vec::new());
+        Ok(Scenario {
+            name,
+            about,
+            seed,
+            duration,
+            topology,
+            faults,
+            service,
+            file,
+            resolved,
+            read,
+        })
+    }
+
+    /// Puts a value at a dotted path, as the sweep does; messages point at where it came from.
+    pub(crate) fn put(&mut self, path: &str, value: Value) -> Result<(), LabError> {
+        Ok(overrides::put_path(
+            &mut self.entries,
+            path,
+            value,
+            &self.source,
+        )?)
+    }
+
+    /// The entries of a table, and where it stands.
+    pub(crate) fn find(&self, name: &str) -> Option<(&Origin, &Entries)> {
+        let entry = self.entries.iter().find(|entry| entry.key == name)?;
+        match &entry.value.kind {
+            Kind::Table(entries) => Some((&entry.value.origin, entries)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The scenario as TOML, as it was given, without `[sweep]`.
+    pub(crate) fn canonical(&self) -> String {
+        let as_given = |entries: &Entries| {
+            entries
+                .iter()
+                .map(|entry| (entry.key.clone(), entry.value.to_toml()))
+                .collect()
+        };
+        let mut out = vec![(String::new(), as_given(&self.top_entries()))];
+        for entry in self.entries.iter().filter(|entry| entry.key != "sweep") {
+            match &entry.value.kind {
+                Kind::Table(entries) => out.push((entry.key.clone(), as_given(entries))),
+                Kind::Array(items) => {
+                    out.extend(items.iter().filter_map(|item| match &item.kind {
+                        Kind::Table(entries) => Some((entry.key.clone(), as_given(entries))),
+                        _ => None,
+                    }))
+                }
+                _ => {}
+            }
+        }
+        write_tables(&out)
+    }
+
+    fn table(&self, name: &'static str) -> Table<'_> {
+        static NOWHERE: Origin = Origin::Nowhere;
+        static EMPTY: Entries = Vec::new();
+        let (origin, entries) = self.find(name).unwrap_or((&NOWHERE, &EMPTY));
+        Table::new(name, &self.source, origin, entries)
+    }
+
+    fn top_entries(&self) -> Entries {
+        self.entries
+            .iter()
+            .filter(|entry| !TABLES.contains(&entry.key.as_str()))
+            .cloned()
+            .collect()
+    }
+
+    fn stem(&self) -> String {
+        let path = Path::new(&self.source.name);
+        path.file_stem().map_or("scenario".into(), |stem| {
+            stem.to_string_lossy().into_owned()
+        })
+    }
+
+    fn refuse_unknown_tables(&self) -> Result<(), LabError> {
+        for entry in &self.entries {
+            let known = TABLES.contains(&entry.key.as_str());
+            let here = |problem| Diagnostic::at(&self.source, &entry.key_origin, problem);
+            match &entry.value.kind {
+                Kind::Array(items) if entry.key == "faults" => {
+                    if items
+                        .iter()
+                        .any(|item| !matches!(item.kind, Kind::Table(_)))
+                    {
+                        return Err(here("`faults` is a list of tables".to_owned())
+                            .with_note("each begins with [[faults]]")
+                            .into());
+                    }
+                }
+                _ if entry.key == "faults" => {
+                    return Err(here("`faults` is a list of tables".to_owned())
+                        .with_note("each begins with [[faults]], in two brackets")
+                        .into());
+                }
+                Kind::Table(_) if !known => {
+                    return Err(here(format!("unknown table [{}]", entry.key))
+                        .with_suggestion(&entry.key, TABLES.iter().copied())
+                        .with_note(format!("accepted tables: {}", TABLES.join(", ")))
+                        .into());
+                }
+                Kind::Table(_) => {}
+                _ if known => {
+                    return Err(here(format!("`{}` is a table", entry.key))
+                        .with_note(format!("it begins with [{}]", entry.key))
+                        .into());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn fault_tables(&self) -> Result<Vec<(&Origin, &Entries)>, LabError> {
+        let items = self
+            .entries
+            .iter()
+            .find(|entry| entry.key == "faults")
+            .map(|e| &e.value.kind);
+        let Some(Kind::Array(items)) = items else {
+            return Ok(Vec::new());
+        };
+        let tables = items.iter().filter_map(|item| match &item.kind {
+            Kind::Table(entries) => Some((&item.origin, entries)),
+            _ => None,
+        });
+        Ok(tables.collect())
+    }
+}
+
+/// A scenario whose shared tables are checked and complete.
+#[derive(Debug)]
+pub struct Scenario {
+    /// What it is called. Default: the file's name.
+    pub name: String,
+    /// One sentence for the reader of a list. Default: empty.
+    pub about: String,
+    /// The root of all randomness, unless the caller brings another. Default 1.
+    pub seed: u64,
+    /// When the run ends at the latest. Default 60 s.
+    pub duration: Duration,
+    /// The network.
+    pub topology: Topology,
+    /// What goes wrong, in order of time.
+    pub faults: Vec<TimedFault>,
+    /// Which protocol runs: `[protocol] kind`, one of [`SERVICES`].
+    pub service: &'static str,
+    file: ScenarioFile,
+    resolved: Vec<(String, Resolved)>,
+    read: Mutex<Vec<(String, Resolved)>>,
+}
+
+impl Scenario {
+    /// The table `[protocol]`, for the service to read; its `kind` is read already.
+    pub fn protocol(&self) -> Table<'_> {
+        let mut table = self.file.table("protocol").recorded(&self.read);
+        service(&mut table).expect("the kind was read when the scenario was resolved");
+        table
+    }
+
+    /// The table `[workload]`, for the service to read.
+    pub fn workload(&self) -> Table<'_> {
+        self.file.table("workload").recorded(&self.read)
+    }
+
+    /// The table `[measure]`, for the service to read.
+    pub fn measure(&self) -> Table<'_> {
+        self.file.table("measure").recorded(&self.read)
+    }
+
+    /// The scenario as a file in which every default is written out. Running that file repeats
+    /// the run. Tables that no service has read yet stand as they were given.
+    pub fn to_toml(&self) -> String {
+        self.to_toml_with_seed(self.seed)
+    }
+
+    pub(crate) fn to_toml_with_seed(&self, seed: u64) -> String {
+        let read = self
+            .read
+            .lock()
+            .expect("no reader panics with the record held");
+        let mut tables: Vec<(String, Resolved)> = Vec::new();
+        let (faults, shared): (Vec<_>, Vec<_>) = self
+            .resolved
+            .iter()
+            .cloned()
+            .partition(|(name, _)| name == "faults");
+        tables.extend(shared);
+        for (key, value) in tables.iter_mut().flat_map(|(_, entries)| entries) {
+            if key == "seed" {
+                *value = toml::Value::Integer(seed.try_into().unwrap_or(i64::MAX));
+            }
+        }
+        for name in ["protocol", "workload", "measure"] {
+            if let Some(found) = read.iter().find(|(known, _)| known == name) {
+                tables.push(found.clone());
+            } else if let Some((_, entries)) = self.file.find(name) {
+                let as_given = entries.iter().map(|e| (e.key.clone(), e.value.to_toml()));
+                tables.push((name.to_owned(), as_given.collect()));
+            }
+        }
+        tables.extend(faults);
+        write_tables(&tables)
+    }
+}
+
+fn service(table: &mut Table<'_>) -> Result<&'static str, LabError> {
+    let choices: Vec<(&str, &'static str)> = SERVICES.iter().map(|&name| (name, name)).collect();
+    table.choice("kind", &choices)
+}
+
+fn write_tables(tables: &[(String, Resolved)]) -> String {
+    let mut text = String::new();
+    for (name, entries) in tables {
+        match name.as_str() {
+            "" => {}
+            "faults" => text.push_str("\n[[faults]]\n"),
+            name => text.push_str(&format!("\n[{name}]\n")),
+        }
+        for (key, value) in entries {
+            let bare = key
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+            let key = if bare {
+                key.clone()
+            } else {
+                toml::Value::from(key.as_str()).to_string()
+            };
+            text.push_str(&format!("{key} = {value}\n"));
+        }
+    }
+    text
+}

@@ -1,0 +1,580 @@
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::diagnostic::{Diagnostic, Origin, Source};
+use super::document::{Entries, Entry, Kind, Value};
+use super::units::{self, Rate};
+use super::{KNOWN_KEYS, Resolved};
+use crate::LabError;
+
+/// A typed reader of one table of a scenario.
+///
+/// Ask for each key once, then call [`Table::finish`], which refuses whatever nobody asked for and
+/// so knows what to suggest. Each kind of value has three methods: `rate(key)` requires the key,
+/// `rate_or(key, default)` falls back, and `rate_optional(key)` is `None` without it. What was
+/// read, defaults included, ends up in the run's `run.toml`.
+#[must_use = "a table that is not finished accepts unknown keys"]
+pub struct Table<'a> {
+    name: String,
+    source: &'a Source,
+    origin: &'a Origin,
+    entries: &'a Entries,
+    asked: Vec<&'a str>,
+    resolved: Resolved,
+    record: Option<&'a Mutex<Vec<(String, Resolved)>>>,
+}
+
+/// A kind of value that a key can have: how it is read, written, and described.
+trait Read: Sized {
+    const ACCEPTED: &'static str;
+    fn read(value: &Value) -> Result<Self, Option<String>>;
+    fn write(&self) -> toml::Value;
+}
+
+macro_rules! read_text_with_unit {
+    ($name:ident($type:ty), $accepted:expr, $parse:path, $format:expr) => {
+        struct $name($type);
+        impl Read for $name {
+            const ACCEPTED: &'static str = $accepted;
+            fn read(value: &Value) -> Result<Self, Option<String>> {
+                match &value.kind {
+                    Kind::Text(text) => $parse(text).map($name).map_err(Some),
+                    _ => Err(None),
+                }
+            }
+            fn write(&self) -> toml::Value {
+                let format: fn($type) -> String = $format;
+                toml::Value::String(format(self.0))
+            }
+        }
+    };
+}
+
+read_text_with_unit!(
+    RateValue(Rate),
+    units::RATE_ACCEPTED,
+    units::parse_rate,
+    |rate| rate.to_string()
+);
+read_text_with_unit!(
+    DurationValue(Duration),
+    units::DURATION_ACCEPTED,
+    units::parse_duration,
+    units::format_duration
+);
+read_text_with_unit!(
+    SizeValue(u64),
+    units::SIZE_ACCEPTED,
+    units::parse_size,
+    units::format_size
+);
+read_text_with_unit!(
+    FrequencyValue(f64),
+    units::FREQUENCY_ACCEPTED,
+    units::parse_frequency,
+    units::format_frequency
+);
+
+struct ProbabilityValue(f64);
+impl Read for ProbabilityValue {
+    const ACCEPTED: &'static str = units::PROBABILITY_ACCEPTED;
+    fn read(value: &Value) -> Result<Self, Option<String>> {
+        let share = match &value.kind {
+            Kind::Text(text) => return units::parse_probability(text).map(Self).map_err(Some),
+            Kind::Integer(number) => *number as f64,
+            Kind::Float(number) => *number,
+            _ => return Err(None),
+        };
+        if (0.0..=1.0).contains(&share) {
+            Ok(Self(share))
+        } else {
+            Err(Some(format!("{share} is not between 0 and 1")))
+        }
+    }
+    fn write(&self) -> toml::Value {
+        toml::Value::Float(self.0)
+    }
+}
+
+struct BooleanValue(bool);
+impl Read for BooleanValue {
+    const ACCEPTED: &'static str = "true or false";
+    fn read(value: &Value) -> Result<Self, Option<String>> {
+        match value.kind {
+            Kind::Boolean(truth) => Ok(Self(truth)),
+            _ => Err(None),
+        }
+    }
+    fn write(&self) -> toml::Value {
+        toml::Value::Boolean(self.0)
+    }
+}
+
+struct TextValue(String);
+impl Read for TextValue {
+    const ACCEPTED: &'static str = "text in quotes";
+    fn read(value: &Value) -> Result<Self, Option<String>> {
+        match &value.kind {
+            Kind::Text(text) => Ok(Self(text.clone())),
+            _ => Err(None),
+        }
+    }
+    fn write(&self) -> toml::Value {
+        toml::Value::String(self.0.clone())
+    }
+}
+
+macro_rules! three_ways {
+    ($($what:literal, $type:ty, $value:ident: $required:ident $or:ident $optional:ident;)*) => {$(
+        #[doc = concat!("Reads ", $what, "; an error without it.")]
+        pub fn $required(&mut self, key: &'a str) -> Result<$type, LabError> {
+            let value = self.typed::<$value>(key)?.map(|value| value.0);
+            value.ok_or_else(|| self.missing(key, $value::ACCEPTED))
+        }
+
+        #[doc = concat!("Reads ", $what, ", or takes `default`.")]
+        pub fn $or(&mut self, key: &'a str, default: impl Into<$type>) -> Result<$type, LabError> {
+            match self.typed::<$value>(key)? {
+                Some(value) => Ok(value.0),
+                None => {
+                    let value = $value(default.into());
+                    self.resolved.push((key.to_owned(), value.write()));
+                    Ok(value.0)
+                }
+            }
+        }
+
+        #[doc = concat!("Reads ", $what, " if there is one.")]
+        pub fn $optional(&mut self, key: &'a str) -> Result<Option<$type>, LabError> {
+            Ok(self.typed::<$value>(key)?.map(|value| value.0))
+        }
+    )*};
+}
+
+impl<'a> Table<'a> {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        source: &'a Source,
+        origin: &'a Origin,
+        entries: &'a Entries,
+    ) -> Table<'a> {
+        let (asked, resolved) = (Vec::new(), Vec::new());
+        Table {
+            name: name.into(),
+            source,
+            origin,
+            entries,
+            asked,
+            resolved,
+            record: None,
+        }
+    }
+
+    pub(crate) fn recorded(mut self, record: &'a Mutex<Vec<(String, Resolved)>>) -> Table<'a> {
+        self.record = Some(record);
+        self
+    }
+
+    three_ways! {
+        "a rate, such as `\"10Mbit\"`", Rate, RateValue: rate rate_or rate_optional;
+        "a duration, such as `\"5ms\"`", Duration, DurationValue: duration duration_or duration_optional;
+        "a size in bytes, such as `\"8KiB\"`", u64, SizeValue: size size_or size_optional;
+        "a frequency, events a second, such as `\"1000/s\"`", f64, FrequencyValue:
+            frequency frequency_or frequency_optional;
+        "a probability, such as `0.01` or `\"1%\"`", f64, ProbabilityValue:
+            probability probability_or probability_optional;
+        "`true` or `false`", bool, BooleanValue: boolean boolean_or boolean_optional;
+        "text", String, TextValue: text text_or text_optional;
+    }
+
+    /// Reads a whole number within `range`; an error without it.
+    pub fn integer<T: Integer>(
+        &mut self,
+        key: &'a str,
+        range: RangeInclusive<T>,
+    ) -> Result<T, LabError> {
+        let accepted = whole_number(&range);
+        let value = self.integer_optional(key, range)?;
+        value.ok_or_else(|| self.missing(key, &accepted))
+    }
+
+    /// Reads a whole number within `range`, or takes `default`.
+    pub fn integer_or<T: Integer>(
+        &mut self,
+        key: &'a str,
+        range: RangeInclusive<T>,
+        default: T,
+    ) -> Result<T, LabError> {
+        if let Some(value) = self.integer_optional(key, range)? {
+            return Ok(value);
+        }
+        self.resolved
+            .push((key.to_owned(), default.to_i64().into()));
+        Ok(default)
+    }
+
+    /// Reads a whole number within `range` if there is one.
+    pub fn integer_optional<T: Integer>(
+        &mut self,
+        key: &'a str,
+        range: RangeInclusive<T>,
+    ) -> Result<Option<T>, LabError> {
+        let Some(entry) = self.ask(key) else {
+            return Ok(None);
+        };
+        let accepted = whole_number(&range);
+        let Kind::Integer(number) = entry.value.kind else {
+            return Err(self.wrong(entry, &accepted, None));
+        };
+        let value = T::from_i64(number).filter(|value| range.contains(value));
+        let value = value.ok_or_else(|| {
+            let problem = format!("`{key}` is out of range: {number}");
+            Diagnostic::at(self.source, &entry.value.origin, problem)
+                .with_note(format!("accepted: {accepted}"))
+        })?;
+        self.resolved.push((key.to_owned(), number.into()));
+        Ok(Some(value))
+    }
+
+    /// Reads a number within `range`, or takes `default`. A whole number counts.
+    pub fn number_or(
+        &mut self,
+        key: &'a str,
+        range: RangeInclusive<f64>,
+        default: f64,
+    ) -> Result<f64, LabError> {
+        let number = match self.ask(key) {
+            None => default,
+            Some(entry) => {
+                let accepted = format!("a number from {} to {}", range.start(), range.end());
+                let number = match entry.value.kind {
+                    Kind::Integer(number) => number as f64,
+                    Kind::Float(number) => number,
+                    _ => return Err(self.wrong(entry, &accepted, None)),
+                };
+                if !range.contains(&number) {
+                    let problem = format!("`{key}` is out of range: {number}");
+                    return Err(Diagnostic::at(self.source, &entry.value.origin, problem)
+                        .with_note(format!("accepted: {accepted}"))
+                        .into());
+                }
+                number
+            }
+        };
+        self.resolved.push((key.to_owned(), number.into()));
+        Ok(number)
+    }
+
+    /// Reads one of a few words; an error without it.
+    pub fn choice<T: Copy>(&mut self, key: &'a str, choices: &[(&str, T)]) -> Result<T, LabError> {
+        let value = self.choice_optional(key, choices)?;
+        value.ok_or_else(|| self.missing(key, &one_of(choices)))
+    }
+
+    /// Reads one of a few words, or takes the word `default`.
+    ///
+    /// # Panics
+    /// If `default` is not among the choices.
+    pub fn choice_or<T: Copy>(
+        &mut self,
+        key: &'a str,
+        choices: &[(&str, T)],
+        default: &str,
+    ) -> Result<T, LabError> {
+        if let Some(value) = self.choice_optional(key, choices)? {
+            return Ok(value);
+        }
+        self.resolved.push((key.to_owned(), default.into()));
+        let (_, value) = choices
+            .iter()
+            .find(|(word, _)| *word == default)
+            .expect("the default is a choice");
+        Ok(*value)
+    }
+
+    /// Reads one of a few words if there is one.
+    pub fn choice_optional<T: Copy>(
+        &mut self,
+        key: &'a str,
+        choices: &[(&str, T)],
+    ) -> Result<Option<T>, LabError> {
+        let Some(entry) = self.ask(key) else {
+            return Ok(None);
+        };
+        let Kind::Text(text) = &entry.value.kind else {
+            return Err(self.wrong(entry, &one_of(choices), None));
+        };
+        match choices.iter().find(|(word, _)| word == text) {
+            Some(&(_, value)) => {
+                self.resolved.push((key.to_owned(), text.as_str().into()));
+                Ok(Some(value))
+            }
+            None => {
+                let problem = format!("`{key}` cannot be {text:?}");
+                Err(Diagnostic::at(self.source, &entry.value.origin, problem)
+                    .with_suggestion(text, choices.iter().map(|(word, _)| *word))
+                    .with_note(format!("accepted: {}", one_of(choices)))
+                    .into())
+            }
+        }
+    }
+
+    /// Reads nodes if the key is there: `3`, `[1, 2]`, `"4-9"` or a list of these.
+    /// Each must be below `nodes`.
+    pub fn nodes_optional(
+        &mut self,
+        key: &'a str,
+        nodes: u32,
+    ) -> Result<Option<Vec<u32>>, LabError> {
+        let Some(entry) = self.ask(key) else {
+            return Ok(None);
+        };
+        let mut set = Vec::new();
+        self.collect_nodes(entry, &entry.value, nodes, &mut set)?;
+        self.resolved.push((key.to_owned(), entry.value.to_toml()));
+        Ok(Some(set))
+    }
+
+    /// Reads a list of groups of nodes, each as [`Table::nodes_optional`]; an error without it.
+    pub fn groups(&mut self, key: &'a str, nodes: u32) -> Result<Vec<Vec<u32>>, LabError> {
+        const ACCEPTED: &str = "a list of groups: [[0, 1], [2, 3]] or [\"0-4\", \"5-9\"]";
+        let Some(entry) = self.ask(key) else {
+            return Err(self.missing(key, ACCEPTED));
+        };
+        let Kind::Array(items) = &entry.value.kind else {
+            return Err(self.wrong(entry, ACCEPTED, None));
+        };
+        let mut groups = Vec::new();
+        for item in items {
+            let mut group = Vec::new();
+            self.collect_nodes(entry, item, nodes, &mut group)?;
+            groups.push(group);
+        }
+        self.resolved.push((key.to_owned(), entry.value.to_toml()));
+        Ok(groups)
+    }
+
+    /// Reads a table inside this one, such as `burst = { .. }`, if there is one.
+    pub fn nested<T>(
+        &mut self,
+        key: &'a str,
+        read: impl FnOnce(&mut Table<'a>) -> Result<T, LabError>,
+    ) -> Result<Option<T>, LabError> {
+        let Some(entry) = self.ask(key) else {
+            return Ok(None);
+        };
+        let Kind::Table(entries) = &entry.value.kind else {
+            return Err(self.wrong(entry, "a table: { key = value }", None));
+        };
+        let name = format!("{}.{key}", self.name);
+        let mut inner = Table::new(name, self.source, &entry.value.origin, entries);
+        let value = read(&mut inner)?;
+        inner.refuse_unread()?;
+        let table: toml::Table = inner.resolved.into_iter().collect();
+        self.resolved
+            .push((key.to_owned(), toml::Value::Table(table)));
+        Ok(Some(value))
+    }
+
+    /// True if the table has this key; does not count as reading it.
+    pub fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
+    /// An error at the value of `key` (at the table, if it has none), for a check of the caller's
+    /// own: the problem, and what would be accepted.
+    pub fn error(&self, key: &str, problem: impl Into<String>, accepted: &str) -> LabError {
+        let entry = self.entries.iter().find(|entry| entry.key == key);
+        let origin = entry.map_or(self.origin, |entry| &entry.value.origin);
+        let note = format!("accepted: {accepted}");
+        Diagnostic::at(self.source, origin, problem)
+            .with_note(note)
+            .into()
+    }
+
+    /// Refuses keys that nobody asked for, and keeps what was read for `run.toml`.
+    pub fn finish(self) -> Result<(), LabError> {
+        self.refuse_unread()?;
+        if let Some(record) = self.record {
+            let mut record = record
+                .lock()
+                .expect("no reader panics with the record held");
+            record.retain(|(name, _)| *name != self.name);
+            record.push((self.name, self.resolved));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn into_resolved(self) -> Result<Resolved, LabError> {
+        self.refuse_unread()?;
+        Ok(self.resolved)
+    }
+
+    fn refuse_unread(&self) -> Result<(), LabError> {
+        match self
+            .entries
+            .iter()
+            .find(|entry| !self.asked.contains(&entry.key.as_str()))
+        {
+            Some(entry) => Err(self.unknown(entry, &self.asked).into()),
+            None => Ok(()),
+        }
+    }
+
+    fn unknown(&self, entry: &Entry, known: &[&str]) -> Diagnostic {
+        let problem = format!("unknown key `{}` in {}", entry.key, self.title());
+        let mut diagnostic = Diagnostic::at(self.source, &entry.key_origin, problem)
+            .with_suggestion(&entry.key, known.iter().copied());
+        let elsewhere = KNOWN_KEYS
+            .iter()
+            .find(|(table, keys)| *table != self.name && keys.contains(&entry.key.as_str()));
+        if let Some((table, _)) = elsewhere {
+            diagnostic = diagnostic.with_note(format!("`{}` belongs in [{table}]", entry.key));
+        }
+        diagnostic.with_note(format!("accepted keys: {}", known.join(", ")))
+    }
+
+    fn title(&self) -> String {
+        match self.name.as_str() {
+            "" => "the scenario".to_owned(),
+            "faults" => "[[faults]]".to_owned(),
+            name => format!("[{name}]"),
+        }
+    }
+
+    fn ask(&mut self, key: &'a str) -> Option<&'a Entry> {
+        if !self.asked.contains(&key) {
+            self.asked.push(key);
+        }
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    fn typed<T: Read>(&mut self, key: &'a str) -> Result<Option<T>, LabError> {
+        let Some(entry) = self.ask(key) else {
+            return Ok(None);
+        };
+        match T::read(&entry.value) {
+            Ok(value) => {
+                self.resolved.push((key.to_owned(), value.write()));
+                Ok(Some(value))
+            }
+            Err(problem) => Err(self.wrong(entry, T::ACCEPTED, problem)),
+        }
+    }
+
+    fn wrong(&self, entry: &Entry, accepted: &str, problem: Option<String>) -> LabError {
+        let problem = match problem {
+            Some(problem) => format!("bad value for `{}`: {problem}", entry.key),
+            None => format!("`{}` cannot be {}", entry.key, entry.value.describe()),
+        };
+        Diagnostic::at(self.source, &entry.value.origin, problem)
+            .with_note(format!("accepted: {accepted}"))
+            .into()
+    }
+
+    fn missing(&self, key: &str, accepted: &str) -> LabError {
+        // A misspelt key is the likelier slip, and the better thing to point at.
+        let unread = self
+            .entries
+            .iter()
+            .filter(|entry| !self.asked.contains(&entry.key.as_str()));
+        for entry in unread {
+            if super::diagnostic::nearest(&entry.key, [key]).is_some() {
+                let problem = format!("unknown key `{}` in {}", entry.key, self.title());
+                return Diagnostic::at(self.source, &entry.key_origin, problem)
+                    .with_suggestion(&entry.key, [key])
+                    .into();
+            }
+        }
+        let problem = format!("missing key `{key}` in {}", self.title());
+        Diagnostic::at(self.source, self.origin, problem)
+            .with_note(format!("accepted: {accepted}"))
+            .into()
+    }
+
+    fn collect_nodes(
+        &self,
+        entry: &Entry,
+        value: &Value,
+        nodes: u32,
+        out: &mut Vec<u32>,
+    ) -> Result<(), LabError> {
+        const ACCEPTED: &str = "nodes: 3, [1, 2], \"4-9\" or [1, \"4-9\"]";
+        let range = match &value.kind {
+            Kind::Array(items) => {
+                return items
+                    .iter()
+                    .try_for_each(|item| self.collect_nodes(entry, item, nodes, out));
+            }
+            Kind::Integer(node) => u32::try_from(*node).ok().map(|node| node..=node),
+            Kind::Text(text) => text.split_once('-').and_then(|(first, last)| {
+                Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+            }),
+            _ => None,
+        };
+        let problem = match range {
+            None => format!("bad value for `{}`: {}", entry.key, value.describe()),
+            Some(range) if range.is_empty() => {
+                format!(
+                    "`{}`: the range {}-{} is empty",
+                    entry.key,
+                    range.start(),
+                    range.end()
+                )
+            }
+            Some(range) if *range.end() >= nodes => format!(
+                "`{}`: there is no node {}; nodes are 0 to {}",
+                entry.key,
+                range.end(),
+                nodes - 1
+            ),
+            Some(range) => {
+                out.extend(range);
+                return Ok(());
+            }
+        };
+        Err(Diagnostic::at(self.source, &value.origin, problem)
+            .with_note(format!("accepted: {ACCEPTED}"))
+            .into())
+    }
+}
+
+/// A whole number that a key can hold.
+pub trait Integer: Copy + PartialOrd + Display {
+    /// The number, if it fits.
+    fn from_i64(number: i64) -> Option<Self>;
+    /// The number as TOML has it; the largest there is, if it does not fit.
+    fn to_i64(self) -> i64;
+}
+
+macro_rules! integers {
+    ($($type:ty)*) => {$(
+        impl Integer for $type {
+            fn from_i64(number: i64) -> Option<Self> {
+                number.try_into().ok()
+            }
+            fn to_i64(self) -> i64 {
+                self.try_into().unwrap_or(i64::MAX)
+            }
+        }
+    )*};
+}
+integers!(u16 u32 u64 usize i64);
+
+fn whole_number<T: Integer>(range: &RangeInclusive<T>) -> String {
+    if range.end().to_i64() == i64::MAX {
+        format!("a whole number from {}", range.start())
+    } else {
+        format!("a whole number from {} to {}", range.start(), range.end())
+    }
+}
+
+fn one_of<T>(choices: &[(&str, T)]) -> String {
+    let words: Vec<String> = choices
+        .iter()
+        .map(|(word, _)| format!("{word:?}"))
+        .collect();
+    words.join(", ")
+}

@@ -1,0 +1,123 @@
+use std::time::Duration;
+
+use paceline_proto::core::{LinkFaults, Loss};
+
+use super::reader::Table;
+use super::units::Rate;
+use crate::LabError;
+
+/// The keys of `[topology]`.
+pub(crate) const KEYS: &[&str] = &[
+    "kind",
+    "nodes",
+    "rate",
+    "overhead",
+    "queue",
+    "delay",
+    "jitter",
+    "loss",
+    "burst",
+    "duplicate",
+    "reorder",
+    "reorder_delay",
+    "stream_resend_after",
+];
+
+/// The most nodes that a scenario may have.
+pub const NODES_MAX: u32 = 4_000_000;
+
+/// The network of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Topology {
+    /// How nodes are connected. Default: a star.
+    pub kind: TopologyKind,
+    /// How many nodes, 1 to [`NODES_MAX`]. Required.
+    pub nodes: u32,
+    /// Rate of each link, each way. Default 1 Gbit/s.
+    pub rate: Rate,
+    /// What a link charges besides the message. Default: Ethernet.
+    pub overhead: Overhead,
+    /// Bytes that a port's queue holds before it drops. Default: unlimited.
+    pub queue_bytes: Option<u64>,
+    /// What every link does to messages besides carrying them. Default: nothing.
+    pub link: LinkFaults,
+}
+
+/// How nodes are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TopologyKind {
+    /// Each node has one full-duplex link to a switch that cuts through.
+    Star,
+    /// Each ordered pair of nodes has a link of its own.
+    Mesh,
+}
+
+/// What a link charges besides the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overhead {
+    /// Preamble, headers, checksum and gap of Ethernet, IP and UDP or TCP.
+    Ethernet,
+    /// Nothing: for scenarios that count rounds.
+    None,
+}
+
+impl Topology {
+    pub(crate) fn read(table: &mut Table<'_>) -> Result<Topology, LabError> {
+        let kinds = [("star", TopologyKind::Star), ("mesh", TopologyKind::Mesh)];
+        let overheads = [("ethernet", Overhead::Ethernet), ("none", Overhead::None)];
+        let kind = table.choice_or("kind", &kinds, "star")?;
+        let nodes = table.integer("nodes", 1..=NODES_MAX)?;
+        let rate = table.rate_or("rate", Rate::from_bits_per_second(1_000_000_000))?;
+        if rate.bits_per_second() == 0 {
+            return Err(table.error("rate", "`rate` is zero", "a rate above zero"));
+        }
+        Ok(Topology {
+            kind,
+            nodes,
+            rate,
+            overhead: table.choice_or("overhead", &overheads, "ethernet")?,
+            queue_bytes: table.size_optional("queue")?,
+            link: read_link(table, &LinkFaults::default())?,
+        })
+    }
+}
+
+/// Reads what a link does to messages; what is not said stays as in `base`.
+pub(crate) fn read_link(table: &mut Table<'_>, base: &LinkFaults) -> Result<LinkFaults, LabError> {
+    Ok(LinkFaults {
+        delay: table.duration_or("delay", base.delay)?,
+        jitter: table.duration_or("jitter", base.jitter)?,
+        loss: read_loss(table, base.loss)?,
+        duplicate: table.probability_or("duplicate", base.duplicate)?,
+        reorder: table.probability_or("reorder", base.reorder)?,
+        reorder_delay: table.duration_or("reorder_delay", base.reorder_delay)?,
+        stream_resend_after: table.duration_or("stream_resend_after", base.stream_resend_after)?,
+    })
+}
+
+fn read_loss(table: &mut Table<'_>, base: Loss) -> Result<Loss, LabError> {
+    let independent = |probability: f64| match probability {
+        0.0 => Loss::None,
+        probability => Loss::Independent(probability),
+    };
+    let loss = table.probability_optional("loss")?.map(independent);
+    let burst = table.nested("burst", |burst| {
+        Ok(Loss::GilbertElliott {
+            good_to_bad: burst.probability("good_to_bad")?,
+            bad_to_good: burst.probability("bad_to_good")?,
+            bad_loss: burst.probability_or("bad_loss", 1.0)?,
+        })
+    })?;
+    match (loss, burst) {
+        (Some(_), Some(_)) => Err(table.error(
+            "burst",
+            "`loss` and `burst` are two models of the same thing",
+            "one of them",
+        )),
+        (Some(loss), None) | (None, Some(loss)) => Ok(loss),
+        (None, None) => Ok(base),
+    }
+}
+
+/// The end of a run that does not say: 60 s.
+pub(crate) const DURATION_DEFAULT: Duration = Duration::from_secs(60);
