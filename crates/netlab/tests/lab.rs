@@ -204,11 +204,11 @@ fn loss_partition_and_healing_are_what_was_asked() {
         }
         result => result.unwrap(),
     }
-    // 200 are expected; 10 standard deviations either side.
+    // 100 are expected; seven standard deviations either side.
     let half = heard(&lab);
     assert!(
-        (100..=300).contains(&half),
-        "{half} of 400 at a loss of one half"
+        (50..=150).contains(&half),
+        "{half} of {DATAGRAMS} at a loss of one half"
     );
     lab.partition(0, 1).unwrap();
     assert_eq!(heard(&lab), 0);
