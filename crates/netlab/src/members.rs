@@ -14,6 +14,9 @@ use super::{NetlabError, NetworkLab, signals};
 const STDERR_BYTES_MAX: usize = 8 << 10;
 const LINE_BYTES_MAX: usize = 4 << 20;
 
+/// Reads from one pipe in one turn.
+const READS_MAX: usize = 64;
+
 /// How long a wait may last before exits are looked for again. An exit that closes the member's
 /// pipes is seen at once.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -268,9 +271,12 @@ impl<T: Read + AsRawFd> Pipe<T> {
         self.0.as_ref().map(AsRawFd::as_raw_fd)
     }
 
+    /// Hands on what there is, at most so much that one talkative member cannot keep the runner
+    /// from the others; more than a pipe holds, so after its end nothing is left.
     fn read(&mut self, mut take: impl FnMut(&[u8])) {
         let mut buffer = [0; 16 << 10];
-        while let Some(pipe) = &mut self.0 {
+        for _ in 0..READS_MAX {
+            let Some(pipe) = &mut self.0 else { return };
             match pipe.read(&mut buffer) {
                 Ok(0) => self.0 = None,
                 Ok(count) => take(&buffer[..count]),
