@@ -31,8 +31,8 @@ pub struct Plan {
     /// Bytes a port may hold before it drops, the burst included. Default: what the rate carries
     /// in 8 ms, at least 512 KiB.
     ///
-    /// Two TCP senders into one port then lose nothing at 100 Mbit and at 1 Gbit; with half of it
-    /// they lose hundreds of packets a second.
+    /// Two TCP senders into one port then lose tens of packets a second at 100 Mbit and none at
+    /// 1 Gbit; with half of it, hundreds. A full queue delays by 42 ms at 100 Mbit.
     pub queue_bytes_max: u64,
 }
 
