@@ -10,7 +10,8 @@ use super::{Lane, Rng};
 pub struct LinkFaults {
     /// One-way delay added to every message. Default 0.
     pub delay: Duration,
-    /// Upper bound of a uniform extra delay. Datagrams overtake each other; streams do not. Default 0.
+    /// Upper bound of a uniform extra delay. Datagrams overtake each other; streams do not.
+    /// Default 0.
     pub jitter: Duration,
     /// How messages get lost. Default none.
     pub loss: Loss,
@@ -33,7 +34,8 @@ pub enum Loss {
     None,
     /// Each message is lost with this probability, independently.
     Independent(f64),
-    /// Bursts: a two-state chain that changes state before each message (Gilbert 1960, Elliott 1963).
+    /// Bursts: a two-state chain that changes state before each message (Gilbert 1960,
+    /// Elliott 1963).
     GilbertElliott {
         /// Probability to go from the good state to the bad one.
         good_to_bad: f64,

@@ -31,7 +31,8 @@ pub enum Lane {
 
 /// What the driver learned about a peer.
 ///
-/// A peer is presumed up until the driver says otherwise, so a run of a million nodes starts silently.
+/// A peer is presumed up until the driver says otherwise, so a run of a million nodes starts
+/// silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerState {
     /// Reachable again. What is sent from now on travels on a fresh stream.
@@ -41,6 +42,7 @@ pub enum PeerState {
     },
     /// Not heard of for longer than usual.
     Suspect,
-    /// The stream to the peer broke, or the peer is gone. Sends on the stream lane are discarded until `Up`.
+    /// The stream to the peer broke, or the peer is gone. Sends on the stream lane are discarded
+    /// until `Up`.
     Down,
 }

@@ -13,7 +13,8 @@ use super::{Counters, Instant, Lane, NodeId, PeerState, Rng, View, Wire};
 /// What a protocol promises:
 /// - The same state, input and random numbers give the same outputs. Nothing else is read: no
 ///   clock, file, thread, socket or randomly ordered map.
-/// - No handler blocks, panics on what a peer sent, or loops past its input plus a configured bound.
+/// - No handler blocks, panics on what a peer sent, or loops past its input plus a configured
+///   bound.
 /// - A kind of timer is armed at most once at a time. Timers are not cancelled: the deadline is in
 ///   the state, and a fire that came too early for it is ignored.
 ///

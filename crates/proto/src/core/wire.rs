@@ -71,7 +71,12 @@ macro_rules! take {
     )*};
 }
 
-take!(take_u8: u8 = get_u8, take_u16: u16 = get_u16, take_u32: u32 = get_u32, take_u64: u64 = get_u64);
+take!(
+    take_u8: u8 = get_u8,
+    take_u16: u16 = get_u16,
+    take_u32: u32 = get_u32,
+    take_u64: u64 = get_u64
+);
 
 /// The whole message as one buffer.
 pub fn encode_to_bytes<M: Wire>(message: &M) -> Bytes {

@@ -1,0 +1,153 @@
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::faults::Faults;
+use super::sweep::{self, Owner};
+use super::{NetlabError, Plan, signals, tool};
+
+/// Labs built by this process so far: each gets names of its own.
+static LABS: AtomicUsize = AtomicUsize::new(0);
+
+/// A network of namespaces on one bridge. Dropping it removes it.
+///
+/// Node `i` has the address `10.77.0.(i + 1)` on the device `e0`; its port on the switch is `p<i>`.
+/// The node's end of a link shapes what the node sends, the switch's end what it receives.
+#[derive(Debug)]
+pub struct NetworkLab {
+    plan: Plan,
+    prefix: String,
+    pub(super) faults: Faults,
+}
+
+impl NetworkLab {
+    /// Builds the network, after removing what processes now dead left behind.
+    ///
+    /// Takes about 15 ms a node. On an error nothing is left.
+    pub fn build(plan: Plan) -> Result<NetworkLab, NetlabError> {
+        plan.check()?;
+        tool::available()?;
+        signals::watch();
+        sweep::sweep()?;
+        let prefix = Owner::this_process().prefix(LABS.fetch_add(1, Ordering::Relaxed));
+        // From here on the drop of `lab` removes what was built.
+        let lab = NetworkLab {
+            plan,
+            prefix,
+            faults: Faults::default(),
+        };
+        lab.add_switch()?;
+        for node in 0..lab.nodes() {
+            if let Some(signal) = signals::interrupted() {
+                return Err(NetlabError::Interrupted(signal));
+            }
+            lab.add_node(node)?;
+        }
+        Ok(lab)
+    }
+
+    fn add_switch(&self) -> Result<(), NetlabError> {
+        let switch = self.switch();
+        tool::run("ip", &["netns", "add", &switch])?;
+        tool::run_with_input(
+            "ip",
+            &["-n", &switch, "-batch", "-"],
+            "link add br0 type bridge mcast_snooping 0\nlink set br0 up\n",
+        )?;
+        Ok(())
+    }
+
+    fn add_node(&self, node: usize) -> Result<(), NetlabError> {
+        let (switch, namespace) = (self.switch(), self.namespace(node));
+        tool::run("ip", &["netns", "add", &namespace])?;
+        let port = format!(
+            "link add p{node} type veth peer name e0 netns {namespace}\n\
+             link set p{node} master br0 up\n"
+        );
+        tool::run_with_input("ip", &["-n", &switch, "-batch", "-"], &port)?;
+        let device = format!(
+            "addr add {}/24 dev e0\nlink set e0 up\nlink set lo up\nroute add 224.0.0.0/4 dev e0\n",
+            self.address(node)
+        );
+        tool::run_with_input("ip", &["-n", &namespace, "-batch", "-"], &device)?;
+        self.shape(&switch, &format!("p{node}"))?;
+        self.shape(&namespace, "e0")
+    }
+
+    fn shape(&self, namespace: &str, device: &str) -> Result<(), NetlabError> {
+        let Plan {
+            rate_bits_per_second,
+            burst_bytes,
+            queue_bytes_max,
+            ..
+        } = self.plan;
+        let mut line = format!("qdisc add dev {device} root tbf rate {rate_bits_per_second}bit ");
+        let _ = writeln!(line, "burst {burst_bytes}b limit {queue_bytes_max}b");
+        tool::run_with_input("tc", &["-n", namespace, "-batch", "-"], &line)?;
+        Ok(())
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.plan.nodes
+    }
+
+    /// What was built.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The address of a node. The prefix length is 24.
+    pub fn address(&self, node: usize) -> Ipv4Addr {
+        let last = u8::try_from(node + 1).expect("the plan bounds the nodes at 200");
+        Ipv4Addr::new(10, 77, 0, last)
+    }
+
+    /// The name of a node's namespace, for `ip netns exec`.
+    pub fn namespace(&self, node: usize) -> String {
+        format!("{}n{node}", self.prefix)
+    }
+
+    /// The name of the namespace that holds the bridge.
+    pub fn switch(&self) -> String {
+        format!("{}sw", self.prefix)
+    }
+
+    /// The same command, run inside a node. Program, arguments, environment and working directory
+    /// are taken over; redirections are the caller's to set on what is returned.
+    pub fn command_in(&self, node: usize, command: Command) -> Command {
+        let mut inside = tool::command("ip");
+        inside
+            .args(["netns", "exec", &self.namespace(node)])
+            .arg(command.get_program())
+            .args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => inside.env(name, value),
+                None => inside.env_remove(name),
+            };
+        }
+        if let Some(folder) = command.get_current_dir() {
+            inside.current_dir(folder);
+        }
+        inside
+    }
+
+    pub(super) fn check_node(&self, node: usize) -> Result<(), NetlabError> {
+        if node < self.nodes() {
+            return Ok(());
+        }
+        Err(NetlabError::NoSuchNode {
+            node,
+            last: self.nodes() - 1,
+        })
+    }
+}
+
+impl Drop for NetworkLab {
+    fn drop(&mut self) {
+        // Nothing can be returned from here; what stays is removed by the next build.
+        let _ = sweep::remove(&sweep::namespaces(&self.prefix));
+    }
+}

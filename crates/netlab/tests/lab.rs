@@ -1,0 +1,300 @@
+//! The lab itself: built, measured, broken and removed. Skipped with a printed reason where the
+//! machine has no room for one.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use paceline_netlab::{Ending, NetlabError, NetworkLab, Plan, run_members, sweep};
+
+const PORT: u16 = 7_701;
+/// Few enough for a socket's default buffer to hold them all.
+const DATAGRAMS: u64 = 200;
+const ROLE: &str = "NETLAB_TEST_ROLE";
+
+/// This program again, in a role of `the_member_roles`.
+fn member(role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
+    command.args([
+        "--exact",
+        "the_member_roles",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command.env(ROLE, role);
+    command
+}
+
+/// A lab, or nothing and a line that says why not.
+fn lab(plan: Plan) -> Option<NetworkLab> {
+    match NetworkLab::build(plan) {
+        Ok(lab) => Some(lab),
+        Err(
+            error @ (NetlabError::NotLinux
+            | NetlabError::NotPermitted { .. }
+            | NetlabError::MissingTools { .. }
+            | NetlabError::Unsupported { .. }),
+        ) => {
+            say_skipped(&error);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Past the capture of test output, which would swallow it in a test that passes.
+fn say_skipped(error: &NetlabError) {
+    let test = std::thread::current()
+        .name()
+        .unwrap_or("a test")
+        .to_string();
+    let _ = writeln!(std::io::stderr(), "{test} skipped: {error}");
+}
+
+/// Waits for a file by which members in different namespaces tell each other how far they are.
+fn wait_for(file: &Path) {
+    let end = Instant::now() + Duration::from_secs(5);
+    while !file.exists() {
+        assert!(Instant::now() < end, "{} does not appear", file.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn namespace_exists(name: &str) -> bool {
+    Path::new("/run/netns").join(name).exists()
+}
+
+fn connect(address: Ipv4Addr) -> TcpStream {
+    let end = Instant::now() + Duration::from_secs(3);
+    loop {
+        match TcpStream::connect((address, PORT)) {
+            Ok(stream) => return stream,
+            Err(error) if Instant::now() > end => panic!("{address}: {error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// Not a test of its own: what members do, one role a process.
+#[test]
+fn the_member_roles() {
+    let role = std::env::var(ROLE).unwrap_or_default();
+    match role.split_once(' ').unwrap_or((&role, "")) {
+        ("sink", _) => {
+            let listener = TcpListener::bind(("0.0.0.0", PORT)).unwrap();
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut buffer = vec![0; 1 << 16];
+            let (mut bytes, mut seconds, mut started) = (0, 0.0, None);
+            loop {
+                match stream.read(&mut buffer).unwrap() {
+                    0 => break,
+                    count => bytes += count,
+                }
+                seconds = started
+                    .get_or_insert_with(Instant::now)
+                    .elapsed()
+                    .as_secs_f64();
+            }
+            println!("\n{{\"bytes\":{bytes},\"seconds\":{seconds}}}");
+        }
+        ("source", address) => {
+            let mut stream = connect(address.parse().unwrap());
+            let end = Instant::now() + Duration::from_millis(1200);
+            while Instant::now() < end {
+                stream.write_all(&[7; 16 << 10]).unwrap();
+            }
+        }
+        ("hear", folder) => {
+            let socket = UdpSocket::bind(("0.0.0.0", PORT)).unwrap();
+            socket
+                .set_read_timeout(Some(Duration::from_millis(100)))
+                .unwrap();
+            std::fs::write(Path::new(folder).join("ready"), "").unwrap();
+            let said = Path::new(folder).join("said");
+            let mut heard = 0;
+            loop {
+                match socket.recv(&mut [0; 64]) {
+                    Ok(_) => heard += 1,
+                    Err(_) if said.exists() => break,
+                    Err(_) => {}
+                }
+            }
+            println!("\n{{\"heard\":{heard}}}");
+        }
+        ("say", to) => {
+            let (address, folder) = to.split_once(' ').unwrap();
+            wait_for(&Path::new(folder).join("ready"));
+            let socket = UdpSocket::bind(("0.0.0.0", 0)).unwrap();
+            for _ in 0..DATAGRAMS {
+                socket.send_to(b"hello", (address, PORT)).unwrap();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            std::fs::write(Path::new(folder).join("said"), "").unwrap();
+        }
+        ("hold", _) => {
+            let lab = NetworkLab::build(Plan::new(2, 100_000_000)).unwrap();
+            println!("\nholding");
+            let result = run_members(&lab, |_| member("stay"), Duration::from_secs(60));
+            assert!(
+                matches!(result, Err(NetlabError::Interrupted(libc::SIGINT))),
+                "{result:?}"
+            );
+        }
+        ("stay", _) => std::thread::sleep(Duration::from_secs(60)),
+        _ => {}
+    }
+}
+
+/// How many of [`DATAGRAMS`] that node 0 sends to node 1 arrive.
+fn heard(lab: &NetworkLab) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let hear = format!("hear {}", folder.path().display());
+    let say = format!("say {} {}", lab.address(1), folder.path().display());
+    let outputs = run_members(
+        lab,
+        |node| member(if node == 0 { &say } else { &hear }),
+        Duration::from_secs(10),
+    )
+    .unwrap();
+    let result = outputs[1].result.as_ref();
+    result.unwrap_or_else(|| panic!("{outputs:?}"))["heard"]
+        .as_u64()
+        .unwrap()
+}
+
+#[test]
+fn a_stream_fills_the_shaped_link_and_no_more() {
+    let Some(lab) = lab(Plan::new(2, 100_000_000)) else {
+        return;
+    };
+    let source = format!("source {}", lab.address(0));
+    let outputs = run_members(
+        &lab,
+        |node| member(if node == 0 { "sink" } else { &source }),
+        Duration::from_secs(8),
+    )
+    .unwrap();
+    for output in &outputs {
+        assert_eq!(output.ending, Ending::Exited(0), "{output:?}");
+        assert!(
+            output.cpu() > Duration::ZERO && output.cpu() < output.elapsed,
+            "{output:?}"
+        );
+    }
+    let report = outputs[0].result.as_ref().expect("the sink reports");
+    let rate = report["bytes"].as_f64().unwrap() / report["seconds"].as_f64().unwrap() / 1e6;
+    let limit = lab.plan().limit_mb();
+    assert!(
+        (0.7 * limit..1.1 * limit).contains(&rate),
+        "{rate} MB/s of {limit}"
+    );
+}
+
+#[test]
+fn loss_partition_and_healing_are_what_was_asked() {
+    let Some(mut lab) = lab(Plan::new(2, 1_000_000_000)) else {
+        return;
+    };
+    match lab.drop_share(0, 1, 0.5) {
+        Err(error @ (NetlabError::MissingTools { .. } | NetlabError::Unsupported { .. })) => {
+            say_skipped(&error);
+            return;
+        }
+        result => result.unwrap(),
+    }
+    // 100 are expected; seven standard deviations either side.
+    let half = heard(&lab);
+    assert!(
+        (50..=150).contains(&half),
+        "{half} of {DATAGRAMS} at a loss of one half"
+    );
+    lab.partition(0, 1).unwrap();
+    assert_eq!(heard(&lab), 0);
+    lab.heal().unwrap();
+    assert_eq!(heard(&lab), DATAGRAMS);
+}
+
+#[test]
+fn a_late_member_is_killed_and_the_network_removed() {
+    let Some(lab) = lab(Plan::new(2, 100_000_000)) else {
+        return;
+    };
+    let names = [lab.switch(), lab.namespace(0), lab.namespace(1)];
+    assert!(names.iter().all(|name| namespace_exists(name)));
+    let outputs = run_members(&lab, |_| member("stay"), Duration::from_millis(300)).unwrap();
+    assert!(
+        outputs
+            .iter()
+            .all(|output| output.ending == Ending::DeadlinePassed)
+    );
+    drop(lab);
+    assert!(
+        !names.iter().any(|name| namespace_exists(name)),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn what_a_dead_process_left_is_swept_and_the_rest_is_not() {
+    let Some(lab) = lab(Plan::new(2, 100_000_000)) else {
+        return;
+    };
+    // No process has this id: the kernel's end at 4194304.
+    let left = format!("paceline-4999999-{}-0-n0", std::process::id());
+    let made = Command::new("ip").args(["netns", "add", &left]).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    // Another test's build may have swept it by now: who did it does not matter.
+    sweep().unwrap();
+    assert!(!namespace_exists(&left));
+    assert!(namespace_exists(&lab.switch()));
+}
+
+#[test]
+fn an_interrupt_ends_the_members_and_removes_the_network() {
+    let Some(_lab) = lab(Plan::new(2, 100_000_000)) else {
+        return;
+    };
+    let mut holder = member("hold").stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    assert!(lines.any(|line| line == "holding"));
+    let held = format!("paceline-{}-", holder.id());
+    let standing = || {
+        let entries = std::fs::read_dir("/run/netns").unwrap().flatten();
+        entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(&held))
+            .count()
+    };
+    assert_eq!(standing(), 3);
+    // SAFETY: the child was not waited for, so the id is its own.
+    unsafe { libc::kill(holder.id() as libc::pid_t, libc::SIGINT) };
+    // The rest of its output: closed when it and its members are gone.
+    lines.for_each(drop);
+    assert!(holder.wait().unwrap().success());
+    assert_eq!(standing(), 0);
+}
+
+#[test]
+fn misuse_is_refused_before_anything_changes() {
+    assert!(matches!(
+        NetworkLab::build(Plan::new(201, 100_000_000)),
+        Err(NetlabError::Plan {
+            field: "nodes",
+            value: 201,
+            ..
+        })
+    ));
+    let Some(mut lab) = lab(Plan::new(2, 100_000_000)) else {
+        return;
+    };
+    assert!(matches!(
+        lab.partition(0, 2),
+        Err(NetlabError::NoSuchNode { node: 2, last: 1 })
+    ));
+    assert!(matches!(
+        lab.drop_share(0, 1, 1.5),
+        Err(NetlabError::Share(_))
+    ));
+}

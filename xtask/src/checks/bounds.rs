@@ -1,0 +1,113 @@
+//! Measured figures, and what they are held against.
+
+use crate::table;
+
+/// A bound on a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// Nothing is asked.
+    None,
+    /// At least this.
+    AtLeast(f64),
+    /// At most this.
+    AtMost(f64),
+}
+
+impl Bound {
+    /// Whether the figure keeps the bound. Without a figure only [`Bound::None`] is kept.
+    pub fn keeps(self, measured: Option<f64>) -> bool {
+        match (self, measured) {
+            (Bound::None, _) => true,
+            (_, None) => false,
+            (Bound::AtLeast(low), Some(measured)) => measured >= low,
+            (Bound::AtMost(high), Some(measured)) => measured <= high,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Bound::None => String::new(),
+            Bound::AtLeast(low) => format!(">= {low}"),
+            Bound::AtMost(high) => format!("<= {high}"),
+        }
+    }
+}
+
+/// One measured figure with its goal, which is reported, and its floor, which is a condition.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What was measured, with its unit.
+    pub name: String,
+    /// The figure, if the run gave one.
+    pub measured: Option<f64>,
+    /// What the project wants to reach.
+    pub goal: Bound,
+    /// What it must keep.
+    pub floor: Bound,
+}
+
+impl Figure {
+    /// Whether the floor is kept.
+    pub fn passes(&self) -> bool {
+        self.floor.keeps(self.measured)
+    }
+
+    /// Whether the goal is reached.
+    pub fn reaches_goal(&self) -> bool {
+        self.goal.keeps(self.measured)
+    }
+
+    fn verdict(&self) -> &'static str {
+        match (self.floor, self.goal) {
+            _ if !self.passes() => "FAILED",
+            (Bound::None, Bound::None) => "shown",
+            (_, Bound::None) => "passed",
+            _ if self.reaches_goal() => "goal reached",
+            (Bound::None, _) => "below goal",
+            _ => "passed, below goal",
+        }
+    }
+}
+
+/// Prints the figures.
+pub fn print(figures: &[Figure]) {
+    let row = |figure: &Figure| {
+        vec![
+            figure.name.clone(),
+            figure
+                .measured
+                .map_or("-".into(), |measured| format!("{measured:.2}")),
+            figure.goal.text(),
+            figure.floor.text(),
+            figure.verdict().to_string(),
+        ]
+    };
+    let rows: Vec<_> = figures.iter().map(row).collect();
+    table::print(&["figure", "measured", "goal", "floor", "verdict"], &rows);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_figure_fails_its_floor() {
+        let mut figure = Figure {
+            name: "rate".into(),
+            measured: None,
+            goal: Bound::AtLeast(2.0),
+            floor: Bound::AtLeast(1.0),
+        };
+        assert_eq!((figure.passes(), figure.verdict()), (false, "FAILED"));
+        figure.measured = Some(1.5);
+        assert_eq!(
+            (figure.passes(), figure.verdict()),
+            (true, "passed, below goal")
+        );
+        figure.measured = Some(2.0);
+        assert_eq!(figure.verdict(), "goal reached");
+        figure.floor = Bound::None;
+        figure.measured = None;
+        assert_eq!((figure.passes(), figure.verdict()), (true, "below goal"));
+    }
+}

@@ -1,0 +1,73 @@
+//! Tasks of the workspace, run as `cargo xtask TASK`.
+
+mod checks;
+mod digests;
+mod setup;
+mod shell;
+mod steps;
+mod table;
+mod tidy;
+mod verify;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Tasks of the Paceline workspace.
+
+Usage: cargo xtask <TASK>
+
+Tasks:
+  test [STEP..]      Everything a change must pass: setup, fmt, clippy, docs, tidy, tests.
+                     With names, only those steps; `--list` prints them.
+  setup              Make sure `ip`, `tc` and `nft` are there for the network lab
+  tidy               Check the sources' form: sizes, leftovers, module docs, links, layers
+  digests [NAME..]   Run built-in scenarios in debug and release, with one thread and with many,
+                     typed and through the codec, and compare the digests of the runs
+  verify [NAME..]    The long checks: figures, soaks, many seeds, the network lab (root).
+                     With names, only those; `--list` prints them.
+  help               This text
+
+Exit status: 0 all passed, 1 something failed, 2 the task could not be understood.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (task, rest) = match arguments.split_first() {
+        Some((task, rest)) => (task.as_str(), rest),
+        None => ("help", &[] as &[String]),
+    };
+    if rest
+        .iter()
+        .any(|argument| argument == "--help" || argument == "-h")
+    {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    let outcome = match task {
+        "test" => steps::test(rest),
+        "setup" => no_arguments(rest).map(|()| setup::setup()),
+        "tidy" => no_arguments(rest).map(|()| tidy::run()),
+        "digests" => digests::run(rest),
+        "verify" => verify::run(rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        other => Err(format!("there is no task `{other}`")),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(misuse) => {
+            eprintln!("xtask: {misuse}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn no_arguments(rest: &[String]) -> Result<(), String> {
+    match rest.first() {
+        None => Ok(()),
+        Some(argument) => Err(format!("unexpected argument `{argument}`")),
+    }
+}

@@ -1,0 +1,218 @@
+//! `cargo xtask test`: the steps a change must pass.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Instant;
+
+use crate::shell::{answers, cargo};
+use crate::{setup, table, tidy};
+
+/// What a step found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+}
+
+impl Tally {
+    /// A step that is one check.
+    fn one(passed: bool) -> Tally {
+        Tally {
+            passed: passed.into(),
+            failed: (!passed).into(),
+            ignored: 0,
+        }
+    }
+
+    fn add(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+}
+
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    run: fn() -> Tally,
+}
+
+/// In this order. All use the release profile, so that build scripts, procedural macros and the
+/// binary are compiled once.
+const STEPS: &[Step] = &[
+    Step {
+        name: "setup",
+        what: "the tools of the network lab",
+        run: || Tally::one(setup::setup()),
+    },
+    Step {
+        name: "fmt",
+        what: "cargo fmt --check",
+        run: || cargo_step(&["fmt", "--all", "--check"]),
+    },
+    Step {
+        name: "tidy",
+        what: "the sources' form",
+        run: || Tally::one(tidy::run()),
+    },
+    Step {
+        name: "clippy",
+        what: "cargo clippy, warnings refused",
+        run: || {
+            cargo_step(&[
+                "clippy",
+                "--release",
+                "--workspace",
+                "--all-targets",
+                "--quiet",
+                "--",
+                "-D",
+                "warnings",
+            ])
+        },
+    },
+    Step {
+        name: "doc",
+        what: "cargo doc, warnings refused",
+        run: || cargo_step(&["doc", "--release", "--workspace", "--no-deps", "--quiet"]),
+    },
+    Step {
+        name: "tests",
+        what: "cargo test --release --workspace",
+        run: tests,
+    },
+];
+
+/// Runs the named steps, or all.
+pub fn test(names: &[String]) -> Result<bool, String> {
+    if names.iter().any(|name| name == "--list") {
+        STEPS
+            .iter()
+            .for_each(|step| println!("{:<8} {}", step.name, step.what));
+        return Ok(true);
+    }
+    if let Some(name) = names
+        .iter()
+        .find(|name| STEPS.iter().all(|step| step.name != **name))
+    {
+        let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        return Err(format!(
+            "there is no step `{name}`; there are {}",
+            known.join(", ")
+        ));
+    }
+    let chosen = STEPS
+        .iter()
+        .filter(|step| names.is_empty() || names.iter().any(|name| name == step.name));
+    let began = Instant::now();
+    let mut total = Tally::default();
+    let mut rows = Vec::new();
+    for step in chosen {
+        println!("\n== {}: {}", step.name, step.what);
+        let started = Instant::now();
+        let tally = (step.run)();
+        let seconds = started.elapsed().as_secs_f64();
+        let verdict = if tally.failed == 0 {
+            "passed"
+        } else {
+            "FAILED"
+        };
+        println!("== {}: {verdict} in {seconds:.1} s", step.name);
+        rows.push(vec![
+            step.name.to_string(),
+            format!("{seconds:.1}"),
+            tally.passed.to_string(),
+            tally.failed.to_string(),
+            tally.ignored.to_string(),
+        ]);
+        total.add(tally);
+    }
+    println!();
+    table::print(&["step", "seconds", "passed", "failed", "ignored"], &rows);
+    println!("\n{:.1} s", began.elapsed().as_secs_f64());
+    println!("{} passed, {} failed", total.passed, total.failed);
+    Ok(total.failed == 0)
+}
+
+fn cargo_step(arguments: &[&str]) -> Tally {
+    let component = arguments[0];
+    if !answers("cargo", &[component, "--version"]) && component != "doc" {
+        println!("cargo {component} is not installed: `rustup component add {component}`");
+    }
+    let status = cargo(arguments).env("RUSTDOCFLAGS", "-D warnings").status();
+    if let Err(error) = &status {
+        println!("cannot run cargo {}: {error}", arguments.join(" "));
+    }
+    Tally::one(status.is_ok_and(|status| status.success()))
+}
+
+/// Runs the tests, passes on what they print, and adds up the result lines.
+fn tests() -> Tally {
+    let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            println!("cannot run cargo test: {error}");
+            return Tally::one(false);
+        }
+    };
+    let output = child.stdout.take().expect("standard output was piped");
+    let mut total = Tally::default();
+    for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        total.add(result_line(&line).unwrap_or_default());
+    }
+    let succeeded = child.wait().is_ok_and(|status| status.success());
+    if !succeeded && total.failed == 0 {
+        // Something did not compile, or a test process died without a word.
+        total.failed = 1;
+    }
+    total
+}
+
+/// Reads `test result: ok. 7 passed; 0 failed; 1 ignored; ..`.
+fn result_line(line: &str) -> Option<Tally> {
+    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let count = |word: &str| {
+        let part = counts
+            .split("; ")
+            .find_map(|part| part.strip_suffix(word))?;
+        part.trim().parse().ok()
+    };
+    Some(Tally {
+        passed: count("passed")?,
+        failed: count("failed")?,
+        ignored: count("ignored")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_lines_are_read_and_others_are_not() {
+        let line = "test result: FAILED. 6 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out";
+        assert_eq!(
+            result_line(line),
+            Some(Tally {
+                passed: 6,
+                failed: 1,
+                ignored: 2
+            })
+        );
+        assert_eq!(result_line("test result is near"), None);
+        assert_eq!(result_line("test a ... ok"), None);
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused_with_the_known_ones() {
+        let misuse = test(&["clipy".into()]).unwrap_err();
+        assert!(
+            misuse.contains("`clipy`") && misuse.contains("clippy, doc"),
+            "{misuse}"
+        );
+    }
+}
