@@ -97,6 +97,9 @@ pub trait Observer<P: Protocol> {
 
     /// A fault takes effect.
     fn on_fault(&mut self, _at: Instant, _fault: &Fault) {}
+
+    /// The time that [`Reply::wake`] asked for has come.
+    fn on_wake(&mut self, _at: Instant, _node: NodeId, _protocol: &P, _reply: &mut Reply<P>) {}
 }
 
 /// The observer that sees nothing.
@@ -122,18 +125,43 @@ impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
         self.0.on_fault(at, fault);
         self.1.on_fault(at, fault);
     }
+
+    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        self.0.on_wake(at, node, protocol, reply);
+        self.1.on_wake(at, node, protocol, reply);
+    }
 }
 
 /// What an observer wants done.
 pub struct Reply<P: Protocol> {
     commands: Vec<(Duration, NodeId, P::Command)>,
+    wakes: Vec<(Duration, NodeId)>,
+    submit: Option<P::Command>,
     is_stop_wanted: bool,
+}
+
+impl<P: Protocol> Default for Reply<P> {
+    fn default() -> Self {
+        Reply { commands: Vec::new(), wakes: Vec::new(), submit: None, is_stop_wanted: false }
+    }
 }
 
 impl<P: Protocol> Reply<P> {
     /// Gives a node a command after this time.
     pub fn command(&mut self, after: Duration, node: NodeId, command: P::Command) {
         self.commands.push((after, node, command));
+    }
+
+    /// Gives the node of the present `after_call` or `on_wake` a command at once: an application
+    /// that saw room and uses it. `after_call` follows, so a loop of submits is one of calls.
+    pub fn submit(&mut self, command: P::Command) {
+        debug_assert!(self.submit.is_none(), "one submit a call");
+        self.submit = Some(command);
+    }
+
+    /// Calls [`Observer::on_wake`] for a node after this time.
+    pub fn wake(&mut self, after: Duration, node: NodeId) {
+        self.wakes.push((after, node));
     }
 
     /// Ends [`Sim::run_until`] after the present event.
@@ -176,9 +204,8 @@ enum Event<P: Protocol> {
         peer: NodeId,
         state: PeerState,
     },
-    Resume {
-        node: NodeId,
-    },
+    Resume { node: NodeId },
+    Wake { node: NodeId },
     Fault(Fault),
 }
 
@@ -240,7 +267,7 @@ impl<P: Protocol> Sim<P> {
             drains: BTreeMap::new(),
             held: BTreeMap::new(),
             outbox: Outbox::default(),
-            reply: Reply { commands: Vec::new(), is_stop_wanted: false },
+            reply: Reply::default(),
             counters: Counters::default(),
             digest: Digest::default(),
             handled: 0,
@@ -385,7 +412,8 @@ impl<P: Protocol> Sim<P> {
             | Event::Drained { node, .. }
             | Event::Command { node, .. }
             | Event::View { node, .. }
-            | Event::Peer { node, .. } => Some(*node),
+            | Event::Peer { node, .. }
+            | Event::Wake { node } => Some(*node),
             Event::PortFree { .. } | Event::Resume { .. } | Event::Fault(_) => None,
         };
         if let Some(node) = node {
@@ -429,12 +457,28 @@ impl<P: Protocol> Sim<P> {
                 self.call(node, observer, |protocol, cx| protocol.handle_peer(cx, peer, state));
             }
             Event::Resume { node } => self.resume(node, observer),
+            Event::Wake { node } => {
+                let protocol = &self.nodes[node.index()].protocol;
+                observer.on_wake(self.now, node, protocol, &mut self.reply);
+                self.take_replies(node, observer);
+            }
             Event::Fault(fault) => self.fault(fault, observer),
         }
     }
 
-    /// Calls one handler of one node and carries out what it asked for.
+    /// Calls one handler of one node, then whatever its application submits upon that.
     fn call(
+        &mut self,
+        node: NodeId,
+        observer: &mut impl Observer<P>,
+        handler: impl FnOnce(&mut P, &mut Context<'_, P>),
+    ) {
+        self.call_once(node, observer, handler);
+        self.take_replies(node, observer);
+    }
+
+    /// Calls one handler of one node and carries out what it asked for.
+    fn call_once(
         &mut self,
         node: NodeId,
         observer: &mut impl Observer<P>,
@@ -455,7 +499,6 @@ impl<P: Protocol> Sim<P> {
         handler(&mut slot.protocol, &mut context);
         self.carry_out(node, observer);
         observer.after_call(self.now, node, &self.nodes[node.index()].protocol, &mut self.reply);
-        self.take_replies();
     }
 
     fn carry_out(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
@@ -490,15 +533,19 @@ impl<P: Protocol> Sim<P> {
         self.outbox = outbox;
     }
 
-    fn take_replies(&mut self) {
-        if self.reply.commands.is_empty() {
-            return;
+    fn take_replies(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+        while let Some(command) = self.reply.submit.take() {
+            self.fold(3, node, 0);
+            self.call_once(node, observer, |protocol, cx| protocol.handle_command(cx, command));
         }
         let mut commands = std::mem::take(&mut self.reply.commands);
         for (after, node, command) in commands.drain(..) {
             self.push(self.now + after, Event::Command { node, command });
         }
         self.reply.commands = commands;
+        while let Some((after, node)) = self.reply.wakes.pop() {
+            self.push(self.now + after, Event::Wake { node });
+        }
     }
 
     fn send(&mut self, from: NodeId, to: NodeId, lane: Lane, message: P::Message) {
