@@ -1,7 +1,7 @@
 //! `cargo xtask test`: the steps a change must pass.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::shell::{answers, cargo};
@@ -9,10 +9,13 @@ use crate::{setup, table, tidy};
 
 /// What a step found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
-    passed: usize,
-    failed: usize,
-    ignored: usize,
+pub struct Tally {
+    /// Checks that passed.
+    pub passed: usize,
+    /// Checks that failed.
+    pub failed: usize,
+    /// Tests that were not run.
+    pub ignored: usize,
 }
 
 impl Tally {
@@ -147,9 +150,17 @@ fn cargo_step(arguments: &[&str]) -> Tally {
     Tally::one(status.is_ok_and(|status| status.success()))
 }
 
-/// Runs the tests, passes on what they print, and adds up the result lines.
 fn tests() -> Tally {
-    let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
+    run_tests(cargo(&[
+        "test",
+        "--release",
+        "--workspace",
+        "--no-fail-fast",
+    ]))
+}
+
+/// Runs a `cargo test`, passes on what it prints, and adds up the result lines.
+pub fn run_tests(mut command: Command) -> Tally {
     let mut child = match command.stdout(Stdio::piped()).spawn() {
         Ok(child) => child,
         Err(error) => {

@@ -76,10 +76,7 @@ pub fn run_members(
     for node in 0..lab.nodes() {
         running.push(Member::start(node, lab.command_in(node, member(node)))?);
     }
-    while running.iter().any(|member| member.end.is_none()) {
-        if let Some(signal) = signals::interrupted() {
-            return Err(NetlabError::Interrupted(signal));
-        }
+    while running.iter().any(|member| member.end.is_none()) && signals::interrupted().is_none() {
         let now = Instant::now();
         if now >= deadline {
             running.iter_mut().for_each(Member::stop);
@@ -90,6 +87,10 @@ pub fn run_members(
             member.read();
             member.reap(libc::WNOHANG);
         }
+    }
+    // A terminal sends Ctrl-C to the members as well, so all may have ended by it already.
+    if let Some(signal) = signals::interrupted() {
+        return Err(NetlabError::Interrupted(signal));
     }
     Ok(running.into_iter().map(Member::into_output).collect())
 }

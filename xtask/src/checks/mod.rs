@@ -6,6 +6,7 @@ mod netlab;
 mod soak;
 
 use crate::shell::cargo;
+use crate::steps::run_tests;
 
 /// How a check ended.
 pub enum Outcome {
@@ -75,9 +76,17 @@ pub const CHECKS: &[Check] = &[
 fn seeds() -> Result<Outcome, String> {
     let seeds = std::env::var("PACELINE_SEEDS").unwrap_or_else(|_| "20000".into());
     println!("PACELINE_SEEDS={seeds} cargo test --release --workspace seeds");
-    let status = cargo(&["test", "--release", "--workspace", "--quiet", "seeds"])
-        .env("PACELINE_SEEDS", seeds)
-        .status()
-        .map_err(|error| format!("cannot run cargo test: {error}"))?;
-    Ok(Outcome::of(status.success()))
+    let mut command = cargo(&[
+        "test",
+        "--release",
+        "--workspace",
+        "--no-fail-fast",
+        "seeds",
+    ]);
+    command.env("PACELINE_SEEDS", seeds);
+    let tally = run_tests(command);
+    if tally.passed + tally.failed == 0 {
+        return Err("no test has `seeds` in its name".into());
+    }
+    Ok(Outcome::of(tally.failed == 0))
 }

@@ -94,6 +94,9 @@ impl Case {
             self.topology,
         ];
         let ran = paceline(Build::Release, &arguments, &[], AT_MOST)?;
+        if !ran.succeeded {
+            return Err(format!("the run failed: {}", ran.json));
+        }
         let rows = ran.json["results"]
             .as_array()
             .ok_or("`results` is no array")?;
