@@ -5,6 +5,7 @@
 //! [`report`] shows it.
 #![forbid(unsafe_code)]
 
+pub mod broadcast;
 mod error;
 pub mod figure;
 mod machine;
@@ -12,6 +13,7 @@ mod progress;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod world;
 
 pub use error::LabError;
 pub use machine::Machine;

@@ -13,6 +13,8 @@ pub enum Fault {
     Restart(NodeId),
     /// The node handles nothing for this long; what arrives waits, datagrams up to a socket buffer.
     Pause(NodeId, Duration),
+    /// A paused node goes on now.
+    Resume(NodeId),
     /// Messages pass only inside a group. Nodes that no group names form one together. Datagrams
     /// across are lost, streams stall.
     Partition(Vec<Vec<NodeId>>),
@@ -22,6 +24,13 @@ pub enum Fault {
     Heal,
     /// The stream from the first node to the second breaks; it is up again after this time.
     Reset(NodeId, NodeId, Duration),
-    /// All links behave like this from now on.
-    Link(LinkFaults),
+    /// The links from each of `from` to each of `to` behave like this from now on.
+    Link {
+        /// Senders; `None` for every node.
+        from: Option<Vec<NodeId>>,
+        /// Receivers; `None` for every node.
+        to: Option<Vec<NodeId>>,
+        /// How they behave.
+        link: LinkFaults,
+    },
 }

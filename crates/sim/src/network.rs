@@ -101,6 +101,14 @@ pub(crate) struct Pair<M> {
     stalled: VecDeque<Queued<M>>,
 }
 
+/// How the links from some nodes to some others behave.
+#[derive(Debug)]
+pub(crate) struct LinkRule {
+    pub(crate) from: Option<Vec<NodeId>>,
+    pub(crate) to: Option<Vec<NodeId>>,
+    pub(crate) link: LinkFaults,
+}
+
 /// When a message arrives: none, one or two copies.
 pub(crate) type Arrivals = [Option<Instant>; 2];
 
@@ -112,6 +120,8 @@ pub(crate) struct Network<M> {
     idle_queues: Vec<u32>,
     pairs: BTreeMap<(NodeId, NodeId), Pair<M>>,
     blocked: BTreeSet<(NodeId, NodeId)>,
+    // Links that behave otherwise than configured, the latest rule last.
+    rules: Vec<LinkRule>,
     groups: Option<BTreeMap<NodeId, u32>>,
     needs_pairs: bool,
 }
@@ -147,6 +157,7 @@ impl<M: Wire> Network<M> {
             idle_queues: Vec::new(),
             pairs: BTreeMap::new(),
             blocked: BTreeSet::new(),
+            rules: Vec::new(),
             groups: None,
             needs_pairs,
         }
@@ -231,7 +242,7 @@ impl<M: Wire> Network<M> {
                     }
                 };
             }
-            let faults = self.config.link;
+            let faults = self.link(from, to);
             let pair = self.pair(from, to);
             copies = pair.link.draw(&faults, queued.lane, &mut pair.rng);
         }
@@ -380,9 +391,18 @@ impl<M: Wire> Network<M> {
         neighbours
     }
 
-    pub(crate) fn set_link(&mut self, link: LinkFaults) {
-        self.needs_pairs |= !link.is_perfect();
-        self.config.link = link;
+    /// Changes how some links behave; `None` stands for every node.
+    pub(crate) fn set_link(&mut self, rule: LinkRule) {
+        if rule.from.is_none() && rule.to.is_none() {
+            self.rules.clear();
+        }
+        self.rules.push(rule);
+    }
+
+    fn link(&self, from: NodeId, to: NodeId) -> LinkFaults {
+        let names = |nodes: &Option<Vec<NodeId>>, node| nodes.as_ref().is_none_or(|n| n.contains(&node));
+        let rule = self.rules.iter().rev().find(|rule| names(&rule.from, from) && names(&rule.to, to));
+        rule.map_or(self.config.link, |rule| rule.link)
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -10,7 +10,7 @@ use paceline_proto::core::{
 };
 
 use crate::fault::Fault;
-use crate::network::{Arrivals, Network, NetworkConfig, NodeBacklog, Queued, Sent};
+use crate::network::{Arrivals, LinkRule, Network, NetworkConfig, NodeBacklog, Queued, Sent};
 use crate::queue::RadixHeap;
 use crate::trace::Digest;
 
@@ -104,6 +104,28 @@ pub trait Observer<P: Protocol> {
 
 /// The observer that sees nothing.
 impl<P: Protocol> Observer<P> for () {}
+
+impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for &mut O {
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
+        (**self).on_event(at, node, event, reply);
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
+        (**self).on_send(at, from, to, lane, message);
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        (**self).after_call(at, node, protocol, reply);
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        (**self).on_fault(at, fault);
+    }
+
+    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        (**self).on_wake(at, node, protocol, reply);
+    }
+}
 
 impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
     fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
@@ -225,10 +247,10 @@ struct Slot<P> {
 }
 
 /// A run: nodes, the network between them, and what will happen next.
-pub struct Sim<P: Protocol> {
+pub struct Sim<'a, P: Protocol> {
     config: SimConfig,
     shared: Arc<P::Shared>,
-    make: Box<dyn FnMut(NodeId) -> P + Send>,
+    make: Box<dyn FnMut(NodeId) -> P + 'a>,
     now: Instant,
     nodes: Vec<Slot<P>>,
     network: Network<P::Message>,
@@ -245,14 +267,14 @@ pub struct Sim<P: Protocol> {
     handled_at_instant: u64,
 }
 
-impl<P: Protocol> Sim<P> {
+impl<'a, P: Protocol> Sim<'a, P> {
     /// A run whose nodes `make` builds, also after a restart. Every node has been started when
     /// this returns; what `handle_start` asked for lies in the queue.
     pub fn new(
         config: SimConfig,
         shared: Arc<P::Shared>,
-        make: impl FnMut(NodeId) -> P + Send + 'static,
-    ) -> Sim<P> {
+        make: impl FnMut(NodeId) -> P + 'a,
+    ) -> Sim<'a, P> {
         let has_faults = config.faults == FaultSupport::Any;
         let network = Network::new(config.network.clone(), config.nodes, config.seed, has_faults);
         let mut sim = Sim {
@@ -288,6 +310,11 @@ impl<P: Protocol> Sim<P> {
     /// Gives a node a command at this time, or now if it has passed.
     pub fn command_at(&mut self, at: Instant, node: NodeId, command: P::Command) {
         self.push(at, Event::Command { node, command });
+    }
+
+    /// Calls [`Observer::on_wake`] for a node at this time.
+    pub fn wake_at(&mut self, at: Instant, node: NodeId) {
+        self.push(at, Event::Wake { node });
     }
 
     /// Installs a view at a node at this time.
@@ -672,6 +699,7 @@ impl<P: Protocol> Sim<P> {
                     self.push(self.now + time, Event::Resume { node });
                 }
             }
+            Fault::Resume(node) => self.resume(node, observer),
             Fault::Partition(groups) => self.network.partition(&groups),
             Fault::Block(from, to) => self.network.block(from, to),
             Fault::Heal => {
@@ -683,7 +711,7 @@ impl<P: Protocol> Sim<P> {
                 }
             }
             Fault::Reset(from, to, time) => self.reset(from, to, time),
-            Fault::Link(link) => self.network.set_link(link),
+            Fault::Link { from, to, link } => self.network.set_link(LinkRule { from, to, link }),
         }
     }
 

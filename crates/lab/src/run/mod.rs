@@ -26,6 +26,8 @@ pub struct RunResult {
     pub events: u64,
     /// Digest of all that happened, in hexadecimal; none where a run is not reproducible to the bit.
     pub digest: Option<String>,
+    /// Digest of what applications were told: equal in both worlds.
+    pub deliveries: Option<String>,
     /// Seconds that it took on the wall.
     pub wall_s: f64,
 }

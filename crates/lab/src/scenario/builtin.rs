@@ -9,7 +9,15 @@ macro_rules! scenarios {
 
 /// The scenarios that are part of the binary, by name: `scenarios/<name>.toml`. A test fails if a
 /// file there is not in this table.
-const SCENARIOS: &[(&str, &str)] = scenarios!["chain/ten"];
+const SCENARIOS: &[(&str, &str)] = scenarios![
+    "chain/faults",
+    "chain/gain",
+    "chain/rounds",
+    "chain/six",
+    "chain/soak-32k",
+    "chain/ten",
+    "chain/throughput",
+];
 
 /// The names of the scenarios that are part of the binary, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -25,7 +25,7 @@ pub use builtin::{names as builtin_names, text as builtin_text};
 pub use diagnostic::{Diagnostic, nearest};
 pub use faults::{Fault, TimedFault};
 pub use reader::{Integer, Table};
-pub use topology::{NODES_MAX, Overhead, Topology, TopologyKind};
+pub use topology::{NODES_MAX, Topology};
 pub use units::Rate;
 
 use crate::LabError;

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use paceline_proto::core::{LinkFaults, Loss};
+use paceline_sim::{Overhead, Shape};
 
 use super::reader::Table;
 use super::units::Rate;
@@ -30,7 +31,7 @@ pub const NODES_MAX: u32 = 4_000_000;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     /// How nodes are connected. Default: a star.
-    pub kind: TopologyKind,
+    pub kind: Shape,
     /// How many nodes, 1 to [`NODES_MAX`]. Required.
     pub nodes: u32,
     /// Rate of each link, each way. Default 1 Gbit/s.
@@ -43,27 +44,9 @@ pub struct Topology {
     pub link: LinkFaults,
 }
 
-/// How nodes are connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TopologyKind {
-    /// Each node has one full-duplex link to a switch that cuts through.
-    Star,
-    /// Each ordered pair of nodes has a link of its own.
-    Mesh,
-}
-
-/// What a link charges besides the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overhead {
-    /// Preamble, headers, checksum and gap of Ethernet, IP and UDP or TCP.
-    Ethernet,
-    /// Nothing: for scenarios that count rounds.
-    None,
-}
-
 impl Topology {
     pub(crate) fn read(table: &mut Table<'_>) -> Result<Topology, LabError> {
-        let kinds = [("star", TopologyKind::Star), ("mesh", TopologyKind::Mesh)];
+        let kinds = [("star", Shape::Star), ("mesh", Shape::Mesh)];
         let overheads = [("ethernet", Overhead::Ethernet), ("none", Overhead::None)];
         let kind = table.choice_or("kind", &kinds, "star")?;
         let nodes = table.integer("nodes", 1..=NODES_MAX)?;

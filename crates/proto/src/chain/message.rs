@@ -40,9 +40,10 @@ pub struct Frame {
     pub payload: Payload,
 }
 
-const FRAME_HEAD_BYTES: usize = 54;
-
 impl Frame {
+    /// Bytes of a frame before its payload.
+    pub const HEAD_BYTES: usize = 54;
+
     /// The checksum that the fields and payload should have.
     pub fn computed_checksum(&self) -> u32 {
         let mut head = [0u8; 33];
@@ -165,7 +166,7 @@ pub enum Message {
 impl Wire for Message {
     fn wire_len(&self) -> usize {
         match self {
-            Message::Data(frame) => FRAME_HEAD_BYTES + frame.payload.len(),
+            Message::Data(frame) => Frame::HEAD_BYTES + frame.payload.len(),
             Message::Ack { .. } => 33,
             Message::Stable { .. } => 25,
             Message::LinkAck { .. }

@@ -1,0 +1,231 @@
+//! The published figures of DAISYCHAIN beside what the protocol measures.
+
+use paceline_proto::chain::{Frame, Topology};
+use paceline_proto::core::{Lane, NodeId};
+
+use super::run::Hops;
+use super::{Broadcast, Ledger, Measure, Senders, run};
+use crate::LabError;
+use crate::figure::{Figure, Reproduction, Scale, Settings};
+use crate::progress::Progress;
+use crate::scenario::{Scenario, ScenarioFile};
+use crate::world::Outcome;
+
+/// What a run measured.
+pub struct Measured<'a> {
+    /// Who was told what.
+    pub ledger: &'a Ledger,
+    /// How it went.
+    pub outcome: &'a Outcome,
+    /// The hops, in the simulator.
+    pub hops: Option<&'a Hops>,
+    /// Bytes a node and second of sending to each in turn, where a gain is measured.
+    pub baseline: Option<f64>,
+}
+
+/// The figures that a scenario asks for.
+pub fn figures(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Vec<Figure> {
+    let figure = match broadcast.plan().measure {
+        Measure::Deliveries => return Vec::new(),
+        Measure::Rounds => rounds(broadcast, scenario, measured),
+        Measure::Transmissions => transmissions(broadcast, scenario, measured),
+        Measure::Throughput => throughput(broadcast, scenario, measured),
+        Measure::Gain => gain(broadcast, scenario, measured),
+        Measure::Progress => progress(scenario, measured),
+    };
+    vec![figure]
+}
+
+fn topology_name(broadcast: &Broadcast) -> &'static str {
+    broadcast.plan().topology.map_or("auto", Topology::name)
+}
+
+fn rounds(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+    let (plan, nodes) = (broadcast.plan(), scenario.topology.nodes as usize);
+    let blocks = plan.blocks.or(plan.messages).unwrap_or(0);
+    let block_bytes = plan.message_bytes.min(broadcast.shared.block_bytes_max());
+    let network = &scenario.topology;
+    let charged = network.overhead.charge(Lane::Stream, Frame::HEAD_BYTES + block_bytes);
+    let round_s = charged as f64 * 8.0 / network.rate.bits_per_second() as f64;
+    let last = measured.ledger.last_delivery().as_secs_f64() - plan.start.as_secs_f64();
+    let id = format!("chain/rounds/{}/x{blocks}-n{nodes}", topology_name(broadcast));
+    // Instants are whole nanoseconds, so a round count is exact to about a millionth.
+    let figure = Figure::new(id, (last / round_s * 1e6).round() / 1e6, "rounds");
+    let Some(topology) = plan.topology else {
+        return figure.with_note("the planner chose the topology");
+    };
+    let exact = topology.rounds(nodes, blocks) as f64;
+    let (formula, is_published) = match topology {
+        Topology::Unicast => ("X (N - 1)", true),
+        Topology::Chain => ("X + N - 2", true),
+        Topology::Tree => ("X ceil(log2 N)", false),
+        Topology::Pipeline => ("X + log2 N - 1, or X + floor(log2 N) where N is no power of two", false),
+    };
+    let figure = figure.with_band(exact, exact).with_note(format!("closed form {formula}: {exact}"));
+    if is_published { figure.with_paper(exact) } else { figure }
+}
+
+fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+    let nodes = scenario.topology.nodes;
+    let id = format!("chain/transmissions/n{nodes}");
+    let Some(hops) = measured.hops else {
+        return Figure::new(id, f64::NAN, "transmissions").with_note("counted in the simulator only");
+    };
+    let expected = f64::from(nodes - 1);
+    let letter = |node: NodeId| match node.0 {
+        small @ 0..26 => char::from(b'A' + small as u8).to_string(),
+        large => large.to_string(),
+    };
+    let origin = broadcast.plan().senders.nodes(nodes)[0];
+    let ring = (0..nodes).map(|place| NodeId((origin.0 + place) % nodes));
+    let ring: Vec<String> = ring.take(hops.path.len() + 1).map(letter).collect();
+    let mut path: Vec<String> = hops.path.first().map(|&(from, _)| letter(from)).into_iter().collect();
+    path.extend(hops.path.iter().map(|&(_, to)| letter(to)));
+    let mut figure = Figure::new(id, hops.transmissions as f64, "transmissions")
+        .with_paper(expected)
+        .with_band(expected, expected)
+        .with_note(format!("in the order {}", path.join("-")));
+    figure.pass &= path == ring;
+    figure
+}
+
+/// The most bytes that a node can be told in a second, own included.
+pub fn limit_bytes_per_second(broadcast: &Broadcast, scenario: &Scenario) -> f64 {
+    let (plan, network) = (broadcast.plan(), &scenario.topology);
+    let nodes = f64::from(network.nodes);
+    let block = plan.message_bytes.min(broadcast.shared.block_bytes_max());
+    let charged = network.overhead.charge(Lane::Stream, Frame::HEAD_BYTES + block);
+    let link = network.rate.bits_per_second() as f64 / 8.0 * block as f64 / charged as f64;
+    match (&plan.senders, plan.topology.unwrap_or(Topology::Chain)) {
+        // Every message is transmitted N - 1 times, over N links.
+        (Senders::All, _) => link * nodes / (nodes - 1.0),
+        (_, Topology::Unicast) => link / (nodes - 1.0),
+        (_, Topology::Tree) => link / nodes.log2().ceil(),
+        (_, Topology::Chain | Topology::Pipeline) => link,
+    }
+}
+
+fn throughput(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+    let plan = broadcast.plan();
+    let limit = limit_bytes_per_second(broadcast, scenario) / 1e6;
+    let rate = measured.ledger.bytes_per_node_per_second(measured.outcome.ended) / 1e6;
+    let setting = setting(scenario, plan.message_bytes);
+    let (topology, senders) = (topology_name(broadcast), plan.senders.name());
+    let id = format!("chain/throughput/{topology}/{senders}/{setting}");
+    let share = rate / limit * 100.0;
+    let mut note = format!("limit {limit:.1} by link count, {share:.1} % of it");
+    let published = match (topology, senders.as_str(), setting.as_str()) {
+        ("unicast", "all", "n4-1gbit-8k") => Some(73.0),
+        ("chain", "all", "n4-1gbit-8k") => Some(107.0),
+        _ => None,
+    };
+    if published.is_some() {
+        note.push_str("; both schemes share this limit: the published gap is CPU and incast");
+    }
+    let figure = Figure::new(id, rate, "MB/s").with_band(0.95 * limit, 1.001 * limit).with_note(note);
+    match published {
+        Some(paper) => figure.with_paper(paper),
+        None => figure,
+    }
+}
+
+fn gain(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+    let nodes = scenario.topology.nodes;
+    let senders = &broadcast.plan().senders;
+    let id = match senders {
+        Senders::One => format!("chain/gain/one-sender/n{nodes}"),
+        other => format!("chain/gain/{}/n{nodes}", other.name()),
+    };
+    let expected = f64::from(nodes - 1) / senders.count(nodes) as f64;
+    let rate = measured.ledger.bytes_per_node_per_second(measured.outcome.ended);
+    let ratio = rate / measured.baseline.unwrap_or(f64::NAN);
+    Figure::new(id, ratio, "times")
+        .with_band(0.95 * expected, 1.05 * expected)
+        .with_note(format!("throughput over unicast's; (N - 1) / senders is {expected:.2}"))
+}
+
+fn progress(scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+    let silent = measured.ledger.seconds_without_progress(measured.outcome.ended);
+    let figure = Figure::new(format!("chain/progress/n{}", scenario.topology.nodes), silent as f64, "s");
+    figure.with_band(0.0, 0.0).with_note("seconds in which some node was told nothing")
+}
+
+/// `n4-1gbit-8k`: nodes, rate and message size.
+fn setting(scenario: &Scenario, message_bytes: usize) -> String {
+    let rate = scenario.topology.rate.bits_per_second();
+    let rate = match rate {
+        r if r % 1_000_000_000 == 0 => format!("{}gbit", r / 1_000_000_000),
+        r if r % 1_000_000 == 0 => format!("{}mbit", r / 1_000_000),
+        r => format!("{r}bit"),
+    };
+    let size = match message_bytes {
+        b if b >= 1000 && b % 1000 == 0 => format!("{}k", b / 1000),
+        b if b >= 1024 && b % 1024 == 0 => format!("{}ki", b / 1024),
+        b => format!("{b}b"),
+    };
+    format!("n{}-{rate}-{size}", scenario.topology.nodes)
+}
+
+/// `paceline reproduce chain`.
+pub const REPRODUCTION: Reproduction = Reproduction {
+    name: "chain",
+    about: "DAISYCHAIN (Ban 2010): rounds, transmissions, throughput, gain",
+    figures: reproduce,
+};
+
+fn runs(scale: Scale) -> Vec<(&'static str, Vec<String>)> {
+    let set = |sets: &[(&str, String)]| sets.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let mut runs = Vec::new();
+    for topology in Topology::ALL {
+        for (blocks, nodes) in [(1, 10), (2, 4), (10, 10), (100, 64)] {
+            let sets = [
+                ("topology", topology.to_string()),
+                ("blocks", blocks.to_string()),
+                ("nodes", nodes.to_string()),
+            ];
+            runs.push(("chain/rounds", set(&sets)));
+        }
+    }
+    runs.push(("chain/six", Vec::new()));
+    let duration = if scale == Scale::Quick { "250ms" } else { "2s" };
+    for topology in ["unicast", "chain"] {
+        for senders in ["one", "all"] {
+            let sets = [
+                ("topology", topology.to_owned()),
+                ("senders", senders.to_owned()),
+                ("duration", duration.to_owned()),
+            ];
+            runs.push(("chain/throughput", set(&sets)));
+        }
+    }
+    for nodes in [4, 8, 10] {
+        let sets = [("nodes", nodes.to_string()), ("duration", duration.to_owned())];
+        runs.push(("chain/gain", set(&sets)));
+    }
+    runs
+}
+
+fn reproduce(settings: &Settings, progress: &dyn Progress) -> Result<Vec<Figure>, LabError> {
+    let runs = runs(settings.scale);
+    progress.start(runs.len() as u64, "chain");
+    let mut figures: Vec<Figure> = Vec::new();
+    for (name, sets) in runs {
+        if progress.stopped() {
+            break;
+        }
+        let mut file = ScenarioFile::load(name)?.with_sets(&sets)?;
+        for set in &settings.sets {
+            file.set(set)?;
+        }
+        let scenario = file.resolve()?;
+        let result = run(&scenario, settings.seed.unwrap_or(scenario.seed))?;
+        for figure in result.figures {
+            if !figures.iter().any(|known| known.id == figure.id) {
+                figures.push(figure);
+            }
+        }
+        progress.inc(1);
+    }
+    progress.finish();
+    Ok(figures)
+}

@@ -1,0 +1,251 @@
+//! What a broadcast run is noted by: who was told what, in which order, how fast.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use paceline_proto::core::{Instant, NodeId, Payload, mix};
+use serde::{Deserialize, Serialize};
+
+use super::content::{Messages, Verdict};
+use crate::run::{Metric, Sample};
+
+/// Latencies are kept in nanoseconds up to this many, with three digits.
+const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
+
+/// What one node's application was told by one origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// Messages.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Messages that were not what must have come next.
+    pub damaged: u64,
+    /// A hash of the messages in their order.
+    pub order: u64,
+}
+
+/// One node's part of the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeLedger {
+    /// Messages that its application submitted and its member accepted.
+    pub accepted: u64,
+    /// What it was told, by origin.
+    pub received: BTreeMap<u32, Received>,
+    /// Bytes told within the measured time.
+    pub measured_bytes: u64,
+    /// Messages of its own that were delivered to it within the measured time.
+    pub measured_own: u64,
+    /// Bytes told in each second of the run.
+    pub bytes_by_second: Vec<u64>,
+    /// When it was first told something, and last, in nanoseconds.
+    pub first_nanos: Option<u64>,
+    /// See `first_nanos`.
+    pub last_nanos: u64,
+}
+
+/// The part of a run whose numbers count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From here.
+    pub from: Instant,
+    /// Up to here.
+    pub until: Instant,
+}
+
+/// The ledger of a run.
+#[derive(Debug)]
+pub struct Ledger {
+    window: Window,
+    nodes: Vec<NodeLedger>,
+    // When each active node's messages were accepted, until everybody has them.
+    accepted_at: BTreeMap<NodeId, Vec<Instant>>,
+    latency: Histogram<u64>,
+    delivered: u64,
+    // Until when each slow reader is busy with what it was told.
+    reads_until: BTreeMap<NodeId, Instant>,
+}
+
+impl Ledger {
+    /// An empty ledger for this many nodes.
+    pub fn new(nodes: u32, window: Window) -> Ledger {
+        let latency = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3);
+        Ledger {
+            window,
+            nodes: vec![NodeLedger::default(); nodes as usize],
+            accepted_at: BTreeMap::new(),
+            latency: latency.expect("the bounds are in order"),
+            delivered: 0,
+            reads_until: BTreeMap::new(),
+        }
+    }
+
+    /// A node's member accepted a message.
+    pub fn accepted(&mut self, at: Instant, node: NodeId) {
+        self.nodes[node.index()].accepted += 1;
+        self.accepted_at.entry(node).or_default().push(at);
+    }
+
+    /// A node's application was told a message of `origin`.
+    pub fn delivered(
+        &mut self,
+        messages: &Messages,
+        at: Instant,
+        node: NodeId,
+        origin: NodeId,
+        payload: &Payload,
+    ) {
+        let ledger = &mut self.nodes[node.index()];
+        let received = ledger.received.entry(origin.0).or_default();
+        let number = received.messages;
+        let reading = messages.read(origin, number, payload);
+        received.messages += 1;
+        received.bytes += payload.len() as u64;
+        received.damaged += u64::from(reading.verdict == Verdict::Damaged);
+        received.order = mix(received.order ^ mix(number << 32 ^ payload.len() as u64));
+        ledger.first_nanos.get_or_insert(at.as_nanos());
+        ledger.last_nanos = at.as_nanos();
+        let second = at.as_secs_f64() as usize;
+        if ledger.bytes_by_second.len() <= second {
+            ledger.bytes_by_second.resize(second + 1, 0);
+        }
+        ledger.bytes_by_second[second] += payload.len() as u64;
+        self.delivered += 1;
+        if at < self.window.from || at >= self.window.until {
+            return;
+        }
+        ledger.measured_bytes += payload.len() as u64;
+        ledger.measured_own += u64::from(node == origin);
+        let known = self.accepted_at.get(&origin).and_then(|times| times.get(number as usize));
+        if let Some(accepted) = reading.accepted.or(known.copied()).filter(|_| node != origin) {
+            self.latency.saturating_record((at - accepted).as_nanos() as u64);
+        }
+    }
+
+    /// When a reader of this many bytes a second is done with a message it is told now.
+    pub fn read_at(&mut self, at: Instant, node: NodeId, bytes: usize, rate: f64) -> Instant {
+        let until = self.reads_until.entry(node).or_default();
+        *until = at.max(*until) + Duration::from_secs_f64(bytes as f64 / rate);
+        *until
+    }
+
+    /// Messages delivered, counted at every node.
+    pub fn deliveries(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Messages accepted, of all nodes.
+    pub fn accepted_total(&self) -> u64 {
+        self.nodes.iter().map(|node| node.accepted).sum()
+    }
+
+    /// Each node's part.
+    pub fn nodes(&self) -> &[NodeLedger] {
+        &self.nodes
+    }
+
+    /// Latencies from acceptance to each remote delivery within the measured time, nanoseconds.
+    pub fn latency(&self) -> &Histogram<u64> {
+        &self.latency
+    }
+
+    /// Takes over what another process noted of one of its nodes.
+    pub fn merge(&mut self, node: NodeId, part: NodeLedger, latency: &Histogram<u64>) {
+        self.delivered += part.received.values().map(|received| received.messages).sum::<u64>();
+        self.nodes[node.index()] = part;
+        self.latency.add(latency).expect("both histograms have the same bounds");
+    }
+
+    /// A hash of which messages each node was told, and in which order of each origin: equal in
+    /// two runs, in whatever world, if every application saw the same.
+    pub fn deliveries_digest(&self) -> String {
+        let mut digest = 0u64;
+        for (node, ledger) in self.nodes.iter().enumerate() {
+            for (&origin, received) in &ledger.received {
+                let of = mix(received.order ^ mix(received.damaged) ^ received.messages << 1);
+                digest = mix(digest ^ mix((node as u64) << 32 | u64::from(origin)) ^ of);
+            }
+        }
+        format!("{digest:016x}")
+    }
+
+    /// Messages that some member was not told though they were accepted, and messages damaged.
+    pub fn faults(&self) -> (u64, u64) {
+        let sent: BTreeMap<u32, u64> = (0..).zip(&self.nodes).map(|(n, l)| (n, l.accepted)).collect();
+        let mut missing = 0;
+        let mut damaged = 0;
+        for ledger in &self.nodes {
+            for (origin, &accepted) in &sent {
+                let received = ledger.received.get(origin).copied().unwrap_or_default();
+                missing += accepted.saturating_sub(received.messages);
+                damaged += received.damaged;
+            }
+        }
+        (missing, damaged)
+    }
+
+    /// Bytes a second and node that applications were told within the measured time, own included.
+    pub fn bytes_per_node_per_second(&self, ended: Instant) -> f64 {
+        let until = self.window.until.min(ended);
+        let seconds = (until - self.window.from).as_secs_f64();
+        let bytes: u64 = self.nodes.iter().map(|node| node.measured_bytes).sum();
+        if seconds > 0.0 { bytes as f64 / self.nodes.len() as f64 / seconds } else { 0.0 }
+    }
+
+    /// Most over fewest messages that two senders got through in the measured time; 1 with one.
+    pub fn fairness(&self) -> f64 {
+        let sent = self.nodes.iter().filter(|node| node.accepted > 0).map(|node| node.measured_own);
+        let (fewest, most) = sent.fold((u64::MAX, 0), |(low, high), n| (low.min(n), high.max(n)));
+        if fewest == u64::MAX || most == 0 { 1.0 } else { most as f64 / fewest as f64 }
+    }
+
+    /// Whole seconds, within the measured time, in which some node was told nothing.
+    pub fn seconds_without_progress(&self, ended: Instant) -> u64 {
+        let until = self.window.until.min(ended).as_nanos() / 1_000_000_000;
+        let from = self.window.from.as_nanos().div_ceil(1_000_000_000);
+        let is_silent = |second: u64| {
+            let bytes = |node: &NodeLedger| node.bytes_by_second.get(second as usize).copied();
+            self.nodes.iter().any(|node| bytes(node).unwrap_or(0) == 0)
+        };
+        (from..until).filter(|&second| is_silent(second)).count() as u64
+    }
+
+    /// When the last message was told.
+    pub fn last_delivery(&self) -> Instant {
+        Instant::from_nanos(self.nodes.iter().map(|node| node.last_nanos).max().unwrap_or(0))
+    }
+
+    /// The numbers that sum the run up.
+    pub fn summary(&self, ended: Instant) -> Vec<Metric> {
+        let ms = |quantile: f64| self.latency.value_at_quantile(quantile) as f64 / 1e6;
+        let (missing, damaged) = self.faults();
+        let rate = self.bytes_per_node_per_second(ended) / 1e6;
+        vec![
+            Metric::new("messages_accepted", self.accepted_total() as f64, ""),
+            Metric::new("messages_delivered", self.delivered as f64, ""),
+            Metric::new("messages_missing", missing as f64, ""),
+            Metric::new("messages_damaged", damaged as f64, ""),
+            Metric::new("throughput", rate, "MB/node/s"),
+            Metric::new("latency_p50", ms(0.5), "ms"),
+            Metric::new("latency_p99", ms(0.99), "ms"),
+            Metric::new("latency_max", self.latency.max() as f64 / 1e6, "ms"),
+            Metric::new("fairness", self.fairness(), "most/fewest"),
+            Metric::new("ended", ended.as_secs_f64(), "s"),
+        ]
+    }
+
+    /// Throughput of every node in every second.
+    pub fn series(&self) -> Vec<Sample> {
+        let seconds = self.nodes.iter().map(|node| node.bytes_by_second.len()).max().unwrap_or(0);
+        let mut series = Vec::new();
+        for second in 0..seconds {
+            for (node, ledger) in (0u32..).zip(&self.nodes) {
+                let bytes = ledger.bytes_by_second.get(second).copied().unwrap_or(0);
+                let rate = bytes as f64 / 1e6;
+                series.push(Sample::at_node(second as f64 + 1.0, node, "throughput_mb_per_s", rate));
+            }
+        }
+        series
+    }
+}

@@ -1,0 +1,83 @@
+use std::time::Instant as WallClock;
+
+use paceline_proto::chain::{Chain, Message, Topology};
+use paceline_proto::core::{Instant, Lane, NodeId};
+use paceline_sim::{Codec, Observer};
+
+use super::figures::{Measured, figures};
+use super::{Broadcast, Ledger, Measure};
+use crate::LabError;
+use crate::run::{Metric, RunResult};
+use crate::scenario::Scenario;
+use crate::world::{Outcome, simulate};
+
+/// The hops that blocks took, as far as a scenario of one message needs them.
+#[derive(Debug, Default)]
+pub struct Hops {
+    /// Transmissions of blocks.
+    pub transmissions: u64,
+    /// Sender and receiver of the first few.
+    pub path: Vec<(NodeId, NodeId)>,
+}
+
+/// Hops noted by name; further ones are only counted.
+const PATH_MAX: usize = 64;
+
+impl Observer<Chain> for Hops {
+    fn on_send(&mut self, _: Instant, from: NodeId, to: NodeId, _: Lane, message: &Message) {
+        if let Message::Data(_) = message {
+            self.transmissions += 1;
+            if self.path.len() < PATH_MAX {
+                self.path.push((from, to));
+            }
+        }
+    }
+}
+
+/// Runs a broadcast scenario in the simulator.
+pub fn run(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
+    let broadcast = Broadcast::read(scenario)?;
+    let started = WallClock::now();
+    let (ledger, outcome, hops) = simulate_one(&broadcast, scenario, seed);
+    let mut baseline = None;
+    if broadcast.plan().measure == Measure::Gain {
+        let direct = broadcast.with_topology(Topology::Unicast);
+        let (ledger, outcome, _) = simulate_one(&direct, scenario, seed);
+        baseline = Some(ledger.bytes_per_node_per_second(outcome.ended));
+    }
+    let measured = Measured { ledger: &ledger, outcome: &outcome, hops: Some(&hops), baseline };
+    let mut result = summed_up(&broadcast, scenario, seed, &measured);
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
+fn simulate_one(broadcast: &Broadcast, scenario: &Scenario, seed: u64) -> (Ledger, Outcome, Hops) {
+    let codec = if broadcast.plan().check_wire { Codec::CheckWire } else { Codec::Typed };
+    let mut hops = Hops::default();
+    let (ledger, outcome) =
+        simulate(broadcast, broadcast.ledger(), scenario, seed, codec, &mut hops);
+    (ledger, outcome, hops)
+}
+
+/// What a run gives, in whichever world it ran.
+pub(crate) fn summed_up(
+    broadcast: &Broadcast,
+    scenario: &Scenario,
+    seed: u64,
+    measured: &Measured<'_>,
+) -> RunResult {
+    let Measured { ledger, outcome, .. } = measured;
+    let mut result = RunResult {
+        summary: ledger.summary(outcome.ended),
+        series: ledger.series(),
+        events: outcome.events,
+        digest: outcome.digest.clone(),
+        deliveries: Some(ledger.deliveries_digest()),
+        ..RunResult::default()
+    };
+    let counters = outcome.counters.sorted();
+    result.summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
+    let figures = figures(broadcast, scenario, measured).into_iter();
+    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
+    result
+}

@@ -1,0 +1,249 @@
+//! The tables `[protocol]`, `[workload]` and `[measure]` of a broadcast scenario.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_proto::chain::{Config, Topology};
+use paceline_proto::core::{Instant, NodeId, View};
+
+use super::content::{Content, Messages};
+use super::ledger::Window;
+use super::Broadcast;
+use crate::LabError;
+use crate::scenario::{Scenario, Table};
+
+/// Who sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Senders {
+    /// Node 0.
+    One,
+    /// Every node.
+    All,
+    /// These.
+    Listed(Vec<NodeId>),
+}
+
+impl Senders {
+    /// The senders among this many nodes.
+    pub fn nodes(&self, nodes: u32) -> Vec<NodeId> {
+        match self {
+            Senders::One => vec![NodeId(0)],
+            Senders::All => (0..nodes).map(NodeId).collect(),
+            Senders::Listed(listed) => listed.clone(),
+        }
+    }
+
+    /// How many.
+    pub fn count(&self, nodes: u32) -> u64 {
+        match self {
+            Senders::One => 1,
+            Senders::All => u64::from(nodes),
+            Senders::Listed(listed) => listed.len() as u64,
+        }
+    }
+
+    /// As a figure's id says it.
+    pub fn name(&self) -> String {
+        match self {
+            Senders::One => "one".to_owned(),
+            Senders::All => "all".to_owned(),
+            Senders::Listed(listed) => format!("{}-senders", listed.len()),
+        }
+    }
+}
+
+/// Which figures a scenario gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// None but the summary: what was delivered, how fast, how late.
+    Deliveries,
+    /// Rounds until everybody has everything.
+    Rounds,
+    /// Transmissions of one message, and their order.
+    Transmissions,
+    /// MB a node and second, own included.
+    Throughput,
+    /// Throughput over that of sending to each in turn.
+    Gain,
+    /// Seconds in which some node was told nothing.
+    Progress,
+}
+
+/// What a broadcast scenario does and measures.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The topology, or none if the planner chooses.
+    pub topology: Option<Topology>,
+    /// Who sends.
+    pub senders: Senders,
+    /// What messages hold.
+    pub content: Content,
+    /// Bytes of a message.
+    pub message_bytes: usize,
+    /// Blocks of all messages of one sender; none without an end.
+    pub blocks: Option<u64>,
+    /// Messages of each sender; none without an end.
+    pub messages: Option<u64>,
+    /// Time between two messages of a sender; none for as fast as accepted.
+    pub interval: Option<Duration>,
+    /// When the first is sent.
+    pub start: Duration,
+    /// How fast applications read, bytes a second; none for at once.
+    pub read_bytes_per_second: Option<f64>,
+    /// The measured time. Nothing is sent after it.
+    pub window: Window,
+    /// Which figures.
+    pub measure: Measure,
+    /// Whether messages pass through their encoding in the simulator.
+    pub check_wire: bool,
+}
+
+impl Broadcast {
+    /// The same with another topology.
+    pub fn with_topology(&self, topology: Topology) -> Broadcast {
+        let config = Config::clone(&self.shared).with_topology(Some(topology));
+        let plan = Plan { topology: Some(topology), ..self.plan.clone() };
+        let messages = Messages::new(plan.content, plan.message_bytes);
+        Broadcast { shared: Arc::new(config), view: self.view.clone(), plan, messages }
+    }
+
+    /// Reads a scenario of kind `chain`.
+    pub fn read(scenario: &Scenario) -> Result<Broadcast, LabError> {
+        let view = View::roster((0..scenario.topology.nodes).map(NodeId));
+        let mut protocol = scenario.protocol();
+        let (config, topology, check_wire) = read_protocol(&mut protocol, view.clone())?;
+        protocol.finish()?;
+        let mut workload = scenario.workload();
+        let plan = read_workload(&mut workload, scenario, &config)?;
+        workload.finish()?;
+        let mut measure = scenario.measure();
+        let (kind, window) = read_measure(&mut measure, scenario)?;
+        measure.finish()?;
+        let plan = Plan { topology, measure: kind, window, check_wire, ..plan };
+        let messages = Messages::new(plan.content, plan.message_bytes);
+        Ok(Broadcast { shared: Arc::new(config), view: Arc::new(view), plan, messages })
+    }
+}
+
+const TOPOLOGIES: [(&str, Option<Topology>); 5] = [
+    ("unicast", Some(Topology::Unicast)),
+    ("chain", Some(Topology::Chain)),
+    ("tree", Some(Topology::Tree)),
+    ("pipeline", Some(Topology::Pipeline)),
+    ("auto", None),
+];
+
+fn read_protocol(
+    table: &mut Table<'_>,
+    view: View,
+) -> Result<(Config, Option<Topology>, bool), LabError> {
+    let topology = table.choice_or("topology", &TOPOLOGIES, "chain")?;
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let config = Config::new(view)
+        .with_topology(topology)
+        .with_block_bytes_max(size(table.size_or("block", 64u64 * 1024)?))
+        .with_message_bytes_max(size(table.size_or("message_max", 16u64 << 20)?))
+        .with_window_blocks(table.integer_or("window_blocks", 2..=1usize << 20, 256)?)
+        .with_window_bytes(size(table.size_or("window", 1u64 << 20)?))
+        .with_hop_bytes(size(table.size_or("hop", 128u64 * 1024)?))
+        .with_queue_bytes(size(table.size_or("queue", 64u64 * 1024)?))
+        .with_ack_blocks(table.integer_or("ack_blocks", 1..=1usize << 19, 16)?)
+        .with_ack_after(table.duration_or("ack_after", Duration::from_millis(5))?)
+        .with_resync_after(table.duration_or("resync_after", Duration::from_millis(50))?);
+    let check_wire = table.boolean_or("check_wire", false)?;
+    let config = config.build().map_err(|error| {
+        let (key, problem) = (knob_key(&error), error.to_string());
+        table.error(key, problem, "see docs/protocols/chain.md for the ranges")
+    })?;
+    Ok((config, topology, check_wire))
+}
+
+/// The scenario's key of a configuration's knob.
+fn knob_key(error: &paceline_proto::chain::ConfigError) -> &'static str {
+    use paceline_proto::chain::ConfigError;
+    match error {
+        ConfigError::OutOfRange { knob: "block_bytes_max", .. } => "block",
+        ConfigError::OutOfRange { knob: "message_bytes_max", .. } => "message_max",
+        ConfigError::OutOfRange { knob: "window_bytes", .. } => "window",
+        ConfigError::OutOfRange { knob: "hop_bytes", .. } => "hop",
+        ConfigError::OutOfRange { knob: "queue_bytes", .. } => "queue",
+        ConfigError::OutOfRange { knob, .. } => knob,
+        ConfigError::EmptyRoster => "nodes",
+    }
+}
+
+fn read_workload(
+    table: &mut Table<'_>,
+    scenario: &Scenario,
+    config: &Config,
+) -> Result<Plan, LabError> {
+    let nodes = scenario.topology.nodes;
+    let senders = match table.nodes_optional("sender_nodes", nodes)? {
+        Some(listed) => Senders::Listed(listed.into_iter().map(NodeId).collect()),
+        None if table.choice_or("senders", &[("one", 1), ("all", nodes)], "one")? == 1 => Senders::One,
+        None => Senders::All,
+    };
+    let bytes = usize::try_from(table.size_or("size", 8000u64)?).unwrap_or(usize::MAX);
+    if bytes > config.message_bytes_max() {
+        let problem = format!("a message of {bytes} bytes is larger than `message_max`");
+        return Err(table.error("size", problem, "a size up to message_max (16MiB by default)"));
+    }
+    let blocks: Option<u64> = table.integer_optional("blocks", 1..=1u64 << 32)?;
+    let messages: Option<u64> = table.integer_optional("messages", 1..=1u64 << 40)?;
+    if blocks.is_some() && messages.is_some() {
+        let problem = "`blocks` and `messages` both say how much is sent";
+        return Err(table.error("blocks", problem, "one of them"));
+    }
+    // `blocks` makes one message of whole blocks, as far as a message may be that large.
+    let (message_bytes, messages) = match blocks {
+        None => (bytes, messages),
+        Some(blocks) => {
+            let whole = config.block_bytes_max() as u64 * blocks;
+            if whole <= config.message_bytes_max() as u64 && blocks <= config.window_blocks() as u64 {
+                (whole as usize, Some(1))
+            } else {
+                (config.block_bytes_max(), Some(blocks))
+            }
+        }
+    };
+    let interval = table.frequency_optional("rate")?.map(|rate| Duration::from_secs_f64(1.0 / rate));
+    let start = table.duration_or("start", Duration::ZERO)?;
+    let read = table.rate_optional("read_rate")?.map(|rate| rate.bits_per_second() as f64 / 8.0);
+    let contents = [("numbered", Content::Numbered), ("zeros", Content::Zeros)];
+    Ok(Plan {
+        topology: None,
+        senders,
+        content: table.choice_or("content", &contents, "numbered")?,
+        message_bytes,
+        blocks,
+        messages,
+        interval,
+        start,
+        read_bytes_per_second: read,
+        window: Window { from: Instant::ZERO, until: Instant::MAX },
+        measure: Measure::Deliveries,
+        check_wire: false,
+    })
+}
+
+fn read_measure(
+    table: &mut Table<'_>,
+    scenario: &Scenario,
+) -> Result<(Measure, Window), LabError> {
+    let kinds = [
+        ("deliveries", Measure::Deliveries),
+        ("rounds", Measure::Rounds),
+        ("transmissions", Measure::Transmissions),
+        ("throughput", Measure::Throughput),
+        ("gain", Measure::Gain),
+        ("progress", Measure::Progress),
+    ];
+    let kind = table.choice_or("figures", &kinds, "deliveries")?;
+    let from = table.duration_or("warmup", Duration::ZERO)?;
+    if from >= scenario.duration {
+        let problem = "the warm-up lasts as long as the run or longer";
+        return Err(table.error("warmup", problem, "a duration below `duration`"));
+    }
+    let until = Instant::ZERO + scenario.duration;
+    Ok((kind, Window { from: Instant::ZERO + from, until }))
+}

@@ -1,0 +1,72 @@
+//! The two worlds in which a scenario runs, and what a service brings to both.
+//!
+//! A [`Service`] says what each node's application does and what to note of what it is told. A
+//! world carries that out: [`simulate`] in simulated time, the sockets on loopback in real time.
+//! The protocol, its configuration, the workload and the ledger are the same objects in both.
+
+mod sim;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
+
+pub use sim::{simulate, network_config};
+
+/// A protocol with the application of a scenario on top.
+pub trait Service: Sync {
+    /// The protocol.
+    type Protocol: Protocol;
+    /// What is noted of the run.
+    type Ledger;
+
+    /// What all nodes share.
+    fn shared(&self) -> &Arc<<Self::Protocol as Protocol>::Shared>;
+
+    /// A node's protocol before it starts.
+    fn protocol(&self, node: NodeId) -> Self::Protocol;
+
+    /// The view that every node installs at the start.
+    fn view(&self) -> Option<Arc<View>>;
+
+    /// The nodes whose application submits something.
+    fn active_nodes(&self) -> Vec<NodeId>;
+
+    /// When the node's application wants to submit its `number`-th piece of work, counted from 0;
+    /// `None` if there is no more.
+    fn due(&self, node: NodeId, number: u64) -> Option<Instant>;
+
+    /// Makes that piece of work and notes that it is submitted now.
+    fn submit(
+        &self,
+        ledger: &mut Self::Ledger,
+        at: Instant,
+        node: NodeId,
+        number: u64,
+    ) -> <Self::Protocol as Protocol>::Command;
+
+    /// Notes what a node's application was told, and what it answers, after which time.
+    fn observe(
+        &self,
+        ledger: &mut Self::Ledger,
+        at: Instant,
+        node: NodeId,
+        event: &<Self::Protocol as Protocol>::Event,
+    ) -> Option<(Duration, <Self::Protocol as Protocol>::Command)>;
+
+    /// True once nothing more is to be measured.
+    fn is_done(&self, ledger: &Self::Ledger) -> bool;
+}
+
+/// How a run in a world went, beside the ledger.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// When the last thing happened.
+    pub ended: Instant,
+    /// Events handled; 0 on sockets.
+    pub events: u64,
+    /// Hash of all that happened, in hexadecimal; none on sockets.
+    pub digest: Option<String>,
+    /// What protocols and drivers counted.
+    pub counters: Counters,
+}

@@ -1,0 +1,162 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use paceline_proto::core::{Instant, NodeId, Protocol};
+use paceline_sim::{
+    Codec, Fault as SimFault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig,
+};
+
+use super::{Outcome, Service};
+use crate::scenario::{Fault, Scenario, Topology};
+
+/// Runs a service in the simulator, seeing `observer` (a checker, or nothing) along the way.
+pub fn simulate<S: Service>(
+    service: &S,
+    ledger: S::Ledger,
+    scenario: &Scenario,
+    seed: u64,
+    codec: Codec,
+    observer: &mut impl Observer<S::Protocol>,
+) -> (S::Ledger, Outcome)
+where
+    S::Protocol: 'static,
+{
+    let nodes = scenario.topology.nodes;
+    let mut config = SimConfig::new(nodes as usize, seed);
+    config.network = network_config(&scenario.topology);
+    config.codec = codec;
+    if !scenario.faults.is_empty() {
+        config.faults = FaultSupport::Any;
+    }
+    let protocols = |node| service.protocol(node);
+    let mut sim = Sim::new(config, service.shared().clone(), protocols);
+    if let Some(view) = service.view() {
+        for node in (0..nodes).map(NodeId) {
+            sim.view_at(Instant::ZERO, node, view.clone());
+        }
+    }
+    for fault in &scenario.faults {
+        for sim_fault in sim_faults(&fault.fault) {
+            sim.fault_at(Instant::ZERO + fault.at, sim_fault);
+        }
+    }
+    let done = service.active_nodes().into_iter().map(|node| (node, 0)).collect();
+    let applications = Applications { service, ledger, done };
+    for &node in applications.done.keys() {
+        if let Some(at) = service.due(node, 0) {
+            sim.wake_at(at, node);
+        }
+    }
+    let mut observers = (applications, observer);
+    sim.run_until(Instant::ZERO + scenario.duration, &mut observers);
+    let outcome = Outcome {
+        ended: sim.now(),
+        events: sim.events_handled(),
+        digest: Some(sim.digest().to_string()),
+        counters: sim.counters().clone(),
+    };
+    (observers.0.ledger, outcome)
+}
+
+/// The scenario's network as the simulator takes it.
+pub fn network_config(topology: &Topology) -> NetworkConfig {
+    NetworkConfig {
+        shape: topology.kind,
+        rate_bits_per_second: Some(topology.rate.bits_per_second()),
+        overhead: topology.overhead,
+        queue_bytes_max: topology.queue_bytes,
+        link: topology.link,
+    }
+}
+
+/// The longest pause; a scenario's pauses end by a fault of their own.
+const UNTIL_RESUMED: Duration = Duration::from_secs(1 << 32);
+
+fn sim_faults(fault: &Fault) -> Vec<SimFault> {
+    let each = |nodes: &[NodeId], fault: fn(NodeId) -> SimFault| {
+        nodes.iter().map(|&node| fault(node)).collect()
+    };
+    match fault {
+        Fault::Crash(nodes) => each(nodes, SimFault::Crash),
+        Fault::Restart(nodes) => each(nodes, SimFault::Restart),
+        Fault::Pause(nodes) => each(nodes, |node| SimFault::Pause(node, UNTIL_RESUMED)),
+        Fault::Resume(nodes) => each(nodes, SimFault::Resume),
+        Fault::Partition(groups) => vec![SimFault::Partition(groups.clone())],
+        Fault::Heal => vec![SimFault::Heal],
+        Fault::Reset { from, to } => {
+            let after = Duration::from_millis(20);
+            vec![SimFault::Reset(*from, *to, after), SimFault::Reset(*to, *from, after)]
+        }
+        Fault::Link { from, to, faults } => {
+            vec![SimFault::Link { from: from.clone(), to: to.clone(), link: *faults }]
+        }
+    }
+}
+
+/// The applications of all nodes: they submit what is due as they find room.
+struct Applications<'a, S: Service> {
+    service: &'a S,
+    ledger: S::Ledger,
+    // Pieces of work submitted, for each active node.
+    done: BTreeMap<NodeId, u64>,
+}
+
+impl<S: Service> Applications<'_, S> {
+    fn pump(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        protocol: &S::Protocol,
+        reply: &mut Reply<S::Protocol>,
+    ) {
+        let Some(done) = self.done.get_mut(&node) else { return };
+        let Some(due) = self.service.due(node, *done) else {
+            self.done.remove(&node);
+            return;
+        };
+        if due <= at && protocol.admission() > 0 {
+            reply.submit(self.service.submit(&mut self.ledger, at, node, *done));
+            *done += 1;
+            if let Some(next) = self.service.due(node, *done).filter(|&next| next > at) {
+                reply.wake(next - at, node);
+            }
+        }
+    }
+}
+
+impl<S: Service> Observer<S::Protocol> for Applications<'_, S> {
+    fn on_event(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        event: &<S::Protocol as Protocol>::Event,
+        reply: &mut Reply<S::Protocol>,
+    ) {
+        if let Some((after, command)) = self.service.observe(&mut self.ledger, at, node, event) {
+            reply.command(after, node, command);
+        }
+        if self.service.is_done(&self.ledger) {
+            reply.stop();
+        }
+    }
+
+    fn after_call(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        protocol: &S::Protocol,
+        reply: &mut Reply<S::Protocol>,
+    ) {
+        self.pump(at, node, protocol, reply);
+    }
+
+    fn on_wake(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        protocol: &S::Protocol,
+        reply: &mut Reply<S::Protocol>,
+    ) {
+        self.pump(at, node, protocol, reply);
+    }
+}
