@@ -12,6 +12,7 @@ mod progress;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod sweep;
 
 pub use error::LabError;
 pub use machine::Machine;

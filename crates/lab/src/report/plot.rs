@@ -27,6 +27,17 @@ struct Layer {
     points: Vec<(f64, f64)>,
 }
 
+impl Layer {
+    /// True if each point has a marker; on a line of many they would only blur it.
+    fn is_marked(&self) -> bool {
+        match self.mark {
+            Mark::Line => self.points.len() <= MARKERS_MAX,
+            Mark::Steps | Mark::Bars => false,
+            Mark::Points | Mark::Paper => true,
+        }
+    }
+}
+
 /// How the points of a layer are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -205,7 +216,7 @@ impl Plot {
                 2 * self.categories.len() + 1
             })
             .y_labels(6)
-            .bold_line_style(INK.mix(0.13))
+            .bold_line_style(INK.mix(0.18))
             .light_line_style(TRANSPARENT)
             .axis_style(INK.mix(0.45))
             .label_style(ink_text(LABEL))
@@ -244,12 +255,7 @@ impl Plot {
                 let style = self.color(index).stroke_width(5);
                 chart.draw_series(std::iter::once(PathElement::new(path, style)))?;
             }
-            let marked = match layer.mark {
-                Mark::Line => points.len() <= MARKERS_MAX,
-                Mark::Steps => false,
-                Mark::Points | Mark::Paper | Mark::Bars => true,
-            };
-            if marked {
+            if layer.is_marked() {
                 for &(x, y) in &points {
                     let at = chart.as_coord_spec().translate(&(x, y));
                     self.draw_marker(root, index, at)?;
@@ -288,7 +294,7 @@ impl Plot {
                 }
                 Mark::Points | Mark::Paper => {}
             }
-            if !matches!(layer.mark, Mark::Bars | Mark::Steps) {
+            if layer.is_marked() {
                 self.draw_marker(root, index, (x + 24, middle))?;
             }
             let left_middle = ink_text(LABEL).pos(Pos::new(HPos::Left, VPos::Center));
@@ -383,9 +389,9 @@ type DrawError = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::E
 type Drawn = Result<(), DrawError>;
 
 // Drawn at twice the usual size, since the library rounds to whole pixels.
-const WIDTH: u32 = 1440;
-const HEIGHT: u32 = 820;
-const TITLE: f64 = 40.0;
+const WIDTH: u32 = 1120;
+const HEIGHT: u32 = 680;
+const TITLE: f64 = 38.0;
 const LABEL: f64 = 31.0;
 const MARKERS_MAX: usize = 24;
 const LINE_POINTS_MAX: usize = 2000;
