@@ -74,18 +74,20 @@ fn fact(name: &str, value: &str) -> String {
     )
 }
 
-/// One line that says whether every figure is within its band.
+/// One line that says whether every figure with a band is within it.
 fn verdict(report: &Report) -> String {
-    let figures = || report.sections.iter().flat_map(|section| &section.figures);
-    let (count, failed) = (
-        figures().count(),
-        figures().filter(|figure| !figure.pass).count(),
-    );
-    match (count, failed) {
+    let all = report.sections.iter().flat_map(|section| &section.figures);
+    let judged: Vec<&Figure> = all.filter(|figure| figure.verdict() != "shown").collect();
+    let failed = judged.iter().filter(|figure| !figure.pass).count();
+    match (judged.len(), failed) {
         (0, _) => String::new(),
-        (1, 0) => "<p class=\"verdict ok\">The one figure is in its band.</p>\n".to_owned(),
-        (_, 0) => format!("<p class=\"verdict ok\">All {count} figures are in their bands.</p>\n"),
-        _ => format!("<p class=\"verdict fail\">{failed} of {count} figures out of band.</p>\n"),
+        (1, 0) => "<p class=\"verdict ok\">The one figure with a band is in it.</p>\n".to_owned(),
+        (count, 0) => {
+            format!("<p class=\"verdict ok\">All {count} figures with a band are in it.</p>\n")
+        }
+        (count, _) => {
+            format!("<p class=\"verdict fail\">{failed} of {count} figures out of band.</p>\n")
+        }
     }
 }
 
@@ -144,10 +146,10 @@ fn figures(html: &mut String, figures: &[Figure]) {
             note => format!("<small>{}</small>", escape(note)),
         };
         let paper = figure.paper.map_or("\u{2013}".to_owned(), number);
-        write!(
+        writeln!(
             html,
             "<tr><td><code>{}</code>{note}</td><td class=\"n\">{paper}</td>\
-             <td class=\"n\">{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{verdict}</td></tr>\n",
+             <td class=\"n\">{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{verdict}</td></tr>",
             escape(&figure.id),
             number(figure.measured),
             escape(&figure.unit),

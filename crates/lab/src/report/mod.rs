@@ -114,9 +114,11 @@ impl Section {
 /// Nodes that a plot over time shows one by one; more are summed up as least, mean and most.
 const NODES_SHOWN_MAX: usize = 6;
 
+type ByNode = BTreeMap<Option<u32>, Vec<(f64, f64)>>;
+
 /// One plot over time for each metric of a series.
 pub fn series_plots(series: &[Sample]) -> Vec<Plot> {
-    let mut metrics: BTreeMap<&str, BTreeMap<Option<u32>, Vec<(f64, f64)>>> = BTreeMap::new();
+    let mut metrics: BTreeMap<&str, ByNode> = BTreeMap::new();
     for sample in series {
         let nodes = metrics.entry(&sample.metric).or_default();
         nodes

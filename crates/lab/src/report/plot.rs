@@ -173,7 +173,10 @@ impl Plot {
     }
 
     fn draw(&self, root: &Area<'_>) -> Drawn {
-        root.draw(&Text::new(self.title.clone(), (16, 12), ink_text(TITLE)))?;
+        let title = ("sans-serif", TITLE, FontStyle::Bold)
+            .into_font()
+            .color(&INK);
+        root.draw(&Text::new(self.title.clone(), (16, 12), title))?;
         let top = self.draw_legend(root, 16, 62)?;
         let (_, chart_area) = root.split_vertically(top);
 
@@ -278,7 +281,7 @@ impl Plot {
         }
         let (mut x, mut y) = (left, top);
         for (index, layer) in self.layers.iter().enumerate() {
-            let width = 84 + (layer.name.chars().count() as f64 * LABEL * 0.5) as i32;
+            let width = 84 + (layer.name.chars().count() as f64 * LABEL * 0.42) as i32;
             if x > left && x + width > WIDTH as i32 {
                 (x, y) = (left, y + 40);
             }

@@ -121,7 +121,7 @@ fn a_report_contains_what_ran_and_what_came_out() {
     for part in [
         "<h1>chain/ten</h1>",
         "Ten nodes in a chain &amp; one sends.",
-        "1 of 3 figures out of band.",
+        "1 of 2 figures out of band.",
         "<code>chain/rounds-x10-n10</code>",
         "exactly 18",
         "100 to 120",

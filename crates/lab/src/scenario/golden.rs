@@ -369,9 +369,10 @@ fn unknown_scenarios_and_missing_files_are_named() {
  = or a file whose name ends in .toml"#,
     );
     assert_said(
-        said("nothing.toml"),
-        r#"cannot read nothing.toml: No such file or directory (os error 2)"#,
+        said("chain/ten.toml"),
+        "there is no file chain/ten.toml\n = `chain/ten` without .toml is a built-in scenario",
     );
+    assert_said(said("nothing.toml"), r#"there is no file nothing.toml"#);
 }
 
 #[test]
@@ -469,4 +470,25 @@ fn a_bare_key_goes_to_the_one_table_that_has_it_and_lists_take_an_index() {
         scenario.faults[0].fault,
         Fault::Crash(vec![paceline_proto::core::NodeId(2)])
     );
+}
+
+#[test]
+fn no_damage_to_a_file_makes_it_panic() {
+    let fault = "[[faults]]\nat = \"1s\"\nkind = \"link\"\nfrom = [1, \"0-3\"]\nburst = { good_to_bad = 1 }\n";
+    let text = format!("{GOOD}{fault}[sweep]\nseeds = 2\n\"topology.nodes\" = [2, 4]\n");
+    let mut tried = 0;
+    for at in 0..text.len() {
+        for with in ["", "\"", "[", "9", "-", "\u{e9}", "\n", "a = 1\n"] {
+            let damaged = format!("{}{with}{}", &text[..at], &text[at + 1..]);
+            if let Ok(file) = ScenarioFile::parse("t.toml", &damaged) {
+                match file.resolve() {
+                    Ok(scenario) => drop(scenario.to_toml()),
+                    Err(error) => assert_eq!(error.exit_status(), 2),
+                }
+                tried += 1;
+                let _ = crate::sweep::Plan::new(&file).map_err(|error| error.to_string());
+            }
+        }
+    }
+    assert!(tried > 500);
 }

@@ -12,11 +12,14 @@ mod faults;
 mod overrides;
 mod reader;
 mod topology;
+mod traffic;
 pub mod units;
 
 #[cfg(test)]
 mod golden;
 
+use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,6 +29,7 @@ pub use diagnostic::{Diagnostic, nearest};
 pub use faults::{Fault, TimedFault};
 pub use reader::{Integer, Table};
 pub use topology::{NODES_MAX, Overhead, Topology, TopologyKind};
+pub use traffic::{Arrival, Arrivals, Spacing, Traffic};
 pub use units::Rate;
 
 use crate::LabError;
@@ -45,7 +49,7 @@ pub(crate) const KNOWN_KEYS: &[(&str, &[&str])] = &[("topology", topology::KEYS)
 pub const SERVICES: &[&str] = &["chain", "slingshot", "overlay", "mircc", "walk"];
 
 /// A scenario as it was written, with the overrides applied so far.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ScenarioFile {
     source: Arc<Source>,
     entries: Entries,
@@ -60,21 +64,13 @@ impl ScenarioFile {
         }
         let path = Path::new(name_or_path);
         if name_or_path.ends_with(".toml") || path.is_file() {
-            let text = std::fs::read_to_string(path).map_err(LabError::read(path))?;
-            return ScenarioFile::parse(name_or_path, &text);
+            return match std::fs::read_to_string(path) {
+                Ok(text) => ScenarioFile::parse(name_or_path, &text),
+                Err(error) if error.kind() == ErrorKind::NotFound => Err(no_such_file(path).into()),
+                Err(error) => Err(LabError::read(path)(error)),
+            };
         }
-        let problem = format!("no scenario is called `{name_or_path}`");
-        let known: Vec<&str> = builtin_names().collect();
-        let last_part = |name: &&str| name.rsplit('/').next() == Some(name_or_path);
-        let mut diagnostic = Diagnostic::new(problem);
-        diagnostic = match known.iter().copied().find(|name| last_part(&name)) {
-            Some(near) => diagnostic.with_note(format!("did you mean `{near}`?")),
-            None => diagnostic.with_suggestion(name_or_path, known.iter().copied()),
-        };
-        Err(diagnostic
-            .with_note(format!("scenarios: {}", known.join(", ")))
-            .with_note("or a file whose name ends in .toml")
-            .into())
+        Err(no_such_scenario(name_or_path).into())
     }
 
     /// Parses the text of a scenario; `name` stands in messages where a file's would.
@@ -165,6 +161,21 @@ impl ScenarioFile {
         }
     }
 
+    /// The override that set the value at a dotted path, if one did.
+    pub(crate) fn set_by(&self, path: &str) -> Option<&str> {
+        let mut segments = path.split('.');
+        let mut entries = &self.entries;
+        loop {
+            let segment = segments.next()?;
+            let entry = entries.iter().find(|entry| entry.key == segment)?;
+            match (&entry.value.kind, &entry.value.origin) {
+                (_, Origin::Set(set)) => return Some(set),
+                (Kind::Table(inside), _) => entries = inside,
+                _ => return None,
+            }
+        }
+    }
+
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }
@@ -219,17 +230,9 @@ impl ScenarioFile {
         for entry in &self.entries {
             let known = TABLES.contains(&entry.key.as_str());
             let here = |problem| Diagnostic::at(&self.source, &entry.key_origin, problem);
+            let is_table = |item: &Value| matches!(item.kind, Kind::Table(_));
             match &entry.value.kind {
-                Kind::Array(items) if entry.key == "faults" => {
-                    if items
-                        .iter()
-                        .any(|item| !matches!(item.kind, Kind::Table(_)))
-                    {
-                        return Err(here("`faults` is a list of tables".to_owned())
-                            .with_note("each begins with [[faults]]")
-                            .into());
-                    }
-                }
+                Kind::Array(items) if entry.key == "faults" && items.iter().all(is_table) => {}
                 _ if entry.key == "faults" => {
                     return Err(here("`faults` is a list of tables".to_owned())
                         .with_note("each begins with [[faults]], in two brackets")
@@ -267,6 +270,14 @@ impl ScenarioFile {
             _ => None,
         });
         Ok(tables.collect())
+    }
+}
+
+impl fmt::Debug for ScenarioFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ScenarioFile")
+            .field(&self.source.name)
+            .finish()
     }
 }
 
@@ -344,6 +355,45 @@ impl Scenario {
         tables.extend(faults);
         write_tables(&tables)
     }
+}
+
+fn no_such_scenario(name: &str) -> Diagnostic {
+    let known: Vec<&str> = builtin_names().collect();
+    let by_last_part = known
+        .iter()
+        .find(|known| known.rsplit('/').next() == Some(name));
+    let diagnostic = Diagnostic::new(format!("no scenario is called `{name}`"));
+    let diagnostic = match by_last_part {
+        Some(near) => diagnostic.with_note(format!("did you mean `{near}`?")),
+        None => diagnostic.with_suggestion(name, known.iter().copied()),
+    };
+    diagnostic
+        .with_note(format!("scenarios: {}", known.join(", ")))
+        .with_note("or a file whose name ends in .toml")
+}
+
+fn no_such_file(path: &Path) -> Diagnostic {
+    let folder = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let beside = std::fs::read_dir(folder.unwrap_or(Path::new(".")))
+        .into_iter()
+        .flatten();
+    let beside = beside
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    let mut beside: Vec<String> = beside.filter(|name| name.ends_with(".toml")).collect();
+    beside.sort();
+    let name = path
+        .file_name()
+        .map_or("".into(), |name| name.to_string_lossy());
+    let mut diagnostic = Diagnostic::new(format!("there is no file {}", path.display()))
+        .with_suggestion(&name, beside.iter().map(String::as_str));
+    let plain = path.with_extension("");
+    if let Some(name) = plain.to_str().filter(|name| builtin_text(name).is_some()) {
+        diagnostic = diagnostic.with_note(format!("`{name}` without .toml is a built-in scenario"));
+    }
+    diagnostic
 }
 
 fn service(table: &mut Table<'_>) -> Result<&'static str, LabError> {

@@ -134,6 +134,13 @@ fn put(
 ) -> Result<(), Diagnostic> {
     let origin = Origin::Set(set.clone());
     let (first, rest) = segments.split_first().expect("a path has a segment");
+    // `[sweep]` has quoted keys with dots in them.
+    let quoted = segments.join(".");
+    if let Some(entry) = entries.iter_mut().find(|entry| entry.key == quoted) {
+        entry.key_origin = value.origin.clone();
+        entry.value = value;
+        return Ok(());
+    }
     let place = match entries.iter().position(|entry| entry.key == *first) {
         Some(place) => place,
         None => {
@@ -151,7 +158,6 @@ fn put(
     };
     let entry = &mut entries[place];
     if rest.is_empty() {
-        entry.key_origin = value.origin.clone();
         entry.value = value;
         return Ok(());
     }

@@ -15,6 +15,21 @@ use crate::LabError;
 /// so knows what to suggest. Each kind of value has three methods: `rate(key)` requires the key,
 /// `rate_or(key, default)` falls back, and `rate_optional(key)` is `None` without it. What was
 /// read, defaults included, ends up in the run's `run.toml`.
+///
+/// ```
+/// use paceline_lab::scenario::{ScenarioFile, Traffic};
+///
+/// let scenario = ScenarioFile::load("chain/ten")?.with_sets(["protocol.window=64KiB"])?.resolve()?;
+/// let mut table = scenario.protocol();
+/// let chained = table.choice_or("topology", &[("chain", true), ("unicast", false)], "chain")?;
+/// let window_bytes = table.size_or("window", 256u64 << 10)?;
+/// table.finish()?;
+/// let mut table = scenario.workload();
+/// let traffic = Traffic::read(&mut table, scenario.topology.nodes)?;
+/// table.finish()?;
+/// assert!(chained && window_bytes == 64 << 10 && traffic.messages == 1000);
+/// # Ok::<(), paceline_lab::LabError>(())
+/// ```
 #[must_use = "a table that is not finished accepts unknown keys"]
 pub struct Table<'a> {
     name: String,

@@ -229,6 +229,16 @@ fn read_axes(
             if let Some(twice) = labels.windows(2).find(|pair| pair[0] == pair[1]) {
                 return Err(wrong(format!("`{key}` has {} twice", twice[0])));
             }
+            if axes.iter().any(|(known, _)| known == key) {
+                return Err(wrong(format!("`{key}` is swept twice")));
+            }
+            if let Some(set) = file.set_by(key) {
+                return Err(
+                    Diagnostic::new(format!("from --set {set}: `{key}` is swept"))
+                        .with_note(format!("accepted: `--set sweep.{key}=[..]`"))
+                        .into(),
+                );
+            }
             axes.push((key.to_owned(), items.clone()));
             Ok(())
         }

@@ -242,6 +242,26 @@ fn what_is_wrong_in_a_sweep_is_shown_at_its_line() {
 }
 
 #[test]
+fn an_override_of_what_is_swept_goes_to_the_sweep() {
+    let with = |set: &str| {
+        let file = ScenarioFile::parse("grid.toml", TEXT).unwrap();
+        Plan::new(&file.with_sets([set]).unwrap())
+    };
+    assert_eq!(with("sweep.topology.nodes=[16]").unwrap().cells().len(), 6);
+    assert_eq!(
+        with("sweep.protocol.topology=[\"tree\"]")
+            .unwrap()
+            .cells()
+            .len(),
+        9
+    );
+    assert_eq!(
+        with("nodes=16").map(drop).unwrap_err().to_string(),
+        "from --set nodes=16: `topology.nodes` is swept\n = accepted: `--set sweep.topology.nodes=[..]`"
+    );
+}
+
+#[test]
 fn a_shard_is_a_part_of_a_whole() {
     assert!("1/1".parse::<Shard>().is_ok());
     for text in ["0/3", "4/3", "1", "a/b", "1/0"] {
