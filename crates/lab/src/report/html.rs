@@ -163,7 +163,7 @@ fn figures(html: &mut String, figures: &[Figure]) {
 fn metrics(html: &mut String, metrics: &[Metric]) {
     push(
         html,
-        "<div class=\"scroll\"><table>\n<thead><tr><th>metric</th>",
+        "<div class=\"scroll\"><table class=\"short\">\n<thead><tr><th>metric</th>",
     );
     push(
         html,

@@ -11,7 +11,7 @@ pub use plot::{Mark, Plot};
 
 use crate::figure::{Figure, number};
 use crate::machine::Machine;
-use crate::run::{Metric, Run, Sample, World};
+use crate::run::{Metric, Run, Sample, WorldKind};
 
 /// What a report shows, from top to bottom.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,8 +51,8 @@ impl Report {
         let manifest = &run.manifest;
         let fact = |name: &str, value: String| (name.to_owned(), value);
         let world = match manifest.world {
-            World::Sim => "simulator",
-            World::Sockets => "sockets",
+            WorldKind::Sim => "simulator",
+            WorldKind::Sockets => "sockets",
         };
         let mut facts = vec![
             fact("protocol", manifest.service.clone()),

@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::axis::{Axis, Scale};
+use super::axis::{Axis, Fitted, Scale};
 use crate::figure::number;
 
 /// A plot: layers over two axes, or groups of bars over categories.
@@ -231,45 +231,55 @@ impl Plot {
         }
         mesh.draw()?;
 
-        let bar_groups = self
-            .layers
-            .iter()
-            .filter(|layer| layer.mark == Mark::Bars)
-            .count();
-        let mut bar_group = 0;
-        for (index, layer) in self.layers.iter().enumerate() {
-            let points = layer.points.iter().copied();
-            let points: Vec<(f64, f64)> = points
-                .filter(|&(x, y)| self.x.shows(x) && self.y.shows(y))
-                .collect();
-            if layer.mark == Mark::Bars {
-                let floor = high.0.max(0.0);
-                let width = 0.8 / bar_groups as f64;
-                let left = bar_group as f64 * width - 0.4;
-                bar_group += 1;
-                let style = self.color(index).filled();
-                chart.draw_series(points.iter().map(|&(x, y)| {
-                    let from = x + left + 0.04 * width;
-                    Rectangle::new([(from, floor), (from + 0.92 * width, y)], style)
-                }))?;
-                continue;
-            }
-            if let Some(path) = self.path(layer.mark, &points) {
-                let style = self.color(index).stroke_width(5);
-                chart.draw_series(std::iter::once(PathElement::new(path, style)))?;
-            }
-            if layer.is_marked() {
-                for &(x, y) in &points {
-                    let at = chart.as_coord_spec().translate(&(x, y));
-                    self.draw_marker(root, index, at)?;
-                }
-            }
+        for index in 0..self.layers.len() {
+            self.draw_layer(root, &mut chart, index, high.0.max(0.0))?;
         }
+
         if shown().next().is_none() {
             let middle = ((low.0 + low.1) / 2.0, (high.0 + high.1) / 2.0);
             let at = chart.as_coord_spec().translate(&middle);
             let centred = ink_text(LABEL).pos(Pos::new(HPos::Center, VPos::Center));
             root.draw(&Text::new("no samples", at, centred))?;
+        }
+        Ok(())
+    }
+
+    /// Draws one layer; bars stand on `floor`.
+    fn draw_layer(
+        &self,
+        root: &Area<'_>,
+        chart: &mut Chart<'_, '_>,
+        index: usize,
+        floor: f64,
+    ) -> Drawn {
+        let layer = &self.layers[index];
+        let points = layer.points.iter().copied();
+        let points: Vec<(f64, f64)> = points
+            .filter(|&(x, y)| self.x.shows(x) && self.y.shows(y))
+            .collect();
+        if layer.mark == Mark::Bars {
+            let groups = |layers: &[Layer]| -> f64 {
+                layers
+                    .iter()
+                    .map(|layer| f64::from(u8::from(layer.mark == Mark::Bars)))
+                    .sum()
+            };
+            let width = 0.8 / groups(&self.layers);
+            let left = groups(&self.layers[..index]) * width - 0.4;
+            let style = self.color(index).filled();
+            chart.draw_series(points.iter().map(|&(x, y)| {
+                let from = x + left + 0.04 * width;
+                Rectangle::new([(from, floor), (from + 0.92 * width, y)], style)
+            }))?;
+        }
+        if let Some(path) = self.path(layer.mark, &points) {
+            let style = self.color(index).stroke_width(5);
+            chart.draw_series(std::iter::once(PathElement::new(path, style)))?;
+        }
+        if layer.is_marked() {
+            for point in &points {
+                self.draw_marker(root, index, chart.as_coord_spec().translate(point))?;
+            }
         }
         Ok(())
     }
@@ -387,6 +397,7 @@ impl Plot {
     }
 }
 
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Fitted, Fitted>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawError = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>;
 type Drawn = Result<(), DrawError>;

@@ -18,7 +18,7 @@ pub const FORMAT: u32 = 1;
 /// Where a scenario ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum World {
+pub enum WorldKind {
     /// In the simulator.
     #[default]
     Sim,
@@ -41,7 +41,7 @@ pub struct Manifest {
     /// Which protocol ran.
     pub service: String,
     /// Where it ran.
-    pub world: World,
+    pub world: WorldKind,
     /// The seed.
     pub seed: u64,
     /// Digest of all that happened; null where a run is not reproducible to the bit.
@@ -84,7 +84,7 @@ struct Summary {
 
 impl Run {
     /// A run that has just ended.
-    pub fn new(scenario: &Scenario, seed: u64, world: World, result: RunResult) -> Run {
+    pub fn new(scenario: &Scenario, seed: u64, world: WorldKind, result: RunResult) -> Run {
         Run {
             manifest: Manifest {
                 paceline: env!("CARGO_PKG_VERSION").to_owned(),
@@ -295,7 +295,7 @@ mod tests {
             digest: Some("abcd".into()),
             wall_s: 0.25,
         };
-        Run::new(&scenario, 5, World::Sim, result)
+        Run::new(&scenario, 5, WorldKind::Sim, result)
     }
 
     #[test]

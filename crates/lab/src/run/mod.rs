@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use csv::field as csv_field;
 pub use csv::{parse_series, series_csv};
-pub use folder::{FORMAT, Manifest, Place, Run, World};
+pub use folder::{FORMAT, Manifest, Place, Run, WorldKind};
 
 use crate::figure::{Figure, null_is_nan};
 

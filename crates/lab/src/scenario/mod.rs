@@ -14,6 +14,7 @@ mod reader;
 mod topology;
 mod traffic;
 pub mod units;
+mod values;
 
 #[cfg(test)]
 mod golden;
@@ -44,6 +45,9 @@ pub(crate) const TABLES: &[&str] = &[
 ];
 pub(crate) const TOP_KEYS: &[&str] = &["name", "about", "seed", "duration"];
 pub(crate) const KNOWN_KEYS: &[(&str, &[&str])] = &[("topology", topology::KEYS)];
+
+/// The largest seed: the largest number that TOML has, so that every run can be written down.
+pub const SEED_MAX: u64 = i64::MAX as u64;
 
 /// The values of `[protocol] kind`.
 pub const SERVICES: &[&str] = &["chain", "slingshot", "overlay", "mircc", "walk"];
@@ -109,7 +113,7 @@ impl ScenarioFile {
         let mut table = Table::new("", &self.source, &origin, &top);
         let name = table.text_or("name", self.stem())?;
         let about = table.text_or("about", "")?;
-        let seed = table.integer_or("seed", 0..=i64::MAX as u64, 1)?;
+        let seed = table.integer_or("seed", 0..=SEED_MAX, 1)?;
         let duration = table.duration_or("duration", topology::DURATION_DEFAULT)?;
         let mut resolved = vec![(String::new(), table.into_resolved()?)];
 
@@ -288,7 +292,8 @@ pub struct Scenario {
     pub name: String,
     /// One sentence for the reader of a list. Default: empty.
     pub about: String,
-    /// The root of all randomness, unless the caller brings another. Default 1.
+    /// The root of all randomness, unless the caller brings another; at most
+    /// [`SEED_MAX`]. Default 1.
     pub seed: u64,
     /// When the run ends at the latest. Default 60 s.
     pub duration: Duration,

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::LabError;
-use crate::scenario::{Diagnostic, Entries, Kind, Scenario, ScenarioFile, Value};
+use crate::scenario::{Diagnostic, Entries, Kind, SEED_MAX, Scenario, ScenarioFile, Value};
 
 /// The grid of a sweep: every combination of the axes' values, each with every seed.
 #[derive(Debug)]
@@ -45,7 +45,6 @@ impl Plan {
     ///
     /// Without `[sweep]` the plan is one cell.
     pub fn new(file: &ScenarioFile) -> Result<Plan, LabError> {
-        let name = file.resolve()?.name;
         let (mut axes, mut seeds) = (Vec::new(), None);
         if let Some((_, entries)) = file.find("sweep") {
             for entry in entries {
@@ -78,7 +77,7 @@ impl Plan {
                 .into());
         }
         let mut plan = Plan {
-            name,
+            name: String::new(),
             base: file.canonical(),
             axes: Vec::new(),
             cells: Vec::new(),
@@ -92,6 +91,7 @@ impl Plan {
             .collect();
         let seeds = seeds.unwrap_or(Seeds::Count(1));
         plan.fill(file, &axes, &seeds, &mut Vec::new())?;
+        plan.name = plan.cells[0].scenario.name.clone();
         Ok(plan)
     }
 
@@ -167,7 +167,9 @@ impl Seeds {
 
     fn from(&self, first: u64) -> Vec<u64> {
         match self {
-            Seeds::Count(count) => (0..*count).map(|n| first.wrapping_add(n)).collect(),
+            Seeds::Count(count) => (0..*count)
+                .map(|n| first.wrapping_add(n) & SEED_MAX)
+                .collect(),
             Seeds::List(seeds) => seeds.clone(),
         }
     }
