@@ -23,7 +23,7 @@ use std::str::FromStr;
 use rayon::prelude::*;
 
 pub use cells::{FinishedCell, merge, sweep_csv};
-pub use plan::{Axis, Cell, Plan};
+pub use plan::{Axis, CELLS_MAX, Cell, Plan};
 
 use crate::LabError;
 use crate::progress::Progress;
