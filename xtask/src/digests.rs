@@ -20,45 +20,21 @@ struct Variant {
 }
 
 const VARIANTS: &[Variant] = &[
-    Variant {
-        name: "release",
-        build: Build::Release,
-        threads: None,
-        settings: &[],
-    },
-    Variant {
-        name: "again",
-        build: Build::Release,
-        threads: None,
-        settings: &[],
-    },
-    Variant {
-        name: "one thread",
-        build: Build::Release,
-        threads: Some("1"),
-        settings: &[],
-    },
+    Variant { name: "release", build: Build::Release, threads: None, settings: &[] },
+    Variant { name: "again", build: Build::Release, threads: None, settings: &[] },
+    Variant { name: "one thread", build: Build::Release, threads: Some("1"), settings: &[] },
     Variant {
         name: "codec",
         build: Build::Release,
         threads: None,
         settings: &["--set", "check_wire=true"],
     },
-    Variant {
-        name: "debug",
-        build: Build::Debug,
-        threads: None,
-        settings: &[],
-    },
+    Variant { name: "debug", build: Build::Debug, threads: None, settings: &[] },
 ];
 
 /// Runs the named scenarios, or all that are built in, and compares.
 pub fn run(names: &[String]) -> Result<bool, String> {
-    let scenarios = if names.is_empty() {
-        built_in()
-    } else {
-        names.to_vec()
-    };
+    let scenarios = if names.is_empty() { built_in() } else { names.to_vec() };
     if scenarios.is_empty() {
         println!("there is no scenario under scenarios/");
         return Ok(false);
@@ -72,15 +48,9 @@ pub fn run(names: &[String]) -> Result<bool, String> {
     let mut equal = true;
     let mut rows = Vec::new();
     for scenario in &scenarios {
-        let outcomes: Vec<_> = VARIANTS
-            .iter()
-            .map(|variant| digest(scenario, variant))
-            .collect();
+        let outcomes: Vec<_> = VARIANTS.iter().map(|variant| digest(scenario, variant)).collect();
         let expected = outcomes[0].clone();
-        let mut row = vec![
-            scenario.clone(),
-            expected.clone().unwrap_or_else(|_| "-".into()),
-        ];
+        let mut row = vec![scenario.clone(), expected.clone().unwrap_or_else(|_| "-".into())];
         for (variant, outcome) in VARIANTS.iter().zip(outcomes) {
             row.push(match (&expected, outcome) {
                 (Ok(expected), Ok(digest)) if *expected == digest => "equal".to_string(),
@@ -102,25 +72,15 @@ pub fn run(names: &[String]) -> Result<bool, String> {
         .chain(VARIANTS.iter().map(|variant| variant.name))
         .collect();
     table::print(&header, &rows);
-    println!(
-        "{}",
-        if equal {
-            "all digests are equal"
-        } else {
-            "digests DIFFER"
-        }
-    );
+    println!("{}", if equal { "all digests are equal" } else { "digests DIFFER" });
     Ok(equal)
 }
 
 fn digest(scenario: &str, variant: &Variant) -> Result<String, String> {
     let mut arguments = vec!["run", scenario];
     arguments.extend(variant.settings);
-    let environment: Vec<_> = variant
-        .threads
-        .map(|threads| ("RAYON_NUM_THREADS", threads))
-        .into_iter()
-        .collect();
+    let environment: Vec<_> =
+        variant.threads.map(|threads| ("RAYON_NUM_THREADS", threads)).into_iter().collect();
     let ran = paceline(variant.build, &arguments, &environment, AT_MOST)?;
     if !ran.succeeded {
         return Err("the run failed".into());
@@ -137,10 +97,7 @@ pub fn built_in() -> Vec<String> {
     let mut names: Vec<String> = entries(&folder)
         .into_iter()
         .flat_map(|protocol| entries(&protocol))
-        .filter(|file| {
-            file.extension()
-                .is_some_and(|extension| extension == "toml")
-        })
+        .filter(|file| file.extension().is_some_and(|extension| extension == "toml"))
         .filter_map(|file| {
             let name = file.strip_prefix(&folder).ok()?.with_extension("");
             Some(name.to_str()?.to_string())

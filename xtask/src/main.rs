@@ -36,10 +36,7 @@ fn main() -> ExitCode {
         Some((task, rest)) => (task.as_str(), rest),
         None => ("help", &[] as &[String]),
     };
-    if rest
-        .iter()
-        .any(|argument| argument == "--help" || argument == "-h")
-    {
+    if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
         print!("{HELP}");
         return ExitCode::SUCCESS;
     }

@@ -5,11 +5,8 @@ use std::process::{Command, Stdio};
 use crate::shell::path_with_system_folders;
 
 /// A tool, how to ask whether it is there, and the Debian package that has it.
-const TOOLS: [(&str, &str, &str); 3] = [
-    ("ip", "-V", "iproute2"),
-    ("tc", "-V", "iproute2"),
-    ("nft", "-v", "nftables"),
-];
+const TOOLS: [(&str, &str, &str); 3] =
+    [("ip", "-V", "iproute2"), ("tc", "-V", "iproute2"), ("nft", "-v", "nftables")];
 
 /// Installs what is missing if it may. Where it may not, says what is left out: the tests then
 /// skip the network lab by name, so this is not a failure.
@@ -40,10 +37,7 @@ pub fn setup() -> bool {
     }
     let left: Vec<&str> = self::missing().iter().map(|(tool, _)| *tool).collect();
     if !left.is_empty() {
-        println!(
-            "setup: left out: {}; tests of the network lab are skipped",
-            left.join(", ")
-        );
+        println!("setup: left out: {}; tests of the network lab are skipped", left.join(", "));
     }
     true
 }
@@ -68,9 +62,7 @@ fn is_root() -> bool {
 }
 
 fn missing() -> Vec<(&'static str, &'static str)> {
-    let absent = TOOLS
-        .iter()
-        .filter(|(name, version, _)| !tool(name, &[version]));
+    let absent = TOOLS.iter().filter(|(name, version, _)| !tool(name, &[version]));
     absent.map(|(name, _, package)| (*name, *package)).collect()
 }
 

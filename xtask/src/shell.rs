@@ -10,9 +10,7 @@ use serde_json::Value;
 
 /// The root of the workspace.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
 /// A cargo command at the root of the workspace.
@@ -32,10 +30,7 @@ pub fn answers(program: &str, arguments: &[&str]) -> bool {
             command
         }
     };
-    let quiet = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
@@ -92,9 +87,7 @@ fn target_folder() -> Result<&'static Path, String> {
         let metadata: Value = serde_json::from_slice(&output.stdout)
             .map_err(|error| format!("`cargo metadata` gave no JSON: {error}"))?;
         let folder = metadata["target_directory"].as_str();
-        Ok(folder
-            .ok_or("`cargo metadata` names no target folder")?
-            .into())
+        Ok(folder.ok_or("`cargo metadata` names no target folder")?.into())
     });
     folder.as_deref().map_err(Clone::clone)
 }
@@ -135,15 +128,8 @@ pub fn paceline(
         .ok_or_else(|| format!("`{line}` did not end in {} s", at_most.as_secs()))?;
     let elapsed = started.elapsed();
     match serde_json::from_slice(&output.stdout) {
-        Ok(json) => Ok(Ran {
-            json,
-            succeeded: output.status.success(),
-            elapsed,
-        }),
-        Err(error) => Err(format!(
-            "`{line}` ({}) gave no JSON: {error}",
-            output.status
-        )),
+        Ok(json) => Ok(Ran { json, succeeded: output.status.success(), elapsed }),
+        Err(error) => Err(format!("`{line}` ({}) gave no JSON: {error}", output.status)),
     }
 }
 

@@ -21,11 +21,7 @@ pub struct Tally {
 impl Tally {
     /// A step that is one check.
     fn one(passed: bool) -> Tally {
-        Tally {
-            passed: passed.into(),
-            failed: (!passed).into(),
-            ignored: 0,
-        }
+        Tally { passed: passed.into(), failed: (!passed).into(), ignored: 0 }
     }
 
     fn add(&mut self, other: Tally) {
@@ -54,11 +50,7 @@ const STEPS: &[Step] = &[
         what: "cargo fmt --check",
         run: || cargo_step(&["fmt", "--all", "--check"]),
     },
-    Step {
-        name: "tidy",
-        what: "the sources' form",
-        run: || Tally::one(tidy::run()),
-    },
+    Step { name: "tidy", what: "the sources' form", run: || Tally::one(tidy::run()) },
     Step {
         name: "clippy",
         what: "cargo clippy, warnings refused",
@@ -80,34 +72,21 @@ const STEPS: &[Step] = &[
         what: "cargo doc, warnings refused",
         run: || cargo_step(&["doc", "--release", "--workspace", "--no-deps", "--quiet"]),
     },
-    Step {
-        name: "tests",
-        what: "cargo test --release --workspace",
-        run: tests,
-    },
+    Step { name: "tests", what: "cargo test --release --workspace", run: tests },
 ];
 
 /// Runs the named steps, or all.
 pub fn test(names: &[String]) -> Result<bool, String> {
     if names.iter().any(|name| name == "--list") {
-        STEPS
-            .iter()
-            .for_each(|step| println!("{:<8} {}", step.name, step.what));
+        STEPS.iter().for_each(|step| println!("{:<8} {}", step.name, step.what));
         return Ok(true);
     }
-    if let Some(name) = names
-        .iter()
-        .find(|name| STEPS.iter().all(|step| step.name != **name))
-    {
+    if let Some(name) = names.iter().find(|name| STEPS.iter().all(|step| step.name != **name)) {
         let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-        return Err(format!(
-            "there is no step `{name}`; there are {}",
-            known.join(", ")
-        ));
+        return Err(format!("there is no step `{name}`; there are {}", known.join(", ")));
     }
-    let chosen = STEPS
-        .iter()
-        .filter(|step| names.is_empty() || names.iter().any(|name| name == step.name));
+    let chosen =
+        STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| name == step.name));
     let began = Instant::now();
     let mut total = Tally::default();
     let mut rows = Vec::new();
@@ -116,11 +95,7 @@ pub fn test(names: &[String]) -> Result<bool, String> {
         let started = Instant::now();
         let tally = (step.run)();
         let seconds = started.elapsed().as_secs_f64();
-        let verdict = if tally.failed == 0 {
-            "passed"
-        } else {
-            "FAILED"
-        };
+        let verdict = if tally.failed == 0 { "passed" } else { "FAILED" };
         println!("== {}: {verdict} in {seconds:.1} s", step.name);
         rows.push(vec![
             step.name.to_string(),
@@ -151,12 +126,7 @@ fn cargo_step(arguments: &[&str]) -> Tally {
 }
 
 fn tests() -> Tally {
-    run_tests(cargo(&[
-        "test",
-        "--release",
-        "--workspace",
-        "--no-fail-fast",
-    ]))
+    run_tests(cargo(&["test", "--release", "--workspace", "--no-fail-fast"]))
 }
 
 /// Runs a `cargo test`, passes on what it prints, and adds up the result lines.
@@ -187,16 +157,10 @@ pub fn run_tests(mut command: Command) -> Tally {
 fn result_line(line: &str) -> Option<Tally> {
     let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
     let count = |word: &str| {
-        let part = counts
-            .split("; ")
-            .find_map(|part| part.strip_suffix(word))?;
+        let part = counts.split("; ").find_map(|part| part.strip_suffix(word))?;
         part.trim().parse().ok()
     };
-    Some(Tally {
-        passed: count("passed")?,
-        failed: count("failed")?,
-        ignored: count("ignored")?,
-    })
+    Some(Tally { passed: count("passed")?, failed: count("failed")?, ignored: count("ignored")? })
 }
 
 #[cfg(test)]
@@ -206,14 +170,7 @@ mod tests {
     #[test]
     fn result_lines_are_read_and_others_are_not() {
         let line = "test result: FAILED. 6 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out";
-        assert_eq!(
-            result_line(line),
-            Some(Tally {
-                passed: 6,
-                failed: 1,
-                ignored: 2
-            })
-        );
+        assert_eq!(result_line(line), Some(Tally { passed: 6, failed: 1, ignored: 2 }));
         assert_eq!(result_line("test result is near"), None);
         assert_eq!(result_line("test a ... ok"), None);
     }
@@ -221,9 +178,6 @@ mod tests {
     #[test]
     fn an_unknown_step_is_refused_with_the_known_ones() {
         let misuse = test(&["clipy".into()]).unwrap_err();
-        assert!(
-            misuse.contains("`clipy`") && misuse.contains("clippy, doc"),
-            "{misuse}"
-        );
+        assert!(misuse.contains("`clipy`") && misuse.contains("clippy, doc"), "{misuse}");
     }
 }

@@ -3,10 +3,7 @@
 /// Prints rows under a header, columns aligned: the first to the left, the rest to the right.
 pub fn print(header: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
-        let cells = rows
-            .iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count());
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain([header[column].len()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();

@@ -56,10 +56,7 @@ pub fn findings(root: &Path) -> Result<Vec<String>, String> {
         };
         let name = file.display().to_string();
         if metadata.len() > FILE_BYTES_MAX && name != "Cargo.lock" {
-            found.push(format!(
-                "{name}: {} bytes, over {FILE_BYTES_MAX}",
-                metadata.len()
-            ));
+            found.push(format!("{name}: {} bytes, over {FILE_BYTES_MAX}", metadata.len()));
         }
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
@@ -76,9 +73,7 @@ pub fn findings(root: &Path) -> Result<Vec<String>, String> {
             _ => {}
         }
     }
-    let unmentioned = built_in()
-        .into_iter()
-        .filter(|scenario| !prose.contains(scenario.as_str()));
+    let unmentioned = built_in().into_iter().filter(|scenario| !prose.contains(scenario.as_str()));
     found.extend(unmentioned.map(|scenario| format!("scenario {scenario}: not in README or docs")));
     Ok(found)
 }
@@ -86,21 +81,12 @@ pub fn findings(root: &Path) -> Result<Vec<String>, String> {
 /// What git keeps or would keep.
 fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
     let output = Command::new("git")
-        .args([
-            "ls-files",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-            "-z",
-        ])
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
         .current_dir(root)
         .output()
         .map_err(|error| format!("cannot run git: {error}"))?;
     if !output.status.success() {
-        return Err(format!(
-            "git ls-files: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        ));
+        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim()));
     }
     let names = String::from_utf8(output.stdout).map_err(|_| "a file name is not UTF-8")?;
     Ok(names.split_terminator('\0').map(PathBuf::from).collect())
@@ -109,9 +95,7 @@ fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
 fn source(name: &str, text: &str, found: &mut Vec<String>) {
     let lines = text.lines().count();
     if lines > LINES_MAX {
-        found.push(format!(
-            "{name}: {lines} lines, over {LINES_MAX}; split it along a noun"
-        ));
+        found.push(format!("{name}: {lines} lines, over {LINES_MAX}; split it along a noun"));
     }
     if has_module_doc(name) && !text.starts_with("//!") {
         found.push(format!("{name}: begins without a module doc (`//!`)"));
@@ -119,9 +103,7 @@ fn source(name: &str, text: &str, found: &mut Vec<String>) {
     for (number, line) in (1..).zip(text.lines()) {
         let columns = line.chars().count();
         if columns > COLUMNS_MAX {
-            found.push(format!(
-                "{name}:{number}: {columns} columns, over {COLUMNS_MAX}"
-            ));
+            found.push(format!("{name}:{number}: {columns} columns, over {COLUMNS_MAX}"));
         }
         for leftover in LEFTOVERS {
             if line.contains(leftover) {
@@ -205,12 +187,7 @@ mod tests {
     #[test]
     fn long_files_long_lines_and_leftovers_are_found() {
         let mut found = Vec::new();
-        let text = format!(
-            "{}\n{}\n{}",
-            "x".repeat(101),
-            LEFTOVERS[3],
-            "\n".repeat(800)
-        );
+        let text = format!("{}\n{}\n{}", "x".repeat(101), LEFTOVERS[3], "\n".repeat(800));
         source("crates/a/src/lib.rs", &text, &mut found);
         let found = found.join("\n");
         for part in ["802 lines", "module doc", ":1: 101 columns", ":2: `"] {

@@ -87,10 +87,7 @@ impl LabError {
     }
 
     pub(crate) fn folder(path: &Path, problem: impl Into<String>) -> LabError {
-        LabError::Folder {
-            path: path.to_owned(),
-            problem: problem.into(),
-        }
+        LabError::Folder { path: path.to_owned(), problem: problem.into() }
     }
 }
 

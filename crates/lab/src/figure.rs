@@ -170,15 +170,12 @@ impl Reproduction {
         name: &str,
     ) -> Result<&'a Reproduction, LabError> {
         let known = || registry.iter().map(|reproduction| reproduction.name);
-        registry
-            .iter()
-            .find(|reproduction| reproduction.name == name)
-            .ok_or_else(|| {
-                Diagnostic::new(format!("nothing to reproduce is called `{name}`"))
-                    .with_suggestion(name, known())
-                    .with_note(format!("known: {}", known().collect::<Vec<_>>().join(", ")))
-                    .into()
-            })
+        registry.iter().find(|reproduction| reproduction.name == name).ok_or_else(|| {
+            Diagnostic::new(format!("nothing to reproduce is called `{name}`"))
+                .with_suggestion(name, known())
+                .with_note(format!("known: {}", known().collect::<Vec<_>>().join(", ")))
+                .into()
+        })
     }
 }
 
@@ -258,11 +255,7 @@ mod tests {
     use crate::progress::Quiet;
 
     fn ran() -> Figure {
-        let run = RunResult {
-            events: 180,
-            digest: Some("00ff".into()),
-            ..RunResult::default()
-        };
+        let run = RunResult { events: 180, digest: Some("00ff".into()), ..RunResult::default() };
         Figure::new("chain/rounds-x10-n10", 18.0, "rounds")
             .with_paper(18.0)
             .with_band(18.0, 18.0)
@@ -272,9 +265,7 @@ mod tests {
 
     #[test]
     fn json_has_exactly_the_published_shape() {
-        let results = Results {
-            results: vec![ran()],
-        };
+        let results = Results { results: vec![ran()] };
         assert_eq!(
             serde_json::to_string(&results).unwrap(),
             r#"{"results":[{"id":"chain/rounds-x10-n10","paper":18.0,"measured":18.0,"unit":"rounds","low":18.0,"high":18.0,"pass":true,"scenario":"chain/ten","seed":7,"events":180,"digest":"00ff","note":"X + N - 2"}]}"#
@@ -282,10 +273,7 @@ mod tests {
         let shown = serde_json::to_value(Figure::new("a", 1.5, "s")).unwrap();
         assert!(shown["paper"].is_null() && shown["low"].is_null() && shown["high"].is_null());
         assert_eq!(shown["pass"], true);
-        assert_eq!(
-            serde_json::from_str::<Results>(&results.to_json()).unwrap(),
-            results
-        );
+        assert_eq!(serde_json::from_str::<Results>(&results.to_json()).unwrap(), results);
     }
 
     #[test]
@@ -297,12 +285,7 @@ mod tests {
         let open = Figure::new("a", 9.0, "").with_band(1.0, f64::INFINITY);
         assert!(open.pass && open.high.is_none());
         let text = serde_json::to_string(&Figure::new("a", f64::NAN, "")).unwrap();
-        assert!(
-            serde_json::from_str::<Figure>(&text)
-                .unwrap()
-                .measured
-                .is_nan()
-        );
+        assert!(serde_json::from_str::<Figure>(&text).unwrap().measured.is_nan());
     }
 
     #[test]
@@ -324,21 +307,10 @@ chain/latency-ms          -   0.01234  ms                    shown
 
     #[test]
     fn numbers_keep_four_digits() {
-        let cases = [
-            0.0,
-            18.0,
-            61.256,
-            0.012345,
-            123456.7,
-            1.5e12,
-            -2.5,
-            f64::NAN,
-            99999.96,
-        ];
+        let cases = [0.0, 18.0, 61.256, 0.012345, 123456.7, 1.5e12, -2.5, f64::NAN, 99999.96];
         let texts = cases.map(number);
-        let expected = [
-            "0", "18", "61.26", "0.01235", "123457", "1.500e12", "-2.5", "none", "100000",
-        ];
+        let expected =
+            ["0", "18", "61.26", "0.01235", "123457", "1.500e12", "-2.5", "none", "100000"];
         assert_eq!(texts, expected.map(str::to_owned));
     }
 
@@ -353,9 +325,7 @@ chain/latency-ms          -   0.01234  ms                    shown
             (Reproduction::find(&[chain], "chain").unwrap().figures)(&Settings::default(), &Quiet)
                 .is_ok()
         );
-        let said = Reproduction::find(&[chain], "chian")
-            .unwrap_err()
-            .to_string();
+        let said = Reproduction::find(&[chain], "chian").unwrap_err().to_string();
         assert_eq!(
             said,
             "nothing to reproduce is called `chian`\n = did you mean `chain`?\n = known: chain"

@@ -13,8 +13,24 @@ mod progress;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod sweep;
 pub mod world;
 
 pub use error::LabError;
 pub use machine::Machine;
 pub use progress::{Progress, Quiet};
+
+use figure::Reproduction;
+use run::RunResult;
+use scenario::Scenario;
+
+/// What `paceline reproduce` knows, by name.
+pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION];
+
+/// Runs a scenario in the simulator. The one place where a protocol is chosen by name.
+pub fn simulate(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
+    match scenario.service {
+        "chain" => broadcast::run(scenario, seed),
+        other => Err(LabError::Unsupported(format!("`{other}` is not there yet; `chain` is"))),
+    }
+}

@@ -42,21 +42,13 @@ impl Machine {
 
     /// One line for a reader.
     pub fn describe(&self) -> String {
-        let mut parts = vec![
-            self.cpu
-                .clone()
-                .unwrap_or_else(|| self.architecture.clone()),
-        ];
+        let mut parts = vec![self.cpu.clone().unwrap_or_else(|| self.architecture.clone())];
         parts.push(format!("{} cores", self.cores));
         if let Some(bytes) = self.memory_bytes {
             parts.push(format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)));
         }
         parts.extend(self.os.clone());
-        parts.extend(
-            self.kernel
-                .as_ref()
-                .map(|kernel| format!("kernel {kernel}")),
-        );
+        parts.extend(self.kernel.as_ref().map(|kernel| format!("kernel {kernel}")));
         parts.extend(self.load_average.map(|load| format!("load {:.2}", load[0])));
         parts.join(", ")
     }
@@ -70,18 +62,12 @@ fn after<'a>(text: &'a str, key: &str, sign: char) -> Option<&'a str> {
 }
 
 fn memory_bytes(meminfo: &str) -> Option<u64> {
-    let kib: u64 = after(meminfo, "MemTotal", ':')?
-        .strip_suffix("kB")?
-        .trim()
-        .parse()
-        .ok()?;
+    let kib: u64 = after(meminfo, "MemTotal", ':')?.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
 
 fn load_average(loadavg: &str) -> Option<[f64; 3]> {
-    let mut numbers = loadavg
-        .split_whitespace()
-        .map_while(|word| word.parse().ok());
+    let mut numbers = loadavg.split_whitespace().map_while(|word| word.parse().ok());
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
@@ -95,15 +81,9 @@ mod tests {
             memory_bytes("MemTotal:       16315524 kB\nMemFree: 1 kB\n"),
             Some(16_707_096_576)
         );
-        assert_eq!(
-            load_average("0.50 0.25 0.10 2/345 678\n"),
-            Some([0.5, 0.25, 0.1])
-        );
+        assert_eq!(load_average("0.50 0.25 0.10 2/345 678\n"), Some([0.5, 0.25, 0.1]));
         assert_eq!(load_average("nonsense"), None);
-        assert_eq!(
-            after("a : b\nmodel name\t: Some CPU\n", "model name", ':'),
-            Some("Some CPU")
-        );
+        assert_eq!(after("a : b\nmodel name\t: Some CPU\n", "model name", ':'), Some("Some CPU"));
     }
 
     #[test]

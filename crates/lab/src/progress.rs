@@ -3,9 +3,13 @@
 /// Shared among threads. The command line draws a bar; a test takes [`Quiet`].
 pub trait Progress: Sync {
     /// `len` pieces of work begin; `what` names them for the user.
-    fn start(&self, _len: u64, _what: &str) {}
+    fn start(&self, len: u64, what: &str) {
+        let _ = (len, what);
+    }
     /// `n` more pieces are done.
-    fn inc(&self, _n: u64) {}
+    fn inc(&self, n: u64) {
+        let _ = n;
+    }
     /// The work is over.
     fn finish(&self) {}
     /// True once the user asked to stop. What is finished by then is kept.

@@ -101,11 +101,7 @@ fn wait_for_any(members: &[Member], at_most: Duration) {
         .iter()
         .flat_map(|member| [member.stdout.fd(), member.stderr.fd()])
         .flatten()
-        .map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        })
+        .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
         .collect();
     let milliseconds = at_most.as_millis() as libc::c_int + 1;
     // SAFETY: `fds` is a live array of its own length; the descriptors are open, and a result of
@@ -135,15 +131,11 @@ struct Member {
 
 impl Member {
     fn start(node: usize, mut command: Command) -> Result<Member, NetlabError> {
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         die_with_this_thread(&mut command);
-        let mut child = command.spawn().map_err(|source| NetlabError::Run {
-            command: format!("{command:?}"),
-            source,
-        })?;
+        let mut child = command
+            .spawn()
+            .map_err(|source| NetlabError::Run { command: format!("{command:?}"), source })?;
         Ok(Member {
             node,
             pid: child.id() as libc::pid_t,
@@ -192,11 +184,7 @@ impl Member {
         let pid = unsafe { libc::wait4(self.pid, &mut status, options, &mut usage) };
         if pid == self.pid {
             let status = ExitStatus::from_raw(status);
-            self.end = Some(End {
-                status,
-                usage,
-                elapsed: self.started.elapsed(),
-            });
+            self.end = Some(End { status, usage, elapsed: self.started.elapsed() });
             self.read();
         }
     }
@@ -300,13 +288,7 @@ fn die_with_this_thread(command: &mut Command) {
     // async-signal-safe; the setting survives the exec.
     unsafe {
         command.pre_exec(|| {
-            match libc::prctl(
-                libc::PR_SET_PDEATHSIG,
-                libc::SIGKILL as libc::c_ulong,
-                0,
-                0,
-                0,
-            ) {
+            match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) {
                 0 => Ok(()),
                 _ => Err(io::Error::last_os_error()),
             }

@@ -32,11 +32,7 @@ impl NetworkLab {
         sweep::sweep()?;
         let prefix = Owner::this_process().prefix(LABS.fetch_add(1, Ordering::Relaxed));
         // From here on the drop of `lab` removes what was built.
-        let lab = NetworkLab {
-            plan,
-            prefix,
-            faults: Faults::default(),
-        };
+        let lab = NetworkLab { plan, prefix, faults: Faults::default() };
         lab.add_switch()?;
         for node in 0..lab.nodes() {
             if let Some(signal) = signals::interrupted() {
@@ -76,12 +72,7 @@ impl NetworkLab {
     }
 
     fn shape(&self, namespace: &str, device: &str) -> Result<(), NetlabError> {
-        let Plan {
-            rate_bits_per_second,
-            burst_bytes,
-            queue_bytes_max,
-            ..
-        } = self.plan;
+        let Plan { rate_bits_per_second, burst_bytes, queue_bytes_max, .. } = self.plan;
         let mut line = format!("qdisc add dev {device} root tbf rate {rate_bits_per_second}bit ");
         let _ = writeln!(line, "burst {burst_bytes}b limit {queue_bytes_max}b");
         tool::run_with_input("tc", &["-n", namespace, "-batch", "-"], &line)?;
@@ -138,10 +129,7 @@ impl NetworkLab {
         if node < self.nodes() {
             return Ok(());
         }
-        Err(NetlabError::NoSuchNode {
-            node,
-            last: self.nodes() - 1,
-        })
+        Err(NetlabError::NoSuchNode { node, last: self.nodes() - 1 })
     }
 }
 

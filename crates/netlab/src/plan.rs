@@ -74,13 +74,7 @@ impl Plan {
     }
 
     pub(super) fn check(&self) -> Result<(), NetlabError> {
-        let refuse = |field, value, range| {
-            Err(NetlabError::Plan {
-                field,
-                value,
-                range,
-            })
-        };
+        let refuse = |field, value, range| Err(NetlabError::Plan { field, value, range });
         if !(2..=NODES_MAX).contains(&self.nodes) {
             return refuse("nodes", self.nodes as u64, "2 to 200");
         }
@@ -92,11 +86,7 @@ impl Plan {
             return refuse("burst_bytes", self.burst_bytes, "2 KiB to 1 GiB");
         }
         if !(self.burst_bytes..=1 << 30).contains(&self.queue_bytes_max) {
-            return refuse(
-                "queue_bytes_max",
-                self.queue_bytes_max,
-                "the burst to 1 GiB",
-            );
+            return refuse("queue_bytes_max", self.queue_bytes_max, "the burst to 1 GiB");
         }
         Ok(())
     }
@@ -115,25 +105,16 @@ mod tests {
     #[test]
     fn defaults_scale_with_the_rate_and_have_a_floor() {
         let slow = Plan::new(2, 100_000_000);
-        assert_eq!(
-            (slow.burst_bytes, slow.queue_bytes_max),
-            (80_000, 512 << 10)
-        );
+        assert_eq!((slow.burst_bytes, slow.queue_bytes_max), (80_000, 512 << 10));
         let fast = Plan::new(2, 1_000_000_000);
-        assert_eq!(
-            (fast.burst_bytes, fast.queue_bytes_max),
-            (125_000, 1_000_000)
-        );
+        assert_eq!((fast.burst_bytes, fast.queue_bytes_max), (125_000, 1_000_000));
         assert!(slow.check().is_ok() && fast.check().is_ok());
     }
 
     #[test]
     fn a_plan_out_of_range_names_its_field() {
         let message = |plan: Plan| plan.check().unwrap_err().to_string();
-        assert_eq!(
-            message(Plan::new(1, 1_000_000)),
-            "nodes is 1, and may be 2 to 200"
-        );
+        assert_eq!(message(Plan::new(1, 1_000_000)), "nodes is 1, and may be 2 to 200");
         assert!(message(Plan::new(2, 1)).starts_with("rate_bits_per_second is 1"));
         let tight = Plan::new(2, 1_000_000).with_queue_bytes_max(4096);
         assert!(message(tight).starts_with("queue_bytes_max is 4096"));

@@ -19,10 +19,7 @@ pub(super) struct Owner {
 impl Owner {
     pub(super) fn this_process() -> Owner {
         let pid = std::process::id();
-        Owner {
-            pid,
-            started: start_time(pid).unwrap_or(0),
-        }
+        Owner { pid, started: start_time(pid).unwrap_or(0) }
     }
 
     /// The prefix of this process's lab number `lab`.
@@ -32,10 +29,8 @@ impl Owner {
 
     fn of(namespace: &str) -> Option<Owner> {
         let mut parts = namespace.strip_prefix(PREFIX)?.split('-');
-        let owner = Owner {
-            pid: parts.next()?.parse().ok()?,
-            started: parts.next()?.parse().ok()?,
-        };
+        let owner =
+            Owner { pid: parts.next()?.parse().ok()?, started: parts.next()?.parse().ok()? };
         (parts.count() == 2).then_some(owner)
     }
 
@@ -72,10 +67,7 @@ pub(super) fn remove(names: &[String]) -> Result<(), NetlabError> {
     let mut first_failure = Ok(());
     for name in names {
         if let Ok(pids) = tool::run("ip", &["netns", "pids", name]) {
-            for pid in pids
-                .split_whitespace()
-                .filter_map(|pid| pid.parse::<i32>().ok())
-            {
+            for pid in pids.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()) {
                 // SAFETY: kill has no memory effects; the id was just read from the namespace.
                 unsafe { libc::kill(pid, libc::SIGKILL) };
             }
@@ -102,19 +94,11 @@ mod tests {
 
     #[test]
     fn a_name_tells_its_owner() {
-        let owner = Owner {
-            pid: 17,
-            started: 4242,
-        };
+        let owner = Owner { pid: 17, started: 4242 };
         let name = format!("{}n3", owner.prefix(1));
         assert_eq!(name, "paceline-17-4242-1-n3");
         assert_eq!(Owner::of(&name), Some(owner));
-        for foreign in [
-            "paceline-",
-            "paceline-17-4242",
-            "paceline-a-b-c-d",
-            "other-1-2-3-n0",
-        ] {
+        for foreign in ["paceline-", "paceline-17-4242", "paceline-a-b-c-d", "other-1-2-3-n0"] {
             assert_eq!(Owner::of(foreign), None, "{foreign}");
         }
     }
@@ -123,12 +107,6 @@ mod tests {
     fn this_process_lives_and_one_of_another_start_does_not() {
         let owner = Owner::this_process();
         assert!(owner.lives() || !cfg!(target_os = "linux"));
-        assert!(
-            !Owner {
-                started: owner.started + 1,
-                ..owner
-            }
-            .lives()
-        );
+        assert!(!Owner { started: owner.started + 1, ..owner }.lives());
     }
 }

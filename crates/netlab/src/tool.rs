@@ -45,44 +45,28 @@ fn permitted() -> Result<(), NetlabError> {
     if let Some(effective) = effective {
         let lacks = |bit: u32| effective & (1 << bit) == 0;
         missing.extend(
-            CAPABILITIES
-                .iter()
-                .filter(|(_, bit)| lacks(*bit))
-                .map(|(name, _)| name.to_string()),
+            CAPABILITIES.iter().filter(|(_, bit)| lacks(*bit)).map(|(name, _)| name.to_string()),
         );
     }
     if missing.is_empty() {
         return Ok(());
     }
-    Err(NetlabError::NotPermitted {
-        missing: missing.join(", "),
-    })
+    Err(NetlabError::NotPermitted { missing: missing.join(", ") })
 }
 
 /// Says which of these tools cannot be found.
 pub(super) fn require(tools: &[&'static str]) -> Result<(), NetlabError> {
-    let missing: Vec<_> = tools
-        .iter()
-        .copied()
-        .filter(|tool| find(tool).is_none())
-        .collect();
+    let missing: Vec<_> = tools.iter().copied().filter(|tool| find(tool).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let mut packages: Vec<_> = missing.iter().map(|tool| package_of(tool)).collect();
     packages.dedup();
-    Err(NetlabError::MissingTools {
-        tools: missing,
-        packages,
-    })
+    Err(NetlabError::MissingTools { tools: missing, packages })
 }
 
 fn package_of(tool: &str) -> &'static str {
-    if tool == "nft" {
-        "nftables"
-    } else {
-        "iproute2"
-    }
+    if tool == "nft" { "nftables" } else { "iproute2" }
 }
 
 /// Looks in `PATH`, and in the folders of system programs that users often lack in theirs.
@@ -117,38 +101,24 @@ pub(super) fn run_with_input(
     input: &str,
 ) -> Result<String, NetlabError> {
     let line = || format!("{tool} {}", arguments.join(" "));
-    let output =
-        exchange(command(tool).args(arguments), input).map_err(|source| NetlabError::Run {
-            command: line(),
-            source,
-        })?;
+    let output = exchange(command(tool).args(arguments), input)
+        .map_err(|source| NetlabError::Run { command: line(), source })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let mut reason = String::from_utf8_lossy(&output.stderr)
-        .trim()
-        .replace('\n', "; ");
+    let mut reason = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
     if reason.is_empty() {
         reason = output.status.to_string();
     }
     if UNSUPPORTED.iter().any(|phrase| reason.contains(phrase)) {
-        return Err(NetlabError::Unsupported {
-            command: line(),
-            reason,
-        });
+        return Err(NetlabError::Unsupported { command: line(), reason });
     }
-    Err(NetlabError::Failed {
-        command: line(),
-        reason,
-    })
+    Err(NetlabError::Failed { command: line(), reason })
 }
 
 fn exchange(command: &mut Command, input: &str) -> std::io::Result<Output> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut stdin = child.stdin.take().expect("standard input was piped");
     // A tool that fails early closes its input; its own message says more than the broken pipe.
     let _ = stdin.write_all(input.as_bytes());
@@ -173,9 +143,6 @@ mod tests {
     #[test]
     fn a_failing_tool_reports_its_own_words() {
         let error = run("sh", &["-c", "echo broken >&2; exit 3"]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`sh -c echo broken >&2; exit 3` failed: broken"
-        );
+        assert_eq!(error.to_string(), "`sh -c echo broken >&2; exit 3` failed: broken");
     }
 }

@@ -17,12 +17,7 @@ const ROLE: &str = "NETLAB_TEST_ROLE";
 /// This program again, in a role of `the_member_roles`.
 fn member(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
-    command.args([
-        "--exact",
-        "the_member_roles",
-        "--nocapture",
-        "--test-threads=1",
-    ]);
+    command.args(["--exact", "the_member_roles", "--nocapture", "--test-threads=1"]);
     command.env(ROLE, role);
     command
 }
@@ -46,10 +41,7 @@ fn lab(plan: Plan) -> Option<NetworkLab> {
 
 /// Past the capture of test output, which would swallow it in a test that passes.
 fn say_skipped(error: &NetlabError) {
-    let test = std::thread::current()
-        .name()
-        .unwrap_or("a test")
-        .to_string();
+    let test = std::thread::current().name().unwrap_or("a test").to_string();
     let _ = writeln!(std::io::stderr(), "{test} skipped: {error}");
 }
 
@@ -92,10 +84,7 @@ fn the_member_roles() {
                     0 => break,
                     count => bytes += count,
                 }
-                seconds = started
-                    .get_or_insert_with(Instant::now)
-                    .elapsed()
-                    .as_secs_f64();
+                seconds = started.get_or_insert_with(Instant::now).elapsed().as_secs_f64();
             }
             println!("\n{{\"bytes\":{bytes},\"seconds\":{seconds}}}");
         }
@@ -108,9 +97,7 @@ fn the_member_roles() {
         }
         ("hear", folder) => {
             let socket = UdpSocket::bind(("0.0.0.0", PORT)).unwrap();
-            socket
-                .set_read_timeout(Some(Duration::from_millis(100)))
-                .unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
             std::fs::write(Path::new(folder).join("ready"), "").unwrap();
             let said = Path::new(folder).join("said");
             let mut heard = 0;
@@ -137,10 +124,7 @@ fn the_member_roles() {
             let lab = NetworkLab::build(Plan::new(2, 100_000_000)).unwrap();
             println!("\nholding");
             let result = run_members(&lab, |_| member("stay"), Duration::from_secs(60));
-            assert!(
-                matches!(result, Err(NetlabError::Interrupted(libc::SIGINT))),
-                "{result:?}"
-            );
+            assert!(matches!(result, Err(NetlabError::Interrupted(libc::SIGINT))), "{result:?}");
         }
         ("stay", _) => std::thread::sleep(Duration::from_secs(60)),
         _ => {}
@@ -159,9 +143,7 @@ fn heard(lab: &NetworkLab) -> u64 {
     )
     .unwrap();
     let result = outputs[1].result.as_ref();
-    result.unwrap_or_else(|| panic!("{outputs:?}"))["heard"]
-        .as_u64()
-        .unwrap()
+    result.unwrap_or_else(|| panic!("{outputs:?}"))["heard"].as_u64().unwrap()
 }
 
 #[test]
@@ -178,18 +160,12 @@ fn a_stream_fills_the_shaped_link_and_no_more() {
     .unwrap();
     for output in &outputs {
         assert_eq!(output.ending, Ending::Exited(0), "{output:?}");
-        assert!(
-            output.cpu() > Duration::ZERO && output.cpu() < output.elapsed,
-            "{output:?}"
-        );
+        assert!(output.cpu() > Duration::ZERO && output.cpu() < output.elapsed, "{output:?}");
     }
     let report = outputs[0].result.as_ref().expect("the sink reports");
     let rate = report["bytes"].as_f64().unwrap() / report["seconds"].as_f64().unwrap() / 1e6;
     let limit = lab.plan().limit_mb();
-    assert!(
-        (0.7 * limit..1.1 * limit).contains(&rate),
-        "{rate} MB/s of {limit}"
-    );
+    assert!((0.7 * limit..1.1 * limit).contains(&rate), "{rate} MB/s of {limit}");
 }
 
 #[test]
@@ -206,10 +182,7 @@ fn loss_partition_and_healing_are_what_was_asked() {
     }
     // 100 are expected; seven standard deviations either side.
     let half = heard(&lab);
-    assert!(
-        (50..=150).contains(&half),
-        "{half} of {DATAGRAMS} at a loss of one half"
-    );
+    assert!((50..=150).contains(&half), "{half} of {DATAGRAMS} at a loss of one half");
     lab.partition(0, 1).unwrap();
     assert_eq!(heard(&lab), 0);
     lab.heal().unwrap();
@@ -224,16 +197,9 @@ fn a_late_member_is_killed_and_the_network_removed() {
     let names = [lab.switch(), lab.namespace(0), lab.namespace(1)];
     assert!(names.iter().all(|name| namespace_exists(name)));
     let outputs = run_members(&lab, |_| member("stay"), Duration::from_millis(300)).unwrap();
-    assert!(
-        outputs
-            .iter()
-            .all(|output| output.ending == Ending::DeadlinePassed)
-    );
+    assert!(outputs.iter().all(|output| output.ending == Ending::DeadlinePassed));
     drop(lab);
-    assert!(
-        !names.iter().any(|name| namespace_exists(name)),
-        "{names:?}"
-    );
+    assert!(!names.iter().any(|name| namespace_exists(name)), "{names:?}");
 }
 
 #[test]
@@ -263,9 +229,7 @@ fn an_interrupt_ends_the_members_and_removes_the_network() {
     let held = format!("paceline-{}-", holder.id());
     let standing = || {
         let entries = std::fs::read_dir("/run/netns").unwrap().flatten();
-        entries
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with(&held))
-            .count()
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&held)).count()
     };
     assert_eq!(standing(), 3);
     // SAFETY: the child was not waited for, so the id is its own.
@@ -280,21 +244,11 @@ fn an_interrupt_ends_the_members_and_removes_the_network() {
 fn misuse_is_refused_before_anything_changes() {
     assert!(matches!(
         NetworkLab::build(Plan::new(201, 100_000_000)),
-        Err(NetlabError::Plan {
-            field: "nodes",
-            value: 201,
-            ..
-        })
+        Err(NetlabError::Plan { field: "nodes", value: 201, .. })
     ));
     let Some(mut lab) = lab(Plan::new(2, 100_000_000)) else {
         return;
     };
-    assert!(matches!(
-        lab.partition(0, 2),
-        Err(NetlabError::NoSuchNode { node: 2, last: 1 })
-    ));
-    assert!(matches!(
-        lab.drop_share(0, 1, 1.5),
-        Err(NetlabError::Share(_))
-    ));
+    assert!(matches!(lab.partition(0, 2), Err(NetlabError::NoSuchNode { node: 2, last: 1 })));
+    assert!(matches!(lab.drop_share(0, 1, 1.5), Err(NetlabError::Share(_))));
 }

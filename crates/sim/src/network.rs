@@ -400,8 +400,10 @@ impl<M: Wire> Network<M> {
     }
 
     fn link(&self, from: NodeId, to: NodeId) -> LinkFaults {
-        let names = |nodes: &Option<Vec<NodeId>>, node| nodes.as_ref().is_none_or(|n| n.contains(&node));
-        let rule = self.rules.iter().rev().find(|rule| names(&rule.from, from) && names(&rule.to, to));
+        let names =
+            |nodes: &Option<Vec<NodeId>>, node| nodes.as_ref().is_none_or(|n| n.contains(&node));
+        let rule =
+            self.rules.iter().rev().find(|rule| names(&rule.from, from) && names(&rule.to, to));
         rule.map_or(self.config.link, |rule| rule.link)
     }
 

@@ -226,8 +226,12 @@ enum Event<P: Protocol> {
         peer: NodeId,
         state: PeerState,
     },
-    Resume { node: NodeId },
-    Wake { node: NodeId },
+    Resume {
+        node: NodeId,
+    },
+    Wake {
+        node: NodeId,
+    },
     Fault(Fault),
 }
 

@@ -74,9 +74,7 @@ pub fn print(figures: &[Figure]) {
     let row = |figure: &Figure| {
         vec![
             figure.name.clone(),
-            figure
-                .measured
-                .map_or("-".into(), |measured| format!("{measured:.2}")),
+            figure.measured.map_or("-".into(), |measured| format!("{measured:.2}")),
             figure.goal.text(),
             figure.floor.text(),
             figure.verdict().to_string(),
@@ -100,10 +98,7 @@ mod tests {
         };
         assert_eq!((figure.passes(), figure.verdict()), (false, "FAILED"));
         figure.measured = Some(1.5);
-        assert_eq!(
-            (figure.passes(), figure.verdict()),
-            (true, "passed, below goal")
-        );
+        assert_eq!((figure.passes(), figure.verdict()), (true, "passed, below goal"));
         figure.measured = Some(2.0);
         assert_eq!(figure.verdict(), "goal reached");
         figure.floor = Bound::None;

@@ -14,20 +14,14 @@ const TOUR_AT_MOST: Duration = Duration::from_secs(60);
 /// Every figure, at full size.
 pub fn reproduce() -> Result<Outcome, String> {
     let ran = paceline(Build::Release, &["reproduce"], &[], REPRODUCE_AT_MOST)?;
-    let results = ran.json["results"]
-        .as_array()
-        .ok_or("`results` is no array")?;
+    let results = ran.json["results"].as_array().ok_or("`results` is no array")?;
     let text = |value: &Value| match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
     let row = |result: &Value| {
-        let verdict = if result["pass"] == true {
-            "passed"
-        } else {
-            "FAILED"
-        };
+        let verdict = if result["pass"] == true { "passed" } else { "FAILED" };
         let mut row: Vec<String> = ["id", "paper", "measured", "low", "high", "unit"]
             .iter()
             .map(|key| text(&result[*key]))
@@ -36,10 +30,7 @@ pub fn reproduce() -> Result<Outcome, String> {
         row
     };
     let rows: Vec<_> = results.iter().map(row).collect();
-    table::print(
-        &["id", "paper", "measured", "low", "high", "unit", "verdict"],
-        &rows,
-    );
+    table::print(&["id", "paper", "measured", "low", "high", "unit", "verdict"], &rows);
     let passed = results.iter().all(|result| result["pass"] == true);
     Ok(Outcome::of(ran.succeeded && passed && !results.is_empty()))
 }

@@ -20,11 +20,7 @@ pub enum Outcome {
 
 impl Outcome {
     fn of(passed: bool) -> Outcome {
-        if passed {
-            Outcome::Passed
-        } else {
-            Outcome::Failed
-        }
+        if passed { Outcome::Passed } else { Outcome::Failed }
     }
 }
 
@@ -45,11 +41,7 @@ pub const CHECKS: &[Check] = &[
         what: "the papers' figures at full size, each inside its band",
         run: figures::reproduce,
     },
-    Check {
-        name: "tour",
-        what: "the tour ends well, in under 60 s",
-        run: figures::tour,
-    },
+    Check { name: "tour", what: "the tour ends well, in under 60 s", run: figures::tour },
     Check {
         name: "idle",
         what: "a node at rest for 30 s uses under 1 % of a core",
@@ -76,13 +68,7 @@ pub const CHECKS: &[Check] = &[
 fn seeds() -> Result<Outcome, String> {
     let seeds = std::env::var("PACELINE_SEEDS").unwrap_or_else(|_| "20000".into());
     println!("PACELINE_SEEDS={seeds} cargo test --release --workspace seeds");
-    let mut command = cargo(&[
-        "test",
-        "--release",
-        "--workspace",
-        "--no-fail-fast",
-        "seeds",
-    ]);
+    let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast", "seeds"]);
     command.env("PACELINE_SEEDS", seeds);
     let tally = run_tests(command);
     if tally.passed + tally.failed == 0 {

@@ -38,14 +38,7 @@ const fn case(
     goal: Bound,
     floor: Bound,
 ) -> Case {
-    Case {
-        nodes,
-        rate_mbit,
-        senders,
-        topology,
-        goal,
-        floor,
-    }
+    Case { nodes, rate_mbit, senders, topology, goal, floor }
 }
 
 #[rustfmt::skip]
@@ -66,13 +59,7 @@ const CASES: &[Case] = &[
 
 impl Case {
     fn name(&self) -> String {
-        let Case {
-            nodes,
-            rate_mbit,
-            senders,
-            topology,
-            ..
-        } = self;
+        let Case { nodes, rate_mbit, senders, topology, .. } = self;
         format!("{topology} n{nodes} {rate_mbit} Mbit {senders}")
     }
 
@@ -97,9 +84,7 @@ impl Case {
         if !ran.succeeded {
             return Err(format!("the run failed: {}", ran.json));
         }
-        let rows = ran.json["results"]
-            .as_array()
-            .ok_or("`results` is no array")?;
+        let rows = ran.json["results"].as_array().ok_or("`results` is no array")?;
         let row = rows
             .iter()
             .find(|row| self.fits(row))
@@ -131,12 +116,7 @@ impl Case {
         let mut figures = vec![
             figure("MB/node/s", rate, self.goal, self.floor),
             figure("% of the limit", share, Bound::None, Bound::None),
-            figure(
-                "p50 ms",
-                field("p50_ms"),
-                when(saturated, AtMost(6.0)),
-                Bound::None,
-            ),
+            figure("p50 ms", field("p50_ms"), when(saturated, AtMost(6.0)), Bound::None),
             figure(
                 "p99 ms",
                 field("p99_ms"),
@@ -161,11 +141,7 @@ impl Case {
     /// fastest. One run is enough when nothing is asked or every goal is reached.
     fn best(&self) -> Result<Vec<Figure>, String> {
         let mut best: Option<Vec<Figure>> = None;
-        let attempts = if self.goal == Bound::None {
-            1
-        } else {
-            ATTEMPTS
-        };
+        let attempts = if self.goal == Bound::None { 1 } else { ATTEMPTS };
         for attempt in 1..=attempts {
             let figures = self.measure()?;
             println!(
@@ -178,10 +154,7 @@ impl Case {
                 best = Some(figures);
             }
             let best = best.iter().flatten();
-            if best
-                .clone()
-                .all(|figure| figure.passes() && figure.reaches_goal())
-            {
+            if best.clone().all(|figure| figure.passes() && figure.reaches_goal()) {
                 break;
             }
         }

@@ -16,20 +16,9 @@ const REST: Duration = Duration::from_secs(30);
 /// Every member sends for 60 s over sockets of 32 KiB, in the simulator and on the lab. A cyclic
 /// wait of full buffers shows as a second without a delivery.
 pub fn small_sockets() -> Result<Outcome, String> {
-    let simulated = paceline(
-        Build::Release,
-        &["run", "chain/soak-32k", "--on", "sim"],
-        &[],
-        SOAK_AT_MOST,
-    )?;
-    println!(
-        "simulator: {}",
-        if simulated.succeeded {
-            "passed"
-        } else {
-            "FAILED"
-        }
-    );
+    let simulated =
+        paceline(Build::Release, &["run", "chain/soak-32k", "--on", "sim"], &[], SOAK_AT_MOST)?;
+    println!("simulator: {}", if simulated.succeeded { "passed" } else { "FAILED" });
     if let Err(reason) = setup::lab_possible() {
         println!("on the lab, left out: {reason}");
         return Ok(match simulated.succeeded {
@@ -107,12 +96,8 @@ fn cpu_seconds(pid: u32) -> Result<f64, String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .map_err(|error| format!("cannot read the CPU time of `paceline node`: {error}"))?;
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let ticks: f64 = fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|t| t.parse::<f64>().ok())
-        .sum();
+    let ticks: f64 =
+        fields.split_whitespace().skip(11).take(2).filter_map(|t| t.parse::<f64>().ok()).sum();
     // SAFETY: sysconf has no precondition.
     Ok(ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64)
 }

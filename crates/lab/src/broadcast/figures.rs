@@ -59,9 +59,12 @@ fn rounds(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -
         Topology::Unicast => ("X (N - 1)", true),
         Topology::Chain => ("X + N - 2", true),
         Topology::Tree => ("X ceil(log2 N)", false),
-        Topology::Pipeline => ("X + log2 N - 1, or X + floor(log2 N) where N is no power of two", false),
+        Topology::Pipeline => {
+            ("X + log2 N - 1, or X + floor(log2 N) where N is no power of two", false)
+        }
     };
-    let figure = figure.with_band(exact, exact).with_note(format!("closed form {formula}: {exact}"));
+    let figure =
+        figure.with_band(exact, exact).with_note(format!("closed form {formula}: {exact}"));
     if is_published { figure.with_paper(exact) } else { figure }
 }
 
@@ -69,7 +72,8 @@ fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured
     let nodes = scenario.topology.nodes;
     let id = format!("chain/transmissions/n{nodes}");
     let Some(hops) = measured.hops else {
-        return Figure::new(id, f64::NAN, "transmissions").with_note("counted in the simulator only");
+        return Figure::new(id, f64::NAN, "transmissions")
+            .with_note("counted in the simulator only");
     };
     let expected = f64::from(nodes - 1);
     let letter = |node: NodeId| match node.0 {
@@ -79,7 +83,8 @@ fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured
     let origin = broadcast.plan().senders.nodes(nodes)[0];
     let ring = (0..nodes).map(|place| NodeId((origin.0 + place) % nodes));
     let ring: Vec<String> = ring.take(hops.path.len() + 1).map(letter).collect();
-    let mut path: Vec<String> = hops.path.first().map(|&(from, _)| letter(from)).into_iter().collect();
+    let mut path: Vec<String> =
+        hops.path.first().map(|&(from, _)| letter(from)).into_iter().collect();
     path.extend(hops.path.iter().map(|&(_, to)| letter(to)));
     let mut figure = Figure::new(id, hops.transmissions as f64, "transmissions")
         .with_paper(expected)
@@ -122,7 +127,8 @@ fn throughput(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_
     if published.is_some() {
         note.push_str("; both schemes share this limit: the published gap is CPU and incast");
     }
-    let figure = Figure::new(id, rate, "MB/s").with_band(0.95 * limit, 1.001 * limit).with_note(note);
+    let figure =
+        Figure::new(id, rate, "MB/s").with_band(0.95 * limit, 1.001 * limit).with_note(note);
     match published {
         Some(paper) => figure.with_paper(paper),
         None => figure,
@@ -146,7 +152,8 @@ fn gain(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> 
 
 fn progress(scenario: &Scenario, measured: &Measured<'_>) -> Figure {
     let silent = measured.ledger.seconds_without_progress(measured.outcome.ended);
-    let figure = Figure::new(format!("chain/progress/n{}", scenario.topology.nodes), silent as f64, "s");
+    let figure =
+        Figure::new(format!("chain/progress/n{}", scenario.topology.nodes), silent as f64, "s");
     figure.with_band(0.0, 0.0).with_note("seconds in which some node was told nothing")
 }
 

@@ -172,7 +172,8 @@ impl Ledger {
 
     /// Messages that some member was not told though they were accepted, and messages damaged.
     pub fn faults(&self) -> (u64, u64) {
-        let sent: BTreeMap<u32, u64> = (0..).zip(&self.nodes).map(|(n, l)| (n, l.accepted)).collect();
+        let sent: BTreeMap<u32, u64> =
+            (0..).zip(&self.nodes).map(|(n, l)| (n, l.accepted)).collect();
         let mut missing = 0;
         let mut damaged = 0;
         for ledger in &self.nodes {
@@ -243,7 +244,12 @@ impl Ledger {
             for (node, ledger) in (0u32..).zip(&self.nodes) {
                 let bytes = ledger.bytes_by_second.get(second).copied().unwrap_or(0);
                 let rate = bytes as f64 / 1e6;
-                series.push(Sample::at_node(second as f64 + 1.0, node, "throughput_mb_per_s", rate));
+                series.push(Sample::at_node(
+                    second as f64 + 1.0,
+                    node,
+                    "throughput_mb_per_s",
+                    rate,
+                ));
             }
         }
         series

@@ -14,8 +14,8 @@ use paceline_proto::core::{Instant, NodeId, Protocol, View};
 
 pub use content::{Content, Messages, Reading, Verdict};
 pub use figures::{REPRODUCTION, figures};
-pub use run::run;
 pub use ledger::{Ledger, NodeLedger, Received, Window};
+pub use run::run;
 pub use scenario::{Measure, Plan, Senders};
 
 use crate::world::Service;

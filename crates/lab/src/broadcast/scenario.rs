@@ -6,9 +6,9 @@ use std::time::Duration;
 use paceline_proto::chain::{Config, Topology};
 use paceline_proto::core::{Instant, NodeId, View};
 
+use super::Broadcast;
 use super::content::{Content, Messages};
 use super::ledger::Window;
-use super::Broadcast;
 use crate::LabError;
 use crate::scenario::{Scenario, Table};
 
@@ -180,7 +180,9 @@ fn read_workload(
     let nodes = scenario.topology.nodes;
     let senders = match table.nodes_optional("sender_nodes", nodes)? {
         Some(listed) => Senders::Listed(listed.into_iter().map(NodeId).collect()),
-        None if table.choice_or("senders", &[("one", 1), ("all", nodes)], "one")? == 1 => Senders::One,
+        None if table.choice_or("senders", &[("one", 1), ("all", nodes)], "one")? == 1 => {
+            Senders::One
+        }
         None => Senders::All,
     };
     let bytes = usize::try_from(table.size_or("size", 8000u64)?).unwrap_or(usize::MAX);
@@ -199,14 +201,16 @@ fn read_workload(
         None => (bytes, messages),
         Some(blocks) => {
             let whole = config.block_bytes_max() as u64 * blocks;
-            if whole <= config.message_bytes_max() as u64 && blocks <= config.window_blocks() as u64 {
+            if whole <= config.message_bytes_max() as u64 && blocks <= config.window_blocks() as u64
+            {
                 (whole as usize, Some(1))
             } else {
                 (config.block_bytes_max(), Some(blocks))
             }
         }
     };
-    let interval = table.frequency_optional("rate")?.map(|rate| Duration::from_secs_f64(1.0 / rate));
+    let interval =
+        table.frequency_optional("rate")?.map(|rate| Duration::from_secs_f64(1.0 / rate));
     let start = table.duration_or("start", Duration::ZERO)?;
     let read = table.rate_optional("read_rate")?.map(|rate| rate.bits_per_second() as f64 / 8.0);
     let contents = [("numbered", Content::Numbered), ("zeros", Content::Zeros)];
@@ -226,10 +230,7 @@ fn read_workload(
     })
 }
 
-fn read_measure(
-    table: &mut Table<'_>,
-    scenario: &Scenario,
-) -> Result<(Measure, Window), LabError> {
+fn read_measure(table: &mut Table<'_>, scenario: &Scenario) -> Result<(Measure, Window), LabError> {
     let kinds = [
         ("deliveries", Measure::Deliveries),
         ("rounds", Measure::Rounds),

@@ -30,11 +30,7 @@ pub struct Axis {
 impl Axis {
     /// A linear axis that fits its data.
     pub fn new(label: impl Into<String>, unit: impl Into<String>) -> Axis {
-        Axis {
-            label: label.into(),
-            unit: unit.into(),
-            ..Axis::default()
-        }
+        Axis { label: label.into(), unit: unit.into(), ..Axis::default() }
     }
 
     /// Makes the axis logarithmic.
@@ -76,10 +72,7 @@ impl Axis {
         if low > high {
             (low, high) = if log { (1.0, 10.0) } else { (0.0, 1.0) };
         }
-        let fixed = |end: f64| {
-            self.range
-                .is_some_and(|range| range.0 == end || range.1 == end)
-        };
+        let fixed = |end: f64| self.range.is_some_and(|range| range.0 == end || range.1 == end);
         if log {
             low = if fixed(low) { low } else { low / 1.15 };
             high = if fixed(high) { high } else { high * 1.15 };
@@ -88,23 +81,14 @@ impl Axis {
             if self.range.is_none() && low > 0.0 {
                 low = 0.0;
             }
-            high = if fixed(high) {
-                high
-            } else {
-                high + 0.06 * (high - low)
-            };
+            high = if fixed(high) { high } else { high + 0.06 * (high - low) };
         }
         if low == high {
             high = if log { low * 10.0 } else { low + 1.0 };
         }
         // A few measured values on a log axis, such as 2, 4, 8 nodes, are the best ticks there are.
         let ticks = (log && (2..=TICKS_MAX).contains(&distinct.len())).then_some(distinct);
-        Fitted {
-            scale: self.scale,
-            low,
-            high,
-            ticks,
-        }
+        Fitted { scale: self.scale, low, high, ticks }
     }
 }
 
@@ -166,14 +150,8 @@ fn linear_ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
     let rough = (high - low) / count as f64;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|nice| nice * power);
-    let step = step
-        .into_iter()
-        .find(|&step| step >= rough * 0.999)
-        .unwrap_or(10.0 * power);
-    let (first, last) = (
-        (low / step).ceil() as i64,
-        (high / step + 1e-9).floor() as i64,
-    );
+    let step = step.into_iter().find(|&step| step >= rough * 0.999).unwrap_or(10.0 * power);
+    let (first, last) = ((low / step).ceil() as i64, (high / step + 1e-9).floor() as i64);
     (first..=last).map(|n| n as f64 * step).collect()
 }
 
@@ -195,10 +173,7 @@ mod tests {
 
     #[test]
     fn ticks_are_round_numbers_within_the_range() {
-        assert_eq!(
-            linear_ticks(0.0, 106.0, 6),
-            [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
-        );
+        assert_eq!(linear_ticks(0.0, 106.0, 6), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(linear_ticks(-1.0, 1.0, 5), [-1.0, -0.5, 0.0, 0.5, 1.0]);
         assert_eq!(log_ticks(0.9, 12.0), [1.0, 2.0, 5.0, 10.0]);
         assert_eq!(log_ticks(1.0, 1e4), [1.0, 10.0, 100.0, 1e3, 1e4]);
@@ -213,19 +188,14 @@ mod tests {
         assert_eq!(fit(Axis::new("x", ""), &[50.0, 100.0]), (0.0, 106.0));
         assert_eq!(fit(Axis::new("x", ""), &[]), (0.0, 1.06));
         assert_eq!(fit(Axis::new("x", ""), &[f64::NAN, 0.0]), (0.0, 1.0));
-        assert_eq!(
-            fit(Axis::new("x", "").with_range(0.0, 1.0), &[0.5]),
-            (0.0, 1.0)
-        );
+        assert_eq!(fit(Axis::new("x", "").with_range(0.0, 1.0), &[0.5]), (0.0, 1.0));
         let (low, high) = fit(Axis::new("x", "").with_log(), &[0.0, -1.0, 2.0, 64.0]);
         assert!(low > 1.0 && low < 2.0 && high > 64.0 && high < 80.0);
     }
 
     #[test]
     fn few_values_on_a_log_axis_are_its_ticks() {
-        let fitted = Axis::new("nodes", "")
-            .with_log()
-            .fit([2.0, 4.0, 8.0, 4.0].into_iter());
+        let fitted = Axis::new("nodes", "").with_log().fit([2.0, 4.0, 8.0, 4.0].into_iter());
         assert_eq!(fitted.ticks(5), [2.0, 4.0, 8.0]);
     }
 }

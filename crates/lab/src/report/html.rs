@@ -10,31 +10,13 @@ const STYLE: &str = include_str!("style.css");
 pub(super) fn document(report: &Report) -> String {
     let mut html = String::with_capacity(64 * 1024);
     let title = escape(&report.title);
-    push(
-        &mut html,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
-    );
-    push(
-        &mut html,
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
-    );
-    push(
-        &mut html,
-        "<meta name=\"color-scheme\" content=\"light dark\">\n",
-    );
-    push(
-        &mut html,
-        &format!("<title>{title} - Paceline</title>\n<style>\n{STYLE}</style>\n"),
-    );
-    push(
-        &mut html,
-        &format!("</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n"),
-    );
+    push(&mut html, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    push(&mut html, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    push(&mut html, "<meta name=\"color-scheme\" content=\"light dark\">\n");
+    push(&mut html, &format!("<title>{title} - Paceline</title>\n<style>\n{STYLE}</style>\n"));
+    push(&mut html, &format!("</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n"));
     if !report.about.is_empty() {
-        push(
-            &mut html,
-            &format!("<p class=\"about\">{}</p>\n", escape(&report.about)),
-        );
+        push(&mut html, &format!("<p class=\"about\">{}</p>\n", escape(&report.about)));
     }
     push(&mut html, &verdict(report));
     push(&mut html, "<dl>\n");
@@ -49,14 +31,8 @@ pub(super) fn document(report: &Report) -> String {
         section(&mut html, part);
     }
     if let Some(toml) = &report.scenario_toml {
-        push(
-            &mut html,
-            "<section>\n<details>\n<summary>The scenario, in full</summary>\n",
-        );
-        push(
-            &mut html,
-            &format!("<pre>{}</pre>\n</details>\n</section>\n", escape(toml)),
-        );
+        push(&mut html, "<section>\n<details>\n<summary>The scenario, in full</summary>\n");
+        push(&mut html, &format!("<pre>{}</pre>\n</details>\n</section>\n", escape(toml)));
     }
     push(&mut html, "</main>\n</body>\n</html>\n");
     html
@@ -67,33 +43,28 @@ fn push(html: &mut String, text: &str) {
 }
 
 fn fact(name: &str, value: &str) -> String {
-    format!(
-        "<div><dt>{}</dt><dd>{}</dd></div>\n",
-        escape(name),
-        escape(value)
-    )
+    format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value))
 }
 
-/// One line that says whether every figure is within its band.
+/// One line that says whether every figure with a band is within it.
 fn verdict(report: &Report) -> String {
-    let figures = || report.sections.iter().flat_map(|section| &section.figures);
-    let (count, failed) = (
-        figures().count(),
-        figures().filter(|figure| !figure.pass).count(),
-    );
-    match (count, failed) {
+    let all = report.sections.iter().flat_map(|section| &section.figures);
+    let judged: Vec<&Figure> = all.filter(|figure| figure.verdict() != "shown").collect();
+    let failed = judged.iter().filter(|figure| !figure.pass).count();
+    match (judged.len(), failed) {
         (0, _) => String::new(),
-        (1, 0) => "<p class=\"verdict ok\">The one figure is in its band.</p>\n".to_owned(),
-        (_, 0) => format!("<p class=\"verdict ok\">All {count} figures are in their bands.</p>\n"),
-        _ => format!("<p class=\"verdict fail\">{failed} of {count} figures out of band.</p>\n"),
+        (1, 0) => "<p class=\"verdict ok\">The one figure with a band is in it.</p>\n".to_owned(),
+        (count, 0) => {
+            format!("<p class=\"verdict ok\">All {count} figures with a band are in it.</p>\n")
+        }
+        (count, _) => {
+            format!("<p class=\"verdict fail\">{failed} of {count} figures out of band.</p>\n")
+        }
     }
 }
 
 fn section(html: &mut String, section: &Section) {
-    push(
-        html,
-        &format!("<section>\n<h2>{}</h2>\n", escape(&section.heading)),
-    );
+    push(html, &format!("<section>\n<h2>{}</h2>\n", escape(&section.heading)));
     if !section.text.is_empty() {
         push(html, &format!("<p>{}</p>\n", escape(&section.text)));
     }
@@ -108,10 +79,7 @@ fn section(html: &mut String, section: &Section) {
         for plot in &section.plots {
             push(html, &format!("<figure>\n{}", plot.to_svg()));
             if !plot.caption.is_empty() {
-                push(
-                    html,
-                    &format!("<figcaption>{}</figcaption>\n", escape(&plot.caption)),
-                );
+                push(html, &format!("<figcaption>{}</figcaption>\n", escape(&plot.caption)));
             }
             push(html, "</figure>\n");
         }
@@ -121,18 +89,9 @@ fn section(html: &mut String, section: &Section) {
 }
 
 fn figures(html: &mut String, figures: &[Figure]) {
-    push(
-        html,
-        "<div class=\"scroll\"><table>\n<thead><tr><th>figure</th>",
-    );
-    push(
-        html,
-        "<th class=\"n\">paper</th><th class=\"n\">measured</th><th>unit</th>",
-    );
-    push(
-        html,
-        "<th>band</th><th>verdict</th></tr></thead>\n<tbody>\n",
-    );
+    push(html, "<div class=\"scroll\"><table>\n<thead><tr><th>figure</th>");
+    push(html, "<th class=\"n\">paper</th><th class=\"n\">measured</th><th>unit</th>");
+    push(html, "<th>band</th><th>verdict</th></tr></thead>\n<tbody>\n");
     for figure in figures {
         let (class, verdict) = match figure.verdict() {
             "FAIL" => ("fail", "\u{2717} out of band"),
@@ -144,10 +103,10 @@ fn figures(html: &mut String, figures: &[Figure]) {
             note => format!("<small>{}</small>", escape(note)),
         };
         let paper = figure.paper.map_or("\u{2013}".to_owned(), number);
-        write!(
+        writeln!(
             html,
             "<tr><td><code>{}</code>{note}</td><td class=\"n\">{paper}</td>\
-             <td class=\"n\">{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{verdict}</td></tr>\n",
+             <td class=\"n\">{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{verdict}</td></tr>",
             escape(&figure.id),
             number(figure.measured),
             escape(&figure.unit),
@@ -159,20 +118,9 @@ fn figures(html: &mut String, figures: &[Figure]) {
 }
 
 fn metrics(html: &mut String, metrics: &[Metric]) {
-    push(
-        html,
-        "<div class=\"scroll\"><table>\n<thead><tr><th>metric</th>",
-    );
-    push(
-        html,
-        "<th class=\"n\">value</th><th>unit</th></tr></thead>\n<tbody>\n",
-    );
-    for Metric {
-        metric,
-        value,
-        unit,
-    } in metrics
-    {
+    push(html, "<div class=\"scroll\"><table class=\"short\">\n<thead><tr><th>metric</th>");
+    push(html, "<th class=\"n\">value</th><th>unit</th></tr></thead>\n<tbody>\n");
+    for Metric { metric, value, unit } in metrics {
         let (metric, value, unit) = (escape(metric), number(*value), escape(unit));
         let row =
             format!("<tr><td>{metric}</td><td class=\"n\">{value}</td><td>{unit}</td></tr>\n");

@@ -11,7 +11,7 @@ pub use plot::{Mark, Plot};
 
 use crate::figure::{Figure, number};
 use crate::machine::Machine;
-use crate::run::{Metric, Run, Sample, World};
+use crate::run::{Metric, Run, Sample, WorldKind};
 
 /// What a report shows, from top to bottom.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,8 +51,8 @@ impl Report {
         let manifest = &run.manifest;
         let fact = |name: &str, value: String| (name.to_owned(), value);
         let world = match manifest.world {
-            World::Sim => "simulator",
-            World::Sockets => "sockets",
+            WorldKind::Sim => "simulator",
+            WorldKind::Sockets => "sockets",
         };
         let mut facts = vec![
             fact("protocol", manifest.service.clone()),
@@ -65,33 +65,18 @@ impl Report {
         facts.push(fact("written", manifest.written.clone()));
         facts.push(fact("Paceline", manifest.paceline.clone()));
         let result = &run.result;
-        let section = |heading: &str| Section {
-            heading: heading.to_owned(),
-            ..Section::default()
-        };
+        let section = |heading: &str| Section { heading: heading.to_owned(), ..Section::default() };
         let sections = [
-            Section {
-                figures: result.figures.clone(),
-                ..section("Figures")
-            },
-            Section {
-                metrics: result.summary.clone(),
-                ..section("Summary")
-            },
-            Section {
-                plots: series_plots(&result.series),
-                ..section("Over time")
-            },
+            Section { figures: result.figures.clone(), ..section("Figures") },
+            Section { metrics: result.summary.clone(), ..section("Summary") },
+            Section { plots: series_plots(&result.series), ..section("Over time") },
         ];
         Report {
             title: manifest.scenario.clone(),
             about: manifest.about.clone(),
             facts,
             machine: Some(manifest.machine.clone()),
-            sections: sections
-                .into_iter()
-                .filter(|section| !section.is_empty())
-                .collect(),
+            sections: sections.into_iter().filter(|section| !section.is_empty()).collect(),
             scenario_toml: Some(run.scenario_toml.clone()),
         }
     }
@@ -114,31 +99,24 @@ impl Section {
 /// Nodes that a plot over time shows one by one; more are summed up as least, mean and most.
 const NODES_SHOWN_MAX: usize = 6;
 
+type ByNode = BTreeMap<Option<u32>, Vec<(f64, f64)>>;
+
 /// One plot over time for each metric of a series.
 pub fn series_plots(series: &[Sample]) -> Vec<Plot> {
-    let mut metrics: BTreeMap<&str, BTreeMap<Option<u32>, Vec<(f64, f64)>>> = BTreeMap::new();
+    let mut metrics: BTreeMap<&str, ByNode> = BTreeMap::new();
     for sample in series {
         let nodes = metrics.entry(&sample.metric).or_default();
-        nodes
-            .entry(sample.node)
-            .or_default()
-            .push((sample.time_s, sample.value));
+        nodes.entry(sample.node).or_default().push((sample.time_s, sample.value));
     }
     let plots = metrics.into_iter().map(|(metric, nodes)| {
-        let plot = Plot::new(
-            metric.replace('_', " "),
-            Axis::new("time", "s"),
-            Axis::default(),
-        );
+        let plot = Plot::new(metric.replace('_', " "), Axis::new("time", "s"), Axis::default());
         let count = nodes.len();
         if count <= NODES_SHOWN_MAX {
-            return nodes
-                .into_iter()
-                .fold(plot, |plot, (node, points)| match node {
-                    Some(node) => plot.with_line(format!("node {node}"), points),
-                    None if count == 1 => plot.with_line("", points),
-                    None => plot.with_line("all", points),
-                });
+            return nodes.into_iter().fold(plot, |plot, (node, points)| match node {
+                Some(node) => plot.with_line(format!("node {node}"), points),
+                None if count == 1 => plot.with_line("", points),
+                None => plot.with_line("all", points),
+            });
         }
         let [low, mean, high] = envelope(nodes.values());
         plot.with_line("most", high)
@@ -151,19 +129,11 @@ pub fn series_plots(series: &[Sample]) -> Vec<Plot> {
 /// Least, mean and most of all nodes, over slots of time so that nodes need not sample in step.
 fn envelope<'a>(nodes: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> [Vec<(f64, f64)>; 3] {
     const SLOTS: f64 = 100.0;
-    let points: Vec<(f64, f64)> = nodes
-        .flatten()
-        .copied()
-        .filter(|p| p.1.is_finite())
-        .collect();
+    let points: Vec<(f64, f64)> = nodes.flatten().copied().filter(|p| p.1.is_finite()).collect();
     let end = points.iter().map(|point| point.0).fold(0.0, f64::max);
     let mut slots: BTreeMap<u64, (f64, f64, f64, f64, f64)> = BTreeMap::new();
     for (time, value) in points {
-        let slot = if end > 0.0 {
-            (time / end * SLOTS) as u64
-        } else {
-            0
-        };
+        let slot = if end > 0.0 { (time / end * SLOTS) as u64 } else { 0 };
         let entry = slots.entry(slot).or_insert((0.0, 0.0, 0.0, value, value));
         *entry = (
             entry.0 + 1.0,
@@ -174,16 +144,9 @@ fn envelope<'a>(nodes: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> [Vec<(f64, 
         );
     }
     let line = |pick: fn(&(f64, f64, f64, f64, f64)) -> f64| {
-        slots
-            .values()
-            .map(|slot| (slot.1 / slot.0, pick(slot)))
-            .collect()
+        slots.values().map(|slot| (slot.1 / slot.0, pick(slot))).collect()
     };
-    [
-        line(|slot| slot.3),
-        line(|slot| slot.2 / slot.0),
-        line(|slot| slot.4),
-    ]
+    [line(|slot| slot.3), line(|slot| slot.2 / slot.0), line(|slot| slot.4)]
 }
 
 /// Text as HTML and SVG take it.

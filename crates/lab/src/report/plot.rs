@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::axis::{Axis, Scale};
+use super::axis::{Axis, Fitted, Scale};
 use crate::figure::number;
 
 /// A plot: layers over two axes, or groups of bars over categories.
@@ -27,6 +27,17 @@ struct Layer {
     points: Vec<(f64, f64)>,
 }
 
+impl Layer {
+    /// True if each point has a marker; on a line of many they would only blur it.
+    fn is_marked(&self) -> bool {
+        match self.mark {
+            Mark::Line => self.points.len() <= MARKERS_MAX,
+            Mark::Steps | Mark::Bars => false,
+            Mark::Points | Mark::Paper => true,
+        }
+    }
+}
+
 /// How the points of a layer are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -46,14 +57,7 @@ impl Plot {
     /// A plot without layers.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Plot {
         let (caption, categories, layers) = (String::new(), Vec::new(), Vec::new());
-        Plot {
-            title: title.into(),
-            caption,
-            x,
-            y,
-            categories,
-            layers,
-        }
+        Plot { title: title.into(), caption, x, y, categories, layers }
     }
 
     /// A plot of bars, without groups yet.
@@ -71,11 +75,7 @@ impl Plot {
 
     /// A plot of the share of samples at or below each value.
     pub fn cdf(title: impl Into<String>, x: Axis) -> Plot {
-        Plot::new(
-            title,
-            x,
-            Axis::new("share at or below", "").with_range(0.0, 1.0),
-        )
+        Plot::new(title, x, Axis::new("share at or below", "").with_range(0.0, 1.0))
     }
 
     /// Sets the sentence below the plot.
@@ -92,11 +92,7 @@ impl Plot {
         points: impl IntoIterator<Item = (f64, f64)>,
     ) -> Plot {
         let points = points.into_iter().collect();
-        self.layers.push(Layer {
-            name: name.into(),
-            mark,
-            points,
-        });
+        self.layers.push(Layer { name: name.into(), mark, points });
         self
     }
 
@@ -141,10 +137,7 @@ impl Plot {
         let mut sorted: Vec<f64> = samples.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let count = sorted.len() as f64;
-        let shares = sorted
-            .into_iter()
-            .zip(1u32..)
-            .map(|(value, n)| (value, f64::from(n) / count));
+        let shares = sorted.into_iter().zip(1u32..).map(|(value, n)| (value, f64::from(n) / count));
         self.with_layer(name, Mark::Steps, thin(shares.collect(), CDF_POINTS_MAX))
     }
 
@@ -162,23 +155,18 @@ impl Plot {
     }
 
     fn draw(&self, root: &Area<'_>) -> Drawn {
-        root.draw(&Text::new(self.title.clone(), (16, 12), ink_text(TITLE)))?;
+        let title = ("sans-serif", TITLE, FontStyle::Bold).into_font().color(&INK);
+        root.draw(&Text::new(self.title.clone(), (16, 12), title))?;
         let top = self.draw_legend(root, 16, 62)?;
         let (_, chart_area) = root.split_vertically(top);
 
         let shown = || {
             let both = |&&(x, y): &&(f64, f64)| self.x.shows(x) && self.y.shows(y);
-            self.layers
-                .iter()
-                .flat_map(|layer| &layer.points)
-                .filter(both)
+            self.layers.iter().flat_map(|layer| &layer.points).filter(both)
         };
         let mut x = self.x.fit(shown().map(|point| point.0));
         let zero = (self.has_bars() && self.y.scale == Scale::Linear).then_some(0.0);
-        let y = self
-            .y
-            .fit(shown().map(|point| point.1).chain(zero))
-            .with_plain_ticks();
+        let y = self.y.fit(shown().map(|point| point.1).chain(zero)).with_plain_ticks();
         if !self.categories.is_empty() {
             x = x.with_plain_ticks();
         }
@@ -199,13 +187,9 @@ impl Plot {
         };
         mesh.x_label_formatter(&x_label)
             .y_label_formatter(&|value| number(*value))
-            .x_labels(if self.categories.is_empty() {
-                8
-            } else {
-                2 * self.categories.len() + 1
-            })
+            .x_labels(if self.categories.is_empty() { 8 } else { 2 * self.categories.len() + 1 })
             .y_labels(6)
-            .bold_line_style(INK.mix(0.13))
+            .bold_line_style(INK.mix(0.18))
             .light_line_style(TRANSPARENT)
             .axis_style(INK.mix(0.45))
             .label_style(ink_text(LABEL))
@@ -217,50 +201,51 @@ impl Plot {
         }
         mesh.draw()?;
 
-        let bar_groups = self
-            .layers
-            .iter()
-            .filter(|layer| layer.mark == Mark::Bars)
-            .count();
-        let mut bar_group = 0;
-        for (index, layer) in self.layers.iter().enumerate() {
-            let points = layer.points.iter().copied();
-            let points: Vec<(f64, f64)> = points
-                .filter(|&(x, y)| self.x.shows(x) && self.y.shows(y))
-                .collect();
-            if layer.mark == Mark::Bars {
-                let floor = high.0.max(0.0);
-                let width = 0.8 / bar_groups as f64;
-                let left = bar_group as f64 * width - 0.4;
-                bar_group += 1;
-                let style = self.color(index).filled();
-                chart.draw_series(points.iter().map(|&(x, y)| {
-                    let from = x + left + 0.04 * width;
-                    Rectangle::new([(from, floor), (from + 0.92 * width, y)], style)
-                }))?;
-                continue;
-            }
-            if let Some(path) = self.path(layer.mark, &points) {
-                let style = self.color(index).stroke_width(5);
-                chart.draw_series(std::iter::once(PathElement::new(path, style)))?;
-            }
-            let marked = match layer.mark {
-                Mark::Line => points.len() <= MARKERS_MAX,
-                Mark::Steps => false,
-                Mark::Points | Mark::Paper | Mark::Bars => true,
-            };
-            if marked {
-                for &(x, y) in &points {
-                    let at = chart.as_coord_spec().translate(&(x, y));
-                    self.draw_marker(root, index, at)?;
-                }
-            }
+        for index in 0..self.layers.len() {
+            self.draw_layer(root, &mut chart, index, high.0.max(0.0))?;
         }
+
         if shown().next().is_none() {
             let middle = ((low.0 + low.1) / 2.0, (high.0 + high.1) / 2.0);
             let at = chart.as_coord_spec().translate(&middle);
             let centred = ink_text(LABEL).pos(Pos::new(HPos::Center, VPos::Center));
             root.draw(&Text::new("no samples", at, centred))?;
+        }
+        Ok(())
+    }
+
+    /// Draws one layer; bars stand on `floor`.
+    fn draw_layer(
+        &self,
+        root: &Area<'_>,
+        chart: &mut Chart<'_, '_>,
+        index: usize,
+        floor: f64,
+    ) -> Drawn {
+        let layer = &self.layers[index];
+        let points = layer.points.iter().copied();
+        let points: Vec<(f64, f64)> =
+            points.filter(|&(x, y)| self.x.shows(x) && self.y.shows(y)).collect();
+        if layer.mark == Mark::Bars {
+            let groups = |layers: &[Layer]| -> f64 {
+                layers.iter().map(|layer| f64::from(u8::from(layer.mark == Mark::Bars))).sum()
+            };
+            let width = 0.8 / groups(&self.layers);
+            let left = groups(&self.layers[..index]) * width - 0.4;
+            let style = self.color(index).filled();
+            chart.draw_series(points.iter().map(|&(x, y)| {
+                let from = x + left + 0.04 * width;
+                Rectangle::new([(from, floor), (from + 0.92 * width, y)], style)
+            }))?;
+        }
+        if let Some(path) = self.path(layer.mark, &points) {
+            let style = self.color(index).stroke_width(5);
+            chart.draw_series(std::iter::once(PathElement::new(path, style)))?;
+        }
+        if layer.is_marked() {
+            for point in &points {
+                self.draw_marker(root, index, chart.as_coord_spec().translate(point))?;
+            }
         }
         Ok(())
     }
@@ -272,7 +257,7 @@ impl Plot {
         }
         let (mut x, mut y) = (left, top);
         for (index, layer) in self.layers.iter().enumerate() {
-            let width = 84 + (layer.name.chars().count() as f64 * LABEL * 0.5) as i32;
+            let width = 84 + (layer.name.chars().count() as f64 * LABEL * 0.42) as i32;
             if x > left && x + width > WIDTH as i32 {
                 (x, y) = (left, y + 40);
             }
@@ -288,15 +273,11 @@ impl Plot {
                 }
                 Mark::Points | Mark::Paper => {}
             }
-            if !matches!(layer.mark, Mark::Bars | Mark::Steps) {
+            if layer.is_marked() {
                 self.draw_marker(root, index, (x + 24, middle))?;
             }
             let left_middle = ink_text(LABEL).pos(Pos::new(HPos::Left, VPos::Center));
-            root.draw(&Text::new(
-                layer.name.clone(),
-                (x + 58, middle),
-                left_middle,
-            ))?;
+            root.draw(&Text::new(layer.name.clone(), (x + 58, middle), left_middle))?;
             x += width + 12;
         }
         Ok(y + 44)
@@ -317,10 +298,7 @@ impl Plot {
             0 => root.draw(&Circle::new((x, y), r, style)),
             1 => root.draw(&Rectangle::new([(x - 8, y - 8), (x + 8, y + 8)], style)),
             2 => root.draw(&Polygon::new(around(&[(0, -12), (11, 8), (-11, 8)]), style)),
-            _ => root.draw(&Polygon::new(
-                around(&[(0, 12), (11, -8), (-11, -8)]),
-                style,
-            )),
+            _ => root.draw(&Polygon::new(around(&[(0, 12), (11, -8), (-11, -8)]), style)),
         }
     }
 
@@ -345,10 +323,7 @@ impl Plot {
         if self.layers[index].mark == Mark::Paper {
             return INK.mix(1.0);
         }
-        let before = self.layers[..index]
-            .iter()
-            .filter(|layer| layer.mark != Mark::Paper)
-            .count();
+        let before = self.layers[..index].iter().filter(|layer| layer.mark != Mark::Paper).count();
         PALETTE[before % PALETTE.len()].mix(1.0)
     }
 
@@ -365,9 +340,8 @@ impl Plot {
 
     /// Gives the drawing the colour of the text around it, a flexible size and a name.
     fn adapt(&self, svg: &str) -> String {
-        let body = svg
-            .find("<svg")
-            .and_then(|at| svg[at..].find('>').map(|end| &svg[at + end + 1..]));
+        let body =
+            svg.find("<svg").and_then(|at| svg[at..].find('>').map(|end| &svg[at + end + 1..]));
         let body = body.expect("the backend writes an svg element");
         let body = body.replace(INK_HEX, "currentColor");
         format!(
@@ -378,14 +352,15 @@ impl Plot {
     }
 }
 
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Fitted, Fitted>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawError = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>;
 type Drawn = Result<(), DrawError>;
 
 // Drawn at twice the usual size, since the library rounds to whole pixels.
-const WIDTH: u32 = 1440;
-const HEIGHT: u32 = 820;
-const TITLE: f64 = 40.0;
+const WIDTH: u32 = 1120;
+const HEIGHT: u32 = 680;
+const TITLE: f64 = 38.0;
 const LABEL: f64 = 31.0;
 const MARKERS_MAX: usize = 24;
 const LINE_POINTS_MAX: usize = 2000;

@@ -33,20 +33,13 @@ pub fn parse_series(text: &str) -> Result<Vec<Sample>, String> {
             return Err(wrong("not five fields"));
         };
         Ok(Sample {
-            time_s: time_s
-                .parse()
-                .map_err(|_| wrong("the time is not a number"))?,
+            time_s: time_s.parse().map_err(|_| wrong("the time is not a number"))?,
             node: match node.as_str() {
                 "" => None,
-                node => Some(
-                    node.parse()
-                        .map_err(|_| wrong("the node is not a number"))?,
-                ),
+                node => Some(node.parse().map_err(|_| wrong("the node is not a number"))?),
             },
             metric: Cow::Owned(metric.clone()),
-            value: value
-                .parse()
-                .map_err(|_| wrong("the value is not a number"))?,
+            value: value.parse().map_err(|_| wrong("the value is not a number"))?,
         })
     });
     samples.collect()
@@ -55,10 +48,7 @@ pub fn parse_series(text: &str) -> Result<Vec<Sample>, String> {
 /// A field of CSV, quoted if it must be.
 pub(crate) fn field(text: &str) -> Cow<'_, str> {
     if text.contains([',', '"', '\n', '\r']) {
-        Cow::Owned(format!(
-            "\"{}\"",
-            text.replace('"', "\"\"").replace(['\n', '\r'], " ")
-        ))
+        Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"").replace(['\n', '\r'], " ")))
     } else {
         Cow::Borrowed(text)
     }
@@ -105,17 +95,8 @@ mod tests {
     #[test]
     fn a_damaged_series_names_its_line() {
         let said = |rows: &str| parse_series(&format!("{HEADER}\n{rows}")).unwrap_err();
-        assert_eq!(
-            said("a,1,,m,1\na,1,,m\n"),
-            "line 3: not five fields: `a,1,,m`"
-        );
-        assert_eq!(
-            said("a,x,,m,1\n"),
-            "line 2: the time is not a number: `a,x,,m,1`"
-        );
-        assert_eq!(
-            parse_series("x\n").unwrap_err(),
-            format!("line 1 is not `{HEADER}`")
-        );
+        assert_eq!(said("a,1,,m,1\na,1,,m\n"), "line 3: not five fields: `a,1,,m`");
+        assert_eq!(said("a,x,,m,1\n"), "line 2: the time is not a number: `a,x,,m,1`");
+        assert_eq!(parse_series("x\n").unwrap_err(), format!("line 1 is not `{HEADER}`"));
     }
 }

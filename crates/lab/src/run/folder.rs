@@ -18,7 +18,7 @@ pub const FORMAT: u32 = 1;
 /// Where a scenario ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum World {
+pub enum WorldKind {
     /// In the simulator.
     #[default]
     Sim,
@@ -41,11 +41,13 @@ pub struct Manifest {
     /// Which protocol ran.
     pub service: String,
     /// Where it ran.
-    pub world: World,
+    pub world: WorldKind,
     /// The seed.
     pub seed: u64,
     /// Digest of all that happened; null where a run is not reproducible to the bit.
     pub digest: Option<String>,
+    /// Digest of what applications were told; null where a service has none.
+    pub deliveries: Option<String>,
     /// Events that the run took.
     pub events: u64,
     /// When it was written, in UTC: `2026-01-31T12:00:00Z`.
@@ -84,7 +86,7 @@ struct Summary {
 
 impl Run {
     /// A run that has just ended.
-    pub fn new(scenario: &Scenario, seed: u64, world: World, result: RunResult) -> Run {
+    pub fn new(scenario: &Scenario, seed: u64, world: WorldKind, result: RunResult) -> Run {
         Run {
             manifest: Manifest {
                 paceline: env!("CARGO_PKG_VERSION").to_owned(),
@@ -95,6 +97,7 @@ impl Run {
                 world,
                 seed,
                 digest: result.digest.clone(),
+                deliveries: result.deliveries.clone(),
                 events: result.events,
                 written: utc(SystemTime::now()),
                 wall_s: result.wall_s,
@@ -115,10 +118,7 @@ impl Run {
     /// Reads a run folder.
     pub fn read(folder: &Path) -> Result<Run, LabError> {
         if !folder.is_dir() {
-            return Err(LabError::folder(
-                folder,
-                "no such folder; a run folder is made by `run`",
-            ));
+            return Err(LabError::folder(folder, "no such folder; a run folder is made by `run`"));
         }
         let path = folder.join("manifest.json");
         let text = match fs::read_to_string(&path) {
@@ -143,10 +143,7 @@ impl Run {
                 return Err(LabError::folder(&path, problem));
             }
             None => {
-                return Err(LabError::folder(
-                    &path,
-                    "not the manifest of a run: it has no format",
-                ));
+                return Err(LabError::folder(&path, "not the manifest of a run: it has no format"));
             }
         }
         let manifest: Manifest = serde_json::from_value(loose).map_err(foreign)?;
@@ -168,13 +165,10 @@ impl Run {
             series,
             events: manifest.events,
             digest: manifest.digest.clone(),
+            deliveries: manifest.deliveries.clone(),
             wall_s: manifest.wall_s,
         };
-        Ok(Run {
-            manifest,
-            scenario_toml: read("run.toml")?,
-            result,
-        })
+        Ok(Run { manifest, scenario_toml: read("run.toml")?, result })
     }
 
     /// Writes `report.html` of an existing folder anew, and returns its path.
@@ -210,9 +204,7 @@ impl Run {
                 let mut inside = fs::read_dir(folder).map_err(LabError::read(folder))?;
                 match inside.next() {
                     None => Ok(folder.clone()),
-                    Some(_) => Err(LabError::Exists {
-                        path: folder.clone(),
-                    }),
+                    Some(_) => Err(LabError::Exists { path: folder.clone() }),
                 }
             }
             Place::Under(parent) => {
@@ -228,20 +220,14 @@ impl Run {
                         Err(error) => return Err(LabError::write(&folder)(error)),
                     }
                 }
-                Err(LabError::Exists {
-                    path: parent.clone(),
-                })
+                Err(LabError::Exists { path: parent.clone() })
             }
         }
     }
 }
 
 fn folder_char(c: char) -> char {
-    if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') {
-        c
-    } else {
-        '-'
-    }
+    if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' }
 }
 
 fn pretty(value: &impl Serialize) -> String {
@@ -252,9 +238,7 @@ fn pretty(value: &impl Serialize) -> String {
 
 /// The time in UTC, to the second, as RFC 3339 writes it.
 fn utc(time: SystemTime) -> String {
-    let seconds = time
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Days since 0000-03-01, in eras of 400 years: Hinnant, chrono-compatible date algorithms, civil_from_days.
     let shifted = days + 719_468;
@@ -264,11 +248,7 @@ fn utc(time: SystemTime) -> String {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
@@ -293,9 +273,10 @@ mod tests {
             series: vec![Sample::at_node(0.5, 3, "queue_bytes", 1538.0)],
             events: 42,
             digest: Some("abcd".into()),
+            deliveries: Some("ef01".into()),
             wall_s: 0.25,
         };
-        Run::new(&scenario, 5, World::Sim, result)
+        Run::new(&scenario, 5, WorldKind::Sim, result)
     }
 
     #[test]
@@ -304,30 +285,20 @@ mod tests {
         let run = run();
         let folder = run.write(&Place::Under(place.path().into())).unwrap();
         assert_eq!(folder.file_name().unwrap(), "chain-ten-5-1");
-        let mut names: Vec<_> = fs::read_dir(&folder)
-            .unwrap()
-            .map(|f| f.unwrap().file_name())
-            .collect();
+        let mut names: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(
             names,
-            [
-                "manifest.json",
-                "report.html",
-                "run.toml",
-                "series.csv",
-                "summary.json"
-            ]
+            ["manifest.json", "report.html", "run.toml", "series.csv", "summary.json"]
         );
         let back = Run::read(&folder).unwrap();
         assert_eq!(back.manifest, run.manifest);
         assert_eq!(back.result.figures, run.result.figures);
         assert_eq!(back.result.series, run.result.series);
         assert!(back.result.summary[1].value.is_nan());
-        let again = ScenarioFile::parse("run.toml", &back.scenario_toml)
-            .unwrap()
-            .resolve()
-            .unwrap();
+        let again =
+            ScenarioFile::parse("run.toml", &back.scenario_toml).unwrap().resolve().unwrap();
         assert_eq!((again.seed, again.name.as_str()), (5, "chain/ten"));
     }
 
@@ -348,10 +319,7 @@ mod tests {
     fn foreign_missing_and_newer_folders_are_refused_by_name() {
         let place = tempfile::tempdir().unwrap();
         let said = |path: &Path| {
-            Run::read(path)
-                .unwrap_err()
-                .to_string()
-                .replace(place.path().to_str().unwrap(), "T")
+            Run::read(path).unwrap_err().to_string().replace(place.path().to_str().unwrap(), "T")
         };
         assert_eq!(
             said(&place.path().join("x")),
@@ -362,25 +330,15 @@ mod tests {
             "T: not a run folder, or of a run that did not end: it has no manifest.json"
         );
         fs::write(place.path().join("manifest.json"), "{\"format\": 9}").unwrap();
-        assert_eq!(
-            said(place.path()),
-            "T/manifest.json: format 9; this build reads format 1"
-        );
+        assert_eq!(said(place.path()), "T/manifest.json: format 9; this build reads format 1");
         fs::write(place.path().join("manifest.json"), "{}").unwrap();
         assert_eq!(
             said(place.path()),
             "T/manifest.json: not the manifest of a run: it has no format"
         );
         let folder = run().write(&Place::At(place.path().join("good"))).unwrap();
-        fs::write(
-            folder.join("series.csv"),
-            "run,time_s,node,metric,value\nx\n",
-        )
-        .unwrap();
-        assert_eq!(
-            said(&folder),
-            "T/good/series.csv: damaged: line 2: not five fields: `x`"
-        );
+        fs::write(folder.join("series.csv"), "run,time_s,node,metric,value\nx\n").unwrap();
+        assert_eq!(said(&folder), "T/good/series.csv: damaged: line 2: not five fields: `x`");
     }
 
     #[test]

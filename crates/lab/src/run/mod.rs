@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use csv::field as csv_field;
 pub use csv::{parse_series, series_csv};
-pub use folder::{FORMAT, Manifest, Place, Run, World};
+pub use folder::{FORMAT, Manifest, Place, Run, WorldKind};
 
 use crate::figure::{Figure, null_is_nan};
 
@@ -51,11 +51,7 @@ impl Metric {
         value: f64,
         unit: impl Into<Cow<'static, str>>,
     ) -> Metric {
-        Metric {
-            metric: metric.into(),
-            value,
-            unit: unit.into(),
-        }
+        Metric { metric: metric.into(), value, unit: unit.into() }
     }
 }
 
@@ -80,21 +76,11 @@ impl Sample {
         metric: impl Into<Cow<'static, str>>,
         value: f64,
     ) -> Sample {
-        Sample {
-            time_s,
-            node: Some(node),
-            metric: metric.into(),
-            value,
-        }
+        Sample { time_s, node: Some(node), metric: metric.into(), value }
     }
 
     /// A number of the whole run.
     pub fn overall(time_s: f64, metric: impl Into<Cow<'static, str>>, value: f64) -> Sample {
-        Sample {
-            time_s,
-            node: None,
-            metric: metric.into(),
-            value,
-        }
+        Sample { time_s, node: None, metric: metric.into(), value }
     }
 }

@@ -26,10 +26,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// The text of a built-in scenario.
 pub fn text(name: &str) -> Option<&'static str> {
-    SCENARIOS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, text)| *text)
+    SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 #[cfg(test)]
@@ -46,23 +43,14 @@ mod tests {
         for folder in std::fs::read_dir(&root).unwrap() {
             for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
                 let path = file.unwrap().path().with_extension("");
-                found.push(
-                    path.strip_prefix(&root)
-                        .unwrap()
-                        .to_str()
-                        .unwrap()
-                        .to_owned(),
-                );
+                found.push(path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned());
             }
         }
         found.sort();
         assert_eq!(names().collect::<Vec<_>>(), found);
         for name in names() {
             let scenario = ScenarioFile::load(name).unwrap().resolve();
-            assert_eq!(
-                scenario.map_err(|error| error.to_string()).unwrap().name,
-                name
-            );
+            assert_eq!(scenario.map_err(|error| error.to_string()).unwrap().name, name);
         }
     }
 }

@@ -44,23 +44,13 @@ enum Place {
     Nowhere,
     Named(String),
     Set(Arc<str>),
-    Line {
-        name: String,
-        line: usize,
-        column: usize,
-        text: String,
-        width: usize,
-    },
+    Line { name: String, line: usize, column: usize, text: String, width: usize },
 }
 
 impl Diagnostic {
     /// A problem without a place: a name on the command line.
     pub fn new(problem: impl Into<String>) -> Diagnostic {
-        Diagnostic {
-            place: Place::Nowhere,
-            problem: problem.into(),
-            notes: Vec::new(),
-        }
+        Diagnostic { place: Place::Nowhere, problem: problem.into(), notes: Vec::new() }
     }
 
     pub(crate) fn at(source: &Source, origin: &Origin, problem: impl Into<String>) -> Diagnostic {
@@ -69,19 +59,11 @@ impl Diagnostic {
             Origin::Set(set) => Place::Set(set.clone()),
             Origin::Nowhere => Place::Named(source.name.clone()),
         };
-        Diagnostic {
-            place,
-            problem: problem.into(),
-            notes: Vec::new(),
-        }
+        Diagnostic { place, problem: problem.into(), notes: Vec::new() }
     }
 
     pub(crate) fn of_set(set: &str, problem: impl Into<String>) -> Diagnostic {
-        Diagnostic {
-            place: Place::Set(set.into()),
-            problem: problem.into(),
-            notes: Vec::new(),
-        }
+        Diagnostic { place: Place::Set(set.into()), problem: problem.into(), notes: Vec::new() }
     }
 
     /// Adds a line of advice.
@@ -123,13 +105,7 @@ impl fmt::Display for Diagnostic {
             Place::Nowhere => f.write_str(&self.problem)?,
             Place::Named(name) => write!(f, "{name}: {}", self.problem)?,
             Place::Set(set) => write!(f, "from --set {set}: {}", self.problem)?,
-            Place::Line {
-                name,
-                line,
-                column,
-                text,
-                width,
-            } => {
+            Place::Line { name, line, column, text, width } => {
                 margin = line.to_string().len();
                 let indent: String = text
                     .chars()

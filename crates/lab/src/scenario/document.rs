@@ -55,10 +55,7 @@ impl Value {
             Kind::Boolean(truth) => toml::Value::Boolean(*truth),
             Kind::Array(items) => items.iter().map(Value::to_toml).collect::<Vec<_>>().into(),
             Kind::Table(entries) => toml::Value::Table(
-                entries
-                    .iter()
-                    .map(|entry| (entry.key.clone(), entry.value.to_toml()))
-                    .collect(),
+                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_toml())).collect(),
             ),
         }
     }
@@ -85,16 +82,10 @@ pub(crate) fn parse_override(set: &Arc<str>, text: &str) -> Result<Value, Diagno
     let origin = |_| Origin::Set(set.clone());
     match DeValue::parse(text) {
         Ok(value) => {
-            let source = Source {
-                name: String::new(),
-                text: text.to_owned(),
-            };
+            let source = Source { name: String::new(), text: text.to_owned() };
             convert(&source, value.get_ref(), origin(0..0), &origin)
         }
-        Err(_) => Ok(Value {
-            kind: Kind::Text(text.to_owned()),
-            origin: origin(0..0),
-        }),
+        Err(_) => Ok(Value { kind: Kind::Text(text.to_owned()), origin: origin(0..0) }),
     }
 }
 

@@ -84,15 +84,8 @@ pub(crate) fn read(
 ) -> Result<(), LabError> {
     let at = table.duration("at")?;
     if at > end {
-        let problem = format!(
-            "`at` is after the end of the run at {}",
-            format_duration(end)
-        );
-        return Err(table.error(
-            "at",
-            problem,
-            "a time within the run, or a longer `duration`",
-        ));
+        let problem = format!("`at` is after the end of the run at {}", format_duration(end));
+        return Err(table.error("at", problem, "a time within the run, or a longer `duration`"));
     }
     let (fault, undo) = match table.choice("kind", &KINDS)? {
         Kind::Crash => {
@@ -105,10 +98,7 @@ pub(crate) fn read(
             (Fault::Pause(nodes.clone()), Some(Fault::Resume(nodes)))
         }
         Kind::Resume => (Fault::Resume(targets(table, topology)?), None),
-        Kind::Partition => (
-            Fault::Partition(groups(table, topology)?),
-            Some(Fault::Heal),
-        ),
+        Kind::Partition => (Fault::Partition(groups(table, topology)?), Some(Fault::Heal)),
         Kind::Heal => (Fault::Heal, None),
         Kind::Reset => {
             let last = topology.nodes - 1;
@@ -123,11 +113,8 @@ pub(crate) fn read(
             let from = table.nodes_optional("from", topology.nodes)?.map(handles);
             let to = table.nodes_optional("to", topology.nodes)?.map(handles);
             let faults = read_link(table, &topology.link)?;
-            let undo = Fault::Link {
-                from: from.clone(),
-                to: to.clone(),
-                faults: topology.link.clone(),
-            };
+            let undo =
+                Fault::Link { from: from.clone(), to: to.clone(), faults: topology.link.clone() };
             (Fault::Link { from, to, faults }, Some(undo))
         }
     };
@@ -135,10 +122,7 @@ pub(crate) fn read(
     if let Some(undo) = undo
         && let Some(lasts) = table.duration_optional("for")?
     {
-        out.push(TimedFault {
-            at: at.saturating_add(lasts),
-            fault: undo,
-        });
+        out.push(TimedFault { at: at.saturating_add(lasts), fault: undo });
     }
     Ok(())
 }

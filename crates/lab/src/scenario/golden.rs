@@ -1,5 +1,6 @@
 //! The exact text of each kind of error, and what overrides and defaults resolve to.
 
+use super::builtin_names;
 use super::*;
 
 const GOOD: &str = r#"name = "good"
@@ -42,10 +43,7 @@ fn said_of(text: &str, sets: &[&str]) -> String {
 
 #[track_caller]
 fn assert_said(actual: String, expected: &str) {
-    assert!(
-        actual == expected,
-        "\n--- said ---\n{actual}\n--- expected ---\n{expected}\n"
-    );
+    assert!(actual == expected, "\n--- said ---\n{actual}\n--- expected ---\n{expected}\n");
 }
 
 #[test]
@@ -247,10 +245,7 @@ fn wrong_types_ranges_choices_and_missing_keys_point_at_their_line() {
   = did you mean `bad_to_good`?"#,
     );
     assert_said(
-        said(
-            5,
-            "loss = 0.1\nburst = { good_to_bad = 0.1, bad_to_good = 0.2 }",
-        ),
+        said(5, "loss = 0.1\nburst = { good_to_bad = 0.1, bad_to_good = 0.2 }"),
         r#"t.toml:6:9: `loss` and `burst` are two models of the same thing
   |
 6 | burst = { good_to_bad = 0.1, bad_to_good = 0.2 }
@@ -361,27 +356,28 @@ fn overrides_are_blamed_by_name() {
 #[test]
 fn unknown_scenarios_and_missing_files_are_named() {
     let said = |name| ScenarioFile::load(name).unwrap_err().to_string();
+    let known = builtin_names().collect::<Vec<_>>().join(", ");
     assert_said(
         said("ten"),
-        r#"no scenario is called `ten`
+        &format!(
+            r#"no scenario is called `ten`
  = did you mean `chain/ten`?
- = scenarios: chain/ten
- = or a file whose name ends in .toml"#,
+ = scenarios: {known}
+ = or a file whose name ends in .toml"#
+        ),
     );
     assert_said(
-        said("nothing.toml"),
-        r#"cannot read nothing.toml: No such file or directory (os error 2)"#,
+        said("chain/ten.toml"),
+        "there is no file chain/ten.toml\n = `chain/ten` without .toml is a built-in scenario",
     );
+    assert_said(said("nothing.toml"), r#"there is no file nothing.toml"#);
 }
 
 #[test]
 fn a_resolved_scenario_says_every_default_and_resolves_to_itself() {
     let resolve = |text: &str| {
         let file = ScenarioFile::parse("t.toml", text).unwrap();
-        let scenario = file
-            .with_sets(["nodes=8", "protocol.mode=tree"])
-            .unwrap()
-            .resolve();
+        let scenario = file.with_sets(["nodes=8", "protocol.mode=tree"]).unwrap().resolve();
         let scenario = scenario.map_err(|error| error.to_string()).unwrap();
         let mut workload = scenario.workload();
         assert_eq!(workload.size("size").unwrap(), 8000);
@@ -396,14 +392,8 @@ fn a_resolved_scenario_says_every_default_and_resolves_to_itself() {
     assert_eq!(
         scenario.faults,
         [
-            TimedFault {
-                at: Duration::from_secs(1),
-                fault: Fault::Pause(nodes())
-            },
-            TimedFault {
-                at: Duration::from_secs(3),
-                fault: Fault::Resume(nodes())
-            },
+            TimedFault { at: Duration::from_secs(1), fault: Fault::Pause(nodes()) },
+            TimedFault { at: Duration::from_secs(3), fault: Fault::Resume(nodes()) },
         ]
     );
     let written = scenario.to_toml();
@@ -450,23 +440,32 @@ fn a_bare_key_goes_to_the_one_table_that_has_it_and_lists_take_an_index() {
         "t.toml",
         &format!("{GOOD}[[faults]]\nat = \"1s\"\nkind = \"crash\"\nnode = 1\n"),
     );
-    let sets = [
-        "size=64KB",
-        "loss=1%",
-        "seed=7",
-        "faults.0.node=2",
-        "delay=\"3ms\"",
-    ];
+    let sets = ["size=64KB", "loss=1%", "seed=7", "faults.0.node=2", "delay=\"3ms\""];
     let scenario = file.unwrap().with_sets(sets).unwrap().resolve().unwrap();
     assert_eq!(scenario.workload().size("size").unwrap(), 64_000);
-    assert_eq!(
-        scenario.topology.link.loss,
-        paceline_proto::core::Loss::Independent(0.01)
-    );
+    assert_eq!(scenario.topology.link.loss, paceline_proto::core::Loss::Independent(0.01));
     assert_eq!(scenario.topology.link.delay, Duration::from_millis(3));
     assert_eq!(scenario.seed, 7);
-    assert_eq!(
-        scenario.faults[0].fault,
-        Fault::Crash(vec![paceline_proto::core::NodeId(2)])
-    );
+    assert_eq!(scenario.faults[0].fault, Fault::Crash(vec![paceline_proto::core::NodeId(2)]));
+}
+
+#[test]
+fn no_damage_to_a_file_makes_it_panic() {
+    let fault = "[[faults]]\nat = \"1s\"\nkind = \"link\"\nfrom = [1, \"0-3\"]\nburst = { good_to_bad = 1 }\n";
+    let text = format!("{GOOD}{fault}[sweep]\nseeds = 2\n\"topology.nodes\" = [2, 4]\n");
+    let mut tried = 0;
+    for at in 0..text.len() {
+        for with in ["", "\"", "[", "9", "-", "\u{e9}", "\n", "a = 1\n"] {
+            let damaged = format!("{}{with}{}", &text[..at], &text[at + 1..]);
+            if let Ok(file) = ScenarioFile::parse("t.toml", &damaged) {
+                match file.resolve() {
+                    Ok(scenario) => drop(scenario.to_toml()),
+                    Err(error) => assert_eq!(error.exit_status(), 2),
+                }
+                tried += 1;
+                let _ = crate::sweep::Plan::new(&file).map_err(|error| error.to_string());
+            }
+        }
+    }
+    assert!(tried > 500);
 }

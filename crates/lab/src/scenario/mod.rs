@@ -13,10 +13,13 @@ mod overrides;
 mod reader;
 mod topology;
 pub mod units;
+mod values;
 
 #[cfg(test)]
 mod golden;
 
+use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,17 +38,19 @@ pub(crate) use document::{Entries, Kind, Value};
 /// Keys and values as a table resolved them, defaults included, in the order they were asked for.
 pub(crate) type Resolved = Vec<(String, toml::Value)>;
 
-pub(crate) const TABLES: &[&str] = &[
-    "topology", "protocol", "workload", "faults", "measure", "sweep",
-];
+pub(crate) const TABLES: &[&str] =
+    &["topology", "protocol", "workload", "faults", "measure", "sweep"];
 pub(crate) const TOP_KEYS: &[&str] = &["name", "about", "seed", "duration"];
 pub(crate) const KNOWN_KEYS: &[(&str, &[&str])] = &[("topology", topology::KEYS)];
+
+/// The largest seed: the largest number that TOML has, so that every run can be written down.
+pub const SEED_MAX: u64 = i64::MAX as u64;
 
 /// The values of `[protocol] kind`.
 pub const SERVICES: &[&str] = &["chain", "slingshot", "overlay", "mircc", "walk"];
 
 /// A scenario as it was written, with the overrides applied so far.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ScenarioFile {
     source: Arc<Source>,
     entries: Entries,
@@ -60,29 +65,18 @@ impl ScenarioFile {
         }
         let path = Path::new(name_or_path);
         if name_or_path.ends_with(".toml") || path.is_file() {
-            let text = std::fs::read_to_string(path).map_err(LabError::read(path))?;
-            return ScenarioFile::parse(name_or_path, &text);
+            return match std::fs::read_to_string(path) {
+                Ok(text) => ScenarioFile::parse(name_or_path, &text),
+                Err(error) if error.kind() == ErrorKind::NotFound => Err(no_such_file(path).into()),
+                Err(error) => Err(LabError::read(path)(error)),
+            };
         }
-        let problem = format!("no scenario is called `{name_or_path}`");
-        let known: Vec<&str> = builtin_names().collect();
-        let last_part = |name: &&str| name.rsplit('/').next() == Some(name_or_path);
-        let mut diagnostic = Diagnostic::new(problem);
-        diagnostic = match known.iter().copied().find(|name| last_part(&name)) {
-            Some(near) => diagnostic.with_note(format!("did you mean `{near}`?")),
-            None => diagnostic.with_suggestion(name_or_path, known.iter().copied()),
-        };
-        Err(diagnostic
-            .with_note(format!("scenarios: {}", known.join(", ")))
-            .with_note("or a file whose name ends in .toml")
-            .into())
+        Err(no_such_scenario(name_or_path).into())
     }
 
     /// Parses the text of a scenario; `name` stands in messages where a file's would.
     pub fn parse(name: &str, text: &str) -> Result<ScenarioFile, LabError> {
-        let source = Arc::new(Source {
-            name: name.to_owned(),
-            text: text.to_owned(),
-        });
+        let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
         let entries = document::parse(&source)?;
         Ok(ScenarioFile { source, entries })
     }
@@ -113,7 +107,7 @@ impl ScenarioFile {
         let mut table = Table::new("", &self.source, &origin, &top);
         let name = table.text_or("name", self.stem())?;
         let about = table.text_or("about", "")?;
-        let seed = table.integer_or("seed", 0..=i64::MAX as u64, 1)?;
+        let seed = table.integer_or("seed", 0..=SEED_MAX, 1)?;
         let duration = table.duration_or("duration", topology::DURATION_DEFAULT)?;
         let mut resolved = vec![(String::new(), table.into_resolved()?)];
 
@@ -148,12 +142,7 @@ impl ScenarioFile {
 
     /// Puts a value at a dotted path, as the sweep does; messages point at where it came from.
     pub(crate) fn put(&mut self, path: &str, value: Value) -> Result<(), LabError> {
-        Ok(overrides::put_path(
-            &mut self.entries,
-            path,
-            value,
-            &self.source,
-        )?)
+        Ok(overrides::put_path(&mut self.entries, path, value, &self.source)?)
     }
 
     /// The entries of a table, and where it stands.
@@ -165,6 +154,21 @@ impl ScenarioFile {
         }
     }
 
+    /// The override that set the value at a dotted path, if one did.
+    pub(crate) fn set_by(&self, path: &str) -> Option<&str> {
+        let mut segments = path.split('.');
+        let mut entries = &self.entries;
+        loop {
+            let segment = segments.next()?;
+            let entry = entries.iter().find(|entry| entry.key == segment)?;
+            match (&entry.value.kind, &entry.value.origin) {
+                (_, Origin::Set(set)) => return Some(set),
+                (Kind::Table(inside), _) => entries = inside,
+                _ => return None,
+            }
+        }
+    }
+
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }
@@ -172,10 +176,7 @@ impl ScenarioFile {
     /// The scenario as TOML, as it was given, without `[sweep]`.
     pub(crate) fn canonical(&self) -> String {
         let as_given = |entries: &Entries| {
-            entries
-                .iter()
-                .map(|entry| (entry.key.clone(), entry.value.to_toml()))
-                .collect()
+            entries.iter().map(|entry| (entry.key.clone(), entry.value.to_toml())).collect()
         };
         let mut out = vec![(String::new(), as_given(&self.top_entries()))];
         for entry in self.entries.iter().filter(|entry| entry.key != "sweep") {
@@ -201,35 +202,21 @@ impl ScenarioFile {
     }
 
     fn top_entries(&self) -> Entries {
-        self.entries
-            .iter()
-            .filter(|entry| !TABLES.contains(&entry.key.as_str()))
-            .cloned()
-            .collect()
+        self.entries.iter().filter(|entry| !TABLES.contains(&entry.key.as_str())).cloned().collect()
     }
 
     fn stem(&self) -> String {
         let path = Path::new(&self.source.name);
-        path.file_stem().map_or("scenario".into(), |stem| {
-            stem.to_string_lossy().into_owned()
-        })
+        path.file_stem().map_or("scenario".into(), |stem| stem.to_string_lossy().into_owned())
     }
 
     fn refuse_unknown_tables(&self) -> Result<(), LabError> {
         for entry in &self.entries {
             let known = TABLES.contains(&entry.key.as_str());
             let here = |problem| Diagnostic::at(&self.source, &entry.key_origin, problem);
+            let is_table = |item: &Value| matches!(item.kind, Kind::Table(_));
             match &entry.value.kind {
-                Kind::Array(items) if entry.key == "faults" => {
-                    if items
-                        .iter()
-                        .any(|item| !matches!(item.kind, Kind::Table(_)))
-                    {
-                        return Err(here("`faults` is a list of tables".to_owned())
-                            .with_note("each begins with [[faults]]")
-                            .into());
-                    }
-                }
+                Kind::Array(items) if entry.key == "faults" && items.iter().all(is_table) => {}
                 _ if entry.key == "faults" => {
                     return Err(here("`faults` is a list of tables".to_owned())
                         .with_note("each begins with [[faults]], in two brackets")
@@ -254,11 +241,7 @@ impl ScenarioFile {
     }
 
     fn fault_tables(&self) -> Result<Vec<(&Origin, &Entries)>, LabError> {
-        let items = self
-            .entries
-            .iter()
-            .find(|entry| entry.key == "faults")
-            .map(|e| &e.value.kind);
+        let items = self.entries.iter().find(|entry| entry.key == "faults").map(|e| &e.value.kind);
         let Some(Kind::Array(items)) = items else {
             return Ok(Vec::new());
         };
@@ -270,6 +253,12 @@ impl ScenarioFile {
     }
 }
 
+impl fmt::Debug for ScenarioFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ScenarioFile").field(&self.source.name).finish()
+    }
+}
+
 /// A scenario whose shared tables are checked and complete.
 #[derive(Debug)]
 pub struct Scenario {
@@ -277,7 +266,8 @@ pub struct Scenario {
     pub name: String,
     /// One sentence for the reader of a list. Default: empty.
     pub about: String,
-    /// The root of all randomness, unless the caller brings another. Default 1.
+    /// The root of all randomness, unless the caller brings another; at most
+    /// [`SEED_MAX`]. Default 1.
     pub seed: u64,
     /// When the run ends at the latest. Default 60 s.
     pub duration: Duration,
@@ -317,16 +307,10 @@ impl Scenario {
     }
 
     pub(crate) fn to_toml_with_seed(&self, seed: u64) -> String {
-        let read = self
-            .read
-            .lock()
-            .expect("no reader panics with the record held");
+        let read = self.read.lock().expect("no reader panics with the record held");
         let mut tables: Vec<(String, Resolved)> = Vec::new();
-        let (faults, shared): (Vec<_>, Vec<_>) = self
-            .resolved
-            .iter()
-            .cloned()
-            .partition(|(name, _)| name == "faults");
+        let (faults, shared): (Vec<_>, Vec<_>) =
+            self.resolved.iter().cloned().partition(|(name, _)| name == "faults");
         tables.extend(shared);
         for (key, value) in tables.iter_mut().flat_map(|(_, entries)| entries) {
             if key == "seed" {
@@ -346,6 +330,35 @@ impl Scenario {
     }
 }
 
+fn no_such_scenario(name: &str) -> Diagnostic {
+    let known: Vec<&str> = builtin_names().collect();
+    let by_last_part = known.iter().find(|known| known.rsplit('/').next() == Some(name));
+    let diagnostic = Diagnostic::new(format!("no scenario is called `{name}`"));
+    let diagnostic = match by_last_part {
+        Some(near) => diagnostic.with_note(format!("did you mean `{near}`?")),
+        None => diagnostic.with_suggestion(name, known.iter().copied()),
+    };
+    diagnostic
+        .with_note(format!("scenarios: {}", known.join(", ")))
+        .with_note("or a file whose name ends in .toml")
+}
+
+fn no_such_file(path: &Path) -> Diagnostic {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let beside = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten();
+    let beside = beside.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut beside: Vec<String> = beside.filter(|name| name.ends_with(".toml")).collect();
+    beside.sort();
+    let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
+    let mut diagnostic = Diagnostic::new(format!("there is no file {}", path.display()))
+        .with_suggestion(&name, beside.iter().map(String::as_str));
+    let plain = path.with_extension("");
+    if let Some(name) = plain.to_str().filter(|name| builtin_text(name).is_some()) {
+        diagnostic = diagnostic.with_note(format!("`{name}` without .toml is a built-in scenario"));
+    }
+    diagnostic
+}
+
 fn service(table: &mut Table<'_>) -> Result<&'static str, LabError> {
     let choices: Vec<(&str, &'static str)> = SERVICES.iter().map(|&name| (name, name)).collect();
     table.choice("kind", &choices)
@@ -360,14 +373,8 @@ fn write_tables(tables: &[(String, Resolved)]) -> String {
             name => text.push_str(&format!("\n[{name}]\n")),
         }
         for (key, value) in entries {
-            let bare = key
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-            let key = if bare {
-                key.clone()
-            } else {
-                toml::Value::from(key.as_str()).to_string()
-            };
+            let bare = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+            let key = if bare { key.clone() } else { toml::Value::from(key.as_str()).to_string() };
             text.push_str(&format!("{key} = {value}\n"));
         }
     }

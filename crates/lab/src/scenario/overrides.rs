@@ -28,11 +28,9 @@ pub(crate) fn apply(
         return Err(Diagnostic::of_set(set, format!("`{key}` is not a key")));
     }
     if segments.len() > 1 && !TABLES.contains(&segments[0]) {
-        return Err(
-            Diagnostic::of_set(set, format!("there is no table [{}]", segments[0]))
-                .with_suggestion(segments[0], TABLES.iter().copied())
-                .with_note(format!("tables: {}", TABLES.join(", "))),
-        );
+        return Err(Diagnostic::of_set(set, format!("there is no table [{}]", segments[0]))
+            .with_suggestion(segments[0], TABLES.iter().copied())
+            .with_note(format!("tables: {}", TABLES.join(", "))));
     }
     put(document, &segments, value, &origin)
 }
@@ -47,22 +45,13 @@ fn full_path(
         return Ok(key.to_owned());
     }
     // Neither faults nor the sweep have settings of their own that a bare key could mean.
-    let in_file = document
-        .iter()
-        .filter(|entry| entry.key != "sweep")
-        .filter_map(|entry| {
-            let Kind::Table(inside) = &entry.value.kind else {
-                return None;
-            };
-            inside
-                .iter()
-                .any(|inner| inner.key == key)
-                .then_some(entry.key.as_str())
-        });
-    let accepted = known
-        .iter()
-        .filter(|(_, keys)| keys.contains(&key))
-        .map(|&(table, _)| table);
+    let in_file = document.iter().filter(|entry| entry.key != "sweep").filter_map(|entry| {
+        let Kind::Table(inside) = &entry.value.kind else {
+            return None;
+        };
+        inside.iter().any(|inner| inner.key == key).then_some(entry.key.as_str())
+    });
+    let accepted = known.iter().filter(|(_, keys)| keys.contains(&key)).map(|&(table, _)| table);
     let mut tables: Vec<&str> = in_file.chain(accepted).collect();
     tables.sort_unstable();
     tables.dedup();
@@ -87,14 +76,10 @@ fn full_path(
             })
         }
         several => {
-            let paths: Vec<String> = several
-                .iter()
-                .map(|table| format!("`{table}.{key}`"))
-                .collect();
-            Err(
-                Diagnostic::of_set(set, format!("`{key}` could be {}", paths.join(" or ")))
-                    .with_note("say which table is meant"),
-            )
+            let paths: Vec<String> =
+                several.iter().map(|table| format!("`{table}.{key}`")).collect();
+            Err(Diagnostic::of_set(set, format!("`{key}` could be {}", paths.join(" or ")))
+                .with_note("say which table is meant"))
         }
     }
 }
@@ -114,10 +99,8 @@ pub(crate) fn put_path(
         [] => false,
     };
     if !known {
-        return Err(
-            Diagnostic::at(source, &origin, format!("`{path}` is not a setting"))
-                .with_note("accepted: a table and a key, such as \"topology.nodes\""),
-        );
+        return Err(Diagnostic::at(source, &origin, format!("`{path}` is not a setting"))
+            .with_note("accepted: a table and a key, such as \"topology.nodes\""));
     }
     let blame = match &origin {
         Origin::Set(set) => set.clone(),
@@ -134,13 +117,17 @@ fn put(
 ) -> Result<(), Diagnostic> {
     let origin = Origin::Set(set.clone());
     let (first, rest) = segments.split_first().expect("a path has a segment");
+    // `[sweep]` has quoted keys with dots in them.
+    let quoted = segments.join(".");
+    if let Some(entry) = entries.iter_mut().find(|entry| entry.key == quoted) {
+        entry.key_origin = value.origin.clone();
+        entry.value = value;
+        return Ok(());
+    }
     let place = match entries.iter().position(|entry| entry.key == *first) {
         Some(place) => place,
         None => {
-            let empty = Value {
-                kind: Kind::Table(Vec::new()),
-                origin: origin.clone(),
-            };
+            let empty = Value { kind: Kind::Table(Vec::new()), origin: origin.clone() };
             entries.push(Entry {
                 key: (*first).to_owned(),
                 key_origin: origin.clone(),
@@ -151,7 +138,6 @@ fn put(
     };
     let entry = &mut entries[place];
     if rest.is_empty() {
-        entry.key_origin = value.origin.clone();
         entry.value = value;
         return Ok(());
     }
@@ -159,10 +145,7 @@ fn put(
         Kind::Table(inside) => put(inside, rest, value, set),
         Kind::Array(items) => {
             let count = items.len();
-            let item = rest[0]
-                .parse()
-                .ok()
-                .and_then(|index: usize| items.get_mut(index));
+            let item = rest[0].parse().ok().and_then(|index: usize| items.get_mut(index));
             match item.map(|item| (&mut item.kind, &rest[1..])) {
                 Some((Kind::Table(inside), rest)) if !rest.is_empty() => {
                     put(inside, rest, value, set)
@@ -173,9 +156,6 @@ fn put(
                 )),
             }
         }
-        _ => Err(Diagnostic::of_set(
-            set,
-            format!("`{first}` is a value, not a table"),
-        )),
+        _ => Err(Diagnostic::of_set(set, format!("`{first}` is a value, not a table"))),
     }
 }

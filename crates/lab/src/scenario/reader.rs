@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use super::diagnostic::{Diagnostic, Origin, Source};
 use super::document::{Entries, Entry, Kind, Value};
-use super::units::{self, Rate};
+use super::units::Rate;
+use super::values::{
+    BooleanValue, DurationValue, FrequencyValue, ProbabilityValue, RateValue, Read, SizeValue,
+    TextValue,
+};
 use super::{KNOWN_KEYS, Resolved};
 use crate::LabError;
 
@@ -15,6 +19,20 @@ use crate::LabError;
 /// so knows what to suggest. Each kind of value has three methods: `rate(key)` requires the key,
 /// `rate_or(key, default)` falls back, and `rate_optional(key)` is `None` without it. What was
 /// read, defaults included, ends up in the run's `run.toml`.
+///
+/// ```
+/// use paceline_lab::scenario::ScenarioFile;
+///
+/// let scenario = ScenarioFile::load("chain/ten")?.with_sets(["protocol.window=64KiB"])?.resolve()?;
+/// let mut table = scenario.protocol();
+/// let chained = table.choice_or("topology", &[("chain", true), ("unicast", false)], "chain")?;
+/// let window_bytes = table.size_or("window", 256u64 << 10)?;
+/// table.finish()?;
+/// let mut table = scenario.workload();
+/// let messages = table.integer("messages", 1..=1_000_000u64)?;
+/// assert!(chained && window_bytes == 64 << 10 && messages == 100);
+/// # Ok::<(), paceline_lab::LabError>(())
+/// ```
 #[must_use = "a table that is not finished accepts unknown keys"]
 pub struct Table<'a> {
     name: String,
@@ -24,106 +42,6 @@ pub struct Table<'a> {
     asked: Vec<&'a str>,
     resolved: Resolved,
     record: Option<&'a Mutex<Vec<(String, Resolved)>>>,
-}
-
-/// A kind of value that a key can have: how it is read, written, and described.
-trait Read: Sized {
-    const ACCEPTED: &'static str;
-    fn read(value: &Value) -> Result<Self, Option<String>>;
-    fn write(&self) -> toml::Value;
-}
-
-macro_rules! read_text_with_unit {
-    ($name:ident($type:ty), $accepted:expr, $parse:path, $format:expr) => {
-        struct $name($type);
-        impl Read for $name {
-            const ACCEPTED: &'static str = $accepted;
-            fn read(value: &Value) -> Result<Self, Option<String>> {
-                match &value.kind {
-                    Kind::Text(text) => $parse(text).map($name).map_err(Some),
-                    _ => Err(None),
-                }
-            }
-            fn write(&self) -> toml::Value {
-                let format: fn($type) -> String = $format;
-                toml::Value::String(format(self.0))
-            }
-        }
-    };
-}
-
-read_text_with_unit!(
-    RateValue(Rate),
-    units::RATE_ACCEPTED,
-    units::parse_rate,
-    |rate| rate.to_string()
-);
-read_text_with_unit!(
-    DurationValue(Duration),
-    units::DURATION_ACCEPTED,
-    units::parse_duration,
-    units::format_duration
-);
-read_text_with_unit!(
-    SizeValue(u64),
-    units::SIZE_ACCEPTED,
-    units::parse_size,
-    units::format_size
-);
-read_text_with_unit!(
-    FrequencyValue(f64),
-    units::FREQUENCY_ACCEPTED,
-    units::parse_frequency,
-    units::format_frequency
-);
-
-struct ProbabilityValue(f64);
-impl Read for ProbabilityValue {
-    const ACCEPTED: &'static str = units::PROBABILITY_ACCEPTED;
-    fn read(value: &Value) -> Result<Self, Option<String>> {
-        let share = match &value.kind {
-            Kind::Text(text) => return units::parse_probability(text).map(Self).map_err(Some),
-            Kind::Integer(number) => *number as f64,
-            Kind::Float(number) => *number,
-            _ => return Err(None),
-        };
-        if (0.0..=1.0).contains(&share) {
-            Ok(Self(share))
-        } else {
-            Err(Some(format!("{share} is not between 0 and 1")))
-        }
-    }
-    fn write(&self) -> toml::Value {
-        toml::Value::Float(self.0)
-    }
-}
-
-struct BooleanValue(bool);
-impl Read for BooleanValue {
-    const ACCEPTED: &'static str = "true or false";
-    fn read(value: &Value) -> Result<Self, Option<String>> {
-        match value.kind {
-            Kind::Boolean(truth) => Ok(Self(truth)),
-            _ => Err(None),
-        }
-    }
-    fn write(&self) -> toml::Value {
-        toml::Value::Boolean(self.0)
-    }
-}
-
-struct TextValue(String);
-impl Read for TextValue {
-    const ACCEPTED: &'static str = "text in quotes";
-    fn read(value: &Value) -> Result<Self, Option<String>> {
-        match &value.kind {
-            Kind::Text(text) => Ok(Self(text.clone())),
-            _ => Err(None),
-        }
-    }
-    fn write(&self) -> toml::Value {
-        toml::Value::String(self.0.clone())
-    }
 }
 
 macro_rules! three_ways {
@@ -161,15 +79,7 @@ impl<'a> Table<'a> {
         entries: &'a Entries,
     ) -> Table<'a> {
         let (asked, resolved) = (Vec::new(), Vec::new());
-        Table {
-            name: name.into(),
-            source,
-            origin,
-            entries,
-            asked,
-            resolved,
-            record: None,
-        }
+        Table { name: name.into(), source, origin, entries, asked, resolved, record: None }
     }
 
     pub(crate) fn recorded(mut self, record: &'a Mutex<Vec<(String, Resolved)>>) -> Table<'a> {
@@ -210,8 +120,7 @@ impl<'a> Table<'a> {
         if let Some(value) = self.integer_optional(key, range)? {
             return Ok(value);
         }
-        self.resolved
-            .push((key.to_owned(), default.to_i64().into()));
+        self.resolved.push((key.to_owned(), default.to_i64().into()));
         Ok(default)
     }
 
@@ -287,10 +196,8 @@ impl<'a> Table<'a> {
             return Ok(value);
         }
         self.resolved.push((key.to_owned(), default.into()));
-        let (_, value) = choices
-            .iter()
-            .find(|(word, _)| *word == default)
-            .expect("the default is a choice");
+        let (_, value) =
+            choices.iter().find(|(word, _)| *word == default).expect("the default is a choice");
         Ok(*value)
     }
 
@@ -373,8 +280,7 @@ impl<'a> Table<'a> {
         let value = read(&mut inner)?;
         inner.refuse_unread()?;
         let table: toml::Table = inner.resolved.into_iter().collect();
-        self.resolved
-            .push((key.to_owned(), toml::Value::Table(table)));
+        self.resolved.push((key.to_owned(), toml::Value::Table(table)));
         Ok(Some(value))
     }
 
@@ -389,18 +295,14 @@ impl<'a> Table<'a> {
         let entry = self.entries.iter().find(|entry| entry.key == key);
         let origin = entry.map_or(self.origin, |entry| &entry.value.origin);
         let note = format!("accepted: {accepted}");
-        Diagnostic::at(self.source, origin, problem)
-            .with_note(note)
-            .into()
+        Diagnostic::at(self.source, origin, problem).with_note(note).into()
     }
 
     /// Refuses keys that nobody asked for, and keeps what was read for `run.toml`.
     pub fn finish(self) -> Result<(), LabError> {
         self.refuse_unread()?;
         if let Some(record) = self.record {
-            let mut record = record
-                .lock()
-                .expect("no reader panics with the record held");
+            let mut record = record.lock().expect("no reader panics with the record held");
             record.retain(|(name, _)| *name != self.name);
             record.push((self.name, self.resolved));
         }
@@ -413,11 +315,7 @@ impl<'a> Table<'a> {
     }
 
     fn refuse_unread(&self) -> Result<(), LabError> {
-        match self
-            .entries
-            .iter()
-            .find(|entry| !self.asked.contains(&entry.key.as_str()))
-        {
+        match self.entries.iter().find(|entry| !self.asked.contains(&entry.key.as_str())) {
             Some(entry) => Err(self.unknown(entry, &self.asked).into()),
             None => Ok(()),
         }
@@ -476,10 +374,7 @@ impl<'a> Table<'a> {
 
     fn missing(&self, key: &str, accepted: &str) -> LabError {
         // A misspelt key is the likelier slip, and the better thing to point at.
-        let unread = self
-            .entries
-            .iter()
-            .filter(|entry| !self.asked.contains(&entry.key.as_str()));
+        let unread = self.entries.iter().filter(|entry| !self.asked.contains(&entry.key.as_str()));
         for entry in unread {
             if super::diagnostic::nearest(&entry.key, [key]).is_some() {
                 let problem = format!("unknown key `{}` in {}", entry.key, self.title());
@@ -517,12 +412,7 @@ impl<'a> Table<'a> {
         let problem = match range {
             None => format!("bad value for `{}`: {}", entry.key, value.describe()),
             Some(range) if range.is_empty() => {
-                format!(
-                    "`{}`: the range {}-{} is empty",
-                    entry.key,
-                    range.start(),
-                    range.end()
-                )
+                format!("`{}`: the range {}-{} is empty", entry.key, range.start(), range.end())
             }
             Some(range) if *range.end() >= nodes => format!(
                 "`{}`: there is no node {}; nodes are 0 to {}",
@@ -572,9 +462,6 @@ fn whole_number<T: Integer>(range: &RangeInclusive<T>) -> String {
 }
 
 fn one_of<T>(choices: &[(&str, T)]) -> String {
-    let words: Vec<String> = choices
-        .iter()
-        .map(|(word, _)| format!("{word:?}"))
-        .collect();
+    let words: Vec<String> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
     words.join(", ")
 }

@@ -98,18 +98,12 @@ pub fn parse_frequency(text: &str) -> Result<f64, String> {
     let Some((number, unit)) = text.split_once('/') else {
         return Err(format!("`{text}` has no unit of time"));
     };
-    let Some(&(_, nanos)) = DURATION_UNITS
-        .iter()
-        .find(|(known, _)| *known == unit.trim())
-    else {
+    let Some(&(_, nanos)) = DURATION_UNITS.iter().find(|(known, _)| *known == unit.trim()) else {
         return Err(format!("`{}` is not a unit of time", unit.trim()));
     };
     match number.trim().parse::<f64>() {
         Ok(count) if count.is_finite() && count >= 0.0 => Ok(count * 1e9 / nanos as f64),
-        _ => Err(format!(
-            "`{}` is not a number of zero or more",
-            number.trim()
-        )),
+        _ => Err(format!("`{}` is not a number of zero or more", number.trim())),
     }
 }
 
@@ -159,14 +153,10 @@ fn largest_unit(value: u64, units: Units) -> String {
 /// Reads digits, at most one point, and a unit; rounds to a whole number of the smallest unit.
 fn scaled(text: &str, units: Units) -> Result<u64, String> {
     let text = text.trim();
-    let split = text
-        .find(|c: char| !matches!(c, '0'..='9' | '.' | '_'))
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '_')).unwrap_or(text.len());
     let (number, unit) = (text[..split].replace('_', ""), text[split..].trim());
     if number.is_empty() {
-        return Err(format!(
-            "`{text}` does not begin with a number of zero or more"
-        ));
+        return Err(format!("`{text}` does not begin with a number of zero or more"));
     }
     if unit.is_empty() {
         return Err(format!("`{text}` has no unit"));
@@ -189,23 +179,10 @@ fn scaled(text: &str, units: Units) -> Result<u64, String> {
 }
 
 fn unknown_unit(number: &str, unit: &str, units: Units) -> String {
-    let folded = unit
-        .to_lowercase()
-        .replace("bps", "bit")
-        .replace("seconds", "s");
-    let same = units
-        .iter()
-        .map(|(known, _)| *known)
-        .find(|known| known.to_lowercase() == folded);
-    let longer = || {
-        units
-            .iter()
-            .map(|(known, _)| *known)
-            .find(|k| k.starts_with(unit))
-    };
-    let near = same
-        .or_else(longer)
-        .or_else(|| nearest(unit, units.iter().map(|(k, _)| *k)));
+    let folded = unit.to_lowercase().replace("bps", "bit").replace("seconds", "s");
+    let same = units.iter().map(|(known, _)| *known).find(|known| known.to_lowercase() == folded);
+    let longer = || units.iter().map(|(known, _)| *known).find(|k| k.starts_with(unit));
+    let near = same.or_else(longer).or_else(|| nearest(unit, units.iter().map(|(k, _)| *k)));
     match near {
         Some(near) => format!("unknown unit `{unit}`; did you mean \"{number}{near}\"?"),
         None => format!("unknown unit `{unit}`"),
@@ -237,16 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back_as_the_same_value() {
-        for nanos in [
-            0,
-            1,
-            999,
-            1_500,
-            1_000_000,
-            1_500_000_000,
-            3_600_000_000_000,
-            u64::MAX,
-        ] {
+        for nanos in [0, 1, 999, 1_500, 1_000_000, 1_500_000_000, 3_600_000_000_000, u64::MAX] {
             let duration = Duration::from_nanos(nanos);
             assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
             assert_eq!(parse_size(&format_size(nanos)), Ok(nanos));
@@ -263,27 +231,12 @@ mod tests {
     fn what_is_wrong_is_said() {
         let said = |text| parse_rate(text).unwrap_err();
         assert_eq!(said("10"), "`10` has no unit");
-        assert_eq!(
-            said("10mbit"),
-            "unknown unit `mbit`; did you mean \"10Mbit\"?"
-        );
-        assert_eq!(
-            said("10Mbps"),
-            "unknown unit `Mbps`; did you mean \"10Mbit\"?"
-        );
-        assert_eq!(
-            said("fast"),
-            "`fast` does not begin with a number of zero or more"
-        );
+        assert_eq!(said("10mbit"), "unknown unit `mbit`; did you mean \"10Mbit\"?");
+        assert_eq!(said("10Mbps"), "unknown unit `Mbps`; did you mean \"10Mbit\"?");
+        assert_eq!(said("fast"), "`fast` does not begin with a number of zero or more");
         assert_eq!(said("99999999999Gbit"), "`99999999999Gbit` is too large");
-        assert_eq!(
-            parse_size("8K").unwrap_err(),
-            "unknown unit `K`; did you mean \"8KiB\"?"
-        );
-        assert_eq!(
-            parse_duration("1.2.3s").unwrap_err(),
-            "`1.2.3` is not a number"
-        );
+        assert_eq!(parse_size("8K").unwrap_err(), "unknown unit `K`; did you mean \"8KiB\"?");
+        assert_eq!(parse_duration("1.2.3s").unwrap_err(), "`1.2.3` is not a number");
         assert_eq!(
             parse_duration("-5ms").unwrap_err(),
             "`-5ms` does not begin with a number of zero or more"

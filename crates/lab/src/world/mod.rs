@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
 
-pub use sim::{simulate, network_config};
+pub use sim::{network_config, simulate};
 
 /// A protocol with the application of a scenario on top.
 pub trait Service: Sync {

@@ -1,0 +1,60 @@
+//! The published figures come out of running the protocol, whatever the parameters.
+
+use paceline_lab::figure::{Scale, Settings, table};
+use paceline_lab::scenario::ScenarioFile;
+use paceline_lab::{Quiet, REPRODUCTIONS, simulate};
+
+fn figures(scale: Scale, sets: &[&str]) -> Vec<paceline_lab::figure::Figure> {
+    let sets = sets.iter().map(|set| set.to_string()).collect();
+    let settings = Settings { scale, sets, seed: None };
+    (REPRODUCTIONS[0].figures)(&settings, &Quiet).unwrap()
+}
+
+#[test]
+fn every_published_figure_is_inside_its_band() {
+    let figures = figures(Scale::Quick, &[]);
+    print!("{}", table(&figures));
+    assert_eq!(figures.len(), 24);
+    assert!(figures.iter().all(|figure| figure.pass), "{}", table(&figures));
+    let transmissions =
+        figures.iter().find(|figure| figure.id == "chain/transmissions/n6").unwrap();
+    assert_eq!(transmissions.note, "in the order D-E-F-A-B-C");
+}
+
+#[test]
+fn other_sizes_give_the_same_ids_from_the_same_scenario() {
+    for (topology, blocks, nodes, rounds) in [
+        ("chain", 7, 5, 10.0),
+        ("unicast", 3, 6, 15.0),
+        ("tree", 2, 9, 8.0),
+        ("pipeline", 40, 13, 43.0),
+    ] {
+        let sets =
+            [format!("topology={topology}"), format!("blocks={blocks}"), format!("nodes={nodes}")];
+        let scenario =
+            ScenarioFile::load("chain/rounds").unwrap().with_sets(sets).unwrap().resolve();
+        let result = simulate(&scenario.unwrap(), 3).unwrap();
+        let figure = &result.figures[0];
+        assert_eq!(figure.id, format!("chain/rounds/{topology}/x{blocks}-n{nodes}"));
+        assert_eq!(figure.measured, rounds, "{}", figure.id);
+    }
+}
+
+#[test]
+fn digests_are_equal_again_and_through_the_codec() {
+    for name in ["chain/faults", "chain/ten", "chain/six"] {
+        let run = |sets: &[&str]| {
+            let scenario =
+                ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap();
+            simulate(&scenario, 5).unwrap()
+        };
+        let (first, again, codec) = (run(&[]), run(&[]), run(&["protocol.check_wire=true"]));
+        assert!(first.digest.is_some());
+        assert_eq!(first.digest, again.digest, "{name}");
+        assert_eq!(first.digest, codec.digest, "{name} through the codec");
+        assert_eq!(first.deliveries, codec.deliveries, "{name}");
+        let missing =
+            first.summary.iter().find(|metric| metric.metric == "messages_missing").unwrap();
+        assert_eq!(missing.value, 0.0, "{name}: {:?}", first.summary);
+    }
+}
