@@ -15,6 +15,11 @@ use paceline_proto::core::{Context, DecodeError, Lane, NodeId, Payload, Protocol
 const MEMBERS: u32 = 4;
 const MESSAGE_BYTES: usize = 8000;
 const BACKLOG_BYTES_MAX: usize = 256 << 10;
+/// Messages of one origin under way.
+const WINDOW: usize = 256;
+const CREDIT_EVERY: usize = 16;
+/// In place of the hops: a credit for the origin.
+const CREDIT: u8 = u8::MAX;
 
 #[derive(Clone)]
 struct Frame {
@@ -37,25 +42,33 @@ impl Wire for Frame {
     }
 }
 
-/// Sends whenever the backlog to its successor is small; forwards whatever comes.
+/// Sends while its window and the backlog to its successor allow; forwards whatever comes.
 struct Rider {
     payload: Payload,
-    sends: bool,
+    credits: usize,
+    unreported: usize,
 }
 
 impl Rider {
-    fn inject(&self, cx: &mut Context<'_, Self>) {
-        let successor = NodeId((cx.node.0 + 1) % MEMBERS);
+    fn successor(cx: &Context<'_, Self>) -> NodeId {
+        NodeId((cx.node.0 + 1) % MEMBERS)
+    }
+
+    fn inject(&mut self, cx: &mut Context<'_, Self>) {
+        let successor = Rider::successor(cx);
         let mut backlog_bytes = cx.backlog_bytes(successor);
-        while backlog_bytes < BACKLOG_BYTES_MAX {
+        while self.credits > 0 && backlog_bytes < BACKLOG_BYTES_MAX {
             let frame = Frame {
                 hops_left: MEMBERS as u8 - 2,
                 payload: self.payload.clone(),
             };
             backlog_bytes += frame.wire_len();
+            self.credits -= 1;
             cx.send(successor, Lane::Stream, frame);
         }
-        cx.notify_drained(successor, BACKLOG_BYTES_MAX / 2);
+        if self.credits > 0 {
+            cx.notify_drained(successor, BACKLOG_BYTES_MAX / 2);
+        }
     }
 }
 
@@ -67,15 +80,32 @@ impl Protocol for Rider {
     type Shared = ();
 
     fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
-        if self.sends {
-            self.inject(cx);
-        }
+        self.inject(cx);
     }
 
     fn handle_message(&mut self, cx: &mut Context<'_, Self>, _from: NodeId, mut frame: Frame) {
-        if frame.hops_left > 0 {
-            frame.hops_left -= 1;
-            cx.send(NodeId((cx.node.0 + 1) % MEMBERS), Lane::Stream, frame);
+        let successor = Rider::successor(cx);
+        match frame.hops_left {
+            CREDIT => {
+                self.credits += CREDIT_EVERY;
+                self.inject(cx);
+            }
+            // The last member's successor is the origin.
+            0 => {
+                self.unreported += 1;
+                if self.unreported == CREDIT_EVERY {
+                    self.unreported = 0;
+                    let credit = Frame {
+                        hops_left: CREDIT,
+                        payload: Payload::Zeros(0),
+                    };
+                    cx.send(successor, Lane::Stream, credit);
+                }
+            }
+            _ => {
+                frame.hops_left -= 1;
+                cx.send(successor, Lane::Stream, frame);
+            }
         }
     }
 
@@ -126,7 +156,8 @@ fn main() {
             .map(|(rank, bound)| {
                 let rider = Rider {
                     payload: Payload::from(vec![rank as u8; MESSAGE_BYTES]),
-                    sends: all_send || rank == 0,
+                    credits: if all_send || rank == 0 { WINDOW } else { 0 },
+                    unreported: 0,
                 };
                 bound
                     .start(roster.clone(), rider, Arc::new(()))
@@ -152,8 +183,14 @@ fn main() {
             cpu / (bytes / 1e9),
             cpu / elapsed * 100.0
         );
-        for node in &nodes {
-            println!("{} {:?}", node.local_addr(), node.stats());
+        for (rank, node) in nodes.iter().enumerate() {
+            let traffic = node.stats().traffic;
+            println!(
+                "member {rank}: {} turns, {} bytes a read, {} bytes a write",
+                traffic.turns,
+                traffic.stream_bytes_in / traffic.stream_reads.max(1),
+                traffic.stream_bytes_out / traffic.stream_writes.max(1),
+            );
         }
     });
 }

@@ -41,7 +41,7 @@ impl Train {
     fn takes(&self, to: SocketAddr, bytes: usize) -> bool {
         self.to == to
             && bytes <= self.segment_bytes
-            && self.bytes.len() % self.segment_bytes == 0
+            && self.bytes.len().is_multiple_of(self.segment_bytes)
             && self.bytes.len() + bytes <= TRAIN_BYTES_MAX
             && self.datagrams() < TRAIN_LENGTH_MAX
     }
@@ -193,9 +193,11 @@ impl Datagrams {
                     .recv((&self.socket).into(), &mut slices, &mut metas)
             });
             traffic.datagram_receives += 1;
-            let Ok(received) = result else {
-                // Refused, or an error that an earlier send left behind: look again.
-                continue;
+            let received = match result {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                // Left behind by an earlier send: the call has cleared it.
+                Err(_) => return Received::More,
             };
             for (meta, slice) in metas[..received].iter().zip(&slices) {
                 let mut bytes = Bytes::copy_from_slice(&slice[..meta.len]);

@@ -66,7 +66,8 @@ impl<P: Hosted> Driver<P> {
             if self.datagrams.receive(&mut self.traffic, &mut batch) == Received::Blocked {
                 break;
             }
-            handled += batch.len();
+            // A failed call counts as well, so that a broken socket cannot hold the turn.
+            handled += batch.len().max(1);
             for record in batch.drain(..) {
                 if let Err((refusal, from)) = self.take_datagram(record) {
                     self.refuse(refusal, &from);
@@ -104,7 +105,7 @@ impl<P: Hosted> Driver<P> {
 
     fn take_message(&mut self, place: usize, header: &Header, body: Bytes) -> Result<(), Refusal> {
         let peer = self.peers.at(place);
-        if !peer.session.is_some_and(|(_, tag)| tag == header.session) {
+        if peer.session.is_none_or(|(_, tag)| tag != header.session) {
             // Our question and the peer's answer go to the roster's address, never to the
             // sender's, so that a forged sender gains nothing.
             if may(&mut peer.who_after, self.now) {

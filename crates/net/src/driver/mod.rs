@@ -10,7 +10,7 @@ mod faults;
 mod streams;
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
@@ -450,7 +450,9 @@ impl<P: Hosted> Future for Driver<P> {
         let more =
             !driver.again.is_empty() || !driver.notices.is_empty() || driver.peers.has_flushes();
         if more && driver.paused_until.is_none() {
-            cx.waker().wake_by_ref();
+            // Unlike a plain wake-up this lets the runtime look at the sockets first, so that a
+            // busy stream does not hide a datagram or a deadline for more than a turn.
+            let _ = pin!(tokio::task::yield_now()).poll(cx);
         }
         Poll::Pending
     }

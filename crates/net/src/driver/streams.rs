@@ -16,7 +16,7 @@ use crate::ready::Source;
 use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};
 
 /// Bytes read from one stream in a turn.
-const READ_BYTES_MAX: usize = 512 << 10;
+const READ_BYTES_MAX: usize = 256 << 10;
 /// Connections accepted in a turn.
 const ACCEPTS_MAX: usize = 16;
 /// Wait after the listener failed, which it does when file descriptors run out.
@@ -379,15 +379,19 @@ impl<P: Hosted> Driver<P> {
             .peers
             .place(header.sender)
             .ok_or(Refusal::UnknownSender)?;
-        self.accept_hello(place, header, body)?;
         incoming.speaker = Speaker::Peer {
             peer: place,
             session: header.session,
         };
+        if self.peers.at(place).reach == Reach::Cut {
+            // Closed without an answer: to the dialler the attempt has failed.
+            return Ok(());
+        }
+        self.accept_hello(place, header, body)?;
         // A dialler has one stream: what an earlier one still holds is of the past.
         self.close_incoming_of(place);
         let written = incoming.stream.try_write(&self.hello);
-        if self.peers.at(place).reach == Reach::Open && written.is_ok_and(|n| n == HELLO_BYTES) {
+        if written.is_ok_and(|bytes| bytes == HELLO_BYTES) {
             self.peers.at(place).incoming = Some(slot);
         }
         Ok(())
