@@ -1,6 +1,5 @@
 //! The exact text of each kind of error, and what overrides and defaults resolve to.
 
-use super::builtin_names;
 use super::*;
 
 const GOOD: &str = r#"name = "good"

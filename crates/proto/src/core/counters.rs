@@ -23,6 +23,12 @@ impl Counters {
         }
     }
 
+    /// Adds every count to `total` and starts again from none, without freeing memory.
+    pub fn drain_into(&mut self, total: &mut Counters) {
+        total.merge(self);
+        self.counts.clear();
+    }
+
     /// The count of `name`; 0 if nothing was counted.
     pub fn count(&self, name: &str) -> u64 {
         self.counts.iter().find(|(known, _)| *known == name).map_or(0, |&(_, n)| n)

@@ -1,0 +1,140 @@
+//! What a node may be told before it starts.
+
+use std::time::Duration;
+
+use paceline_proto::core::NodeId;
+
+use crate::record::HEADER_BYTES;
+
+/// Where a node without a key may listen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exposure {
+    /// On loopback addresses only. The default, since records are neither sealed nor signed.
+    #[default]
+    LoopbackOnly,
+    /// Anywhere: everybody who reaches the port can read and forge traffic. The flag
+    /// `--insecure-plaintext` of the command line.
+    InsecurePlaintext,
+}
+
+/// The configuration of a node: required is who it is, the rest has defaults.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    pub(crate) node: NodeId,
+    pub(crate) cluster: String,
+    pub(crate) exposure: Exposure,
+    pub(crate) stream_unsent_bytes: u32,
+    pub(crate) socket_buffer_bytes: Option<u32>,
+    pub(crate) record_bytes_max: usize,
+    pub(crate) stream_queue_bytes_max: usize,
+    pub(crate) stream_read_bytes: usize,
+    pub(crate) datagram_bytes_max: usize,
+    pub(crate) datagram_queue_bytes_max: usize,
+    pub(crate) half_open_max: usize,
+    pub(crate) hello_within: Duration,
+    pub(crate) stop_within: Duration,
+    pub(crate) seed: Option<u64>,
+}
+
+impl NodeConfig {
+    /// The configuration of member `node` of the cluster called `cluster`.
+    pub fn new(cluster: impl Into<String>, node: NodeId) -> NodeConfig {
+        NodeConfig {
+            node,
+            cluster: cluster.into(),
+            exposure: Exposure::default(),
+            stream_unsent_bytes: 64 << 10,
+            socket_buffer_bytes: None,
+            record_bytes_max: 1 << 20,
+            stream_queue_bytes_max: 64 << 20,
+            stream_read_bytes: 256 << 10,
+            datagram_bytes_max: 1200,
+            datagram_queue_bytes_max: 4 << 20,
+            half_open_max: 64,
+            hello_within: Duration::from_secs(5),
+            stop_within: Duration::from_secs(1),
+            seed: None,
+        }
+    }
+
+    /// Where the node may listen without a key. Default: loopback only.
+    pub fn with_exposure(mut self, exposure: Exposure) -> Self {
+        self.exposure = exposure;
+        self
+    }
+
+    /// Unsent bytes the kernel holds for each stream (`TCP_NOTSENT_LOWAT`). Default 64 KiB.
+    ///
+    /// Less shortens the queue that a protocol cannot reorder; more saves wake-ups.
+    pub fn with_stream_unsent_bytes(mut self, bytes: u32) -> Self {
+        self.stream_unsent_bytes = bytes.max(2);
+        self
+    }
+
+    /// Kernel send and receive buffer of every socket, in bytes (`SO_SNDBUF`, `SO_RCVBUF`).
+    /// Default: the kernel tunes them.
+    pub fn with_socket_buffer_bytes(mut self, bytes: Option<u32>) -> Self {
+        self.socket_buffer_bytes = bytes;
+        self
+    }
+
+    /// The longest record on a stream, header included. Default 1 MiB.
+    ///
+    /// A peer that announces a longer one is disconnected; a read buffer may grow to this.
+    pub fn with_record_bytes_max(mut self, bytes: usize) -> Self {
+        self.record_bytes_max = bytes.clamp(HEADER_BYTES + 16, u32::MAX as usize);
+        self
+    }
+
+    /// Bytes that may wait for one peer in user space. Default 64 MiB.
+    ///
+    /// Credits of the protocol keep the queue far below; a peer beyond it is disconnected.
+    pub fn with_stream_queue_bytes_max(mut self, bytes: usize) -> Self {
+        self.stream_queue_bytes_max = bytes;
+        self
+    }
+
+    /// Size of a read buffer. Default 256 KiB.
+    ///
+    /// Received payloads are slices of it: one retained slice keeps the whole buffer alive.
+    pub fn with_stream_read_bytes(mut self, bytes: usize) -> Self {
+        self.stream_read_bytes = bytes.max(4 << 10);
+        self
+    }
+
+    /// The longest datagram, record header included. Default 1,200, which fits every usual path.
+    pub fn with_datagram_bytes_max(mut self, bytes: usize) -> Self {
+        self.datagram_bytes_max = bytes.clamp(HEADER_BYTES + 16, 65_000);
+        self
+    }
+
+    /// Bytes of datagrams that may wait for the socket; the oldest are dropped. Default 4 MiB.
+    pub fn with_datagram_queue_bytes_max(mut self, bytes: usize) -> Self {
+        self.datagram_queue_bytes_max = bytes;
+        self
+    }
+
+    /// Accepted connections that have not said Hello; the oldest is closed. Default 64.
+    pub fn with_half_open_max(mut self, connections: usize) -> Self {
+        self.half_open_max = connections.max(1);
+        self
+    }
+
+    /// How long a connection may take to open and say Hello. Default 5 s.
+    pub fn with_hello_within(mut self, within: Duration) -> Self {
+        self.hello_within = within;
+        self
+    }
+
+    /// How long a stopping node keeps sending what is queued. Default 1 s.
+    pub fn with_stop_within(mut self, within: Duration) -> Self {
+        self.stop_within = within;
+        self
+    }
+
+    /// Seed of the protocol's and the emulator's random numbers. Default: drawn at start.
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+}

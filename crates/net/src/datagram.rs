@@ -1,0 +1,228 @@
+//! The UDP socket: trains of equal datagrams out in one call, batches in.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use paceline_proto::core::Counters;
+use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use crate::record::Header;
+use crate::stats::Traffic;
+
+/// Receive buffers handed to the kernel at once. Each takes a whole train.
+const RECEIVES: usize = 8;
+/// Size of a receive buffer: the longest datagram, or the longest train that the kernel joins.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// Most bytes of one train.
+const TRAIN_BYTES_MAX: usize = 60_000;
+/// Most datagrams of one train.
+const TRAIN_LENGTH_MAX: usize = 64;
+/// Spent train buffers that are kept.
+const SPARE_MAX: usize = 64;
+
+/// Datagrams for one address, all but the last of one size.
+#[derive(Debug)]
+struct Train {
+    to: SocketAddr,
+    segment_bytes: usize,
+    bytes: BytesMut,
+}
+
+impl Train {
+    fn datagrams(&self) -> usize {
+        self.bytes.len().div_ceil(self.segment_bytes)
+    }
+
+    fn takes(&self, to: SocketAddr, bytes: usize) -> bool {
+        self.to == to
+            && bytes <= self.segment_bytes
+            && self.bytes.len().is_multiple_of(self.segment_bytes)
+            && self.bytes.len() + bytes <= TRAIN_BYTES_MAX
+            && self.datagrams() < TRAIN_LENGTH_MAX
+    }
+}
+
+/// The UDP socket and what waits for it.
+pub(crate) struct Datagrams {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    waker: Waker,
+    trains: VecDeque<Train>,
+    queued_bytes: usize,
+    queue_bytes_max: usize,
+    spare: Vec<BytesMut>,
+    buffers: Box<[u8]>,
+    sequence: u64,
+}
+
+/// Whether more may be waiting in the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// Perhaps.
+    More,
+    /// No; the kernel will signal.
+    Blocked,
+}
+
+impl Datagrams {
+    /// Takes over a bound socket.
+    pub(crate) fn new(
+        socket: UdpSocket,
+        queue_bytes_max: usize,
+        waker: Waker,
+    ) -> io::Result<Datagrams> {
+        let state = UdpSocketState::new((&socket).into())?;
+        Ok(Datagrams {
+            socket,
+            state,
+            waker,
+            trains: VecDeque::new(),
+            queued_bytes: 0,
+            queue_bytes_max,
+            spare: Vec::new(),
+            // Zeroed memory that is never touched costs no page.
+            buffers: vec![0; RECEIVES * RECEIVE_BYTES].into_boxed_slice(),
+            sequence: 0,
+        })
+    }
+
+    /// Queues one datagram of `bytes` bytes; `write` appends what follows the header.
+    pub(crate) fn push(
+        &mut self,
+        to: SocketAddr,
+        mut header: Header,
+        bytes: usize,
+        counters: &mut Counters,
+        write: impl FnOnce(&mut BytesMut),
+    ) {
+        header.sequence = self.sequence;
+        self.sequence += 1;
+        if !self
+            .trains
+            .back()
+            .is_some_and(|train| train.takes(to, bytes))
+        {
+            let buffer = self.spare.pop().unwrap_or_default();
+            self.trains.push_back(Train {
+                to,
+                segment_bytes: bytes,
+                bytes: buffer,
+            });
+        }
+        let train = self.trains.back_mut().expect("just pushed");
+        let before = train.bytes.len();
+        train.bytes.extend_from_slice(&header.encode());
+        write(&mut train.bytes);
+        debug_assert_eq!(train.bytes.len() - before, bytes, "`wire_len` is exact");
+        self.queued_bytes += bytes;
+        while self.queued_bytes > self.queue_bytes_max && self.trains.len() > 1 {
+            let oldest = self.trains.pop_front().expect("more than one");
+            counters.add("datagram_queue_overflow", oldest.datagrams() as u64);
+            self.finish(oldest);
+        }
+    }
+
+    /// Sends what waits, as far as the kernel takes it.
+    pub(crate) fn flush(&mut self, traffic: &mut Traffic, counters: &mut Counters) {
+        while let Some(train) = self.trains.front() {
+            let mut cx = Context::from_waker(&self.waker);
+            match self.socket.poll_send_ready(&mut cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) | Poll::Pending => return,
+            }
+            let segments_max = self.state.max_gso_segments().max(1);
+            let part_bytes = train.bytes.len().min(train.segment_bytes * segments_max);
+            let transmit = Transmit {
+                destination: train.to,
+                ecn: None,
+                contents: &train.bytes[..part_bytes],
+                segment_size: (part_bytes > train.segment_bytes).then_some(train.segment_bytes),
+                src_ip: None,
+            };
+            let result = self.socket.try_io(Interest::WRITABLE, || {
+                self.state.try_send((&self.socket).into(), &transmit)
+            });
+            traffic.datagram_sends += 1;
+            let datagrams = part_bytes.div_ceil(train.segment_bytes) as u64;
+            match result {
+                Ok(()) => {
+                    traffic.datagrams_out += datagrams;
+                    traffic.datagram_bytes_out += part_bytes as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(_) if datagrams > 1 && self.state.max_gso_segments() < segments_max => {
+                    // The kernel or the interface cannot cut trains: they go one by one from now.
+                    tracing::info!("segmentation offload is not available, sending one by one");
+                    continue;
+                }
+                // A datagram may be lost. The usual cause is a port that nobody listens on yet.
+                Err(_) => counters.add("datagram_send_failed", datagrams),
+            }
+            self.queued_bytes -= part_bytes;
+            let train = self.trains.front_mut().expect("it was just sent from");
+            if part_bytes < train.bytes.len() {
+                drop(train.bytes.split_to(part_bytes));
+            } else {
+                let mut sent = self.trains.pop_front().expect("it was just sent");
+                sent.bytes.clear();
+                self.finish(sent);
+            }
+        }
+    }
+
+    /// Receives one batch and appends its datagrams, each with a share of a fresh buffer.
+    pub(crate) fn receive(&mut self, traffic: &mut Traffic, out: &mut Vec<Bytes>) -> Received {
+        let mut cx = Context::from_waker(&self.waker);
+        loop {
+            match self.socket.poll_recv_ready(&mut cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) | Poll::Pending => return Received::Blocked,
+            }
+            let mut metas = [RecvMeta::default(); RECEIVES];
+            let mut chunks = self.buffers.chunks_exact_mut(RECEIVE_BYTES);
+            let mut slices: [IoSliceMut<'_>; RECEIVES] = std::array::from_fn(|_| {
+                IoSliceMut::new(chunks.next().expect("one chunk for each receive"))
+            });
+            let result = self.socket.try_io(Interest::READABLE, || {
+                self.state
+                    .recv((&self.socket).into(), &mut slices, &mut metas)
+            });
+            traffic.datagram_receives += 1;
+            let received = match result {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                // Left behind by an earlier send: the call has cleared it.
+                Err(_) => return Received::More,
+            };
+            for (meta, slice) in metas[..received].iter().zip(&slices) {
+                let mut bytes = Bytes::copy_from_slice(&slice[..meta.len]);
+                traffic.datagram_bytes_in += meta.len as u64;
+                while !bytes.is_empty() {
+                    let one = bytes.split_to(meta.stride.clamp(1, bytes.len()));
+                    traffic.datagrams_in += 1;
+                    out.push(one);
+                }
+            }
+            return Received::More;
+        }
+    }
+
+    /// True if nothing waits to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.trains.is_empty()
+    }
+
+    fn finish(&mut self, train: Train) {
+        self.queued_bytes = self.queued_bytes.saturating_sub(train.bytes.len());
+        let mut buffer = train.bytes;
+        buffer.clear();
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(buffer);
+        }
+    }
+}

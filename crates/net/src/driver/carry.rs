@@ -1,0 +1,135 @@
+//! Carrying out what a handler asked for.
+
+use paceline_proto::core::{Copies, Instant, Lane, NodeId, Outgoing as Send, Wire};
+
+use super::{Deadline, Driver};
+use crate::Hosted;
+use crate::outgoing::{Outlook, Phase};
+use crate::queue::WriteQueue;
+use crate::record::{HEADER_BYTES, LENGTH_BYTES};
+
+impl<P: Hosted> Driver<P> {
+    /// Empties the outbox. Calls no handler.
+    pub(super) fn carry_out(&mut self) {
+        if !self.outbox.sends.is_empty() {
+            let mut sends = std::mem::take(&mut self.outbox.sends);
+            for send in sends.drain(..) {
+                self.send(send);
+            }
+            self.outbox.sends = sends;
+        }
+        for (at, timer) in self.outbox.timers.drain(..) {
+            self.timers.set(at, Deadline::Timer(timer));
+        }
+        for event in self.outbox.events.drain(..) {
+            if self.events.send(event).is_err() {
+                self.counters.add("event_discarded", 1);
+            }
+        }
+        for (to, below_bytes) in self.outbox.drains.drain(..) {
+            if let Some(place) = self.peers.place(to) {
+                self.peers.at(place).outgoing.await_drain(below_bytes);
+                self.peers.list_flush(place);
+            }
+        }
+        while let Some(peer) = self.outbox.disconnects.pop() {
+            self.disconnect(peer);
+        }
+    }
+
+    fn send(&mut self, send: Send<P::Message>) {
+        let Some(place) = self.peers.place(send.to) else {
+            self.counters.add("send_unknown_member", 1);
+            return;
+        };
+        let copies = match &mut self.emulator {
+            Some(emulator) => emulator.draw(place, send.lane),
+            None => Copies::One(std::time::Duration::ZERO),
+        };
+        match send.lane {
+            Lane::Stream => self.send_stream(place, send.message, copies),
+            Lane::Datagram => self.send_datagram(place, send.message, copies),
+        }
+    }
+
+    fn send_stream(&mut self, place: usize, message: P::Message, copies: Copies) {
+        let record_bytes = WriteQueue::record_bytes(&message);
+        if record_bytes - LENGTH_BYTES > self.config.record_bytes_max {
+            tracing::error!(record_bytes, "a message is longer than `record_bytes_max`");
+            self.counters.add("stream_unsendable", 1);
+            return;
+        }
+        let outgoing = &mut self.peers.at(place).outgoing;
+        if outgoing.outlook == Outlook::Down {
+            self.counters.add("stream_discarded", 1);
+            return;
+        }
+        if outgoing.queued_bytes() + record_bytes > self.config.stream_queue_bytes_max {
+            self.counters.add("stream_queue_overflow", 1);
+            return self.lose_outgoing(place);
+        }
+        if let Phase::Idle = outgoing.phase {
+            self.dial(place);
+        }
+        let until = match copies {
+            Copies::One(delay) | Copies::Two(delay, _) => self.now + delay,
+            // The model never loses on a stream.
+            Copies::None => self.now,
+        };
+        let outgoing = &mut self.peers.at(place).outgoing;
+        if until > self.now || !outgoing.held.is_empty() {
+            let until = outgoing.hold(until, message);
+            self.timers.set(until, Deadline::Release { place });
+        } else {
+            self.queue_stream(place, &message);
+        }
+    }
+
+    fn queue_stream(&mut self, place: usize, message: &P::Message) {
+        self.traffic.stream_messages_out += 1;
+        self.peers.at(place).outgoing.push(self.header, message);
+        self.peers.list_flush(place);
+    }
+
+    /// Queues the held-back messages whose time has come.
+    pub(super) fn release(&mut self, place: usize) {
+        while let Some(message) = self.peers.at(place).outgoing.release(self.now) {
+            self.queue_stream(place, &message);
+        }
+        self.peers.list_flush(place);
+    }
+
+    fn send_datagram(&mut self, place: usize, message: P::Message, copies: Copies) {
+        if HEADER_BYTES + message.wire_len() > self.config.datagram_bytes_max {
+            self.counters.add("datagram_unsendable", 1);
+            return;
+        }
+        match copies {
+            Copies::None => self.counters.add("emulated_loss", 1),
+            Copies::One(delay) => self.send_datagram_at(place, message, self.now + delay),
+            Copies::Two(first, second) => {
+                self.counters.add("emulated_duplicate", 1);
+                self.send_datagram_at(place, message.clone(), self.now + first);
+                self.send_datagram_at(place, message, self.now + second);
+            }
+        }
+    }
+
+    fn send_datagram_at(&mut self, place: usize, message: P::Message, at: Instant) {
+        if at > self.now {
+            self.timers
+                .set(at, Deadline::Datagram(Box::new((place, message))));
+        } else {
+            self.queue_datagram(place, &message);
+        }
+    }
+
+    fn disconnect(&mut self, peer: NodeId) {
+        let Some(place) = self.peers.place(peer) else {
+            return;
+        };
+        self.counters.add("stream_disconnected", 1);
+        self.close_incoming_of(place);
+        self.break_outgoing(place);
+    }
+}

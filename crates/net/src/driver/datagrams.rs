@@ -1,0 +1,145 @@
+//! Datagrams: sending, receiving, and learning who speaks.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline_proto::core::{Instant, Wire, decode_exact};
+
+use super::Driver;
+use crate::Hosted;
+use crate::datagram::Received;
+use crate::peers::{Introduction, Reach};
+use crate::ready::Source;
+use crate::record::{HEADER_BYTES, Header, Kind, Refusal};
+
+/// Datagrams handled in a turn, but for the rest of a batch.
+const DATAGRAMS_MAX: usize = 64;
+/// Least time between two questions to a peer, and between two answers.
+const WHO_EVERY: Duration = Duration::from_millis(20);
+
+impl<P: Hosted> Driver<P> {
+    /// Queues a datagram for a peer, behind a Hello if it is the first.
+    pub(super) fn queue_datagram(&mut self, place: usize, message: &P::Message) {
+        let peer = self.peers.at(place);
+        if peer.reach == Reach::Cut {
+            self.counters.add("emulated_loss", 1);
+            return;
+        }
+        let addr = peer.addr;
+        if peer.introduction == Introduction::Due {
+            peer.introduction = Introduction::Made;
+            self.queue_hello(place);
+        }
+        let bytes = HEADER_BYTES + message.wire_len();
+        self.datagrams
+            .push(addr, self.header, bytes, &mut self.counters, |out| {
+                if let Some(payload) = message.encode(out) {
+                    payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
+                }
+            });
+    }
+
+    fn queue_hello(&mut self, place: usize) {
+        let session = *self.session.as_bytes();
+        self.queue_control(place, Kind::Hello, &session);
+    }
+
+    fn queue_control(&mut self, place: usize, kind: Kind, body: &[u8]) {
+        let addr = self.peers.at(place).addr;
+        let header = Header {
+            kind,
+            ..self.header
+        };
+        let bytes = HEADER_BYTES + body.len();
+        self.datagrams
+            .push(addr, header, bytes, &mut self.counters, |out| {
+                out.extend_from_slice(body);
+            });
+    }
+
+    pub(super) fn receive_datagrams(&mut self) {
+        let mut batch = std::mem::take(&mut self.record_batch);
+        self.now = self.clock.now();
+        let mut handled = 0;
+        while handled < DATAGRAMS_MAX {
+            if self.datagrams.receive(&mut self.traffic, &mut batch) == Received::Blocked {
+                break;
+            }
+            // A failed call counts as well, so that a broken socket cannot hold the turn.
+            handled += batch.len().max(1);
+            for record in batch.drain(..) {
+                if let Err((refusal, from)) = self.take_datagram(record) {
+                    self.refuse(refusal, &from);
+                }
+            }
+        }
+        if handled >= DATAGRAMS_MAX {
+            self.again.push(Source::Datagrams);
+        }
+        self.record_batch = batch;
+    }
+
+    fn take_datagram(&mut self, mut record: Bytes) -> Result<(), (Refusal, String)> {
+        let unnamed = |refusal| (refusal, String::from("a datagram"));
+        let header = Header::decode(&mut record, self.header.cluster).map_err(unnamed)?;
+        let named = |refusal| (refusal, header.sender.to_string());
+        let place = self.peers.place(header.sender);
+        let place = place.ok_or(Refusal::UnknownSender).map_err(named)?;
+        if self.peers.at(place).reach == Reach::Cut {
+            self.counters.add("emulated_loss", 1);
+            return Ok(());
+        }
+        match header.kind {
+            Kind::Message => self.take_message(place, &header, record).map_err(named),
+            Kind::Hello => self
+                .accept_hello(place, &header, &record)
+                .map(drop)
+                .map_err(named),
+            Kind::Who => {
+                self.answer_who(place);
+                Ok(())
+            }
+        }
+    }
+
+    fn take_message(&mut self, place: usize, header: &Header, body: Bytes) -> Result<(), Refusal> {
+        let peer = self.peers.at(place);
+        if peer.session.is_none_or(|(_, tag)| tag != header.session) {
+            // Our question and the peer's answer go to the roster's address, never to the
+            // sender's, so that a forged sender gains nothing.
+            if may(&mut peer.who_after, self.now) {
+                self.queue_control(place, Kind::Who, &[]);
+            }
+            self.counters.add(Refusal::UnknownSession.counter(), 1);
+            return Ok(());
+        }
+        let message = decode_exact(body).map_err(|_| Refusal::Undecodable)?;
+        self.handle(|protocol, cx| protocol.handle_message(cx, header.sender, message));
+        Ok(())
+    }
+
+    fn answer_who(&mut self, place: usize) {
+        let now = self.now;
+        if may(&mut self.peers.at(place).hello_after, now) {
+            self.queue_hello(place);
+        }
+    }
+
+    /// Counts a record that was not accepted, and says so at most once a second for each kind.
+    pub(super) fn refuse(&mut self, refusal: Refusal, from: &dyn Display) {
+        self.counters.add(refusal.counter(), 1);
+        if self.warnings.admits(refusal, self.now) {
+            tracing::warn!(%from, reason = refusal.counter(), "record refused");
+        }
+    }
+}
+
+/// True at most once in [`WHO_EVERY`].
+fn may(after: &mut Instant, now: Instant) -> bool {
+    let allowed = now >= *after;
+    if allowed {
+        *after = now + WHO_EVERY;
+    }
+    allowed
+}

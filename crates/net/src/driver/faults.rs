@@ -1,0 +1,68 @@
+//! Changing what is emulated.
+
+use paceline_proto::core::{LinkFaults, NodeId};
+
+use super::Driver;
+use crate::Hosted;
+use crate::emulate::{EmulateChange, Emulator, Peers};
+use crate::peers::Reach;
+use crate::ready::Source;
+
+impl<P: Hosted> Driver<P> {
+    pub(super) fn emulate(&mut self, change: EmulateChange) {
+        match change {
+            EmulateChange::Faults { to, faults } => self.set_faults(to, faults),
+            EmulateChange::Partition(cut) => self.set_partition(&cut),
+            EmulateChange::Reset(peer) => {
+                if let Some(place) = self.peers.place(peer) {
+                    self.reset(place);
+                }
+            }
+            EmulateChange::Pause(duration) => self.paused_until = Some(self.now + duration),
+            EmulateChange::Clear => {
+                self.set_faults(Peers::All, LinkFaults::default());
+                self.set_partition(&[]);
+                self.paused_until = None;
+            }
+        }
+    }
+
+    fn set_faults(&mut self, to: Peers, faults: LinkFaults) {
+        let rng = &mut self.driver_rng;
+        let emulator = self.emulator.get_or_insert_with(|| {
+            let seed = rng.next_u64();
+            Box::new(Emulator::new(paceline_proto::core::Rng::new(seed, 0)))
+        });
+        match to {
+            Peers::All => emulator.set_all(faults),
+            Peers::One(node) => {
+                if let Some(place) = self.peers.place(node) {
+                    emulator.set_one(place, faults);
+                }
+            }
+        }
+        if emulator.is_perfect() {
+            self.emulator = None;
+        }
+    }
+
+    fn set_partition(&mut self, cut: &[NodeId]) {
+        for place in 0..self.peers.len() {
+            let peer = self.peers.at(place);
+            let reach = if cut.contains(&peer.node) {
+                Reach::Cut
+            } else {
+                Reach::Open
+            };
+            if reach == peer.reach {
+                continue;
+            }
+            peer.reach = reach;
+            if reach == Reach::Open {
+                // Whatever woke these meanwhile was left unread and unwritten.
+                self.again.extend(peer.incoming.map(Source::Incoming));
+                self.again.push(Source::Outgoing(place));
+            }
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Streams: dialling, accepting, greeting, reading, writing, breaking.
+
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use paceline_proto::core::{PeerState, decode_exact};
+use tokio::net::TcpStream;
+
+use super::{Deadline, Driver};
+use crate::Hosted;
+use crate::incoming::{Filled, Incoming, Speaker};
+use crate::outgoing::{Drain, Flushed, HELLO_BYTES, Outlook, Phase, abort_on_close};
+use crate::peers::{Introduction, Learned, Reach};
+use crate::ready::Source;
+use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};
+
+/// Bytes read from one stream in a turn.
+const READ_BYTES_MAX: usize = 256 << 10;
+/// Connections accepted in a turn.
+const ACCEPTS_MAX: usize = 16;
+/// Wait after the listener failed, which it does when file descriptors run out.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Our Hello as the first record of a stream.
+pub(super) fn hello_record(header: &Header, session: &Session) -> Bytes {
+    let mut record = BytesMut::with_capacity(HELLO_BYTES);
+    record.put_u32((HEADER_BYTES + SESSION_BYTES) as u32);
+    let hello = Header {
+        kind: Kind::Hello,
+        sequence: 0,
+        ..*header
+    };
+    record.put_slice(&hello.encode());
+    record.put_slice(session.as_bytes());
+    record.freeze()
+}
+
+impl<P: Hosted> Driver<P> {
+    /// Starts an attempt to connect to a peer.
+    pub(super) fn dial(&mut self, place: usize) {
+        let peer = self.peers.at(place);
+        if peer.reach == Reach::Cut {
+            return self.fail_attempt(place);
+        }
+        peer.outgoing.dial(peer.addr, &self.config);
+        let attempt = peer.outgoing.attempt;
+        let deadline = Deadline::Greeting { place, attempt };
+        self.timers
+            .set(self.now + self.config.hello_within, deadline);
+        self.again.push(Source::Outgoing(place));
+    }
+
+    /// The wait after a failed attempt is over.
+    pub(super) fn redial(&mut self, place: usize, attempt: u64) {
+        let outgoing = &self.peers.at(place).outgoing;
+        if matches!(outgoing.phase, Phase::Waiting) && outgoing.attempt == attempt {
+            self.dial(place);
+        }
+    }
+
+    /// An attempt took too long.
+    pub(super) fn give_up_attempt(&mut self, place: usize, attempt: u64) {
+        let outgoing = &self.peers.at(place).outgoing;
+        let opening = matches!(outgoing.phase, Phase::Connecting(_) | Phase::Greeting(..));
+        if opening && outgoing.attempt == attempt {
+            self.fail_attempt(place);
+        }
+    }
+
+    fn fail_attempt(&mut self, place: usize) {
+        self.counters.add("stream_dial_failed", 1);
+        self.schedule_redial(place);
+    }
+
+    fn schedule_redial(&mut self, place: usize) {
+        let outgoing = &mut self.peers.at(place).outgoing;
+        let attempt = outgoing.attempt;
+        let wait = outgoing.fail(&mut self.driver_rng);
+        self.timers
+            .set(self.now + wait, Deadline::Redial { place, attempt });
+    }
+
+    /// If the stream to a peer stands, it is over. An attempt that is under way is left alone.
+    pub(super) fn break_outgoing(&mut self, place: usize) {
+        if let Phase::Established(_) = self.peers.at(place).outgoing.phase {
+            self.lose_outgoing(place);
+        }
+    }
+
+    /// Drops the stream to a peer with all it holds, tells the protocol, and dials anew.
+    pub(super) fn lose_outgoing(&mut self, place: usize) {
+        let peer = self.peers.at(place);
+        let lost_bytes = peer.outgoing.abandon();
+        let node = peer.node;
+        tracing::debug!(peer = %node, lost_bytes, "stream broke");
+        self.counters.add("stream_broken", 1);
+        self.counters.add("stream_bytes_lost", lost_bytes as u64);
+        self.notices.push((node, PeerState::Down));
+        self.schedule_redial(place);
+    }
+
+    pub(super) fn serve_outgoing(&mut self, place: usize) {
+        let peer = self.peers.at(place);
+        if peer.reach == Reach::Cut {
+            return;
+        }
+        match peer.outgoing.phase {
+            Phase::Idle | Phase::Waiting => {}
+            Phase::Connecting(_) | Phase::Greeting(..) => self.open_outgoing(place),
+            Phase::Established(_) => match peer.outgoing.check_open() {
+                Ok(()) => self.peers.list_flush(place),
+                Err(_) => self.break_outgoing(place),
+            },
+        }
+    }
+
+    fn open_outgoing(&mut self, place: usize) {
+        let peer = self.peers.at(place);
+        match peer.outgoing.poll_hello(&self.hello) {
+            Poll::Pending => {}
+            Poll::Ready(Err(_)) => self.fail_attempt(place),
+            Poll::Ready(Ok(record)) => {
+                if let Err(refusal) = self.accept_reply(place, record) {
+                    let addr = self.peers.at(place).addr;
+                    self.refuse(refusal, &addr);
+                    self.fail_attempt(place);
+                }
+            }
+        }
+    }
+
+    /// Checks the acceptor's Hello and lets records flow.
+    fn accept_reply(&mut self, place: usize, mut record: Bytes) -> Result<(), Refusal> {
+        let header = Header::decode(&mut record, self.header.cluster)?;
+        if header.sender != self.peers.at(place).node {
+            return Err(Refusal::WrongMember);
+        }
+        if header.sequence != 0 {
+            return Err(Refusal::OutOfSequence);
+        }
+        let session = self.accept_hello(place, &header, &record)?;
+        let peer = self.peers.at(place);
+        let was = peer.outgoing.outlook;
+        peer.outgoing.establish(header.session, &self.config);
+        if was == Outlook::Down {
+            let incarnation = session.incarnation();
+            self.notices
+                .push((header.sender, PeerState::Up { incarnation }));
+        }
+        // Registers for the peer's close, and flushes.
+        self.again.push(Source::Outgoing(place));
+        self.peers.list_flush(place);
+        Ok(())
+    }
+
+    /// Checks a Hello of a member and notes its session.
+    pub(super) fn accept_hello(
+        &mut self,
+        place: usize,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<Session, Refusal> {
+        if header.kind != Kind::Hello {
+            return Err(Refusal::Malformed);
+        }
+        let session = Session::from_body(body).ok_or(Refusal::Malformed)?;
+        if session.tag() != header.session {
+            return Err(Refusal::Malformed);
+        }
+        if self.peers.learn(place, session)? == Learned::Restarted {
+            // Nothing of the old run may be delivered any more, and nothing sent to it arrives.
+            self.counters.add("peer_restarted", 1);
+            self.peers.at(place).introduction = Introduction::Due;
+            self.close_incoming_of(place);
+            if let Phase::Established(link) = &self.peers.at(place).outgoing.phase
+                && link.session != header.session
+            {
+                self.break_outgoing(place);
+            }
+        }
+        Ok(session)
+    }
+
+    pub(super) fn flush_outgoing(&mut self, place: usize) {
+        let turn = self.peers.turn;
+        let peer = self.peers.at(place);
+        if peer.reach == Reach::Cut {
+            return;
+        }
+        let node = peer.node;
+        let outgoing = &mut peer.outgoing;
+        match outgoing.flush(&self.config, &mut self.traffic) {
+            Ok(Flushed::Settled) => {}
+            Ok(Flushed::More) => self.again.push(Source::Outgoing(place)),
+            Err(_) => return self.break_outgoing(place),
+        }
+        match self.peers.at(place).outgoing.poll_drain(&self.config, turn) {
+            Ok(Drain::Reached) => self.handle(|protocol, cx| protocol.handle_drained(cx, node)),
+            Ok(Drain::Unwanted | Drain::Awaited) => {}
+            Err(_) => self.break_outgoing(place),
+        }
+    }
+
+    pub(super) fn accept(&mut self) {
+        for _ in 0..ACCEPTS_MAX {
+            let mut cx = TaskContext::from_waker(&self.wakers.listener);
+            match self.listener.poll_accept(&mut cx) {
+                Poll::Pending => return,
+                Poll::Ready(Ok((stream, _))) => self.add_incoming(stream),
+                Poll::Ready(Err(error)) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    self.counters.add("accept_failed", 1);
+                    self.timers.set(self.now + ACCEPT_AGAIN, Deadline::Accept);
+                    return;
+                }
+            }
+        }
+        self.again.push(Source::Listener);
+    }
+
+    fn add_incoming(&mut self, stream: TcpStream) {
+        self.evict_half_open();
+        let free = self.incoming.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            self.incoming.push(None);
+            self.incoming.len() - 1
+        });
+        let number = self.accepted;
+        self.accepted += 1;
+        let waker = self.ready.waker(Source::Incoming(slot));
+        self.incoming[slot] = Some(Incoming::new(stream, number, waker));
+        let deadline = Deadline::HalfOpen { slot, number };
+        self.timers
+            .set(self.now + self.config.hello_within, deadline);
+        self.again.push(Source::Incoming(slot));
+    }
+
+    /// Makes room among the streams that have not said Hello.
+    fn evict_half_open(&mut self) {
+        let half_open = |incoming: &&Incoming| incoming.speaker == Speaker::Unknown;
+        let waiting = self.incoming.iter().flatten().filter(half_open);
+        if waiting.clone().count() < self.config.half_open_max {
+            return;
+        }
+        let oldest = waiting.map(|incoming| incoming.number).min();
+        for slot in &mut self.incoming {
+            if slot.as_ref().map(|incoming| incoming.number) == oldest {
+                *slot = None;
+                self.counters.add("accept_evicted", 1);
+            }
+        }
+    }
+
+    /// An accepted stream has had its time to say Hello.
+    pub(super) fn give_up_half_open(&mut self, slot: usize, number: u64) {
+        let waits =
+            |incoming: &Incoming| incoming.number == number && incoming.speaker == Speaker::Unknown;
+        if self.incoming[slot].as_ref().is_some_and(waits) {
+            self.incoming[slot] = None;
+            self.counters.add("accept_timed_out", 1);
+        }
+    }
+
+    /// Closes the stream that a peer dialled, if there is one.
+    pub(super) fn close_incoming_of(&mut self, place: usize) {
+        if let Some(slot) = self.peers.at(place).incoming.take() {
+            self.incoming[slot] = None;
+        }
+    }
+
+    /// Aborts the streams with a peer, both ways.
+    pub(super) fn reset(&mut self, place: usize) {
+        let peer = self.peers.at(place);
+        peer.outgoing.set_abortive();
+        if let Some(incoming) = peer.incoming.and_then(|slot| self.incoming[slot].as_ref()) {
+            abort_on_close(&incoming.stream);
+        }
+        self.close_incoming_of(place);
+        self.break_outgoing(place);
+    }
+
+    pub(super) fn serve_incoming(&mut self, slot: usize) {
+        let Some(mut incoming) = self.incoming.get_mut(slot).and_then(Option::take) else {
+            return;
+        };
+        if let Speaker::Peer { peer, .. } = incoming.speaker
+            && self.peers.at(peer).reach == Reach::Cut
+        {
+            self.incoming[slot] = Some(incoming);
+            return;
+        }
+        self.now = self.clock.now();
+        let result = self.read_incoming(slot, &mut incoming);
+        incoming.settle(&mut self.pool);
+        // The protocol, or a later session of the peer, may have closed it meanwhile.
+        let stands = match incoming.speaker {
+            Speaker::Unknown => true,
+            Speaker::Peer { peer, .. } => self.peers.at(peer).incoming == Some(slot),
+        };
+        match result {
+            Ok(Filled::Closed) => {}
+            Ok(_) if stands => {
+                self.incoming[slot] = Some(incoming);
+                return;
+            }
+            Ok(_) => return,
+            Err(refusal) => match incoming.stream.peer_addr() {
+                Ok(addr) => self.refuse(refusal, &addr),
+                Err(_) => self.refuse(refusal, &"a closed stream"),
+            },
+        }
+        if let (true, Speaker::Peer { peer, .. }) = (stands, incoming.speaker) {
+            self.peers.at(peer).incoming = None;
+        }
+    }
+
+    fn read_incoming(&mut self, slot: usize, incoming: &mut Incoming) -> Result<Filled, Refusal> {
+        let mut read = 0;
+        loop {
+            match incoming.fill(&mut self.pool, &mut self.traffic) {
+                Filled::Bytes(bytes) => read += bytes,
+                end => return Ok(end),
+            }
+            while let Some(record) = incoming.next_record(self.config.record_bytes_max)? {
+                self.take_record(slot, incoming, record)?;
+                if let Speaker::Peer { peer, .. } = incoming.speaker
+                    && self.peers.at(peer).incoming != Some(slot)
+                {
+                    return Ok(Filled::Closed);
+                }
+            }
+            incoming.settle(&mut self.pool);
+            if read >= READ_BYTES_MAX {
+                self.again.push(Source::Incoming(slot));
+                return Ok(Filled::Bytes(read));
+            }
+        }
+    }
+
+    fn take_record(
+        &mut self,
+        slot: usize,
+        incoming: &mut Incoming,
+        mut record: Bytes,
+    ) -> Result<(), Refusal> {
+        let header = Header::decode(&mut record, self.header.cluster)?;
+        if header.sequence != incoming.sequence {
+            return Err(Refusal::OutOfSequence);
+        }
+        incoming.sequence += 1;
+        match incoming.speaker {
+            Speaker::Unknown => self.greet(slot, incoming, &header, &record),
+            Speaker::Peer { peer, session } => {
+                let node = self.peers.at(peer).node;
+                let fits = header.kind == Kind::Message
+                    && header.sender == node
+                    && header.session == session;
+                if !fits {
+                    return Err(Refusal::Malformed);
+                }
+                let message = decode_exact(record).map_err(|_| Refusal::Undecodable)?;
+                self.traffic.stream_messages_in += 1;
+                self.handle(|protocol, cx| protocol.handle_message(cx, node, message));
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the dialler's Hello and answers with ours.
+    fn greet(
+        &mut self,
+        slot: usize,
+        incoming: &mut Incoming,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<(), Refusal> {
+        let place = self
+            .peers
+            .place(header.sender)
+            .ok_or(Refusal::UnknownSender)?;
+        incoming.speaker = Speaker::Peer {
+            peer: place,
+            session: header.session,
+        };
+        if self.peers.at(place).reach == Reach::Cut {
+            // Closed without an answer: to the dialler the attempt has failed.
+            return Ok(());
+        }
+        self.accept_hello(place, header, body)?;
+        // A dialler has one stream: what an earlier one still holds is of the past.
+        self.close_incoming_of(place);
+        let written = incoming.stream.try_write(&self.hello);
+        if written.is_ok_and(|bytes| bytes == HELLO_BYTES) {
+            self.peers.at(place).incoming = Some(slot);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Faults that a node puts on its own links: delay, loss, partitions, resets, pauses.
+//!
+//! All of it acts on what this node sends, so a faulty link between two members is configured at
+//! both ends. A partition also acts on what it receives. The model of a link is the simulator's
+//! ([`LinkFaults`]): on a stream a loss becomes delay and order is kept.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use paceline_proto::core::{Copies, Lane, LinkFaults, LinkState, NodeId, Rng};
+
+/// A change of what a node emulates.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EmulateChange {
+    /// Faults on the links to these peers, in place of earlier ones.
+    Faults {
+        /// Whom the links lead to.
+        to: Peers,
+        /// The faults; [`LinkFaults::default`] removes them.
+        faults: LinkFaults,
+    },
+    /// Exactly these peers are cut off: datagrams are dropped both ways, streams stand still and
+    /// keep what they hold. The empty list heals the partition.
+    Partition(Vec<NodeId>),
+    /// Aborts the connections with this peer, both ways.
+    Reset(NodeId),
+    /// The node handles nothing for this long, as if its process were stopped. A second pause
+    /// replaces the first.
+    Pause(Duration),
+    /// No faults, no partition, no pause.
+    Clear,
+}
+
+/// Peers that a change concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peers {
+    /// All of them. Replaces what was configured for single ones.
+    All,
+    /// This one.
+    One(NodeId),
+}
+
+/// The faults of a node's links. Exists only while there are any.
+#[derive(Debug)]
+pub(crate) struct Emulator {
+    all: LinkFaults,
+    single: BTreeMap<usize, LinkFaults>,
+    // Per peer the state of its two lanes.
+    states: BTreeMap<usize, [LinkState; 2]>,
+    rng: Rng,
+}
+
+impl Emulator {
+    /// Perfect links.
+    pub(crate) fn new(rng: Rng) -> Emulator {
+        Emulator {
+            all: LinkFaults::default(),
+            single: BTreeMap::new(),
+            states: BTreeMap::new(),
+            rng,
+        }
+    }
+
+    /// Puts faults on all links.
+    pub(crate) fn set_all(&mut self, faults: LinkFaults) {
+        self.all = faults;
+        self.single.clear();
+    }
+
+    /// Puts faults on the link to one peer.
+    pub(crate) fn set_one(&mut self, peer: usize, faults: LinkFaults) {
+        self.single.insert(peer, faults);
+    }
+
+    /// True if no link has a fault.
+    pub(crate) fn is_perfect(&self) -> bool {
+        self.all.is_perfect() && self.single.values().all(LinkFaults::is_perfect)
+    }
+
+    /// The fate of the next message to this peer.
+    pub(crate) fn draw(&mut self, peer: usize, lane: Lane) -> Copies {
+        let faults = self.single.get(&peer).unwrap_or(&self.all);
+        let states = self.states.entry(peer).or_default();
+        let state = match lane {
+            Lane::Datagram => &mut states[0],
+            Lane::Stream => &mut states[1],
+        };
+        state.draw(faults, lane, &mut self.rng)
+    }
+}

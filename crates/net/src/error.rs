@@ -1,0 +1,86 @@
+//! What can go wrong when a node is bound, started or used.
+
+use std::io;
+use std::net::SocketAddr;
+
+use paceline_proto::core::NodeId;
+use thiserror::Error;
+
+/// Why a node was not bound. No socket is left open.
+#[derive(Debug, Error)]
+pub enum BindError {
+    /// Another process has the port.
+    #[error("port {} of {} is in use: stop the other process or choose another port", addr.port(), addr.ip())]
+    PortInUse {
+        /// The address asked for.
+        addr: SocketAddr,
+    },
+    /// The address is not on this machine.
+    #[error("{addr} is not an address of this machine: bind one of its own addresses")]
+    NotLocal {
+        /// The address asked for.
+        addr: SocketAddr,
+    },
+    /// Traffic would leave the machine unprotected.
+    #[error("refusing to listen on {addr} without a key: pass `--insecure-plaintext` to allow it")]
+    Plaintext {
+        /// The address asked for.
+        addr: SocketAddr,
+    },
+    /// The operating system refused something else.
+    #[error("cannot listen on {addr}: {source}")]
+    Io {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+/// Why a bound node did not start. Its sockets are closed.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The node was not bound.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The roster does not name the node.
+    #[error("the roster has no member {}: add a line `{} HOST:PORT`", node.0, node.0)]
+    NotAMember {
+        /// The node.
+        node: NodeId,
+    },
+    /// No random numbers for the session.
+    #[error("the operating system gives no random numbers: {0}")]
+    Random(getrandom::Error),
+    /// A socket cannot be used from the runtime.
+    #[error("cannot register a socket: {0}")]
+    Io(#[from] io::Error),
+    /// The call was made outside a tokio runtime.
+    #[error("a node starts inside a tokio runtime: call it from an async function")]
+    NoRuntime,
+}
+
+/// Why a command was not taken. The command comes back; nothing changed.
+#[derive(Debug, Error)]
+pub enum TrySubmitError<C> {
+    /// The protocol admits nothing more for now: wait with `submit`, or try again later.
+    #[error("the protocol admits nothing more for now")]
+    WouldBlock(C),
+    /// The node has stopped.
+    #[error("the node has stopped")]
+    Closed(C),
+}
+
+impl<C> TrySubmitError<C> {
+    /// The command that was not taken.
+    pub fn into_command(self) -> C {
+        match self {
+            TrySubmitError::WouldBlock(command) | TrySubmitError::Closed(command) => command,
+        }
+    }
+}
+
+/// The node has stopped; what was passed was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the node has stopped")]
+pub struct Closed;

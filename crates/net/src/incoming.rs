@@ -1,0 +1,145 @@
+//! A stream that a peer dialled to this node: read, cut into records, never written but for a Hello.
+
+use std::io;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Buf, Bytes};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::pool::{ReadBuffer, ReadPool};
+use crate::record::{HEADER_BYTES, LENGTH_BYTES, Refusal};
+use crate::stats::Traffic;
+use crate::sys;
+
+/// Who speaks on an accepted stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// Nobody has said Hello yet.
+    Unknown,
+    /// This peer, in the session with this tag.
+    Peer {
+        /// Its place in the peer table.
+        peer: usize,
+        /// The tag that all its records must carry.
+        session: u32,
+    },
+}
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// So many bytes.
+    Bytes(usize),
+    /// None; the kernel will signal.
+    Blocked,
+    /// The peer closed the stream, or it broke.
+    Closed,
+}
+
+/// An accepted stream.
+pub(crate) struct Incoming {
+    pub(crate) stream: TcpStream,
+    pub(crate) speaker: Speaker,
+    /// Streams accepted before this one: tells it from others in the same slot.
+    pub(crate) number: u64,
+    /// Records read so far: the sequence number that the next one must have.
+    pub(crate) sequence: u64,
+    buffer: Option<ReadBuffer>,
+    waker: Waker,
+}
+
+impl Incoming {
+    /// A stream on which nothing was read.
+    pub(crate) fn new(stream: TcpStream, number: u64, waker: Waker) -> Incoming {
+        Incoming {
+            stream,
+            speaker: Speaker::Unknown,
+            number,
+            sequence: 0,
+            buffer: None,
+            waker,
+        }
+    }
+
+    /// Reads once.
+    pub(crate) fn fill(&mut self, pool: &mut ReadPool, traffic: &mut Traffic) -> Filled {
+        let mut cx = Context::from_waker(&self.waker);
+        let mut received = 0;
+        while received == 0 {
+            match self.stream.poll_read_ready(&mut cx) {
+                Poll::Pending => return Filled::Blocked,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Filled::Closed,
+            }
+            let buffer = &mut self.buffer.get_or_insert_with(|| pool.take()).bytes;
+            let spare = buffer.capacity() - buffer.len();
+            let result = self.stream.try_io(Interest::READABLE, || {
+                received = sys::receive_into(&self.stream, buffer)?;
+                // A short read emptied the socket: what comes later, an end too, signals anew.
+                if received > 0 && received < spare {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                Ok(())
+            });
+            traffic.stream_reads += 1;
+            match result {
+                Ok(()) if received == 0 => return Filled::Closed,
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Filled::Closed,
+            }
+        }
+        traffic.stream_bytes_in += received as u64;
+        Filled::Bytes(received)
+    }
+
+    /// Splits the next whole record off what was read, without its length.
+    ///
+    /// # Errors
+    /// If the announced length is impossible.
+    pub(crate) fn next_record(
+        &mut self,
+        record_bytes_max: usize,
+    ) -> Result<Option<Bytes>, Refusal> {
+        let Some(buffer) = &mut self.buffer else {
+            return Ok(None);
+        };
+        let Some(length) = announced(&buffer.bytes) else {
+            return Ok(None);
+        };
+        if length < HEADER_BYTES {
+            return Err(Refusal::Malformed);
+        }
+        if length > record_bytes_max {
+            return Err(Refusal::Oversized);
+        }
+        if buffer.bytes.len() < LENGTH_BYTES + length {
+            return Ok(None);
+        }
+        let mut record = buffer.bytes.split_to(LENGTH_BYTES + length).freeze();
+        record.advance(LENGTH_BYTES);
+        Ok(Some(record))
+    }
+
+    /// After all whole records are split off: makes room for the rest of a begun one, or gives
+    /// the buffer back.
+    pub(crate) fn settle(&mut self, pool: &mut ReadPool) {
+        let Some(mut buffer) = self.buffer.take() else {
+            return;
+        };
+        let unread = buffer.bytes.len();
+        if unread == 0 {
+            return pool.put(buffer);
+        }
+        let whole = LENGTH_BYTES + announced(&buffer.bytes).unwrap_or(HEADER_BYTES);
+        pool.make_room(&mut buffer, whole.saturating_sub(unread));
+        self.buffer = Some(buffer);
+    }
+}
+
+fn announced(unread: &[u8]) -> Option<usize> {
+    let length = unread.first_chunk::<LENGTH_BYTES>()?;
+    Some(u32::from_be_bytes(*length) as usize)
+}

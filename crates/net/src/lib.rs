@@ -1,0 +1,57 @@
+//! Paceline's protocols on real sockets.
+//!
+//! A [`Node`] drives any [`Protocol`](paceline_proto::core::Protocol): one task, one TCP listener,
+//! one UDP socket of the same port number. The protocol is the very state machine that the
+//! simulator drives; this crate gives it time, messages and back-pressure.
+//!
+//! # Peers
+//!
+//! A peer is presumed up. The first message for it on the stream lane opens a connection, and
+//! attempts are repeated for as long as it takes: what was sent meanwhile waits. When an
+//! established stream breaks, what waited is discarded, the protocol is told `Down`, and after a
+//! new connection `Up` with the peer's incarnation. Each ordered pair of members has a connection
+//! of its own, so data flows one way on each.
+//!
+//! # Back-pressure
+//!
+//! A node never stops reading a peer; a cyclic wait on a ring cannot form. What a peer may send is
+//! the protocol's affair, which asks for the true backlog: bytes in user space and the kernel's
+//! unsent bytes, of which there are few (`TCP_NOTSENT_LOWAT`). What the application may submit is
+//! the protocol's too: [`Node::try_submit`] answers `WouldBlock` when it admits nothing more.
+//!
+//! # Faults
+//!
+//! [`Node::emulate`] puts delay, loss, partitions, resets and pauses on a node's links, with the
+//! simulator's model of a link.
+//!
+//! # Security
+//!
+//! Records are framed but neither sealed nor signed, so a node listens on loopback only unless
+//! told otherwise ([`Exposure`]).
+#![deny(unsafe_code)]
+
+mod admission;
+mod config;
+mod datagram;
+mod driver;
+mod emulate;
+mod error;
+mod incoming;
+mod node;
+mod outgoing;
+mod peers;
+mod pool;
+mod queue;
+mod ready;
+pub mod record;
+mod roster;
+mod stats;
+mod sys;
+mod timers;
+
+pub use config::{Exposure, NodeConfig};
+pub use emulate::{EmulateChange, Peers};
+pub use error::{BindError, Closed, StartError, TrySubmitError};
+pub use node::{Bound, Events, Hosted, Node, Stopped};
+pub use roster::{Roster, RosterError, RosterFault, RosterLineError};
+pub use stats::{Stats, Traffic};

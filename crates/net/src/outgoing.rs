@@ -1,0 +1,428 @@
+//! The stream that a node dials to one peer: its connection, its queue, its backlog.
+//!
+//! Data flows from the dialler to the acceptor only; all that comes back is the acceptor's Hello.
+//! Nothing but our Hello is written before that reply, so an attempt that fails loses nothing.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use paceline_proto::core::{Instant, Rng, Wire};
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::config::NodeConfig;
+use crate::queue::WriteQueue;
+use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES, SESSION_BYTES};
+use crate::stats::Traffic;
+use crate::sys;
+
+/// Most bytes written to one stream in a row.
+const FLUSH_BYTES_MAX: usize = 1 << 20;
+/// Wait before the second attempt; it doubles up to [`REDIAL_MAX`].
+const REDIAL_FIRST: Duration = Duration::from_millis(20);
+/// Longest wait between attempts.
+const REDIAL_MAX: Duration = Duration::from_secs(1);
+
+/// Length of the Hello that opens a stream.
+pub(crate) const HELLO_BYTES: usize = LENGTH_BYTES + HEADER_BYTES + SESSION_BYTES;
+
+type Connect = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
+
+/// What the protocol was last told of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    /// Up, or nothing yet: sends are queued.
+    Up,
+    /// Down: sends are discarded until the stream stands again.
+    Down,
+}
+
+/// How far the connection is.
+pub(crate) enum Phase {
+    /// Nothing was ever sent.
+    Idle,
+    /// The last attempt failed; a deadline is set for the next.
+    Waiting,
+    /// The handshake of TCP.
+    Connecting(Connect),
+    /// Connected; our Hello is written, the reply is awaited.
+    Greeting(TcpStream, Vec<u8>),
+    /// The peer has answered: records may be written.
+    Established(Established),
+}
+
+/// A stream that carries records.
+pub(crate) struct Established {
+    pub(crate) stream: TcpStream,
+    /// The tag of the peer's session: the run of the peer that is connected.
+    pub(crate) session: u32,
+    unsent_bytes_max: u32,
+    unsent: Cell<Unsent>,
+}
+
+/// The kernel's unsent bytes when they were last asked for, plus what was written since.
+#[derive(Clone, Copy, Default)]
+struct Unsent {
+    bytes: usize,
+    turn: u64,
+}
+
+/// Where a flush ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// All is written, or the kernel takes no more and will signal.
+    Settled,
+    /// The turn's share is written and more waits.
+    More,
+}
+
+/// Whether the backlog has fallen below what the protocol waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drain {
+    /// Nobody waits.
+    Unwanted,
+    /// Not yet; the kernel will signal.
+    Awaited,
+    /// It has.
+    Reached,
+}
+
+/// The stream to one peer.
+pub(crate) struct Outgoing<M> {
+    pub(crate) phase: Phase,
+    pub(crate) outlook: Outlook,
+    pub(crate) queue: WriteQueue,
+    /// Held back by emulated faults, in order, each with the instant of its release.
+    pub(crate) held: VecDeque<(Instant, M)>,
+    held_bytes: usize,
+    drain_below_bytes: Option<usize>,
+    /// Dials so far: tells a deadline of this attempt from one of an earlier.
+    pub(crate) attempt: u64,
+    failures: u32,
+    // Records on the present or coming connection; the Hello is number 0.
+    sequence: u64,
+    waker: Waker,
+}
+
+impl<M: Wire> Outgoing<M> {
+    /// A stream that is not dialled yet.
+    pub(crate) fn new(waker: Waker) -> Outgoing<M> {
+        Outgoing {
+            phase: Phase::Idle,
+            outlook: Outlook::Up,
+            queue: WriteQueue::default(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            drain_below_bytes: None,
+            attempt: 0,
+            failures: 0,
+            sequence: 1,
+            waker,
+        }
+    }
+
+    /// Starts an attempt to connect.
+    pub(crate) fn dial(&mut self, addr: SocketAddr, config: &NodeConfig) {
+        self.attempt += 1;
+        let (buffer, unsent) = (config.socket_buffer_bytes, config.stream_unsent_bytes);
+        self.phase = Phase::Connecting(Box::pin(connect(addr, buffer, unsent)));
+    }
+
+    /// Notes a failed attempt; returns how long to wait before the next.
+    pub(crate) fn fail(&mut self, rng: &mut Rng) -> Duration {
+        self.phase = Phase::Waiting;
+        let wait = REDIAL_FIRST
+            .saturating_mul(1 << self.failures.min(10))
+            .min(REDIAL_MAX);
+        self.failures += 1;
+        // A quarter of jitter, so that members restarted together do not dial together.
+        wait.mul_f64(0.75 + 0.25 * rng.unit())
+    }
+
+    /// Drops the connection and all that waits for it; returns how many bytes that was.
+    pub(crate) fn abandon(&mut self) -> usize {
+        let lost = self.queued_bytes();
+        self.phase = Phase::Waiting;
+        self.outlook = Outlook::Down;
+        self.queue.clear();
+        self.held.clear();
+        self.held_bytes = 0;
+        self.sequence = 1;
+        lost
+    }
+
+    /// Moves the attempt on. Ready with the peer's Hello, an unread record, once it came whole.
+    pub(crate) fn poll_hello(&mut self, hello: &Bytes) -> Poll<io::Result<Bytes>> {
+        let mut cx = Context::from_waker(&self.waker);
+        if let Phase::Connecting(connect) = &mut self.phase {
+            let stream = ready!(connect.as_mut().poll(&mut cx))?;
+            // A fresh connection takes 44 bytes at once, or is not worth keeping.
+            if stream.try_write(hello)? != hello.len() {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.phase = Phase::Greeting(stream, Vec::with_capacity(HELLO_BYTES));
+        }
+        let Phase::Greeting(stream, reply) = &mut self.phase else {
+            return Poll::Pending;
+        };
+        while reply.len() < HELLO_BYTES {
+            ready!(stream.poll_read_ready(&mut cx))?;
+            let mut piece = [0; HELLO_BYTES];
+            let wanted = HELLO_BYTES - reply.len();
+            match stream.try_read(&mut piece[..wanted]) {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                Ok(read) => reply.extend_from_slice(&piece[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        let mut hello = Bytes::copy_from_slice(reply);
+        let length = hello.get_u32() as usize;
+        if length != hello.len() {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
+        Poll::Ready(Ok(hello))
+    }
+
+    /// Lets records flow: the peer's Hello was accepted.
+    pub(crate) fn establish(&mut self, session: u32, config: &NodeConfig) {
+        if let Phase::Greeting(stream, _) = std::mem::replace(&mut self.phase, Phase::Waiting) {
+            self.failures = 0;
+            self.outlook = Outlook::Up;
+            self.phase = Phase::Established(Established {
+                stream,
+                session,
+                unsent_bytes_max: config.stream_unsent_bytes,
+                unsent: Cell::default(),
+            });
+        }
+    }
+
+    /// Notices that the peer closed the stream. The acceptor sends nothing after its Hello, so
+    /// anything readable is an end or a fault.
+    pub(crate) fn check_open(&mut self) -> io::Result<()> {
+        let Phase::Established(link) = &self.phase else {
+            return Ok(());
+        };
+        let mut cx = Context::from_waker(&self.waker);
+        while let Poll::Ready(ready) = link.stream.poll_read_ready(&mut cx) {
+            ready?;
+            match link.stream.try_read(&mut [0; 1]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => return Err(io::ErrorKind::InvalidData.into()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a message to the queue.
+    pub(crate) fn push(&mut self, mut header: Header, message: &M) {
+        header.sequence = self.sequence;
+        self.sequence += 1;
+        self.queue.push(&header, message);
+    }
+
+    /// Holds a message back until `until`, or until the one before it is released.
+    pub(crate) fn hold(&mut self, until: Instant, message: M) -> Instant {
+        let until = self.held.back().map_or(until, |&(last, _)| last.max(until));
+        self.held_bytes += WriteQueue::record_bytes(&message);
+        self.held.push_back((until, message));
+        until
+    }
+
+    /// The next message whose time has come.
+    pub(crate) fn release(&mut self, now: Instant) -> Option<M> {
+        self.held.front().filter(|(until, _)| *until <= now)?;
+        let (_, message) = self.held.pop_front()?;
+        self.held_bytes -= WriteQueue::record_bytes(&message);
+        Some(message)
+    }
+
+    /// Writes what waits, as far as the kernel takes it.
+    pub(crate) fn flush(
+        &mut self,
+        config: &NodeConfig,
+        traffic: &mut Traffic,
+    ) -> io::Result<Flushed> {
+        let Phase::Established(link) = &mut self.phase else {
+            return Ok(Flushed::Settled);
+        };
+        let mut cx = Context::from_waker(&self.waker);
+        let mut flushed = 0;
+        while !self.queue.is_empty() {
+            if flushed >= FLUSH_BYTES_MAX {
+                return Ok(Flushed::More);
+            }
+            link.set_unsent_bytes_max(config.stream_unsent_bytes)?;
+            match link.stream.poll_write_ready(&mut cx) {
+                Poll::Pending => return Ok(Flushed::Settled),
+                Poll::Ready(ready) => ready?,
+            }
+            let written = link.write(&mut self.queue)?;
+            flushed += written;
+            traffic.stream_writes += 1;
+            traffic.stream_bytes_out += written as u64;
+        }
+        Ok(Flushed::Settled)
+    }
+
+    /// Bytes that wait in user space.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queue.len() + self.held_bytes
+    }
+
+    /// Bytes queued and not yet on the link.
+    pub(crate) fn backlog_bytes(&self, turn: u64) -> usize {
+        let unsent = match &self.phase {
+            Phase::Established(link) => link.unsent_bytes(turn),
+            _ => 0,
+        };
+        self.queued_bytes() + unsent
+    }
+
+    /// Remembers that the protocol waits for the backlog to fall below this.
+    pub(crate) fn await_drain(&mut self, below_bytes: usize) {
+        self.drain_below_bytes = Some(below_bytes.max(1));
+    }
+
+    /// Looks whether the awaited drain is reached; if not, sees to it that the kernel signals.
+    ///
+    /// While records wait in user space the last write was refused, so the kernel signals anyway:
+    /// when its unsent bytes are below half of `TCP_NOTSENT_LOWAT`. Once the queue is empty no
+    /// write is refused any more. Then that mark is set to twice what is awaited, and asking the
+    /// kernel whether the stream is writable arms its signal, exactly at the awaited backlog.
+    pub(crate) fn poll_drain(&mut self, config: &NodeConfig, turn: u64) -> io::Result<Drain> {
+        let Some(below_bytes) = self.drain_below_bytes else {
+            return Ok(Drain::Unwanted);
+        };
+        // A peer that is down takes nothing: the request stands until it is up.
+        if self.outlook == Outlook::Down {
+            return Ok(Drain::Awaited);
+        }
+        if self.backlog_bytes(turn) >= below_bytes {
+            let (Phase::Established(link), true) = (&mut self.phase, self.queue.is_empty()) else {
+                return Ok(Drain::Awaited);
+            };
+            let mark = (below_bytes - self.held_bytes.min(below_bytes - 1)).saturating_mul(2);
+            let mark = u32::try_from(mark).unwrap_or(u32::MAX);
+            link.set_unsent_bytes_max(config.stream_unsent_bytes.min(mark))?;
+            let mut cx = Context::from_waker(&self.waker);
+            while let Poll::Ready(ready) = link.stream.poll_write_ready(&mut cx) {
+                ready?;
+                let check = || sys::check_writable(&link.stream);
+                match link.stream.try_io(Interest::WRITABLE, check) {
+                    Ok(()) => break,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            link.forget_unsent();
+            if self.backlog_bytes(turn) >= below_bytes {
+                return Ok(Drain::Awaited);
+            }
+        }
+        self.drain_below_bytes = None;
+        Ok(Drain::Reached)
+    }
+
+    /// Makes the coming close an abort: the peer sees a reset, not an end.
+    pub(crate) fn set_abortive(&self) {
+        if let Phase::Greeting(stream, _) | Phase::Established(Established { stream, .. }) =
+            &self.phase
+        {
+            abort_on_close(stream);
+        }
+    }
+}
+
+impl Established {
+    fn write(&mut self, queue: &mut WriteQueue) -> io::Result<usize> {
+        let mut written = 0;
+        let mut slices = WriteQueue::slices();
+        let (count, bytes) = queue.next_write(&mut slices);
+        let result = self.stream.try_io(Interest::WRITABLE, || {
+            written = SockRef::from(&self.stream).send_vectored(&slices[..count])?;
+            // The kernel signals after a short write as after a refused one, so a short write
+            // clears the readiness and the second, refused call is saved.
+            if written < bytes {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(())
+        });
+        match result {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        queue.advance(written);
+        let mut unsent = self.unsent.get();
+        unsent.bytes += written;
+        self.unsent.set(unsent);
+        Ok(written)
+    }
+
+    // Asks the kernel at most once a turn, and not at all if nothing was written since it said 0.
+    fn unsent_bytes(&self, turn: u64) -> usize {
+        let mut unsent = self.unsent.get();
+        if unsent.bytes > 0 && unsent.turn != turn {
+            unsent = Unsent {
+                bytes: sys::unsent_bytes(&self.stream),
+                turn,
+            };
+            self.unsent.set(unsent);
+        }
+        unsent.bytes
+    }
+
+    fn forget_unsent(&self) {
+        self.unsent.set(Unsent {
+            bytes: usize::from(self.unsent.get().bytes > 0),
+            turn: u64::MAX,
+        });
+    }
+
+    fn set_unsent_bytes_max(&mut self, bytes: u32) -> io::Result<()> {
+        if self.unsent_bytes_max != bytes {
+            sys::set_unsent_bytes_max(&self.stream, bytes)?;
+            self.unsent_bytes_max = bytes;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the coming close of a stream an abort.
+pub(crate) fn abort_on_close(stream: &TcpStream) {
+    // Best effort: an ordinary close is the fallback.
+    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+}
+
+async fn connect(
+    addr: SocketAddr,
+    buffer_bytes: Option<u32>,
+    unsent_bytes_max: u32,
+) -> io::Result<TcpStream> {
+    let socket = if addr.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
+    if let Some(bytes) = buffer_bytes {
+        socket.set_send_buffer_size(bytes)?;
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    let stream = socket.connect(addr).await?;
+    stream.set_nodelay(true)?;
+    sys::set_unsent_bytes_max(&stream, unsent_bytes_max)?;
+    Ok(stream)
+}

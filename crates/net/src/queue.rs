@@ -1,0 +1,228 @@
+//! What waits to be written to a stream: heads packed together, payloads shared.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use paceline_proto::core::{Payload, Wire};
+
+use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES};
+
+/// Payloads below this are copied next to their head: cheaper than a slice of their own.
+const COPY_BELOW_BYTES: usize = 1 << 10;
+/// Heads are packed into pieces of this size.
+const ARENA_BYTES: usize = 16 << 10;
+/// Most slices one write hands to the kernel.
+const SLICES_MAX: usize = 128;
+/// Most bytes one write hands to the kernel.
+const WRITE_BYTES_MAX: usize = 256 << 10;
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Encoded records in order, ready for vectored writes.
+#[derive(Debug, Default)]
+pub(crate) struct WriteQueue {
+    segments: VecDeque<Bytes>,
+    // Follows the last segment. Its bytes are split off when a payload or a write needs them.
+    arena: BytesMut,
+    queued_bytes: usize,
+}
+
+impl WriteQueue {
+    /// The length on a stream of the record that carries this message.
+    pub(crate) fn record_bytes(message: &impl Wire) -> usize {
+        LENGTH_BYTES + HEADER_BYTES + message.wire_len()
+    }
+
+    /// Appends a message as one record.
+    pub(crate) fn push(&mut self, header: &Header, message: &impl Wire) {
+        let body_bytes = message.wire_len();
+        let before = self.queued_bytes;
+        self.push_head(header, body_bytes);
+        let head_from = self.arena.len();
+        if let Some(payload) = message.encode(&mut self.arena) {
+            self.queued_bytes += self.arena.len() - head_from;
+            self.push_payload(payload);
+        } else {
+            self.queued_bytes += self.arena.len() - head_from;
+        }
+        debug_assert_eq!(
+            self.queued_bytes - before,
+            LENGTH_BYTES + HEADER_BYTES + body_bytes,
+            "`wire_len` is exact"
+        );
+    }
+
+    /// Fills `slices` with what is to be written next; returns how many there are and their bytes.
+    pub(crate) fn next_write<'a>(
+        &'a mut self,
+        slices: &mut [IoSlice<'a>; SLICES_MAX],
+    ) -> (usize, usize) {
+        self.seal();
+        let (mut count, mut bytes) = (0, 0);
+        for (slice, segment) in slices.iter_mut().zip(&self.segments) {
+            if bytes >= WRITE_BYTES_MAX {
+                break;
+            }
+            *slice = IoSlice::new(segment);
+            count += 1;
+            bytes += segment.len();
+        }
+        (count, bytes)
+    }
+
+    /// Room for the slices of one write.
+    pub(crate) fn slices<'a>() -> [IoSlice<'a>; SLICES_MAX] {
+        [IoSlice::new(&[]); SLICES_MAX]
+    }
+
+    /// Drops the first `written` bytes.
+    pub(crate) fn advance(&mut self, mut written: usize) {
+        self.queued_bytes -= written;
+        while written > 0 {
+            let first = self
+                .segments
+                .front_mut()
+                .expect("written bytes were queued");
+            if first.len() > written {
+                first.advance(written);
+                return;
+            }
+            written -= first.len();
+            self.segments.pop_front();
+        }
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&mut self) {
+        self.segments.clear();
+        self.arena.clear();
+        self.queued_bytes = 0;
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// True if nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queued_bytes == 0
+    }
+
+    fn push_head(&mut self, header: &Header, body_bytes: usize) {
+        if self.arena.capacity() - self.arena.len() < 2 * COPY_BELOW_BYTES {
+            self.seal();
+            self.arena.reserve(ARENA_BYTES);
+        }
+        self.arena.put_u32((HEADER_BYTES + body_bytes) as u32);
+        self.arena.put_slice(&header.encode());
+        self.queued_bytes += LENGTH_BYTES + HEADER_BYTES;
+    }
+
+    fn push_payload(&mut self, payload: &Payload) {
+        self.queued_bytes += payload.len();
+        if payload.len() < COPY_BELOW_BYTES {
+            payload.for_each_chunk(|chunk| self.arena.extend_from_slice(chunk));
+            return;
+        }
+        self.seal();
+        match payload {
+            Payload::Bytes(bytes) => self.segments.push_back(bytes.clone()),
+            Payload::Zeros(len) => {
+                let mut left = *len as usize;
+                while left > 0 {
+                    let piece = left.min(ZEROS.len());
+                    self.segments.push_back(Bytes::from_static(&ZEROS[..piece]));
+                    left -= piece;
+                }
+            }
+        }
+    }
+
+    fn seal(&mut self) {
+        if !self.arena.is_empty() {
+            self.segments.push_back(self.arena.split().freeze());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paceline_proto::core::{DecodeError, NodeId};
+
+    use super::*;
+    use crate::record::{ClusterTag, Kind};
+
+    struct Numbered(u8, Payload);
+
+    impl Wire for Numbered {
+        fn wire_len(&self) -> usize {
+            1 + self.1.len()
+        }
+        fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+            head.put_u8(self.0);
+            Some(&self.1)
+        }
+        fn decode(_: &mut Bytes) -> Result<Self, DecodeError> {
+            unreachable!("nothing is decoded here")
+        }
+    }
+
+    const HEADER: Header = Header {
+        kind: Kind::Message,
+        cluster: ClusterTag(1),
+        sender: NodeId(2),
+        session: 3,
+        sequence: 4,
+    };
+
+    fn drained(queue: &mut WriteQueue, write_bytes_max: usize) -> Vec<u8> {
+        let mut written = Vec::new();
+        while !queue.is_empty() {
+            let mut slices = WriteQueue::slices();
+            let (count, _) = queue.next_write(&mut slices);
+            let joined: Vec<u8> = slices[..count].iter().flat_map(|s| s.to_vec()).collect();
+            let taken = joined.len().min(write_bytes_max);
+            written.extend_from_slice(&joined[..taken]);
+            queue.advance(taken);
+        }
+        written
+    }
+
+    #[test]
+    fn the_bytes_are_the_same_however_they_are_cut() {
+        let messages = [
+            Numbered(1, Payload::from("small")),
+            Numbered(2, Payload::from(vec![7; 5000])),
+            Numbered(3, Payload::Zeros(200_000)),
+            Numbered(4, Payload::Zeros(3)),
+        ];
+        let mut expected = Vec::new();
+        for Numbered(number, payload) in &messages {
+            expected.put_u32((HEADER_BYTES + 1 + payload.len()) as u32);
+            expected.put_slice(&HEADER.encode());
+            expected.put_u8(*number);
+            expected.put_slice(&payload.to_bytes());
+        }
+        for write_bytes_max in [1000, 4096, usize::MAX] {
+            let mut queue = WriteQueue::default();
+            messages
+                .iter()
+                .for_each(|message| queue.push(&HEADER, message));
+            assert_eq!(queue.len(), expected.len());
+            assert!(drained(&mut queue, write_bytes_max) == expected);
+        }
+    }
+
+    #[test]
+    fn a_large_payload_is_shared_not_copied() {
+        let payload = Bytes::from(vec![9; 8000]);
+        let mut queue = WriteQueue::default();
+        queue.push(&HEADER, &Numbered(1, Payload::Bytes(payload.clone())));
+        let mut slices = WriteQueue::slices();
+        let (count, bytes) = queue.next_write(&mut slices);
+        assert_eq!((count, bytes), (2, 4 + 24 + 1 + 8000));
+        assert_eq!(slices[1].as_ptr(), payload.as_ptr());
+    }
+}

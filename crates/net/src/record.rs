@@ -1,0 +1,318 @@
+//! The record header that frames everything on the wire, and the session it speaks for.
+//!
+//! ```text
+//! 0  version (1)  kind (1)  epoch (2)     4  cluster tag (4)
+//! 8  sender (4)                          12  session (4)
+//! 16 sequence (8)                        24  body
+//! ```
+//!
+//! Integers are big-endian. On a stream a `u32` length of header and body precedes each record; a
+//! datagram is one record. In plaintext the epoch is 0 and no seal follows the body.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::{Buf, BufMut, Bytes};
+use paceline_proto::core::NodeId;
+
+/// Length of the header in bytes.
+pub const HEADER_BYTES: usize = 24;
+/// Length of the length that precedes a record on a stream, in bytes.
+pub const LENGTH_BYTES: usize = 4;
+/// Length of a session in bytes: the body of a Hello.
+pub const SESSION_BYTES: usize = 16;
+/// First byte of every record: version 1, top bit set, so that no text protocol starts like it.
+pub const VERSION: u8 = 0x81;
+
+/// What a record carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A message of the protocol.
+    Message,
+    /// The sender's full session. First on each stream, in both directions.
+    Hello,
+    /// Asks the receiver for a Hello, because a datagram of its came under an unknown session.
+    Who,
+}
+
+impl Kind {
+    fn tag(self) -> u8 {
+        match self {
+            Kind::Message => 1,
+            Kind::Hello => 2,
+            Kind::Who => 3,
+        }
+    }
+
+    fn from_tag(tag: u8) -> Option<Kind> {
+        match tag {
+            1 => Some(Kind::Message),
+            2 => Some(Kind::Hello),
+            3 => Some(Kind::Who),
+            _ => None,
+        }
+    }
+}
+
+/// The first four bytes of the hash of a cluster's name: keeps clusters apart that share a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClusterTag(pub u32);
+
+impl ClusterTag {
+    /// The tag of the cluster called `name`.
+    pub fn of(name: &str) -> ClusterTag {
+        ClusterTag(hash_prefix(name.as_bytes()))
+    }
+}
+
+/// One run of one member: start time in milliseconds since 1970, then eight random bytes.
+///
+/// Sessions of a member are ordered by their bytes, so by start time first. The newest one wins and
+/// older ones are refused for ever; a member whose clock was set back across a restart stays
+/// refused until its clock has caught up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Session([u8; SESSION_BYTES]);
+
+impl Session {
+    /// A session that starts now.
+    ///
+    /// # Errors
+    /// If the operating system gives no random bytes.
+    pub fn start() -> Result<Session, getrandom::Error> {
+        let started = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        // Zero is kept for "incarnation not known".
+        let random = getrandom::u64()?.max(1);
+        Ok(Session::new(started.as_millis() as u64, random))
+    }
+
+    /// The session that started `start_ms` milliseconds after 1970 with these random bits.
+    pub fn new(start_ms: u64, incarnation: u64) -> Session {
+        let mut bytes = [0; SESSION_BYTES];
+        bytes[..8].copy_from_slice(&start_ms.to_be_bytes());
+        bytes[8..].copy_from_slice(&incarnation.to_be_bytes());
+        Session(bytes)
+    }
+
+    /// Reads the body of a Hello.
+    pub fn from_body(body: &[u8]) -> Option<Session> {
+        let session = Session(body.try_into().ok()?);
+        (session.incarnation() != 0).then_some(session)
+    }
+
+    /// The body of a Hello.
+    pub fn as_bytes(&self) -> &[u8; SESSION_BYTES] {
+        &self.0
+    }
+
+    /// The random half: what protocols know a member's run by. Never 0.
+    pub fn incarnation(&self) -> u64 {
+        u64::from_be_bytes(self.0[8..].try_into().expect("eight bytes"))
+    }
+
+    /// What headers carry of it: the first four bytes of its BLAKE3 hash.
+    pub fn tag(&self) -> u32 {
+        hash_prefix(&self.0)
+    }
+}
+
+/// The header of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the record carries.
+    pub kind: Kind,
+    /// The sender's cluster.
+    pub cluster: ClusterTag,
+    /// The sender.
+    pub sender: NodeId,
+    /// [`Session::tag`] of the sender.
+    pub session: u32,
+    /// On a stream the number of records before this one; on datagrams the sender's count.
+    pub sequence: u64,
+}
+
+impl Header {
+    /// The header in its wire form.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let mut out = &mut bytes[..];
+        out.put_u8(VERSION);
+        out.put_u8(self.kind.tag());
+        out.put_u16(0);
+        out.put_u32(self.cluster.0);
+        out.put_u32(self.sender.0);
+        out.put_u32(self.session);
+        out.put_u64(self.sequence);
+        bytes
+    }
+
+    /// Splits a header off the front of a record and checks version, cluster and epoch.
+    pub fn decode(record: &mut Bytes, cluster: ClusterTag) -> Result<Header, Refusal> {
+        if record.first().is_some_and(|&version| version != VERSION) {
+            return Err(Refusal::ForeignVersion);
+        }
+        if record.len() < HEADER_BYTES {
+            return Err(Refusal::Malformed);
+        }
+        let mut bytes = &record[1..HEADER_BYTES];
+        let (kind, epoch) = (bytes.get_u8(), bytes.get_u16());
+        if bytes.get_u32() != cluster.0 {
+            return Err(Refusal::ForeignCluster);
+        }
+        if epoch != 0 {
+            return Err(Refusal::ForeignEpoch);
+        }
+        let header = Header {
+            kind: Kind::from_tag(kind).ok_or(Refusal::Malformed)?,
+            cluster,
+            sender: NodeId(bytes.get_u32()),
+            session: bytes.get_u32(),
+            sequence: bytes.get_u64(),
+        };
+        record.advance(HEADER_BYTES);
+        Ok(header)
+    }
+}
+
+/// Why a record was not accepted. Each has a counter of its own; a stream is closed as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It speaks another version, or is no record at all.
+    ForeignVersion,
+    /// It belongs to another cluster.
+    ForeignCluster,
+    /// It belongs to a key epoch that this node does not know.
+    ForeignEpoch,
+    /// Its sender is not in the roster.
+    UnknownSender,
+    /// It is too short, its kind is unknown, or it stands where it may not.
+    Malformed,
+    /// It is longer than `record_bytes_max`.
+    Oversized,
+    /// The protocol cannot decode its body.
+    Undecodable,
+    /// Its sender has not announced the session.
+    UnknownSession,
+    /// Its sender has since restarted.
+    OldSession,
+    /// A stream skipped or repeated a record.
+    OutOfSequence,
+    /// Another member answers at the address that the roster gives for the one dialled.
+    WrongMember,
+}
+
+impl Refusal {
+    /// All refusals.
+    pub const ALL: [Refusal; 11] = [
+        Refusal::ForeignVersion,
+        Refusal::ForeignCluster,
+        Refusal::ForeignEpoch,
+        Refusal::UnknownSender,
+        Refusal::Malformed,
+        Refusal::Oversized,
+        Refusal::Undecodable,
+        Refusal::UnknownSession,
+        Refusal::OldSession,
+        Refusal::OutOfSequence,
+        Refusal::WrongMember,
+    ];
+
+    /// The name of its counter.
+    pub const fn counter(self) -> &'static str {
+        match self {
+            Refusal::ForeignVersion => "record_foreign_version",
+            Refusal::ForeignCluster => "record_foreign_cluster",
+            Refusal::ForeignEpoch => "record_foreign_epoch",
+            Refusal::UnknownSender => "record_unknown_sender",
+            Refusal::Malformed => "record_malformed",
+            Refusal::Oversized => "record_oversized",
+            Refusal::Undecodable => "record_undecodable",
+            Refusal::UnknownSession => "record_unknown_session",
+            Refusal::OldSession => "record_old_session",
+            Refusal::OutOfSequence => "record_out_of_sequence",
+            Refusal::WrongMember => "record_wrong_member",
+        }
+    }
+}
+
+fn hash_prefix(bytes: &[u8]) -> u32 {
+    let hash = blake3::hash(bytes);
+    u32::from_be_bytes(
+        hash.as_bytes()[..4]
+            .try_into()
+            .expect("a hash has 32 bytes"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn golden() -> Header {
+        Header {
+            kind: Kind::Message,
+            cluster: ClusterTag::of("paceline"),
+            sender: NodeId(7),
+            session: Session::new(0x0102_0304_0506_0708, 0x1112_1314_1516_1718).tag(),
+            sequence: 0x2122_2324_2526_2728,
+        }
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn the_header_has_the_bytes_it_always_had() {
+        assert_eq!(
+            hex(&golden().encode()),
+            "8101000094b2c88e00000007104e93b52122232425262728"
+        );
+    }
+
+    #[test]
+    fn a_header_reads_back_and_leaves_the_body() {
+        let mut record = Bytes::from([&golden().encode()[..], b"body"].concat());
+        let read = Header::decode(&mut record, ClusterTag::of("paceline"));
+        assert_eq!(read, Ok(golden()));
+        assert_eq!(&record[..], b"body");
+    }
+
+    #[test]
+    fn each_fault_of_a_header_has_its_refusal() {
+        let with = |place: usize, value: u8| {
+            let mut bytes = golden().encode();
+            bytes[place] = value;
+            Header::decode(
+                &mut Bytes::copy_from_slice(&bytes),
+                ClusterTag::of("paceline"),
+            )
+        };
+        assert_eq!(with(0, 0x82), Err(Refusal::ForeignVersion));
+        assert_eq!(with(0, b'G'), Err(Refusal::ForeignVersion));
+        assert_eq!(with(1, 9), Err(Refusal::Malformed));
+        assert_eq!(with(3, 1), Err(Refusal::ForeignEpoch));
+        assert_eq!(with(4, 0), Err(Refusal::ForeignCluster));
+        let mut short = Bytes::copy_from_slice(&golden().encode()[..23]);
+        assert_eq!(
+            Header::decode(&mut short, ClusterTag::of("paceline")),
+            Err(Refusal::Malformed)
+        );
+    }
+
+    #[test]
+    fn a_later_start_is_a_newer_session_whatever_the_random_bytes() {
+        assert!(Session::new(2, 1) > Session::new(1, u64::MAX));
+        assert_eq!(Session::new(2, 9).incarnation(), 9);
+        assert_eq!(Session::from_body(&[0; 16]), None);
+        assert_eq!(Session::from_body(&[1; 15]), None);
+    }
+
+    #[test]
+    fn every_refusal_has_a_counter_of_its_own() {
+        let mut names = Refusal::ALL.map(Refusal::counter).to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Refusal::ALL.len());
+    }
+}

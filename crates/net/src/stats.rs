@@ -1,0 +1,108 @@
+//! What a node counts about itself.
+
+use std::sync::{Mutex, PoisonError};
+
+use paceline_proto::core::{Counters, Instant};
+
+use crate::record::Refusal;
+
+/// What went through a node's sockets since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Times the driver woke and did something.
+    pub turns: u64,
+    /// Bytes read from streams, headers included.
+    pub stream_bytes_in: u64,
+    /// Bytes written to streams, headers included.
+    pub stream_bytes_out: u64,
+    /// Messages received on streams.
+    pub stream_messages_in: u64,
+    /// Messages queued for streams.
+    pub stream_messages_out: u64,
+    /// Read calls on streams.
+    pub stream_reads: u64,
+    /// Write calls on streams.
+    pub stream_writes: u64,
+    /// Bytes of datagrams received, record headers included.
+    pub datagram_bytes_in: u64,
+    /// Bytes of datagrams sent, record headers included.
+    pub datagram_bytes_out: u64,
+    /// Datagrams received.
+    pub datagrams_in: u64,
+    /// Datagrams sent.
+    pub datagrams_out: u64,
+    /// Receive calls on the UDP socket.
+    pub datagram_receives: u64,
+    /// Send calls on the UDP socket.
+    pub datagram_sends: u64,
+}
+
+/// A snapshot of a node's counts, taken at the end of a turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// What went through the sockets.
+    pub traffic: Traffic,
+    /// The protocol's counters and the driver's. The driver's begin with `record_`, `stream_`,
+    /// `datagram_`, `accept_`, `peer_`, `send_`, `event_` or `emulated_`.
+    pub counters: Counters,
+}
+
+/// The snapshot shared by the driver and the handles.
+#[derive(Debug, Default)]
+pub(crate) struct SharedStats(Mutex<Stats>);
+
+impl SharedStats {
+    /// The driver's side, once a turn.
+    pub(crate) fn publish(&self, traffic: Traffic, counters: [&mut Counters; 2]) {
+        let mut stats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stats.traffic = traffic;
+        for counted in counters {
+            if !counted.is_empty() {
+                counted.drain_into(&mut stats.counters);
+            }
+        }
+    }
+
+    /// The snapshot.
+    pub(crate) fn snapshot(&self) -> Stats {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// Lets one warning a second through for each kind of refusal, so that a peer cannot fill a log.
+#[derive(Debug, Default)]
+pub(crate) struct WarnLimit {
+    silent_until: [Instant; Refusal::ALL.len()],
+}
+
+impl WarnLimit {
+    const EVERY: std::time::Duration = std::time::Duration::from_secs(1);
+
+    /// True if a warning about this refusal may be written now.
+    pub(crate) fn admits(&mut self, refusal: Refusal, now: Instant) -> bool {
+        let silent_until = &mut self.silent_until[refusal as usize];
+        let admitted = now >= *silent_until;
+        if admitted {
+            *silent_until = now + WarnLimit::EVERY;
+        }
+        admitted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_warning_of_a_kind_waits_a_second() {
+        let mut limit = WarnLimit::default();
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        assert!(limit.admits(Refusal::Malformed, at(0)));
+        assert!(!limit.admits(Refusal::Malformed, at(999)));
+        assert!(limit.admits(Refusal::Oversized, at(999)));
+        assert!(limit.admits(Refusal::Malformed, at(1000)));
+    }
+}
