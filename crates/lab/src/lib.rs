@@ -20,6 +20,9 @@ pub use error::LabError;
 pub use machine::Machine;
 pub use progress::{Progress, Quiet};
 
+use std::path::Path;
+use std::sync::Arc;
+
 use figure::Reproduction;
 use run::RunResult;
 use scenario::Scenario;
@@ -27,10 +30,28 @@ use scenario::Scenario;
 /// What `paceline reproduce` knows, by name.
 pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION];
 
-/// Runs a scenario in the simulator. The one place where a protocol is chosen by name.
+/// Runs a scenario in the simulator.
 pub fn simulate(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
     match scenario.service {
         "chain" => broadcast::run(scenario, seed),
-        other => Err(LabError::Unsupported(format!("`{other}` is not there yet; `chain` is"))),
+        other => Err(unknown_service(other)),
     }
+}
+
+/// Runs a scenario on loopback sockets. With a `program` every node is a process of its own,
+/// started as `program node --control`; else all nodes run in this one.
+pub fn run_on_sockets(
+    scenario: Arc<Scenario>,
+    seed: u64,
+    program: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    match scenario.service {
+        "chain" => broadcast::run_on_sockets(scenario, seed, program, progress),
+        other => Err(unknown_service(other)),
+    }
+}
+
+fn unknown_service(name: &str) -> LabError {
+    LabError::Unsupported(format!("`{name}` is not there yet; `chain` is"))
 }

@@ -212,6 +212,20 @@ impl<P: Hosted> Node<P> {
         self.inputs.send(Input::Command(command, bytes)).map_err(|_| Closed)
     }
 
+    /// Like [`Node::submit`], but makes the command only once it is admitted: for commands that
+    /// say when they were accepted.
+    ///
+    /// # Errors
+    /// If the node has stopped.
+    pub async fn submit_with(
+        &self,
+        bytes: usize,
+        make: impl FnOnce() -> P::Command,
+    ) -> Result<(), Closed> {
+        self.handles.admission.take(bytes).await;
+        self.inputs.send(Input::Command(make(), bytes)).map_err(|_| Closed)
+    }
+
     /// Passes a command that needs no admission: the return of credits, a query.
     ///
     /// The queue to the protocol does not bound these, so their number must be bounded by

@@ -1,3 +1,5 @@
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant as WallClock;
 
 use paceline_proto::chain::{Chain, Message, Topology};
@@ -7,9 +9,10 @@ use paceline_sim::{Codec, Observer};
 use super::figures::{Measured, figures};
 use super::{Broadcast, Ledger, Measure};
 use crate::LabError;
+use crate::progress::Progress;
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
-use crate::world::{Outcome, simulate};
+use crate::world::{Outcome, run_processes, run_sockets, simulate};
 
 /// The hops that blocks took, as far as a scenario of one message needs them.
 #[derive(Debug, Default)]
@@ -51,11 +54,34 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
     Ok(result)
 }
 
+/// Runs a broadcast scenario on loopback sockets: with a process for each node if there is a
+/// program to start, else all in this one.
+pub fn run_on_sockets(
+    scenario: Arc<Scenario>,
+    seed: u64,
+    program: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let broadcast = Arc::new(Broadcast::read(&scenario)?);
+    if broadcast.plan().measure == Measure::Gain {
+        let problem = "figures = \"gain\" compares two simulated runs; use --on sim";
+        return Err(LabError::Unsupported(problem.to_owned()));
+    }
+    let started = WallClock::now();
+    let (ledger, outcome) = match program {
+        Some(program) => run_processes(&*broadcast, &scenario, seed, program, progress)?,
+        None => run_sockets(broadcast.clone(), &scenario, seed, progress)?,
+    };
+    let measured = Measured { ledger: &ledger, outcome: &outcome, hops: None, baseline: None };
+    let mut result = summed_up(&broadcast, &scenario, seed, &measured);
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
 fn simulate_one(broadcast: &Broadcast, scenario: &Scenario, seed: u64) -> (Ledger, Outcome, Hops) {
     let codec = if broadcast.plan().check_wire { Codec::CheckWire } else { Codec::Typed };
     let mut hops = Hops::default();
-    let (ledger, outcome) =
-        simulate(broadcast, broadcast.ledger(), scenario, seed, codec, &mut hops);
+    let (ledger, outcome) = simulate(broadcast, scenario, seed, codec, &mut hops);
     (ledger, outcome, hops)
 }
 

@@ -4,7 +4,11 @@
 //! world carries that out: [`simulate`] in simulated time, the sockets on loopback in real time.
 //! The protocol, its configuration, the workload and the ledger are the same objects in both.
 
+mod application;
+mod control;
+mod processes;
 mod sim;
+mod sockets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +32,9 @@ pub trait Service: Sync {
 
     /// The view that every node installs at the start.
     fn view(&self) -> Option<Arc<View>>;
+
+    /// An empty ledger.
+    fn ledger(&self) -> Self::Ledger;
 
     /// The nodes whose application submits something.
     fn active_nodes(&self) -> Vec<NodeId>;
@@ -54,8 +61,25 @@ pub trait Service: Sync {
         event: &<Self::Protocol as Protocol>::Event,
     ) -> Option<(Duration, <Self::Protocol as Protocol>::Command)>;
 
-    /// True once nothing more is to be measured.
+    /// Bytes that the application's `number`-th piece of work counts against admission.
+    fn work_bytes(&self, node: NodeId, number: u64) -> usize;
+
+    /// True once nothing more is to be measured at any node.
     fn is_done(&self, ledger: &Self::Ledger) -> bool;
+
+    /// True once nothing more is to be measured at this node.
+    fn is_done_at(&self, ledger: &Self::Ledger, node: NodeId) -> bool;
+
+    /// What the ledger says of one node, to be sent to another process.
+    fn export(&self, ledger: &Self::Ledger, node: NodeId) -> serde_json::Value;
+
+    /// Takes in what another process noted of its node.
+    fn import(
+        &self,
+        ledger: &mut Self::Ledger,
+        node: NodeId,
+        part: serde_json::Value,
+    ) -> Result<(), serde_json::Error>;
 }
 
 /// How a run in a world went, beside the ledger.

@@ -12,7 +12,6 @@ use crate::scenario::{Fault, Scenario, Topology};
 /// Runs a service in the simulator, seeing `observer` (a checker, or nothing) along the way.
 pub fn simulate<S: Service>(
     service: &S,
-    ledger: S::Ledger,
     scenario: &Scenario,
     seed: u64,
     codec: Codec,
@@ -41,7 +40,7 @@ where
         }
     }
     let done = service.active_nodes().into_iter().map(|node| (node, 0)).collect();
-    let applications = Applications { service, ledger, done };
+    let applications = Applications { service, ledger: service.ledger(), done };
     for &node in applications.done.keys() {
         if let Some(at) = service.due(node, 0) {
             sim.wake_at(at, node);
