@@ -22,8 +22,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Hosted;
+use crate::alarm::Alarm;
 use crate::config::NodeConfig;
 use crate::datagram::Datagrams;
+use crate::deadlines::{Clock, Deadlines};
 use crate::emulate::{EmulateChange, Emulator};
 use crate::incoming::Incoming;
 use crate::node::{Handles, Stopped};
@@ -32,7 +34,6 @@ use crate::pool::ReadPool;
 use crate::ready::{ReadyList, Source};
 use crate::record::{ClusterTag, HEADER_BYTES, Header, Kind, Session};
 use crate::stats::{Traffic, WarnLimit};
-use crate::timers::{Clock, Timers};
 
 /// Inputs handled in a turn.
 const INPUTS_MAX: usize = 128;
@@ -112,7 +113,8 @@ pub(crate) struct Driver<P: Hosted> {
     incoming: Vec<Option<Incoming>>,
     accepted: u64,
     pool: ReadPool,
-    timers: Timers<Deadline<P>>,
+    deadlines: Deadlines<Deadline<P>>,
+    alarm: Alarm,
     notices: Vec<(NodeId, PeerState)>,
 
     ready: Arc<ReadyList>,
@@ -136,7 +138,6 @@ pub(crate) struct Driver<P: Hosted> {
 struct Wakers {
     inputs: Waker,
     controls: Waker,
-    deadline: Waker,
     listener: Waker,
 }
 
@@ -169,7 +170,6 @@ impl<P: Hosted> Driver<P> {
         let wakers = Wakers {
             inputs: ready.waker(Source::Inputs),
             controls: ready.waker(Source::Controls),
-            deadline: ready.waker(Source::Deadline),
             listener: ready.waker(Source::Listener),
         };
         let datagrams = Datagrams::new(
@@ -189,6 +189,7 @@ impl<P: Hosted> Driver<P> {
             peers.at(own).session = Some((session, session.tag()));
         }
         let clock = Clock::start();
+        let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
         let mut driver = Driver {
             protocol: parts.protocol,
             shared: parts.shared,
@@ -211,7 +212,8 @@ impl<P: Hosted> Driver<P> {
             incoming: Vec::new(),
             accepted: 0,
             pool: ReadPool::new(config.stream_read_bytes),
-            timers: Timers::new(),
+            deadlines: Deadlines::new(),
+            alarm,
             notices: Vec::new(),
             ready,
             wakers,
@@ -264,14 +266,12 @@ impl<P: Hosted> Driver<P> {
             self.take_controls();
         }
         if woken.contains(&Source::Deadline) {
-            self.timers.disarm();
+            self.alarm.acknowledge();
         }
         if let Some(until) = self.paused_until {
             if self.now < until {
                 self.again.append(woken);
-                return self
-                    .timers
-                    .arm_at(until, &self.clock, &self.wakers.deadline);
+                return self.alarm.set(until);
             }
             self.paused_until = None;
         }
@@ -280,7 +280,7 @@ impl<P: Hosted> Driver<P> {
         }
         self.fire_timers();
         self.flush();
-        self.timers.arm(&self.clock, &self.wakers.deadline);
+        self.alarm.set(self.deadlines.earliest());
     }
 
     fn serve(&mut self, source: Source) {
@@ -345,7 +345,7 @@ impl<P: Hosted> Driver<P> {
             Life::Stopping(replies) => replies.extend(reply),
             Life::Running => {
                 self.life = Life::Stopping(reply.into_iter().collect());
-                self.timers
+                self.deadlines
                     .set(self.now + self.config.stop_within, Deadline::Stop);
             }
         }
@@ -354,7 +354,7 @@ impl<P: Hosted> Driver<P> {
     fn fire_timers(&mut self) {
         self.now = self.clock.now();
         for _ in 0..TIMERS_MAX {
-            let Some(deadline) = self.timers.take_due(self.now) else {
+            let Some(deadline) = self.deadlines.take_due(self.now) else {
                 return;
             };
             match deadline {

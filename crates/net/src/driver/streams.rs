@@ -46,7 +46,7 @@ impl<P: Hosted> Driver<P> {
         peer.outgoing.dial(peer.addr, &self.config);
         let attempt = peer.outgoing.attempt;
         let deadline = Deadline::Greeting { place, attempt };
-        self.timers
+        self.deadlines
             .set(self.now + self.config.hello_within, deadline);
         self.again.push(Source::Outgoing(place));
     }
@@ -77,7 +77,7 @@ impl<P: Hosted> Driver<P> {
         let outgoing = &mut self.peers.at(place).outgoing;
         let attempt = outgoing.attempt;
         let wait = outgoing.fail(&mut self.driver_rng);
-        self.timers
+        self.deadlines
             .set(self.now + wait, Deadline::Redial { place, attempt });
     }
 
@@ -211,7 +211,8 @@ impl<P: Hosted> Driver<P> {
                 Poll::Ready(Err(error)) => {
                     tracing::warn!(%error, "cannot accept a connection");
                     self.counters.add("accept_failed", 1);
-                    self.timers.set(self.now + ACCEPT_AGAIN, Deadline::Accept);
+                    self.deadlines
+                        .set(self.now + ACCEPT_AGAIN, Deadline::Accept);
                     return;
                 }
             }
@@ -231,7 +232,7 @@ impl<P: Hosted> Driver<P> {
         let waker = self.ready.waker(Source::Incoming(slot));
         self.incoming[slot] = Some(Incoming::new(stream, number, waker));
         let deadline = Deadline::HalfOpen { slot, number };
-        self.timers
+        self.deadlines
             .set(self.now + self.config.hello_within, deadline);
         self.again.push(Source::Incoming(slot));
     }
