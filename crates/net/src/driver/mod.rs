@@ -84,6 +84,8 @@ enum Life {
     Running,
     /// It flushes its streams and then ends.
     Stopping(Vec<oneshot::Sender<Stopped>>),
+    /// It ends with this turn.
+    Ending(Vec<oneshot::Sender<Stopped>>),
 }
 
 /// A node's sockets and its protocol.
@@ -342,7 +344,7 @@ impl<P: Hosted> Driver<P> {
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
         self.paused_until = None;
         match &mut self.life {
-            Life::Stopping(replies) => replies.extend(reply),
+            Life::Stopping(replies) | Life::Ending(replies) => replies.extend(reply),
             Life::Running => {
                 self.life = Life::Stopping(reply.into_iter().collect());
                 self.deadlines
@@ -367,7 +369,7 @@ impl<P: Hosted> Driver<P> {
                 Deadline::Release { place } => self.release(place),
                 Deadline::Datagram(datagram) => self.queue_datagram(datagram.0, &datagram.1),
                 Deadline::Accept => self.again.push(Source::Listener),
-                Deadline::Stop => self.config.stop_within = std::time::Duration::ZERO,
+                Deadline::Stop => self.end(),
             }
         }
         self.again.push(Source::Deadline);
@@ -402,29 +404,47 @@ impl<P: Hosted> Driver<P> {
         self.handles.stats.publish(self.traffic, counters);
     }
 
-    fn is_finished(&mut self) -> bool {
-        matches!(self.life, Life::Stopping(_))
-            && (self.config.stop_within.is_zero()
-                || self.datagrams.is_empty()
-                    && self.inputs.is_empty()
-                    && self
-                        .peers
-                        .iter_mut()
-                        .all(|peer| peer.outgoing.queued_bytes() == 0))
+    /// Ends a stop: with this turn the node is gone.
+    fn end(&mut self) {
+        if let Life::Stopping(replies) = &mut self.life {
+            self.life = Life::Ending(std::mem::take(replies));
+        }
     }
 
-    fn finish(&mut self) {
-        let abandoned_bytes = self
-            .peers
-            .iter_mut()
-            .map(|peer| peer.outgoing.abandon())
-            .sum();
-        self.incoming.clear();
-        if let Life::Stopping(replies) = std::mem::replace(&mut self.life, Life::Running) {
-            for reply in replies {
-                // Whoever asked may have stopped waiting.
-                let _ = reply.send(Stopped { abandoned_bytes });
-            }
+    /// True if all that was to be sent is with the kernel.
+    fn is_flushed(&mut self) -> bool {
+        let mut peers = self.peers.iter_mut();
+        self.datagrams.is_empty()
+            && self.inputs.is_empty()
+            && peers.all(|peer| peer.outgoing.queued_bytes() == 0)
+    }
+
+    fn close(&mut self) -> Ended {
+        let peers = self.peers.iter_mut();
+        let abandoned_bytes = peers.map(|peer| peer.outgoing.abandon(self.now)).sum();
+        let replies = match &mut self.life {
+            Life::Running => Vec::new(),
+            Life::Stopping(replies) | Life::Ending(replies) => std::mem::take(replies),
+        };
+        Ended {
+            stopped: Stopped { abandoned_bytes },
+            replies,
+        }
+    }
+}
+
+/// A node's end, and who waits to hear of it. To be told once the sockets are closed.
+pub(crate) struct Ended {
+    stopped: Stopped,
+    replies: Vec<oneshot::Sender<Stopped>>,
+}
+
+impl Ended {
+    /// Tells whoever waits.
+    pub(crate) fn tell(self) {
+        for reply in self.replies {
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(self.stopped);
         }
     }
 }
@@ -432,9 +452,9 @@ impl<P: Hosted> Driver<P> {
 impl<P: Hosted> Unpin for Driver<P> {}
 
 impl<P: Hosted> Future for Driver<P> {
-    type Output = ();
+    type Output = Ended;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Ended> {
         let driver = &mut *self;
         let mut woken = std::mem::take(&mut driver.woken);
         woken.append(&mut driver.again);
@@ -443,9 +463,11 @@ impl<P: Hosted> Future for Driver<P> {
         woken.clear();
         driver.woken = woken;
         driver.publish();
-        if driver.is_finished() {
-            driver.finish();
-            return Poll::Ready(());
+        if matches!(driver.life, Life::Stopping(_)) && driver.is_flushed() {
+            driver.end();
+        }
+        if matches!(driver.life, Life::Ending(_)) {
+            return Poll::Ready(driver.close());
         }
         let more =
             !driver.again.is_empty() || !driver.notices.is_empty() || driver.peers.has_flushes();

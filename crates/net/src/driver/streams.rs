@@ -91,7 +91,7 @@ impl<P: Hosted> Driver<P> {
     /// Drops the stream to a peer with all it holds, tells the protocol, and dials anew.
     pub(super) fn lose_outgoing(&mut self, place: usize) {
         let peer = self.peers.at(place);
-        let lost_bytes = peer.outgoing.abandon();
+        let lost_bytes = peer.outgoing.abandon(self.now);
         let node = peer.node;
         tracing::debug!(peer = %node, lost_bytes, "stream broke");
         self.counters.add("stream_broken", 1);
@@ -142,7 +142,8 @@ impl<P: Hosted> Driver<P> {
         let session = self.accept_hello(place, &header, &record)?;
         let peer = self.peers.at(place);
         let was = peer.outgoing.outlook;
-        peer.outgoing.establish(header.session, &self.config);
+        peer.outgoing
+            .establish(header.session, self.now, &self.config);
         if was == Outlook::Down {
             let incarnation = session.incarnation();
             self.notices
