@@ -1,6 +1,6 @@
 //! Carrying out what a handler asked for.
 
-use paceline_proto::core::{Copies, Instant, Lane, NodeId, Outgoing as Send, Wire};
+use paceline_proto::core::{Copies, Instant, Lane, NodeId, Outgoing, Wire};
 
 use super::{Deadline, Driver};
 use crate::Hosted;
@@ -37,7 +37,7 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
-    fn send(&mut self, send: Send<P::Message>) {
+    fn send(&mut self, send: Outgoing<P::Message>) {
         let Some(place) = self.peers.place(send.to) else {
             self.counters.add("send_unknown_member", 1);
             return;
