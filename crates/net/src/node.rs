@@ -133,8 +133,12 @@ impl Bound {
             events,
             handles: Arc::clone(&handles),
         })?;
-        // Fairness is the driver's own: each of its turns is bounded and ends in a yield.
-        runtime.spawn(tokio::task::unconstrained(driver));
+        runtime.spawn(async {
+            // Fairness is the driver's own: each of its turns is bounded and ends in a yield.
+            let ended = tokio::task::unconstrained(driver).await;
+            // The driver is gone by now, and its ports are free.
+            ended.tell();
+        });
         let node = Node { inputs, controls, handles };
         Ok((node, Events { events: events_out }))
     }

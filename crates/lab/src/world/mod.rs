@@ -15,7 +15,10 @@ use std::time::Duration;
 
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
 
+pub use control::serve_control;
+pub use processes::run_processes;
 pub use sim::{network_config, simulate};
+pub use sockets::run_sockets;
 
 /// A protocol with the application of a scenario on top.
 pub trait Service: Sync {
