@@ -5,6 +5,7 @@
 //! [`report`] shows it.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod broadcast;
 mod error;
 pub mod figure;
@@ -50,6 +51,11 @@ pub fn run_on_sockets(
         "chain" => broadcast::run_on_sockets(scenario, seed, program, progress),
         other => Err(unknown_service(other)),
     }
+}
+
+/// Runs one node of a scenario as a parent process says: `paceline node --control`.
+pub fn serve_control() -> Result<(), LabError> {
+    world::serve_control(broadcast::Broadcast::read)
 }
 
 fn unknown_service(name: &str) -> LabError {

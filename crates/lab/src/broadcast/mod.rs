@@ -18,7 +18,7 @@ pub use ledger::{Ledger, NodeLedger, Received, Window};
 pub use run::{run, run_on_sockets};
 pub use scenario::{Measure, Plan, Senders};
 
-use crate::world::Service;
+use crate::world::{Answer, Service};
 
 /// A broadcast scenario, ready to run in either world.
 #[derive(Debug)]
@@ -86,14 +86,24 @@ impl Service for Broadcast {
         at: Instant,
         node: NodeId,
         event: &<Chain as Protocol>::Event,
-    ) -> Option<(Duration, Command)> {
-        let Event::Delivered { origin, end, payload, .. } = event else { return None };
+        answers: &mut Vec<Answer<Self>>,
+    ) {
+        let Event::Delivered { origin, end, payload, .. } = event else { return };
         ledger.delivered(&self.messages, at, node, *origin, payload);
         let after = match self.plan.read_bytes_per_second {
             None => Duration::ZERO,
             Some(rate) => ledger.read_at(at, node, payload.len(), rate) - at,
         };
-        Some((after, Command::Consumed { origin: *origin, end: *end }))
+        let consumed = Command::Consumed { origin: *origin, end: *end };
+        // A reader that takes no time has consumed all before it: one credit for the batch.
+        let includes = |answer: &&mut Answer<Self>| match answer {
+            (Duration::ZERO, Command::Consumed { origin: other, .. }) => other == origin,
+            _ => false,
+        };
+        match answers.iter_mut().find(includes).filter(|_| after.is_zero()) {
+            Some(earlier) => earlier.1 = consumed,
+            None => answers.push((after, consumed)),
+        }
     }
 
     fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {

@@ -12,7 +12,7 @@ use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
-use crate::world::{Outcome, run_processes, run_sockets, simulate};
+use crate::world::{Launch, Outcome, Sockets, run_processes, run_sockets, simulate};
 
 /// The hops that blocks took, as far as a scenario of one message needs them.
 #[derive(Debug, Default)]
@@ -69,7 +69,15 @@ pub fn run_on_sockets(
     }
     let started = WallClock::now();
     let (ledger, outcome) = match program {
-        Some(program) => run_processes(&*broadcast, &scenario, seed, program, progress)?,
+        Some(program) => {
+            let command = |_| {
+                let mut command = std::process::Command::new(program);
+                command.args(["node", "--control"]);
+                command
+            };
+            let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
+            run_processes(&*broadcast, &scenario, seed, &launch, progress)?
+        }
         None => run_sockets(broadcast.clone(), &scenario, seed, progress)?,
     };
     let measured = Measured { ledger: &ledger, outcome: &outcome, hops: None, baseline: None };

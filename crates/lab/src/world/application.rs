@@ -98,19 +98,24 @@ pub(super) async fn observe_all<S>(
     S::Protocol: Hosted,
 {
     let mut batch = Vec::with_capacity(EVENTS_TOGETHER);
+    let mut answers = Vec::new();
     while events.recv_many(&mut batch, EVENTS_TOGETHER).await > 0 {
-        for event in batch.drain(..) {
-            let now = desk.clock.now();
-            let answer = desk.with_ledger(|ledger| desk.service.observe(ledger, now, id, &event));
-            let Some((after, command)) = answer else { continue };
+        desk.with_ledger(|ledger| {
+            for event in batch.drain(..) {
+                let now = desk.clock.now();
+                desk.service.observe(ledger, now, id, &event, &mut answers);
+            }
+        });
+        desk.progress.notify_one();
+        let noted = tokio::time::Instant::now();
+        for (after, command) in answers.drain(..) {
             if after > Duration::ZERO {
-                tokio::time::sleep(after).await;
+                tokio::time::sleep_until(noted + after).await;
             }
             if node.command(command).is_err() {
                 return;
             }
         }
-        desk.progress.notify_one();
     }
 }
 

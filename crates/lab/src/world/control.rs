@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::Service;
 use super::application::{Clock, Desk, emulate_all, observe_all, submit_all};
-use super::sockets::{bind, cluster, runtime, start};
+use super::sockets::{Sockets, bind, cluster, start};
 use crate::LabError;
 use crate::scenario::{Scenario, ScenarioFile};
 
@@ -24,7 +24,7 @@ use crate::scenario::{Scenario, ScenarioFile};
 #[serde(rename_all = "snake_case")]
 pub(super) enum ToChild {
     /// Which scenario, and which of its nodes.
-    Prepare { name: String, scenario: String, node: u32, seed: u64 },
+    Prepare { name: String, scenario: String, node: u32, seed: u64, sockets: Sockets },
     /// Where all nodes are.
     Start { roster: Vec<(u32, SocketAddr)> },
     /// The run begins at this time, in nanoseconds since 1970.
@@ -44,7 +44,7 @@ pub(super) enum FromChild {
     /// The node was told all that it was to be told.
     Done,
     /// What was noted, and counted.
-    Finished { part: serde_json::Value, counters: Vec<(String, u64)> },
+    Finished { part: serde_json::Value, counters: Vec<(String, u64)>, cpu: Duration },
     /// It cannot be done.
     Failed { problem: String },
 }
@@ -56,7 +56,9 @@ where
     S: Service<Ledger: Send> + Send + 'static,
     S::Protocol: Hosted,
 {
-    let runtime = runtime()?;
+    // One node needs no more than one thread.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| LabError::Run(error.to_string()))?;
     let (lines, mut orders) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -84,13 +86,14 @@ where
     S: Service<Ledger: Send> + Send + 'static,
     S::Protocol: Hosted,
 {
-    let Some(ToChild::Prepare { name, scenario, node, seed }) = next_order(orders).await? else {
+    let Some(ToChild::Prepare { name, scenario, node, seed, sockets }) = next_order(orders).await?
+    else {
         return Ok(());
     };
     let scenario = Arc::new(ScenarioFile::parse(&name, &scenario)?.resolve()?);
     let service = Arc::new(read(&scenario)?);
     let id = NodeId(node);
-    let bound = bind(&cluster(&scenario, seed), id, seed)?;
+    let bound = bind(&cluster(&scenario, seed), id, seed, &sockets)?;
     report(&FromChild::Bound { address: bound.local_addr() });
 
     let Some(ToChild::Start { roster }) = next_order(orders).await? else { return Ok(()) };
@@ -107,6 +110,7 @@ where
         Err(behind) => now.0 - behind.duration(),
     };
     let clock = Clock::starting_at(started);
+    let cpu_before = crate::machine::process_cpu();
     let desk = Arc::new(Desk::new(service.clone(), clock));
     tokio::spawn(emulate_all::<S>(scenario.clone(), clock, id, node.clone()));
     tokio::spawn(observe_all(desk.clone(), id, node.clone(), events));
@@ -136,8 +140,9 @@ where
     let counters = node.stats().counters.sorted();
     let counters = counters.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
     let part = desk.with_ledger(|ledger| service.export(ledger, id));
+    let cpu = crate::machine::process_cpu().saturating_sub(cpu_before);
     node.stop().await;
-    report(&FromChild::Finished { part, counters });
+    report(&FromChild::Finished { part, counters, cpu });
     Ok(())
 }
 

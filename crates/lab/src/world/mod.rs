@@ -16,12 +16,12 @@ use std::time::Duration;
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
 
 pub use control::serve_control;
-pub use processes::run_processes;
+pub use processes::{Launch, run_processes};
 pub use sim::{network_config, simulate};
-pub use sockets::run_sockets;
+pub use sockets::{Sockets, run_sockets};
 
 /// A protocol with the application of a scenario on top.
-pub trait Service: Sync {
+pub trait Service: Sync + Sized {
     /// The protocol.
     type Protocol: Protocol;
     /// What is noted of the run.
@@ -55,14 +55,16 @@ pub trait Service: Sync {
         number: u64,
     ) -> <Self::Protocol as Protocol>::Command;
 
-    /// Notes what a node's application was told, and what it answers, after which time.
+    /// Notes what a node's application was told, and adds to `answers` what it answers, after
+    /// which time. An answer may replace an earlier one that it includes.
     fn observe(
         &self,
         ledger: &mut Self::Ledger,
         at: Instant,
         node: NodeId,
         event: &<Self::Protocol as Protocol>::Event,
-    ) -> Option<(Duration, <Self::Protocol as Protocol>::Command)>;
+        answers: &mut Vec<Answer<Self>>,
+    );
 
     /// Bytes that the application's `number`-th piece of work counts against admission.
     fn work_bytes(&self, node: NodeId, number: u64) -> usize;
@@ -85,6 +87,9 @@ pub trait Service: Sync {
     ) -> Result<(), serde_json::Error>;
 }
 
+/// A command that an application gives in answer to an event, and after which time.
+pub type Answer<S> = (Duration, <<S as Service>::Protocol as Protocol>::Command);
+
 /// How a run in a world went, beside the ledger.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -96,4 +101,6 @@ pub struct Outcome {
     pub digest: Option<String>,
     /// What protocols and drivers counted.
     pub counters: Counters,
+    /// Processor time of all nodes, where each is a process.
+    pub cpu: Option<Duration>,
 }

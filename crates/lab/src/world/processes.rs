@@ -1,6 +1,5 @@
 //! A scenario on real sockets with a process for each node: the parent's side.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::control::{FromChild, ToChild};
-use super::sockets::runtime;
+use super::sockets::{Sockets, runtime};
 use super::{Outcome, Service};
 use crate::LabError;
 use crate::progress::Progress;
@@ -56,14 +55,21 @@ impl Process {
     }
 }
 
-/// Runs a service with a process for each node, on loopback sockets; `program` is started as
-/// `program node --control`. A crash is a SIGKILL; a process that crashed does not come back in
+/// How the processes of a run are started, and where they listen.
+pub struct Launch<'a> {
+    /// The command that becomes the node: `paceline node --control`, wherever it shall run.
+    pub command: &'a dyn Fn(NodeId) -> std::process::Command,
+    /// The node's sockets.
+    pub sockets: &'a dyn Fn(NodeId) -> Sockets,
+}
+
+/// Runs a service with a process for each node. A crash is a SIGKILL; a process that crashed does not come back in
 /// this milestone, since the roster is fixed.
 pub fn run_processes<S>(
     service: &S,
     scenario: &Arc<Scenario>,
     seed: u64,
-    program: &Path,
+    launch: &Launch<'_>,
     progress: &dyn Progress,
 ) -> Result<(S::Ledger, Outcome), LabError>
 where
@@ -82,9 +88,9 @@ where
         let mut ledger = service.ledger();
         let mut processes = Vec::new();
         for node in (0..nodes).map(NodeId) {
-            processes.push(spawn(program, node)?);
+            processes.push(spawn(launch, node)?);
         }
-        prepare(&mut processes, scenario, seed).await?;
+        prepare(&mut processes, scenario, seed, launch).await?;
         let at = SystemTime::now() + GO_AFTER;
         let at_unix_nanos = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         for process in &mut processes {
@@ -95,11 +101,13 @@ where
         let ended = Instant::ZERO + started.elapsed();
         let mut counters = Counters::default();
         let mut seen: Vec<(String, u64)> = Vec::new();
+        let mut cpu = Duration::ZERO;
         for process in processes.iter_mut().filter(|process| !process.is_killed) {
             process.order(&ToChild::Finish).await?;
             loop {
                 match process.answer().await? {
-                    FromChild::Finished { part, counters } => {
+                    FromChild::Finished { part, counters, cpu: used } => {
+                        cpu += used;
                         let imported = service.import(&mut ledger, process.node, part);
                         imported.map_err(|error| LabError::Run(error.to_string()))?;
                         seen.extend(counters);
@@ -115,7 +123,7 @@ where
         for (name, n) in seen {
             counters.add(interned(name), n);
         }
-        Ok((ledger, Outcome { ended, events: 0, digest: None, counters }))
+        Ok((ledger, Outcome { ended, events: 0, digest: None, counters, cpu: Some(cpu) }))
     })
 }
 
@@ -133,10 +141,11 @@ fn interned(name: String) -> &'static str {
     kept
 }
 
-fn spawn(program: &Path, node: NodeId) -> Result<Process, LabError> {
-    let mut command = Command::new(program);
-    command.args(["node", "--control"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let child = command.kill_on_drop(true).spawn();
+fn spawn(launch: &Launch<'_>, node: NodeId) -> Result<Process, LabError> {
+    let command = (launch.command)(node);
+    let program = command.get_program().to_owned();
+    let mut command = Command::from(command);
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn();
     let failed = |error| LabError::Run(format!("cannot start {}: {error}", program.display()));
     let mut child = child.map_err(failed)?;
     let orders = child.stdin.take().expect("standard input is piped");
@@ -149,12 +158,14 @@ async fn prepare(
     processes: &mut [Process],
     scenario: &Scenario,
     seed: u64,
+    launch: &Launch<'_>,
 ) -> Result<(), LabError> {
     let text = scenario.to_toml();
     let mut roster = Vec::new();
     for process in &mut *processes {
         let (name, scenario, node) = (scenario.name.clone(), text.clone(), process.node.0);
-        process.order(&ToChild::Prepare { name, scenario, node, seed }).await?;
+        let sockets = (launch.sockets)(process.node);
+        process.order(&ToChild::Prepare { name, scenario, node, seed, sockets }).await?;
     }
     for process in &mut *processes {
         match process.answer().await? {

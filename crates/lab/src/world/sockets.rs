@@ -4,8 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_net::{Bound, EmulateChange, Hosted, Node, NodeConfig, Peers, Roster};
+use paceline_net::{Bound, EmulateChange, Exposure, Hosted, Node, NodeConfig, Peers, Roster};
 use paceline_proto::core::{Counters, Instant, NodeId};
+use serde::{Deserialize, Serialize};
 
 use super::application::{Clock, Desk, emulate_all, observe_all, submit_all};
 use super::{Outcome, Service};
@@ -66,7 +67,7 @@ where
         for node in &handles {
             node.stop().await;
         }
-        let outcome = Outcome { ended, events: 0, digest: None, counters };
+        let outcome = Outcome { ended, events: 0, digest: None, counters, cpu: None };
         let ledger = desk.with_ledger(|ledger| {
             let empty = desk.service.ledger();
             std::mem::replace(ledger, empty)
@@ -111,7 +112,7 @@ where
     let failed = |error: &dyn std::error::Error| LabError::Run(error.to_string());
     let mut bound = Vec::new();
     for id in (0..scenario.topology.nodes).map(NodeId) {
-        bound.push(bind(&cluster, id, seed)?);
+        bound.push(bind(&cluster, id, seed, &Sockets::default())?);
     }
     let roster = (0..).map(NodeId).zip(bound.iter().map(Bound::local_addr));
     let roster = Roster::new(roster).map_err(|error| failed(&error))?;
@@ -122,11 +123,37 @@ where
     Ok(nodes)
 }
 
-/// Binds a node's sockets to a free port of loopback.
-pub(super) fn bind(cluster: &str, id: NodeId, seed: u64) -> Result<Bound, LabError> {
-    let config = NodeConfig::new(cluster, id).with_seed(seed ^ u64::from(id.0) << 32);
-    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Bound::bind(anywhere, config).map_err(|error| LabError::Run(error.to_string()))
+/// A node's sockets, beyond what the scenario says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sockets {
+    /// Where to listen; port 0 for any.
+    pub bind: SocketAddr,
+    /// SO_SNDBUF and SO_RCVBUF, if not the kernel's choice.
+    pub buffer_bytes: Option<u32>,
+}
+
+/// A free port of loopback.
+impl Default for Sockets {
+    fn default() -> Self {
+        Sockets { bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), buffer_bytes: None }
+    }
+}
+
+/// Binds a node's sockets.
+pub(super) fn bind(
+    cluster: &str,
+    id: NodeId,
+    seed: u64,
+    sockets: &Sockets,
+) -> Result<Bound, LabError> {
+    let mut config = NodeConfig::new(cluster, id)
+        .with_seed(seed ^ u64::from(id.0) << 32)
+        .with_socket_buffer_bytes(sockets.buffer_bytes);
+    if !sockets.bind.ip().is_loopback() {
+        // Only a lab of this machine's own asks for another address.
+        config = config.with_exposure(Exposure::InsecurePlaintext);
+    }
+    Bound::bind(sockets.bind, config).map_err(|error| LabError::Run(error.to_string()))
 }
 
 /// Starts a node with the scenario's links and view.

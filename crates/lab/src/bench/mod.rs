@@ -1,0 +1,3 @@
+//! Benches: what a machine does, printed with the machine.
+
+pub mod broadcast;
