@@ -313,7 +313,11 @@ impl Established {
         let bytes_max = self.share.as_ref().map_or(usize::MAX, Share::write_bytes_max);
         let (count, bytes) = queue.next_write(&mut slices, bytes_max);
         let result = self.stream.try_io(Interest::WRITABLE, || {
-            written = SockRef::from(&self.stream).send_vectored(&slices[..count])?;
+            written = if bytes < bytes_max {
+                SockRef::from(&self.stream).send_vectored(&slices[..count])?
+            } else {
+                sys::send_last(&self.stream, &slices[..count])?
+            };
             // The kernel signals after a short write as after a refused one, so a short write
             // clears the readiness and the second, refused call is saved.
             if written < bytes {
@@ -323,11 +327,12 @@ impl Established {
         });
         match result {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.share.iter_mut().for_each(Share::note_full);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
+        }
+        if let Some(share) = &mut self.share {
+            share.note_write(bytes, written);
         }
         queue.advance(written);
         Ok(written)

@@ -32,6 +32,8 @@ pub(crate) struct Share {
     delay: Duration,
     look_at: Instant,
     was_full: bool,
+    // Bytes written since a packet of the device was last ended.
+    packet_bytes: usize,
 }
 
 impl Share {
@@ -46,18 +48,28 @@ impl Share {
         }
         sys::set_send_buffer_bytes(stream, BYTES_FIRST)?;
         let look_at = now + LOOK_EVERY;
-        Ok(Some(Share { bytes: BYTES_FIRST, delay, look_at, was_full: false }))
+        Ok(Some(Share { bytes: BYTES_FIRST, delay, look_at, was_full: false, packet_bytes: 0 }))
     }
 
-    /// The most to write at once. A write into a buffer that is not full may fill it beyond its
-    /// size, so that half of it is enough.
+    /// The most to write at once: what is left of a packet of the device, which is at most half
+    /// of the share. A write into a buffer that is not full may fill it beyond its size, and what
+    /// travels in large pieces arrives, is forwarded and queues in large pieces at every hop after
+    /// this one.
     pub(crate) fn write_bytes_max(&self) -> usize {
-        self.bytes as usize / 2
+        let half = self.bytes as usize / 2;
+        half.saturating_sub(self.packet_bytes).max(half / 4)
     }
 
-    /// Notes that the kernel took less than it was offered.
-    pub(crate) fn note_full(&mut self) {
-        self.was_full = true;
+    /// Notes what the kernel took of a write that offered this many bytes.
+    pub(crate) fn note_write(&mut self, offered: usize, written: usize) {
+        if written < offered {
+            self.was_full = true;
+            self.packet_bytes += written;
+        } else if written < self.write_bytes_max() {
+            self.packet_bytes += written;
+        } else {
+            self.packet_bytes = 0;
+        }
     }
 
     /// Looks at the path if it is time, and fits the buffer to it. Raising it wakes the writer.

@@ -1,7 +1,7 @@
 //! The few system calls that no safe wrapper offers, each behind a safe function.
 #![allow(unsafe_code)]
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -92,6 +92,16 @@ pub(crate) fn set_unsent_bytes_max(stream: &TcpStream, bytes: u32) -> io::Result
         let _ = (stream, bytes);
         Ok(())
     }
+}
+
+/// Sends with one system call and ends the device's packet (`MSG_EOR`): if all is taken, the kernel
+/// appends nothing to it later.
+pub(crate) fn send_last(stream: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    #[cfg(target_os = "linux")]
+    let flags = libc::MSG_EOR;
+    #[cfg(not(target_os = "linux"))]
+    let flags = 0;
+    SockRef::from(stream).send_vectored_with_flags(slices, flags)
 }
 
 /// Receives into the spare capacity of `buffer` with one system call and lengthens it.
