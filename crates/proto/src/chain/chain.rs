@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::flow::Flow;
+use super::inject::QUEUE_BYTES_MIN;
 use super::link::{InLink, LinkState, OutLink, known_link};
 use super::message::Message;
 use super::own::Own;
@@ -122,7 +123,7 @@ impl Chain {
             is_ack_armed: false,
             is_remind_armed: false,
             is_resync_armed: false,
-            queue_bytes_left: config.queue_bytes,
+            queue_bytes_left: QUEUE_BYTES_MIN.min(config.queue_bytes),
         }
     }
 

@@ -10,6 +10,9 @@ use super::plan::{Plan, Reason, Urgency, plan};
 use super::{Config, Topology};
 use crate::core::{Lane, NodeId, Payload};
 
+/// What may wait in any case, bytes: enough small messages to be worth a wake-up.
+pub(super) const QUEUE_BYTES_MIN: usize = 4096;
+
 impl Chain {
     pub(super) fn broadcast(
         &mut self,
@@ -121,16 +124,17 @@ impl Chain {
         }
     }
 
-    /// True if the hop to `to` is open and less than half taken; else asks to be told.
+    /// True if the hop to `to` is open and less than half taken; else asks to be told when but a
+    /// quarter is, so that several blocks enter for one wake-up.
     pub(super) fn has_room(&self, cx: &mut Cx<'_>, to: NodeId) -> bool {
         let place = self.out_links.binary_search_by_key(&to, |link| link.peer);
         if place.is_ok_and(|place| self.out_links[place].state != LinkState::Open) {
             return false; // Goes on when the hop has resumed.
         }
-        let below = cx.shared.hop_bytes / 2;
-        let has_room = cx.backlog_bytes(to) < below;
+        let hop_bytes = cx.shared.hop_bytes;
+        let has_room = cx.backlog_bytes(to) < hop_bytes / 2;
         if !has_room {
-            cx.notify_drained(to, below);
+            cx.notify_drained(to, hop_bytes / 4);
         }
         has_room
     }
@@ -149,6 +153,7 @@ impl Chain {
             return None;
         }
         let seq = own.inject(end - start);
+        own.pace.note(cx.now, end - start);
         own.waiting_bytes -= end - start;
         own.waiting_blocks -= 1;
         let head = own.waiting.front_mut().expect("a head message waits");
@@ -184,9 +189,13 @@ impl Chain {
         })
     }
 
+    /// Notes how much more may wait: what leaves within the queue's time, within its bounds.
     pub(super) fn note_admission(&mut self, cx: &Cx<'_>) {
-        let waiting = self.own.as_ref().map_or(0, |own| own.waiting_bytes);
-        self.queue_bytes_left = cx.shared.queue_bytes.saturating_sub(waiting);
+        let Some(own) = &mut self.own else { return };
+        let bytes_max = cx.shared.queue_bytes;
+        let bytes = own.pace.bytes_within(cx.now, cx.shared.queue_time);
+        let bytes = bytes.clamp(QUEUE_BYTES_MIN.min(bytes_max), bytes_max);
+        self.queue_bytes_left = bytes.saturating_sub(own.waiting_bytes);
     }
 
     /// Sends a held block of the member of rank `origin` to the member `position` places after it.
