@@ -147,7 +147,7 @@ fn read_protocol(
         .with_window_bytes(size(table.size_or("window", 1u64 << 20)?))
         .with_hop_bytes(size(table.size_or("hop", 16u64 * 1024)?))
         .with_queue_bytes(size(table.size_or("queue", 64u64 * 1024)?))
-        .with_queue_time(table.duration_or("queue_time", Duration::from_millis(1))?)
+        .with_queue_time(table.duration_or("queue_time", Duration::from_micros(500))?)
         .with_ack_blocks(table.integer_or("ack_blocks", 1..=1usize << 19, 32)?)
         .with_ack_after(table.duration_or("ack_after", Duration::from_millis(20))?)
         .with_resync_after(table.duration_or("resync_after", Duration::from_millis(50))?);

@@ -199,6 +199,7 @@ impl Chain {
     pub(super) fn enter_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
         self.view = view.clone();
         self.rank = view.rank(cx.node).map(|rank| rank as u32);
+        self.note_admission(cx);
     }
 }
 
@@ -217,6 +218,7 @@ impl Protocol for Chain {
     fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
         if view.id() > self.view.id() {
             // Blocks belong to their view; what had not left yet is sent in the new one.
+            self.queue_bytes_left = QUEUE_BYTES_MIN.min(cx.shared.queue_bytes);
             let mut waiting = self.own.take().map(|own| own.waiting).unwrap_or_default();
             waiting.iter_mut().for_each(|message| message.injected = 0);
             self.flows.clear();

@@ -56,7 +56,7 @@ impl Config {
             window_bytes: 1024 * 1024,
             hop_bytes: 16 * 1024,
             queue_bytes: 64 * 1024,
-            queue_time: Duration::from_millis(1),
+            queue_time: Duration::from_micros(500),
             ack_blocks: 32,
             ack_after: Duration::from_millis(20),
             resync_after: Duration::from_millis(50),
@@ -108,15 +108,16 @@ impl Config {
 
     /// Accepted bytes that may wait at their origin, at most, before `try_broadcast` answers
     /// `WouldBlock`. Default 64 KiB. How many may wait below that is a matter of time, see
-    /// [`Config::with_queue_time`]; 4 KiB may wait in any case.
+    /// [`Config::with_queue_time`].
     pub fn with_queue_bytes(mut self, bytes: usize) -> Config {
         self.queue_bytes = bytes;
         self
     }
 
     /// How long accepted bytes may wait at their origin, at the pace at which own blocks leave.
-    /// Default 1 ms. It adds to the latency under load; less means that the application has to be
-    /// woken for fewer messages at a time.
+    /// Default 500 us. It adds to the latency under load; less means that the application has to be
+    /// woken for fewer messages at a time. Where less than 4 KiB leave within it nothing waits: the
+    /// next message is admitted once it can leave at once.
     pub fn with_queue_time(mut self, time: Duration) -> Config {
         self.queue_time = time;
         self

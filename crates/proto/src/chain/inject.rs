@@ -10,7 +10,7 @@ use super::plan::{Plan, Reason, Urgency, plan};
 use super::{Config, Topology};
 use crate::core::{Lane, NodeId, Payload};
 
-/// What may wait in any case, bytes: enough small messages to be worth a wake-up.
+/// The least that is worth a queue, bytes: some small messages for one wake-up.
 pub(super) const QUEUE_BYTES_MIN: usize = 4096;
 
 impl Chain {
@@ -189,13 +189,32 @@ impl Chain {
         })
     }
 
-    /// Notes how much more may wait: what leaves within the queue's time, within its bounds.
-    pub(super) fn note_admission(&mut self, cx: &Cx<'_>) {
+    /// Notes how much more is admitted: what leaves within the queue's time, or, if that is less
+    /// than is worth a queue, something once it can leave at once.
+    pub(super) fn note_admission(&mut self, cx: &mut Cx<'_>) {
         let Some(own) = &mut self.own else { return };
-        let bytes_max = cx.shared.queue_bytes;
-        let bytes = own.pace.bytes_within(cx.now, cx.shared.queue_time);
-        let bytes = bytes.clamp(QUEUE_BYTES_MIN.min(bytes_max), bytes_max);
-        self.queue_bytes_left = bytes.saturating_sub(own.waiting_bytes);
+        let (waiting, bytes_max) = (own.waiting_bytes, cx.shared.queue_bytes);
+        let bytes = own.pace.bytes_within(cx.now, cx.shared.queue_time).min(bytes_max);
+        self.queue_bytes_left = if bytes >= QUEUE_BYTES_MIN {
+            bytes.saturating_sub(waiting)
+        } else if own.waiting.is_empty() && self.is_open(cx) {
+            QUEUE_BYTES_MIN.min(bytes_max)
+        } else {
+            0
+        };
+    }
+
+    /// True if a message could leave at once, as far as the hops decide; else asks to be told.
+    fn is_open(&self, cx: &mut Cx<'_>) -> bool {
+        let (Some(rank), members) = (self.rank, self.members()) else { return true };
+        match cx.shared.topology.filter(|_| self.is_installed) {
+            // Which hops the next message takes is not known yet.
+            None | Some(Topology::Pipeline) => true,
+            Some(topology) => {
+                let mut children = topology.children(0, members).into_iter();
+                children.all(|child| self.has_room(cx, self.node_at(rank, child)))
+            }
+        }
     }
 
     /// Sends a held block of the member of rank `origin` to the member `position` places after it.
