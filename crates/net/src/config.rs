@@ -45,7 +45,7 @@ impl NodeConfig {
             cluster: cluster.into(),
             exposure: Exposure::default(),
             stream_unsent_bytes: 64 << 10,
-            stream_delay: Duration::from_millis(3),
+            stream_delay: Duration::from_millis(2),
             socket_buffer_bytes: None,
             record_bytes_max: 1 << 20,
             stream_queue_bytes_max: 64 << 20,
@@ -74,7 +74,7 @@ impl NodeConfig {
     }
 
     /// How long a round trip of a busy stream may take beyond that of the path at rest. Default
-    /// 3 ms. Linux; elsewhere the kernel decides.
+    /// 2 ms. Linux; elsewhere the kernel decides.
     ///
     /// The kernel's send buffer follows the path so that what it holds, and no protocol can
     /// reorder any more, adds this. Less saves latency and costs wake-ups, and rate once it is

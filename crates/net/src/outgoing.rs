@@ -81,10 +81,8 @@ pub(crate) enum Flushed {
 /// Whether the backlog has fallen below what the protocol waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drain {
-    /// Nobody waits.
-    Unwanted,
-    /// Not yet; the kernel will signal.
-    Awaited,
+    /// Nobody waits, or not yet: the kernel or a deadline will signal.
+    Pending,
     /// It has.
     Reached,
 }
@@ -282,15 +280,15 @@ impl<M: Wire> Outgoing<M> {
         self.drain_below_bytes = Some(below_bytes.max(1));
     }
 
-    /// Looks whether the awaited drain is reached. If not the last write was refused or a message
+    /// Looks whether the awaited drain is reached. If not, the last write was refused or a message
     /// is held back, so that the kernel or a deadline signals before it can be.
     pub(crate) fn take_drain(&mut self) -> Drain {
         let Some(below_bytes) = self.drain_below_bytes else {
-            return Drain::Unwanted;
+            return Drain::Pending;
         };
         // A peer that is down takes nothing: the request stands until it is up.
         if self.outlook == Outlook::Down || self.queued_bytes() >= below_bytes {
-            return Drain::Awaited;
+            return Drain::Pending;
         }
         self.drain_below_bytes = None;
         Drain::Reached
