@@ -13,7 +13,7 @@ use std::time::Duration;
 use paceline_proto::core::Instant;
 use tokio::net::TcpStream;
 
-use crate::sys::{self, RoundTrips};
+use crate::sys::{self, Path};
 
 /// The share of a new stream. A path that takes more gets more within some round trips.
 const BYTES_FIRST: u32 = 64 << 10;
@@ -32,6 +32,8 @@ pub(crate) struct Share {
     delay: Duration,
     look_at: Instant,
     was_full: bool,
+    // Payload of a full segment; 1 until it is known.
+    segment_bytes: usize,
     // Bytes written since a packet of the device was last ended.
     packet_bytes: usize,
 }
@@ -43,21 +45,31 @@ impl Share {
         delay: Duration,
         now: Instant,
     ) -> io::Result<Option<Share>> {
-        if !sys::KNOWS_ROUND_TRIPS {
+        if !sys::KNOWS_PATHS {
             return Ok(None);
         }
         sys::set_send_buffer_bytes(stream, BYTES_FIRST)?;
-        let look_at = now + LOOK_EVERY;
-        Ok(Some(Share { bytes: BYTES_FIRST, delay, look_at, was_full: false, packet_bytes: 0 }))
+        Ok(Some(Share {
+            bytes: BYTES_FIRST,
+            delay,
+            look_at: now + LOOK_EVERY,
+            was_full: false,
+            segment_bytes: 1,
+            packet_bytes: 0,
+        }))
     }
 
-    /// The most to write at once: what is left of a packet of the device, which is at most half
-    /// of the share. A write into a buffer that is not full may fill it beyond its size, and what
-    /// travels in large pieces arrives, is forwarded and queues in large pieces at every hop after
-    /// this one.
+    /// The most to write at once: what is left of a packet of the device. That is at most half of
+    /// the share, since a write into a buffer that is not full may fill it beyond its size, and
+    /// what travels in large pieces arrives, is forwarded and queues in large pieces at every hop
+    /// after this one. It is cut into full segments, so that it ends with one.
     pub(crate) fn write_bytes_max(&self) -> usize {
         let half = self.bytes as usize / 2;
-        half.saturating_sub(self.packet_bytes).max(half / 4)
+        let packet_bytes_max = half - half % self.segment_bytes.min(half);
+        match packet_bytes_max.saturating_sub(self.packet_bytes) {
+            0 => packet_bytes_max,
+            left => left,
+        }
     }
 
     /// Notes what the kernel took of a write that offered this many bytes.
@@ -80,10 +92,11 @@ impl Share {
             return Ok(());
         }
         self.was_full = false;
-        let trips = sys::round_trips(stream)?;
+        let path = sys::path(stream)?;
+        self.segment_bytes = path.segment_bytes.max(1) as usize;
         // The effect of a change shows after a round trip, and in the mean after two.
-        self.look_at = now + LOOK_EVERY.max(2 * trips.smoothed);
-        let fitted = fitted(self.bytes, trips, self.delay);
+        self.look_at = now + LOOK_EVERY.max(2 * path.trip_smoothed);
+        let fitted = fitted(self.bytes, path, self.delay);
         // An eighth is within the noise.
         if fitted.abs_diff(self.bytes) > self.bytes / 8 {
             self.bytes = fitted;
@@ -93,16 +106,16 @@ impl Share {
     }
 }
 
-/// The share that fits a path on which a full one of `bytes` bytes takes these round trips.
-fn fitted(bytes: u32, trips: RoundTrips, delay: Duration) -> u32 {
-    let smoothed = trips.smoothed.as_secs_f64().max(1e-6);
-    let standing = trips.smoothed.saturating_sub(trips.least);
+/// The share that fits a path with these round trips, seen with a full share of `bytes` bytes.
+fn fitted(bytes: u32, path: Path, delay: Duration) -> u32 {
+    let smoothed = path.trip_smoothed.as_secs_f64().max(1e-6);
+    let standing = path.trip_smoothed.saturating_sub(path.trip_least);
     let factor = if standing < delay / 2 {
         // Hardly any queue: the path may take any amount more, and a long one would else be
         // filled by steps of d / R.
         2.0
     } else {
-        ((trips.least + delay).as_secs_f64() / smoothed).clamp(0.5, 2.0)
+        ((path.trip_least + delay).as_secs_f64() / smoothed).clamp(0.5, 2.0)
     };
     ((f64::from(bytes) * factor) as u32).clamp(BYTES_MIN, BYTES_MAX)
 }
@@ -115,12 +128,13 @@ mod tests {
     /// the delay that it adds.
     fn settled(bytes_per_second: f64, least: Duration) -> (u32, Duration) {
         let (mut bytes, delay) = (BYTES_FIRST, Duration::from_millis(3));
-        let mut smoothed = least;
+        let mut path = Path { trip_smoothed: least, trip_least: least, segment_bytes: 1448 };
         for _ in 0..100 {
-            smoothed = least.max(Duration::from_secs_f64(f64::from(bytes) / bytes_per_second));
-            bytes = fitted(bytes, RoundTrips { smoothed, least }, delay);
+            let full = Duration::from_secs_f64(f64::from(bytes) / bytes_per_second);
+            path.trip_smoothed = full.max(least);
+            bytes = fitted(bytes, path, delay);
         }
-        (bytes, smoothed - least)
+        (bytes, path.trip_smoothed - least)
     }
 
     #[test]
@@ -137,6 +151,26 @@ mod tests {
         let (bytes, delay) = settled(12e6, Duration::from_millis(100));
         assert!(f64::from(bytes) >= 1.2e6, "{bytes}");
         assert!(delay <= Duration::from_millis(4), "{delay:?}");
+    }
+
+    #[test]
+    fn packets_are_whole_segments_and_at_most_half_of_the_share() {
+        let mut share = Share {
+            bytes: 20_000,
+            delay: Duration::ZERO,
+            look_at: Instant::ZERO,
+            was_full: false,
+            segment_bytes: 1448,
+            packet_bytes: 0,
+        };
+        assert_eq!(share.write_bytes_max(), 6 * 1448);
+        share.note_write(8000, 8000);
+        assert_eq!(share.write_bytes_max(), 6 * 1448 - 8000);
+        share.note_write(6 * 1448 - 8000, 6 * 1448 - 8000);
+        assert_eq!(share.write_bytes_max(), 6 * 1448);
+        assert!(!share.was_full);
+        share.note_write(6 * 1448, 1000);
+        assert!(share.was_full);
     }
 
     #[test]

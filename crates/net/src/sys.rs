@@ -13,21 +13,23 @@ use socket2::SockRef;
 use tokio::io::{Interest, unix::AsyncFd};
 use tokio::net::TcpStream;
 
-/// True where [`round_trips`] answers.
-pub(crate) const KNOWS_ROUND_TRIPS: bool = cfg!(target_os = "linux");
+/// True where [`path`] answers.
+pub(crate) const KNOWS_PATHS: bool = cfg!(target_os = "linux");
 
-/// Round trips that the kernel has seen on a stream.
+/// What the kernel has seen of a stream's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RoundTrips {
-    /// A moving average over the latest.
-    pub(crate) smoothed: Duration,
-    /// The least of the last minutes.
-    pub(crate) least: Duration,
+pub(crate) struct Path {
+    /// A moving average over the latest round trips.
+    pub(crate) trip_smoothed: Duration,
+    /// The least round trip of the last minutes.
+    pub(crate) trip_least: Duration,
+    /// Payload of a full segment.
+    pub(crate) segment_bytes: u32,
 }
 
-/// Asks for the round trips of a stream (`TCP_INFO`).
+/// Asks for the path of a stream (`TCP_INFO`).
 #[cfg(target_os = "linux")]
-pub(crate) fn round_trips(stream: &TcpStream) -> io::Result<RoundTrips> {
+pub(crate) fn path(stream: &TcpStream) -> io::Result<Path> {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut length = size_of_val(&info) as libc::socklen_t;
@@ -47,12 +49,16 @@ pub(crate) fn round_trips(stream: &TcpStream) -> io::Result<RoundTrips> {
     }
     // Before Linux 4.6 the least is not told and stays 0: the path then counts as short.
     let micros = |micros: u32| Duration::from_micros(micros.into());
-    Ok(RoundTrips { smoothed: micros(info.tcpi_rtt), least: micros(info.tcpi_min_rtt) })
+    Ok(Path {
+        trip_smoothed: micros(info.tcpi_rtt),
+        trip_least: micros(info.tcpi_min_rtt),
+        segment_bytes: info.tcpi_snd_mss,
+    })
 }
 
 /// See the Linux version.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn round_trips(_stream: &TcpStream) -> io::Result<RoundTrips> {
+pub(crate) fn path(_stream: &TcpStream) -> io::Result<Path> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
