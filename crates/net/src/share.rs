@@ -1,11 +1,14 @@
 //! How much of a stream's queue the kernel holds: what the path takes, and a little more.
 //!
 //! Left to itself the kernel takes megabytes, and most of them stand in the queues of devices,
-//! where no protocol can put anything before them. So its send buffer follows the path: by
-//! Little's law a full buffer of B bytes that are acknowledged after a round trip R drains at
-//! B / R, and B (R0 + d) / R bytes keep the path, of least round trip R0, busy with a delay of d.
-//! The idea is that of TCP Vegas (Brakmo & Peterson 1995), applied to the buffer and not to the
-//! window: it needs no help of the congestion control and works with any.
+//! where no protocol can put anything before them. So its send buffer follows the path: rate times
+//! (least round trip + d) keep the path busy and add a delay of d.
+//!
+//! Rate and least round trip are estimated as in BBR (Cardwell et al., CACM 2017), by a windowed
+//! maximum and minimum, but they bound the buffer and not the window, under any congestion
+//! control. The present round trip serves only to tell that there is no queue at all. To fit the
+//! buffer to it, as TCP Vegas does with the window, starves members of a ring: a stream's
+//! acknowledgements wait behind the data of its neighbours, and whoever holds less yields more.
 
 use std::io;
 use std::time::Duration;
@@ -24,6 +27,15 @@ const BYTES_MIN: u32 = 16 << 10;
 const BYTES_MAX: u32 = 4 << 20;
 /// Least time between two looks at the path.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Longest time between two looks at the path of a busy stream.
+const LOOK_WITHIN: Duration = Duration::from_millis(500);
+/// Least time over which a rate is taken: a device may send ahead of its rate for some
+/// milliseconds.
+const RATE_OVER: Duration = Duration::from_millis(100);
+/// Most time over which a rate is taken: the stream has rested in between.
+const RATE_OVER_MAX: Duration = Duration::from_secs(1);
+/// How long a rate is remembered, at least; at most it is twice as long.
+const RATE_KEPT: Duration = Duration::from_secs(5);
 
 /// The kernel's share of one stream's queue.
 #[derive(Debug)]
@@ -32,6 +44,7 @@ pub(crate) struct Share {
     delay: Duration,
     look_at: Instant,
     was_full: bool,
+    rate: Rate,
     // Payload of a full segment; 1 until it is known.
     segment_bytes: usize,
     // Bytes written since a packet of the device was last ended.
@@ -49,14 +62,19 @@ impl Share {
             return Ok(None);
         }
         sys::set_send_buffer_bytes(stream, BYTES_FIRST)?;
-        Ok(Some(Share {
+        Ok(Some(Share::first(delay, now)))
+    }
+
+    fn first(delay: Duration, now: Instant) -> Share {
+        Share {
             bytes: BYTES_FIRST,
             delay,
             look_at: now + LOOK_EVERY,
             was_full: false,
+            rate: Rate::new(now),
             segment_bytes: 1,
             packet_bytes: 0,
-        }))
+        }
     }
 
     /// The most to write at once: what is left of a packet of the device. That is at most half of
@@ -93,10 +111,7 @@ impl Share {
         }
         self.was_full = false;
         let path = sys::path(stream)?;
-        self.segment_bytes = path.segment_bytes.max(1) as usize;
-        // The effect of a change shows after a round trip, and in the mean after two.
-        self.look_at = now + LOOK_EVERY.max(2 * path.trip_smoothed);
-        let fitted = fitted(self.bytes, path, self.delay);
+        let fitted = self.fitted(path, now);
         // An eighth is within the noise.
         if fitted.abs_diff(self.bytes) > self.bytes / 8 {
             self.bytes = fitted;
@@ -104,45 +119,108 @@ impl Share {
         }
         Ok(())
     }
+
+    /// The share that fits the path, seen with a full one.
+    fn fitted(&mut self, path: Path, now: Instant) -> u32 {
+        // The effect of a change shows after a round trip, and in the mean after two.
+        self.look_at = now + (2 * path.trip_smoothed).clamp(LOOK_EVERY, LOOK_WITHIN);
+        self.segment_bytes = path.segment_bytes.max(1) as usize;
+        self.rate.note(path.acknowledged_bytes, now);
+        let fitted = self.rate.best() * (path.trip_least + self.delay).as_secs_f64();
+        let standing = path.trip_smoothed.saturating_sub(path.trip_least);
+        let bytes = if standing < self.delay / 4 {
+            // Hardly any queue: the path may take more than it ever got.
+            fitted.max(f64::from(self.bytes)) * 2.0
+        } else if fitted > 0.0 {
+            fitted
+        } else {
+            f64::from(self.bytes)
+        };
+        (bytes as u32).clamp(BYTES_MIN, BYTES_MAX)
+    }
 }
 
-/// The share that fits a path with these round trips, seen with a full share of `bytes` bytes.
-fn fitted(bytes: u32, path: Path, delay: Duration) -> u32 {
-    let smoothed = path.trip_smoothed.as_secs_f64().max(1e-6);
-    let standing = path.trip_smoothed.saturating_sub(path.trip_least);
-    let factor = if standing < delay / 2 {
-        // Hardly any queue: the path may take any amount more, and a long one would else be
-        // filled by steps of d / R.
-        2.0
-    } else {
-        ((path.trip_least + delay).as_secs_f64() / smoothed).clamp(0.5, 2.0)
-    };
-    ((f64::from(bytes) * factor) as u32).clamp(BYTES_MIN, BYTES_MAX)
+/// The best rate of the last seconds.
+#[derive(Debug)]
+struct Rate {
+    // Where the present measurement began.
+    since: Instant,
+    bytes_then: u64,
+    // Bytes a second, in the present period and in the one before.
+    best: f64,
+    best_before: f64,
+    period_until: Instant,
+}
+
+impl Rate {
+    fn new(now: Instant) -> Rate {
+        Rate {
+            since: now,
+            bytes_then: 0,
+            best: 0.0,
+            best_before: 0.0,
+            period_until: now + RATE_KEPT,
+        }
+    }
+
+    fn note(&mut self, bytes: u64, now: Instant) {
+        let over = now.since(self.since);
+        if over < RATE_OVER {
+            return;
+        }
+        // A stream at rest forgets nothing.
+        if now >= self.period_until && over <= RATE_OVER_MAX {
+            self.best_before = self.best;
+            self.best = 0.0;
+            self.period_until = now + RATE_KEPT;
+        }
+        if over <= RATE_OVER_MAX {
+            self.best = self.best.max((bytes - self.bytes_then) as f64 / over.as_secs_f64());
+        }
+        (self.since, self.bytes_then) = (now, bytes);
+    }
+
+    fn best(&self) -> f64 {
+        self.best.max(self.best_before)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Follows a path of this rate and least round trip until the share stays; returns it and
+    const DELAY: Duration = Duration::from_millis(2);
+
+    /// Follows a path of this rate and least round trip for ten seconds; returns the share and
     /// the delay that it adds.
     fn settled(bytes_per_second: f64, least: Duration) -> (u32, Duration) {
-        let (mut bytes, delay) = (BYTES_FIRST, Duration::from_millis(3));
-        let mut path = Path { trip_smoothed: least, trip_least: least, segment_bytes: 1448 };
-        for _ in 0..100 {
-            let full = Duration::from_secs_f64(f64::from(bytes) / bytes_per_second);
-            path.trip_smoothed = full.max(least);
-            bytes = fitted(bytes, path, delay);
+        let mut share = Share::first(DELAY, Instant::ZERO);
+        let (mut now, mut acknowledged) = (Instant::ZERO, 0.0);
+        let mut path = Path {
+            trip_smoothed: least,
+            trip_least: least,
+            segment_bytes: 1448,
+            acknowledged_bytes: 0,
+        };
+        while now < Instant::ZERO + Duration::from_secs(10) {
+            let full = f64::from(share.bytes) / bytes_per_second;
+            path.trip_smoothed = least.max(Duration::from_secs_f64(full));
+            let step = share.look_at - now;
+            now = share.look_at;
+            let rate = f64::from(share.bytes) / path.trip_smoothed.as_secs_f64();
+            acknowledged += rate * step.as_secs_f64();
+            path.acknowledged_bytes = acknowledged as u64;
+            share.bytes = share.fitted(path, now);
         }
-        (bytes, path.trip_smoothed - least)
+        (share.bytes, path.trip_smoothed - least)
     }
 
     #[test]
     fn a_short_path_is_kept_busy_with_the_wanted_delay() {
         for rate in [12e6, 120e6] {
             let (bytes, delay) = settled(rate, Duration::from_micros(20));
-            assert!((f64::from(bytes) / rate - 3.02e-3).abs() < 0.1e-3, "{bytes} at {rate}");
-            assert!(delay.abs_diff(Duration::from_millis(3)) < Duration::from_micros(100));
+            assert!((f64::from(bytes) / rate - 2.02e-3).abs() < 0.1e-3, "{bytes} at {rate}");
+            assert!(delay.abs_diff(DELAY) < Duration::from_micros(100), "{delay:?}");
         }
     }
 
@@ -150,19 +228,52 @@ mod tests {
     fn a_long_fat_path_is_filled() {
         let (bytes, delay) = settled(12e6, Duration::from_millis(100));
         assert!(f64::from(bytes) >= 1.2e6, "{bytes}");
-        assert!(delay <= Duration::from_millis(4), "{delay:?}");
+        assert!(delay <= 2 * DELAY, "{delay:?}");
+    }
+
+    #[test]
+    fn the_share_stays_within_its_bounds() {
+        assert_eq!(settled(1e5, Duration::from_millis(1)).0, BYTES_MIN);
+        assert_eq!(settled(1e10, Duration::from_millis(1)).0, BYTES_MAX);
+    }
+
+    #[test]
+    fn a_queue_of_others_does_not_shrink_the_share() {
+        let mut share = Share::first(DELAY, Instant::ZERO);
+        let mut path = Path {
+            trip_smoothed: DELAY,
+            trip_least: Duration::ZERO,
+            segment_bytes: 1448,
+            acknowledged_bytes: 1_200_000,
+        };
+        let fitted = share.fitted(path, Instant::ZERO + Duration::from_millis(100));
+        assert_eq!(fitted, 24_000);
+        // Slower for a while, and later: the acknowledgements wait.
+        path.trip_smoothed = 3 * DELAY;
+        path.acknowledged_bytes += 400_000;
+        assert_eq!(share.fitted(path, Instant::ZERO + Duration::from_millis(200)), 24_000);
+    }
+
+    #[test]
+    fn a_rest_is_not_taken_for_a_slow_path() {
+        let at = |seconds| Instant::ZERO + Duration::from_secs_f64(seconds);
+        let mut rate = Rate::new(at(0.0));
+        rate.note(1_000_000, at(0.1));
+        assert_eq!(rate.best(), 1e7);
+        rate.note(1_100_000, at(60.0));
+        assert_eq!(rate.best(), 1e7);
+        // Busy again and slower for good.
+        for step in 1..=120u32 {
+            let bytes = 1_100_000 + 100_000 * u64::from(step);
+            rate.note(bytes, at(60.0 + 0.1 * f64::from(step)));
+        }
+        assert!((rate.best() - 1e6).abs() < 1e3, "{}", rate.best());
     }
 
     #[test]
     fn packets_are_whole_segments_and_at_most_half_of_the_share() {
-        let mut share = Share {
-            bytes: 20_000,
-            delay: Duration::ZERO,
-            look_at: Instant::ZERO,
-            was_full: false,
-            segment_bytes: 1448,
-            packet_bytes: 0,
-        };
+        let mut share = Share::first(DELAY, Instant::ZERO);
+        (share.bytes, share.segment_bytes) = (20_000, 1448);
         assert_eq!(share.write_bytes_max(), 6 * 1448);
         share.note_write(8000, 8000);
         assert_eq!(share.write_bytes_max(), 6 * 1448 - 8000);
@@ -171,11 +282,5 @@ mod tests {
         assert!(!share.was_full);
         share.note_write(6 * 1448, 1000);
         assert!(share.was_full);
-    }
-
-    #[test]
-    fn the_share_stays_within_its_bounds() {
-        assert_eq!(settled(1e5, Duration::from_millis(1)).0, BYTES_MIN);
-        assert_eq!(settled(1e10, Duration::from_millis(1)).0, BYTES_MAX);
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Path {
     pub(crate) trip_least: Duration,
     /// Payload of a full segment.
     pub(crate) segment_bytes: u32,
+    /// Bytes that the peer has acknowledged, in all.
+    pub(crate) acknowledged_bytes: u64,
 }
 
 /// Asks for the path of a stream (`TCP_INFO`).
@@ -53,6 +55,7 @@ pub(crate) fn path(stream: &TcpStream) -> io::Result<Path> {
         trip_smoothed: micros(info.tcpi_rtt),
         trip_least: micros(info.tcpi_min_rtt),
         segment_bytes: info.tcpi_snd_mss,
+        acknowledged_bytes: info.tcpi_bytes_acked,
     })
 }
 
