@@ -13,5 +13,5 @@ mod trace;
 pub use fault::Fault;
 pub use network::{NetworkConfig, Overhead, Shape};
 pub use queue::RadixHeap;
-pub use sim::{Codec, FaultSupport, Observer, Reply, Sim, SimConfig};
+pub use sim::{Codec, FaultSupport, Input, Observer, Reply, Sim, SimConfig};
 pub use trace::Digest;
