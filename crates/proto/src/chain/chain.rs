@@ -172,6 +172,16 @@ impl Chain {
         self.flows.iter().map(|flow| (flow.rank as usize, flow.stable, flow.received))
     }
 
+    /// For each origin heard of: its rank, and the credit that this member gave it.
+    pub fn credits(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.flows.iter().map(|flow| (flow.rank as usize, flow.credit()))
+    }
+
+    /// Bytes of blocks that are held because some member may lack them.
+    pub fn bytes_held(&self) -> usize {
+        self.flows.iter().map(|flow| flow.held_bytes).sum()
+    }
+
     /// True if nothing waits, nothing is unacknowledged, and nothing is held for others.
     pub fn is_at_rest(&self) -> bool {
         self.messages_waiting() == 0 && !self.flows.iter().any(Flow::is_unstable)
@@ -287,7 +297,9 @@ impl Protocol for Chain {
             Message::Resync { next, .. } => self.answer_resync(cx, from, next),
             Message::Resume { next, .. } => self.resume(cx, from, next),
             Message::Skip { link, .. } => {
-                self.accept_link(cx, from, link);
+                if self.accept_link(cx, from, link) {
+                    cx.count("chain_skipped", 1);
+                }
             }
         }
     }

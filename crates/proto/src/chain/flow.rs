@@ -45,6 +45,8 @@ pub(super) struct Flow {
     pub(super) stable: u64,
     // Blocks from `stable` on; `None` where one is still missing.
     held: VecDeque<Option<Block>>,
+    /// Bytes of the blocks held.
+    pub(super) held_bytes: usize,
     /// All blocks below this are here.
     pub(super) received: u64,
     // All blocks below this belong to delivered messages.
@@ -76,6 +78,7 @@ impl Flow {
             incarnation,
             stable: 0,
             held: VecDeque::new(),
+            held_bytes: 0,
             received: 0,
             delivered: 0,
             consumed: 0,
@@ -135,6 +138,7 @@ impl Flow {
         if is_beyond {
             return Err(Refusal::BeyondCredit);
         }
+        self.held_bytes += block.payload.len();
         let place = (seq - self.stable) as usize;
         if place >= self.held.len() {
             self.held.extend((self.held.len()..place).map(|_| None));
@@ -225,7 +229,9 @@ impl Flow {
             return 0;
         }
         let freed = stable - self.stable;
-        self.held.drain(..freed as usize);
+        for block in self.held.drain(..freed as usize) {
+            self.held_bytes -= block.map_or(0, |block| block.payload.len());
+        }
         self.stable = stable;
         self.reminders = 0;
         self.transfers.retain(|transfer| !transfer.ends_below(stable));
