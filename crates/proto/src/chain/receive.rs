@@ -38,7 +38,14 @@ impl Chain {
         if self.flows[place].incarnation != incarnation {
             return cx.count("chain_foreign_incarnation", 1);
         }
-        let stable = seq.saturating_sub(u64::from(frame.stable_lag));
+        if u64::from(frame.stable_lag) >= cx.shared.window_blocks as u64 {
+            // An origin's window spans no more, so this member would hold more than it granted.
+            cx.count("chain_beyond_credit", 1);
+            return cx.disconnect(from);
+        }
+        // Before the block is held, so that this member never holds more than a window, and before
+        // it is forwarded, so that the next one learns it from the same frame.
+        self.flows[place].free(seq.saturating_sub(u64::from(frame.stable_lag)));
         let topology = frame.topology;
         let (first, count) = (seq - u64::from(frame.index), frame.count);
         match self.take_in(cx, place, frame) {
@@ -53,7 +60,6 @@ impl Chain {
             Topology::Pipeline => self.forward_pipeline(cx, place, first, count),
             _ => self.forward(cx, place, seq, topology),
         }
-        self.flows[place].free(stable);
         self.acknowledge_if_due(cx, place);
     }
 

@@ -1,1 +1,1 @@
-use super::*;
+//! Filled below.
