@@ -251,11 +251,12 @@ impl Protocol for Chain {
         };
         match state {
             PeerState::Down => link.state = LinkState::Down,
-            PeerState::Up { .. } if link.state == LinkState::Down => {
+            // Whatever the state was: a hop first used while its stream was down lost frames too.
+            PeerState::Up { .. } => {
                 link.state = LinkState::Resyncing;
                 self.ask_resync(cx);
             }
-            PeerState::Up { .. } | PeerState::Suspect => {}
+            PeerState::Suspect => {}
         }
     }
 
