@@ -86,6 +86,8 @@ pub enum Timer {
     Remind,
     /// Ask again where a broken hop shall resume.
     Resync,
+    /// Ask the members that keep the window closed whether their credit got lost.
+    Probe,
 }
 
 /// A member of a group that broadcasts.
@@ -103,6 +105,7 @@ pub struct Chain {
     pub(super) is_ack_armed: bool,
     pub(super) is_remind_armed: bool,
     pub(super) is_resync_armed: bool,
+    pub(super) is_probe_armed: bool,
     pub(super) queue_bytes_left: usize,
 }
 
@@ -122,6 +125,7 @@ impl Chain {
             is_ack_armed: false,
             is_remind_armed: false,
             is_resync_armed: false,
+            is_probe_armed: false,
             queue_bytes_left: config.queue_bytes,
         }
     }
@@ -268,6 +272,7 @@ impl Protocol for Chain {
             | Message::LinkAck { view, .. }
             | Message::Resync { view, .. }
             | Message::Resume { view, .. }
+            | Message::Probe { view, .. }
             | Message::Skip { view, .. } => *view,
         };
         if view != self.view.id() {
@@ -297,6 +302,7 @@ impl Protocol for Chain {
             }
             Message::Resync { next, .. } => self.answer_resync(cx, from, next),
             Message::Resume { next, .. } => self.resume(cx, from, next),
+            Message::Probe { incarnation, .. } => self.answer_probe(cx, sender, incarnation),
             Message::Skip { link, .. } => {
                 if self.accept_link(cx, from, link) {
                     cx.count("chain_skipped", 1);
@@ -313,6 +319,7 @@ impl Protocol for Chain {
                 self.is_resync_armed = false;
                 self.ask_resync(cx);
             }
+            Timer::Probe => self.probe_timer(cx),
         }
     }
 

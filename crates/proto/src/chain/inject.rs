@@ -146,6 +146,7 @@ impl Chain {
         let start = usize::from(head.injected) * config.block_bytes_max;
         let end = (start + config.block_bytes_max).min(head.payload.len());
         if !own.has_window(end - start, config.window_blocks, config.window_bytes) {
+            self.arm_probe(cx);
             return None;
         }
         let seq = own.inject(end - start);
