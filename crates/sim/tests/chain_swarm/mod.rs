@@ -167,7 +167,7 @@ fn draw_config(rng: &mut Rng, ring: &[u32]) -> Config {
     let block = [1 + rng.below(64), 1000, 4096, 65_536][rng.below(4) as usize] as usize;
     let message = block * (1 + rng.below(24)) as usize;
     let window_blocks = [2, 3, 8, 64, 1024][rng.below(5) as usize];
-    let window_bytes = block * [1, 1, 2, 5, 64][rng.below(5) as usize] + rng.below(100) as usize;
+    let window_bytes = block * [2, 2, 3, 5, 64][rng.below(5) as usize] + rng.below(100) as usize;
     Config::new(View::roster(ring.iter().map(|&node| NodeId(node))))
         .with_topology(topology)
         .with_block_bytes_max(block)
