@@ -141,7 +141,7 @@ impl Config {
         let (block, window) = (self.block_bytes_max, self.window_blocks);
         check("block_bytes_max", block, (1..=65_536).contains(&block), "1 to 65536")?;
         let message = self.message_bytes_max;
-        let blocks = message.div_ceil(block);
+        let blocks = self.message_blocks_max();
         check("message_bytes_max", message, (1..=65_535).contains(&blocks), "1 to 65535 blocks")?;
         check("window_blocks", window, (2..=1 << 20).contains(&window), "2 to 1048576")?;
         let bytes = self.window_bytes;
@@ -171,6 +171,11 @@ impl Config {
     /// Largest block, bytes.
     pub fn block_bytes_max(&self) -> usize {
         self.block_bytes_max
+    }
+
+    /// Blocks of the largest message.
+    pub fn message_blocks_max(&self) -> usize {
+        self.message_bytes_max.div_ceil(self.block_bytes_max)
     }
 
     /// Blocks of one origin in flight, at most.

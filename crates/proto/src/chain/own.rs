@@ -18,6 +18,7 @@ pub(super) struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Own {
     pub(super) waiting: VecDeque<Waiting>,
+    /// What waits, an empty message taken for one byte: it takes room too.
     pub(super) waiting_bytes: usize,
     pub(super) waiting_blocks: usize,
     /// The head message's way through the pipeline, if it goes that way.

@@ -231,6 +231,11 @@ impl Transfer {
         self.first + u64::from(self.blocks) <= seq
     }
 
+    /// True if it shares blocks with a message of `blocks` blocks from `first` on.
+    pub(super) fn overlaps(&self, first: u64, blocks: u16) -> bool {
+        first < self.first + u64::from(self.blocks) && self.first < first + u64::from(blocks)
+    }
+
     /// The next send that may happen: its step's block is here, and so is every block that earlier
     /// steps should have brought. Gives the receiver's position and the block's number.
     pub(super) fn next_send(&mut self, has: impl Fn(u64) -> bool) -> Option<(usize, u64)> {

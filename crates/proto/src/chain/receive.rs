@@ -2,7 +2,7 @@
 
 use super::Topology;
 use super::chain::{Chain, Cx, Event};
-use super::flow::{Block, Complete, Flow, Refusal};
+use super::flow::{Block, Complete, Flow, Refusal, Room};
 use super::link::link_to;
 use super::message::{Frame, Message};
 use super::pipeline::Transfer;
@@ -27,6 +27,10 @@ impl Chain {
         }
         if frame.payload.len() > cx.shared.block_bytes_max {
             return cx.count("chain_block_oversized", 1);
+        }
+        if usize::from(frame.count) > cx.shared.message_blocks_max() {
+            // The schedule of a pipelined message takes time and room for each of its blocks.
+            return cx.count("chain_count_out_of_range", 1);
         }
         let (origin, seq, incarnation) = (frame.origin, frame.seq, frame.incarnation);
         let place = self.flow_index(origin).unwrap_or_else(|place| {
@@ -104,6 +108,9 @@ impl Chain {
         let members = self.members();
         let position = self.position(self.flows[flow].rank, rank);
         if !self.flows[flow].transfers.iter().any(|transfer| transfer.first == first) {
+            if self.flows[flow].transfers.iter().any(|transfer| transfer.overlaps(first, count)) {
+                return cx.count("chain_misfit_block", 1);
+            }
             let transfer = Transfer::new(members, position, first, count);
             self.flows[flow].transfers.push(transfer);
         }
@@ -133,8 +140,12 @@ impl Chain {
         let flow = &mut self.flows[flow];
         let Frame { checksum, index, count, topology, hops_left, payload, .. } = frame;
         let block = Block { payload, checksum, index, count, topology, hops_left };
-        let unconsumed_bytes_max = config.window_bytes + config.message_bytes_max;
-        flow.insert(frame.seq, block, config.window_blocks, unconsumed_bytes_max)?;
+        let room = Room {
+            window_blocks: config.window_blocks,
+            window_bytes: config.window_bytes,
+            unconsumed_bytes_max: config.window_bytes + config.message_bytes_max,
+        };
+        flow.insert(frame.seq, block, room)?;
         let (origin, incarnation) = (self.view.node(flow.rank as usize), flow.incarnation);
         let misfits = flow.advance(config.message_bytes_max, |complete| {
             let Complete { first, end, payload } = complete;
