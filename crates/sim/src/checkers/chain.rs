@@ -280,7 +280,9 @@ impl ChainLedger {
         let name = format!("blocks {seq}..{end} of {origin}");
         let broken = match expected {
             _ if seq < progress.blocks => Some((Rule::Integrity, format!("{name} again"))),
-            None => Some((Rule::Integrity, format!("{name}, which were never sent"))),
+            _ if expected.is_none() || seq >= state.next_seq => {
+                Some((Rule::Integrity, format!("{name}, which were never sent")))
+            }
             Some(message) if seq > message.seq => {
                 Some((Rule::Fifo, format!("{name}, but {} comes first", message.seq)))
             }
@@ -291,7 +293,7 @@ impl ChainLedger {
             {
                 Some((Rule::Integrity, format!("{name}, {} bytes, altered", payload.len())))
             }
-            Some(_) => None,
+            _ => None,
         };
         if let Some((rule, what)) = broken {
             return self.fail(rule, at, node, format!("delivered {what}"));
