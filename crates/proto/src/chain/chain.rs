@@ -86,6 +86,8 @@ pub enum Timer {
     Remind,
     /// Ask again where a broken hop shall resume.
     Resync,
+    /// Ask the members that keep the window closed whether their credit got lost.
+    Probe,
 }
 
 /// A member of a group that broadcasts.
@@ -103,6 +105,7 @@ pub struct Chain {
     pub(super) is_ack_armed: bool,
     pub(super) is_remind_armed: bool,
     pub(super) is_resync_armed: bool,
+    pub(super) is_probe_armed: bool,
     pub(super) queue_bytes_left: usize,
 }
 
@@ -122,6 +125,7 @@ impl Chain {
             is_ack_armed: false,
             is_remind_armed: false,
             is_resync_armed: false,
+            is_probe_armed: false,
             queue_bytes_left: config.queue_bytes,
         }
     }
@@ -170,6 +174,16 @@ impl Chain {
     /// as the number after the last.
     pub fn origins(&self) -> impl Iterator<Item = (usize, u64, u64)> {
         self.flows.iter().map(|flow| (flow.rank as usize, flow.stable, flow.received))
+    }
+
+    /// For each origin heard of: its rank, and the credit that this member gave it.
+    pub fn credits(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.flows.iter().map(|flow| (flow.rank as usize, flow.credit()))
+    }
+
+    /// Bytes of blocks that are held because some member may lack them.
+    pub fn bytes_held(&self) -> usize {
+        self.flows.iter().map(|flow| flow.held_bytes).sum()
     }
 
     /// True if nothing waits, nothing is unacknowledged, and nothing is held for others.
@@ -241,11 +255,12 @@ impl Protocol for Chain {
         };
         match state {
             PeerState::Down => link.state = LinkState::Down,
-            PeerState::Up { .. } if link.state == LinkState::Down => {
+            // Whatever the state was: a hop first used while its stream was down lost frames too.
+            PeerState::Up { .. } => {
                 link.state = LinkState::Resyncing;
                 self.ask_resync(cx);
             }
-            PeerState::Up { .. } | PeerState::Suspect => {}
+            PeerState::Suspect => {}
         }
     }
 
@@ -257,6 +272,7 @@ impl Protocol for Chain {
             | Message::LinkAck { view, .. }
             | Message::Resync { view, .. }
             | Message::Resume { view, .. }
+            | Message::Probe { view, .. }
             | Message::Skip { view, .. } => *view,
         };
         if view != self.view.id() {
@@ -286,8 +302,11 @@ impl Protocol for Chain {
             }
             Message::Resync { next, .. } => self.answer_resync(cx, from, next),
             Message::Resume { next, .. } => self.resume(cx, from, next),
+            Message::Probe { incarnation, .. } => self.answer_probe(cx, sender, incarnation),
             Message::Skip { link, .. } => {
-                self.accept_link(cx, from, link);
+                if self.accept_link(cx, from, link) {
+                    cx.count("chain_skipped", 1);
+                }
             }
         }
     }
@@ -300,6 +319,7 @@ impl Protocol for Chain {
                 self.is_resync_armed = false;
                 self.ask_resync(cx);
             }
+            Timer::Probe => self.probe_timer(cx),
         }
     }
 
