@@ -84,7 +84,10 @@ async fn a_message_that_is_too_large_is_refused_and_an_empty_one_is_not() {
 #[tokio::test]
 async fn a_slow_reader_slows_its_sender_and_loses_nothing() {
     const MESSAGE: usize = 4000;
-    let small: Change = |config| config.with_window_bytes(64 * 1024).with_queue_bytes(16 * 1024);
+    let small: Change = |config| {
+        let config = config.with_block_bytes_max(16 * 1024).with_window_bytes(64 * 1024);
+        config.with_queue_bytes(16 * 1024)
+    };
     let (groups, mut deliveries) = split(cluster(3, small));
     let slow = deliveries.pop().unwrap();
     for mut fast in deliveries {

@@ -137,7 +137,7 @@ fn at(micros: u64) -> Instant {
     Instant::ZERO + us(micros)
 }
 
-fn sim(shape: Shape, link: LinkFaults) -> Sim<Post> {
+fn sim(shape: Shape, link: LinkFaults) -> Sim<'static, Post> {
     let mut config = SimConfig::new(3, 7);
     config.network = NetworkConfig {
         shape,

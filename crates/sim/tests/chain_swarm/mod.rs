@@ -248,7 +248,7 @@ fn draw_faults(rng: &mut Rng, ring: &[u32]) -> Vec<(Instant, Fault)> {
         }
     }
     faults.push((at(FAULTS_MS), Fault::Heal));
-    faults.push((at(FAULTS_MS), Fault::Link(LinkFaults::default())));
+    faults.push((at(FAULTS_MS), Fault::Link { from: None, to: None, link: LinkFaults::default() }));
     faults
 }
 
