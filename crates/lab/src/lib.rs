@@ -2,7 +2,8 @@
 //!
 //! Nothing in these modules knows a protocol: [`scenario`] reads what to run, [`sweep`] runs it
 //! over a grid, [`run`] keeps what came out, [`figure`] compares it with what was published and
-//! [`report`] shows it.
+//! [`report`] shows it. The functions of this file are the one place where a protocol is chosen by
+//! name.
 #![forbid(unsafe_code)]
 
 pub mod broadcast;
@@ -27,10 +28,28 @@ use scenario::Scenario;
 /// What `paceline reproduce` knows, by name.
 pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION];
 
-/// Runs a scenario in the simulator. The one place where a protocol is chosen by name.
+/// Runs a scenario in the simulator.
 pub fn simulate(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
+    simulate_watched(scenario, seed, &Quiet)
+}
+
+/// The same, saying how far it is. Once the user stops it, what was measured until then is given,
+/// with the metric `stopped_early` and without a digest.
+pub fn simulate_watched(
+    scenario: &Scenario,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
     match scenario.service {
-        "chain" => broadcast::run(scenario, seed),
+        "chain" => broadcast::run(scenario, seed, progress),
         other => Err(LabError::Unsupported(format!("`{other}` is not there yet; `chain` is"))),
+    }
+}
+
+/// The keys that a service's own tables accept, so that an override may leave out the table's name.
+pub(crate) fn service_keys(service: &str) -> scenario::KnownKeys {
+    match service {
+        "chain" => broadcast::KEYS,
+        _ => &[],
     }
 }

@@ -16,6 +16,7 @@ pub use content::{Content, Messages, Reading, Verdict};
 pub use figures::{REPRODUCTION, figures};
 pub use ledger::{Ledger, NodeLedger, Received, Window};
 pub use run::run;
+pub(crate) use scenario::KEYS;
 pub use scenario::{Measure, Plan, Senders};
 
 use crate::world::Service;
