@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 pub mod broadcast;
+pub mod bench;
 mod error;
 pub mod figure;
 mod machine;
 mod progress;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod scenario;
 pub mod sweep;

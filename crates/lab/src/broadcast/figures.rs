@@ -178,6 +178,7 @@ pub const REPRODUCTION: Reproduction = Reproduction {
     name: "chain",
     about: "DAISYCHAIN (Ban 2010): rounds, transmissions, throughput, gain",
     figures: reproduce,
+    sections: super::report::sections,
 };
 
 fn runs(scale: Scale) -> Vec<(&'static str, Vec<String>)> {

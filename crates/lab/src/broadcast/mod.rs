@@ -3,6 +3,7 @@
 mod content;
 mod figures;
 mod ledger;
+mod report;
 mod run;
 mod scenario;
 

@@ -185,11 +185,20 @@ impl ScenarioFile {
 
     /// The scenario as TOML, as it was given, without `[sweep]`.
     pub(crate) fn canonical(&self) -> String {
+        self.as_given(|table| table != "sweep")
+    }
+
+    /// The scenario as TOML, as it was given, overrides applied.
+    pub(crate) fn to_toml_as_given(&self) -> String {
+        self.as_given(|_| true)
+    }
+
+    fn as_given(&self, is_wanted: impl Fn(&str) -> bool) -> String {
         let as_given = |entries: &Entries| {
             entries.iter().map(|entry| (entry.key.clone(), entry.value.to_toml())).collect()
         };
         let mut out = vec![(String::new(), as_given(&self.top_entries()))];
-        for entry in self.entries.iter().filter(|entry| entry.key != "sweep") {
+        for entry in self.entries.iter().filter(|entry| is_wanted(&entry.key)) {
             match &entry.value.kind {
                 Kind::Table(entries) => out.push((entry.key.clone(), as_given(entries))),
                 Kind::Array(items) => {

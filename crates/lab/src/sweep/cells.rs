@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::Shard;
-use super::plan::{Cell, Plan};
+use super::plan::{Cell, PLAN_FILE, Plan};
 use crate::LabError;
 use crate::figure::Figure;
 use crate::run::{Metric, RunResult, csv_field};
@@ -75,6 +75,8 @@ impl Store {
     ) -> Result<Store, LabError> {
         fs::create_dir_all(folder).map_err(LabError::write(folder))?;
         claim(folder, plan)?;
+        let path = folder.join(PLAN_FILE);
+        fs::write(&path, plan.to_toml()).map_err(LabError::write(&path))?;
         // A shard has a file of its own, so that shards on a shared disk do not write into each other.
         let name = match shard {
             Some(shard) => format!("cells-{}-of-{}.jsonl", shard.index, shard.count),

@@ -1,8 +1,26 @@
-//! stub
-use crate::commands::Outcome;
+//! `paceline bench`: how fast Paceline itself is.
+
+mod simulator;
+
+use super::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
-/// stub
+
+/// Measure how fast Paceline is on this machine
 #[derive(Debug, clap::Args)]
-pub struct Args {}
-pub fn run(_args: Args, _ui: &Ui) -> Result<Outcome, CliError> { Ok(Outcome::Done) }
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    Simulator(simulator::Args),
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    match args.what {
+        What::Simulator(args) => simulator::run(args, ui),
+    }
+}
