@@ -12,7 +12,13 @@ use crate::error::CliError;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to log: a level, or levels by module, such as `info,paceline_net=debug`
-    #[arg(long, global = true, env = "PACELINE_LOG", value_name = "FILTER", default_value = "warn")]
+    #[arg(
+        long,
+        global = true,
+        env = "PACELINE_LOG",
+        value_name = "FILTER",
+        default_value = "warn"
+    )]
     #[arg(hide_default_value = true, help_heading = "Logs")]
     log: String,
 

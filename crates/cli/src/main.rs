@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use commands::Command;
-use error::CliError;
 use ui::Ui;
 
 /// Group messaging without IP multicast: run it, measure it, check what papers claim of it.

@@ -36,11 +36,6 @@ impl Ui {
         Ui { json, stop }
     }
 
-    /// True if the command prints a JSON document.
-    pub fn is_json(&self) -> bool {
-        self.json
-    }
-
     /// True once the user asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

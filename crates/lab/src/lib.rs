@@ -6,8 +6,8 @@
 //! name.
 #![forbid(unsafe_code)]
 
-pub mod broadcast;
 pub mod bench;
+pub mod broadcast;
 mod error;
 pub mod figure;
 mod machine;

@@ -58,10 +58,7 @@ impl Rider {
         let successor = Rider::successor(cx);
         let mut backlog_bytes = cx.backlog_bytes(successor);
         while self.credits > 0 && backlog_bytes < BACKLOG_BYTES_MAX {
-            let frame = Frame {
-                hops_left: MEMBERS as u8 - 2,
-                payload: self.payload.clone(),
-            };
+            let frame = Frame { hops_left: MEMBERS as u8 - 2, payload: self.payload.clone() };
             backlog_bytes += frame.wire_len();
             self.credits -= 1;
             cx.send(successor, Lane::Stream, frame);
@@ -95,10 +92,7 @@ impl Protocol for Rider {
                 self.unreported += 1;
                 if self.unreported == CREDIT_EVERY {
                     self.unreported = 0;
-                    let credit = Frame {
-                        hops_left: CREDIT,
-                        payload: Payload::Zeros(0),
-                    };
+                    let credit = Frame { hops_left: CREDIT, payload: Payload::Zeros(0) };
                     cx.send(successor, Lane::Stream, credit);
                 }
             }
@@ -132,12 +126,8 @@ fn cpu_seconds() -> f64 {
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let all_send = arguments.next().is_some_and(|word| word == "all");
-    let seconds: f64 = arguments
-        .next()
-        .map_or(3.0, |word| word.parse().expect("seconds"));
-    let threads = arguments
-        .next()
-        .map_or(2, |word| word.parse().expect("threads"));
+    let seconds: f64 = arguments.next().map_or(3.0, |word| word.parse().expect("seconds"));
+    let threads = arguments.next().map_or(2, |word| word.parse().expect("threads"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .enable_all()
@@ -159,18 +149,11 @@ fn main() {
                     credits: if all_send || rank == 0 { WINDOW } else { 0 },
                     unreported: 0,
                 };
-                bound
-                    .start(roster.clone(), rider, Arc::new(()))
-                    .expect("started")
-                    .0
+                bound.start(roster.clone(), rider, Arc::new(())).expect("started").0
             })
             .collect();
-        let received = || {
-            nodes
-                .iter()
-                .map(|node| node.stats().traffic.stream_bytes_in)
-                .sum::<u64>()
-        };
+        let received =
+            || nodes.iter().map(|node| node.stats().traffic.stream_bytes_in).sum::<u64>();
         tokio::time::sleep(Duration::from_millis(500)).await;
         let (from, cpu_from, bytes_from) = (Instant::now(), cpu_seconds(), received());
         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;

@@ -102,17 +102,9 @@ impl Datagrams {
     ) {
         header.sequence = self.sequence;
         self.sequence += 1;
-        if !self
-            .trains
-            .back()
-            .is_some_and(|train| train.takes(to, bytes))
-        {
+        if !self.trains.back().is_some_and(|train| train.takes(to, bytes)) {
             let buffer = self.spare.pop().unwrap_or_default();
-            self.trains.push_back(Train {
-                to,
-                segment_bytes: bytes,
-                bytes: buffer,
-            });
+            self.trains.push_back(Train { to, segment_bytes: bytes, bytes: buffer });
         }
         let train = self.trains.back_mut().expect("just pushed");
         let before = train.bytes.len();
@@ -189,8 +181,7 @@ impl Datagrams {
                 IoSliceMut::new(chunks.next().expect("one chunk for each receive"))
             });
             let result = self.socket.try_io(Interest::READABLE, || {
-                self.state
-                    .recv((&self.socket).into(), &mut slices, &mut metas)
+                self.state.recv((&self.socket).into(), &mut slices, &mut metas)
             });
             traffic.datagram_receives += 1;
             let received = match result {

@@ -52,14 +52,7 @@ pub(crate) struct Incoming {
 impl Incoming {
     /// A stream on which nothing was read.
     pub(crate) fn new(stream: TcpStream, number: u64, waker: Waker) -> Incoming {
-        Incoming {
-            stream,
-            speaker: Speaker::Unknown,
-            number,
-            sequence: 0,
-            buffer: None,
-            waker,
-        }
+        Incoming { stream, speaker: Speaker::Unknown, number, sequence: 0, buffer: None, waker }
     }
 
     /// Reads once.

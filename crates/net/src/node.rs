@@ -76,12 +76,7 @@ impl Bound {
             attempts -= 1;
             match bind_both(addr, &config) {
                 Ok((listener, udp, local_addr)) => {
-                    return Ok(Bound {
-                        listener,
-                        udp,
-                        local_addr,
-                        config,
-                    });
+                    return Ok(Bound { listener, udp, local_addr, config });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempts > 0 => {}
                 Err(source) => return Err(bind_error(addr, source)),
@@ -140,11 +135,7 @@ impl Bound {
         })?;
         // Fairness is the driver's own: each of its turns is bounded and ends in a yield.
         runtime.spawn(tokio::task::unconstrained(driver));
-        let node = Node {
-            inputs,
-            controls,
-            handles,
-        };
+        let node = Node { inputs, controls, handles };
         Ok((node, Events { events: events_out }))
     }
 }
@@ -205,12 +196,10 @@ impl<P: Hosted> Node<P> {
         if !self.handles.admission.try_take(bytes) {
             return Err(TrySubmitError::WouldBlock(command));
         }
-        self.inputs
-            .send(Input::Command(command, bytes))
-            .map_err(|unsent| match unsent.0 {
-                Input::Command(command, _) => TrySubmitError::Closed(command),
-                Input::View(_) => unreachable!("a command was sent"),
-            })
+        self.inputs.send(Input::Command(command, bytes)).map_err(|unsent| match unsent.0 {
+            Input::Command(command, _) => TrySubmitError::Closed(command),
+            Input::View(_) => unreachable!("a command was sent"),
+        })
     }
 
     /// Submits a command as soon as the protocol admits it. Dropping the future before it is
@@ -220,9 +209,7 @@ impl<P: Hosted> Node<P> {
     /// If the node has stopped; the command is dropped.
     pub async fn submit(&self, command: P::Command, bytes: usize) -> Result<(), Closed> {
         self.handles.admission.take(bytes).await;
-        self.inputs
-            .send(Input::Command(command, bytes))
-            .map_err(|_| Closed)
+        self.inputs.send(Input::Command(command, bytes)).map_err(|_| Closed)
     }
 
     /// Passes a command that needs no admission: the return of credits, a query.
@@ -233,9 +220,7 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped; the command is dropped.
     pub fn command(&self, command: P::Command) -> Result<(), Closed> {
-        self.inputs
-            .send(Input::Command(command, 0))
-            .map_err(|_| Closed)
+        self.inputs.send(Input::Command(command, 0)).map_err(|_| Closed)
     }
 
     /// Installs a view, in order with the commands.
@@ -251,9 +236,7 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped.
     pub fn emulate(&self, change: EmulateChange) -> Result<(), Closed> {
-        self.controls
-            .send(Control::Emulate(change))
-            .map_err(|_| Closed)
+        self.controls.send(Control::Emulate(change)).map_err(|_| Closed)
     }
 
     /// Stops the node: it goes on until its streams are flushed, at most `stop_within`, and

@@ -139,9 +139,7 @@ impl<M: Wire> Outgoing<M> {
     /// Notes a failed attempt; returns how long to wait before the next.
     pub(crate) fn fail(&mut self, rng: &mut Rng) -> Duration {
         self.phase = Phase::Waiting;
-        let wait = REDIAL_FIRST
-            .saturating_mul(1 << self.failures.min(10))
-            .min(REDIAL_MAX);
+        let wait = REDIAL_FIRST.saturating_mul(1 << self.failures.min(10)).min(REDIAL_MAX);
         self.failures += 1;
         // A quarter of jitter, so that members restarted together do not dial together.
         wait.mul_f64(0.75 + 0.25 * rng.unit())
@@ -376,20 +374,14 @@ impl Established {
     fn unsent_bytes(&self, turn: u64) -> usize {
         let mut unsent = self.unsent.get();
         if unsent.bytes > 0 && unsent.turn != turn {
-            unsent = Unsent {
-                bytes: sys::unsent_bytes(&self.stream),
-                turn,
-            };
+            unsent = Unsent { bytes: sys::unsent_bytes(&self.stream), turn };
             self.unsent.set(unsent);
         }
         unsent.bytes
     }
 
     fn forget_unsent(&self) {
-        self.unsent.set(Unsent {
-            bytes: usize::from(self.unsent.get().bytes > 0),
-            turn: u64::MAX,
-        });
+        self.unsent.set(Unsent { bytes: usize::from(self.unsent.get().bytes > 0), turn: u64::MAX });
     }
 
     fn set_unsent_bytes_max(&mut self, bytes: u32) -> io::Result<()> {
@@ -412,11 +404,7 @@ async fn connect(
     buffer_bytes: Option<u32>,
     unsent_bytes_max: u32,
 ) -> io::Result<TcpStream> {
-    let socket = if addr.is_ipv4() {
-        TcpSocket::new_v4()
-    } else {
-        TcpSocket::new_v6()
-    }?;
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     if let Some(bytes) = buffer_bytes {
         socket.set_send_buffer_size(bytes)?;
         socket.set_recv_buffer_size(bytes)?;

@@ -99,12 +99,7 @@ impl<M: Wire> PeerTable<M> {
             .collect();
         let mut places: Vec<(NodeId, usize)> = peers.iter().map(|p| p.node).zip(0..).collect();
         places.sort_unstable();
-        PeerTable {
-            peers,
-            places,
-            turn: 0,
-            to_flush: Vec::new(),
-        }
+        PeerTable { peers, places, turn: 0, to_flush: Vec::new() }
     }
 
     /// The place of a member.
@@ -169,8 +164,6 @@ impl<M: Wire> PeerTable<M> {
 
 impl<M: Wire> Backlog for PeerTable<M> {
     fn backlog_bytes(&self, to: NodeId) -> usize {
-        self.place(to).map_or(0, |place| {
-            self.peers[place].outgoing.backlog_bytes(self.turn)
-        })
+        self.place(to).map_or(0, |place| self.peers[place].outgoing.backlog_bytes(self.turn))
     }
 }

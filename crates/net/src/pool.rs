@@ -32,11 +32,7 @@ pub(crate) struct ReadBuffer {
 impl ReadPool {
     /// A pool of buffers of `buffer_bytes`.
     pub(crate) fn new(buffer_bytes: usize) -> ReadPool {
-        ReadPool {
-            buffer_bytes,
-            partial: None,
-            spent: VecDeque::new(),
-        }
+        ReadPool { buffer_bytes, partial: None, spent: VecDeque::new() }
     }
 
     /// An empty buffer with spare capacity.

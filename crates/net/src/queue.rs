@@ -80,10 +80,7 @@ impl WriteQueue {
     pub(crate) fn advance(&mut self, mut written: usize) {
         self.queued_bytes -= written;
         while written > 0 {
-            let first = self
-                .segments
-                .front_mut()
-                .expect("written bytes were queued");
+            let first = self.segments.front_mut().expect("written bytes were queued");
             if first.len() > written {
                 first.advance(written);
                 return;
@@ -207,9 +204,7 @@ mod tests {
         }
         for write_bytes_max in [1000, 4096, usize::MAX] {
             let mut queue = WriteQueue::default();
-            messages
-                .iter()
-                .for_each(|message| queue.push(&HEADER, message));
+            messages.iter().for_each(|message| queue.push(&HEADER, message));
             assert_eq!(queue.len(), expected.len());
             assert!(drained(&mut queue, write_bytes_max) == expected);
         }

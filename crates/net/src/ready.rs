@@ -91,11 +91,7 @@ impl Wake for SourceWaker {
             let mut state = self.list.lock();
             state.woken.push(Arc::clone(self));
             // One wake-up per batch is enough: the task takes the whole list.
-            if state.woken.len() == 1 {
-                state.task.clone()
-            } else {
-                None
-            }
+            if state.woken.len() == 1 { state.task.clone() } else { None }
         };
         if let Some(task) = task {
             task.wake();

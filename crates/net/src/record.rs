@@ -78,9 +78,8 @@ impl Session {
     /// # Errors
     /// If the operating system gives no random bytes.
     pub fn start() -> Result<Session, getrandom::Error> {
-        let started = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
+        let started =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         // Zero is kept for "incarnation not known".
         let random = getrandom::u64()?.max(1);
         Ok(Session::new(started.as_millis() as u64, random))
@@ -237,11 +236,7 @@ impl Refusal {
 
 fn hash_prefix(bytes: &[u8]) -> u32 {
     let hash = blake3::hash(bytes);
-    u32::from_be_bytes(
-        hash.as_bytes()[..4]
-            .try_into()
-            .expect("a hash has 32 bytes"),
-    )
+    u32::from_be_bytes(hash.as_bytes()[..4].try_into().expect("a hash has 32 bytes"))
 }
 
 #[cfg(test)]
@@ -264,10 +259,7 @@ mod tests {
 
     #[test]
     fn the_header_has_the_bytes_it_always_had() {
-        assert_eq!(
-            hex(&golden().encode()),
-            "8101000094b2c88e00000007104e93b52122232425262728"
-        );
+        assert_eq!(hex(&golden().encode()), "8101000094b2c88e00000007104e93b52122232425262728");
     }
 
     #[test]
@@ -283,10 +275,7 @@ mod tests {
         let with = |place: usize, value: u8| {
             let mut bytes = golden().encode();
             bytes[place] = value;
-            Header::decode(
-                &mut Bytes::copy_from_slice(&bytes),
-                ClusterTag::of("paceline"),
-            )
+            Header::decode(&mut Bytes::copy_from_slice(&bytes), ClusterTag::of("paceline"))
         };
         assert_eq!(with(0, 0x82), Err(Refusal::ForeignVersion));
         assert_eq!(with(0, b'G'), Err(Refusal::ForeignVersion));
@@ -294,10 +283,7 @@ mod tests {
         assert_eq!(with(3, 1), Err(Refusal::ForeignEpoch));
         assert_eq!(with(4, 0), Err(Refusal::ForeignCluster));
         let mut short = Bytes::copy_from_slice(&golden().encode()[..23]);
-        assert_eq!(
-            Header::decode(&mut short, ClusterTag::of("paceline")),
-            Err(Refusal::Malformed)
-        );
+        assert_eq!(Header::decode(&mut short, ClusterTag::of("paceline")), Err(Refusal::Malformed));
     }
 
     #[test]

@@ -38,14 +38,9 @@ impl Roster {
     /// If the file cannot be read, or a line is not a member; the error names file and line.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Roster, RosterError> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|source| RosterError::Read {
-            file: path.to_path_buf(),
-            source,
-        })?;
-        Roster::parse(&text).map_err(|error| RosterError::Line {
-            file: path.to_path_buf(),
-            error,
-        })
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| RosterError::Read { file: path.to_path_buf(), source })?;
+        Roster::parse(&text).map_err(|error| RosterError::Line { file: path.to_path_buf(), error })
     }
 
     /// Reads a roster from the text of a roster file.
@@ -61,10 +56,7 @@ impl Roster {
             }
             parse_member(member)
                 .and_then(|(node, addr)| roster.push(node, addr))
-                .map_err(|fault| RosterLineError {
-                    line: number,
-                    fault,
-                })?;
+                .map_err(|fault| RosterLineError { line: number, fault })?;
         }
         Ok(roster)
     }
@@ -101,10 +93,7 @@ impl Roster {
                 return Err(RosterFault::DuplicateId { id: node.0 });
             }
             if taken == addr {
-                return Err(RosterFault::DuplicateAddress {
-                    addr,
-                    first: known.0,
-                });
+                return Err(RosterFault::DuplicateAddress { addr, first: known.0 });
             }
         }
         self.members.push((node, addr));
@@ -122,29 +111,21 @@ impl FromStr for Roster {
 /// The text of a roster file.
 impl fmt::Display for Roster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.members
-            .iter()
-            .try_for_each(|(node, addr)| writeln!(f, "{} {addr}", node.0))
+        self.members.iter().try_for_each(|(node, addr)| writeln!(f, "{} {addr}", node.0))
     }
 }
 
 fn parse_member(member: &str) -> Result<(NodeId, SocketAddr), RosterFault> {
     let mut words = member.split_whitespace();
     let (Some(id), Some(host), None) = (words.next(), words.next(), words.next()) else {
-        return Err(RosterFault::Shape {
-            text: member.to_owned(),
-        });
+        return Err(RosterFault::Shape { text: member.to_owned() });
     };
-    let node = id.parse().map_err(|_| RosterFault::Id {
-        text: id.to_owned(),
-    })?;
+    let node = id.parse().map_err(|_| RosterFault::Id { text: id.to_owned() })?;
     let addr = host
         .to_socket_addrs()
         .ok()
         .and_then(|mut addrs| addrs.next())
-        .ok_or_else(|| RosterFault::Address {
-            text: host.to_owned(),
-        })?;
+        .ok_or_else(|| RosterFault::Address { text: host.to_owned() })?;
     Ok((NodeId(node), addr))
 }
 
@@ -227,10 +208,7 @@ mod tests {
         let nodes: Vec<u32> = roster.members().iter().map(|(node, _)| node.0).collect();
         assert_eq!(nodes, [5, 3]);
         assert_eq!(roster.view().rank(NodeId(3)), Some(1));
-        assert_eq!(
-            roster.addr(NodeId(5)),
-            Some("127.0.0.1:7305".parse().unwrap())
-        );
+        assert_eq!(roster.addr(NodeId(5)), Some("127.0.0.1:7305".parse().unwrap()));
         assert_eq!(Roster::parse(&roster.to_string()), Ok(roster));
     }
 
@@ -254,9 +232,7 @@ mod tests {
         let missing = Roster::from_file(&file).expect_err("no such file");
         assert!(missing.to_string().contains("cannot read roster"));
         std::fs::write(&file, "1 127.0.0.1:1\n2\n").expect("written");
-        let error = Roster::from_file(&file)
-            .expect_err("a bad line")
-            .to_string();
+        let error = Roster::from_file(&file).expect_err("a bad line").to_string();
         assert!(error.contains("roster:2: `2` is not a member"), "{error}");
     }
 }

@@ -65,10 +65,7 @@ impl SharedStats {
 
     /// The snapshot.
     pub(crate) fn snapshot(&self) -> Stats {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

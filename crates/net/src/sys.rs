@@ -19,11 +19,7 @@ pub(crate) fn unsent_bytes(stream: &TcpStream) -> usize {
     // SAFETY: the descriptor is open for as long as `stream` is borrowed, and the kernel writes
     // one `int` to the pointer, which is valid for the duration of the call.
     let result = unsafe { libc::ioctl(stream.as_raw_fd(), SIOCOUTQNSD as _, &raw mut unsent) };
-    if result == 0 {
-        unsent.max(0) as usize
-    } else {
-        0
-    }
+    if result == 0 { unsent.max(0) as usize } else { 0 }
 }
 
 /// See the Linux version.
@@ -47,11 +43,7 @@ pub(crate) fn set_unsent_bytes_max(stream: &TcpStream, bytes: u32) -> io::Result
 /// Asks whether the stream is writable. If it is not, the kernel will signal when it becomes so,
 /// even though no write failed: this arms the edge.
 pub(crate) fn check_writable(stream: &TcpStream) -> io::Result<()> {
-    let mut entry = libc::pollfd {
-        fd: stream.as_raw_fd(),
-        events: libc::POLLOUT,
-        revents: 0,
-    };
+    let mut entry = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
     // SAFETY: one entry, valid and exclusively borrowed for the call, which does not block.
     match unsafe { libc::poll(&raw mut entry, 1, 0) } {
         0 => Err(io::ErrorKind::WouldBlock.into()),

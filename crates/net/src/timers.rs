@@ -19,9 +19,7 @@ pub(crate) struct Clock {
 impl Clock {
     /// A clock that starts now.
     pub(crate) fn start() -> Clock {
-        Clock {
-            start: std::time::Instant::now(),
-        }
+        Clock { start: std::time::Instant::now() }
     }
 
     /// The present.
@@ -56,22 +54,13 @@ struct Due<T> {
 impl<T> Timers<T> {
     /// No deadlines.
     pub(crate) fn new() -> Timers<T> {
-        Timers {
-            heap: BinaryHeap::new(),
-            set: 0,
-            sleep: None,
-            sleeps_until: Instant::MAX,
-        }
+        Timers { heap: BinaryHeap::new(), set: 0, sleep: None, sleeps_until: Instant::MAX }
     }
 
     /// Adds a deadline. Equal ones are due in the order of these calls.
     pub(crate) fn set(&mut self, at: Instant, what: T) {
         self.set += 1;
-        self.heap.push(Reverse(Due {
-            at,
-            sequence: self.set,
-            what,
-        }));
+        self.heap.push(Reverse(Due { at, sequence: self.set, what }));
     }
 
     /// The next deadline that has come.
@@ -106,11 +95,7 @@ impl<T> Timers<T> {
             }
             none => none.insert(Box::pin(tokio::time::sleep_until(until))),
         };
-        if sleep
-            .as_mut()
-            .poll(&mut Context::from_waker(waker))
-            .is_ready()
-        {
+        if sleep.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
             self.sleeps_until = Instant::MAX;
             waker.wake_by_ref();
         }

@@ -15,10 +15,7 @@ use support::{Order, Report, Running, bind, config, start};
 async fn dialled_by_a_node() -> (Running, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let bound = bind(config(0));
-    let members = [
-        (NodeId(0), bound.local_addr()),
-        (NodeId(1), listener.local_addr().unwrap()),
-    ];
+    let members = [(NodeId(0), bound.local_addr()), (NodeId(1), listener.local_addr().unwrap())];
     let a = start(bound, &Roster::new(members).expect("two members"));
     a.send(1, Lane::Stream, 0, "dial");
     let greeted = tokio::task::spawn_blocking(move || {
@@ -32,12 +29,7 @@ async fn dialled_by_a_node() -> (Running, TcpStream) {
             session: session.tag(),
             sequence: 0,
         };
-        let hello = [
-            &40u32.to_be_bytes()[..],
-            &header.encode(),
-            session.as_bytes(),
-        ]
-        .concat();
+        let hello = [&40u32.to_be_bytes()[..], &header.encode(), session.as_bytes()].concat();
         stream.write_all(&hello).expect("answered");
         stream
     });
@@ -84,15 +76,11 @@ async fn a_slow_reader_shows_as_backlog_and_its_reading_as_a_drain() {
                 other => panic!("{other:?}"),
             })
             .await;
-        assert!(
-            drained < below_bytes,
-            "{drained} is not below {below_bytes}"
-        );
+        assert!(drained < below_bytes, "{drained} is not below {below_bytes}");
         // The stream is as usable as before.
         fill(&mut a, 5_000_000).await;
         a.order(Order::AwaitDrain(NodeId(1), 1));
-        a.find(|report| matches!(report, Report::Drained(..)).then_some(()))
-            .await;
+        a.find(|report| matches!(report, Report::Drained(..)).then_some(())).await;
         a.node.stop().await;
         reader.join().expect("the reader ends");
     }

@@ -52,10 +52,7 @@ async fn a_burst_of_datagrams_to_one_peer_travels_as_trains() {
     numbers.sort_unstable();
     assert_eq!(numbers, (0..200).collect::<Vec<_>>());
     let traffic = a.node.stats().traffic;
-    assert!(
-        traffic.datagram_sends <= traffic.datagrams_out,
-        "{traffic:?}"
-    );
+    assert!(traffic.datagram_sends <= traffic.datagrams_out, "{traffic:?}");
 }
 
 #[tokio::test]
@@ -97,18 +94,10 @@ async fn a_timer_fires_at_its_time_or_later() {
 #[tokio::test]
 async fn a_view_reaches_the_protocol_in_order_with_commands() {
     let (mut bound, roster) = bind_all(2, |config| config);
-    let mut a = start_with(
-        bound.remove(0),
-        &roster,
-        Post {
-            admitted_bytes: Some(10),
-            ..Post::default()
-        },
-    );
+    let mut a =
+        start_with(bound.remove(0), &roster, Post { admitted_bytes: Some(10), ..Post::default() });
     a.order(Order::Fill(1));
-    a.node
-        .install_view(roster.view().into())
-        .expect("the node runs");
+    a.node.install_view(roster.view().into()).expect("the node runs");
     a.order(Order::Fill(1));
     let reports = [a.next().await, a.next().await, a.next().await];
     assert_eq!(reports, [Report::Filled, Report::View(2), Report::Filled]);
@@ -117,10 +106,7 @@ async fn a_view_reaches_the_protocol_in_order_with_commands() {
 #[tokio::test]
 async fn what_cannot_be_sent_is_counted() {
     let (bound, roster) = bind_all(2, |config| config.with_record_bytes_max(100_000));
-    let nodes: Vec<_> = bound
-        .into_iter()
-        .map(|bound| start(bound, &roster))
-        .collect();
+    let nodes: Vec<_> = bound.into_iter().map(|bound| start(bound, &roster)).collect();
     nodes[0].send(1, Lane::Datagram, 1, vec![0; 1200]);
     nodes[0].send(1, Lane::Stream, 1, vec![0; 100_000]);
     nodes[0].send(9, Lane::Stream, 1, "nobody");

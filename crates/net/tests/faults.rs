@@ -33,10 +33,7 @@ async fn a_restarted_peer_gives_down_then_up_then_fresh_traffic() {
     a.counted("stream_discarded", 1).await;
     drop(b);
 
-    let mut b = start(
-        Bound::bind(addr, config(1)).expect("the same port"),
-        &roster,
-    );
+    let mut b = start(Bound::bind(addr, config(1)).expect("the same port"), &roster);
     assert_eq!(a.find(up).await, b.node.incarnation());
     assert_ne!(b.node.incarnation(), old);
     a.send(1, Lane::Stream, 3, "after");
@@ -54,10 +51,7 @@ async fn datagrams_flow_again_after_the_receiver_restarted() {
     b.node.stop().await;
     drop(b);
 
-    let mut b = start(
-        Bound::bind(addr, config(1)).expect("the same port"),
-        &roster,
-    );
+    let mut b = start(Bound::bind(addr, config(1)).expect("the same port"), &roster);
     // The first is dropped, and answered by a question for the session.
     a.send(1, Lane::Datagram, 2, "unknown session");
     b.counted("record_unknown_session", 1).await;
@@ -99,9 +93,7 @@ async fn a_reset_breaks_the_streams_of_both_ends() {
     b.letter().await;
     b.send(0, Lane::Stream, 1, "");
     a.letter().await;
-    a.node
-        .emulate(EmulateChange::Reset(NodeId(1)))
-        .expect("the node runs");
+    a.node.emulate(EmulateChange::Reset(NodeId(1))).expect("the node runs");
     a.find(down).await;
     b.find(down).await;
     a.find(up).await;
@@ -115,18 +107,14 @@ async fn a_partition_stalls_streams_and_drops_datagrams_until_it_heals() {
     let (a, mut b) = pair();
     a.send(1, Lane::Stream, 1, "");
     b.letter().await;
-    a.node
-        .emulate(EmulateChange::Partition(vec![NodeId(1)]))
-        .expect("the node runs");
+    a.node.emulate(EmulateChange::Partition(vec![NodeId(1)])).expect("the node runs");
     a.send(1, Lane::Stream, 2, "");
     a.send(1, Lane::Datagram, 3, "");
     a.counted("emulated_loss", 1).await;
     b.send(0, Lane::Datagram, 4, "");
     a.counted("emulated_loss", 2).await;
     assert_eq!(b.count("post_received"), 1);
-    a.node
-        .emulate(EmulateChange::Partition(vec![]))
-        .expect("the node runs");
+    a.node.emulate(EmulateChange::Partition(vec![])).expect("the node runs");
     assert_eq!(b.letter().await.number, 2);
     assert_eq!(a.count("stream_broken"), 0);
 }
@@ -136,9 +124,7 @@ async fn a_partition_stalls_what_is_received_too() {
     let (a, mut b) = pair();
     a.send(1, Lane::Stream, 1, "");
     b.letter().await;
-    b.node
-        .emulate(EmulateChange::Partition(vec![NodeId(0)]))
-        .expect("the node runs");
+    b.node.emulate(EmulateChange::Partition(vec![NodeId(0)])).expect("the node runs");
     // Seen by the node once a datagram of the same peer is lost to it.
     while b.count("emulated_loss") == 0 {
         a.send(1, Lane::Datagram, 0, "");
@@ -190,14 +176,8 @@ async fn emulated_loss_drops_datagrams_and_only_delays_a_stream() {
 #[tokio::test]
 async fn a_delayed_link_to_one_peer_leaves_others_alone() {
     let mut nodes = support::cluster(3);
-    let faults = LinkFaults {
-        delay: Duration::from_secs(3600),
-        ..LinkFaults::default()
-    };
-    let change = EmulateChange::Faults {
-        to: Peers::One(NodeId(1)),
-        faults,
-    };
+    let faults = LinkFaults { delay: Duration::from_secs(3600), ..LinkFaults::default() };
+    let change = EmulateChange::Faults { to: Peers::One(NodeId(1)), faults };
     nodes[0].node.emulate(change).expect("the node runs");
     nodes[0].send(1, Lane::Stream, 1, "");
     nodes[0].send(1, Lane::Datagram, 1, "");
@@ -209,9 +189,7 @@ async fn a_delayed_link_to_one_peer_leaves_others_alone() {
 #[tokio::test]
 async fn a_paused_node_handles_nothing_and_stop_ends_the_pause() {
     let (a, b) = pair();
-    b.node
-        .emulate(EmulateChange::Pause(Duration::from_secs(3600)))
-        .expect("the node runs");
+    b.node.emulate(EmulateChange::Pause(Duration::from_secs(3600))).expect("the node runs");
     a.send(1, Lane::Stream, 1, "");
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(b.count("post_received"), 0);
@@ -221,9 +199,7 @@ async fn a_paused_node_handles_nothing_and_stop_ends_the_pause() {
 #[tokio::test]
 async fn a_pause_ends_by_itself() {
     let (a, mut b) = pair();
-    b.node
-        .emulate(EmulateChange::Pause(Duration::from_millis(30)))
-        .expect("the node runs");
+    b.node.emulate(EmulateChange::Pause(Duration::from_millis(30))).expect("the node runs");
     a.send(1, Lane::Stream, 1, "");
     assert_eq!(b.letter().await.number, 1);
 }
@@ -245,9 +221,8 @@ async fn a_graceful_stop_flushes_what_is_queued() {
 
 #[tokio::test]
 async fn a_stop_that_cannot_flush_says_how_much_it_abandoned() {
-    let (mut bound, roster) = bind_all(2, |config| {
-        config.with_stop_within(Duration::from_millis(20))
-    });
+    let (mut bound, roster) =
+        bind_all(2, |config| config.with_stop_within(Duration::from_millis(20)));
     drop(bound.pop());
     let a = start(bound.pop().expect("one"), &roster);
     a.send(1, Lane::Stream, 1, vec![0; 100]);

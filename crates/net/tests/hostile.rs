@@ -16,14 +16,8 @@ fn node_with(adjust: impl Fn(NodeConfig) -> NodeConfig) -> (Running, UdpSocket) 
     let bound = bind(adjust(config(0)));
     let played = UdpSocket::bind("127.0.0.1:0").expect("a port");
     played.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-    let members = [
-        (NodeId(0), bound.local_addr()),
-        (NodeId(1), played.local_addr().unwrap()),
-    ];
-    (
-        start(bound, &Roster::new(members).expect("two members")),
-        played,
-    )
+    let members = [(NodeId(0), bound.local_addr()), (NodeId(1), played.local_addr().unwrap())];
+    (start(bound, &Roster::new(members).expect("two members")), played)
 }
 
 fn session() -> Session {
@@ -53,10 +47,7 @@ fn hello() -> Vec<u8> {
 }
 
 fn letter(sequence: u64) -> Vec<u8> {
-    record(
-        header(Kind::Message, sequence),
-        &[1, 0, 0, 0, 0, 0, 0, 0, sequence as u8],
-    )
+    record(header(Kind::Message, sequence), &[1, 0, 0, 0, 0, 0, 0, 0, sequence as u8])
 }
 
 /// Writes to the node and waits for it to close the stream.
@@ -73,9 +64,7 @@ fn closed_after(addr: SocketAddr, bytes: &[u8]) {
 
 async fn is_closed_and_counted(node: &Running, bytes: Vec<u8>, counter: &str) {
     let (addr, before) = (node.node.local_addr(), node.count(counter));
-    tokio::task::spawn_blocking(move || closed_after(addr, &bytes))
-        .await
-        .expect("closed");
+    tokio::task::spawn_blocking(move || closed_after(addr, &bytes)).await.expect("closed");
     node.counted(counter, before + 1).await;
 }
 
@@ -102,14 +91,8 @@ async fn each_fault_on_a_stream_closes_it_and_raises_its_counter() {
         (1001u32.to_be_bytes().to_vec(), "record_oversized"),
         (after_hello(letter(2)), "record_out_of_sequence"),
         (after_hello(hello()), "record_out_of_sequence"),
-        (
-            after_hello(record(header(Kind::Message, 1), &[9, 9])),
-            "record_undecodable",
-        ),
-        (
-            after_hello(record(header(Kind::Who, 1), &[])),
-            "record_malformed",
-        ),
+        (after_hello(record(header(Kind::Message, 1), &[9, 9])), "record_undecodable"),
+        (after_hello(record(header(Kind::Who, 1), &[])), "record_malformed"),
     ];
     for (bytes, counter) in cases {
         is_closed_and_counted(&node, bytes, counter).await;
@@ -191,10 +174,7 @@ async fn an_older_session_is_refused_for_ever() {
     played.send_to(&letter(1), addr).expect("sent");
     assert_eq!(node.letter().await.number, 1);
     let newer = Session::new(2000, 5);
-    let speak_newer = |kind| Header {
-        session: newer.tag(),
-        ..header(kind, 0)
-    };
+    let speak_newer = |kind| Header { session: newer.tag(), ..header(kind, 0) };
     let rejoined = record(speak_newer(Kind::Hello), newer.as_bytes());
     played.send_to(&rejoined, addr).expect("sent");
     node.counted("peer_restarted", 1).await;
@@ -222,28 +202,18 @@ async fn a_second_stream_of_a_peer_replaces_the_first() {
     assert_eq!(node.letter().await.number, 1);
     let closed = tokio::task::spawn_blocking(move || {
         first.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-        first
-            .read_to_end(&mut Vec::new())
-            .map_or_else(|_| 44, |read| read)
+        first.read_to_end(&mut Vec::new()).map_or_else(|_| 44, |read| read)
     });
-    assert_eq!(
-        closed.await.expect("no panic"),
-        44,
-        "its Hello, then the end"
-    );
+    assert_eq!(closed.await.expect("no panic"), 44, "its Hello, then the end");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn streams_that_never_say_hello_are_few_and_short_lived() {
     let (node, _played) = node_with(|config| {
-        config
-            .with_half_open_max(4)
-            .with_hello_within(Duration::from_millis(200))
+        config.with_half_open_max(4).with_hello_within(Duration::from_millis(200))
     });
     let addr = node.node.local_addr();
-    let silent: Vec<_> = (0..10)
-        .map(|_| TcpStream::connect(addr).expect("accepted"))
-        .collect();
+    let silent: Vec<_> = (0..10).map(|_| TcpStream::connect(addr).expect("accepted")).collect();
     node.counted("accept_evicted", 6).await;
     node.counted("accept_timed_out", 4).await;
     assert_eq!(node.count("accept_evicted"), 6);

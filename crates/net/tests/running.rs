@@ -15,10 +15,7 @@ async fn a_port_in_use_is_named_with_the_remedy() {
     let error = Bound::bind(taken.local_addr(), config(1)).expect_err("taken");
     assert!(matches!(error, BindError::PortInUse { addr } if addr == taken.local_addr()));
     let text = error.to_string();
-    assert!(
-        text.contains(&taken.local_addr().port().to_string()),
-        "{text}"
-    );
+    assert!(text.contains(&taken.local_addr().port().to_string()), "{text}");
     assert!(text.contains("choose another port"), "{text}");
 }
 
@@ -26,10 +23,7 @@ async fn a_port_in_use_is_named_with_the_remedy() {
 async fn beyond_loopback_plaintext_must_be_allowed() {
     let anywhere = "0.0.0.0:0".parse().unwrap();
     let error = Bound::bind(anywhere, config(0)).expect_err("refused");
-    assert!(
-        error.to_string().contains("`--insecure-plaintext`"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("`--insecure-plaintext`"), "{error}");
     let allowed = config(0).with_exposure(Exposure::InsecurePlaintext);
     Bound::bind(anywhere, allowed).expect("allowed");
 }
@@ -39,10 +33,7 @@ async fn a_node_must_be_in_its_roster() {
     let (_bound, roster) = bind_all(1, |config| config);
     let result = Node::start(config(7), roster, Post::default(), Arc::new(()));
     let error = result.err().expect("refused");
-    assert!(
-        matches!(error, StartError::NotAMember { node: NodeId(7) }),
-        "{error}"
-    );
+    assert!(matches!(error, StartError::NotAMember { node: NodeId(7) }), "{error}");
 }
 
 #[test]
@@ -55,23 +46,13 @@ fn a_node_needs_a_runtime() {
 #[tokio::test]
 async fn submission_blocks_at_the_bound_and_wakes_when_it_rises() {
     let (mut bound, roster) = bind_all(1, |config| config);
-    let post = Post {
-        admitted_bytes: Some(100),
-        ..Post::default()
-    };
+    let post = Post { admitted_bytes: Some(100), ..Post::default() };
     let mut a = start_with(bound.remove(0), &roster, post);
-    a.node
-        .try_submit(Order::Fill(60), 60)
-        .expect("100 are admitted");
+    a.node.try_submit(Order::Fill(60), 60).expect("100 are admitted");
     assert_eq!(a.next().await, Report::Filled);
-    a.node
-        .try_submit(Order::Fill(60), 60)
-        .expect("40 are left, so one more of any size");
+    a.node.try_submit(Order::Fill(60), 60).expect("40 are left, so one more of any size");
     let refused = a.node.try_submit(Order::Fill(1), 1);
-    assert!(matches!(
-        refused,
-        Err(TrySubmitError::WouldBlock(Order::Fill(1)))
-    ));
+    assert!(matches!(refused, Err(TrySubmitError::WouldBlock(Order::Fill(1)))));
     assert_eq!(a.next().await, Report::Filled);
     let submitted = tokio::spawn({
         let node = a.node.clone();
@@ -87,10 +68,7 @@ async fn submission_blocks_at_the_bound_and_wakes_when_it_rises() {
 #[tokio::test]
 async fn a_waiting_submission_ends_when_the_node_stops() {
     let (mut bound, roster) = bind_all(1, |config| config);
-    let post = Post {
-        admitted_bytes: Some(0),
-        ..Post::default()
-    };
+    let post = Post { admitted_bytes: Some(0), ..Post::default() };
     let a = start_with(bound.remove(0), &roster, post);
     let submit = a.node.submit(Order::Fill(1), 1);
     let (submitted, _) = tokio::join!(submit, a.node.stop());
@@ -106,12 +84,7 @@ async fn dropping_all_handles_stops_the_node_and_ends_its_events() {
     drop(a.node);
     assert_eq!(b.letter().await.number, 1);
     let mut events = a.events;
-    assert!(
-        tokio::time::timeout(support::PATIENCE, events.recv())
-            .await
-            .expect("ends")
-            .is_none()
-    );
+    assert!(tokio::time::timeout(support::PATIENCE, events.recv()).await.expect("ends").is_none());
 }
 
 #[tokio::test]
@@ -135,10 +108,7 @@ async fn stats_tell_what_went_through_the_sockets() {
     a.send(1, Lane::Stream, 1, vec![0; 5000]);
     b.letter().await;
     let (sent, received) = (a.node.stats().traffic, b.node.stats().traffic);
-    assert_eq!(
-        (sent.stream_messages_out, received.stream_messages_in),
-        (1, 1)
-    );
+    assert_eq!((sent.stream_messages_out, received.stream_messages_in), (1, 1));
     assert_eq!(sent.stream_bytes_out, (4 + 24 + 9 + 5000) as u64);
     assert!(received.stream_bytes_in > 5000 && received.stream_reads > 0);
 }

@@ -95,7 +95,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         axes: plan.axes().iter().map(|axis| axis.key.as_str()).collect(),
         cells: plan.cells().len(),
         resumed: outcome.resumed,
-        failed: failed.map(|(cell, error)| Failed { cell: cell.clone(), error: error.clone() }).collect(),
+        failed: failed
+            .map(|(cell, error)| Failed { cell: cell.clone(), error: error.clone() })
+            .collect(),
         results: &outcome.finished,
         folder: folder.display().to_string(),
     })?;

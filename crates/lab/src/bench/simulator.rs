@@ -75,7 +75,8 @@ pub fn run(settings: Settings, progress: &dyn Progress) -> Result<Vec<Row>, LabE
     }
     progress.start(3 * sizes.len() as u64, "simulator");
     let mut rows = Vec::new();
-    let loads: [&dyn Fn(u32) -> Row; 3] = [&|n| chain(n, settings.blocks), &hold_radix, &hold_binary];
+    let loads: [&dyn Fn(u32) -> Row; 3] =
+        [&|n| chain(n, settings.blocks), &hold_radix, &hold_binary];
     for load in loads {
         for &size in &sizes {
             if progress.stopped() {

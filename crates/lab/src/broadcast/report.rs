@@ -166,7 +166,8 @@ impl Curves {
             let mut limits: Vec<(f64, f64)> = Vec::new();
             for topology in Topology::ALL.map(Topology::name) {
                 let Some(points) = self.points.get(&(senders, topology)) else { continue };
-                plot = plot.with_line(topology, points.iter().map(|&(n, measured, _)| (n, measured)));
+                plot =
+                    plot.with_line(topology, points.iter().map(|&(n, measured, _)| (n, measured)));
                 for &(n, _, limit) in points {
                     if !limits.contains(&(n, limit)) {
                         limits.push((n, limit));

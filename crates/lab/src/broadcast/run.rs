@@ -36,11 +36,7 @@ impl Observer<Chain> for Hops {
 }
 
 /// Runs a broadcast scenario in the simulator.
-pub fn run(
-    scenario: &Scenario,
-    seed: u64,
-    progress: &dyn Progress,
-) -> Result<RunResult, LabError> {
+pub fn run(scenario: &Scenario, seed: u64, progress: &dyn Progress) -> Result<RunResult, LabError> {
     let broadcast = Broadcast::read(scenario)?;
     let started = WallClock::now();
     let (ledger, outcome, hops) = simulate_one(&broadcast, scenario, seed, progress);

@@ -39,7 +39,8 @@ impl Report {
             },
             Section {
                 heading: "Metrics".into(),
-                text: "Means over the seeds, of every metric that is not the same everywhere.".into(),
+                text: "Means over the seeds, of every metric that is not the same everywhere."
+                    .into(),
                 plots: plots(&metrics),
                 ..Section::default()
             },
@@ -90,7 +91,8 @@ fn quantities(finished: &[FinishedCell]) -> (Vec<Quantity>, Vec<Quantity>) {
     for (index, cell) in finished.iter().enumerate() {
         let stem = |figure: &Figure| figure.id.split('/').take(2).collect::<Vec<_>>().join("/");
         for figure in &cell.figures {
-            let alone = cell.figures.iter().filter(|other| stem(other) == stem(figure)).count() == 1;
+            let alone =
+                cell.figures.iter().filter(|other| stem(other) == stem(figure)).count() == 1;
             let name = if alone { stem(figure) } else { figure.id.clone() };
             note(&mut figures, name, &figure.unit, (index, finished.len()), figure.measured);
         }
@@ -296,7 +298,8 @@ mod tests {
         }
         let plan = Plan::new(&file).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let outcome = sweep::run(&plan, folder.path(), Options::default(), &Quiet, simulate).unwrap();
+        let outcome =
+            sweep::run(&plan, folder.path(), Options::default(), &Quiet, simulate).unwrap();
         assert_eq!(outcome.finished.len(), 4);
         let report = Report::of_sweep(&plan, &outcome.finished);
         let figures = &report.sections[0];

@@ -117,8 +117,7 @@ impl<P: Hosted> Driver<P> {
 
     fn send_datagram_at(&mut self, place: usize, message: P::Message, at: Instant) {
         if at > self.now {
-            self.timers
-                .set(at, Deadline::Datagram(Box::new((place, message))));
+            self.timers.set(at, Deadline::Datagram(Box::new((place, message))));
         } else {
             self.queue_datagram(place, &message);
         }

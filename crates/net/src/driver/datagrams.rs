@@ -32,12 +32,11 @@ impl<P: Hosted> Driver<P> {
             self.queue_hello(place);
         }
         let bytes = HEADER_BYTES + message.wire_len();
-        self.datagrams
-            .push(addr, self.header, bytes, &mut self.counters, |out| {
-                if let Some(payload) = message.encode(out) {
-                    payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
-                }
-            });
+        self.datagrams.push(addr, self.header, bytes, &mut self.counters, |out| {
+            if let Some(payload) = message.encode(out) {
+                payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
+            }
+        });
     }
 
     fn queue_hello(&mut self, place: usize) {
@@ -47,15 +46,11 @@ impl<P: Hosted> Driver<P> {
 
     fn queue_control(&mut self, place: usize, kind: Kind, body: &[u8]) {
         let addr = self.peers.at(place).addr;
-        let header = Header {
-            kind,
-            ..self.header
-        };
+        let header = Header { kind, ..self.header };
         let bytes = HEADER_BYTES + body.len();
-        self.datagrams
-            .push(addr, header, bytes, &mut self.counters, |out| {
-                out.extend_from_slice(body);
-            });
+        self.datagrams.push(addr, header, bytes, &mut self.counters, |out| {
+            out.extend_from_slice(body);
+        });
     }
 
     pub(super) fn receive_datagrams(&mut self) {
@@ -92,10 +87,7 @@ impl<P: Hosted> Driver<P> {
         }
         match header.kind {
             Kind::Message => self.take_message(place, &header, record).map_err(named),
-            Kind::Hello => self
-                .accept_hello(place, &header, &record)
-                .map(drop)
-                .map_err(named),
+            Kind::Hello => self.accept_hello(place, &header, &record).map(drop).map_err(named),
             Kind::Who => {
                 self.answer_who(place);
                 Ok(())

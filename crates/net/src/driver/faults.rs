@@ -49,11 +49,7 @@ impl<P: Hosted> Driver<P> {
     fn set_partition(&mut self, cut: &[NodeId]) {
         for place in 0..self.peers.len() {
             let peer = self.peers.at(place);
-            let reach = if cut.contains(&peer.node) {
-                Reach::Cut
-            } else {
-                Reach::Open
-            };
+            let reach = if cut.contains(&peer.node) { Reach::Cut } else { Reach::Open };
             if reach == peer.reach {
                 continue;
             }

@@ -159,12 +159,7 @@ pub(crate) struct Parts<P: Hosted> {
 impl<P: Hosted> Driver<P> {
     /// Assembles a driver and starts the protocol; the first turn comes with the first poll.
     pub(crate) fn start(parts: Parts<P>) -> std::io::Result<Driver<P>> {
-        let Parts {
-            config,
-            session,
-            seed,
-            ..
-        } = parts;
+        let Parts { config, session, seed, .. } = parts;
         let ready = Arc::new(ReadyList::default());
         let wakers = Wakers {
             inputs: ready.waker(Source::Inputs),
@@ -217,12 +212,7 @@ impl<P: Hosted> Driver<P> {
             wakers,
             woken: Vec::new(),
             // Each source is polled once, which registers its waker.
-            again: vec![
-                Source::Inputs,
-                Source::Controls,
-                Source::Listener,
-                Source::Datagrams,
-            ],
+            again: vec![Source::Inputs, Source::Controls, Source::Listener, Source::Datagrams],
             input_batch: Vec::new(),
             record_batch: Vec::new(),
             flush_batch: Vec::new(),
@@ -269,9 +259,7 @@ impl<P: Hosted> Driver<P> {
         if let Some(until) = self.paused_until {
             if self.now < until {
                 self.again.append(woken);
-                return self
-                    .timers
-                    .arm_at(until, &self.clock, &self.wakers.deadline);
+                return self.timers.arm_at(until, &self.clock, &self.wakers.deadline);
             }
             self.paused_until = None;
         }
@@ -345,8 +333,7 @@ impl<P: Hosted> Driver<P> {
             Life::Stopping(replies) => replies.extend(reply),
             Life::Running => {
                 self.life = Life::Stopping(reply.into_iter().collect());
-                self.timers
-                    .set(self.now + self.config.stop_within, Deadline::Stop);
+                self.timers.set(self.now + self.config.stop_within, Deadline::Stop);
             }
         }
     }
@@ -394,9 +381,7 @@ impl<P: Hosted> Driver<P> {
     }
 
     fn publish(&mut self) {
-        let limit = self
-            .handled_bytes
-            .saturating_add(self.protocol.admission() as u64);
+        let limit = self.handled_bytes.saturating_add(self.protocol.admission() as u64);
         self.handles.admission.set_limit(limit);
         let counters = [&mut self.outbox.counters, &mut self.counters];
         self.handles.stats.publish(self.traffic, counters);
@@ -407,18 +392,11 @@ impl<P: Hosted> Driver<P> {
             && (self.config.stop_within.is_zero()
                 || self.datagrams.is_empty()
                     && self.inputs.is_empty()
-                    && self
-                        .peers
-                        .iter_mut()
-                        .all(|peer| peer.outgoing.queued_bytes() == 0))
+                    && self.peers.iter_mut().all(|peer| peer.outgoing.queued_bytes() == 0))
     }
 
     fn finish(&mut self) {
-        let abandoned_bytes = self
-            .peers
-            .iter_mut()
-            .map(|peer| peer.outgoing.abandon())
-            .sum();
+        let abandoned_bytes = self.peers.iter_mut().map(|peer| peer.outgoing.abandon()).sum();
         self.incoming.clear();
         if let Life::Stopping(replies) = std::mem::replace(&mut self.life, Life::Running) {
             for reply in replies {

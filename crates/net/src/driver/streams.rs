@@ -26,11 +26,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 pub(super) fn hello_record(header: &Header, session: &Session) -> Bytes {
     let mut record = BytesMut::with_capacity(HELLO_BYTES);
     record.put_u32((HEADER_BYTES + SESSION_BYTES) as u32);
-    let hello = Header {
-        kind: Kind::Hello,
-        sequence: 0,
-        ..*header
-    };
+    let hello = Header { kind: Kind::Hello, sequence: 0, ..*header };
     record.put_slice(&hello.encode());
     record.put_slice(session.as_bytes());
     record.freeze()
@@ -46,8 +42,7 @@ impl<P: Hosted> Driver<P> {
         peer.outgoing.dial(peer.addr, &self.config);
         let attempt = peer.outgoing.attempt;
         let deadline = Deadline::Greeting { place, attempt };
-        self.timers
-            .set(self.now + self.config.hello_within, deadline);
+        self.timers.set(self.now + self.config.hello_within, deadline);
         self.again.push(Source::Outgoing(place));
     }
 
@@ -77,8 +72,7 @@ impl<P: Hosted> Driver<P> {
         let outgoing = &mut self.peers.at(place).outgoing;
         let attempt = outgoing.attempt;
         let wait = outgoing.fail(&mut self.driver_rng);
-        self.timers
-            .set(self.now + wait, Deadline::Redial { place, attempt });
+        self.timers.set(self.now + wait, Deadline::Redial { place, attempt });
     }
 
     /// If the stream to a peer stands, it is over. An attempt that is under way is left alone.
@@ -145,8 +139,7 @@ impl<P: Hosted> Driver<P> {
         peer.outgoing.establish(header.session, &self.config);
         if was == Outlook::Down {
             let incarnation = session.incarnation();
-            self.notices
-                .push((header.sender, PeerState::Up { incarnation }));
+            self.notices.push((header.sender, PeerState::Up { incarnation }));
         }
         // Registers for the peer's close, and flushes.
         self.again.push(Source::Outgoing(place));
@@ -231,8 +224,7 @@ impl<P: Hosted> Driver<P> {
         let waker = self.ready.waker(Source::Incoming(slot));
         self.incoming[slot] = Some(Incoming::new(stream, number, waker));
         let deadline = Deadline::HalfOpen { slot, number };
-        self.timers
-            .set(self.now + self.config.hello_within, deadline);
+        self.timers.set(self.now + self.config.hello_within, deadline);
         self.again.push(Source::Incoming(slot));
     }
 
@@ -375,14 +367,8 @@ impl<P: Hosted> Driver<P> {
         header: &Header,
         body: &[u8],
     ) -> Result<(), Refusal> {
-        let place = self
-            .peers
-            .place(header.sender)
-            .ok_or(Refusal::UnknownSender)?;
-        incoming.speaker = Speaker::Peer {
-            peer: place,
-            session: header.session,
-        };
+        let place = self.peers.place(header.sender).ok_or(Refusal::UnknownSender)?;
+        incoming.speaker = Speaker::Peer { peer: place, session: header.session };
         if self.peers.at(place).reach == Reach::Cut {
             // Closed without an answer: to the dialler the attempt has failed.
             return Ok(());

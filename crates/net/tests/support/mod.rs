@@ -43,11 +43,7 @@ impl Wire for Letter {
         };
         let number = take_u64(bytes)?;
         let payload = Payload::Bytes(std::mem::take(bytes));
-        Ok(Letter {
-            lane,
-            number,
-            payload,
-        })
+        Ok(Letter { lane, number, payload })
     }
 }
 
@@ -148,11 +144,7 @@ impl Running {
 
     pub fn send(&self, to: u32, lane: Lane, number: u64, payload: impl Into<Payload>) {
         let payload = payload.into();
-        let letter = Letter {
-            lane,
-            number,
-            payload,
-        };
+        let letter = Letter { lane, number, payload };
         self.order(Order::Send(NodeId(to), letter));
     }
 
@@ -199,10 +191,7 @@ impl Running {
         };
         let waited = tokio::time::timeout(PATIENCE, wait).await;
         let counted = self.node.stats().counters.sorted();
-        assert!(
-            waited.is_ok(),
-            "{counter} stays below {at_least}: {counted:?}"
-        );
+        assert!(waited.is_ok(), "{counter} stays below {at_least}: {counted:?}");
     }
 }
 
@@ -219,9 +208,7 @@ pub fn start(bound: Bound, roster: &Roster) -> Running {
 }
 
 pub fn start_with(bound: Bound, roster: &Roster, post: Post) -> Running {
-    let (node, events) = bound
-        .start(roster.clone(), post, Arc::new(()))
-        .expect("started");
+    let (node, events) = bound.start(roster.clone(), post, Arc::new(())).expect("started");
     Running { node, events }
 }
 
@@ -236,10 +223,7 @@ pub fn bind_all(count: u32, adjust: impl Fn(NodeConfig) -> NodeConfig) -> (Vec<B
 /// As many running nodes.
 pub fn cluster(count: u32) -> Vec<Running> {
     let (bound, roster) = bind_all(count, |config| config);
-    bound
-        .into_iter()
-        .map(|bound| start(bound, &roster))
-        .collect()
+    bound.into_iter().map(|bound| start(bound, &roster)).collect()
 }
 
 /// Two running nodes.

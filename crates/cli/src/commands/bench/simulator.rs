@@ -47,7 +47,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         })
         .collect();
     let header = [
-        "what", "nodes", "pending", "ns/event", "growth", "bytes/node", "protocol", "resident/node",
+        "what",
+        "nodes",
+        "pending",
+        "ns/event",
+        "growth",
+        "bytes/node",
+        "protocol",
+        "resident/node",
     ];
     ui.print(&table(header, &rows))?;
     ui.print(&format!("\n{}\n", bench.machine.describe()))?;
