@@ -179,12 +179,21 @@ fn claim(folder: &Path, plan: &Plan) -> Result<(), LabError> {
     fs::write(&path, text).map_err(LabError::write(&path))
 }
 
-fn check(folder: &Path, plan: &Plan) -> Result<(), LabError> {
+fn read_manifest(folder: &Path) -> Result<Manifest, LabError> {
     let path = folder.join("sweep.json");
     let text = fs::read_to_string(&path).map_err(LabError::read(&path))?;
-    let found: Manifest = serde_json::from_str(&text).map_err(|error| {
+    serde_json::from_str(&text).map_err(|error| {
         LabError::folder(&path, format!("not the manifest of a sweep: {error}"))
-    })?;
+    })
+}
+
+/// The name of the scenario that a folder holds a sweep of.
+pub(super) fn scenario_name(folder: &Path) -> Result<String, LabError> {
+    Ok(read_manifest(folder)?.scenario)
+}
+
+fn check(folder: &Path, plan: &Plan) -> Result<(), LabError> {
+    let found = read_manifest(folder)?;
     let ours = manifest(plan);
     let differs = if found.format != ours.format {
         format!("has format {}; this build has {}", found.format, ours.format)

@@ -126,7 +126,9 @@ impl Plan {
     pub fn of_folder(folder: &Path) -> Result<Plan, LabError> {
         let path = folder.join(PLAN_FILE);
         let text = std::fs::read_to_string(&path).map_err(LabError::read(&path))?;
-        Plan::new(&ScenarioFile::parse(&path.display().to_string(), &text)?)
+        // A scenario without a name goes by its file's, which is another one here.
+        let name = super::cells::scenario_name(folder)?;
+        Plan::new(&ScenarioFile::parse(&format!("{name}.toml"), &text)?)
     }
 
     fn fill(
