@@ -43,7 +43,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   paceline sweep chain/throughput --set duration=200ms
-  paceline sweep mine.toml --set 'sweep.\"topology.nodes\"=[2, 4, 8]' --set sweep.seeds=5
+  paceline sweep mine.toml --set 'sweep.topology.nodes=[2, 4, 8]' --set sweep.seeds=5
   paceline sweep mine.toml --shard 2/8 --out part-2
   paceline sweep mine.toml --merge part-1 part-2 --out all";
 

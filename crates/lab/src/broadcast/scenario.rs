@@ -293,7 +293,10 @@ mod tests {
     fn every_key_can_be_set_without_its_table_and_is_read() {
         for &(table, keys) in KEYS {
             for key in keys {
-                let scenario = ScenarioFile::parse("t.toml", "[protocol]\nkind = \"chain\"");
+                let scenario = ScenarioFile::parse(
+                    "t.toml",
+                    "[topology]\nnodes = 3\n[protocol]\nkind = \"chain\"",
+                );
                 // Of a type that no key takes, so that whoever reads it says so.
                 let path = format!("{table}.{key}=1979-05-27");
                 let set = scenario.unwrap().with_sets([&path]).unwrap();

@@ -282,20 +282,13 @@ mod tests {
     #[test]
     fn a_sweep_is_drawn_along_its_numbers_with_a_series_for_each_of_the_rest() {
         let sets = [
-            "sweep.\"topology.nodes\"=[2, 4]",
-            "sweep.\"protocol.topology\"=[\"chain\", \"unicast\"]",
-            "sweep.\"workload.senders\"=[\"one\"]",
+            "sweep.topology.nodes=[2, 4]",
+            "sweep.protocol.topology=['chain', 'unicast']",
+            "sweep.workload.senders=['one']",
             "duration=20ms",
             "measure.warmup=5ms",
         ];
-        let file = ScenarioFile::load("chain/throughput").unwrap();
-        let text = file.to_toml_as_given();
-        let start = text.find("[sweep]").unwrap();
-        let text = format!("{}[sweep]\n", &text[..start]);
-        let mut file = ScenarioFile::parse("t.toml", &text).unwrap();
-        for set in sets {
-            file.set(set).unwrap();
-        }
+        let file = ScenarioFile::load("chain/throughput").unwrap().with_sets(sets).unwrap();
         let plan = Plan::new(&file).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let outcome =

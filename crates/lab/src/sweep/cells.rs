@@ -182,9 +182,8 @@ fn claim(folder: &Path, plan: &Plan) -> Result<(), LabError> {
 fn read_manifest(folder: &Path) -> Result<Manifest, LabError> {
     let path = folder.join("sweep.json");
     let text = fs::read_to_string(&path).map_err(LabError::read(&path))?;
-    serde_json::from_str(&text).map_err(|error| {
-        LabError::folder(&path, format!("not the manifest of a sweep: {error}"))
-    })
+    serde_json::from_str(&text)
+        .map_err(|error| LabError::folder(&path, format!("not the manifest of a sweep: {error}")))
 }
 
 /// The name of the scenario that a folder holds a sweep of.
