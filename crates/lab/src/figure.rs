@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::LabError;
 use crate::progress::Progress;
+use crate::report::Section;
 use crate::run::RunResult;
 use crate::scenario::Diagnostic;
 
@@ -161,7 +162,12 @@ pub struct Reproduction {
     pub about: &'static str,
     /// Runs it.
     pub figures: fn(&Settings, &dyn Progress) -> Result<Vec<Figure>, LabError>,
+    /// Explains and draws its figures for a report. At full scale it may run more, for curves.
+    pub sections: Sections,
 }
+
+/// Makes the sections of a report out of the figures of a reproduction.
+pub type Sections = fn(&[Figure], &Settings, &dyn Progress) -> Result<Vec<Section>, LabError>;
 
 impl Reproduction {
     /// The reproduction of this name, or an error that knows the others.
@@ -320,6 +326,7 @@ chain/latency-ms          -   0.01234  ms                    shown
             name: "chain",
             about: "",
             figures: |_: &Settings, _: &dyn Progress| Ok(vec![ran()]),
+            sections: |_: &[Figure], _: &Settings, _: &dyn Progress| Ok(Vec::new()),
         };
         assert!(
             (Reproduction::find(&[chain], "chain").unwrap().figures)(&Settings::default(), &Quiet)

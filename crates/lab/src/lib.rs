@@ -2,7 +2,8 @@
 //!
 //! Nothing in these modules knows a protocol: [`scenario`] reads what to run, [`sweep`] runs it
 //! over a grid, [`run`] keeps what came out, [`figure`] compares it with what was published and
-//! [`report`] shows it.
+//! [`report`] shows it. The functions of this file are the one place where a protocol is chosen by
+//! name.
 #![forbid(unsafe_code)]
 
 pub mod bench;
@@ -12,6 +13,7 @@ pub mod figure;
 mod machine;
 mod progress;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod scenario;
 pub mod sweep;
@@ -33,8 +35,18 @@ pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION];
 
 /// Runs a scenario in the simulator.
 pub fn simulate(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
+    simulate_watched(scenario, seed, &Quiet)
+}
+
+/// The same, saying how far it is. Once the user stops it, what was measured until then is given,
+/// with the metric `stopped_early` and without a digest.
+pub fn simulate_watched(
+    scenario: &Scenario,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
     match scenario.service {
-        "chain" => broadcast::run(scenario, seed),
+        "chain" => broadcast::run(scenario, seed, progress),
         other => Err(unknown_service(other)),
     }
 }
@@ -60,4 +72,12 @@ pub fn serve_control() -> Result<(), LabError> {
 
 fn unknown_service(name: &str) -> LabError {
     LabError::Unsupported(format!("`{name}` is not there yet; `chain` is"))
+}
+
+/// The keys that a service's own tables accept, so that an override may leave out the table's name.
+pub(crate) fn service_keys(service: &str) -> scenario::KnownKeys {
+    match service {
+        "chain" => broadcast::KEYS,
+        _ => &[],
+    }
 }

@@ -7,7 +7,7 @@ use super::run::Hops;
 use super::{Broadcast, Ledger, Measure, Senders, run};
 use crate::LabError;
 use crate::figure::{Figure, Reproduction, Scale, Settings};
-use crate::progress::Progress;
+use crate::progress::{Progress, Quiet};
 use crate::scenario::{Scenario, ScenarioFile};
 use crate::world::Outcome;
 
@@ -178,6 +178,7 @@ pub const REPRODUCTION: Reproduction = Reproduction {
     name: "chain",
     about: "DAISYCHAIN (Ban 2010): rounds, transmissions, throughput, gain",
     figures: reproduce,
+    sections: super::report::sections,
 };
 
 fn runs(scale: Scale) -> Vec<(&'static str, Vec<String>)> {
@@ -225,7 +226,7 @@ fn reproduce(settings: &Settings, progress: &dyn Progress) -> Result<Vec<Figure>
             file.set(set)?;
         }
         let scenario = file.resolve()?;
-        let result = run(&scenario, settings.seed.unwrap_or(scenario.seed))?;
+        let result = run(&scenario, settings.seed.unwrap_or(scenario.seed), &Quiet)?;
         for figure in result.figures {
             if !figures.iter().any(|known| known.id == figure.id) {
                 figures.push(figure);

@@ -38,14 +38,14 @@ impl Observer<Chain> for Hops {
 }
 
 /// Runs a broadcast scenario in the simulator.
-pub fn run(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
+pub fn run(scenario: &Scenario, seed: u64, progress: &dyn Progress) -> Result<RunResult, LabError> {
     let broadcast = Broadcast::read(scenario)?;
     let started = WallClock::now();
-    let (ledger, outcome, hops) = simulate_one(&broadcast, scenario, seed);
+    let (ledger, outcome, hops) = simulate_one(&broadcast, scenario, seed, progress);
     let mut baseline = None;
     if broadcast.plan().measure == Measure::Gain {
         let direct = broadcast.with_topology(Topology::Unicast);
-        let (ledger, outcome, _) = simulate_one(&direct, scenario, seed);
+        let (ledger, outcome, _) = simulate_one(&direct, scenario, seed, progress);
         baseline = Some(ledger.bytes_per_node_per_second(outcome.ended));
     }
     let measured = Measured { ledger: &ledger, outcome: &outcome, hops: Some(&hops), baseline };
@@ -86,10 +86,15 @@ pub fn run_on_sockets(
     Ok(result)
 }
 
-fn simulate_one(broadcast: &Broadcast, scenario: &Scenario, seed: u64) -> (Ledger, Outcome, Hops) {
+fn simulate_one(
+    broadcast: &Broadcast,
+    scenario: &Scenario,
+    seed: u64,
+    progress: &dyn Progress,
+) -> (Ledger, Outcome, Hops) {
     let codec = if broadcast.plan().check_wire { Codec::CheckWire } else { Codec::Typed };
     let mut hops = Hops::default();
-    let (ledger, outcome) = simulate(broadcast, scenario, seed, codec, &mut hops);
+    let (ledger, outcome) = simulate(broadcast, scenario, seed, codec, &mut hops, progress);
     (ledger, outcome, hops)
 }
 
@@ -102,7 +107,7 @@ pub(crate) fn summed_up(
 ) -> RunResult {
     let Measured { ledger, outcome, .. } = measured;
     let mut result = RunResult {
-        summary: ledger.summary(outcome.ended),
+        summary: summary(broadcast, measured),
         series: ledger.series(),
         events: outcome.events,
         digest: outcome.digest.clone(),
@@ -114,4 +119,19 @@ pub(crate) fn summed_up(
     let figures = figures(broadcast, scenario, measured).into_iter();
     result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
     result
+}
+
+/// The ledger's summary. Only a run that sends so many messages and no more can miss one: in a run
+/// without end, what was not delivered at the end was on its way.
+fn summary(broadcast: &Broadcast, measured: &Measured<'_>) -> Vec<Metric> {
+    let Measured { ledger, outcome, .. } = measured;
+    let mut summary = ledger.summary(outcome.ended);
+    if broadcast.plan().messages.is_none() || outcome.is_stopped {
+        let missing = summary.iter_mut().find(|metric| metric.metric == "messages_missing");
+        missing.into_iter().for_each(|metric| metric.metric = "messages_in_flight".into());
+    }
+    if outcome.is_stopped {
+        summary.push(Metric::new("stopped_early", 1.0, ""));
+    }
+    summary
 }

@@ -198,7 +198,15 @@ impl Run {
     }
 
     fn make_folder(&self, place: &Place) -> Result<PathBuf, LabError> {
-        match place {
+        let plain: String = self.manifest.scenario.chars().map(folder_char).collect();
+        place.make(&format!("{plain}-{}", self.manifest.seed))
+    }
+}
+
+impl Place {
+    /// Makes the folder, of this name and the next free number if the place is a parent.
+    pub(crate) fn make(&self, stem: &str) -> Result<PathBuf, LabError> {
+        match self {
             Place::At(folder) => {
                 fs::create_dir_all(folder).map_err(LabError::write(folder))?;
                 let mut inside = fs::read_dir(folder).map_err(LabError::read(folder))?;
@@ -209,8 +217,6 @@ impl Run {
             }
             Place::Under(parent) => {
                 fs::create_dir_all(parent).map_err(LabError::write(parent))?;
-                let plain: String = self.manifest.scenario.chars().map(folder_char).collect();
-                let stem = format!("{plain}-{}", self.manifest.seed);
                 for n in 1u32.. {
                     let folder = parent.join(format!("{stem}-{n}"));
                     // Making the folder is what claims the number: two runs at once do not meet.

@@ -336,9 +336,9 @@ fn overrides_are_blamed_by_name() {
  = tables: topology, protocol, workload, faults, measure, sweep"#,
     );
     assert_said(
-        said_of(GOOD, &["window=8"]),
-        r#"from --set window=8: no table of the scenario has a key `window`
- = a key that the file does not mention needs its table: `protocol.window`"#,
+        said_of(GOOD, &["sparkle=8"]),
+        r#"from --set sparkle=8: no table of the scenario has a key `sparkle`
+ = a key that the file does not mention needs its table: `protocol.sparkle`"#,
     );
     assert_said(
         said_of(GOOD, &["nodes"]),

@@ -95,6 +95,8 @@ pub type Answer<S> = (Duration, <<S as Service>::Protocol as Protocol>::Command)
 pub struct Outcome {
     /// When the last thing happened.
     pub ended: Instant,
+    /// True if the user stopped it before its end.
+    pub is_stopped: bool,
     /// Events handled; 0 on sockets.
     pub events: u64,
     /// Hash of all that happened, in hexadecimal; none on sockets.

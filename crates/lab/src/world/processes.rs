@@ -123,7 +123,10 @@ where
         for (name, n) in seen {
             counters.add(interned(name), n);
         }
-        Ok((ledger, Outcome { ended, events: 0, digest: None, counters, cpu: Some(cpu) }))
+        Ok((
+            ledger,
+            Outcome { is_stopped: false, ended, events: 0, digest: None, counters, cpu: Some(cpu) },
+        ))
     })
 }
 

@@ -67,7 +67,8 @@ where
         for node in &handles {
             node.stop().await;
         }
-        let outcome = Outcome { ended, events: 0, digest: None, counters, cpu: None };
+        let outcome =
+            Outcome { is_stopped: false, ended, events: 0, digest: None, counters, cpu: None };
         let ledger = desk.with_ledger(|ledger| {
             let empty = desk.service.ledger();
             std::mem::replace(ledger, empty)
