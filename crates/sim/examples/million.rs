@@ -1,4 +1,6 @@
 //! temporary
+// What it prints is wall-clock speed.
+#![allow(clippy::disallowed_types)]
 use paceline_proto::chain::{Chain, Command, Config, Topology};
 use paceline_proto::core::{Instant, NodeId, Payload, Rng, View};
 use paceline_sim::{RadixHeap, Sim, SimConfig};

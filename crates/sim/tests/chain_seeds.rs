@@ -11,6 +11,8 @@ use std::thread;
 use chain_swarm::{Outcome, Scenario, honest};
 use paceline_sim::Codec;
 
+// A test has no arguments of its own.
+#[allow(clippy::disallowed_methods)]
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
@@ -19,7 +21,7 @@ fn variable(name: &str, default: u64) -> u64 {
 fn run(seed: u64) -> Result<Outcome, String> {
     let scenario = Scenario::draw(seed);
     let outcome = scenario.run(honest(&scenario.config))?;
-    if seed % 8 == 0 {
+    if seed.is_multiple_of(8) {
         for codec in [Codec::Typed, Codec::CheckWire] {
             let again = Scenario { codec, ..scenario.clone() };
             let digest = again.run(honest(&scenario.config))?.digest;

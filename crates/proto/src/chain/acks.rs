@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::chain::{Chain, Cx, Timer};
 use super::message::Message;
+use super::own::Own;
 use crate::core::{Instant, Lane, NodeId};
 
 /// The longest pause between two reminders, unless acknowledgements are configured later still.
@@ -83,7 +84,10 @@ impl Chain {
     pub(super) fn probe_timer(&mut self, cx: &mut Cx<'_>) {
         self.is_probe_armed = false;
         let (own_rank, view) = (self.rank, self.view.id());
-        let Some(own) = self.own.as_mut().filter(|own| !own.waiting.is_empty()) else {
+        // With nothing in flight the window is open, and what waits waits for a hop.
+        let is_waiting =
+            |own: &&mut Box<Own>| own.in_flight_blocks() > 0 && !own.waiting.is_empty();
+        let Some(own) = self.own.as_mut().filter(is_waiting) else {
             return;
         };
         self.is_probe_armed = true;

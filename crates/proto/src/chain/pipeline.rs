@@ -188,11 +188,11 @@ impl Pair {
             None => usize::from(self.lead[1].len() > self.lead[0].len()),
         });
         let mut within = [None; 2];
-        for giver in 0..2 {
+        for (giver, given) in within.iter_mut().enumerate() {
             let taker = 1 - giver;
             let is_free = sender != Some(giver) && receiver != Some(taker);
             if is_free && let Some(block) = self.lead[giver].first().copied() {
-                within[giver] = Some((self.positions[giver], self.positions[taker], block));
+                *given = Some((self.positions[giver], self.positions[taker], block));
             }
         }
         for (giver, given) in within.iter().enumerate() {
