@@ -61,19 +61,13 @@ impl Tour {
     }
 }
 
-/// Takes the tour. `tell` is called with each broadcast row as soon as it is there.
-pub fn run(
-    place: &Place,
-    progress: &dyn Progress,
-    mut tell: impl FnMut(&Broadcasts),
-) -> Result<Tour, LabError> {
+/// Takes the tour.
+pub fn run(place: &Place, progress: &dyn Progress) -> Result<Tour, LabError> {
     let started = WallClock::now();
     let mut sockets = Vec::new();
     for senders in ["one", "all"] {
         for topology in Topology::ALL {
-            let row = broadcasts(topology, senders, progress)?;
-            tell(&row);
-            sockets.push(row);
+            sockets.push(broadcasts(topology, senders, progress)?);
             stop_if_asked(progress, sockets.len())?;
         }
     }
@@ -82,7 +76,7 @@ pub fn run(
     let reproduced = reproduce::run(reproductions, &settings, progress)?;
     let results = reproduce::results(&reproduced);
     let report = report(&sockets, &reproduced, &settings, progress)?;
-    let folder = reproduce::write(&results, &report, place)?;
+    let folder = reproduce::write(&results, &report, place, "tour")?;
     Ok(Tour {
         sockets,
         results: results.results,
@@ -136,7 +130,7 @@ fn report(
         sockets.iter().filter(move |row| row.senders == senders).map(value)
     };
     let throughput = Plot::bars("Throughput on loopback sockets", names, Axis::new("received", "MB/node/s"))
-        .with_caption("Four members, 8 KB messages, own messages included. Loopback is not shaped: the processor is the limit.")
+        .with_caption("Four members, 8 KB messages, own messages included. Loopback has no links to save: the processor is the limit, which all members share.")
         .with_group("one sends", of("one", |row| row.mb_per_node_per_s))
         .with_group("all send", of("all", |row| row.mb_per_node_per_s));
     let latency = Plot::bars("Latency under full load", names, Axis::new("median", "ms"))

@@ -229,8 +229,9 @@ impl Protocol for Chain {
 
     fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
         if view.id() > self.view.id() {
-            // Blocks belong to their view; what had not left yet is sent in the new one.
+            // Blocks belong to their view; what had not left wholly is sent in the new one.
             let mut waiting = self.own.take().map(|own| own.waiting).unwrap_or_default();
+            waiting.retain(|message| message.injected < message.blocks);
             waiting.iter_mut().for_each(|message| message.injected = 0);
             self.flows.clear();
             self.out_links.clear();
