@@ -129,18 +129,26 @@ fn report(
     let of = |senders: &'static str, value: fn(&Broadcasts) -> f64| {
         sockets.iter().filter(move |row| row.senders == senders).map(value)
     };
-    let throughput = Plot::bars("Throughput on loopback sockets", names, Axis::new("received", "MB/node/s"))
-        .with_caption("Four members, 8 KB messages, own messages included. Loopback has no links to save: the processor is the limit, which all members share.")
+    let received = Axis::new("received", "MB/node/s");
+    let throughput = Plot::bars("Throughput on loopback sockets", names, received)
+        .with_caption(
+            "Four members, 8 KB messages, own messages included. Loopback has no links to save: \
+             the processor is the limit, which all members share.",
+        )
         .with_group("one sends", of("one", |row| row.mb_per_node_per_s))
         .with_group("all send", of("all", |row| row.mb_per_node_per_s));
     let latency = Plot::bars("Latency under full load", names, Axis::new("median", "ms"))
-        .with_caption("From acceptance at the sender to delivery at every other member, while as much is sent as is accepted.")
+        .with_caption(
+            "From acceptance at the sender to delivery at every other member, while as much is \
+             sent as is accepted.",
+        )
         .with_group("one sends", of("one", |row| row.p50_ms))
         .with_group("all send", of("all", |row| row.p50_ms));
     let delivered: u64 = sockets.iter().map(|row| row.messages_delivered).sum();
     let wrong: u64 = sockets.iter().map(|row| row.messages_missing + row.messages_damaged).sum();
     let text = format!(
-        "{delivered} deliveries over real TCP and UDP sockets, each checked for origin, order and every byte: {wrong} wrong."
+        "{delivered} deliveries over real TCP and UDP sockets, each checked for origin, order and \
+         every byte: {wrong} wrong."
     );
     let live = Section {
         heading: "Broadcast, on sockets".to_owned(),

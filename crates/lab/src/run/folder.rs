@@ -246,7 +246,8 @@ fn pretty(value: &impl Serialize) -> String {
 fn utc(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days since 0000-03-01, in eras of 400 years: Hinnant, chrono-compatible date algorithms, civil_from_days.
+    // Days since 0000-03-01, in eras of 400 years: Hinnant, chrono-compatible date algorithms,
+    // civil_from_days.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era =

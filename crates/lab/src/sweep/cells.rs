@@ -77,7 +77,8 @@ impl Store {
         claim(folder, plan)?;
         let path = folder.join(PLAN_FILE);
         fs::write(&path, plan.to_toml()).map_err(LabError::write(&path))?;
-        // A shard has a file of its own, so that shards on a shared disk do not write into each other.
+        // A shard has a file of its own, so that shards on a shared disk do not write into each
+        // other.
         let name = match shard {
             Some(shard) => format!("cells-{}-of-{}.jsonl", shard.index, shard.count),
             None => "cells.jsonl".to_owned(),
@@ -87,7 +88,8 @@ impl Store {
         for file in cell_files(folder)? {
             let whole = read_cells(&file, &mut finished)?;
             if file == path {
-                // What a kill tore off in the middle of a line goes, or the next line would join it.
+                // What a kill tore off in the middle of a line goes, or the next line would join
+                // it.
                 let file = OpenOptions::new().write(true).open(&path);
                 file.and_then(|file| file.set_len(whole)).map_err(LabError::write(&path))?;
             }
