@@ -1,7 +1,5 @@
 //! Logs: what drivers and protocols say of themselves, on standard error.
 
-use std::io::IsTerminal;
-
 use clap::ValueEnum;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
@@ -48,11 +46,7 @@ impl Args {
         })?;
         let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
         let layer = match self.log_format {
-            Format::Text => {
-                let is_colored = std::io::stderr().is_terminal()
-                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-                layer.with_ansi(is_colored).boxed()
-            }
+            Format::Text => layer.boxed(),
             Format::Json => layer.json().boxed(),
         };
         tracing_subscriber::registry().with(layer.with_filter(filter)).init();

@@ -1,10 +1,12 @@
 //! The command `paceline`: parses, calls the lab and the library, prints.
 #![forbid(unsafe_code)]
+#![allow(rustdoc::invalid_html_tags, reason = "docs of arguments are help texts: runs/tour-<n>")]
 
 mod commands;
 mod error;
 mod log;
 mod progress;
+mod signals;
 mod ui;
 
 use std::process::ExitCode;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::progress::Bars;
+use crate::signals;
 
 /// The terminal, or what stands in for it.
 #[derive(Debug)]
@@ -25,13 +26,8 @@ impl Ui {
     /// work to stop, and a second one ends the process.
     pub fn new(json: bool) -> Ui {
         let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // In this order: the second signal finds the flag that the first one set.
-            let ends = signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone());
-            let flags = signal_hook::flag::register(signal, stop.clone());
-            if let Err(error) = ends.and(flags) {
-                tracing::warn!("signal {signal} is not handled: {error}");
-            }
+        if let Err(error) = signals::heed(stop.clone()) {
+            tracing::warn!("Ctrl-C is not handled: {error}");
         }
         Ui { json, stop }
     }
@@ -60,6 +56,13 @@ impl Ui {
     /// Warns the user.
     pub fn warn(&self, text: &str) {
         let _ = writeln!(anstream::stderr(), "{WARNING}warning:{WARNING:#} {text}");
+    }
+
+    /// Warns the user, who stopped it, that the numbers are of a part.
+    pub fn warn_if_stopped(&self) {
+        if self.is_stopped() {
+            self.warn("stopped before its end; the numbers are of what ran until then");
+        }
     }
 
     /// Says why the command failed.
@@ -108,42 +111,4 @@ fn write(out: &mut impl Write, text: &str) -> Result<(), CliError> {
 /// True if a person looks at standard error.
 pub fn is_watched() -> bool {
     io::stderr().is_terminal()
-}
-
-/// Rows below a header, aligned; columns whose cells are numbers to the right.
-pub fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
-    let mut widths = header.map(|cell| cell.chars().count());
-    let mut is_number = [true; N];
-    for row in rows {
-        for (column, cell) in row.iter().enumerate() {
-            widths[column] = widths[column].max(cell.chars().count());
-            let first = cell.trim_start_matches('-').chars().next();
-            is_number[column] &= first.is_none_or(|first| first.is_ascii_digit());
-        }
-    }
-    let line = |cells: [&str; N]| {
-        let mut text = String::new();
-        for (column, cell) in cells.into_iter().enumerate() {
-            let width = widths[column];
-            let gap = if column == 0 { "" } else { "  " };
-            match is_number[column] {
-                true => text.push_str(&format!("{gap}{cell:>width$}")),
-                false => text.push_str(&format!("{gap}{cell:<width$}")),
-            }
-        }
-        text.trim_end().to_owned() + "\n"
-    };
-    let rows = rows.iter().map(|row| line(row.each_ref().map(String::as_str)));
-    line(header) + &rows.collect::<String>()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_puts_numbers_to_the_right() {
-        let rows = [["a".to_owned(), "1.5".to_owned()], ["long".to_owned(), "1200".to_owned()]];
-        assert_eq!(table(["name", "n"], &rows), "name     n\na      1.5\nlong  1200\n");
-    }
 }

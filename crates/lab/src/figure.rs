@@ -7,6 +7,7 @@ use crate::progress::Progress;
 use crate::report::Section;
 use crate::run::RunResult;
 use crate::scenario::Diagnostic;
+use crate::table::aligned;
 
 /// One measured number, with the published one and the band it must fall into.
 ///
@@ -187,7 +188,7 @@ impl Reproduction {
 
 /// The figures as a table for a terminal: aligned, numbers to the right, notes below their row.
 pub fn table(figures: &[Figure]) -> String {
-    let header = ["figure", "paper", "measured", "unit", "band", ""].map(str::to_owned);
+    let header = ["figure", "paper", "measured", "unit", "band", ""];
     let rows: Vec<[String; 6]> = figures
         .iter()
         .map(|figure| {
@@ -201,28 +202,13 @@ pub fn table(figures: &[Figure]) -> String {
             ]
         })
         .collect();
-    let mut widths = [0; 6];
-    for row in rows.iter().chain([&header]) {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let line = |row: &[String; 6]| {
-        let mut text = String::new();
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            match column {
-                0 => text.push_str(&format!("{cell:<width$}")),
-                1 | 2 => text.push_str(&format!("  {cell:>width$}")),
-                _ => text.push_str(&format!("  {cell:<width$}")),
-            }
-        }
-        text.trim_end().to_owned() + "\n"
-    };
-    let mut text = line(&header);
-    for (row, figure) in rows.iter().zip(figures) {
-        text.push_str(&line(row));
-        if !figure.note.is_empty() {
-            text.push_str(&format!("    {}\n", figure.note));
+    let lines = aligned(header, &rows, [false, true, true, false, false, false]);
+    let notes = figures.iter().map(|figure| figure.note.as_str());
+    let mut text = String::new();
+    for (line, note) in lines.iter().zip(std::iter::once("").chain(notes)) {
+        text.push_str(line);
+        if !note.is_empty() {
+            text.push_str(&format!("    {note}\n"));
         }
     }
     text
@@ -274,7 +260,11 @@ mod tests {
         let results = Results { results: vec![ran()] };
         assert_eq!(
             serde_json::to_string(&results).unwrap(),
-            r#"{"results":[{"id":"chain/rounds-x10-n10","paper":18.0,"measured":18.0,"unit":"rounds","low":18.0,"high":18.0,"pass":true,"scenario":"chain/ten","seed":7,"events":180,"digest":"00ff","note":"X + N - 2"}]}"#
+            concat!(
+                r#"{"results":[{"id":"chain/rounds-x10-n10","paper":18.0,"measured":18.0,"#,
+                r#""unit":"rounds","low":18.0,"high":18.0,"pass":true,"scenario":"chain/ten","#,
+                r#""seed":7,"events":180,"digest":"00ff","note":"X + N - 2"}]}"#
+            )
         );
         let shown = serde_json::to_value(Figure::new("a", 1.5, "s")).unwrap();
         assert!(shown["paper"].is_null() && shown["low"].is_null() && shown["high"].is_null());

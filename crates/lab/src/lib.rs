@@ -17,6 +17,7 @@ pub mod reproduce;
 pub mod run;
 pub mod scenario;
 pub mod sweep;
+pub mod table;
 pub mod tour;
 pub mod world;
 

@@ -1,10 +1,11 @@
 use paceline_lab::REPRODUCTIONS;
 use paceline_lab::scenario::{ScenarioFile, builtin_names};
+use paceline_lab::table::table;
 use serde::Serialize;
 
 use super::Outcome;
 use crate::error::CliError;
-use crate::ui::{Ui, table};
+use crate::ui::Ui;
 
 /// List the built-in scenarios, and the papers' figures that can be reproduced
 #[derive(Debug, clap::Args)]

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use paceline::{Deliveries, Group, Host, HostError, NodeId, Roster, Topology};
+use paceline::{Deliveries, Group, Host, HostError, NodeId, Roster};
 use tokio::runtime::Runtime;
 
+use super::topology::{self, Choice};
 use crate::error::CliError;
 
 /// Which member of which group, and where.
@@ -28,24 +29,13 @@ pub struct Args {
     cluster: String,
 
     /// How messages spread; all members need the same [default: chain]
-    #[arg(long, value_name = "TOPOLOGY", value_parser = parse_topology)]
+    #[arg(long, value_name = "TOPOLOGY", value_parser = topology::parse)]
     topology: Option<Choice>,
 
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated: whoever
     /// reaches the port can read and forge messages
     #[arg(long)]
     insecure_plaintext: bool,
-}
-
-/// `--topology`, where `auto` leaves the choice to the planner.
-#[derive(Clone, Copy, Debug)]
-struct Choice(Option<Topology>);
-
-fn parse_topology(name: &str) -> Result<Choice, String> {
-    if name == "auto" {
-        return Ok(Choice(None));
-    }
-    name.parse().map(|topology| Choice(Some(topology))).map_err(|error| format!("{error} or auto"))
 }
 
 /// A member that runs.

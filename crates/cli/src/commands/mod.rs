@@ -11,6 +11,7 @@ mod report;
 mod reproduce;
 mod run;
 mod sweep;
+mod topology;
 mod tour;
 
 use std::path::{Path, PathBuf};
@@ -83,6 +84,12 @@ impl Command {
 /// The seed of a run, as an argument.
 fn seed() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(0..=SEED_MAX)
+}
+
+/// This program, to be started again as a node.
+fn this_program() -> Result<PathBuf, CliError> {
+    std::env::current_exe()
+        .map_err(|error| CliError::Failed(format!("this program does not find itself: {error}")))
 }
 
 /// Where folders go of which the user does not say where.

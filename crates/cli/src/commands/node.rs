@@ -1,9 +1,10 @@
 use paceline_lab::serve_control;
+use paceline_lab::table::table;
 
 use super::Outcome;
 use super::member::{self, runtime, stop_asked};
 use crate::error::CliError;
-use crate::ui::{Ui, table};
+use crate::ui::Ui;
 
 /// Be a member that forwards what the others broadcast, until Ctrl-C
 #[derive(Debug, clap::Args)]

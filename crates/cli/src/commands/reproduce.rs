@@ -55,8 +55,6 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     ui.document(&results)?;
     ui.print(&table(&results.results))?;
     ui.print(&format!("\nreport: {}\n", folder.join("report.html").display()))?;
-    if ui.is_stopped() {
-        ui.warn("stopped before its end; these are the figures until then");
-    }
+    ui.warn_if_stopped();
     Ok(Outcome::of(results.pass() && !ui.is_stopped()))
 }

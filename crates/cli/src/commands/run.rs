@@ -6,11 +6,12 @@ use paceline_lab::figure::{Figure, number, table as figure_table};
 use paceline_lab::run::{Metric, Place, Run, RunResult, WorldKind};
 use paceline_lab::scenario::{Scenario, ScenarioFile};
 use paceline_lab::simulate_watched;
+use paceline_lab::table::table;
 use serde::Serialize;
 
-use super::{Outcome, runs, seed};
+use super::{Outcome, runs, seed, this_program};
 use crate::error::CliError;
-use crate::ui::{Ui, table};
+use crate::ui::Ui;
 
 /// Run a scenario, in the simulator or on real sockets
 ///
@@ -113,9 +114,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     })?;
     ui.print(&describe(&run))?;
     ui.print(&format!("report: {}\n", folder.join("report.html").display()))?;
-    if ui.is_stopped() {
-        ui.warn("stopped before its end; the numbers are of what ran until then");
-    }
+    ui.warn_if_stopped();
     Ok(Outcome::of(!ui.is_stopped() && is_good(result)))
 }
 
@@ -126,10 +125,8 @@ fn run_on_sockets(
     processes: bool,
     ui: &Ui,
 ) -> Result<RunResult, CliError> {
-    let program = std::env::current_exe()
-        .map_err(|error| CliError::Failed(format!("this program does not find itself: {error}")))?;
-    let program = processes.then_some(program.as_path());
-    Ok(paceline_lab::run_on_sockets(scenario, seed, program, &ui.progress())?)
+    let program = if processes { Some(this_program()?) } else { None };
+    Ok(paceline_lab::run_on_sockets(scenario, seed, program.as_deref(), &ui.progress())?)
 }
 
 /// True if every figure is within its band, and everybody was told everything.

@@ -2,11 +2,12 @@ use std::path::PathBuf;
 
 use paceline_lab::figure::{number, table as figure_table};
 use paceline_lab::run::Place;
+use paceline_lab::table::table;
 use paceline_lab::tour::{self, Broadcasts};
 
 use super::{Outcome, runs};
 use crate::error::CliError;
-use crate::ui::{Ui, table};
+use crate::ui::Ui;
 
 /// See in a minute what Paceline does: broadcasts on real sockets, then the published figures
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
 
@@ -16,6 +15,7 @@ use paceline_sim::{RadixHeap, Sim, SimConfig};
 use serde::Serialize;
 
 use crate::LabError;
+use crate::machine::resident_bytes;
 use crate::progress::Progress;
 
 /// One row: a load at a size.
@@ -209,18 +209,10 @@ fn best_hold(mut hold: impl FnMut()) -> f64 {
     for number in 0..5 {
         let started = WallClock::now();
         for _ in 0..part {
-            black_box(hold());
+            hold();
         }
         let ns = started.elapsed().as_nanos() as f64 / part as f64;
         best = if number == 0 { best } else { best.min(ns) };
     }
     best
-}
-
-/// Memory of this process in RAM, bytes; none where the system does not say.
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }

@@ -12,7 +12,7 @@ use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
-use crate::world::{Launch, Outcome, Sockets, run_processes, run_sockets, simulate};
+use crate::world::{Launch, Outcome, Sockets, node_command, run_processes, run_sockets, simulate};
 
 /// The hops that blocks took, as far as a scenario of one message needs them.
 #[derive(Debug, Default)]
@@ -70,11 +70,7 @@ pub fn run_on_sockets(
     let started = WallClock::now();
     let (ledger, outcome) = match program {
         Some(program) => {
-            let command = |_| {
-                let mut command = std::process::Command::new(program);
-                command.args(["node", "--control"]);
-                command
-            };
+            let command = |_| node_command(program);
             let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
             run_processes(&*broadcast, &scenario, seed, &launch, progress)?
         }

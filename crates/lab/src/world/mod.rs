@@ -5,6 +5,7 @@
 //! The protocol, its configuration, the workload and the ledger are the same objects in both.
 
 mod application;
+mod child;
 mod control;
 mod processes;
 mod sim;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
 
+pub(crate) use child::node_command;
 pub use control::serve_control;
 pub use processes::{Launch, run_processes};
 pub use sim::{network_config, simulate};

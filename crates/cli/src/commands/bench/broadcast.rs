@@ -1,15 +1,16 @@
 use std::time::Duration;
 
-use paceline::Topology;
 use paceline_lab::bench::Bench;
 use paceline_lab::bench::broadcast::{BenchPlan, BenchRow, BenchSenders, Place, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::scenario::Rate;
 use paceline_lab::scenario::units::{parse_duration, parse_rate, parse_size};
+use paceline_lab::table::table;
 
-use crate::commands::Outcome;
+use crate::commands::topology::{self, Choice};
+use crate::commands::{Outcome, this_program};
 use crate::error::CliError;
-use crate::ui::{Ui, table};
+use crate::ui::Ui;
 
 /// Throughput, latency and processor time of a group, a process for each member
 #[derive(Debug, clap::Args)]
@@ -33,7 +34,7 @@ pub struct Args {
     senders: Senders,
 
     /// How messages spread: unicast, chain, tree, pipeline, or auto for the planner
-    #[arg(long, value_name = "TOPOLOGY", default_value = "chain", value_parser = parse_topology)]
+    #[arg(long, value_name = "TOPOLOGY", default_value = "chain", value_parser = topology::parse)]
     topology: Choice,
 
     /// Bytes of a message, with a unit
@@ -79,16 +80,6 @@ enum Senders {
     All,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Choice(Option<Topology>);
-
-fn parse_topology(name: &str) -> Result<Choice, String> {
-    match name {
-        "auto" => Ok(Choice(None)),
-        name => name.parse().map(|topology| Choice(Some(topology))),
-    }
-}
-
 /// `5s`, or `5` for the same.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let is_bare = text.parse::<f64>().is_ok();
@@ -119,15 +110,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         socket_buffer_bytes: args.socket_buffer.map(|bytes| bytes.min(1 << 30) as u32),
         sets: args.sets,
     };
-    let program = std::env::current_exe()
-        .map_err(|error| CliError::Failed(format!("this program does not find itself: {error}")))?;
-    let bench = Bench::new(vec![measure(&plan, &program, &ui.progress())?]);
+    let bench = Bench::new(vec![measure(&plan, &this_program()?, &ui.progress())?]);
     ui.document(&bench)?;
     ui.print(&describe(&bench.results[0]))?;
     ui.print(&format!("\n{}\n", bench.machine.describe()))?;
-    if ui.is_stopped() {
-        ui.warn("stopped before its end; the numbers are of what ran until then");
-    }
+    ui.warn_if_stopped();
     Ok(Outcome::of(!ui.is_stopped()))
 }
 

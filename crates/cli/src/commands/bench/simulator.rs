@@ -1,10 +1,11 @@
 use paceline_lab::bench::Bench;
 use paceline_lab::bench::simulator::{Row, Settings, run as measure};
 use paceline_lab::figure::number;
+use paceline_lab::table::table;
 
 use crate::commands::Outcome;
 use crate::error::CliError;
-use crate::ui::{Ui, table};
+use crate::ui::Ui;
 
 /// Nanoseconds an event and bytes a node, from 1,000 nodes to a million
 #[derive(Debug, clap::Args)]
