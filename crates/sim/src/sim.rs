@@ -135,6 +135,10 @@ pub trait Observer<P: Protocol> {
 impl<P: Protocol> Observer<P> for () {}
 
 impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for &mut O {
+    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+        (**self).before_call(at, node, input);
+    }
+
     fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
         (**self).on_event(at, node, event, reply);
     }
