@@ -624,6 +624,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     fn take_replies(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
         while let Some(command) = self.reply.submit.take() {
             self.fold(3, node, 0);
+            observer.before_call(self.now, node, &Input::Command(&command));
             self.call_once(node, observer, |protocol, cx| protocol.handle_command(cx, command));
         }
         let mut commands = std::mem::take(&mut self.reply.commands);
