@@ -533,35 +533,50 @@ impl<'a, P: Protocol> Sim<'a, P> {
     }
 
     fn carry_out(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
-        let mut outbox = std::mem::take(&mut self.outbox);
-        let sends = outbox.sends.len();
-        assert!(sends <= self.config.sends_per_call_max, "{sends} sends by one call at {node}");
-        let starts = self.nodes[node.index()].starts;
-        for send in outbox.sends.drain(..) {
-            observer.on_send(self.now, node, send.to, send.lane, &send.message);
-            self.send(node, send.to, send.lane, send.message);
+        // Each list is taken out only if there is something in it, and put back with its capacity.
+        if !self.outbox.sends.is_empty() {
+            let mut sends = std::mem::take(&mut self.outbox.sends);
+            let count = sends.len();
+            assert!(count <= self.config.sends_per_call_max, "{count} sends by one call at {node}");
+            for send in sends.drain(..) {
+                observer.on_send(self.now, node, send.to, send.lane, &send.message);
+                self.send(node, send.to, send.lane, send.message);
+            }
+            self.outbox.sends = sends;
         }
-        for (at, timer) in outbox.timers.drain(..) {
-            self.push(at, Event::Timer { node, incarnation: starts, timer });
+        if !self.outbox.timers.is_empty() {
+            let incarnation = self.nodes[node.index()].starts;
+            let mut timers = std::mem::take(&mut self.outbox.timers);
+            for (at, timer) in timers.drain(..) {
+                self.push(at, Event::Timer { node, incarnation, timer });
+            }
+            self.outbox.timers = timers;
         }
-        for event in outbox.events.drain(..) {
-            self.fold(6, node, 0);
-            observer.on_event(self.now, node, &event, &mut self.reply);
+        if !self.outbox.events.is_empty() {
+            let mut events = std::mem::take(&mut self.outbox.events);
+            for event in events.drain(..) {
+                self.fold(6, node, 0);
+                observer.on_event(self.now, node, &event, &mut self.reply);
+            }
+            self.outbox.events = events;
         }
-        for (to, below_bytes) in outbox.drains.drain(..) {
-            self.drains.insert((node, to), below_bytes);
-            self.watch_drain(node, to, below_bytes);
+        if !self.outbox.drains.is_empty() {
+            let mut drains = std::mem::take(&mut self.outbox.drains);
+            for (to, below_bytes) in drains.drain(..) {
+                self.drains.insert((node, to), below_bytes);
+                self.watch_drain(node, to, below_bytes);
+            }
+            self.outbox.drains = drains;
         }
-        for peer in outbox.disconnects.drain(..) {
+        for peer in std::mem::take(&mut self.outbox.disconnects) {
             self.counters.add("sim_disconnected", 1);
             if self.config.faults == FaultSupport::Any {
                 self.reset(peer, node, Duration::from_secs(1));
             }
         }
-        if !outbox.counters.is_empty() {
-            self.counters.merge(&std::mem::take(&mut outbox.counters));
+        if !self.outbox.counters.is_empty() {
+            self.counters.merge(&std::mem::take(&mut self.outbox.counters));
         }
-        self.outbox = outbox;
     }
 
     fn take_replies(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
@@ -569,11 +584,13 @@ impl<'a, P: Protocol> Sim<'a, P> {
             self.fold(3, node, 0);
             self.call_once(node, observer, |protocol, cx| protocol.handle_command(cx, command));
         }
-        let mut commands = std::mem::take(&mut self.reply.commands);
-        for (after, node, command) in commands.drain(..) {
-            self.push(self.now + after, Event::Command { node, command });
+        if !self.reply.commands.is_empty() {
+            let mut commands = std::mem::take(&mut self.reply.commands);
+            for (after, node, command) in commands.drain(..) {
+                self.push(self.now + after, Event::Command { node, command });
+            }
+            self.reply.commands = commands;
         }
-        self.reply.commands = commands;
         while let Some((after, node)) = self.reply.wakes.pop() {
             self.push(self.now + after, Event::Wake { node });
         }
