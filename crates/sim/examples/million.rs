@@ -5,7 +5,8 @@ use paceline_sim::{RadixHeap, Sim, SimConfig};
 use std::sync::Arc;
 use std::time::Duration;
 fn main() {
-    for n in [100_000u32, 100_000, 100_000, 100_000] {
+    let n: u32 = std::env::args().nth(1).unwrap().parse().unwrap();
+    for _ in 0..(1_000_000 / n) {
         let blocks = 16u32;
         let view = View::roster((0..n).map(NodeId));
         let shared = Arc::new(
@@ -34,7 +35,7 @@ fn main() {
         let t = std::time::Instant::now();
         let events = sim.run_until(Instant::from_nanos(3_000_000_000_000), &mut ());
         let e = t.elapsed();
-        println!(
+        if true {println!(
             "n={n} setup {:?} events {events} {:.1} ns/event driver {:.1} B/node P {} B message {} queue {} B stable {}",
             setup,
             e.as_nanos() as f64 / events as f64,
@@ -43,7 +44,7 @@ fn main() {
             size_of::<paceline_proto::chain::Message>(),
             sim.queue_bytes(),
             sim.node(NodeId(0)).blocks_stable()
-        );
+        );}
     }
     for pending in [1_000u32; 0] {
         let mut heap = RadixHeap::default();

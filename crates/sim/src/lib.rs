@@ -8,6 +8,7 @@ mod fault;
 mod network;
 mod queue;
 mod sim;
+mod slab;
 mod trace;
 
 pub use fault::Fault;

@@ -12,6 +12,7 @@ use paceline_proto::core::{
 use crate::fault::Fault;
 use crate::network::{Arrivals, LinkRule, Network, NetworkConfig, NodeBacklog, Queued, Sent};
 use crate::queue::RadixHeap;
+use crate::slab::Slab;
 use crate::trace::Digest;
 
 /// Datagrams held for a paused node, bytes; Linux's default receive buffer.
@@ -235,6 +236,15 @@ enum Event<P: Protocol> {
     Fault(Fault),
 }
 
+/// The bit of a slot's number that says that the slot is one of a timer.
+const TIMER: u32 = 1 << 31;
+
+struct ArmedTimer<T> {
+    node: NodeId,
+    incarnation: u32,
+    timer: T,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
     Running,
@@ -259,8 +269,10 @@ pub struct Sim<'a, P: Protocol> {
     nodes: Vec<Slot<P>>,
     network: Network<P::Message>,
     queue: RadixHeap<u32>,
-    events: Vec<Option<Event<P>>>,
-    free_events: Vec<u32>,
+    events: Slab<Event<P>>,
+    // Timers apart from the other events, which are several times as large: at rest, most of what
+    // waits is timers.
+    timers: Slab<ArmedTimer<P::Timer>>,
     drains: BTreeMap<(NodeId, NodeId), usize>,
     held: BTreeMap<NodeId, Vec<Event<P>>>,
     outbox: Outbox<P>,
@@ -288,8 +300,8 @@ impl<'a, P: Protocol> Sim<'a, P> {
             nodes: Vec::with_capacity(config.nodes),
             network,
             queue: RadixHeap::default(),
-            events: Vec::new(),
-            free_events: Vec::new(),
+            events: Slab::default(),
+            timers: Slab::default(),
             drains: BTreeMap::new(),
             held: BTreeMap::new(),
             outbox: Outbox::default(),
@@ -358,9 +370,13 @@ impl<'a, P: Protocol> Sim<'a, P> {
         assert!(self.handled_at_instant < EVENTS_AT_ONE_INSTANT_MAX, "time stands still at {time}");
         self.now = time;
         self.handled += 1;
-        let event = self.events[slot as usize].take().expect("a queued event is stored");
-        self.free_events.push(slot);
-        self.handle(event, observer);
+        if slot & TIMER == 0 {
+            let event = self.events.take(slot);
+            self.handle(event, observer);
+        } else {
+            let ArmedTimer { node, incarnation, timer } = self.timers.take(slot & !TIMER);
+            self.handle(Event::Timer { node, incarnation, timer }, observer);
+        }
         true
     }
 
@@ -418,22 +434,19 @@ impl<'a, P: Protocol> Sim<'a, P> {
     /// Bytes held for events in waiting.
     pub fn queue_bytes(&self) -> usize {
         self.queue.memory_bytes()
-            + self.events.capacity() * size_of::<Option<Event<P>>>()
-            + self.free_events.capacity() * size_of::<u32>()
+            + self.events.memory_bytes()
+            + self.timers.memory_bytes()
     }
 
     fn push(&mut self, at: Instant, event: Event<P>) {
-        let slot = match self.free_events.pop() {
-            Some(slot) => {
-                self.events[slot as usize] = Some(event);
-                slot
-            }
-            None => {
-                self.events.push(Some(event));
-                (self.events.len() - 1) as u32
-            }
-        };
+        let slot = self.events.insert(event);
+        debug_assert!(slot & TIMER == 0, "fewer than 2^31 events wait");
         self.queue.push(at.max(self.now).as_nanos(), slot);
+    }
+
+    fn push_timer(&mut self, at: Instant, timer: ArmedTimer<P::Timer>) {
+        let slot = self.timers.insert(timer);
+        self.queue.push(at.max(self.now).as_nanos(), slot | TIMER);
     }
 
     fn handle(&mut self, event: Event<P>, observer: &mut impl Observer<P>) {
@@ -548,7 +561,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
             let incarnation = self.nodes[node.index()].starts;
             let mut timers = std::mem::take(&mut self.outbox.timers);
             for (at, timer) in timers.drain(..) {
-                self.push(at, Event::Timer { node, incarnation, timer });
+                self.push_timer(at, ArmedTimer { node, incarnation, timer });
             }
             self.outbox.timers = timers;
         }
