@@ -233,7 +233,8 @@ enum Event<P: Protocol> {
     Wake {
         node: NodeId,
     },
-    Fault(Fault),
+    // Boxed, or it would decide the size of every event.
+    Fault(Box<Fault>),
 }
 
 /// The bit of a slot's number that says that the slot is one of a timer.
@@ -344,7 +345,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     /// If the run was configured with [`FaultSupport::None`].
     pub fn fault_at(&mut self, at: Instant, fault: Fault) {
         assert!(self.config.faults == FaultSupport::Any, "this run was configured without faults");
-        self.push(at, Event::Fault(fault));
+        self.push(at, Event::Fault(Box::new(fault)));
     }
 
     /// Handles events up to and including `until`, or until nothing is left or an observer stops
@@ -506,7 +507,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
                 observer.on_wake(self.now, node, protocol, &mut self.reply);
                 self.take_replies(node, observer);
             }
-            Event::Fault(fault) => self.fault(fault, observer),
+            Event::Fault(fault) => self.fault(*fault, observer),
         }
     }
 
