@@ -77,6 +77,20 @@ impl Ui {
         write(&mut io::stdout(), &(text + "\n"))
     }
 
+    /// Prints one of many findings, as they come: a JSON document in a line, or text.
+    pub fn line(
+        &self,
+        document: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), CliError> {
+        let line = match self.json {
+            false => text(),
+            true => serde_json::to_string(document)
+                .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?,
+        };
+        write(&mut io::stdout(), &(line + "\n"))
+    }
+
     /// Prints text that is the command's whole output, such as a completion script.
     pub fn output(&self, text: &str) -> Result<(), CliError> {
         write(&mut io::stdout(), text)

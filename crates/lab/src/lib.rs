@@ -17,11 +17,15 @@ pub mod reproduce;
 pub mod run;
 pub mod scenario;
 pub mod sweep;
+pub mod tour;
 pub mod world;
 
 pub use error::LabError;
 pub use machine::Machine;
 pub use progress::{Progress, Quiet};
+
+use std::path::Path;
+use std::sync::Arc;
 
 use figure::Reproduction;
 use run::RunResult;
@@ -44,8 +48,31 @@ pub fn simulate_watched(
 ) -> Result<RunResult, LabError> {
     match scenario.service {
         "chain" => broadcast::run(scenario, seed, progress),
-        other => Err(LabError::Unsupported(format!("`{other}` is not there yet; `chain` is"))),
+        other => Err(unknown_service(other)),
     }
+}
+
+/// Runs a scenario on loopback sockets. With a `program` every node is a process of its own,
+/// started as `program node --control`; else all nodes run in this one.
+pub fn run_on_sockets(
+    scenario: Arc<Scenario>,
+    seed: u64,
+    program: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    match scenario.service {
+        "chain" => broadcast::run_on_sockets(scenario, seed, program, progress),
+        other => Err(unknown_service(other)),
+    }
+}
+
+/// Runs one node of a scenario as a parent process says: `paceline node --control`.
+pub fn serve_control() -> Result<(), LabError> {
+    world::serve_control(broadcast::Broadcast::read)
+}
+
+fn unknown_service(name: &str) -> LabError {
+    LabError::Unsupported(format!("`{name}` is not there yet; `chain` is"))
 }
 
 /// The keys that a service's own tables accept, so that an override may leave out the table's name.

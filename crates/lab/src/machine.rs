@@ -1,4 +1,5 @@
 use std::fs;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,17 @@ fn memory_bytes(meminfo: &str) -> Option<u64> {
 fn load_average(loadavg: &str) -> Option<[f64; 3]> {
     let mut numbers = loadavg.split_whitespace().map_while(|word| word.parse().ok());
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
+}
+
+/// Processor time that this process has used, user and system, in steps of 10 ms; zero where
+/// the kernel does not say.
+pub(crate) fn process_cpu() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is a name in parentheses and may hold spaces; times are fields 14 and 15.
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks =
+        after_name.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok());
+    Duration::from_millis(ticks.sum::<u64>() * 10)
 }
 
 #[cfg(test)]

@@ -91,9 +91,15 @@ pub fn report(
     })
 }
 
-/// Writes `results.json` and `report.html`, and returns the folder.
-pub fn write(results: &Results, report: &Report, place: &Place) -> Result<PathBuf, LabError> {
-    let folder = place.make("reproduce")?;
+/// Writes `results.json` and `report.html`, and returns the folder. Where its name is not given it
+/// begins with `stem`.
+pub fn write(
+    results: &Results,
+    report: &Report,
+    place: &Place,
+    stem: &str,
+) -> Result<PathBuf, LabError> {
+    let folder = place.make(stem)?;
     let write = |name: &str, text: String| {
         let path: PathBuf = Path::new(&folder).join(name);
         fs::write(&path, text).map_err(LabError::write(&path))

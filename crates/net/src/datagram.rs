@@ -217,3 +217,63 @@ impl Datagrams {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use paceline_proto::core::NodeId;
+
+    use super::*;
+    use crate::record::{ClusterTag, HEADER_BYTES, Kind};
+
+    const HEADER: Header = Header {
+        kind: Kind::Message,
+        cluster: ClusterTag(1),
+        sender: NodeId(2),
+        session: 3,
+        sequence: 0,
+    };
+
+    async fn socket(queue_bytes_max: usize) -> Datagrams {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+        Datagrams::new(socket, queue_bytes_max, Waker::noop().clone()).expect("set up")
+    }
+
+    fn push(from: &mut Datagrams, to: SocketAddr, bytes: usize, counters: &mut Counters) {
+        from.push(to, HEADER, HEADER_BYTES + bytes, counters, |out| {
+            out.extend_from_slice(&[7; 1000][..bytes]);
+        });
+    }
+
+    #[tokio::test]
+    async fn equal_datagrams_to_one_address_share_a_train_and_a_longer_one_starts_another() {
+        let (mut from, to) = (socket(1 << 20).await, socket(1 << 20).await);
+        let addr = to.socket.local_addr().expect("bound");
+        let mut counters = Counters::default();
+        for bytes in [500, 500, 100, 500, 501] {
+            push(&mut from, addr, bytes, &mut counters);
+        }
+        let trains: Vec<usize> = from.trains.iter().map(Train::datagrams).collect();
+        assert_eq!(trains, [3, 1, 1], "a shorter one ends its train");
+        let mut traffic = Traffic::default();
+        while !from.is_empty() {
+            from.flush(&mut traffic, &mut counters);
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((traffic.datagrams_out, from.queued_bytes), (5, 0));
+        assert!(counters.is_empty(), "{counters:?}");
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_drops_the_oldest_and_counts_it() {
+        let mut from = socket(1200).await;
+        let addrs: Vec<SocketAddr> = [1, 2, 3].map(|port| ([127, 0, 0, 1], port).into()).to_vec();
+        let mut counters = Counters::default();
+        for &addr in &addrs {
+            push(&mut from, addr, 500, &mut counters);
+        }
+        let kept: Vec<SocketAddr> = from.trains.iter().map(|train| train.to).collect();
+        assert_eq!(kept, addrs[1..]);
+        assert_eq!(counters.count("datagram_queue_overflow"), 1);
+        assert_eq!(from.queued_bytes, 2 * (HEADER_BYTES + 500));
+    }
+}

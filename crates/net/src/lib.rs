@@ -31,8 +31,10 @@
 #![deny(unsafe_code)]
 
 mod admission;
+mod alarm;
 mod config;
 mod datagram;
+mod deadlines;
 mod driver;
 mod emulate;
 mod error;
@@ -47,7 +49,6 @@ pub mod record;
 mod roster;
 mod stats;
 mod sys;
-mod timers;
 
 pub use config::{Exposure, NodeConfig};
 pub use emulate::{EmulateChange, Peers};

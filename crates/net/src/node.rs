@@ -133,8 +133,12 @@ impl Bound {
             events,
             handles: Arc::clone(&handles),
         })?;
-        // Fairness is the driver's own: each of its turns is bounded and ends in a yield.
-        runtime.spawn(tokio::task::unconstrained(driver));
+        runtime.spawn(async {
+            // Fairness is the driver's own: each of its turns is bounded and ends in a yield.
+            let ended = tokio::task::unconstrained(driver).await;
+            // The driver is gone by now, and its ports are free.
+            ended.tell();
+        });
         let node = Node { inputs, controls, handles };
         Ok((node, Events { events: events_out }))
     }
@@ -210,6 +214,20 @@ impl<P: Hosted> Node<P> {
     pub async fn submit(&self, command: P::Command, bytes: usize) -> Result<(), Closed> {
         self.handles.admission.take(bytes).await;
         self.inputs.send(Input::Command(command, bytes)).map_err(|_| Closed)
+    }
+
+    /// Like [`Node::submit`], but makes the command only once it is admitted: for commands that
+    /// say when they were accepted.
+    ///
+    /// # Errors
+    /// If the node has stopped.
+    pub async fn submit_with(
+        &self,
+        bytes: usize,
+        make: impl FnOnce() -> P::Command,
+    ) -> Result<(), Closed> {
+        self.handles.admission.take(bytes).await;
+        self.inputs.send(Input::Command(make(), bytes)).map_err(|_| Closed)
     }
 
     /// Passes a command that needs no admission: the return of credits, a query.

@@ -64,6 +64,7 @@ pub(crate) struct Established {
     pub(crate) stream: TcpStream,
     /// The tag of the peer's session: the run of the peer that is connected.
     pub(crate) session: u32,
+    since: Instant,
     unsent_bytes_max: u32,
     unsent: Cell<Unsent>,
 }
@@ -146,7 +147,14 @@ impl<M: Wire> Outgoing<M> {
     }
 
     /// Drops the connection and all that waits for it; returns how many bytes that was.
-    pub(crate) fn abandon(&mut self) -> usize {
+    pub(crate) fn abandon(&mut self, now: Instant) -> usize {
+        // A connection that falls at once counts as one more failure, or a peer that accepts
+        // and closes would be dialled without end.
+        if let Phase::Established(link) = &self.phase
+            && now.since(link.since) >= REDIAL_MAX
+        {
+            self.failures = 0;
+        }
         let lost = self.queued_bytes();
         self.phase = Phase::Waiting;
         self.outlook = Outlook::Down;
@@ -191,13 +199,13 @@ impl<M: Wire> Outgoing<M> {
     }
 
     /// Lets records flow: the peer's Hello was accepted.
-    pub(crate) fn establish(&mut self, session: u32, config: &NodeConfig) {
+    pub(crate) fn establish(&mut self, session: u32, now: Instant, config: &NodeConfig) {
         if let Phase::Greeting(stream, _) = std::mem::replace(&mut self.phase, Phase::Waiting) {
-            self.failures = 0;
             self.outlook = Outlook::Up;
             self.phase = Phase::Established(Established {
                 stream,
                 session,
+                since: now,
                 unsent_bytes_max: config.stream_unsent_bytes,
                 unsent: Cell::default(),
             });
@@ -305,6 +313,10 @@ impl<M: Wire> Outgoing<M> {
         };
         // A peer that is down takes nothing: the request stands until it is up.
         if self.outlook == Outlook::Down {
+            return Ok(Drain::Awaited);
+        }
+        // The kernel signals once the queue moves, and need not be asked before.
+        if self.queue.len() >= below_bytes {
             return Ok(Drain::Awaited);
         }
         if self.backlog_bytes(turn) >= below_bytes {

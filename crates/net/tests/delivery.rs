@@ -12,7 +12,7 @@ async fn both_lanes_deliver() {
     let (a, mut b) = pair();
     a.send(1, Lane::Stream, 1, "by stream");
     a.send(1, Lane::Datagram, 2, "by datagram");
-    let mut got = vec![b.letter().await, b.letter().await];
+    let mut got = [b.letter().await, b.letter().await];
     got.sort_by_key(|letter| letter.number);
     assert_eq!(got[0].payload, Payload::from("by stream"));
     assert_eq!(got[1].payload, Payload::from("by datagram"));

@@ -77,6 +77,18 @@ async fn a_waiting_submission_ends_when_the_node_stops() {
     assert!(matches!(late, Err(TrySubmitError::Closed(Order::Fill(1)))));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_is_free_again_once_its_node_has_stopped() {
+    let (mut bound, roster) = bind_all(1, |config| config);
+    let addr = bound[0].local_addr();
+    for _ in 0..50 {
+        let next = bound.pop().expect("bound");
+        let node = start_with(next, &roster, Post::default());
+        node.node.stop().await;
+        bound.push(Bound::bind(addr, config(0)).expect("the port is free"));
+    }
+}
+
 #[tokio::test]
 async fn dropping_all_handles_stops_the_node_and_ends_its_events() {
     let (a, mut b) = pair();

@@ -4,6 +4,7 @@
 //! and release, with typed messages and through their encoding. Parallelism is over runs.
 #![forbid(unsafe_code)]
 
+pub mod checkers;
 mod fault;
 mod network;
 mod queue;
@@ -14,5 +15,5 @@ mod trace;
 pub use fault::Fault;
 pub use network::{NetworkConfig, Overhead, Shape};
 pub use queue::RadixHeap;
-pub use sim::{Codec, FaultSupport, Observer, Reply, Sim, SimConfig};
+pub use sim::{Codec, FaultSupport, Input, Observer, Reply, Sim, SimConfig};
 pub use trace::Digest;

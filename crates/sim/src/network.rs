@@ -312,16 +312,21 @@ impl<M: Wire> Network<M> {
         }
     }
 
-    /// The instant at which the backlog of a mesh link falls below this many bytes.
+    /// The instant at which the backlog of a mesh link falls below this many bytes, if nothing is
+    /// added. `None` where another event tells: a port becomes free, or a partition heals.
     pub(crate) fn drains_at(
-        &mut self,
+        &self,
         from: NodeId,
         to: NodeId,
         below_bytes: usize,
     ) -> Option<Instant> {
+        let pair = self.pairs.get(&(from, to))?;
+        if self.config.shape == Shape::Star || !pair.stalled.is_empty() {
+            return None;
+        }
         let ahead = self.airtime(below_bytes.saturating_sub(1) as u64);
-        let until = self.pairs.get(&(from, to))?.sends_until;
-        Some(Instant::from_nanos(until.as_nanos().saturating_sub(ahead.as_nanos() as u64)))
+        let until = pair.sends_until.as_nanos();
+        Some(Instant::from_nanos(until.saturating_sub(ahead.as_nanos() as u64)))
     }
 
     pub(crate) fn pair(&mut self, from: NodeId, to: NodeId) -> &mut Pair<M> {
@@ -389,6 +394,16 @@ impl<M: Wire> Network<M> {
         let queue = &mut self.queues[port.queue as usize];
         queue.messages.retain(|queued| queued.to != to || queued.lane == Lane::Datagram);
         queue.stream_bytes.retain(|&(peer, _)| peer != to);
+    }
+
+    /// Forgets what waits for the port of a node that is gone.
+    pub(crate) fn discard_queued(&mut self, node: NodeId) {
+        let Some(port) = self.ports.get(node.index()).filter(|port| port.queue != NO_QUEUE) else {
+            return;
+        };
+        let queue = &mut self.queues[port.queue as usize];
+        queue.messages.clear();
+        queue.stream_bytes.clear();
     }
 
     /// Every sender that has state towards `to`, or that `to` has state towards.

@@ -75,10 +75,39 @@ impl SimConfig {
     }
 }
 
+/// What a handler is called with.
+pub enum Input<'a, P: Protocol> {
+    /// A message arrived.
+    Message {
+        /// Its sender.
+        from: NodeId,
+        /// The message.
+        message: &'a P::Message,
+    },
+    /// A timer fired.
+    Timer(P::Timer),
+    /// The application asks for something.
+    Command(&'a P::Command),
+    /// A view is installed.
+    View(&'a Arc<View>),
+    /// News of a peer.
+    Peer {
+        /// The peer.
+        peer: NodeId,
+        /// What became of it.
+        state: PeerState,
+    },
+    /// The backlog to this node has fallen.
+    Drained(NodeId),
+}
+
 /// Sees what a run does and may answer with commands: the application, and every checker.
 ///
 /// All methods default to nothing, so an observer writes only what it cares for.
 pub trait Observer<P: Protocol> {
+    /// A handler of this node is about to be called.
+    fn before_call(&mut self, _at: Instant, _node: NodeId, _input: &Input<'_, P>) {}
+
     /// A node told its application something.
     fn on_event(&mut self, _at: Instant, _node: NodeId, _event: &P::Event, _reply: &mut Reply<P>) {}
 
@@ -129,6 +158,11 @@ impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for &mut O {
 }
 
 impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
+    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+        self.0.before_call(at, node, input);
+        self.1.before_call(at, node, input);
+    }
+
     fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
         self.0.on_event(at, node, event, reply);
         self.1.on_event(at, node, event, reply);
@@ -261,6 +295,14 @@ struct Slot<P> {
     life: Life,
 }
 
+/// A node wants to hear when its backlog to another has fallen.
+#[derive(Clone, Copy)]
+struct Drain {
+    below_bytes: usize,
+    // When an event looks at it; `MAX` if what frees the port or heals the network does.
+    look_at: Instant,
+}
+
 /// A run: nodes, the network between them, and what will happen next.
 pub struct Sim<'a, P: Protocol> {
     config: SimConfig,
@@ -274,7 +316,7 @@ pub struct Sim<'a, P: Protocol> {
     // Timers apart from the other events, which are several times as large: at rest, most of what
     // waits is timers.
     timers: Slab<ArmedTimer<P::Timer>>,
-    drains: BTreeMap<(NodeId, NodeId), usize>,
+    drains: BTreeMap<(NodeId, NodeId), Drain>,
     held: BTreeMap<NodeId, Vec<Event<P>>>,
     outbox: Outbox<P>,
     reply: Reply<P>,
@@ -434,9 +476,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
 
     /// Bytes held for events in waiting.
     pub fn queue_bytes(&self) -> usize {
-        self.queue.memory_bytes()
-            + self.events.memory_bytes()
-            + self.timers.memory_bytes()
+        self.queue.memory_bytes() + self.events.memory_bytes() + self.timers.memory_bytes()
     }
 
     fn push(&mut self, at: Instant, event: Event<P>) {
@@ -476,29 +516,37 @@ impl<'a, P: Protocol> Sim<'a, P> {
                     return self.counters.add("sim_cut_off", 1);
                 }
                 self.fold(1, to, u64::from(from.0) << 32 | message.wire_len() as u64);
+                observer.before_call(self.now, to, &Input::Message { from, message: &message });
                 self.call(to, observer, |protocol, cx| protocol.handle_message(cx, from, message));
             }
             Event::Timer { node, incarnation, timer } => {
                 if incarnation == self.nodes[node.index()].starts {
                     self.fold(2, node, 0);
+                    observer.before_call(self.now, node, &Input::Timer(timer));
                     self.call(node, observer, |protocol, cx| protocol.handle_timer(cx, timer));
                 }
             }
             Event::PortFree { node } => self.port_free(node, observer),
-            Event::Drained { node, to } => self.check_drained(node, to, observer),
+            Event::Drained { node, to } => self.look_at_drain(node, to, observer),
             Event::Command { node, command } => {
                 self.fold(3, node, 0);
+                observer.before_call(self.now, node, &Input::Command(&command));
                 self.call(node, observer, |protocol, cx| protocol.handle_command(cx, command));
             }
             Event::View { node, view } => {
                 self.fold(4, node, view.id().0);
+                observer.before_call(self.now, node, &Input::View(&view));
                 self.call(node, observer, |protocol, cx| protocol.handle_view(cx, &view));
             }
             Event::Peer { node, peer, state } => {
                 if let PeerState::Up { .. } = state {
+                    if !self.is_alive(peer) {
+                        return; // It crashed since; its restart tells.
+                    }
                     self.network.pair(node, peer).is_down = false;
                 }
                 self.fold(5, node, u64::from(peer.0));
+                observer.before_call(self.now, node, &Input::Peer { peer, state });
                 self.call(node, observer, |protocol, cx| protocol.handle_peer(cx, peer, state));
             }
             Event::Resume { node } => self.resume(node, observer),
@@ -577,8 +625,11 @@ impl<'a, P: Protocol> Sim<'a, P> {
         if !self.outbox.drains.is_empty() {
             let mut drains = std::mem::take(&mut self.outbox.drains);
             for (to, below_bytes) in drains.drain(..) {
-                self.drains.insert((node, to), below_bytes);
-                self.watch_drain(node, to, below_bytes);
+                let look_at = Instant::MAX;
+                // A backlog is never below nothing.
+                let wanted = Drain { below_bytes: below_bytes.max(1), look_at };
+                self.drains.entry((node, to)).or_insert(wanted).below_bytes = wanted.below_bytes;
+                self.watch_drain(node, to);
             }
             self.outbox.drains = drains;
         }
@@ -672,16 +723,36 @@ impl<'a, P: Protocol> Sim<'a, P> {
     }
 
     /// Sees to it that a drain request is looked at when its time may have come.
-    fn watch_drain(&mut self, node: NodeId, to: NodeId, below_bytes: usize) {
-        if self.network.backlog_bytes(self.now, node, to) < below_bytes {
-            self.push(self.now, Event::Drained { node, to });
+    fn watch_drain(&mut self, node: NodeId, to: NodeId) {
+        let Some(&Drain { below_bytes, look_at }) = self.drains.get(&(node, to)) else {
+            return;
+        };
+        let at = if self.network.backlog_bytes(self.now, node, to) < below_bytes {
+            self.now
         } else if let Some(at) = self.network.drains_at(node, to, below_bytes) {
+            at.max(self.now + Duration::from_nanos(1))
+        } else {
+            return;
+        };
+        if at < look_at {
+            self.drains.insert((node, to), Drain { below_bytes, look_at: at });
             self.push(at, Event::Drained { node, to });
         }
     }
 
+    /// The time has come at which a backlog was to have fallen; more may have been sent since.
+    fn look_at_drain(&mut self, node: NodeId, to: NodeId, observer: &mut impl Observer<P>) {
+        if let Some(drain) = self.drains.get_mut(&(node, to))
+            && drain.look_at <= self.now
+        {
+            drain.look_at = Instant::MAX;
+        }
+        self.check_drained(node, to, observer);
+        self.watch_drain(node, to);
+    }
+
     fn check_drained(&mut self, node: NodeId, to: NodeId, observer: &mut impl Observer<P>) {
-        let Some(&below_bytes) = self.drains.get(&(node, to)) else {
+        let Some(&Drain { below_bytes, .. }) = self.drains.get(&(node, to)) else {
             return;
         };
         if self.network.backlog_bytes(self.now, node, to) >= below_bytes {
@@ -694,6 +765,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         }
         self.drains.remove(&(node, to));
         self.fold(7, node, u64::from(to.0));
+        observer.before_call(self.now, node, &Input::Drained(to));
         self.call(node, observer, |protocol, cx| protocol.handle_drained(cx, to));
     }
 
@@ -742,7 +814,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
                     let (to, lane) = (queued.to, queued.lane);
                     let sent = self.network.transmit(self.now, from, queued);
                     self.dispatch(from, to, lane, sent);
-                    self.check_drained(from, to, observer);
+                    self.watch_drain(from, to);
                 }
             }
             Fault::Reset(from, to, time) => self.reset(from, to, time),
@@ -757,6 +829,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         self.nodes[node.index()].life = Life::Crashed;
         self.held.remove(&node);
         self.drains.retain(|&(from, _), _| from != node);
+        self.network.discard_queued(node);
         for peer in self.network.neighbours(node) {
             self.network.reset(node, peer);
             self.network.reset(peer, node);
@@ -775,8 +848,12 @@ impl<'a, P: Protocol> Sim<'a, P> {
         slot.life = Life::Running;
         let up = PeerState::Up { incarnation: self.incarnation(node) };
         for peer in self.network.neighbours(node) {
-            self.network.pair(node, peer).is_down = false;
-            self.push(self.now, Event::Peer { node: peer, peer: node, state: up });
+            if self.is_alive(peer) {
+                self.network.pair(node, peer).is_down = false;
+                self.push(self.now, Event::Peer { node: peer, peer: node, state: up });
+            } else {
+                self.push(self.now, Event::Peer { node, peer, state: PeerState::Down });
+            }
         }
         self.call(node, observer, |protocol, cx| protocol.handle_start(cx));
     }
@@ -784,6 +861,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     fn reset(&mut self, from: NodeId, to: NodeId, up_after: Duration) {
         let was_down = self.network.pair(from, to).is_down;
         self.network.reset(from, to);
+        self.watch_drain(from, to);
         if was_down {
             return;
         }

@@ -1,13 +1,17 @@
 //! One module a subcommand, each with its arguments and what it does.
 
 mod bench;
+mod broadcast;
 mod completions;
 mod doctor;
 mod list;
+mod member;
+mod node;
 mod report;
 mod reproduce;
 mod run;
 mod sweep;
+mod tour;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,12 +24,15 @@ use crate::ui::Ui;
 /// What to do.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
+    Tour(tour::Args),
     Run(run::Args),
     Sweep(sweep::Args),
     Reproduce(reproduce::Args),
     Report(report::Args),
     List(list::Args),
     Bench(bench::Args),
+    Broadcast(broadcast::Args),
+    Node(node::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
 }
@@ -58,12 +65,15 @@ impl Command {
     /// Does it.
     pub fn run(self, ui: &Ui) -> Result<Outcome, CliError> {
         match self {
+            Command::Tour(args) => tour::run(args, ui),
             Command::Run(args) => run::run(args, ui),
             Command::Sweep(args) => sweep::run(args, ui),
             Command::Reproduce(args) => reproduce::run(args, ui),
             Command::Report(args) => report::run(args, ui),
             Command::List(args) => list::run(args, ui),
             Command::Bench(args) => bench::run(args, ui),
+            Command::Broadcast(args) => broadcast::run(args, ui),
+            Command::Node(args) => node::run(args, ui),
             Command::Doctor(args) => doctor::run(args, ui),
             Command::Completions(args) => completions::run(args, ui),
         }

@@ -51,7 +51,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let results = reproduce::results(&reproduced);
     let report = reproduce::report(&reproduced, &settings, &progress)?;
     let place = args.out.map_or(Place::Under(runs()), Place::At);
-    let folder = reproduce::write(&results, &report, &place)?;
+    let folder = reproduce::write(&results, &report, &place, "reproduce")?;
     ui.document(&results)?;
     ui.print(&table(&results.results))?;
     ui.print(&format!("\nreport: {}\n", folder.join("report.html").display()))?;

@@ -1,10 +1,11 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use paceline_lab::figure::{Figure, number, table as figure_table};
 use paceline_lab::run::{Metric, Place, Run, RunResult, WorldKind};
 use paceline_lab::scenario::{Scenario, ScenarioFile};
-use paceline_lab::{LabError, simulate_watched};
+use paceline_lab::simulate_watched;
 use serde::Serialize;
 
 use super::{Outcome, runs, seed};
@@ -84,14 +85,16 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     if args.check_wire {
         file.set("protocol.check_wire=true")?;
     }
-    let scenario = file.resolve()?;
+    let scenario = Arc::new(file.resolve()?);
     let seed = args.seed.unwrap_or(scenario.seed);
     if args.processes && args.on == World::Sim {
         return Err(CliError::Input("--processes needs --on sockets".into()));
     }
     let (world, result) = match args.on {
         World::Sim => (WorldKind::Sim, simulate_watched(&scenario, seed, &ui.progress())?),
-        World::Sockets => (WorldKind::Sockets, run_on_sockets(&scenario, seed, &args, ui)?),
+        World::Sockets => {
+            (WorldKind::Sockets, run_on_sockets(scenario.clone(), seed, args.processes, ui)?)
+        }
     };
     let run = Run::new(&scenario, seed, world, result);
     let folder = run.write(&args.out.map_or(Place::Under(runs()), Place::At))?;
@@ -118,12 +121,15 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
 
 /// The sockets' half: one call into the lab, with the same result as the simulator gives.
 fn run_on_sockets(
-    _scenario: &Scenario,
-    _seed: u64,
-    _args: &Args,
-    _ui: &Ui,
-) -> Result<RunResult, LabError> {
-    Err(LabError::Unsupported("`--on sockets` is not there yet; `--on sim` is".into()))
+    scenario: Arc<Scenario>,
+    seed: u64,
+    processes: bool,
+    ui: &Ui,
+) -> Result<RunResult, CliError> {
+    let program = std::env::current_exe()
+        .map_err(|error| CliError::Failed(format!("this program does not find itself: {error}")))?;
+    let program = processes.then_some(program.as_path());
+    Ok(paceline_lab::run_on_sockets(scenario, seed, program, &ui.progress())?)
 }
 
 /// True if every figure is within its band, and everybody was told everything.

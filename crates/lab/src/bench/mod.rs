@@ -1,5 +1,6 @@
 //! Benchmarks: how fast Paceline itself is, on the machine at hand.
 
+pub mod broadcast;
 pub mod simulator;
 
 use serde::Serialize;

@@ -45,6 +45,14 @@ pub struct NodeLedger {
     pub last_nanos: u64,
 }
 
+/// What one process noted of its node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Part {
+    node: NodeLedger,
+    // Nanoseconds and how often.
+    latency: Vec<(u64, u64)>,
+}
+
 /// The part of a run whose numbers count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -150,11 +158,26 @@ impl Ledger {
         &self.latency
     }
 
+    /// Messages delivered at one node.
+    pub fn deliveries_at(&self, node: NodeId) -> u64 {
+        self.nodes[node.index()].received.values().map(|received| received.messages).sum()
+    }
+
+    /// What was noted of one node, with all latencies.
+    pub fn part(&self, node: NodeId) -> Part {
+        let latency = self.latency.iter_recorded();
+        let latency = latency.map(|step| (step.value_iterated_to(), step.count_at_value()));
+        Part { node: self.nodes[node.index()].clone(), latency: latency.collect() }
+    }
+
     /// Takes over what another process noted of one of its nodes.
-    pub fn merge(&mut self, node: NodeId, part: NodeLedger, latency: &Histogram<u64>) {
-        self.delivered += part.received.values().map(|received| received.messages).sum::<u64>();
-        self.nodes[node.index()] = part;
-        self.latency.add(latency).expect("both histograms have the same bounds");
+    pub fn merge(&mut self, node: NodeId, part: Part) {
+        self.delivered +=
+            part.node.received.values().map(|received| received.messages).sum::<u64>();
+        self.nodes[node.index()] = part.node;
+        for (value, count) in part.latency {
+            self.latency.saturating_record_n(value, count);
+        }
     }
 
     /// A hash of which messages each node was told, and in which order of each origin: equal in

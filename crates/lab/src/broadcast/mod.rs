@@ -16,11 +16,11 @@ use paceline_proto::core::{Instant, NodeId, Protocol, View};
 pub use content::{Content, Messages, Reading, Verdict};
 pub use figures::{REPRODUCTION, figures};
 pub use ledger::{Ledger, NodeLedger, Received, Window};
-pub use run::run;
+pub use run::{run, run_on_sockets};
 pub(crate) use scenario::KEYS;
 pub use scenario::{Measure, Plan, Senders};
 
-use crate::world::Service;
+use crate::world::{Answer, Service};
 
 /// A broadcast scenario, ready to run in either world.
 #[derive(Debug)]
@@ -41,11 +41,6 @@ impl Broadcast {
     pub fn messages(&self) -> &Messages {
         &self.messages
     }
-
-    /// An empty ledger for a run of it.
-    pub fn ledger(&self) -> Ledger {
-        Ledger::new(self.view.len() as u32, self.plan.window)
-    }
 }
 
 impl Service for Broadcast {
@@ -62,6 +57,10 @@ impl Service for Broadcast {
 
     fn view(&self) -> Option<Arc<View>> {
         Some(self.view.clone())
+    }
+
+    fn ledger(&self) -> Ledger {
+        Ledger::new(self.view.len() as u32, self.plan.window)
     }
 
     fn active_nodes(&self) -> Vec<NodeId> {
@@ -89,19 +88,57 @@ impl Service for Broadcast {
         at: Instant,
         node: NodeId,
         event: &<Chain as Protocol>::Event,
-    ) -> Option<(Duration, Command)> {
-        let Event::Delivered { origin, end, payload, .. } = event else { return None };
+        answers: &mut Vec<Answer<Self>>,
+    ) {
+        let Event::Delivered { origin, end, payload, .. } = event else { return };
         ledger.delivered(&self.messages, at, node, *origin, payload);
         let after = match self.plan.read_bytes_per_second {
             None => Duration::ZERO,
             Some(rate) => ledger.read_at(at, node, payload.len(), rate) - at,
         };
-        Some((after, Command::Consumed { origin: *origin, end: *end }))
+        let consumed = Command::Consumed { origin: *origin, end: *end };
+        // A reader that takes no time has consumed all before it: one credit for the batch.
+        let includes = |answer: &&mut Answer<Self>| match answer {
+            (Duration::ZERO, Command::Consumed { origin: other, .. }) => other == origin,
+            _ => false,
+        };
+        match answers.iter_mut().find(includes).filter(|_| after.is_zero()) {
+            Some(earlier) => earlier.1 = consumed,
+            None => answers.push((after, consumed)),
+        }
+    }
+
+    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
+        self.plan.message_bytes
     }
 
     fn is_done(&self, ledger: &Ledger) -> bool {
-        let Some(limit) = self.plan.messages else { return false };
-        let senders = self.plan.senders.count(self.view.len() as u32);
-        ledger.deliveries() == limit * senders * self.view.len() as u64
+        let due = self.due_at_each();
+        due.is_some_and(|due| ledger.deliveries() == due * self.view.len() as u64)
+    }
+
+    fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
+        self.due_at_each().is_some_and(|due| ledger.deliveries_at(node) == due)
+    }
+
+    fn export(&self, ledger: &Ledger, node: NodeId) -> serde_json::Value {
+        serde_json::to_value(ledger.part(node)).expect("a ledger has text keys only")
+    }
+
+    fn import(
+        &self,
+        ledger: &mut Ledger,
+        node: NodeId,
+        part: serde_json::Value,
+    ) -> Result<(), serde_json::Error> {
+        ledger.merge(node, serde_json::from_value(part)?);
+        Ok(())
+    }
+}
+
+impl Broadcast {
+    /// Messages that each node is to be told in all, if there is an end.
+    fn due_at_each(&self) -> Option<u64> {
+        Some(self.plan.messages? * self.plan.senders.count(self.view.len() as u32))
     }
 }

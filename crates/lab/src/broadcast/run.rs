@@ -1,3 +1,5 @@
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant as WallClock;
 
 use paceline_proto::chain::{Chain, Message, Topology};
@@ -10,7 +12,7 @@ use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
-use crate::world::{Outcome, simulate};
+use crate::world::{Launch, Outcome, Sockets, run_processes, run_sockets, simulate};
 
 /// The hops that blocks took, as far as a scenario of one message needs them.
 #[derive(Debug, Default)]
@@ -52,6 +54,38 @@ pub fn run(scenario: &Scenario, seed: u64, progress: &dyn Progress) -> Result<Ru
     Ok(result)
 }
 
+/// Runs a broadcast scenario on loopback sockets: with a process for each node if there is a
+/// program to start, else all in this one.
+pub fn run_on_sockets(
+    scenario: Arc<Scenario>,
+    seed: u64,
+    program: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let broadcast = Arc::new(Broadcast::read(&scenario)?);
+    if broadcast.plan().measure == Measure::Gain {
+        let problem = "figures = \"gain\" compares two simulated runs; use --on sim";
+        return Err(LabError::Unsupported(problem.to_owned()));
+    }
+    let started = WallClock::now();
+    let (ledger, outcome) = match program {
+        Some(program) => {
+            let command = |_| {
+                let mut command = std::process::Command::new(program);
+                command.args(["node", "--control"]);
+                command
+            };
+            let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
+            run_processes(&*broadcast, &scenario, seed, &launch, progress)?
+        }
+        None => run_sockets(broadcast.clone(), &scenario, seed, progress)?,
+    };
+    let measured = Measured { ledger: &ledger, outcome: &outcome, hops: None, baseline: None };
+    let mut result = summed_up(&broadcast, &scenario, seed, &measured);
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
 fn simulate_one(
     broadcast: &Broadcast,
     scenario: &Scenario,
@@ -60,8 +94,7 @@ fn simulate_one(
 ) -> (Ledger, Outcome, Hops) {
     let codec = if broadcast.plan().check_wire { Codec::CheckWire } else { Codec::Typed };
     let mut hops = Hops::default();
-    let (ledger, outcome) =
-        simulate(broadcast, broadcast.ledger(), scenario, seed, codec, &mut hops, progress);
+    let (ledger, outcome) = simulate(broadcast, scenario, seed, codec, &mut hops, progress);
     (ledger, outcome, hops)
 }
 

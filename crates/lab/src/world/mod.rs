@@ -4,17 +4,24 @@
 //! world carries that out: [`simulate`] in simulated time, the sockets on loopback in real time.
 //! The protocol, its configuration, the workload and the ledger are the same objects in both.
 
+mod application;
+mod control;
+mod processes;
 mod sim;
+mod sockets;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
 
+pub use control::serve_control;
+pub use processes::{Launch, run_processes};
 pub use sim::{network_config, simulate};
+pub use sockets::{Sockets, run_sockets};
 
 /// A protocol with the application of a scenario on top.
-pub trait Service: Sync {
+pub trait Service: Sync + Sized {
     /// The protocol.
     type Protocol: Protocol;
     /// What is noted of the run.
@@ -28,6 +35,9 @@ pub trait Service: Sync {
 
     /// The view that every node installs at the start.
     fn view(&self) -> Option<Arc<View>>;
+
+    /// An empty ledger.
+    fn ledger(&self) -> Self::Ledger;
 
     /// The nodes whose application submits something.
     fn active_nodes(&self) -> Vec<NodeId>;
@@ -45,18 +55,40 @@ pub trait Service: Sync {
         number: u64,
     ) -> <Self::Protocol as Protocol>::Command;
 
-    /// Notes what a node's application was told, and what it answers, after which time.
+    /// Notes what a node's application was told, and adds to `answers` what it answers, after
+    /// which time. An answer may replace an earlier one that it includes.
     fn observe(
         &self,
         ledger: &mut Self::Ledger,
         at: Instant,
         node: NodeId,
         event: &<Self::Protocol as Protocol>::Event,
-    ) -> Option<(Duration, <Self::Protocol as Protocol>::Command)>;
+        answers: &mut Vec<Answer<Self>>,
+    );
 
-    /// True once nothing more is to be measured.
+    /// Bytes that the application's `number`-th piece of work counts against admission.
+    fn work_bytes(&self, node: NodeId, number: u64) -> usize;
+
+    /// True once nothing more is to be measured at any node.
     fn is_done(&self, ledger: &Self::Ledger) -> bool;
+
+    /// True once nothing more is to be measured at this node.
+    fn is_done_at(&self, ledger: &Self::Ledger, node: NodeId) -> bool;
+
+    /// What the ledger says of one node, to be sent to another process.
+    fn export(&self, ledger: &Self::Ledger, node: NodeId) -> serde_json::Value;
+
+    /// Takes in what another process noted of its node.
+    fn import(
+        &self,
+        ledger: &mut Self::Ledger,
+        node: NodeId,
+        part: serde_json::Value,
+    ) -> Result<(), serde_json::Error>;
 }
+
+/// A command that an application gives in answer to an event, and after which time.
+pub type Answer<S> = (Duration, <<S as Service>::Protocol as Protocol>::Command);
 
 /// How a run in a world went, beside the ledger.
 #[derive(Clone, Debug, Default)]
@@ -71,4 +103,6 @@ pub struct Outcome {
     pub digest: Option<String>,
     /// What protocols and drivers counted.
     pub counters: Counters,
+    /// Processor time of all nodes, where each is a process.
+    pub cpu: Option<Duration>,
 }

@@ -6,7 +6,7 @@ use paceline_sim::{
     Codec, Fault as SimFault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig,
 };
 
-use super::{Outcome, Service};
+use super::{Answer, Outcome, Service};
 use crate::progress::Progress;
 use crate::scenario::{Fault, Scenario, Topology};
 
@@ -16,7 +16,6 @@ const PIECES: u32 = 200;
 /// Runs a service in the simulator, seeing `observer` (a checker, or nothing) along the way.
 pub fn simulate<S: Service>(
     service: &S,
-    ledger: S::Ledger,
     scenario: &Scenario,
     seed: u64,
     codec: Codec,
@@ -46,7 +45,8 @@ where
         }
     }
     let done = service.active_nodes().into_iter().map(|node| (node, 0)).collect();
-    let applications = Applications { service, ledger, done };
+    let applications =
+        Applications { service, ledger: service.ledger(), done, answers: Vec::new() };
     for &node in applications.done.keys() {
         if let Some(at) = service.due(node, 0) {
             sim.wake_at(at, node);
@@ -72,6 +72,7 @@ where
         events: sim.events_handled(),
         digest: (!is_stopped).then(|| sim.digest().to_string()),
         counters: sim.counters().clone(),
+        cpu: None,
     };
     (observers.0.ledger, outcome)
 }
@@ -117,6 +118,7 @@ struct Applications<'a, S: Service> {
     ledger: S::Ledger,
     // Pieces of work submitted, for each active node.
     done: BTreeMap<NodeId, u64>,
+    answers: Vec<Answer<S>>,
 }
 
 impl<S: Service> Applications<'_, S> {
@@ -150,7 +152,8 @@ impl<S: Service> Observer<S::Protocol> for Applications<'_, S> {
         event: &<S::Protocol as Protocol>::Event,
         reply: &mut Reply<S::Protocol>,
     ) {
-        if let Some((after, command)) = self.service.observe(&mut self.ledger, at, node, event) {
+        self.service.observe(&mut self.ledger, at, node, event, &mut self.answers);
+        for (after, command) in self.answers.drain(..) {
             reply.command(after, node, command);
         }
         if self.service.is_done(&self.ledger) {

@@ -1,6 +1,6 @@
 //! Carrying out what a handler asked for.
 
-use paceline_proto::core::{Copies, Instant, Lane, NodeId, Outgoing as Send, Wire};
+use paceline_proto::core::{Copies, Instant, Lane, NodeId, Outgoing, Wire};
 
 use super::{Deadline, Driver};
 use crate::Hosted;
@@ -19,7 +19,7 @@ impl<P: Hosted> Driver<P> {
             self.outbox.sends = sends;
         }
         for (at, timer) in self.outbox.timers.drain(..) {
-            self.timers.set(at, Deadline::Timer(timer));
+            self.deadlines.set(at, Deadline::Timer(timer));
         }
         for event in self.outbox.events.drain(..) {
             if self.events.send(event).is_err() {
@@ -37,7 +37,7 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
-    fn send(&mut self, send: Send<P::Message>) {
+    fn send(&mut self, send: Outgoing<P::Message>) {
         let Some(place) = self.peers.place(send.to) else {
             self.counters.add("send_unknown_member", 1);
             return;
@@ -79,7 +79,7 @@ impl<P: Hosted> Driver<P> {
         let outgoing = &mut self.peers.at(place).outgoing;
         if until > self.now || !outgoing.held.is_empty() {
             let until = outgoing.hold(until, message);
-            self.timers.set(until, Deadline::Release { place });
+            self.deadlines.set(until, Deadline::Release { place });
         } else {
             self.queue_stream(place, &message);
         }
@@ -117,7 +117,7 @@ impl<P: Hosted> Driver<P> {
 
     fn send_datagram_at(&mut self, place: usize, message: P::Message, at: Instant) {
         if at > self.now {
-            self.timers.set(at, Deadline::Datagram(Box::new((place, message))));
+            self.deadlines.set(at, Deadline::Datagram(Box::new((place, message))));
         } else {
             self.queue_datagram(place, &message);
         }

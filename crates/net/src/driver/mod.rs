@@ -22,8 +22,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Hosted;
+use crate::alarm::Alarm;
 use crate::config::NodeConfig;
 use crate::datagram::Datagrams;
+use crate::deadlines::{Clock, Deadlines};
 use crate::emulate::{EmulateChange, Emulator};
 use crate::incoming::Incoming;
 use crate::node::{Handles, Stopped};
@@ -32,7 +34,6 @@ use crate::pool::ReadPool;
 use crate::ready::{ReadyList, Source};
 use crate::record::{ClusterTag, HEADER_BYTES, Header, Kind, Session};
 use crate::stats::{Traffic, WarnLimit};
-use crate::timers::{Clock, Timers};
 
 /// Inputs handled in a turn.
 const INPUTS_MAX: usize = 128;
@@ -83,6 +84,8 @@ enum Life {
     Running,
     /// It flushes its streams and then ends.
     Stopping(Vec<oneshot::Sender<Stopped>>),
+    /// It ends with this turn.
+    Ending(Vec<oneshot::Sender<Stopped>>),
 }
 
 /// A node's sockets and its protocol.
@@ -112,7 +115,8 @@ pub(crate) struct Driver<P: Hosted> {
     incoming: Vec<Option<Incoming>>,
     accepted: u64,
     pool: ReadPool,
-    timers: Timers<Deadline<P>>,
+    deadlines: Deadlines<Deadline<P>>,
+    alarm: Alarm,
     notices: Vec<(NodeId, PeerState)>,
 
     ready: Arc<ReadyList>,
@@ -136,7 +140,6 @@ pub(crate) struct Driver<P: Hosted> {
 struct Wakers {
     inputs: Waker,
     controls: Waker,
-    deadline: Waker,
     listener: Waker,
 }
 
@@ -164,7 +167,6 @@ impl<P: Hosted> Driver<P> {
         let wakers = Wakers {
             inputs: ready.waker(Source::Inputs),
             controls: ready.waker(Source::Controls),
-            deadline: ready.waker(Source::Deadline),
             listener: ready.waker(Source::Listener),
         };
         let datagrams = Datagrams::new(
@@ -184,6 +186,7 @@ impl<P: Hosted> Driver<P> {
             peers.at(own).session = Some((session, session.tag()));
         }
         let clock = Clock::start();
+        let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
         let mut driver = Driver {
             protocol: parts.protocol,
             shared: parts.shared,
@@ -206,7 +209,8 @@ impl<P: Hosted> Driver<P> {
             incoming: Vec::new(),
             accepted: 0,
             pool: ReadPool::new(config.stream_read_bytes),
-            timers: Timers::new(),
+            deadlines: Deadlines::new(),
+            alarm,
             notices: Vec::new(),
             ready,
             wakers,
@@ -254,12 +258,12 @@ impl<P: Hosted> Driver<P> {
             self.take_controls();
         }
         if woken.contains(&Source::Deadline) {
-            self.timers.disarm();
+            self.alarm.acknowledge();
         }
         if let Some(until) = self.paused_until {
             if self.now < until {
                 self.again.append(woken);
-                return self.timers.arm_at(until, &self.clock, &self.wakers.deadline);
+                return self.alarm.set(until);
             }
             self.paused_until = None;
         }
@@ -268,7 +272,7 @@ impl<P: Hosted> Driver<P> {
         }
         self.fire_timers();
         self.flush();
-        self.timers.arm(&self.clock, &self.wakers.deadline);
+        self.alarm.set(self.deadlines.earliest());
     }
 
     fn serve(&mut self, source: Source) {
@@ -330,10 +334,10 @@ impl<P: Hosted> Driver<P> {
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
         self.paused_until = None;
         match &mut self.life {
-            Life::Stopping(replies) => replies.extend(reply),
+            Life::Stopping(replies) | Life::Ending(replies) => replies.extend(reply),
             Life::Running => {
                 self.life = Life::Stopping(reply.into_iter().collect());
-                self.timers.set(self.now + self.config.stop_within, Deadline::Stop);
+                self.deadlines.set(self.now + self.config.stop_within, Deadline::Stop);
             }
         }
     }
@@ -341,7 +345,7 @@ impl<P: Hosted> Driver<P> {
     fn fire_timers(&mut self) {
         self.now = self.clock.now();
         for _ in 0..TIMERS_MAX {
-            let Some(deadline) = self.timers.take_due(self.now) else {
+            let Some(deadline) = self.deadlines.take_due(self.now) else {
                 return;
             };
             match deadline {
@@ -354,7 +358,7 @@ impl<P: Hosted> Driver<P> {
                 Deadline::Release { place } => self.release(place),
                 Deadline::Datagram(datagram) => self.queue_datagram(datagram.0, &datagram.1),
                 Deadline::Accept => self.again.push(Source::Listener),
-                Deadline::Stop => self.config.stop_within = std::time::Duration::ZERO,
+                Deadline::Stop => self.end(),
             }
         }
         self.again.push(Source::Deadline);
@@ -387,22 +391,44 @@ impl<P: Hosted> Driver<P> {
         self.handles.stats.publish(self.traffic, counters);
     }
 
-    fn is_finished(&mut self) -> bool {
-        matches!(self.life, Life::Stopping(_))
-            && (self.config.stop_within.is_zero()
-                || self.datagrams.is_empty()
-                    && self.inputs.is_empty()
-                    && self.peers.iter_mut().all(|peer| peer.outgoing.queued_bytes() == 0))
+    /// Ends a stop: with this turn the node is gone.
+    fn end(&mut self) {
+        if let Life::Stopping(replies) = &mut self.life {
+            self.life = Life::Ending(std::mem::take(replies));
+        }
     }
 
-    fn finish(&mut self) {
-        let abandoned_bytes = self.peers.iter_mut().map(|peer| peer.outgoing.abandon()).sum();
-        self.incoming.clear();
-        if let Life::Stopping(replies) = std::mem::replace(&mut self.life, Life::Running) {
-            for reply in replies {
-                // Whoever asked may have stopped waiting.
-                let _ = reply.send(Stopped { abandoned_bytes });
-            }
+    /// True if all that was to be sent is with the kernel.
+    fn is_flushed(&mut self) -> bool {
+        let mut peers = self.peers.iter_mut();
+        self.datagrams.is_empty()
+            && self.inputs.is_empty()
+            && peers.all(|peer| peer.outgoing.queued_bytes() == 0)
+    }
+
+    fn close(&mut self) -> Ended {
+        let peers = self.peers.iter_mut();
+        let abandoned_bytes = peers.map(|peer| peer.outgoing.abandon(self.now)).sum();
+        let replies = match &mut self.life {
+            Life::Running => Vec::new(),
+            Life::Stopping(replies) | Life::Ending(replies) => std::mem::take(replies),
+        };
+        Ended { stopped: Stopped { abandoned_bytes }, replies }
+    }
+}
+
+/// A node's end, and who waits to hear of it. To be told once the sockets are closed.
+pub(crate) struct Ended {
+    stopped: Stopped,
+    replies: Vec<oneshot::Sender<Stopped>>,
+}
+
+impl Ended {
+    /// Tells whoever waits.
+    pub(crate) fn tell(self) {
+        for reply in self.replies {
+            // Whoever asked may have stopped waiting.
+            let _ = reply.send(self.stopped);
         }
     }
 }
@@ -410,9 +436,9 @@ impl<P: Hosted> Driver<P> {
 impl<P: Hosted> Unpin for Driver<P> {}
 
 impl<P: Hosted> Future for Driver<P> {
-    type Output = ();
+    type Output = Ended;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Ended> {
         let driver = &mut *self;
         let mut woken = std::mem::take(&mut driver.woken);
         woken.append(&mut driver.again);
@@ -421,9 +447,11 @@ impl<P: Hosted> Future for Driver<P> {
         woken.clear();
         driver.woken = woken;
         driver.publish();
-        if driver.is_finished() {
-            driver.finish();
-            return Poll::Ready(());
+        if matches!(driver.life, Life::Stopping(_)) && driver.is_flushed() {
+            driver.end();
+        }
+        if matches!(driver.life, Life::Ending(_)) {
+            return Poll::Ready(driver.close());
         }
         let more =
             !driver.again.is_empty() || !driver.notices.is_empty() || driver.peers.has_flushes();

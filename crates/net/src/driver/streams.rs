@@ -42,7 +42,7 @@ impl<P: Hosted> Driver<P> {
         peer.outgoing.dial(peer.addr, &self.config);
         let attempt = peer.outgoing.attempt;
         let deadline = Deadline::Greeting { place, attempt };
-        self.timers.set(self.now + self.config.hello_within, deadline);
+        self.deadlines.set(self.now + self.config.hello_within, deadline);
         self.again.push(Source::Outgoing(place));
     }
 
@@ -72,7 +72,7 @@ impl<P: Hosted> Driver<P> {
         let outgoing = &mut self.peers.at(place).outgoing;
         let attempt = outgoing.attempt;
         let wait = outgoing.fail(&mut self.driver_rng);
-        self.timers.set(self.now + wait, Deadline::Redial { place, attempt });
+        self.deadlines.set(self.now + wait, Deadline::Redial { place, attempt });
     }
 
     /// If the stream to a peer stands, it is over. An attempt that is under way is left alone.
@@ -85,7 +85,7 @@ impl<P: Hosted> Driver<P> {
     /// Drops the stream to a peer with all it holds, tells the protocol, and dials anew.
     pub(super) fn lose_outgoing(&mut self, place: usize) {
         let peer = self.peers.at(place);
-        let lost_bytes = peer.outgoing.abandon();
+        let lost_bytes = peer.outgoing.abandon(self.now);
         let node = peer.node;
         tracing::debug!(peer = %node, lost_bytes, "stream broke");
         self.counters.add("stream_broken", 1);
@@ -136,7 +136,7 @@ impl<P: Hosted> Driver<P> {
         let session = self.accept_hello(place, &header, &record)?;
         let peer = self.peers.at(place);
         let was = peer.outgoing.outlook;
-        peer.outgoing.establish(header.session, &self.config);
+        peer.outgoing.establish(header.session, self.now, &self.config);
         if was == Outlook::Down {
             let incarnation = session.incarnation();
             self.notices.push((header.sender, PeerState::Up { incarnation }));
@@ -204,7 +204,7 @@ impl<P: Hosted> Driver<P> {
                 Poll::Ready(Err(error)) => {
                     tracing::warn!(%error, "cannot accept a connection");
                     self.counters.add("accept_failed", 1);
-                    self.timers.set(self.now + ACCEPT_AGAIN, Deadline::Accept);
+                    self.deadlines.set(self.now + ACCEPT_AGAIN, Deadline::Accept);
                     return;
                 }
             }
@@ -224,7 +224,7 @@ impl<P: Hosted> Driver<P> {
         let waker = self.ready.waker(Source::Incoming(slot));
         self.incoming[slot] = Some(Incoming::new(stream, number, waker));
         let deadline = Deadline::HalfOpen { slot, number };
-        self.timers.set(self.now + self.config.hello_within, deadline);
+        self.deadlines.set(self.now + self.config.hello_within, deadline);
         self.again.push(Source::Incoming(slot));
     }
 

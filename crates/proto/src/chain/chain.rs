@@ -86,6 +86,8 @@ pub enum Timer {
     Remind,
     /// Ask again where a broken hop shall resume.
     Resync,
+    /// Ask the members that keep the window closed whether their credit got lost.
+    Probe,
 }
 
 /// A member of a group that broadcasts.
@@ -103,6 +105,7 @@ pub struct Chain {
     pub(super) is_ack_armed: bool,
     pub(super) is_remind_armed: bool,
     pub(super) is_resync_armed: bool,
+    pub(super) is_probe_armed: bool,
     pub(super) queue_bytes_left: usize,
 }
 
@@ -122,6 +125,7 @@ impl Chain {
             is_ack_armed: false,
             is_remind_armed: false,
             is_resync_armed: false,
+            is_probe_armed: false,
             queue_bytes_left: config.queue_bytes,
         }
     }
@@ -172,6 +176,16 @@ impl Chain {
         self.flows.iter().map(|flow| (flow.rank as usize, flow.stable, flow.received))
     }
 
+    /// For each origin heard of: its rank, and the credit that this member gave it.
+    pub fn credits(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.flows.iter().map(|flow| (flow.rank as usize, flow.credit()))
+    }
+
+    /// Bytes of blocks that are held because some member may lack them.
+    pub fn bytes_held(&self) -> usize {
+        self.flows.iter().map(|flow| flow.held_bytes).sum()
+    }
+
     /// True if nothing waits, nothing is unacknowledged, and nothing is held for others.
     pub fn is_at_rest(&self) -> bool {
         self.messages_waiting() == 0 && !self.flows.iter().any(Flow::is_unstable)
@@ -219,8 +233,9 @@ impl Protocol for Chain {
 
     fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
         if view.id() > self.view.id() {
-            // Blocks belong to their view; what had not left yet is sent in the new one.
+            // Blocks belong to their view; what had not left wholly is sent in the new one.
             let mut waiting = self.own.take().map(|own| own.waiting).unwrap_or_default();
+            waiting.retain(|message| message.injected < message.blocks);
             waiting.iter_mut().for_each(|message| message.injected = 0);
             self.flows.clear();
             self.out_links.clear();
@@ -245,11 +260,12 @@ impl Protocol for Chain {
         };
         match state {
             PeerState::Down => link.state = LinkState::Down,
-            PeerState::Up { .. } if link.state == LinkState::Down => {
+            // Whatever the state was: a hop first used while its stream was down lost frames too.
+            PeerState::Up { .. } => {
                 link.state = LinkState::Resyncing;
                 self.ask_resync(cx);
             }
-            PeerState::Up { .. } | PeerState::Suspect => {}
+            PeerState::Suspect => {}
         }
     }
 
@@ -261,6 +277,7 @@ impl Protocol for Chain {
             | Message::LinkAck { view, .. }
             | Message::Resync { view, .. }
             | Message::Resume { view, .. }
+            | Message::Probe { view, .. }
             | Message::Skip { view, .. } => *view,
         };
         if view != self.view.id() {
@@ -290,8 +307,11 @@ impl Protocol for Chain {
             }
             Message::Resync { next, .. } => self.answer_resync(cx, from, next),
             Message::Resume { next, .. } => self.resume(cx, from, next),
+            Message::Probe { incarnation, .. } => self.answer_probe(cx, sender, incarnation),
             Message::Skip { link, .. } => {
-                self.accept_link(cx, from, link);
+                if self.accept_link(cx, from, link) {
+                    cx.count("chain_skipped", 1);
+                }
             }
         }
     }
@@ -304,6 +324,7 @@ impl Protocol for Chain {
                 self.is_resync_armed = false;
                 self.ask_resync(cx);
             }
+            Timer::Probe => self.probe_timer(cx),
         }
     }
 

@@ -154,6 +154,13 @@ pub enum Message {
         /// The number.
         next: u64,
     },
+    /// From an origin whose window is closed: how far are its blocks? Answered by [`Message::Ack`].
+    Probe {
+        /// The view.
+        view: ViewId,
+        /// The origin's incarnation.
+        incarnation: u64,
+    },
     /// In place of a frame that need not be sent again, since every member has its block.
     Skip {
         /// The view.
@@ -172,7 +179,8 @@ impl Wire for Message {
             Message::LinkAck { .. }
             | Message::Resync { .. }
             | Message::Resume { .. }
-            | Message::Skip { .. } => 17,
+            | Message::Skip { .. }
+            | Message::Probe { .. } => 17,
         }
     }
 
@@ -197,6 +205,7 @@ impl Wire for Message {
             Message::Resync { view, next } => put(4, &[view.0, *next]),
             Message::Resume { view, next } => put(5, &[view.0, *next]),
             Message::Skip { view, link } => put(6, &[view.0, *link]),
+            Message::Probe { view, incarnation } => put(7, &[view.0, *incarnation]),
         }
         None
     }
@@ -206,7 +215,7 @@ impl Wire for Message {
         if tag == 0 {
             return Ok(Message::Data(Frame::decode(bytes)?));
         }
-        if tag > 6 {
+        if tag > 7 {
             return Err(DecodeError::UnknownTag(tag));
         }
         let view = ViewId(take_u64(bytes)?);
@@ -222,7 +231,8 @@ impl Wire for Message {
             3 => Message::LinkAck { view, next: first },
             4 => Message::Resync { view, next: first },
             5 => Message::Resume { view, next: first },
-            _ => Message::Skip { view, link: first },
+            6 => Message::Skip { view, link: first },
+            _ => Message::Probe { view, incarnation: first },
         })
     }
 }

@@ -1,5 +1,6 @@
 //! `paceline bench`: how fast Paceline itself is.
 
+mod broadcast;
 mod simulator;
 
 use super::Outcome;
@@ -15,12 +16,14 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
+    Broadcast(broadcast::Args),
     Simulator(simulator::Args),
 }
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     match args.what {
+        What::Broadcast(args) => broadcast::run(args, ui),
         What::Simulator(args) => simulator::run(args, ui),
     }
 }

@@ -1,0 +1,219 @@
+//! `paceline bench broadcast`: a process for each member, on loopback or in a network lab of
+//! namespaces with shaped ports.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_netlab::{NetlabError, NetworkLab, Plan as LabPlan};
+use paceline_proto::chain::Topology;
+use paceline_proto::core::NodeId;
+use serde::Serialize;
+
+use crate::LabError;
+use crate::broadcast::{Broadcast, Ledger};
+use crate::progress::Progress;
+use crate::scenario::{Rate, Scenario, ScenarioFile};
+use crate::world::{Launch, Outcome, Sockets, run_processes};
+
+/// The UDP and TCP port of every member in the lab: each has an address of its own.
+const LAB_PORT: u16 = 7946;
+
+/// Who sends in a bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BenchSenders {
+    /// Member 0.
+    One,
+    /// Every member.
+    All,
+}
+
+/// Where the members run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On loopback; nothing is shaped.
+    Loopback,
+    /// Each in a network namespace of its own behind a port of this rate. Linux, root.
+    Netns(Rate),
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct BenchPlan {
+    /// Members, 2 to 64.
+    pub nodes: u32,
+    /// Where.
+    pub place: Place,
+    /// Who sends.
+    pub senders: BenchSenders,
+    /// How; `None` lets the planner choose.
+    pub topology: Option<Topology>,
+    /// Bytes of a message. Default 8,000.
+    pub message_bytes: usize,
+    /// Measured time; a second of warm-up comes before.
+    pub duration: Duration,
+    /// SO_SNDBUF and SO_RCVBUF, if not the kernel's choice.
+    pub socket_buffer_bytes: Option<u32>,
+    /// Overrides of the scenario: `protocol.hop=64KiB`.
+    pub sets: Vec<String>,
+}
+
+/// What was measured. Latencies are from acceptance to each remote delivery.
+#[derive(Clone, Debug, Serialize)]
+pub struct BenchRow {
+    /// Members.
+    pub nodes: u32,
+    /// Rate of each port; null on loopback.
+    pub rate_mbit: Option<f64>,
+    /// `one` or `all`.
+    pub senders: &'static str,
+    /// The topology's name, or `auto`.
+    pub topology: &'static str,
+    /// Bytes of a message.
+    pub message_bytes: usize,
+    /// Seconds measured.
+    pub seconds: f64,
+    /// Megabytes that a member was told in a second, own included: the mean over members.
+    pub mb_per_node_per_s: f64,
+    /// The most that the links carry; null on loopback.
+    pub limit_mb_per_node_per_s: Option<f64>,
+    /// Measured over limit.
+    pub limit_share: Option<f64>,
+    /// Median latency.
+    pub p50_ms: f64,
+    /// 99th percentile of the latency.
+    pub p99_ms: f64,
+    /// Processor seconds of all members for each gigabyte told to all of them together.
+    pub cpu_s_per_gb: f64,
+    /// Most over fewest messages of two senders; null with one sender.
+    pub fairness: Option<f64>,
+    /// Messages lost or damaged: always 0, or the run failed.
+    pub faults: u64,
+    /// Seconds in which some member was told nothing.
+    pub seconds_without_progress: u64,
+    /// Load average of the last minute when the run ended.
+    pub load: f64,
+}
+
+/// Warm-up before the measured time: connections, windows, TCP's slow start.
+const WARMUP: Duration = Duration::from_secs(1);
+
+/// Runs one bench; `program` is this program, started again as `program node --control`.
+pub fn run(
+    plan: &BenchPlan,
+    program: &Path,
+    progress: &dyn Progress,
+) -> Result<BenchRow, LabError> {
+    let scenario = Arc::new(scenario(plan)?);
+    let broadcast = Broadcast::read(&scenario)?;
+    let buffer_bytes = plan.socket_buffer_bytes;
+    let (ledger, outcome) = match plan.place {
+        Place::Loopback => {
+            let command = |_| node_command(program);
+            let sockets = |_| Sockets { buffer_bytes, ..Sockets::default() };
+            let launch = Launch { command: &command, sockets: &sockets };
+            run_processes(&broadcast, &scenario, 1, &launch, progress)?
+        }
+        Place::Netns(rate) => {
+            let lab = LabPlan::new(plan.nodes as usize, rate.bits_per_second());
+            let lab = NetworkLab::build(lab).map_err(lab_error)?;
+            let command = |node: NodeId| lab.command_in(node.index(), node_command(program));
+            let sockets = |node: NodeId| {
+                let bind = SocketAddr::from((lab.address(node.index()), LAB_PORT));
+                Sockets { bind, buffer_bytes }
+            };
+            let launch = Launch { command: &command, sockets: &sockets };
+            run_processes(&broadcast, &scenario, 1, &launch, progress)?
+        }
+    };
+    row(plan, &ledger, &outcome)
+}
+
+fn node_command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(["node", "--control"]);
+    command
+}
+
+fn lab_error(error: NetlabError) -> LabError {
+    LabError::Unsupported(error.to_string())
+}
+
+/// The bench as a scenario.
+fn scenario(plan: &BenchPlan) -> Result<Scenario, LabError> {
+    let topology = plan.topology.map_or("auto", Topology::name);
+    let senders = senders_name(plan.senders);
+    let (nodes, size) = (plan.nodes, plan.message_bytes);
+    let duration_ms = (WARMUP + plan.duration).as_millis();
+    let warmup_ms = WARMUP.as_millis();
+    let text = format!(
+        "name = \"bench/broadcast\"\nduration = \"{duration_ms}ms\"\n\
+         [topology]\nnodes = {nodes}\n\
+         [protocol]\nkind = \"chain\"\ntopology = \"{topology}\"\n\
+         [workload]\nsenders = \"{senders}\"\nsize = \"{size}B\"\n\
+         [measure]\nwarmup = \"{warmup_ms}ms\"\n"
+    );
+    ScenarioFile::parse("bench broadcast", &text)?.with_sets(&plan.sets)?.resolve()
+}
+
+fn senders_name(senders: BenchSenders) -> &'static str {
+    match senders {
+        BenchSenders::One => "one",
+        BenchSenders::All => "all",
+    }
+}
+
+/// The most that shaped links let a member be told in a second, in megabytes.
+fn limit_mb(plan: &BenchPlan, rate: Rate) -> f64 {
+    let link = LabPlan::new(plan.nodes as usize, rate.bits_per_second()).limit_mb();
+    let nodes = f64::from(plan.nodes);
+    match (plan.senders, plan.topology.unwrap_or(Topology::Chain)) {
+        // Every message is transmitted N - 1 times, over N links.
+        (BenchSenders::All, _) => link * nodes / (nodes - 1.0),
+        (BenchSenders::One, Topology::Unicast) => link / (nodes - 1.0),
+        (BenchSenders::One, Topology::Tree) => link / nodes.log2().ceil(),
+        (BenchSenders::One, Topology::Chain | Topology::Pipeline) => link,
+    }
+}
+
+fn row(plan: &BenchPlan, ledger: &Ledger, outcome: &Outcome) -> Result<BenchRow, LabError> {
+    let rate = match plan.place {
+        Place::Loopback => None,
+        Place::Netns(rate) => Some(rate),
+    };
+    let bytes: u64 =
+        ledger.nodes().iter().flat_map(|node| node.received.values()).map(|r| r.bytes).sum();
+    if bytes == 0 {
+        return Err(LabError::Run("no message was delivered".to_owned()));
+    }
+    // The run ends while messages are on their way: these are not missing. Damage is damage.
+    let (_, damaged) = ledger.faults();
+    if damaged > 0 {
+        return Err(LabError::Run(format!("{damaged} messages were damaged or out of order")));
+    }
+    let measured = ledger.bytes_per_node_per_second(outcome.ended) / 1e6;
+    let limit = rate.map(|rate| limit_mb(plan, rate));
+    let cpu = outcome.cpu.map_or(f64::NAN, |cpu| cpu.as_secs_f64());
+    let ms = |quantile: f64| ledger.latency().value_at_quantile(quantile) as f64 / 1e6;
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    Ok(BenchRow {
+        nodes: plan.nodes,
+        rate_mbit: rate.map(|rate| rate.bits_per_second() as f64 / 1e6),
+        senders: senders_name(plan.senders),
+        topology: plan.topology.map_or("auto", Topology::name),
+        message_bytes: plan.message_bytes,
+        seconds: plan.duration.as_secs_f64(),
+        mb_per_node_per_s: measured,
+        limit_mb_per_node_per_s: limit,
+        limit_share: limit.map(|limit| measured / limit),
+        p50_ms: ms(0.5),
+        p99_ms: ms(0.99),
+        cpu_s_per_gb: cpu / (bytes as f64 / 1e9),
+        fairness: (plan.senders == BenchSenders::All).then(|| ledger.fairness()),
+        faults: damaged,
+        seconds_without_progress: ledger.seconds_without_progress(outcome.ended),
+        load: load.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(f64::NAN),
+    })
+}

@@ -1,0 +1,163 @@
+//! A node in a process of its own: `paceline node --control`.
+//!
+//! JSON lines. The parent writes [`ToChild`], the child [`FromChild`]: prepare, bound, start,
+//! started, go, done, finish, finished. The child ends when its standard input does.
+
+use std::io::{BufRead, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use paceline_net::{Hosted, Roster};
+use paceline_proto::core::NodeId;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use super::Service;
+use super::application::{Clock, Desk, emulate_all, observe_all, submit_all};
+use super::sockets::{Sockets, bind, cluster, start};
+use crate::LabError;
+use crate::scenario::{Scenario, ScenarioFile};
+
+/// What the parent tells a child.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ToChild {
+    /// Which scenario, and which of its nodes.
+    Prepare { name: String, scenario: String, node: u32, seed: u64, sockets: Sockets },
+    /// Where all nodes are.
+    Start { roster: Vec<(u32, SocketAddr)> },
+    /// The run begins at this time, in nanoseconds since 1970.
+    Go { at_unix_nanos: u64 },
+    /// The run is over.
+    Finish,
+}
+
+/// What a child tells its parent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FromChild {
+    /// The sockets are bound.
+    Bound { address: SocketAddr },
+    /// The node runs.
+    Started,
+    /// The node was told all that it was to be told.
+    Done,
+    /// What was noted, and counted.
+    Finished { part: serde_json::Value, counters: Vec<(String, u64)>, cpu: Duration },
+    /// It cannot be done.
+    Failed { problem: String },
+}
+
+/// Runs one node as the parent on standard input says, and reports on standard output. The
+/// function that reads the scenario chooses the service.
+pub fn serve_control<S>(read: impl Fn(&Scenario) -> Result<S, LabError>) -> Result<(), LabError>
+where
+    S: Service<Ledger: Send> + Send + 'static,
+    S::Protocol: Hosted,
+{
+    // One node needs no more than one thread.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| LabError::Run(error.to_string()))?;
+    let (lines, mut orders) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if lines.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    runtime.block_on(async {
+        match serve(read, &mut orders).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                report(&FromChild::Failed { problem: error.to_string() });
+                Err(error)
+            }
+        }
+    })
+}
+
+async fn serve<S>(
+    read: impl Fn(&Scenario) -> Result<S, LabError>,
+    orders: &mut mpsc::UnboundedReceiver<String>,
+) -> Result<(), LabError>
+where
+    S: Service<Ledger: Send> + Send + 'static,
+    S::Protocol: Hosted,
+{
+    let Some(ToChild::Prepare { name, scenario, node, seed, sockets }) = next_order(orders).await?
+    else {
+        return Ok(());
+    };
+    let scenario = Arc::new(ScenarioFile::parse(&name, &scenario)?.resolve()?);
+    let service = Arc::new(read(&scenario)?);
+    let id = NodeId(node);
+    let bound = bind(&cluster(&scenario, seed), id, seed, &sockets)?;
+    report(&FromChild::Bound { address: bound.local_addr() });
+
+    let Some(ToChild::Start { roster }) = next_order(orders).await? else { return Ok(()) };
+    let roster = Roster::new(roster.into_iter().map(|(id, address)| (NodeId(id), address)));
+    let roster = roster.map_err(|error| LabError::Run(error.to_string()))?;
+    let (node, events) = start(&*service, &scenario, bound, roster, id)?;
+    report(&FromChild::Started);
+
+    let Some(ToChild::Go { at_unix_nanos }) = next_order(orders).await? else { return Ok(()) };
+    let at = UNIX_EPOCH + Duration::from_nanos(at_unix_nanos);
+    let now = (tokio::time::Instant::now(), SystemTime::now());
+    let started = match at.duration_since(now.1) {
+        Ok(ahead) => now.0 + ahead,
+        Err(behind) => now.0 - behind.duration(),
+    };
+    let clock = Clock::starting_at(started);
+    let cpu_before = crate::machine::process_cpu();
+    let desk = Arc::new(Desk::new(service.clone(), clock));
+    tokio::spawn(emulate_all::<S>(scenario.clone(), clock, id, node.clone()));
+    tokio::spawn(observe_all(desk.clone(), id, node.clone(), events));
+    tokio::spawn({
+        let (desk, node) = (desk.clone(), node.clone());
+        async move {
+            tokio::time::sleep_until(started).await;
+            submit_all(desk, id, node).await;
+        }
+    });
+    let mut is_reported = false;
+    loop {
+        tokio::select! {
+            order = next_order(orders) => match order? {
+                Some(ToChild::Finish) => break,
+                Some(_) => return Err(LabError::Run("an order out of turn".to_owned())),
+                None => return Ok(()),
+            },
+            () = desk.progress.notified(), if !is_reported => {
+                if desk.with_ledger(|ledger| service.is_done_at(ledger, id)) {
+                    is_reported = true;
+                    report(&FromChild::Done);
+                }
+            }
+        }
+    }
+    let counters = node.stats().counters.sorted();
+    let counters = counters.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
+    let part = desk.with_ledger(|ledger| service.export(ledger, id));
+    let cpu = crate::machine::process_cpu().saturating_sub(cpu_before);
+    node.stop().await;
+    report(&FromChild::Finished { part, counters, cpu });
+    Ok(())
+}
+
+/// The parent's next order; none if it is gone.
+async fn next_order(
+    orders: &mut mpsc::UnboundedReceiver<String>,
+) -> Result<Option<ToChild>, LabError> {
+    let Some(line) = orders.recv().await else { return Ok(None) };
+    let order = serde_json::from_str(&line);
+    order.map(Some).map_err(|error| LabError::Run(format!("not an order: {error}: {line}")))
+}
+
+fn report(message: &FromChild) {
+    let line = serde_json::to_string(message).expect("a report has text keys only");
+    let mut out = std::io::stdout().lock();
+    // Without a parent there is nobody to tell.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

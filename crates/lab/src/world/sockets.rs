@@ -1,0 +1,184 @@
+//! A scenario on real sockets, every node in this process, on loopback.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_net::{Bound, EmulateChange, Exposure, Hosted, Node, NodeConfig, Peers, Roster};
+use paceline_proto::core::{Counters, Instant, NodeId};
+use serde::{Deserialize, Serialize};
+
+use super::application::{Clock, Desk, emulate_all, observe_all, submit_all};
+use super::{Outcome, Service};
+use crate::LabError;
+use crate::progress::Progress;
+use crate::scenario::{Fault, Scenario};
+
+/// The most nodes that one process hosts on sockets: each needs a socket for every peer it sends to.
+const NODES_MAX: u32 = 128;
+
+/// How often a waiting run looks whether it was stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The name of the cluster that a scenario's nodes form.
+pub(super) fn cluster(scenario: &Scenario, seed: u64) -> String {
+    format!("{}-{seed}", scenario.name)
+}
+
+/// Runs a service on loopback sockets in real time, until it is done or its time is up.
+///
+/// The rate of the scenario's links is not emulated; what they do to messages is.
+pub fn run_sockets<S>(
+    service: Arc<S>,
+    scenario: &Arc<Scenario>,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<(S::Ledger, Outcome), LabError>
+where
+    S: Service<Ledger: Send> + Send + 'static,
+    S::Protocol: Hosted,
+{
+    check(scenario)?;
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        let nodes = start_nodes(&*service, scenario, seed)?;
+        let clock = Clock::starting_at(tokio::time::Instant::now());
+        let desk = Arc::new(Desk::new(service, clock));
+        let mut handles = Vec::new();
+        for (id, (node, events)) in (0..).map(NodeId).zip(nodes) {
+            let emulated = emulate_all::<S>(scenario.clone(), clock, id, node.clone());
+            tokio::spawn(emulated);
+            tokio::spawn(observe_all(desk.clone(), id, node.clone(), events));
+            tokio::spawn(submit_all(desk.clone(), id, node.clone()));
+            handles.push(node);
+        }
+        let until = Instant::ZERO + scenario.duration;
+        while clock.now() < until && !progress.stopped() {
+            if desk.with_ledger(|ledger| desk.service.is_done(ledger)) {
+                break;
+            }
+            let _ = tokio::time::timeout(LOOK_EVERY, desk.progress.notified()).await;
+        }
+        let ended = clock.now();
+        let mut counters = Counters::default();
+        for node in &handles {
+            counters.merge(&node.stats().counters);
+        }
+        for node in &handles {
+            node.stop().await;
+        }
+        let outcome =
+            Outcome { is_stopped: false, ended, events: 0, digest: None, counters, cpu: None };
+        let ledger = desk.with_ledger(|ledger| {
+            let empty = desk.service.ledger();
+            std::mem::replace(ledger, empty)
+        });
+        Ok((ledger, outcome))
+    })
+}
+
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, LabError> {
+    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    built.map_err(|error| LabError::Run(format!("cannot start the runtime: {error}")))
+}
+
+fn check(scenario: &Scenario) -> Result<(), LabError> {
+    let nodes = scenario.topology.nodes;
+    if nodes > NODES_MAX {
+        return Err(LabError::Unsupported(format!(
+            "{nodes} nodes on sockets in one process, at most {NODES_MAX}; --on sim takes more"
+        )));
+    }
+    let is_process_fault = |fault: &Fault| matches!(fault, Fault::Crash(_) | Fault::Restart(_));
+    if scenario.faults.iter().any(|fault| is_process_fault(&fault.fault)) {
+        return Err(LabError::Unsupported(
+            "a crash on sockets needs a process for each node: add --processes".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+type Started<P> = (Node<P>, paceline_net::Events<P>);
+
+fn start_nodes<S>(
+    service: &S,
+    scenario: &Scenario,
+    seed: u64,
+) -> Result<Vec<Started<S::Protocol>>, LabError>
+where
+    S: Service,
+    S::Protocol: Hosted,
+{
+    let cluster = cluster(scenario, seed);
+    let failed = |error: &dyn std::error::Error| LabError::Run(error.to_string());
+    let mut bound = Vec::new();
+    for id in (0..scenario.topology.nodes).map(NodeId) {
+        bound.push(bind(&cluster, id, seed, &Sockets::default())?);
+    }
+    let roster = (0..).map(NodeId).zip(bound.iter().map(Bound::local_addr));
+    let roster = Roster::new(roster).map_err(|error| failed(&error))?;
+    let mut nodes = Vec::new();
+    for (id, bound) in (0..).map(NodeId).zip(bound) {
+        nodes.push(start(service, scenario, bound, roster.clone(), id)?);
+    }
+    Ok(nodes)
+}
+
+/// A node's sockets, beyond what the scenario says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sockets {
+    /// Where to listen; port 0 for any.
+    pub bind: SocketAddr,
+    /// SO_SNDBUF and SO_RCVBUF, if not the kernel's choice.
+    pub buffer_bytes: Option<u32>,
+}
+
+/// A free port of loopback.
+impl Default for Sockets {
+    fn default() -> Self {
+        Sockets { bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), buffer_bytes: None }
+    }
+}
+
+/// Binds a node's sockets.
+pub(super) fn bind(
+    cluster: &str,
+    id: NodeId,
+    seed: u64,
+    sockets: &Sockets,
+) -> Result<Bound, LabError> {
+    let mut config = NodeConfig::new(cluster, id)
+        .with_seed(seed ^ u64::from(id.0) << 32)
+        .with_socket_buffer_bytes(sockets.buffer_bytes);
+    if !sockets.bind.ip().is_loopback() {
+        // Only a lab of this machine's own asks for another address.
+        config = config.with_exposure(Exposure::InsecurePlaintext);
+    }
+    Bound::bind(sockets.bind, config).map_err(|error| LabError::Run(error.to_string()))
+}
+
+/// Starts a node with the scenario's links and view.
+pub(super) fn start<S>(
+    service: &S,
+    scenario: &Scenario,
+    bound: Bound,
+    roster: Roster,
+    id: NodeId,
+) -> Result<Started<S::Protocol>, LabError>
+where
+    S: Service,
+    S::Protocol: Hosted,
+{
+    let failed = |error: &dyn std::error::Error| LabError::Run(error.to_string());
+    let protocol = service.protocol(id);
+    let started = bound.start(roster, protocol, service.shared().clone());
+    let (node, events) = started.map_err(|error| failed(&error))?;
+    if !scenario.topology.link.is_perfect() {
+        let change = EmulateChange::Faults { to: Peers::All, faults: scenario.topology.link };
+        node.emulate(change).map_err(|error| failed(&error))?;
+    }
+    if let Some(view) = service.view() {
+        node.install_view(view).map_err(|error| failed(&error))?;
+    }
+    Ok((node, events))
+}

@@ -1,0 +1,36 @@
+//! One scenario, two worlds: every member is told the same messages in the same per-sender order.
+
+use std::sync::Arc;
+
+use paceline_lab::run::RunResult;
+use paceline_lab::scenario::ScenarioFile;
+use paceline_lab::{Quiet, run_on_sockets, simulate};
+
+fn value(result: &RunResult, name: &str) -> f64 {
+    result.summary.iter().find(|metric| metric.metric == name).map_or(0.0, |metric| metric.value)
+}
+
+#[test]
+fn sockets_deliver_what_the_simulator_delivers() {
+    for topology in ["chain", "unicast", "tree", "pipeline", "auto"] {
+        let sets = [format!("topology={topology}")];
+        let file = ScenarioFile::load("chain/ten").unwrap().with_sets(sets).unwrap();
+        let scenario = Arc::new(file.resolve().unwrap());
+        let simulated = simulate(&scenario, 1).unwrap();
+        let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
+        assert_eq!(value(&real, "messages_missing"), 0.0, "{topology}: {:?}", real.summary);
+        assert_eq!(value(&real, "messages_damaged"), 0.0, "{topology}");
+        assert_eq!(real.deliveries, simulated.deliveries, "{topology}");
+    }
+}
+
+#[test]
+fn faults_on_sockets_cost_time_and_lose_nothing() {
+    let file = ScenarioFile::load("chain/faults").unwrap();
+    let scenario = Arc::new(file.resolve().unwrap());
+    let simulated = simulate(&scenario, 1).unwrap();
+    let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
+    assert_eq!(value(&real, "messages_missing"), 0.0, "{:?}", real.summary);
+    assert_eq!(real.deliveries, simulated.deliveries);
+    assert!(value(&real, "chain_hop_resumed") > 0.0, "{:?}", real.summary);
+}
