@@ -16,4 +16,4 @@ pub use fault::Fault;
 pub use network::{NetworkConfig, Overhead, Shape};
 pub use queue::RadixHeap;
 pub use sim::{Codec, FaultSupport, Input, Observer, Reply, Sim, SimConfig};
-pub use trace::Digest;
+pub use trace::{Digest, Trace};

@@ -136,6 +136,10 @@ pub trait Observer<P: Protocol> {
 impl<P: Protocol> Observer<P> for () {}
 
 impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for &mut O {
+    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+        (**self).before_call(at, node, input);
+    }
+
     fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
         (**self).on_event(at, node, event, reply);
     }
@@ -647,6 +651,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     fn take_replies(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
         while let Some(command) = self.reply.submit.take() {
             self.fold(3, node, 0);
+            observer.before_call(self.now, node, &Input::Command(&command));
             self.call_once(node, observer, |protocol, cx| protocol.handle_command(cx, command));
         }
         if !self.reply.commands.is_empty() {

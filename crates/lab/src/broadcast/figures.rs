@@ -226,7 +226,7 @@ fn reproduce(settings: &Settings, progress: &dyn Progress) -> Result<Vec<Figure>
             file.set(set)?;
         }
         let scenario = file.resolve()?;
-        let result = run(&scenario, settings.seed.unwrap_or(scenario.seed), &Quiet)?;
+        let result = run(&scenario, settings.seed.unwrap_or(scenario.seed), None, &Quiet)?;
         for figure in result.figures {
             if !figures.iter().any(|known| known.id == figure.id) {
                 figures.push(figure);

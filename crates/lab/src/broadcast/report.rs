@@ -137,7 +137,7 @@ impl Curves {
             }
             let broadcast = Broadcast::read(&cell.scenario)?;
             let limit = limit_bytes_per_second(&broadcast, &cell.scenario) / 1e6;
-            let result = run(&cell.scenario, settings.seed.unwrap_or(cell.seed), &Quiet)?;
+            let result = run(&cell.scenario, settings.seed.unwrap_or(cell.seed), None, &Quiet)?;
             progress.inc(1);
             let measured = result.figures.first().map_or(f64::NAN, |figure| figure.measured);
             let topology = broadcast.plan().topology.map_or("auto", Topology::name);

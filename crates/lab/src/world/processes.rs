@@ -125,7 +125,15 @@ where
         }
         Ok((
             ledger,
-            Outcome { is_stopped: false, ended, events: 0, digest: None, counters, cpu: Some(cpu) },
+            Outcome {
+                is_stopped: false,
+                ended,
+                events: 0,
+                digest: None,
+                driver_bytes_per_node: None,
+                counters,
+                cpu: Some(cpu),
+            },
         ))
     })
 }

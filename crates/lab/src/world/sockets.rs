@@ -67,8 +67,15 @@ where
         for node in &handles {
             node.stop().await;
         }
-        let outcome =
-            Outcome { is_stopped: false, ended, events: 0, digest: None, counters, cpu: None };
+        let outcome = Outcome {
+            is_stopped: false,
+            ended,
+            events: 0,
+            digest: None,
+            driver_bytes_per_node: None,
+            counters,
+            cpu: None,
+        };
         let ledger = desk.with_ledger(|ledger| {
             let empty = desk.service.ledger();
             std::mem::replace(ledger, empty)

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use bytes::{BufMut, Bytes};
 
 use super::Topology;
@@ -168,6 +170,33 @@ pub enum Message {
         /// The link number it had.
         link: u64,
     },
+}
+
+/// A line for a trace: what it is, and its numbers.
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Data(frame) => {
+                let Frame { view, origin, seq, index, count, topology, link, hops_left, .. } =
+                    frame;
+                let (part, bytes) = (index + 1, frame.payload.len());
+                write!(
+                    f,
+                    "data {view} origin {origin} seq {seq} ({part}/{count}) {topology} link {link} "
+                )?;
+                write!(f, "hops {hops_left} stable -{} {bytes} B", frame.stable_lag)
+            }
+            Message::Ack { view, received, consumed, .. } => {
+                write!(f, "ack {view} received {received} consumed {consumed}")
+            }
+            Message::Stable { view, stable, .. } => write!(f, "stable {view} {stable}"),
+            Message::LinkAck { view, next } => write!(f, "link-ack {view} next {next}"),
+            Message::Resync { view, next } => write!(f, "resync {view} next {next}"),
+            Message::Resume { view, next } => write!(f, "resume {view} next {next}"),
+            Message::Skip { view, link } => write!(f, "skip {view} link {link}"),
+            Message::Probe { view, .. } => write!(f, "probe {view}"),
+        }
+    }
 }
 
 impl Wire for Message {
