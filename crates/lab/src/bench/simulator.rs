@@ -6,7 +6,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
 
@@ -211,7 +210,7 @@ fn best_hold(mut hold: impl FnMut()) -> f64 {
     for number in 0..5 {
         let started = WallClock::now();
         for _ in 0..part {
-            black_box(hold());
+            hold();
         }
         let ns = started.elapsed().as_nanos() as f64 / part as f64;
         best = if number == 0 { best } else { best.min(ns) };
