@@ -37,7 +37,10 @@ pub fn report_bugs_in_a_line() {
         return;
     }
     std::panic::set_hook(Box::new(|panic| {
-        let message = panic.payload_as_str().unwrap_or("no message");
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let message = text.unwrap_or("no message");
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         eprintln!("error: a bug in Paceline, at {place}: {message}");
         eprintln!("  = please report it; RUST_BACKTRACE=1 shows how it came to this");

@@ -7,6 +7,7 @@
 //!
 //! Faults live beside the shape: a directed pair of nodes has state only once it needs some.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -124,6 +125,8 @@ pub(crate) struct Network<M> {
     rules: Vec<LinkRule>,
     groups: Option<BTreeMap<NodeId, u32>>,
     needs_pairs: bool,
+    // Bytes on the wire, and the time that they take.
+    last_airtime: Cell<(u64, Duration)>,
 }
 
 /// What became of a message that was handed to the network.
@@ -160,6 +163,7 @@ impl<M: Wire> Network<M> {
             rules: Vec::new(),
             groups: None,
             needs_pairs,
+            last_airtime: Cell::new((0, Duration::ZERO)),
         }
     }
 
@@ -289,7 +293,15 @@ impl<M: Wire> Network<M> {
     fn airtime(&self, bytes: u64) -> Duration {
         match self.config.rate_bits_per_second {
             None => Duration::ZERO,
-            Some(rate) => Duration::from_nanos((bytes * 8_000_000_000).div_ceil(rate)),
+            Some(rate) => match self.last_airtime.get() {
+                // Most messages are as long as the one before, and a division takes long.
+                (known, airtime) if known == bytes => airtime,
+                _ => {
+                    let airtime = Duration::from_nanos((bytes * 8_000_000_000).div_ceil(rate));
+                    self.last_airtime.set((bytes, airtime));
+                    airtime
+                }
+            },
         }
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use paceline_proto::core::{Instant, Lane, NodeId, Protocol};
 
 use crate::fault::Fault;
-use crate::sim::{Input, Observer, Reply};
+use crate::observer::{Input, Observer, Reply};
 
 /// A running 128-bit hash of everything that happened, in order.
 ///

@@ -60,9 +60,12 @@ fn parts<'a>(figure: &'a Figure, prefix: &str) -> Option<Vec<&'a str>> {
     Some(figure.id.strip_prefix(prefix)?.split('/').collect())
 }
 
+/// Topologies and their figures.
+type Bars<'a> = Vec<(&'a str, &'a Figure)>;
+
 /// One plot for each setting of blocks and members.
 fn rounds(figures: &[Figure]) -> Vec<Plot> {
-    let mut settings: Vec<(&str, Vec<(&str, &Figure)>)> = Vec::new();
+    let mut settings: Vec<(&str, Bars<'_>)> = Vec::new();
     for figure in figures {
         if let Some([topology, setting]) = parts(figure, "chain/rounds/").as_deref() {
             match settings.iter_mut().find(|(known, _)| known == setting) {
@@ -120,8 +123,11 @@ fn gain_plot(points: Vec<(f64, f64)>) -> Plot {
 /// Throughput against the number of members, for every topology, with one sender and all.
 struct Curves {
     // By senders and topology: members, MB/s measured, MB/s that link counts allow.
-    points: BTreeMap<(&'static str, &'static str), Vec<(f64, f64, f64)>>,
+    points: BTreeMap<Series, Vec<(f64, f64, f64)>>,
 }
+
+/// Senders and topology.
+type Series = (&'static str, &'static str);
 
 const SENDERS: [&str; 2] = ["one", "all"];
 
