@@ -297,7 +297,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         incarnation(self.config.seed, node, self.nodes[node.index()].starts)
     }
 
-    /// The hash of everything that happened so far.
+    /// The hash of what happened so far.
     pub fn digest(&self) -> Digest {
         self.digest
     }

@@ -36,7 +36,8 @@ pub struct Frame {
     pub stable_lag: u32,
     /// The frame's number on this hop.
     pub link: u64,
-    /// Times the block may still be forwarded, at most N - 1.
+    /// Times the block may still be forwarded. An origin in a view of N sets at most N - 2; a
+    /// receiver takes up to N - 1.
     pub hops_left: u32,
     /// The block's bytes.
     pub payload: Payload,
@@ -112,8 +113,8 @@ impl Frame {
 /// What members of a group send to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A block. On the stream lane; everything but [`Message::Skip`] and [`Message::Resync`] else
-    /// travels as a datagram, ahead of queued blocks.
+    /// A block. On the stream lane, as are [`Message::Skip`] and [`Message::Resync`], which keep
+    /// their place among blocks; everything else travels as a datagram, off the data's credits.
     Data(Frame),
     /// To an origin: how far its blocks have come here.
     Ack {
