@@ -106,7 +106,13 @@ pub fn limit_bytes_per_second(broadcast: &Broadcast, scenario: &Scenario) -> f64
         (Senders::All, _) => link * nodes / (nodes - 1.0),
         (_, Topology::Unicast) => link / (nodes - 1.0),
         (_, Topology::Tree) => link / nodes.log2().ceil(),
-        (_, Topology::Chain | Topology::Pipeline) => link,
+        // Until a message is through, the origin sends in every round.
+        (_, Topology::Pipeline) => {
+            let blocks = plan.message_bytes.div_ceil(block.max(1)).max(1) as u64;
+            let rounds = Topology::Pipeline.rounds(network.nodes as usize, blocks);
+            link * blocks as f64 / rounds as f64
+        }
+        (_, Topology::Chain) => link,
     }
 }
 
