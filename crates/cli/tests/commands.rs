@@ -39,9 +39,10 @@ fn a_sweep_resumes_merges_and_reports() {
     let place = Place::new();
     place.write(
         "s.toml",
-        "duration = \"20ms\"\n[topology]\nnodes = 4\nrate = \"1Gbit\"\n[protocol]\nkind = \"chain\"\n\
-         [measure]\nfigures = \"throughput\"\nwarmup = \"5ms\"\n\
-         [sweep]\nseeds = 2\n\"topology.nodes\" = [2, 4]\n\"protocol.topology\" = [\"chain\", \"tree\"]\n",
+        "duration = \"20ms\"\n[topology]\nnodes = 4\nrate = \"1Gbit\"\n[protocol]\nkind = \
+         \"chain\"\n[measure]\nfigures = \"throughput\"\nwarmup = \"5ms\"\n\
+         [sweep]\nseeds = 2\n\"topology.nodes\" = [2, 4]\n\
+         \"protocol.topology\" = [\"chain\", \"tree\"]\n",
     );
     for shard in ["1", "2"] {
         let (part, out) = (format!("{shard}/2"), format!("part-{shard}"));

@@ -39,8 +39,9 @@ pub fn simulate(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
     simulate_watched(scenario, seed, None, &Quiet)
 }
 
-/// The same, saying how far it is, and writing what happens to a file if there is one. Once the user stops it, what was measured until then is given,
-/// with the metric `stopped_early` and without a digest.
+/// The same, saying how far it is, and writing what happens to a file if there is one. Once the
+/// user stops it, what was measured until then is given, with the metric
+/// `stopped_early` and without a digest.
 pub fn simulate_watched(
     scenario: &Scenario,
     seed: u64,

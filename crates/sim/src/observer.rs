@@ -157,7 +157,7 @@ impl<P: Protocol> Reply<P> {
         self.wakes.push((after, node));
     }
 
-    /// Ends [`Sim::run_until`] after the present event.
+    /// Ends [`Sim::run_until`](crate::Sim::run_until) after the present event.
     pub fn stop(&mut self) {
         self.is_stop_wanted = true;
     }

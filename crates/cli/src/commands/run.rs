@@ -38,7 +38,7 @@ pub struct Args {
     seed: Option<u64>,
 
     /// The folder to write, which must not exist or be empty
-    /// [default: runs/<scenario>-<seed>-<n>]
+    /// [default: runs/SCENARIO-SEED-N]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 

@@ -14,12 +14,12 @@ use crate::report::{Axis, Plot, Section};
 use crate::scenario::ScenarioFile;
 use crate::sweep::Plan;
 
-const SHARED_LIMIT: &str = "With all N members sending, sending to each in turn and the chain share \
-    one limit: every message crosses N - 1 of N links, so a member is told at most C N / (N - 1) \
-    bytes a second, its own included, C being the rate of a link. The published 73 MB/s against \
-    107 MB/s, where that limit is 157, is not a matter of link counts: it is processor time, \
-    incast at the receivers' ports and queueing, which this model of the network leaves out. With \
-    k < N senders the links themselves favour the chain: it gains (N - 1) / k.";
+const SHARED_LIMIT: &str = "With all N members sending, sending to each in turn and the chain \
+    share one limit: every message crosses N - 1 of N links, so a member is told at most \
+    C N / (N - 1) bytes a second, its own included, C being the rate of a link. The published \
+    73 MB/s against 107 MB/s, where that limit is 157, is not a matter of link counts: it is \
+    processor time, incast at the receivers' ports and queueing, which this model of the network \
+    leaves out. With k < N senders the links themselves favour the chain: it gains (N - 1) / k.";
 
 const ROUNDS: &str = "Rounds until every member has all X blocks of one sender, a round being the \
     time of one block on one link. Bars are measured, diamonds are the closed forms.";
