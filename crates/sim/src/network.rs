@@ -82,6 +82,9 @@ struct Port {
 
 const NO_QUEUE: u32 = u32::MAX;
 
+/// Places that an idle queue keeps.
+const QUEUE_KEPT: usize = 64;
+
 #[derive(Debug)]
 struct PortQueue<M> {
     messages: VecDeque<Queued<M>>,
@@ -215,6 +218,8 @@ impl<M: Wire> Network<M> {
         let queue = &mut self.queues[port.queue as usize];
         let Some(next) = queue.messages.pop_front() else {
             queue.stream_bytes.clear();
+            // A burst does not keep its memory for good.
+            queue.messages.shrink_to(QUEUE_KEPT);
             self.idle_queues.push(port.queue);
             port.queue = NO_QUEUE;
             return Ok(None);
@@ -434,11 +439,15 @@ impl<M: Wire> Network<M> {
         rule.map_or(self.config.link, |rule| rule.link)
     }
 
+    /// Bytes held for nodes and pairs of nodes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let queues: usize = self.queues.iter().map(|q| q.messages.capacity()).sum();
-        self.ports.capacity() * size_of::<Port>()
-            + queues * size_of::<Queued<M>>()
-            + self.pairs.len() * (size_of::<Pair<M>>() + 24)
+        self.ports.capacity() * size_of::<Port>() + self.pairs.len() * (size_of::<Pair<M>>() + 24)
+    }
+
+    /// Bytes held for messages that wait for a port.
+    pub(crate) fn queue_bytes(&self) -> usize {
+        let messages: usize = self.queues.iter().map(|queue| queue.messages.capacity()).sum();
+        messages * size_of::<Queued<M>>()
     }
 
     pub(crate) fn backlog_bytes(&self, now: Instant, from: NodeId, to: NodeId) -> usize {

@@ -323,9 +323,12 @@ impl<'a, P: Protocol> Sim<'a, P> {
         (slots + self.network.memory_bytes()) as f64 / self.nodes.len().max(1) as f64
     }
 
-    /// Bytes held for events in waiting.
+    /// Bytes held for what waits: events, and messages for a port.
     pub fn queue_bytes(&self) -> usize {
-        self.queue.memory_bytes() + self.events.memory_bytes() + self.timers.memory_bytes()
+        self.queue.memory_bytes()
+            + self.events.memory_bytes()
+            + self.timers.memory_bytes()
+            + self.network.queue_bytes()
     }
 
     fn push(&mut self, at: Instant, event: Event<P>) {
