@@ -99,3 +99,18 @@ fn a_figure_out_of_band_or_a_missing_message_is_status_1() {
     assert_eq!(ran.status, 1, "{}", ran.stderr);
     assert_eq!(document["figures"][0]["pass"], false);
 }
+
+#[test]
+fn a_trace_shows_the_five_hops_of_a_message() {
+    let place = Place::new();
+    let (ran, _) = place.json(&["run", "chain/six", "--trace", "six.csv"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let trace = std::fs::read_to_string(place.path().join("six.csv")).unwrap();
+    assert!(trace.starts_with("time_ns,node,what,peer,detail\n"));
+    let hops =
+        trace.lines().filter(|line| line.contains(",send-stream,") && line.contains("data v0"));
+    let hops: Vec<_> =
+        hops.map(|line| line.split(',').skip(1).take(3).collect::<Vec<_>>()).collect();
+    let path: Vec<_> = hops.iter().map(|hop| (hop[0], hop[2])).collect();
+    assert_eq!(path, [("3", "4"), ("4", "5"), ("5", "0"), ("0", "1"), ("1", "2")]);
+}

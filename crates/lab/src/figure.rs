@@ -15,7 +15,7 @@ use crate::table::aligned;
 /// Serialises as a row of `reproduce --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its name: `chain/rounds-x10-n10`. Ends in `-ms` or `-s` if it is a time.
+    /// Its name: `chain/rounds/chain/x10-n10`. Ends in `-ms` or `-s` if it is a time.
     pub id: String,
     /// What was published; none where only a curve was.
     pub paper: Option<f64>,

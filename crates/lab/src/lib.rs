@@ -37,18 +37,20 @@ pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION];
 
 /// Runs a scenario in the simulator.
 pub fn simulate(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
-    simulate_watched(scenario, seed, &Quiet)
+    simulate_watched(scenario, seed, None, &Quiet)
 }
 
-/// The same, saying how far it is. Once the user stops it, what was measured until then is given,
-/// with the metric `stopped_early` and without a digest.
+/// The same, saying how far it is, and writing what happens to a file if there is one. Once the
+/// user stops it, what was measured until then is given, with the metric
+/// `stopped_early` and without a digest.
 pub fn simulate_watched(
     scenario: &Scenario,
     seed: u64,
+    trace: Option<&Path>,
     progress: &dyn Progress,
 ) -> Result<RunResult, LabError> {
     match scenario.service {
-        "chain" => broadcast::run(scenario, seed, progress),
+        "chain" => broadcast::run(scenario, seed, trace, progress),
         other => Err(unknown_service(other)),
     }
 }

@@ -7,12 +7,15 @@
 pub mod checkers;
 mod fault;
 mod network;
+mod observer;
 mod queue;
 mod sim;
+mod slab;
 mod trace;
 
 pub use fault::Fault;
 pub use network::{NetworkConfig, Overhead, Shape};
+pub use observer::{Input, Observer, Reply};
 pub use queue::RadixHeap;
-pub use sim::{Codec, FaultSupport, Input, Observer, Reply, Sim, SimConfig};
-pub use trace::Digest;
+pub use sim::{Codec, FaultSupport, Sim, SimConfig};
+pub use trace::{Digest, Trace};

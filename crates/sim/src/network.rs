@@ -7,6 +7,7 @@
 //!
 //! Faults live beside the shape: a directed pair of nodes has state only once it needs some.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -81,6 +82,9 @@ struct Port {
 
 const NO_QUEUE: u32 = u32::MAX;
 
+/// Places that an idle queue keeps.
+const QUEUE_KEPT: usize = 64;
+
 #[derive(Debug)]
 struct PortQueue<M> {
     messages: VecDeque<Queued<M>>,
@@ -124,6 +128,8 @@ pub(crate) struct Network<M> {
     rules: Vec<LinkRule>,
     groups: Option<BTreeMap<NodeId, u32>>,
     needs_pairs: bool,
+    // Bytes on the wire, and the time that they take.
+    last_airtime: Cell<(u64, Duration)>,
 }
 
 /// What became of a message that was handed to the network.
@@ -160,6 +166,7 @@ impl<M: Wire> Network<M> {
             rules: Vec::new(),
             groups: None,
             needs_pairs,
+            last_airtime: Cell::new((0, Duration::ZERO)),
         }
     }
 
@@ -211,6 +218,8 @@ impl<M: Wire> Network<M> {
         let queue = &mut self.queues[port.queue as usize];
         let Some(next) = queue.messages.pop_front() else {
             queue.stream_bytes.clear();
+            // A burst does not keep its memory for good.
+            queue.messages.shrink_to(QUEUE_KEPT);
             self.idle_queues.push(port.queue);
             port.queue = NO_QUEUE;
             return Ok(None);
@@ -289,7 +298,15 @@ impl<M: Wire> Network<M> {
     fn airtime(&self, bytes: u64) -> Duration {
         match self.config.rate_bits_per_second {
             None => Duration::ZERO,
-            Some(rate) => Duration::from_nanos((bytes * 8_000_000_000).div_ceil(rate)),
+            Some(rate) => match self.last_airtime.get() {
+                // Most messages are as long as the one before, and a division takes long.
+                (known, airtime) if known == bytes => airtime,
+                _ => {
+                    let airtime = Duration::from_nanos((bytes * 8_000_000_000).div_ceil(rate));
+                    self.last_airtime.set((bytes, airtime));
+                    airtime
+                }
+            },
         }
     }
 
@@ -422,11 +439,15 @@ impl<M: Wire> Network<M> {
         rule.map_or(self.config.link, |rule| rule.link)
     }
 
+    /// Bytes held for nodes and pairs of nodes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let queues: usize = self.queues.iter().map(|q| q.messages.capacity()).sum();
-        self.ports.capacity() * size_of::<Port>()
-            + queues * size_of::<Queued<M>>()
-            + self.pairs.len() * (size_of::<Pair<M>>() + 24)
+        self.ports.capacity() * size_of::<Port>() + self.pairs.len() * (size_of::<Pair<M>>() + 24)
+    }
+
+    /// Bytes held for messages that wait for a port.
+    pub(crate) fn queue_bytes(&self) -> usize {
+        let messages: usize = self.queues.iter().map(|queue| queue.messages.capacity()).sum();
+        messages * size_of::<Queued<M>>()
     }
 
     pub(crate) fn backlog_bytes(&self, now: Instant, from: NodeId, to: NodeId) -> usize {

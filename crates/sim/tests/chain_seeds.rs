@@ -34,7 +34,7 @@ fn run(seed: u64) -> Result<Outcome, String> {
 }
 
 #[test]
-fn every_seed_delivers_everything_everywhere_and_comes_to_rest() {
+fn seeds_deliver_everything_everywhere_and_come_to_rest() {
     let (first, count) = (variable("PACELINE_SEED_FIRST", 0), variable("PACELINE_SEEDS", 200));
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicU64::new(first);

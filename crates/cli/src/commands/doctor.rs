@@ -138,8 +138,7 @@ fn loopback() -> Check {
     let found = both().map(|port| format!("TCP and UDP on 127.0.0.1:{port}"));
     Check::new("loopback sockets", found.map_err(|e| e.to_string()), "every run on sockets")
         .required()
-        .or("is the loopback interface up (`ip link set lo up`), and may programs here open \
-             sockets?")
+        .or("is the loopback interface up (`ip link set lo up`)? may programs here open sockets?")
 }
 
 fn offload() -> Check {

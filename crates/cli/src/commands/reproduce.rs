@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = seed())]
     seed: Option<u64>,
 
-    /// The folder to write, which must not exist or be empty [default: runs/reproduce-<n>]
+    /// The folder to write, which must not exist or be empty [default: runs/reproduce-N]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -39,13 +39,17 @@ pub struct Args {
     seed: Option<u64>,
 
     /// The folder to write, which must not exist or be empty
-    /// [default: runs/<scenario>-<seed>-<n>]
+    /// [default: runs/SCENARIO-SEED-N]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
     /// Pass every message through its encoding; the digest must not change
     #[arg(long)]
     check_wire: bool,
+
+    /// In the simulator: write every call and message, as CSV, to this file
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
 }
 
 const AFTER_HELP: &str = "\
@@ -91,8 +95,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     if args.processes && args.on == World::Sim {
         return Err(CliError::Input("--processes needs --on sockets".into()));
     }
+    if args.trace.is_some() && args.on == World::Sockets {
+        return Err(CliError::Input("--trace needs --on sim".into()));
+    }
     let (world, result) = match args.on {
-        World::Sim => (WorldKind::Sim, simulate_watched(&scenario, seed, &ui.progress())?),
+        World::Sim => (
+            WorldKind::Sim,
+            simulate_watched(&scenario, seed, args.trace.as_deref(), &ui.progress())?,
+        ),
         World::Sockets => {
             (WorldKind::Sockets, run_on_sockets(scenario.clone(), seed, args.processes, ui)?)
         }
@@ -140,7 +150,11 @@ fn is_good(result: &RunResult) -> bool {
 fn describe(run: &Run) -> String {
     let (manifest, result) = (&run.manifest, &run.result);
     let world = match manifest.world {
-        WorldKind::Sim => format!("in the simulator, {} events", manifest.events),
+        WorldKind::Sim => format!(
+            "in the simulator, {} events, {} a second,",
+            manifest.events,
+            number((manifest.events as f64 / manifest.wall_s.max(1e-9)).round())
+        ),
         WorldKind::Sockets => "on sockets".to_owned(),
     };
     let mut text = format!(

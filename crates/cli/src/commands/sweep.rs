@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "I/N", conflicts_with = "merge")]
     shard: Option<Shard>,
 
-    /// The sweep's folder, new or of the same sweep [default: runs/<scenario>-sweep]
+    /// The sweep's folder, new or of the same sweep [default: runs/SCENARIO-sweep]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 

@@ -12,7 +12,7 @@ use crate::ui::Ui;
 /// See in a minute what Paceline does: broadcasts on real sockets, then the published figures
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The folder to write, which must not exist or be empty [default: runs/tour-<n>]
+    /// The folder to write, which must not exist or be empty [default: runs/tour-N]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -60,9 +60,12 @@ fn parts<'a>(figure: &'a Figure, prefix: &str) -> Option<Vec<&'a str>> {
     Some(figure.id.strip_prefix(prefix)?.split('/').collect())
 }
 
+/// Topologies and their figures.
+type Bars<'a> = Vec<(&'a str, &'a Figure)>;
+
 /// One plot for each setting of blocks and members.
 fn rounds(figures: &[Figure]) -> Vec<Plot> {
-    let mut settings: Vec<(&str, Vec<(&str, &Figure)>)> = Vec::new();
+    let mut settings: Vec<(&str, Bars<'_>)> = Vec::new();
     for figure in figures {
         if let Some([topology, setting]) = parts(figure, "chain/rounds/").as_deref() {
             match settings.iter_mut().find(|(known, _)| known == setting) {
@@ -119,12 +122,12 @@ fn gain_plot(points: Vec<(f64, f64)>) -> Plot {
 
 /// Throughput against the number of members, for every topology, with one sender and all.
 struct Curves {
-    // By senders and topology.
-    points: BTreeMap<(&'static str, &'static str), Curve>,
+    // By senders and topology: members, MB/s measured, MB/s that link counts allow.
+    points: BTreeMap<Series, Vec<(f64, f64, f64)>>,
 }
 
-/// Members, MB/s measured, MB/s that link counts allow.
-type Curve = Vec<(f64, f64, f64)>;
+/// Senders and topology.
+type Series = (&'static str, &'static str);
 
 const SENDERS: [&str; 2] = ["one", "all"];
 
@@ -140,7 +143,7 @@ impl Curves {
             }
             let broadcast = Broadcast::read(&cell.scenario)?;
             let limit = limit_bytes_per_second(&broadcast, &cell.scenario) / 1e6;
-            let result = run(&cell.scenario, settings.seed.unwrap_or(cell.seed), &Quiet)?;
+            let result = run(&cell.scenario, settings.seed.unwrap_or(cell.seed), None, &Quiet)?;
             progress.inc(1);
             let measured = result.figures.first().map_or(f64::NAN, |figure| figure.measured);
             let topology = broadcast.plan().topology.map_or("auto", Topology::name);

@@ -1,10 +1,12 @@
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant as WallClock;
 
 use paceline_proto::chain::{Chain, Message, Topology};
 use paceline_proto::core::{Instant, Lane, NodeId};
-use paceline_sim::{Codec, Observer};
+use paceline_sim::{Codec, Observer, Trace};
 
 use super::figures::{Measured, figures};
 use super::{Broadcast, Ledger, Measure};
@@ -37,15 +39,29 @@ impl Observer<Chain> for Hops {
     }
 }
 
-/// Runs a broadcast scenario in the simulator.
-pub fn run(scenario: &Scenario, seed: u64, progress: &dyn Progress) -> Result<RunResult, LabError> {
+/// Runs a broadcast scenario in the simulator, and writes a trace of it to a file if there is one.
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
     let broadcast = Broadcast::read(scenario)?;
     let started = WallClock::now();
-    let (ledger, outcome, hops) = simulate_one(&broadcast, scenario, seed, progress);
+    let (ledger, outcome, hops) = match trace {
+        None => simulate_one(&broadcast, scenario, seed, &mut (), progress),
+        Some(path) => {
+            let file = File::create(path).map_err(LabError::write(path))?;
+            let mut trace = Trace::new(BufWriter::new(file));
+            let simulated = simulate_one(&broadcast, scenario, seed, &mut trace, progress);
+            trace.finish().map_err(LabError::write(path))?;
+            simulated
+        }
+    };
     let mut baseline = None;
     if broadcast.plan().measure == Measure::Gain {
         let direct = broadcast.with_topology(Topology::Unicast);
-        let (ledger, outcome, _) = simulate_one(&direct, scenario, seed, progress);
+        let (ledger, outcome, _) = simulate_one(&direct, scenario, seed, &mut (), progress);
         baseline = Some(ledger.bytes_per_node_per_second(outcome.ended));
     }
     let measured = Measured { ledger: &ledger, outcome: &outcome, hops: Some(&hops), baseline };
@@ -86,12 +102,13 @@ fn simulate_one(
     broadcast: &Broadcast,
     scenario: &Scenario,
     seed: u64,
+    observer: &mut impl Observer<Chain>,
     progress: &dyn Progress,
 ) -> (Ledger, Outcome, Hops) {
     let codec = if broadcast.plan().check_wire { Codec::CheckWire } else { Codec::Typed };
-    let mut hops = Hops::default();
-    let (ledger, outcome) = simulate(broadcast, scenario, seed, codec, &mut hops, progress);
-    (ledger, outcome, hops)
+    let mut observers = (Hops::default(), observer);
+    let (ledger, outcome) = simulate(broadcast, scenario, seed, codec, &mut observers, progress);
+    (ledger, outcome, observers.0)
 }
 
 /// What a run gives, in whichever world it ran.
@@ -125,6 +142,9 @@ fn summary(broadcast: &Broadcast, measured: &Measured<'_>) -> Vec<Metric> {
     if broadcast.plan().messages.is_none() || outcome.is_stopped {
         let missing = summary.iter_mut().find(|metric| metric.metric == "messages_missing");
         missing.into_iter().for_each(|metric| metric.metric = "messages_in_flight".into());
+    }
+    if let Some(bytes) = outcome.driver_bytes_per_node {
+        summary.push(Metric::new("driver_bytes_per_node", bytes, "B"));
     }
     if outcome.is_stopped {
         summary.push(Metric::new("stopped_early", 1.0, ""));

@@ -105,6 +105,8 @@ pub struct Outcome {
     pub digest: Option<String>,
     /// What protocols and drivers counted.
     pub counters: Counters,
+    /// Bytes a node that the simulator held besides the protocol's state, at the end.
+    pub driver_bytes_per_node: Option<f64>,
     /// Processor time of all nodes, where each is a process.
     pub cpu: Option<Duration>,
 }

@@ -107,7 +107,7 @@ impl<'a> Processes<'a> {
         let mut ledger = service.ledger();
         let (counters, cpu) = self.collect(service, &mut ledger).await?;
         let cpu = Some(cpu);
-        Ok((ledger, Outcome { is_stopped, ended, events: 0, digest: None, counters, cpu }))
+        Ok((ledger, Outcome { is_stopped, ended, counters, cpu, ..Outcome::default() }))
     }
 
     /// Starts a process for each node, and each node in its process.

@@ -72,6 +72,7 @@ where
         events: sim.events_handled(),
         digest: (!is_stopped).then(|| sim.digest().to_string()),
         counters: sim.counters().clone(),
+        driver_bytes_per_node: Some(sim.driver_bytes_per_node()),
         cpu: None,
     };
     (observers.0.ledger, outcome)

@@ -73,7 +73,7 @@ where
         for node in &handles {
             node.stop().await;
         }
-        let outcome = Outcome { is_stopped, ended, events: 0, digest: None, counters, cpu: None };
+        let outcome = Outcome { is_stopped, ended, counters, ..Outcome::default() };
         let ledger = desk.with_ledger(|ledger| {
             let empty = desk.service.ledger();
             std::mem::replace(ledger, empty)

@@ -197,12 +197,16 @@ impl Chain {
 
     /// The node `position` places after `origin` on the ring.
     pub(super) fn node_at(&self, origin: u32, position: usize) -> NodeId {
-        self.view.node((origin as usize + position) % self.members())
+        let place = origin as usize + position;
+        let members = self.members();
+        // Both are below the number of members; a division here would show in every profile.
+        self.view.node(if place < members { place } else { place - members })
     }
 
     /// How many places after `origin` this member comes.
     pub(super) fn position(&self, origin: u32, rank: u32) -> usize {
-        (rank as usize + self.members() - origin as usize) % self.members()
+        let (rank, origin) = (rank as usize, origin as usize);
+        if rank >= origin { rank - origin } else { rank + self.members() - origin }
     }
 
     pub(super) fn flow_index(&self, rank: u32) -> Result<usize, usize> {

@@ -31,6 +31,12 @@ pub enum ConfigError {
     /// The roster names nobody.
     #[error("the roster has no members")]
     EmptyRoster,
+    /// A time is zero: the member would wake without end.
+    #[error("{knob} is zero, expected a time above zero")]
+    NoTime {
+        /// The knob's name.
+        knob: &'static str,
+    },
     /// A knob is outside its range.
     #[error("{knob} is {value}, expected {expected}")]
     OutOfRange {
@@ -90,7 +96,8 @@ impl Config {
     }
 
     /// The same in bytes. At least two blocks, or a pipeline of pairs would stand still. Default
-    /// 1 MiB. A member holds at most this times N, plus a message in assembly for each origin.
+    /// 1 MiB. For each origin a member holds at most this, what its application has not consumed of
+    /// as much again, and two messages: one in assembly, one delivered.
     pub fn with_window_bytes(mut self, bytes: usize) -> Config {
         self.window_bytes = bytes;
         self
@@ -150,6 +157,11 @@ impl Config {
         check("queue_bytes", self.queue_bytes, self.queue_bytes >= 1, "at least 1")?;
         let ack = self.ack_blocks;
         check("ack_blocks", ack, (1..=window / 2).contains(&ack), "1 to half of window_blocks")?;
+        for (knob, time) in [("ack_after", self.ack_after), ("resync_after", self.resync_after)] {
+            if time.is_zero() {
+                return Err(ConfigError::NoTime { knob });
+            }
+        }
         Ok(self)
     }
 

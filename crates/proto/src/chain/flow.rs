@@ -66,8 +66,9 @@ pub(super) struct Flow {
     consumed: u64,
     // The credit given so far.
     granted: u64,
-    // Delivered messages that were not consumed: where each ends, and its bytes.
-    unconsumed: VecDeque<(u64, usize)>,
+    // Delivered messages that were not consumed: how far behind the one before each ends, the first
+    // behind `consumed`, and its bytes.
+    unconsumed: VecDeque<(u32, u32)>,
     unconsumed_bytes: usize,
     // The blocks of the message in assembly.
     assembly: Vec<Payload>,
@@ -196,19 +197,24 @@ impl Flow {
     }
 
     fn mark_delivered(&mut self, bytes: usize) {
-        self.unconsumed.push_back((self.received, bytes));
+        // Only an origin that sent four thousand million misfits gets beyond the type, and less
+        // credit then.
+        let blocks = u32::try_from(self.received - self.delivered).unwrap_or(u32::MAX);
+        let bytes_held = u32::try_from(bytes).expect("a message is smaller than 4 GiB");
+        self.unconsumed.push_back((blocks, bytes_held));
         self.unconsumed_bytes += bytes;
         self.delivered = self.received;
     }
 
     /// The application consumed all messages that end at or below `through`.
     pub(super) fn consume(&mut self, through: u64) {
-        while let Some(&(end, bytes)) = self.unconsumed.front() {
+        while let Some(&(blocks, bytes)) = self.unconsumed.front() {
+            let end = self.consumed + u64::from(blocks);
             if end > through {
                 break;
             }
             self.consumed = end;
-            self.unconsumed_bytes -= bytes;
+            self.unconsumed_bytes -= bytes as usize;
             self.unconsumed.pop_front();
         }
         self.grant();

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use bytes::{BufMut, Bytes};
 
 use super::Topology;
@@ -34,7 +36,8 @@ pub struct Frame {
     pub stable_lag: u32,
     /// The frame's number on this hop.
     pub link: u64,
-    /// Times the block may still be forwarded, at most N - 1.
+    /// Times the block may still be forwarded. An origin in a view of N sets at most N - 2; a
+    /// receiver takes up to N - 1.
     pub hops_left: u32,
     /// The block's bytes.
     pub payload: Payload,
@@ -110,8 +113,8 @@ impl Frame {
 /// What members of a group send to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A block. On the stream lane; everything but [`Message::Skip`] and [`Message::Resync`] else
-    /// travels as a datagram, ahead of queued blocks.
+    /// A block. On the stream lane, as are [`Message::Skip`] and [`Message::Resync`], which keep
+    /// their place among blocks; everything else travels as a datagram, off the data's credits.
     Data(Frame),
     /// To an origin: how far its blocks have come here.
     Ack {
@@ -168,6 +171,33 @@ pub enum Message {
         /// The link number it had.
         link: u64,
     },
+}
+
+/// A line for a trace: what it is, and its numbers.
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Data(frame) => {
+                let Frame { view, origin, seq, index, count, topology, link, hops_left, .. } =
+                    frame;
+                let (part, bytes) = (index + 1, frame.payload.len());
+                write!(
+                    f,
+                    "data {view} origin {origin} seq {seq} ({part}/{count}) {topology} link {link} "
+                )?;
+                write!(f, "hops {hops_left} stable -{} {bytes} B", frame.stable_lag)
+            }
+            Message::Ack { view, received, consumed, .. } => {
+                write!(f, "ack {view} received {received} consumed {consumed}")
+            }
+            Message::Stable { view, stable, .. } => write!(f, "stable {view} {stable}"),
+            Message::LinkAck { view, next } => write!(f, "link-ack {view} next {next}"),
+            Message::Resync { view, next } => write!(f, "resync {view} next {next}"),
+            Message::Resume { view, next } => write!(f, "resume {view} next {next}"),
+            Message::Skip { view, link } => write!(f, "skip {view} link {link}"),
+            Message::Probe { view, .. } => write!(f, "probe {view}"),
+        }
+    }
 }
 
 impl Wire for Message {

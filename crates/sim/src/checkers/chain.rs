@@ -60,7 +60,7 @@ impl Member for Chain {
 }
 
 /// Refusals that an honest group of live members never counts.
-const REFUSALS: [&str; 15] = [
+const REFUSALS: [&str; 17] = [
     "chain_ack_out_of_range",
     "chain_beyond_credit",
     "chain_block_oversized",
@@ -74,8 +74,10 @@ const REFUSALS: [&str; 15] = [
     "chain_hops_out_of_range",
     "chain_link_gap",
     "chain_misfit_block",
+    "chain_not_a_member",
     "chain_own_frame_returned",
     "chain_resume_out_of_range",
+    "chain_resync_out_of_range",
 ];
 
 #[derive(Debug)]

@@ -22,7 +22,8 @@ Examples:
   paceline bench simulator
   paceline bench simulator --nodes-max 100000 --json
 
-A chain passes 16 blocks from node to node; `hold` pops the earliest event of the queue and pushes
+A chain passes waves of 16 blocks from node to node, each until it is acknowledged and freed; the
+first one also gets all memory from the system. `hold` pops the earliest event of the queue and pushes
 one later, `hold-binary-heap` does the same with the heap of the standard library.";
 
 /// Does it.
@@ -31,7 +32,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let bench = Bench::new(measure(settings, &ui.progress())?);
     ui.document(&bench)?;
     let shown = |value: Option<f64>| value.map_or("-".to_owned(), number);
-    let rows: Vec<[String; 8]> = bench
+    let rows: Vec<[String; 9]> = bench
         .results
         .iter()
         .map(|row| {
@@ -41,6 +42,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
                 row.pending.to_string(),
                 number(row.ns_per_event),
                 number(row.ns_per_event / smallest(&bench.results, row.what)),
+                shown(row.ns_per_event_first),
                 shown(row.bytes_per_node),
                 shown(row.protocol_bytes.map(|bytes| bytes as f64)),
                 shown(row.resident_bytes_per_node),
@@ -53,6 +55,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         "pending",
         "ns/event",
         "growth",
+        "first wave",
         "bytes/node",
         "protocol",
         "resident/node",

@@ -3,6 +3,7 @@
 mod codec;
 mod hop;
 mod member;
+mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
