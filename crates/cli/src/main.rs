@@ -1,6 +1,5 @@
 //! The command `paceline`: parses, calls the lab and the library, prints.
 #![forbid(unsafe_code)]
-#![allow(rustdoc::invalid_html_tags, reason = "docs of arguments are help texts: runs/tour-<n>")]
 
 mod commands;
 mod error;

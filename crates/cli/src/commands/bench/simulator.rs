@@ -23,8 +23,8 @@ Examples:
   paceline bench simulator --nodes-max 100000 --json
 
 A chain passes waves of 16 blocks from node to node, each until it is acknowledged and freed; the
-first one also gets all memory from the system. `hold` pops the earliest event of the queue and pushes
-one later, `hold-binary-heap` does the same with the heap of the standard library.";
+first one also gets all memory from the system. `hold` pops the earliest event of the queue and
+pushes one later, `hold-binary-heap` does the same with the heap of the standard library.";
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
