@@ -1,7 +1,7 @@
 //! The network: what lies between a send and an arrival.
 //!
-//! Two shapes. A **star** is one cut-through switch with a full-duplex port a node: the first bit of
-//! a message enters the receiver's port as it leaves the sender, so an idle path costs one
+//! Two shapes. A **star** is one cut-through switch with a full-duplex port a node: the first bit
+//! of a message enters the receiver's port as it leaves the sender, so an idle path costs one
 //! transmission, not two, and many senders to one receiver queue at its port. A **mesh** gives each
 //! ordered pair of nodes a link of its own.
 //!

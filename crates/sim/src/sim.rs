@@ -317,7 +317,8 @@ impl<'a, P: Protocol> Sim<'a, P> {
         &self.counters
     }
 
-    /// Bytes a node that the driver itself holds: node table and ports, beyond the protocol's state.
+    /// Bytes a node that the driver itself holds: node table and ports, beyond the protocol's
+    /// state.
     pub fn driver_bytes_per_node(&self) -> f64 {
         let slots = self.nodes.capacity() * (size_of::<Slot<P>>() - size_of::<P>());
         (slots + self.network.memory_bytes()) as f64 / self.nodes.len().max(1) as f64

@@ -66,7 +66,7 @@ fn seeds_deliver_everything_everywhere_and_come_to_rest() {
     });
     let [deliveries, events, resumed, lost] = totals.into_inner().expect("no panic");
     println!(
-        "{count} seeds: {deliveries} deliveries, {events} events, {resumed} hops resumed, {lost} lost"
+        "{count} seeds: {deliveries} deliveries, {events} events, {resumed} resumed, {lost} lost"
     );
     let mut failures = failures.into_inner().expect("no panic");
     failures.sort();

@@ -17,7 +17,7 @@ use std::time::Duration;
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
 
 pub(crate) use child::node_command;
-pub use control::serve_control;
+pub use control::Prepared;
 pub use processes::{Launch, run_processes};
 pub use sim::{network_config, simulate};
 pub use sockets::{Sockets, run_sockets};

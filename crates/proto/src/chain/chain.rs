@@ -170,8 +170,8 @@ impl Chain {
         self.own.as_ref().map_or(0, |own| own.waiting.len())
     }
 
-    /// For each origin heard of: its rank, its blocks freed as stable, and its blocks received, both
-    /// as the number after the last.
+    /// For each origin heard of: its rank, its blocks freed as stable, and its blocks received,
+    /// both as the number after the last.
     pub fn origins(&self) -> impl Iterator<Item = (usize, u64, u64)> {
         self.flows.iter().map(|flow| (flow.rank as usize, flow.stable, flow.received))
     }

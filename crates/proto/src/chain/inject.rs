@@ -1,4 +1,5 @@
-//! The origin's part: own messages wait, are cut into blocks, and enter the hops as these have room.
+//! The origin's part: own messages wait, are cut into blocks, and enter the hops as these have
+//! room.
 
 use super::chain::{Chain, Cx, Event, RejectReason};
 use super::flow::Flow;

@@ -61,7 +61,8 @@ impl fmt::Display for Reason {
 ///
 /// Tree and chain take X ceil(log2 N) and X + N - 2 rounds for X blocks, so the chain wins once
 /// X > (N - 2) / (ceil(log2 N) - 1). The pipeline beats both for one large object, but its blocks
-/// arrive out of order, so it is chosen only where the gain is large: N >= 16 and at least 2 N blocks.
+/// arrive out of order, so it is chosen only where the gain is large: N >= 16 and at least 2 N
+/// blocks.
 pub fn plan(
     members: usize,
     message_blocks: usize,

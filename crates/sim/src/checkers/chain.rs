@@ -1,4 +1,5 @@
-//! The ledger of a group that broadcasts: what was accepted, who delivered it, what each hop carried.
+//! The ledger of a group that broadcasts: what was accepted, who delivered it, what each hop
+//! carried.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -26,7 +27,8 @@ pub enum Rule {
     Stability,
     /// C9: credits add up, and no sender waits for ever.
     Flow,
-    /// G7: what came in is what was accepted, seen before or refused; an honest group refuses nothing.
+    /// G7: what came in is what was accepted, seen before or refused; an honest group refuses
+    /// nothing.
     Balance,
     /// G6: once faults are over the group comes to rest and no timer runs on.
     Rest,
@@ -199,7 +201,7 @@ impl ChainLedger {
         let waiting = chain.messages_waiting();
         if waiting > 0 {
             let what = format!(
-                "{waiting} messages wait, {} blocks of {} bytes are in flight, {} sent, {} consumed",
+                "{waiting} messages wait, {} blocks of {} bytes in flight, {} sent, {} consumed",
                 chain.blocks_in_flight(),
                 chain.bytes_in_flight(),
                 chain.blocks_sent(),

@@ -1,3 +1,5 @@
+//! The encoding: round trips, damage, and what it always was.
+
 use bytes::Bytes;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! A hop that breaks and resumes, as a transcript.
+
 use super::*;
 
 /// Member 1 of three with blocks 0 to 2 of member 0 on its hop to member 2.

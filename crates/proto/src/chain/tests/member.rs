@@ -1,3 +1,5 @@
+//! A member: what it sends, delivers, refuses and counts.
+
 use super::*;
 
 #[test]
