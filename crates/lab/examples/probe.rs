@@ -13,6 +13,10 @@ fn main() {
     let senders = if args[3] == "one" { BenchSenders::One } else { BenchSenders::All };
     let topology = Some(args[4].parse().unwrap());
     let seconds: f64 = args[5].parse().unwrap();
+    // `buffer=BYTES` among the overrides sets the sockets' buffers.
+    let (buffers, sets): (Vec<String>, Vec<String>) =
+        args[6..].iter().cloned().partition(|set| set.starts_with("buffer="));
+    let socket_buffer_bytes = buffers.first().map(|set| set["buffer=".len()..].parse().unwrap());
     let plan = BenchPlan {
         nodes,
         place,
@@ -20,8 +24,8 @@ fn main() {
         topology,
         message_bytes: 8000,
         duration: Duration::from_secs_f64(seconds),
-        socket_buffer_bytes: None,
-        sets: args[6..].to_vec(),
+        socket_buffer_bytes,
+        sets,
     };
     let row = run(&plan, &std::env::current_exe().unwrap(), &paceline_lab::Quiet).unwrap();
     println!("{}", serde_json::to_string(&row).unwrap());

@@ -180,16 +180,25 @@ impl Datagrams {
             let mut slices: [IoSliceMut<'_>; RECEIVES] = std::array::from_fn(|_| {
                 IoSliceMut::new(chunks.next().expect("one chunk for each receive"))
             });
+            let mut received = 0;
             let result = self.socket.try_io(Interest::READABLE, || {
-                self.state.recv((&self.socket).into(), &mut slices, &mut metas)
+                received = self.state.recv((&self.socket).into(), &mut slices, &mut metas)?;
+                // A short batch emptied the socket: what comes later signals anew.
+                if received < RECEIVES {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                Ok(())
             });
             traffic.datagram_receives += 1;
-            let received = match result {
-                Ok(received) => received,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            match result {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && received == 0 => {
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // Left behind by an earlier send: the call has cleared it.
                 Err(_) => return Received::More,
-            };
+            }
             for (meta, slice) in metas[..received].iter().zip(&slices) {
                 let mut bytes = Bytes::copy_from_slice(&slice[..meta.len]);
                 traffic.datagram_bytes_in += meta.len as u64;

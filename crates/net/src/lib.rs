@@ -15,9 +15,10 @@
 //! # Back-pressure
 //!
 //! A node never stops reading a peer; a cyclic wait on a ring cannot form. What a peer may send is
-//! the protocol's affair, which asks for the true backlog: bytes in user space and the kernel's
-//! unsent bytes, of which there are few (`TCP_NOTSENT_LOWAT`). What the application may submit is
-//! the protocol's too: [`Node::try_submit`] answers `WouldBlock` when it admits nothing more.
+//! the protocol's affair, which asks for the backlog: bytes in user space. The kernel holds what
+//! the path takes within some milliseconds ([`NodeConfig::with_stream_delay`]), which is as good as
+//! on the link. What the application may submit is the protocol's too: [`Node::try_submit`] answers
+//! `WouldBlock` when it admits nothing more.
 //!
 //! # Faults
 //!
@@ -47,6 +48,7 @@ mod queue;
 mod ready;
 pub mod record;
 mod roster;
+mod share;
 mod stats;
 mod sys;
 

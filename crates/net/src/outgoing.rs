@@ -3,7 +3,6 @@
 //! Data flows from the dialler to the acceptor only; all that comes back is the acceptor's Hello.
 //! Nothing but our Hello is written before that reply, so an attempt that fails loses nothing.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
@@ -21,6 +20,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::config::NodeConfig;
 use crate::queue::WriteQueue;
 use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES, SESSION_BYTES};
+use crate::share::Share;
 use crate::stats::Traffic;
 use crate::sys;
 
@@ -65,15 +65,8 @@ pub(crate) struct Established {
     /// The tag of the peer's session: the run of the peer that is connected.
     pub(crate) session: u32,
     since: Instant,
-    unsent_bytes_max: u32,
-    unsent: Cell<Unsent>,
-}
-
-/// The kernel's unsent bytes when they were last asked for, plus what was written since.
-#[derive(Clone, Copy, Default)]
-struct Unsent {
-    bytes: usize,
-    turn: u64,
+    /// None if the kernel's buffer has a fixed size, or is its own affair.
+    share: Option<Share>,
 }
 
 /// Where a flush ended.
@@ -88,10 +81,8 @@ pub(crate) enum Flushed {
 /// Whether the backlog has fallen below what the protocol waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drain {
-    /// Nobody waits.
-    Unwanted,
-    /// Not yet; the kernel will signal.
-    Awaited,
+    /// Nobody waits, or not yet: the kernel or a deadline will signal.
+    Pending,
     /// It has.
     Reached,
 }
@@ -202,13 +193,12 @@ impl<M: Wire> Outgoing<M> {
     pub(crate) fn establish(&mut self, session: u32, now: Instant, config: &NodeConfig) {
         if let Phase::Greeting(stream, _) = std::mem::replace(&mut self.phase, Phase::Waiting) {
             self.outlook = Outlook::Up;
-            self.phase = Phase::Established(Established {
-                stream,
-                session,
-                since: now,
-                unsent_bytes_max: config.stream_unsent_bytes,
-                unsent: Cell::default(),
-            });
+            let share = match config.socket_buffer_bytes {
+                Some(_) => None,
+                // A socket that takes no size keeps the kernel's.
+                None => Share::new(&stream, config.stream_delay, now).ok().flatten(),
+            };
+            self.phase = Phase::Established(Established { stream, session, since: now, share });
         }
     }
 
@@ -255,11 +245,7 @@ impl<M: Wire> Outgoing<M> {
     }
 
     /// Writes what waits, as far as the kernel takes it.
-    pub(crate) fn flush(
-        &mut self,
-        config: &NodeConfig,
-        traffic: &mut Traffic,
-    ) -> io::Result<Flushed> {
+    pub(crate) fn flush(&mut self, now: Instant, traffic: &mut Traffic) -> io::Result<Flushed> {
         let Phase::Established(link) = &mut self.phase else {
             return Ok(Flushed::Settled);
         };
@@ -269,9 +255,8 @@ impl<M: Wire> Outgoing<M> {
             if flushed >= FLUSH_BYTES_MAX {
                 return Ok(Flushed::More);
             }
-            link.set_unsent_bytes_max(config.stream_unsent_bytes)?;
             match link.stream.poll_write_ready(&mut cx) {
-                Poll::Pending => return Ok(Flushed::Settled),
+                Poll::Pending => break,
                 Poll::Ready(ready) => ready?,
             }
             let written = link.write(&mut self.queue)?;
@@ -279,21 +264,15 @@ impl<M: Wire> Outgoing<M> {
             traffic.stream_writes += 1;
             traffic.stream_bytes_out += written as u64;
         }
+        if let Some(share) = &mut link.share {
+            share.follow(&link.stream, now)?;
+        }
         Ok(Flushed::Settled)
     }
 
-    /// Bytes that wait in user space.
+    /// Bytes queued that the kernel has not taken yet.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.queue.len() + self.held_bytes
-    }
-
-    /// Bytes queued and not yet on the link.
-    pub(crate) fn backlog_bytes(&self, turn: u64) -> usize {
-        let unsent = match &self.phase {
-            Phase::Established(link) => link.unsent_bytes(turn),
-            _ => 0,
-        };
-        self.queued_bytes() + unsent
     }
 
     /// Remembers that the protocol waits for the backlog to fall below this.
@@ -301,48 +280,18 @@ impl<M: Wire> Outgoing<M> {
         self.drain_below_bytes = Some(below_bytes.max(1));
     }
 
-    /// Looks whether the awaited drain is reached; if not, sees to it that the kernel signals.
-    ///
-    /// While records wait in user space the last write was refused, so the kernel signals anyway:
-    /// when its unsent bytes are below half of `TCP_NOTSENT_LOWAT`. Once the queue is empty no
-    /// write is refused any more. Then that mark is set to twice what is awaited, and asking the
-    /// kernel whether the stream is writable arms its signal, exactly at the awaited backlog.
-    pub(crate) fn poll_drain(&mut self, config: &NodeConfig, turn: u64) -> io::Result<Drain> {
+    /// Looks whether the awaited drain is reached. If not, the last write was refused or a message
+    /// is held back, so that the kernel or a deadline signals before it can be.
+    pub(crate) fn take_drain(&mut self) -> Drain {
         let Some(below_bytes) = self.drain_below_bytes else {
-            return Ok(Drain::Unwanted);
+            return Drain::Pending;
         };
         // A peer that is down takes nothing: the request stands until it is up.
-        if self.outlook == Outlook::Down {
-            return Ok(Drain::Awaited);
-        }
-        // The kernel signals once the queue moves, and need not be asked before.
-        if self.queue.len() >= below_bytes {
-            return Ok(Drain::Awaited);
-        }
-        if self.backlog_bytes(turn) >= below_bytes {
-            let (Phase::Established(link), true) = (&mut self.phase, self.queue.is_empty()) else {
-                return Ok(Drain::Awaited);
-            };
-            let mark = (below_bytes - self.held_bytes.min(below_bytes - 1)).saturating_mul(2);
-            let mark = u32::try_from(mark).unwrap_or(u32::MAX);
-            link.set_unsent_bytes_max(config.stream_unsent_bytes.min(mark))?;
-            let mut cx = Context::from_waker(&self.waker);
-            while let Poll::Ready(ready) = link.stream.poll_write_ready(&mut cx) {
-                ready?;
-                let check = || sys::check_writable(&link.stream);
-                match link.stream.try_io(Interest::WRITABLE, check) {
-                    Ok(()) => break,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            link.forget_unsent();
-            if self.backlog_bytes(turn) >= below_bytes {
-                return Ok(Drain::Awaited);
-            }
+        if self.outlook == Outlook::Down || self.queued_bytes() >= below_bytes {
+            return Drain::Pending;
         }
         self.drain_below_bytes = None;
-        Ok(Drain::Reached)
+        Drain::Reached
     }
 
     /// Makes the coming close an abort: the peer sees a reset, not an end.
@@ -359,9 +308,14 @@ impl Established {
     fn write(&mut self, queue: &mut WriteQueue) -> io::Result<usize> {
         let mut written = 0;
         let mut slices = WriteQueue::slices();
-        let (count, bytes) = queue.next_write(&mut slices);
+        let bytes_max = self.share.as_ref().map_or(usize::MAX, Share::write_bytes_max);
+        let (count, bytes) = queue.next_write(&mut slices, bytes_max);
         let result = self.stream.try_io(Interest::WRITABLE, || {
-            written = SockRef::from(&self.stream).send_vectored(&slices[..count])?;
+            written = if bytes < bytes_max {
+                SockRef::from(&self.stream).send_vectored(&slices[..count])?
+            } else {
+                sys::send_last(&self.stream, &slices[..count])?
+            };
             // The kernel signals after a short write as after a refused one, so a short write
             // clears the readiness and the second, refused call is saved.
             if written < bytes {
@@ -371,37 +325,15 @@ impl Established {
         });
         match result {
             Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+        if let Some(share) = &mut self.share {
+            share.note_write(bytes, written);
+        }
         queue.advance(written);
-        let mut unsent = self.unsent.get();
-        unsent.bytes += written;
-        self.unsent.set(unsent);
         Ok(written)
-    }
-
-    // Asks the kernel at most once a turn, and not at all if nothing was written since it said 0.
-    fn unsent_bytes(&self, turn: u64) -> usize {
-        let mut unsent = self.unsent.get();
-        if unsent.bytes > 0 && unsent.turn != turn {
-            unsent = Unsent { bytes: sys::unsent_bytes(&self.stream), turn };
-            self.unsent.set(unsent);
-        }
-        unsent.bytes
-    }
-
-    fn forget_unsent(&self) {
-        self.unsent.set(Unsent { bytes: usize::from(self.unsent.get().bytes > 0), turn: u64::MAX });
-    }
-
-    fn set_unsent_bytes_max(&mut self, bytes: u32) -> io::Result<()> {
-        if self.unsent_bytes_max != bytes {
-            sys::set_unsent_bytes_max(&self.stream, bytes)?;
-            self.unsent_bytes_max = bytes;
-        }
-        Ok(())
     }
 }
 

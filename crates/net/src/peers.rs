@@ -72,8 +72,6 @@ pub(crate) struct PeerTable<M> {
     peers: Vec<Peer<M>>,
     // Sorted by id.
     places: Vec<(NodeId, usize)>,
-    /// The number of the present turn.
-    pub(crate) turn: u64,
     to_flush: Vec<usize>,
 }
 
@@ -99,7 +97,7 @@ impl<M: Wire> PeerTable<M> {
             .collect();
         let mut places: Vec<(NodeId, usize)> = peers.iter().map(|p| p.node).zip(0..).collect();
         places.sort_unstable();
-        PeerTable { peers, places, turn: 0, to_flush: Vec::new() }
+        PeerTable { peers, places, to_flush: Vec::new() }
     }
 
     /// The place of a member.
@@ -164,6 +162,6 @@ impl<M: Wire> PeerTable<M> {
 
 impl<M: Wire> Backlog for PeerTable<M> {
     fn backlog_bytes(&self, to: NodeId) -> usize {
-        self.place(to).map_or(0, |place| self.peers[place].outgoing.backlog_bytes(self.turn))
+        self.place(to).map_or(0, |place| self.peers[place].outgoing.queued_bytes())
     }
 }

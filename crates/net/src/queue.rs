@@ -53,20 +53,24 @@ impl WriteQueue {
         );
     }
 
-    /// Fills `slices` with what is to be written next; returns how many there are and their bytes.
+    /// Fills `slices` with what is to be written next, at most `bytes_max` bytes; returns how many
+    /// slices there are and their bytes.
     pub(crate) fn next_write<'a>(
         &'a mut self,
         slices: &mut [IoSlice<'a>; SLICES_MAX],
+        bytes_max: usize,
     ) -> (usize, usize) {
         self.seal();
+        let bytes_max = bytes_max.min(WRITE_BYTES_MAX);
         let (mut count, mut bytes) = (0, 0);
         for (slice, segment) in slices.iter_mut().zip(&self.segments) {
-            if bytes >= WRITE_BYTES_MAX {
+            if bytes >= bytes_max {
                 break;
             }
-            *slice = IoSlice::new(segment);
+            let piece = &segment[..segment.len().min(bytes_max - bytes)];
+            *slice = IoSlice::new(piece);
             count += 1;
-            bytes += segment.len();
+            bytes += piece.len();
         }
         (count, bytes)
     }
@@ -175,12 +179,15 @@ mod tests {
     };
 
     fn drained(queue: &mut WriteQueue, write_bytes_max: usize) -> Vec<u8> {
-        let mut written = Vec::new();
+        let (mut written, mut is_short) = (Vec::new(), 0);
         while !queue.is_empty() {
             let mut slices = WriteQueue::slices();
-            let (count, _) = queue.next_write(&mut slices);
+            let (count, bytes) = queue.next_write(&mut slices, write_bytes_max);
+            assert!(bytes <= write_bytes_max);
             let joined: Vec<u8> = slices[..count].iter().flat_map(|s| s.to_vec()).collect();
-            let taken = joined.len().min(write_bytes_max);
+            // Every other write is cut short by the kernel.
+            let taken = joined.len() - is_short * (joined.len() / 3);
+            is_short = 1 - is_short;
             written.extend_from_slice(&joined[..taken]);
             queue.advance(taken);
         }
@@ -216,7 +223,7 @@ mod tests {
         let mut queue = WriteQueue::default();
         queue.push(&HEADER, &Numbered(1, Payload::Bytes(payload.clone())));
         let mut slices = WriteQueue::slices();
-        let (count, bytes) = queue.next_write(&mut slices);
+        let (count, bytes) = queue.next_write(&mut slices, usize::MAX);
         assert_eq!((count, bytes), (2, 4 + 24 + 1 + 8000));
         assert_eq!(slices[1].as_ptr(), payload.as_ptr());
     }

@@ -1,11 +1,10 @@
 //! The few system calls that no safe wrapper offers, each behind a safe function.
 #![allow(unsafe_code)]
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::os::fd::{FromRawFd, OwnedFd};
-#[cfg(any(target_os = "linux", target_os = "android"))]
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -14,28 +13,83 @@ use socket2::SockRef;
 use tokio::io::{Interest, unix::AsyncFd};
 use tokio::net::TcpStream;
 
-/// Bytes in the kernel's send queue that were not sent yet, not counting what is in flight.
-///
-/// Linux's `SIOCOUTQNSD`. Elsewhere 0: the backlog is then the user-space queue alone.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn unsent_bytes(stream: &TcpStream) -> usize {
-    // `asm-generic/sockios.h`; libc does not name it.
-    const SIOCOUTQNSD: libc::c_ulong = 0x894B;
-    let mut unsent: libc::c_int = 0;
-    // SAFETY: the descriptor is open for as long as `stream` is borrowed, and the kernel writes
-    // one `int` to the pointer, which is valid for the duration of the call.
-    let result = unsafe { libc::ioctl(stream.as_raw_fd(), SIOCOUTQNSD as _, &raw mut unsent) };
-    if result == 0 { unsent.max(0) as usize } else { 0 }
+/// True where [`path`] answers.
+pub(crate) const KNOWS_PATHS: bool = cfg!(target_os = "linux");
+
+/// What the kernel has seen of a stream's path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    /// A moving average over the latest round trips.
+    pub(crate) trip_smoothed: Duration,
+    /// The least round trip of the last minutes.
+    pub(crate) trip_least: Duration,
+    /// Payload of a full segment.
+    pub(crate) segment_bytes: u32,
+}
+
+/// Asks for the path of a stream (`TCP_INFO`).
+#[cfg(target_os = "linux")]
+pub(crate) fn path(stream: &TcpStream) -> io::Result<Path> {
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: the descriptor is open while `stream` is borrowed, and the kernel writes at most
+    // `length` bytes to the structure, which is as long.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Before Linux 4.6 the least is not told and stays 0: the path then counts as short.
+    let micros = |micros: u32| Duration::from_micros(micros.into());
+    Ok(Path {
+        trip_smoothed: micros(info.tcpi_rtt),
+        trip_least: micros(info.tcpi_min_rtt),
+        segment_bytes: info.tcpi_snd_mss,
+    })
 }
 
 /// See the Linux version.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn unsent_bytes(_stream: &TcpStream) -> usize {
-    0
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn path(_stream: &TcpStream) -> io::Result<Path> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Sets how many bytes of a stream the kernel holds, sent or not, their bookkeeping included.
+/// Wakes a waiting writer if there is room now. Beyond what the machine lets a program ask for
+/// (`net.core.wmem_max`) the size is the kernel's choice again.
+pub(crate) fn set_send_buffer_bytes(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    // Linux doubles what it is asked for.
+    let half = bytes as usize / 2;
+    socket.set_send_buffer_size(half)?;
+    #[cfg(target_os = "linux")]
+    if socket.send_buffer_size()? < 2 * half {
+        let unlocked: libc::c_int = 0;
+        // SAFETY: the descriptor is open while `stream` is borrowed; the kernel reads one `int`.
+        // Linux before 5.14 refuses the option and stays at its limit.
+        unsafe {
+            libc::setsockopt(
+                stream.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_BUF_LOCK,
+                (&raw const unlocked).cast(),
+                size_of_val(&unlocked) as libc::socklen_t,
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Sets how many unsent bytes the kernel takes before the stream counts as full
-/// (`TCP_NOTSENT_LOWAT`). Wakes a waiting writer if the new bound is already met.
+/// (`TCP_NOTSENT_LOWAT`).
 pub(crate) fn set_unsent_bytes_max(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     return SockRef::from(stream).set_tcp_notsent_lowat(bytes);
@@ -46,16 +100,14 @@ pub(crate) fn set_unsent_bytes_max(stream: &TcpStream, bytes: u32) -> io::Result
     }
 }
 
-/// Asks whether the stream is writable. If it is not, the kernel will signal when it becomes so,
-/// even though no write failed: this arms the edge.
-pub(crate) fn check_writable(stream: &TcpStream) -> io::Result<()> {
-    let mut entry = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one entry, valid and exclusively borrowed for the call, which does not block.
-    match unsafe { libc::poll(&raw mut entry, 1, 0) } {
-        0 => Err(io::ErrorKind::WouldBlock.into()),
-        n if n < 0 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+/// Sends with one system call and ends the device's packet (`MSG_EOR`): if all is taken, the kernel
+/// appends nothing to it later.
+pub(crate) fn send_last(stream: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    #[cfg(target_os = "linux")]
+    let flags = libc::MSG_EOR;
+    #[cfg(not(target_os = "linux"))]
+    let flags = 0;
+    SockRef::from(stream).send_vectored_with_flags(slices, flags)
 }
 
 /// Receives into the spare capacity of `buffer` with one system call and lengthens it.

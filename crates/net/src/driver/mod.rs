@@ -252,7 +252,6 @@ impl<P: Hosted> Driver<P> {
 
     fn turn(&mut self, woken: &mut Vec<Source>) {
         self.traffic.turns += 1;
-        self.peers.turn = self.traffic.turns;
         self.now = self.clock.now();
         if woken.contains(&Source::Controls) {
             self.take_controls();

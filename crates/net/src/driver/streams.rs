@@ -176,22 +176,18 @@ impl<P: Hosted> Driver<P> {
     }
 
     pub(super) fn flush_outgoing(&mut self, place: usize) {
-        let turn = self.peers.turn;
         let peer = self.peers.at(place);
         if peer.reach == Reach::Cut {
             return;
         }
         let node = peer.node;
-        let outgoing = &mut peer.outgoing;
-        match outgoing.flush(&self.config, &mut self.traffic) {
+        match peer.outgoing.flush(self.now, &mut self.traffic) {
             Ok(Flushed::Settled) => {}
             Ok(Flushed::More) => self.again.push(Source::Outgoing(place)),
             Err(_) => return self.break_outgoing(place),
         }
-        match self.peers.at(place).outgoing.poll_drain(&self.config, turn) {
-            Ok(Drain::Reached) => self.handle(|protocol, cx| protocol.handle_drained(cx, node)),
-            Ok(Drain::Unwanted | Drain::Awaited) => {}
-            Err(_) => self.break_outgoing(place),
+        if peer.outgoing.take_drain() == Drain::Reached {
+            self.handle(|protocol, cx| protocol.handle_drained(cx, node));
         }
     }
 

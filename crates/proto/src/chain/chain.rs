@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::flow::Flow;
+use super::inject::QUEUE_BYTES_MIN;
 use super::link::{InLink, LinkState, OutLink, known_link};
 use super::message::Message;
 use super::own::Own;
@@ -126,7 +127,7 @@ impl Chain {
             is_remind_armed: false,
             is_resync_armed: false,
             is_probe_armed: false,
-            queue_bytes_left: config.queue_bytes,
+            queue_bytes_left: QUEUE_BYTES_MIN.min(config.queue_bytes),
         }
     }
 
@@ -216,6 +217,7 @@ impl Chain {
     pub(super) fn enter_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
         self.view = view.clone();
         self.rank = view.rank(cx.node).map(|rank| rank as u32);
+        self.note_admission(cx);
     }
 }
 
@@ -234,6 +236,7 @@ impl Protocol for Chain {
     fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
         if view.id() > self.view.id() {
             // Blocks belong to their view; what had not left wholly is sent in the new one.
+            self.queue_bytes_left = QUEUE_BYTES_MIN.min(cx.shared.queue_bytes);
             let mut waiting = self.own.take().map(|own| own.waiting).unwrap_or_default();
             waiting.retain(|message| message.injected < message.blocks);
             waiting.iter_mut().for_each(|message| message.injected = 0);

@@ -20,6 +20,7 @@ pub struct Config {
     pub(super) window_bytes: usize,
     pub(super) hop_bytes: usize,
     pub(super) queue_bytes: usize,
+    pub(super) queue_time: Duration,
     pub(super) ack_blocks: usize,
     pub(super) ack_after: Duration,
     pub(super) resync_after: Duration,
@@ -59,10 +60,11 @@ impl Config {
             message_bytes_max: 16 * 1024 * 1024,
             window_blocks: 256,
             window_bytes: 1024 * 1024,
-            hop_bytes: 128 * 1024,
+            hop_bytes: 16 * 1024,
             queue_bytes: 64 * 1024,
-            ack_blocks: 16,
-            ack_after: Duration::from_millis(5),
+            queue_time: Duration::from_micros(500),
+            ack_blocks: 32,
+            ack_after: Duration::from_millis(20),
             resync_after: Duration::from_millis(50),
         }
     }
@@ -104,27 +106,39 @@ impl Config {
     }
 
     /// Room of a hop, bytes: own blocks enter it only while less than half is taken; forwarded
-    /// ones always. Smaller means less latency under load, too small an idle link. Default 128 KiB.
+    /// ones always. At least 4, default 16 KiB. Smaller means less latency under load; more means
+    /// fewer wake-ups.
     pub fn with_hop_bytes(mut self, bytes: usize) -> Config {
         self.hop_bytes = bytes;
         self
     }
 
-    /// Accepted bytes that may wait at their origin before `try_broadcast` answers `WouldBlock`.
-    /// Default 64 KiB.
+    /// Accepted bytes that may wait at their origin, at most, before `try_broadcast` answers
+    /// `WouldBlock`. Default 64 KiB. How many may wait below that is a matter of time, see
+    /// [`Config::with_queue_time`].
     pub fn with_queue_bytes(mut self, bytes: usize) -> Config {
         self.queue_bytes = bytes;
         self
     }
 
+    /// How long accepted bytes may wait at their origin, at the pace at which own blocks leave.
+    /// Default 500 us. It adds to the latency under load; less means that the application has to be
+    /// woken for fewer messages at a time. Where less than 4 KiB leave within it nothing waits: the
+    /// next message is admitted once it can leave at once.
+    pub fn with_queue_time(mut self, time: Duration) -> Config {
+        self.queue_time = time;
+        self
+    }
+
     /// A member acknowledges at the latest after this many blocks: to their origin, and to the
-    /// sender of a hop. Default 16.
+    /// sender of a hop. Default 32.
     pub fn with_ack_blocks(mut self, blocks: usize) -> Config {
         self.ack_blocks = blocks;
         self
     }
 
-    /// And at the latest after this time. Default 5 ms.
+    /// And at the latest after this time. Default 20 ms. Acknowledgements return credits and free
+    /// memory; no message waits for them while the window is open.
     pub fn with_ack_after(mut self, after: Duration) -> Config {
         self.ack_after = after;
         self
@@ -153,7 +167,7 @@ impl Config {
         check("window_blocks", window, (2..=1 << 20).contains(&window), "2 to 1048576")?;
         let bytes = self.window_bytes;
         check("window_bytes", bytes, bytes / 2 >= block, "at least two blocks")?;
-        check("hop_bytes", self.hop_bytes, self.hop_bytes >= 2, "at least 2")?;
+        check("hop_bytes", self.hop_bytes, self.hop_bytes >= 4, "at least 4")?;
         check("queue_bytes", self.queue_bytes, self.queue_bytes >= 1, "at least 1")?;
         let ack = self.ack_blocks;
         check("ack_blocks", ack, (1..=window / 2).contains(&ack), "1 to half of window_blocks")?;

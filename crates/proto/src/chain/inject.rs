@@ -11,6 +11,9 @@ use super::plan::{Plan, Reason, Urgency, plan};
 use super::{Config, Topology};
 use crate::core::{Lane, NodeId, Payload};
 
+/// The least that is worth a queue, bytes: some small messages for one wake-up.
+pub(super) const QUEUE_BYTES_MIN: usize = 4096;
+
 impl Chain {
     pub(super) fn broadcast(
         &mut self,
@@ -122,16 +125,17 @@ impl Chain {
         }
     }
 
-    /// True if the hop to `to` is open and less than half taken; else asks to be told.
+    /// True if the hop to `to` is open and less than half taken; else asks to be told when but a
+    /// quarter is, so that several blocks enter for one wake-up.
     pub(super) fn has_room(&self, cx: &mut Cx<'_>, to: NodeId) -> bool {
         let place = self.out_links.binary_search_by_key(&to, |link| link.peer);
         if place.is_ok_and(|place| self.out_links[place].state != LinkState::Open) {
             return false; // Goes on when the hop has resumed.
         }
-        let below = cx.shared.hop_bytes / 2;
-        let has_room = cx.backlog_bytes(to) < below;
+        let hop_bytes = cx.shared.hop_bytes;
+        let has_room = cx.backlog_bytes(to) < hop_bytes / 2;
         if !has_room {
-            cx.notify_drained(to, below);
+            cx.notify_drained(to, hop_bytes / 4);
         }
         has_room
     }
@@ -151,6 +155,7 @@ impl Chain {
             return None;
         }
         let seq = own.inject(end - start);
+        own.pace.note(cx.now, end - start);
         own.waiting_bytes -= (end - start).max(1);
         own.waiting_blocks -= 1;
         let head = own.waiting.front_mut().expect("a head message waits");
@@ -186,9 +191,32 @@ impl Chain {
         })
     }
 
-    pub(super) fn note_admission(&mut self, cx: &Cx<'_>) {
-        let waiting = self.own.as_ref().map_or(0, |own| own.waiting_bytes);
-        self.queue_bytes_left = cx.shared.queue_bytes.saturating_sub(waiting);
+    /// Notes how much more is admitted: what leaves within the queue's time, or, if that is less
+    /// than is worth a queue, something once it can leave at once.
+    pub(super) fn note_admission(&mut self, cx: &mut Cx<'_>) {
+        let Some(own) = &mut self.own else { return };
+        let (waiting, bytes_max) = (own.waiting_bytes, cx.shared.queue_bytes);
+        let bytes = own.pace.bytes_within(cx.now, cx.shared.queue_time).min(bytes_max);
+        self.queue_bytes_left = if bytes >= QUEUE_BYTES_MIN {
+            bytes.saturating_sub(waiting)
+        } else if own.waiting.is_empty() && self.is_open(cx) {
+            QUEUE_BYTES_MIN.min(bytes_max)
+        } else {
+            0
+        };
+    }
+
+    /// True if a message could leave at once, as far as the hops decide; else asks to be told.
+    fn is_open(&self, cx: &mut Cx<'_>) -> bool {
+        let (Some(rank), members) = (self.rank, self.members()) else { return true };
+        match cx.shared.topology.filter(|_| self.is_installed) {
+            // Which hops the next message takes is not known yet.
+            None | Some(Topology::Pipeline) => true,
+            Some(topology) => {
+                let mut children = topology.children(0, members).into_iter();
+                children.all(|child| self.has_room(cx, self.node_at(rank, child)))
+            }
+        }
     }
 
     /// Sends a held block of the member of rank `origin` to the member `position` places after it.

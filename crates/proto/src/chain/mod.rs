@@ -25,6 +25,7 @@ mod inject;
 mod link;
 mod message;
 mod own;
+mod pace;
 mod pipeline;
 mod plan;
 mod receive;

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use super::pace::Pace;
 use super::pipeline::Transfer;
 use super::{Plan, Topology};
 use crate::core::Payload;
@@ -25,6 +26,8 @@ pub(super) struct Own {
     pub(super) transfer: Option<Transfer>,
     /// The number of the next block.
     pub(super) next: u64,
+    /// How fast blocks leave.
+    pub(super) pace: Pace,
     // By rank. This member's own row stays at the maximum.
     received: Watermarks,
     consumed: Watermarks,
