@@ -174,7 +174,7 @@ fn draw_config(rng: &mut Rng, ring: &[u32]) -> Config {
         .with_message_bytes_max(message)
         .with_window_blocks(window_blocks)
         .with_window_bytes(window_bytes)
-        .with_hop_bytes([2, 200, 4096, 131_072][rng.below(4) as usize])
+        .with_hop_bytes([4, 200, 4096, 131_072][rng.below(4) as usize])
         .with_queue_bytes([1, 1000, 65_536][rng.below(3) as usize])
         .with_ack_blocks(1 + rng.below(window_blocks as u32 / 2).min(40) as usize)
         .with_ack_after(Duration::from_micros([1, 500, 5000][rng.below(3) as usize]))

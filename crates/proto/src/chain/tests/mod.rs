@@ -49,6 +49,7 @@ fn config(members: u32) -> Config {
         .with_hop_bytes(1000)
         .with_queue_bytes(30)
         .with_ack_blocks(2)
+        .with_ack_after(ACK_AFTER)
 }
 
 impl Bench {
