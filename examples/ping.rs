@@ -1,5 +1,5 @@
 //! The smallest protocol: one node asks, the other answers. The same state machine runs in the
-//! simulator and on real UDP sockets: `cargo run --example ping`.
+//! simulator and on real UDP sockets: `cargo run --release -p paceline --example ping`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};

@@ -1,6 +1,7 @@
 //! Tasks of the workspace, run as `cargo xtask TASK`.
 
 mod checks;
+mod chosen;
 mod digests;
 mod setup;
 mod shell;

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::chosen::{Named, chosen};
 use crate::shell::{answers, cargo};
 use crate::{setup, table, tidy};
 
@@ -35,6 +36,16 @@ struct Step {
     name: &'static str,
     what: &'static str,
     run: fn() -> Tally,
+}
+
+impl Named for Step {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn what(&self) -> &'static str {
+        self.what
+    }
 }
 
 /// In this order. All use the release profile, so that build scripts, procedural macros and the
@@ -77,16 +88,7 @@ const STEPS: &[Step] = &[
 
 /// Runs the named steps, or all.
 pub fn test(names: &[String]) -> Result<bool, String> {
-    if names.iter().any(|name| name == "--list") {
-        STEPS.iter().for_each(|step| println!("{:<8} {}", step.name, step.what));
-        return Ok(true);
-    }
-    if let Some(name) = names.iter().find(|name| STEPS.iter().all(|step| step.name != **name)) {
-        let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-        return Err(format!("there is no step `{name}`; there are {}", known.join(", ")));
-    }
-    let chosen =
-        STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| name == step.name));
+    let Some(chosen) = chosen("step", STEPS, names)? else { return Ok(true) };
     let began = Instant::now();
     let mut total = Tally::default();
     let mut rows = Vec::new();

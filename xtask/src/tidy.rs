@@ -26,6 +26,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("paceline-net", &["paceline-proto"]),
     ("paceline-netlab", &[]),
     ("paceline", &["paceline-proto", "paceline-net"]),
+    (
+        "paceline-lab",
+        &["paceline-proto", "paceline-sim", "paceline-net", "paceline-netlab", "paceline"],
+    ),
+    ("paceline-cli", &["paceline-lab", "paceline"]),
 ];
 
 /// Prints what is not in order, and says whether all is.

@@ -4,25 +4,17 @@
 use std::time::Instant;
 
 use crate::checks::{CHECKS, Outcome};
+use crate::chosen::chosen;
 use crate::shell::Build;
 use crate::table;
 
 /// Runs the named checks, or all.
 pub fn run(names: &[String]) -> Result<bool, String> {
-    if names.iter().any(|name| name == "--list") {
-        CHECKS.iter().for_each(|check| println!("{:<10} {}", check.name, check.what));
-        return Ok(true);
-    }
-    if let Some(name) = names.iter().find(|name| CHECKS.iter().all(|check| check.name != **name)) {
-        let known: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
-        return Err(format!("there is no check `{name}`; there are {}", known.join(", ")));
-    }
+    let Some(chosen) = chosen("check", CHECKS, names)? else { return Ok(true) };
     if let Err(error) = Build::Release.build() {
         println!("{error}");
         return Ok(false);
     }
-    let chosen =
-        CHECKS.iter().filter(|check| names.is_empty() || names.iter().any(|n| n == check.name));
     let (mut passed, mut failed, mut left_out) = (0, 0, 0);
     let mut rows = Vec::new();
     for check in chosen {

@@ -33,7 +33,10 @@ pub enum LabError {
         problem: String,
     },
     /// The place to write to is taken; nothing was overwritten.
-    #[error("{} already exists and is not empty; choose another folder or remove it", path.display())]
+    #[error(
+        "{} already exists and is not empty; choose another folder or remove it",
+        path.display()
+    )]
     Exists {
         /// The place.
         path: PathBuf,
@@ -60,6 +63,9 @@ pub enum LabError {
         /// Pieces of work that there were.
         total: usize,
     },
+    /// The user stopped it before there was anything to keep.
+    #[error("stopped before anything was measured")]
+    StoppedEarly,
 }
 
 impl LabError {
@@ -72,7 +78,10 @@ impl LabError {
             | LabError::Folder { .. }
             | LabError::Exists { .. }
             | LabError::Unsupported(_) => 2,
-            LabError::Write { .. } | LabError::Run(_) | LabError::Stopped { .. } => 1,
+            LabError::Write { .. }
+            | LabError::Run(_)
+            | LabError::Stopped { .. }
+            | LabError::StoppedEarly => 1,
         }
     }
 

@@ -4,8 +4,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::LabError;
 use crate::progress::Progress;
+use crate::report::Section;
 use crate::run::RunResult;
 use crate::scenario::Diagnostic;
+use crate::table::aligned;
 
 /// One measured number, with the published one and the band it must fall into.
 ///
@@ -13,7 +15,7 @@ use crate::scenario::Diagnostic;
 /// Serialises as a row of `reproduce --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its name: `chain/rounds-x10-n10`. Ends in `-ms` or `-s` if it is a time.
+    /// Its name: `chain/rounds/chain/x10-n10`. Ends in `-ms` or `-s` if it is a time.
     pub id: String,
     /// What was published; none where only a curve was.
     pub paper: Option<f64>,
@@ -161,7 +163,12 @@ pub struct Reproduction {
     pub about: &'static str,
     /// Runs it.
     pub figures: fn(&Settings, &dyn Progress) -> Result<Vec<Figure>, LabError>,
+    /// Explains and draws its figures for a report. At full scale it may run more, for curves.
+    pub sections: Sections,
 }
+
+/// Makes the sections of a report out of the figures of a reproduction.
+pub type Sections = fn(&[Figure], &Settings, &dyn Progress) -> Result<Vec<Section>, LabError>;
 
 impl Reproduction {
     /// The reproduction of this name, or an error that knows the others.
@@ -181,7 +188,7 @@ impl Reproduction {
 
 /// The figures as a table for a terminal: aligned, numbers to the right, notes below their row.
 pub fn table(figures: &[Figure]) -> String {
-    let header = ["figure", "paper", "measured", "unit", "band", ""].map(str::to_owned);
+    let header = ["figure", "paper", "measured", "unit", "band", ""];
     let rows: Vec<[String; 6]> = figures
         .iter()
         .map(|figure| {
@@ -195,28 +202,13 @@ pub fn table(figures: &[Figure]) -> String {
             ]
         })
         .collect();
-    let mut widths = [0; 6];
-    for row in rows.iter().chain([&header]) {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let line = |row: &[String; 6]| {
-        let mut text = String::new();
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            match column {
-                0 => text.push_str(&format!("{cell:<width$}")),
-                1 | 2 => text.push_str(&format!("  {cell:>width$}")),
-                _ => text.push_str(&format!("  {cell:<width$}")),
-            }
-        }
-        text.trim_end().to_owned() + "\n"
-    };
-    let mut text = line(&header);
-    for (row, figure) in rows.iter().zip(figures) {
-        text.push_str(&line(row));
-        if !figure.note.is_empty() {
-            text.push_str(&format!("    {}\n", figure.note));
+    let lines = aligned(header, &rows, [false, true, true, false, false, false]);
+    let notes = figures.iter().map(|figure| figure.note.as_str());
+    let mut text = String::new();
+    for (line, note) in lines.iter().zip(std::iter::once("").chain(notes)) {
+        text.push_str(line);
+        if !note.is_empty() {
+            text.push_str(&format!("    {note}\n"));
         }
     }
     text
@@ -268,7 +260,11 @@ mod tests {
         let results = Results { results: vec![ran()] };
         assert_eq!(
             serde_json::to_string(&results).unwrap(),
-            r#"{"results":[{"id":"chain/rounds-x10-n10","paper":18.0,"measured":18.0,"unit":"rounds","low":18.0,"high":18.0,"pass":true,"scenario":"chain/ten","seed":7,"events":180,"digest":"00ff","note":"X + N - 2"}]}"#
+            concat!(
+                r#"{"results":[{"id":"chain/rounds-x10-n10","paper":18.0,"measured":18.0,"#,
+                r#""unit":"rounds","low":18.0,"high":18.0,"pass":true,"scenario":"chain/ten","#,
+                r#""seed":7,"events":180,"digest":"00ff","note":"X + N - 2"}]}"#
+            )
         );
         let shown = serde_json::to_value(Figure::new("a", 1.5, "s")).unwrap();
         assert!(shown["paper"].is_null() && shown["low"].is_null() && shown["high"].is_null());
@@ -320,6 +316,7 @@ chain/latency-ms          -   0.01234  ms                    shown
             name: "chain",
             about: "",
             figures: |_: &Settings, _: &dyn Progress| Ok(vec![ran()]),
+            sections: |_: &[Figure], _: &Settings, _: &dyn Progress| Ok(Vec::new()),
         };
         assert!(
             (Reproduction::find(&[chain], "chain").unwrap().figures)(&Settings::default(), &Quiet)

@@ -2,7 +2,8 @@
 //!
 //! Nothing in these modules knows a protocol: [`scenario`] reads what to run, [`sweep`] runs it
 //! over a grid, [`run`] keeps what came out, [`figure`] compares it with what was published and
-//! [`report`] shows it.
+//! [`report`] shows it. The functions of this file are the one place where a protocol is chosen by
+//! name.
 #![forbid(unsafe_code)]
 
 pub mod bench;
@@ -12,9 +13,12 @@ pub mod figure;
 mod machine;
 mod progress;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod scenario;
 pub mod sweep;
+pub mod table;
+pub mod tour;
 pub mod world;
 
 pub use error::LabError;
@@ -24,19 +28,62 @@ pub use progress::{Progress, Quiet};
 use std::path::Path;
 use std::sync::Arc;
 
+use broadcast::Broadcast;
 use figure::Reproduction;
 use run::RunResult;
 use scenario::Scenario;
+use world::Prepared;
 
 /// What `paceline reproduce` knows, by name.
 pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION];
 
+/// A service that the lab can run.
+struct Registered {
+    /// `[protocol] kind`.
+    name: &'static str,
+    /// The keys that its own tables accept, so that an override may leave out the table's name.
+    keys: scenario::KnownKeys,
+    simulate: fn(&Scenario, u64, Option<&Path>, &dyn Progress) -> Result<RunResult, LabError>,
+    run_on_sockets:
+        fn(Arc<Scenario>, u64, Option<&Path>, &dyn Progress) -> Result<RunResult, LabError>,
+    serve: fn(Prepared) -> Result<(), LabError>,
+}
+
+/// The one place where a protocol is chosen by name.
+const REGISTERED: &[Registered] = &[Registered {
+    name: "chain",
+    keys: broadcast::KEYS,
+    simulate: broadcast::run,
+    run_on_sockets: broadcast::run_on_sockets,
+    serve: |prepared| {
+        let service = Broadcast::read(prepared.scenario());
+        prepared.serve(service)
+    },
+}];
+
+fn registered(name: &str) -> Result<&'static Registered, LabError> {
+    let known = REGISTERED.iter().find(|registered| registered.name == name);
+    known.ok_or_else(|| {
+        let names: Vec<&str> = REGISTERED.iter().map(|registered| registered.name).collect();
+        LabError::Unsupported(format!("`{name}` is not there yet; there is {}", names.join(", ")))
+    })
+}
+
 /// Runs a scenario in the simulator.
 pub fn simulate(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
-    match scenario.service {
-        "chain" => broadcast::run(scenario, seed),
-        other => Err(unknown_service(other)),
-    }
+    simulate_watched(scenario, seed, None, &Quiet)
+}
+
+/// The same, saying how far it is, and writing what happens to a file if there is one. Once the
+/// user stops it, what was measured until then is given, with the metric `stopped_early` and
+/// without a digest.
+pub fn simulate_watched(
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    (registered(scenario.service)?.simulate)(scenario, seed, trace, progress)
 }
 
 /// Runs a scenario on loopback sockets. With a `program` every node is a process of its own,
@@ -47,17 +94,18 @@ pub fn run_on_sockets(
     program: Option<&Path>,
     progress: &dyn Progress,
 ) -> Result<RunResult, LabError> {
-    match scenario.service {
-        "chain" => broadcast::run_on_sockets(scenario, seed, program, progress),
-        other => Err(unknown_service(other)),
-    }
+    (registered(scenario.service)?.run_on_sockets)(scenario, seed, program, progress)
 }
 
 /// Runs one node of a scenario as a parent process says: `paceline node --control`.
 pub fn serve_control() -> Result<(), LabError> {
-    world::serve_control(broadcast::Broadcast::read)
+    match Prepared::by_parent()? {
+        Some(prepared) => (registered(prepared.scenario().service)?.serve)(prepared),
+        None => Ok(()),
+    }
 }
 
-fn unknown_service(name: &str) -> LabError {
-    LabError::Unsupported(format!("`{name}` is not there yet; `chain` is"))
+/// The keys that a service's own tables accept.
+pub(crate) fn service_keys(service: &str) -> scenario::KnownKeys {
+    registered(service).map_or(&[], |registered| registered.keys)
 }

@@ -36,8 +36,8 @@ impl Machine {
             os: read("/etc/os-release")
                 .and_then(|text| Some(after(&text, "PRETTY_NAME", '=')?.trim_matches('"').into())),
             kernel: read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
-            memory_bytes: read("/proc/meminfo").and_then(|text| memory_bytes(&text)),
-            load_average: read("/proc/loadavg").and_then(|text| load_average(&text)),
+            memory_bytes: read("/proc/meminfo").and_then(|text| bytes(&text, "MemTotal")),
+            load_average: load_average(),
         }
     }
 
@@ -62,12 +62,23 @@ fn after<'a>(text: &'a str, key: &str, sign: char) -> Option<&'a str> {
     })
 }
 
-fn memory_bytes(meminfo: &str) -> Option<u64> {
-    let kib: u64 = after(meminfo, "MemTotal", ':')?.strip_suffix("kB")?.trim().parse().ok()?;
+/// A size that the kernel gives as `key: 12 kB`.
+fn bytes(text: &str, key: &str) -> Option<u64> {
+    let kib: u64 = after(text, key, ':')?.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
 
-fn load_average(loadavg: &str) -> Option<[f64; 3]> {
+/// Runnable threads, averaged over 1, 5 and 15 minutes; none where the system does not say.
+pub(crate) fn load_average() -> Option<[f64; 3]> {
+    averages(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+/// Memory of this process in RAM, bytes; none where the system does not say.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS")
+}
+
+fn averages(loadavg: &str) -> Option<[f64; 3]> {
     let mut numbers = loadavg.split_whitespace().map_while(|word| word.parse().ok());
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
@@ -90,11 +101,11 @@ mod tests {
     #[test]
     fn what_the_kernel_writes_is_understood() {
         assert_eq!(
-            memory_bytes("MemTotal:       16315524 kB\nMemFree: 1 kB\n"),
+            bytes("MemTotal:       16315524 kB\nMemFree: 1 kB\n", "MemTotal"),
             Some(16_707_096_576)
         );
-        assert_eq!(load_average("0.50 0.25 0.10 2/345 678\n"), Some([0.5, 0.25, 0.1]));
-        assert_eq!(load_average("nonsense"), None);
+        assert_eq!(averages("0.50 0.25 0.10 2/345 678\n"), Some([0.5, 0.25, 0.1]));
+        assert_eq!(averages("nonsense"), None);
         assert_eq!(after("a : b\nmodel name\t: Some CPU\n", "model name", ':'), Some("Some CPU"));
     }
 

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 /// Where long work says how far it is, and asks whether to go on.
 ///
 /// Shared among threads. The command line draws a bar; a test takes [`Quiet`].
@@ -23,3 +25,78 @@ pub trait Progress: Sync {
 pub struct Quiet;
 
 impl Progress for Quiet {}
+
+/// Runs in real time that take longer show how many of their seconds are over.
+const SHOWN_OVER: Duration = Duration::from_secs(2);
+
+/// Tells of the seconds of a run in real time, and that it is over when dropped.
+pub(crate) struct Seconds<'a> {
+    progress: &'a dyn Progress,
+    told: u64,
+    // 0 for a short run, of which nothing is told.
+    len: u64,
+}
+
+impl<'a> Seconds<'a> {
+    pub(crate) fn start(progress: &'a dyn Progress, len: Duration, what: &str) -> Seconds<'a> {
+        let len = if len > SHOWN_OVER { len.as_secs_f64().ceil() as u64 } else { 0 };
+        if len > 0 {
+            progress.start(len, &format!("{what}, seconds"));
+        }
+        Seconds { progress, told: 0, len }
+    }
+
+    /// So much of the run is over.
+    pub(crate) fn reach(&mut self, elapsed: Duration) {
+        let new = elapsed.as_secs().min(self.len).saturating_sub(self.told);
+        if new > 0 {
+            self.told += new;
+            self.progress.inc(new);
+        }
+    }
+}
+
+impl Drop for Seconds<'_> {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            self.progress.finish();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Told(Mutex<Vec<u64>>);
+
+    impl Progress for Told {
+        fn start(&self, len: u64, _: &str) {
+            self.0.lock().unwrap().push(len);
+        }
+        fn inc(&self, n: u64) {
+            self.0.lock().unwrap().push(n);
+        }
+        fn finish(&self) {
+            self.0.lock().unwrap().push(0);
+        }
+    }
+
+    #[test]
+    fn seconds_are_told_once_each_and_of_long_runs_only() {
+        let told = |len: u64| {
+            let told = Told::default();
+            let mut seconds = Seconds::start(&told, Duration::from_secs(len), "a run");
+            for millis in [100, 1_100, 1_200, 3_400, 9_000] {
+                seconds.reach(Duration::from_millis(millis));
+            }
+            drop(seconds);
+            told.0.into_inner().unwrap()
+        };
+        assert_eq!(told(4), [4, 1, 2, 1, 0]);
+        assert!(told(2).is_empty());
+    }
+}

@@ -1,6 +1,7 @@
 //! Four nodes in one process pass 8,000-byte messages along a chain; prints rate and CPU cost.
 //!
-//! `cargo run --release -p paceline-net --example stream_throughput -- [one|all] [SECONDS] [THREADS]`
+//! `cargo run --release -p paceline-net --example stream_throughput -- one 5 2`: who sends (one or
+//! all), seconds, threads.
 //!
 //! Each message is received by every member but its origin and forwarded by every member but the
 //! last, as in a chain broadcast. CPU is user and system time of the whole process.

@@ -10,7 +10,11 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum BindError {
     /// Another process has the port.
-    #[error("port {} of {} is in use: stop the other process or choose another port", addr.port(), addr.ip())]
+    #[error(
+        "port {} of {} is in use: stop the other process or choose another port",
+        addr.port(),
+        addr.ip()
+    )]
     PortInUse {
         /// The address asked for.
         addr: SocketAddr,

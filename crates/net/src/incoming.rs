@@ -1,4 +1,5 @@
-//! A stream that a peer dialled to this node: read, cut into records, never written but for a Hello.
+//! A stream that a peer dialled to this node: read, cut into records, never written but for a
+//! Hello.
 
 use std::io;
 use std::task::{Context, Poll, Waker};

@@ -47,7 +47,7 @@ pub enum NetlabError {
         reason: String,
     },
     /// A program could not be started or talked to.
-    #[error("cannot run `{command}`")]
+    #[error("cannot run `{command}`: {source}")]
     Run {
         /// The command line.
         command: String,
@@ -75,9 +75,6 @@ pub enum NetlabError {
     /// A share outside `[0, 1]`. Nothing was changed.
     #[error("a share of packets lies between 0 and 1, not at {0}")]
     Share(f64),
-    /// A signal arrived. Members were killed; the lab goes when it is dropped.
-    #[error("interrupted by signal {0}")]
-    Interrupted(i32),
 }
 
 fn list(names: &[&str]) -> String {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::faults::Faults;
 use super::sweep::{self, Owner};
-use super::{NetlabError, Plan, signals, tool};
+use super::{NetlabError, Plan, tool};
 
 /// Labs built by this process so far: each gets names of its own.
 static LABS: AtomicUsize = AtomicUsize::new(0);
@@ -28,16 +28,12 @@ impl NetworkLab {
     pub fn build(plan: Plan) -> Result<NetworkLab, NetlabError> {
         plan.check()?;
         tool::available()?;
-        signals::watch();
         sweep::sweep()?;
         let prefix = Owner::this_process().prefix(LABS.fetch_add(1, Ordering::Relaxed));
         // From here on the drop of `lab` removes what was built.
         let lab = NetworkLab { plan, prefix, faults: Faults::default() };
         lab.add_switch()?;
         for node in 0..lab.nodes() {
-            if let Some(signal) = signals::interrupted() {
-                return Err(NetlabError::Interrupted(signal));
-            }
             lab.add_node(node)?;
         }
         Ok(lab)

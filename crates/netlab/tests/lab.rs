@@ -1,25 +1,41 @@
 //! The lab itself: built, measured, broken and removed. Skipped with a printed reason where the
 //! machine has no room for one.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use paceline_netlab::{Ending, NetlabError, NetworkLab, Plan, run_members, sweep};
+use paceline_netlab::{NetlabError, NetworkLab, Plan, sweep};
+use serde_json::Value;
 
 const PORT: u16 = 7_701;
 /// Few enough for a socket's default buffer to hold them all.
 const DATAGRAMS: u64 = 200;
 const ROLE: &str = "NETLAB_TEST_ROLE";
+/// No member lives longer, whatever it waits for.
+const MEMBER_AT_MOST: Duration = Duration::from_secs(20);
 
-/// This program again, in a role of `the_member_roles`.
-fn member(role: &str) -> Command {
+/// This program again, in a role of `the_member_roles`, inside a node.
+fn start(lab: &NetworkLab, node: usize, role: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
     command.args(["--exact", "the_member_roles", "--nocapture", "--test-threads=1"]);
     command.env(ROLE, role);
-    command
+    let mut inside = lab.command_in(node, command);
+    inside.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Runs a role in each node and takes the last JSON object that each printed.
+fn run(lab: &NetworkLab, roles: [&str; 2]) -> [Option<Value>; 2] {
+    let children = [0, 1].map(|node| start(lab, node, roles[node]));
+    children.map(|child| {
+        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+        assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&stderr));
+        let text = String::from_utf8_lossy(&stdout);
+        let mut objects = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        objects.rfind(Value::is_object)
+    })
 }
 
 /// A lab, or nothing and a line that says why not.
@@ -73,6 +89,13 @@ fn connect(address: Ipv4Addr) -> TcpStream {
 #[test]
 fn the_member_roles() {
     let role = std::env::var(ROLE).unwrap_or_default();
+    if !role.is_empty() {
+        std::thread::spawn(|| {
+            std::thread::sleep(MEMBER_AT_MOST);
+            eprintln!("too late");
+            std::process::exit(3);
+        });
+    }
     match role.split_once(' ').unwrap_or((&role, "")) {
         ("sink", _) => {
             let listener = TcpListener::bind(("0.0.0.0", PORT)).unwrap();
@@ -120,13 +143,7 @@ fn the_member_roles() {
             }
             std::fs::write(Path::new(folder).join("said"), "").unwrap();
         }
-        ("hold", _) => {
-            let lab = NetworkLab::build(Plan::new(2, 100_000_000)).unwrap();
-            println!("\nholding");
-            let result = run_members(&lab, |_| member("stay"), Duration::from_secs(60));
-            assert!(matches!(result, Err(NetlabError::Interrupted(libc::SIGINT))), "{result:?}");
-        }
-        ("stay", _) => std::thread::sleep(Duration::from_secs(60)),
+        ("stay", _) => std::thread::sleep(MEMBER_AT_MOST),
         _ => {}
     }
 }
@@ -136,14 +153,8 @@ fn heard(lab: &NetworkLab) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let hear = format!("hear {}", folder.path().display());
     let say = format!("say {} {}", lab.address(1), folder.path().display());
-    let outputs = run_members(
-        lab,
-        |node| member(if node == 0 { &say } else { &hear }),
-        Duration::from_secs(10),
-    )
-    .unwrap();
-    let result = outputs[1].result.as_ref();
-    result.unwrap_or_else(|| panic!("{outputs:?}"))["heard"].as_u64().unwrap()
+    let [_, result] = run(lab, [&say, &hear]);
+    result.expect("the hearer reports")["heard"].as_u64().unwrap()
 }
 
 #[test]
@@ -151,18 +162,8 @@ fn a_stream_fills_the_shaped_link_and_no_more() {
     let Some(lab) = lab(Plan::new(2, 100_000_000)) else {
         return;
     };
-    let source = format!("source {}", lab.address(0));
-    let outputs = run_members(
-        &lab,
-        |node| member(if node == 0 { "sink" } else { &source }),
-        Duration::from_secs(8),
-    )
-    .unwrap();
-    for output in &outputs {
-        assert_eq!(output.ending, Ending::Exited(0), "{output:?}");
-        assert!(output.cpu() > Duration::ZERO && output.cpu() < output.elapsed, "{output:?}");
-    }
-    let report = outputs[0].result.as_ref().expect("the sink reports");
+    let [report, _] = run(&lab, ["sink", &format!("source {}", lab.address(0))]);
+    let report = report.expect("the sink reports");
     let rate = report["bytes"].as_f64().unwrap() / report["seconds"].as_f64().unwrap() / 1e6;
     let limit = lab.plan().limit_mb();
     assert!((0.7 * limit..1.1 * limit).contains(&rate), "{rate} MB/s of {limit}");
@@ -190,16 +191,16 @@ fn loss_partition_and_healing_are_what_was_asked() {
 }
 
 #[test]
-fn a_late_member_is_killed_and_the_network_removed() {
+fn a_dropped_lab_takes_its_processes_with_it() {
     let Some(lab) = lab(Plan::new(2, 100_000_000)) else {
         return;
     };
     let names = [lab.switch(), lab.namespace(0), lab.namespace(1)];
     assert!(names.iter().all(|name| namespace_exists(name)));
-    let outputs = run_members(&lab, |_| member("stay"), Duration::from_millis(300)).unwrap();
-    assert!(outputs.iter().all(|output| output.ending == Ending::DeadlinePassed));
+    let mut member = start(&lab, 1, "stay");
     drop(lab);
     assert!(!names.iter().any(|name| namespace_exists(name)), "{names:?}");
+    assert!(!member.wait().unwrap().success(), "it was not killed");
 }
 
 #[test]
@@ -215,29 +216,6 @@ fn what_a_dead_process_left_is_swept_and_the_rest_is_not() {
     sweep().unwrap();
     assert!(!namespace_exists(&left));
     assert!(namespace_exists(&lab.switch()));
-}
-
-#[test]
-fn an_interrupt_ends_the_members_and_removes_the_network() {
-    let Some(_lab) = lab(Plan::new(2, 100_000_000)) else {
-        return;
-    };
-    let mut holder = member("hold").stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-    let mut lines = lines.map_while(Result::ok);
-    assert!(lines.any(|line| line == "holding"));
-    let held = format!("paceline-{}-", holder.id());
-    let standing = || {
-        let entries = std::fs::read_dir("/run/netns").unwrap().flatten();
-        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&held)).count()
-    };
-    assert_eq!(standing(), 3);
-    // SAFETY: the child was not waited for, so the id is its own.
-    unsafe { libc::kill(holder.id() as libc::pid_t, libc::SIGINT) };
-    // The rest of its output: closed when it and its members are gone.
-    lines.for_each(drop);
-    assert!(holder.wait().unwrap().success());
-    assert_eq!(standing(), 0);
 }
 
 #[test]

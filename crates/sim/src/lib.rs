@@ -4,14 +4,18 @@
 //! and release, with typed messages and through their encoding. Parallelism is over runs.
 #![forbid(unsafe_code)]
 
+pub mod checkers;
 mod fault;
 mod network;
+mod observer;
 mod queue;
 mod sim;
+mod slab;
 mod trace;
 
 pub use fault::Fault;
 pub use network::{NetworkConfig, Overhead, Shape};
+pub use observer::{Input, Observer, Reply};
 pub use queue::RadixHeap;
-pub use sim::{Codec, FaultSupport, Observer, Reply, Sim, SimConfig};
-pub use trace::Digest;
+pub use sim::{Codec, FaultSupport, Sim, SimConfig};
+pub use trace::{Digest, Trace};

@@ -1,12 +1,13 @@
 //! The network: what lies between a send and an arrival.
 //!
-//! Two shapes. A **star** is one cut-through switch with a full-duplex port a node: the first bit of
-//! a message enters the receiver's port as it leaves the sender, so an idle path costs one
+//! Two shapes. A **star** is one cut-through switch with a full-duplex port a node: the first bit
+//! of a message enters the receiver's port as it leaves the sender, so an idle path costs one
 //! transmission, not two, and many senders to one receiver queue at its port. A **mesh** gives each
 //! ordered pair of nodes a link of its own.
 //!
 //! Faults live beside the shape: a directed pair of nodes has state only once it needs some.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -81,6 +82,9 @@ struct Port {
 
 const NO_QUEUE: u32 = u32::MAX;
 
+/// Places that an idle queue keeps.
+const QUEUE_KEPT: usize = 64;
+
 #[derive(Debug)]
 struct PortQueue<M> {
     messages: VecDeque<Queued<M>>,
@@ -124,6 +128,8 @@ pub(crate) struct Network<M> {
     rules: Vec<LinkRule>,
     groups: Option<BTreeMap<NodeId, u32>>,
     needs_pairs: bool,
+    // Bytes on the wire, and the time that they take.
+    last_airtime: Cell<(u64, Duration)>,
 }
 
 /// What became of a message that was handed to the network.
@@ -160,6 +166,7 @@ impl<M: Wire> Network<M> {
             rules: Vec::new(),
             groups: None,
             needs_pairs,
+            last_airtime: Cell::new((0, Duration::ZERO)),
         }
     }
 
@@ -211,6 +218,8 @@ impl<M: Wire> Network<M> {
         let queue = &mut self.queues[port.queue as usize];
         let Some(next) = queue.messages.pop_front() else {
             queue.stream_bytes.clear();
+            // A burst does not keep its memory for good.
+            queue.messages.shrink_to(QUEUE_KEPT);
             self.idle_queues.push(port.queue);
             port.queue = NO_QUEUE;
             return Ok(None);
@@ -289,7 +298,15 @@ impl<M: Wire> Network<M> {
     fn airtime(&self, bytes: u64) -> Duration {
         match self.config.rate_bits_per_second {
             None => Duration::ZERO,
-            Some(rate) => Duration::from_nanos((bytes * 8_000_000_000).div_ceil(rate)),
+            Some(rate) => match self.last_airtime.get() {
+                // Most messages are as long as the one before, and a division takes long.
+                (known, airtime) if known == bytes => airtime,
+                _ => {
+                    let airtime = Duration::from_nanos((bytes * 8_000_000_000).div_ceil(rate));
+                    self.last_airtime.set((bytes, airtime));
+                    airtime
+                }
+            },
         }
     }
 
@@ -300,16 +317,21 @@ impl<M: Wire> Network<M> {
         }
     }
 
-    /// The instant at which the backlog of a mesh link falls below this many bytes.
+    /// The instant at which the backlog of a mesh link falls below this many bytes, if nothing is
+    /// added. `None` where another event tells: a port becomes free, or a partition heals.
     pub(crate) fn drains_at(
-        &mut self,
+        &self,
         from: NodeId,
         to: NodeId,
         below_bytes: usize,
     ) -> Option<Instant> {
+        let pair = self.pairs.get(&(from, to))?;
+        if self.config.shape == Shape::Star || !pair.stalled.is_empty() {
+            return None;
+        }
         let ahead = self.airtime(below_bytes.saturating_sub(1) as u64);
-        let until = self.pairs.get(&(from, to))?.sends_until;
-        Some(Instant::from_nanos(until.as_nanos().saturating_sub(ahead.as_nanos() as u64)))
+        let until = pair.sends_until.as_nanos();
+        Some(Instant::from_nanos(until.saturating_sub(ahead.as_nanos() as u64)))
     }
 
     pub(crate) fn pair(&mut self, from: NodeId, to: NodeId) -> &mut Pair<M> {
@@ -379,6 +401,16 @@ impl<M: Wire> Network<M> {
         queue.stream_bytes.retain(|&(peer, _)| peer != to);
     }
 
+    /// Forgets what waits for the port of a node that is gone.
+    pub(crate) fn discard_queued(&mut self, node: NodeId) {
+        let Some(port) = self.ports.get(node.index()).filter(|port| port.queue != NO_QUEUE) else {
+            return;
+        };
+        let queue = &mut self.queues[port.queue as usize];
+        queue.messages.clear();
+        queue.stream_bytes.clear();
+    }
+
     /// Every sender that has state towards `to`, or that `to` has state towards.
     pub(crate) fn neighbours(&self, node: NodeId) -> Vec<NodeId> {
         let mut neighbours: Vec<NodeId> = self
@@ -407,11 +439,15 @@ impl<M: Wire> Network<M> {
         rule.map_or(self.config.link, |rule| rule.link)
     }
 
+    /// Bytes held for nodes and pairs of nodes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let queues: usize = self.queues.iter().map(|q| q.messages.capacity()).sum();
-        self.ports.capacity() * size_of::<Port>()
-            + queues * size_of::<Queued<M>>()
-            + self.pairs.len() * (size_of::<Pair<M>>() + 24)
+        self.ports.capacity() * size_of::<Port>() + self.pairs.len() * (size_of::<Pair<M>>() + 24)
+    }
+
+    /// Bytes held for messages that wait for a port.
+    pub(crate) fn queue_bytes(&self) -> usize {
+        let messages: usize = self.queues.iter().map(|queue| queue.messages.capacity()).sum();
+        messages * size_of::<Queued<M>>()
     }
 
     pub(crate) fn backlog_bytes(&self, now: Instant, from: NodeId, to: NodeId) -> usize {

@@ -11,7 +11,9 @@ use paceline_proto::core::{
 
 use crate::fault::Fault;
 use crate::network::{Arrivals, LinkRule, Network, NetworkConfig, NodeBacklog, Queued, Sent};
+use crate::observer::{Input, Observer, Reply};
 use crate::queue::RadixHeap;
+use crate::slab::Slab;
 use crate::trace::Digest;
 
 /// Datagrams held for a paused node, bytes; Linux's default receive buffer.
@@ -74,124 +76,6 @@ impl SimConfig {
     }
 }
 
-/// Sees what a run does and may answer with commands: the application, and every checker.
-///
-/// All methods default to nothing, so an observer writes only what it cares for.
-pub trait Observer<P: Protocol> {
-    /// A node told its application something.
-    fn on_event(&mut self, _at: Instant, _node: NodeId, _event: &P::Event, _reply: &mut Reply<P>) {}
-
-    /// A node handed a message to the network.
-    fn on_send(
-        &mut self,
-        _at: Instant,
-        _from: NodeId,
-        _to: NodeId,
-        _lane: Lane,
-        _message: &P::Message,
-    ) {
-    }
-
-    /// A handler of this node returned; its outputs are on their way.
-    fn after_call(&mut self, _at: Instant, _node: NodeId, _protocol: &P, _reply: &mut Reply<P>) {}
-
-    /// A fault takes effect.
-    fn on_fault(&mut self, _at: Instant, _fault: &Fault) {}
-
-    /// The time that [`Reply::wake`] asked for has come.
-    fn on_wake(&mut self, _at: Instant, _node: NodeId, _protocol: &P, _reply: &mut Reply<P>) {}
-}
-
-/// The observer that sees nothing.
-impl<P: Protocol> Observer<P> for () {}
-
-impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for &mut O {
-    fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
-        (**self).on_event(at, node, event, reply);
-    }
-
-    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
-        (**self).on_send(at, from, to, lane, message);
-    }
-
-    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        (**self).after_call(at, node, protocol, reply);
-    }
-
-    fn on_fault(&mut self, at: Instant, fault: &Fault) {
-        (**self).on_fault(at, fault);
-    }
-
-    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        (**self).on_wake(at, node, protocol, reply);
-    }
-}
-
-impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
-    fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
-        self.0.on_event(at, node, event, reply);
-        self.1.on_event(at, node, event, reply);
-    }
-
-    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
-        self.0.on_send(at, from, to, lane, message);
-        self.1.on_send(at, from, to, lane, message);
-    }
-
-    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        self.0.after_call(at, node, protocol, reply);
-        self.1.after_call(at, node, protocol, reply);
-    }
-
-    fn on_fault(&mut self, at: Instant, fault: &Fault) {
-        self.0.on_fault(at, fault);
-        self.1.on_fault(at, fault);
-    }
-
-    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        self.0.on_wake(at, node, protocol, reply);
-        self.1.on_wake(at, node, protocol, reply);
-    }
-}
-
-/// What an observer wants done.
-pub struct Reply<P: Protocol> {
-    commands: Vec<(Duration, NodeId, P::Command)>,
-    wakes: Vec<(Duration, NodeId)>,
-    submit: Option<P::Command>,
-    is_stop_wanted: bool,
-}
-
-impl<P: Protocol> Default for Reply<P> {
-    fn default() -> Self {
-        Reply { commands: Vec::new(), wakes: Vec::new(), submit: None, is_stop_wanted: false }
-    }
-}
-
-impl<P: Protocol> Reply<P> {
-    /// Gives a node a command after this time.
-    pub fn command(&mut self, after: Duration, node: NodeId, command: P::Command) {
-        self.commands.push((after, node, command));
-    }
-
-    /// Gives the node of the present `after_call` or `on_wake` a command at once: an application
-    /// that saw room and uses it. `after_call` follows, so a loop of submits is one of calls.
-    pub fn submit(&mut self, command: P::Command) {
-        debug_assert!(self.submit.is_none(), "one submit a call");
-        self.submit = Some(command);
-    }
-
-    /// Calls [`Observer::on_wake`] for a node after this time.
-    pub fn wake(&mut self, after: Duration, node: NodeId) {
-        self.wakes.push((after, node));
-    }
-
-    /// Ends [`Sim::run_until`] after the present event.
-    pub fn stop(&mut self) {
-        self.is_stop_wanted = true;
-    }
-}
-
 enum Event<P: Protocol> {
     Arrive {
         from: NodeId,
@@ -232,7 +116,17 @@ enum Event<P: Protocol> {
     Wake {
         node: NodeId,
     },
-    Fault(Fault),
+    // Boxed, or it would decide the size of every event.
+    Fault(Box<Fault>),
+}
+
+/// The bit of a slot's number that says that the slot is one of a timer.
+const TIMER: u32 = 1 << 31;
+
+struct ArmedTimer<T> {
+    node: NodeId,
+    incarnation: u32,
+    timer: T,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -250,6 +144,14 @@ struct Slot<P> {
     life: Life,
 }
 
+/// A node wants to hear when its backlog to another has fallen.
+#[derive(Clone, Copy)]
+struct Drain {
+    below_bytes: usize,
+    // When an event looks at it; `MAX` if what frees the port or heals the network does.
+    look_at: Instant,
+}
+
 /// A run: nodes, the network between them, and what will happen next.
 pub struct Sim<'a, P: Protocol> {
     config: SimConfig,
@@ -259,9 +161,11 @@ pub struct Sim<'a, P: Protocol> {
     nodes: Vec<Slot<P>>,
     network: Network<P::Message>,
     queue: RadixHeap<u32>,
-    events: Vec<Option<Event<P>>>,
-    free_events: Vec<u32>,
-    drains: BTreeMap<(NodeId, NodeId), usize>,
+    events: Slab<Event<P>>,
+    // Timers apart from the other events, which are several times as large: at rest, most of what
+    // waits is timers.
+    timers: Slab<ArmedTimer<P::Timer>>,
+    drains: BTreeMap<(NodeId, NodeId), Drain>,
     held: BTreeMap<NodeId, Vec<Event<P>>>,
     outbox: Outbox<P>,
     reply: Reply<P>,
@@ -288,8 +192,8 @@ impl<'a, P: Protocol> Sim<'a, P> {
             nodes: Vec::with_capacity(config.nodes),
             network,
             queue: RadixHeap::default(),
-            events: Vec::new(),
-            free_events: Vec::new(),
+            events: Slab::default(),
+            timers: Slab::default(),
             drains: BTreeMap::new(),
             held: BTreeMap::new(),
             outbox: Outbox::default(),
@@ -332,7 +236,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     /// If the run was configured with [`FaultSupport::None`].
     pub fn fault_at(&mut self, at: Instant, fault: Fault) {
         assert!(self.config.faults == FaultSupport::Any, "this run was configured without faults");
-        self.push(at, Event::Fault(fault));
+        self.push(at, Event::Fault(Box::new(fault)));
     }
 
     /// Handles events up to and including `until`, or until nothing is left or an observer stops
@@ -358,9 +262,13 @@ impl<'a, P: Protocol> Sim<'a, P> {
         assert!(self.handled_at_instant < EVENTS_AT_ONE_INSTANT_MAX, "time stands still at {time}");
         self.now = time;
         self.handled += 1;
-        let event = self.events[slot as usize].take().expect("a queued event is stored");
-        self.free_events.push(slot);
-        self.handle(event, observer);
+        if slot & TIMER == 0 {
+            let event = self.events.take(slot);
+            self.handle(event, observer);
+        } else {
+            let ArmedTimer { node, incarnation, timer } = self.timers.take(slot & !TIMER);
+            self.handle(Event::Timer { node, incarnation, timer }, observer);
+        }
         true
     }
 
@@ -389,7 +297,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         incarnation(self.config.seed, node, self.nodes[node.index()].starts)
     }
 
-    /// The hash of everything that happened so far.
+    /// The hash of what happened so far.
     pub fn digest(&self) -> Digest {
         self.digest
     }
@@ -409,31 +317,30 @@ impl<'a, P: Protocol> Sim<'a, P> {
         &self.counters
     }
 
-    /// Bytes a node that the driver itself holds: node table and ports, beyond the protocol's state.
+    /// Bytes a node that the driver itself holds: node table and ports, beyond the protocol's
+    /// state.
     pub fn driver_bytes_per_node(&self) -> f64 {
         let slots = self.nodes.capacity() * (size_of::<Slot<P>>() - size_of::<P>());
         (slots + self.network.memory_bytes()) as f64 / self.nodes.len().max(1) as f64
     }
 
-    /// Bytes held for events in waiting.
+    /// Bytes held for what waits: events, and messages for a port.
     pub fn queue_bytes(&self) -> usize {
         self.queue.memory_bytes()
-            + self.events.capacity() * size_of::<Option<Event<P>>>()
-            + self.free_events.capacity() * size_of::<u32>()
+            + self.events.memory_bytes()
+            + self.timers.memory_bytes()
+            + self.network.queue_bytes()
     }
 
     fn push(&mut self, at: Instant, event: Event<P>) {
-        let slot = match self.free_events.pop() {
-            Some(slot) => {
-                self.events[slot as usize] = Some(event);
-                slot
-            }
-            None => {
-                self.events.push(Some(event));
-                (self.events.len() - 1) as u32
-            }
-        };
+        let slot = self.events.insert(event);
+        debug_assert!(slot & TIMER == 0, "fewer than 2^31 events wait");
         self.queue.push(at.max(self.now).as_nanos(), slot);
+    }
+
+    fn push_timer(&mut self, at: Instant, timer: ArmedTimer<P::Timer>) {
+        let slot = self.timers.insert(timer);
+        self.queue.push(at.max(self.now).as_nanos(), slot | TIMER);
     }
 
     fn handle(&mut self, event: Event<P>, observer: &mut impl Observer<P>) {
@@ -462,29 +369,37 @@ impl<'a, P: Protocol> Sim<'a, P> {
                     return self.counters.add("sim_cut_off", 1);
                 }
                 self.fold(1, to, u64::from(from.0) << 32 | message.wire_len() as u64);
+                observer.before_call(self.now, to, &Input::Message { from, message: &message });
                 self.call(to, observer, |protocol, cx| protocol.handle_message(cx, from, message));
             }
             Event::Timer { node, incarnation, timer } => {
                 if incarnation == self.nodes[node.index()].starts {
                     self.fold(2, node, 0);
+                    observer.before_call(self.now, node, &Input::Timer(timer));
                     self.call(node, observer, |protocol, cx| protocol.handle_timer(cx, timer));
                 }
             }
             Event::PortFree { node } => self.port_free(node, observer),
-            Event::Drained { node, to } => self.check_drained(node, to, observer),
+            Event::Drained { node, to } => self.look_at_drain(node, to, observer),
             Event::Command { node, command } => {
                 self.fold(3, node, 0);
+                observer.before_call(self.now, node, &Input::Command(&command));
                 self.call(node, observer, |protocol, cx| protocol.handle_command(cx, command));
             }
             Event::View { node, view } => {
                 self.fold(4, node, view.id().0);
+                observer.before_call(self.now, node, &Input::View(&view));
                 self.call(node, observer, |protocol, cx| protocol.handle_view(cx, &view));
             }
             Event::Peer { node, peer, state } => {
                 if let PeerState::Up { .. } = state {
+                    if !self.is_alive(peer) {
+                        return; // It crashed since; its restart tells.
+                    }
                     self.network.pair(node, peer).is_down = false;
                 }
                 self.fold(5, node, u64::from(peer.0));
+                observer.before_call(self.now, node, &Input::Peer { peer, state });
                 self.call(node, observer, |protocol, cx| protocol.handle_peer(cx, peer, state));
             }
             Event::Resume { node } => self.resume(node, observer),
@@ -493,7 +408,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
                 observer.on_wake(self.now, node, protocol, &mut self.reply);
                 self.take_replies(node, observer);
             }
-            Event::Fault(fault) => self.fault(fault, observer),
+            Event::Fault(fault) => self.fault(*fault, observer),
         }
     }
 
@@ -533,47 +448,68 @@ impl<'a, P: Protocol> Sim<'a, P> {
     }
 
     fn carry_out(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
-        let mut outbox = std::mem::take(&mut self.outbox);
-        let sends = outbox.sends.len();
-        assert!(sends <= self.config.sends_per_call_max, "{sends} sends by one call at {node}");
-        let starts = self.nodes[node.index()].starts;
-        for send in outbox.sends.drain(..) {
-            observer.on_send(self.now, node, send.to, send.lane, &send.message);
-            self.send(node, send.to, send.lane, send.message);
+        // Each list is taken out only if there is something in it, and put back with its capacity.
+        if !self.outbox.sends.is_empty() {
+            let mut sends = std::mem::take(&mut self.outbox.sends);
+            let count = sends.len();
+            assert!(count <= self.config.sends_per_call_max, "{count} sends by one call at {node}");
+            for send in sends.drain(..) {
+                observer.on_send(self.now, node, send.to, send.lane, &send.message);
+                self.send(node, send.to, send.lane, send.message);
+            }
+            self.outbox.sends = sends;
         }
-        for (at, timer) in outbox.timers.drain(..) {
-            self.push(at, Event::Timer { node, incarnation: starts, timer });
+        if !self.outbox.timers.is_empty() {
+            let incarnation = self.nodes[node.index()].starts;
+            let mut timers = std::mem::take(&mut self.outbox.timers);
+            for (at, timer) in timers.drain(..) {
+                self.push_timer(at, ArmedTimer { node, incarnation, timer });
+            }
+            self.outbox.timers = timers;
         }
-        for event in outbox.events.drain(..) {
-            self.fold(6, node, 0);
-            observer.on_event(self.now, node, &event, &mut self.reply);
+        if !self.outbox.events.is_empty() {
+            let mut events = std::mem::take(&mut self.outbox.events);
+            for event in events.drain(..) {
+                self.fold(6, node, 0);
+                observer.on_event(self.now, node, &event, &mut self.reply);
+            }
+            self.outbox.events = events;
         }
-        for (to, below_bytes) in outbox.drains.drain(..) {
-            self.drains.insert((node, to), below_bytes);
-            self.watch_drain(node, to, below_bytes);
+        if !self.outbox.drains.is_empty() {
+            let mut drains = std::mem::take(&mut self.outbox.drains);
+            for (to, below_bytes) in drains.drain(..) {
+                let look_at = Instant::MAX;
+                // A backlog is never below nothing.
+                let wanted = Drain { below_bytes: below_bytes.max(1), look_at };
+                self.drains.entry((node, to)).or_insert(wanted).below_bytes = wanted.below_bytes;
+                self.watch_drain(node, to);
+            }
+            self.outbox.drains = drains;
         }
-        for peer in outbox.disconnects.drain(..) {
+        for peer in std::mem::take(&mut self.outbox.disconnects) {
             self.counters.add("sim_disconnected", 1);
             if self.config.faults == FaultSupport::Any {
                 self.reset(peer, node, Duration::from_secs(1));
             }
         }
-        if !outbox.counters.is_empty() {
-            self.counters.merge(&std::mem::take(&mut outbox.counters));
+        if !self.outbox.counters.is_empty() {
+            self.counters.merge(&std::mem::take(&mut self.outbox.counters));
         }
-        self.outbox = outbox;
     }
 
     fn take_replies(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
         while let Some(command) = self.reply.submit.take() {
             self.fold(3, node, 0);
+            observer.before_call(self.now, node, &Input::Command(&command));
             self.call_once(node, observer, |protocol, cx| protocol.handle_command(cx, command));
         }
-        let mut commands = std::mem::take(&mut self.reply.commands);
-        for (after, node, command) in commands.drain(..) {
-            self.push(self.now + after, Event::Command { node, command });
+        if !self.reply.commands.is_empty() {
+            let mut commands = std::mem::take(&mut self.reply.commands);
+            for (after, node, command) in commands.drain(..) {
+                self.push(self.now + after, Event::Command { node, command });
+            }
+            self.reply.commands = commands;
         }
-        self.reply.commands = commands;
         while let Some((after, node)) = self.reply.wakes.pop() {
             self.push(self.now + after, Event::Wake { node });
         }
@@ -641,16 +577,36 @@ impl<'a, P: Protocol> Sim<'a, P> {
     }
 
     /// Sees to it that a drain request is looked at when its time may have come.
-    fn watch_drain(&mut self, node: NodeId, to: NodeId, below_bytes: usize) {
-        if self.network.backlog_bytes(self.now, node, to) < below_bytes {
-            self.push(self.now, Event::Drained { node, to });
+    fn watch_drain(&mut self, node: NodeId, to: NodeId) {
+        let Some(&Drain { below_bytes, look_at }) = self.drains.get(&(node, to)) else {
+            return;
+        };
+        let at = if self.network.backlog_bytes(self.now, node, to) < below_bytes {
+            self.now
         } else if let Some(at) = self.network.drains_at(node, to, below_bytes) {
+            at.max(self.now + Duration::from_nanos(1))
+        } else {
+            return;
+        };
+        if at < look_at {
+            self.drains.insert((node, to), Drain { below_bytes, look_at: at });
             self.push(at, Event::Drained { node, to });
         }
     }
 
+    /// The time has come at which a backlog was to have fallen; more may have been sent since.
+    fn look_at_drain(&mut self, node: NodeId, to: NodeId, observer: &mut impl Observer<P>) {
+        if let Some(drain) = self.drains.get_mut(&(node, to))
+            && drain.look_at <= self.now
+        {
+            drain.look_at = Instant::MAX;
+        }
+        self.check_drained(node, to, observer);
+        self.watch_drain(node, to);
+    }
+
     fn check_drained(&mut self, node: NodeId, to: NodeId, observer: &mut impl Observer<P>) {
-        let Some(&below_bytes) = self.drains.get(&(node, to)) else {
+        let Some(&Drain { below_bytes, .. }) = self.drains.get(&(node, to)) else {
             return;
         };
         if self.network.backlog_bytes(self.now, node, to) >= below_bytes {
@@ -663,6 +619,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         }
         self.drains.remove(&(node, to));
         self.fold(7, node, u64::from(to.0));
+        observer.before_call(self.now, node, &Input::Drained(to));
         self.call(node, observer, |protocol, cx| protocol.handle_drained(cx, to));
     }
 
@@ -711,7 +668,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
                     let (to, lane) = (queued.to, queued.lane);
                     let sent = self.network.transmit(self.now, from, queued);
                     self.dispatch(from, to, lane, sent);
-                    self.check_drained(from, to, observer);
+                    self.watch_drain(from, to);
                 }
             }
             Fault::Reset(from, to, time) => self.reset(from, to, time),
@@ -726,6 +683,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         self.nodes[node.index()].life = Life::Crashed;
         self.held.remove(&node);
         self.drains.retain(|&(from, _), _| from != node);
+        self.network.discard_queued(node);
         for peer in self.network.neighbours(node) {
             self.network.reset(node, peer);
             self.network.reset(peer, node);
@@ -744,8 +702,12 @@ impl<'a, P: Protocol> Sim<'a, P> {
         slot.life = Life::Running;
         let up = PeerState::Up { incarnation: self.incarnation(node) };
         for peer in self.network.neighbours(node) {
-            self.network.pair(node, peer).is_down = false;
-            self.push(self.now, Event::Peer { node: peer, peer: node, state: up });
+            if self.is_alive(peer) {
+                self.network.pair(node, peer).is_down = false;
+                self.push(self.now, Event::Peer { node: peer, peer: node, state: up });
+            } else {
+                self.push(self.now, Event::Peer { node, peer, state: PeerState::Down });
+            }
         }
         self.call(node, observer, |protocol, cx| protocol.handle_start(cx));
     }
@@ -753,6 +715,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     fn reset(&mut self, from: NodeId, to: NodeId, up_after: Duration) {
         let was_down = self.network.pair(from, to).is_down;
         self.network.reset(from, to);
+        self.watch_drain(from, to);
         if was_down {
             return;
         }

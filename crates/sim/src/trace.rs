@@ -1,8 +1,15 @@
 //! What a run did, folded into one number, and the counts beside it.
 
 use std::fmt;
+use std::io;
 
-/// A running 128-bit hash of everything that happened, in order.
+use paceline_proto::core::{Instant, Lane, NodeId, Protocol};
+
+use crate::fault::Fault;
+use crate::observer::{Input, Observer, Reply};
+
+/// A running 128-bit hash of what happened, in order: which node was called when, by whom, and
+/// with how many bytes.
 ///
 /// Two runs with equal digests took the same steps at the same times. Not cryptographic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +36,89 @@ impl Digest {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}{:016x}", self.high, self.low)
+    }
+}
+
+/// Writes what happens as rows of CSV: `time_ns,node,what,peer,detail`.
+///
+/// For a person who follows a run, or a `diff` of two runs whose digests differ.
+pub struct Trace<W> {
+    out: W,
+    failed: Option<io::Error>,
+}
+
+impl<W: io::Write> Trace<W> {
+    /// A trace that begins with its header.
+    pub fn new(out: W) -> Trace<W> {
+        let mut trace = Trace { out, failed: None };
+        trace.write(format_args!("time_ns,node,what,peer,detail\n"));
+        trace
+    }
+
+    /// Ends the trace.
+    ///
+    /// # Errors
+    /// The first error of writing, after which nothing more was written.
+    pub fn finish(mut self) -> io::Result<()> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => self.out.flush(),
+        }
+    }
+
+    fn write(&mut self, row: fmt::Arguments<'_>) {
+        if self.failed.is_none() {
+            self.failed = self.out.write_fmt(row).err();
+        }
+    }
+
+    fn row(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        what: &str,
+        peer: &str,
+        detail: &dyn fmt::Display,
+    ) {
+        // A detail may hold commas; it holds no quotes.
+        self.write(format_args!("{},{},{what},{peer},\"{detail}\"\n", at.as_nanos(), node.0));
+    }
+}
+
+impl<P, W> Observer<P> for Trace<W>
+where
+    P: Protocol<Message: fmt::Display, Timer: fmt::Debug>,
+    W: io::Write,
+{
+    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+        match input {
+            Input::Message { from, message } => {
+                self.row(at, node, "receive", &from.0.to_string(), message);
+            }
+            Input::Timer(timer) => self.row(at, node, "timer", "", &format_args!("{timer:?}")),
+            Input::Command(_) => self.row(at, node, "command", "", &""),
+            Input::View(view) => self.row(at, node, "view", "", &view.id()),
+            Input::Peer { peer, state } => {
+                self.row(at, node, "peer", &peer.0.to_string(), &format_args!("{state:?}"));
+            }
+            Input::Drained(to) => self.row(at, node, "drained", &to.0.to_string(), &""),
+        }
+    }
+
+    fn on_event(&mut self, at: Instant, node: NodeId, _: &P::Event, _: &mut Reply<P>) {
+        self.row(at, node, "event", "", &"");
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
+        let what = match lane {
+            Lane::Datagram => "send-datagram",
+            Lane::Stream => "send-stream",
+        };
+        self.row(at, from, what, &to.0.to_string(), message);
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        self.row(at, NodeId(0), "fault", "", &format_args!("{fault:?}"));
     }
 }
 

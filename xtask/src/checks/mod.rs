@@ -5,6 +5,7 @@ mod figures;
 mod netlab;
 mod soak;
 
+use crate::chosen::Named;
 use crate::shell::cargo;
 use crate::steps::run_tests;
 
@@ -32,6 +33,16 @@ pub struct Check {
     pub what: &'static str,
     /// Runs it and prints what it measured.
     pub run: fn() -> Result<Outcome, String>,
+}
+
+impl Named for Check {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn what(&self) -> &'static str {
+        self.what
+    }
 }
 
 /// Every check, in the order of a full run.

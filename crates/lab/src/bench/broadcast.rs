@@ -3,20 +3,20 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_netlab::{NetlabError, NetworkLab, Plan as LabPlan};
 use paceline_proto::chain::Topology;
-use paceline_proto::core::NodeId;
+use paceline_proto::core::{Instant, NodeId};
 use serde::Serialize;
 
 use crate::LabError;
 use crate::broadcast::{Broadcast, Ledger};
+use crate::machine::load_average;
 use crate::progress::Progress;
 use crate::scenario::{Rate, Scenario, ScenarioFile};
-use crate::world::{Launch, Outcome, Sockets, run_processes};
+use crate::world::{Launch, Outcome, Service, Sockets, node_command, run_processes};
 
 /// The UDP and TCP port of every member in the lab: each has an address of its own.
 const LAB_PORT: u16 = 7946;
@@ -73,7 +73,7 @@ pub struct BenchRow {
     pub topology: &'static str,
     /// Bytes of a message.
     pub message_bytes: usize,
-    /// Seconds measured.
+    /// Seconds measured: fewer than planned if the user stopped it.
     pub seconds: f64,
     /// Megabytes that a member was told in a second, own included: the mean over members.
     pub mb_per_node_per_s: f64,
@@ -118,7 +118,12 @@ pub fn run(
         }
         Place::Netns(rate) => {
             let lab = LabPlan::new(plan.nodes as usize, rate.bits_per_second());
-            let lab = NetworkLab::build(lab).map_err(lab_error)?;
+            let built = NetworkLab::build(lab);
+            if progress.stopped() {
+                // Ctrl-C reaches the tools that build it as well.
+                return Err(LabError::StoppedEarly);
+            }
+            let lab = built.map_err(lab_error)?;
             let command = |node: NodeId| lab.command_in(node.index(), node_command(program));
             let sockets = |node: NodeId| {
                 let bind = SocketAddr::from((lab.address(node.index()), LAB_PORT));
@@ -128,17 +133,15 @@ pub fn run(
             run_processes(&broadcast, &scenario, 1, &launch, progress)?
         }
     };
-    row(plan, &ledger, &outcome)
+    row(plan, broadcast.shared().block_bytes_max(), &ledger, &outcome)
 }
 
-fn node_command(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.args(["node", "--control"]);
-    command
-}
-
+/// What this machine cannot do, or may not, is the caller's to mend; that a tool failed is not.
 fn lab_error(error: NetlabError) -> LabError {
-    LabError::Unsupported(error.to_string())
+    match error {
+        NetlabError::Failed { .. } | NetlabError::Run { .. } => LabError::Run(error.to_string()),
+        other => LabError::Unsupported(other.to_string()),
+    }
 }
 
 /// The bench as a scenario.
@@ -166,23 +169,33 @@ fn senders_name(senders: BenchSenders) -> &'static str {
 }
 
 /// The most that shaped links let a member be told in a second, in megabytes.
-fn limit_mb(plan: &BenchPlan, rate: Rate) -> f64 {
+fn limit_mb(plan: &BenchPlan, block_bytes_max: usize, rate: Rate) -> f64 {
     let link = LabPlan::new(plan.nodes as usize, rate.bits_per_second()).limit_mb();
     let nodes = f64::from(plan.nodes);
     match (plan.senders, plan.topology.unwrap_or(Topology::Chain)) {
         // Every message is transmitted N - 1 times, over N links.
         (BenchSenders::All, _) => link * nodes / (nodes - 1.0),
-        (BenchSenders::One, Topology::Unicast) => link / (nodes - 1.0),
-        (BenchSenders::One, Topology::Tree) => link / nodes.log2().ceil(),
-        (BenchSenders::One, Topology::Chain | Topology::Pipeline) => link,
+        (BenchSenders::One, topology) => {
+            let blocks = plan.message_bytes.div_ceil(block_bytes_max).max(1);
+            link / topology.origin_transmissions(plan.nodes as usize, blocks)
+        }
     }
 }
 
-fn row(plan: &BenchPlan, ledger: &Ledger, outcome: &Outcome) -> Result<BenchRow, LabError> {
+fn row(
+    plan: &BenchPlan,
+    block_bytes_max: usize,
+    ledger: &Ledger,
+    outcome: &Outcome,
+) -> Result<BenchRow, LabError> {
     let rate = match plan.place {
         Place::Loopback => None,
         Place::Netns(rate) => Some(rate),
     };
+    let measured_for = plan.duration.min(outcome.ended - (Instant::ZERO + WARMUP));
+    if outcome.is_stopped && measured_for.is_zero() {
+        return Err(LabError::StoppedEarly);
+    }
     let bytes: u64 =
         ledger.nodes().iter().flat_map(|node| node.received.values()).map(|r| r.bytes).sum();
     if bytes == 0 {
@@ -194,17 +207,16 @@ fn row(plan: &BenchPlan, ledger: &Ledger, outcome: &Outcome) -> Result<BenchRow,
         return Err(LabError::Run(format!("{damaged} messages were damaged or out of order")));
     }
     let measured = ledger.bytes_per_node_per_second(outcome.ended) / 1e6;
-    let limit = rate.map(|rate| limit_mb(plan, rate));
+    let limit = rate.map(|rate| limit_mb(plan, block_bytes_max, rate));
     let cpu = outcome.cpu.map_or(f64::NAN, |cpu| cpu.as_secs_f64());
     let ms = |quantile: f64| ledger.latency().value_at_quantile(quantile) as f64 / 1e6;
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     Ok(BenchRow {
         nodes: plan.nodes,
         rate_mbit: rate.map(|rate| rate.bits_per_second() as f64 / 1e6),
         senders: senders_name(plan.senders),
         topology: plan.topology.map_or("auto", Topology::name),
         message_bytes: plan.message_bytes,
-        seconds: plan.duration.as_secs_f64(),
+        seconds: measured_for.as_secs_f64(),
         mb_per_node_per_s: measured,
         limit_mb_per_node_per_s: limit,
         limit_share: limit.map(|limit| measured / limit),
@@ -214,6 +226,23 @@ fn row(plan: &BenchPlan, ledger: &Ledger, outcome: &Outcome) -> Result<BenchRow,
         fairness: (plan.senders == BenchSenders::All).then(|| ledger.fairness()),
         faults: damaged,
         seconds_without_progress: ledger.seconds_without_progress(outcome.ended),
-        load: load.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(f64::NAN),
+        load: load_average().map_or(f64::NAN, |load| load[0]),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_room_for_a_lab_is_the_callers_to_mend_and_a_broken_tool_is_not() {
+        let not_root = NetlabError::NotPermitted { missing: "user id 0".to_owned() };
+        let no_tools = NetlabError::MissingTools { tools: vec!["tc"], packages: vec!["iproute2"] };
+        for error in [NetlabError::NotLinux, not_root, no_tools] {
+            let (said, error) = (error.to_string(), lab_error(error));
+            assert_eq!((error.exit_status(), error.to_string()), (2, said));
+        }
+        let failed = NetlabError::Failed { command: "ip".to_owned(), reason: "why".to_owned() };
+        assert_eq!(lab_error(failed).exit_status(), 1);
+    }
 }

@@ -3,6 +3,7 @@
 mod content;
 mod figures;
 mod ledger;
+mod report;
 mod run;
 mod scenario;
 
@@ -16,6 +17,7 @@ pub use content::{Content, Messages, Reading, Verdict};
 pub use figures::{REPRODUCTION, figures};
 pub use ledger::{Ledger, NodeLedger, Received, Window};
 pub use run::{run, run_on_sockets};
+pub(crate) use scenario::KEYS;
 pub use scenario::{Measure, Plan, Senders};
 
 use crate::world::{Answer, Service};

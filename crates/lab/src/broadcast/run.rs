@@ -1,10 +1,12 @@
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant as WallClock;
 
 use paceline_proto::chain::{Chain, Message, Topology};
 use paceline_proto::core::{Instant, Lane, NodeId};
-use paceline_sim::{Codec, Observer};
+use paceline_sim::{Codec, Observer, Trace};
 
 use super::figures::{Measured, figures};
 use super::{Broadcast, Ledger, Measure};
@@ -12,7 +14,7 @@ use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
-use crate::world::{Launch, Outcome, Sockets, run_processes, run_sockets, simulate};
+use crate::world::{Launch, Outcome, Sockets, node_command, run_processes, run_sockets, simulate};
 
 /// The hops that blocks took, as far as a scenario of one message needs them.
 #[derive(Debug, Default)]
@@ -37,15 +39,29 @@ impl Observer<Chain> for Hops {
     }
 }
 
-/// Runs a broadcast scenario in the simulator.
-pub fn run(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
+/// Runs a broadcast scenario in the simulator, and writes a trace of it to a file if there is one.
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
     let broadcast = Broadcast::read(scenario)?;
     let started = WallClock::now();
-    let (ledger, outcome, hops) = simulate_one(&broadcast, scenario, seed);
+    let (ledger, outcome, hops) = match trace {
+        None => simulate_one(&broadcast, scenario, seed, &mut (), progress),
+        Some(path) => {
+            let file = File::create(path).map_err(LabError::write(path))?;
+            let mut trace = Trace::new(BufWriter::new(file));
+            let simulated = simulate_one(&broadcast, scenario, seed, &mut trace, progress);
+            trace.finish().map_err(LabError::write(path))?;
+            simulated
+        }
+    };
     let mut baseline = None;
     if broadcast.plan().measure == Measure::Gain {
         let direct = broadcast.with_topology(Topology::Unicast);
-        let (ledger, outcome, _) = simulate_one(&direct, scenario, seed);
+        let (ledger, outcome, _) = simulate_one(&direct, scenario, seed, &mut (), progress);
         baseline = Some(ledger.bytes_per_node_per_second(outcome.ended));
     }
     let measured = Measured { ledger: &ledger, outcome: &outcome, hops: Some(&hops), baseline };
@@ -70,11 +86,7 @@ pub fn run_on_sockets(
     let started = WallClock::now();
     let (ledger, outcome) = match program {
         Some(program) => {
-            let command = |_| {
-                let mut command = std::process::Command::new(program);
-                command.args(["node", "--control"]);
-                command
-            };
+            let command = |_| node_command(program);
             let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
             run_processes(&*broadcast, &scenario, seed, &launch, progress)?
         }
@@ -86,11 +98,17 @@ pub fn run_on_sockets(
     Ok(result)
 }
 
-fn simulate_one(broadcast: &Broadcast, scenario: &Scenario, seed: u64) -> (Ledger, Outcome, Hops) {
+fn simulate_one(
+    broadcast: &Broadcast,
+    scenario: &Scenario,
+    seed: u64,
+    observer: &mut impl Observer<Chain>,
+    progress: &dyn Progress,
+) -> (Ledger, Outcome, Hops) {
     let codec = if broadcast.plan().check_wire { Codec::CheckWire } else { Codec::Typed };
-    let mut hops = Hops::default();
-    let (ledger, outcome) = simulate(broadcast, scenario, seed, codec, &mut hops);
-    (ledger, outcome, hops)
+    let mut observers = (Hops::default(), observer);
+    let (ledger, outcome) = simulate(broadcast, scenario, seed, codec, &mut observers, progress);
+    (ledger, outcome, observers.0)
 }
 
 /// What a run gives, in whichever world it ran.
@@ -102,7 +120,7 @@ pub(crate) fn summed_up(
 ) -> RunResult {
     let Measured { ledger, outcome, .. } = measured;
     let mut result = RunResult {
-        summary: ledger.summary(outcome.ended),
+        summary: summary(broadcast, measured),
         series: ledger.series(),
         events: outcome.events,
         digest: outcome.digest.clone(),
@@ -114,4 +132,22 @@ pub(crate) fn summed_up(
     let figures = figures(broadcast, scenario, measured).into_iter();
     result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
     result
+}
+
+/// The ledger's summary. Only a run that sends so many messages and no more can miss one: in a run
+/// without end, what was not delivered at the end was on its way.
+fn summary(broadcast: &Broadcast, measured: &Measured<'_>) -> Vec<Metric> {
+    let Measured { ledger, outcome, .. } = measured;
+    let mut summary = ledger.summary(outcome.ended);
+    if broadcast.plan().messages.is_none() || outcome.is_stopped {
+        let missing = summary.iter_mut().find(|metric| metric.metric == "messages_missing");
+        missing.into_iter().for_each(|metric| metric.metric = "messages_in_flight".into());
+    }
+    if let Some(bytes) = outcome.driver_bytes_per_node {
+        summary.push(Metric::new("driver_bytes_per_node", bytes, "B"));
+    }
+    if outcome.is_stopped {
+        summary.push(Metric::new("stopped_early", 1.0, ""));
+    }
+    summary
 }

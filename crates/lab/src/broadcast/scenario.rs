@@ -10,7 +10,7 @@ use super::Broadcast;
 use super::content::{Content, Messages};
 use super::ledger::Window;
 use crate::LabError;
-use crate::scenario::{Scenario, Table};
+use crate::scenario::{KnownKeys, Scenario, Table};
 
 /// Who sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +125,41 @@ impl Broadcast {
     }
 }
 
+/// The keys that the tables of this file accept.
+pub(crate) const KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "topology",
+            "block",
+            "message_max",
+            "window_blocks",
+            "window",
+            "hop",
+            "queue",
+            "ack_blocks",
+            "ack_after",
+            "resync_after",
+            "check_wire",
+        ],
+    ),
+    (
+        "workload",
+        &[
+            "sender_nodes",
+            "senders",
+            "size",
+            "blocks",
+            "messages",
+            "rate",
+            "start",
+            "read_rate",
+            "content",
+        ],
+    ),
+    ("measure", &["figures", "warmup"]),
+];
+
 const TOPOLOGIES: [(&str, Option<Topology>); 5] = [
     ("unicast", Some(Topology::Unicast)),
     ("chain", Some(Topology::Chain)),
@@ -168,7 +203,7 @@ fn knob_key(error: &paceline_proto::chain::ConfigError) -> &'static str {
         ConfigError::OutOfRange { knob: "window_bytes", .. } => "window",
         ConfigError::OutOfRange { knob: "hop_bytes", .. } => "hop",
         ConfigError::OutOfRange { knob: "queue_bytes", .. } => "queue",
-        ConfigError::OutOfRange { knob, .. } => knob,
+        ConfigError::OutOfRange { knob, .. } | ConfigError::NoTime { knob } => knob,
         ConfigError::EmptyRoster => "nodes",
     }
 }
@@ -248,4 +283,30 @@ fn read_measure(table: &mut Table<'_>, scenario: &Scenario) -> Result<(Measure, 
     }
     let until = Instant::ZERO + scenario.duration;
     Ok((kind, Window { from: Instant::ZERO + from, until }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::ScenarioFile;
+
+    #[test]
+    fn every_key_can_be_set_without_its_table_and_is_read() {
+        for &(table, keys) in KEYS {
+            for key in keys {
+                let scenario = ScenarioFile::parse(
+                    "t.toml",
+                    "[topology]\nnodes = 3\n[protocol]\nkind = \"chain\"",
+                );
+                // Of a type that no key takes, so that whoever reads it says so.
+                let path = format!("{table}.{key}=1979-05-27");
+                let set = scenario.unwrap().with_sets([&path]).unwrap();
+                let error = Broadcast::read(&set.resolve().unwrap()).unwrap_err().to_string();
+                assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
+                assert!(!error.contains("unknown key"), "{path}: {error}");
+            }
+        }
+        let file = ScenarioFile::load("chain/ten").unwrap().with_sets(["check_wire=true"]).unwrap();
+        assert!(Broadcast::read(&file.resolve().unwrap()).unwrap().plan().check_wire);
+    }
 }

@@ -106,7 +106,8 @@ fn figures(html: &mut String, figures: &[Figure]) {
         writeln!(
             html,
             "<tr><td><code>{}</code>{note}</td><td class=\"n\">{paper}</td>\
-             <td class=\"n\">{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{verdict}</td></tr>",
+             <td class=\"n\">{}</td><td>{}</td><td>{}</td>\
+             <td class=\"{class}\">{verdict}</td></tr>",
             escape(&figure.id),
             number(figure.measured),
             escape(&figure.unit),

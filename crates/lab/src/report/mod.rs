@@ -3,6 +3,7 @@
 mod axis;
 mod html;
 mod plot;
+mod sweep;
 
 use std::collections::BTreeMap;
 

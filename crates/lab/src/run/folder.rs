@@ -198,7 +198,15 @@ impl Run {
     }
 
     fn make_folder(&self, place: &Place) -> Result<PathBuf, LabError> {
-        match place {
+        let plain: String = self.manifest.scenario.chars().map(folder_char).collect();
+        place.make(&format!("{plain}-{}", self.manifest.seed))
+    }
+}
+
+impl Place {
+    /// Makes the folder, of this name and the next free number if the place is a parent.
+    pub(crate) fn make(&self, stem: &str) -> Result<PathBuf, LabError> {
+        match self {
             Place::At(folder) => {
                 fs::create_dir_all(folder).map_err(LabError::write(folder))?;
                 let mut inside = fs::read_dir(folder).map_err(LabError::read(folder))?;
@@ -209,8 +217,6 @@ impl Run {
             }
             Place::Under(parent) => {
                 fs::create_dir_all(parent).map_err(LabError::write(parent))?;
-                let plain: String = self.manifest.scenario.chars().map(folder_char).collect();
-                let stem = format!("{plain}-{}", self.manifest.seed);
                 for n in 1u32.. {
                     let folder = parent.join(format!("{stem}-{n}"));
                     // Making the folder is what claims the number: two runs at once do not meet.
@@ -240,7 +246,8 @@ fn pretty(value: &impl Serialize) -> String {
 fn utc(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days since 0000-03-01, in eras of 400 years: Hinnant, chrono-compatible date algorithms, civil_from_days.
+    // Days since 0000-03-01, in eras of 400 years: Hinnant, chrono-compatible date algorithms,
+    // civil_from_days.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era =

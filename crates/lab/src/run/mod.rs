@@ -24,7 +24,8 @@ pub struct RunResult {
     pub series: Vec<Sample>,
     /// Events that the run took; 0 where there is no such count.
     pub events: u64,
-    /// Digest of all that happened, in hexadecimal; none where a run is not reproducible to the bit.
+    /// Digest of all that happened, in hexadecimal; none where a run is not reproducible to the
+    /// bit.
     pub digest: Option<String>,
     /// Digest of what applications were told: equal in both worlds.
     pub deliveries: Option<String>,

@@ -17,6 +17,7 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "chain/soak-32k",
     "chain/ten",
     "chain/throughput",
+    "chain/tour",
 ];
 
 /// The names of the scenarios that are part of the binary, sorted.

@@ -113,8 +113,7 @@ pub(crate) fn read(
             let from = table.nodes_optional("from", topology.nodes)?.map(handles);
             let to = table.nodes_optional("to", topology.nodes)?.map(handles);
             let faults = read_link(table, &topology.link)?;
-            let undo =
-                Fault::Link { from: from.clone(), to: to.clone(), faults: topology.link.clone() };
+            let undo = Fault::Link { from: from.clone(), to: to.clone(), faults: topology.link };
             (Fault::Link { from, to, faults }, Some(undo))
         }
     };

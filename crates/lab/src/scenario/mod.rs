@@ -41,7 +41,9 @@ pub(crate) type Resolved = Vec<(String, toml::Value)>;
 pub(crate) const TABLES: &[&str] =
     &["topology", "protocol", "workload", "faults", "measure", "sweep"];
 pub(crate) const TOP_KEYS: &[&str] = &["name", "about", "seed", "duration"];
-pub(crate) const KNOWN_KEYS: &[(&str, &[&str])] = &[("topology", topology::KEYS)];
+/// Tables, each with keys that it accepts.
+pub(crate) type KnownKeys = &'static [(&'static str, &'static [&'static str])];
+pub(crate) const KNOWN_KEYS: KnownKeys = &[("topology", topology::KEYS)];
 
 /// The largest seed: the largest number that TOML has, so that every run can be written down.
 pub const SEED_MAX: u64 = i64::MAX as u64;
@@ -86,7 +88,15 @@ impl ScenarioFile {
     /// The value is TOML, or text if it is not. A key without a dot stands for the one table that
     /// has it: `nodes=8` is `topology.nodes=8`.
     pub fn set(&mut self, set: &str) -> Result<(), LabError> {
-        Ok(overrides::apply(&mut self.entries, set, KNOWN_KEYS)?)
+        let service = match self.find("protocol").map(|(_, entries)| entries) {
+            Some(entries) => entries.iter().find(|entry| entry.key == "kind"),
+            None => None,
+        };
+        let service_keys = match service.map(|entry| &entry.value.kind) {
+            Some(Kind::Text(name)) => crate::service_keys(name),
+            _ => &[],
+        };
+        Ok(overrides::apply(&mut self.entries, set, KNOWN_KEYS, service_keys)?)
     }
 
     /// Applies several overrides in turn.
@@ -175,11 +185,20 @@ impl ScenarioFile {
 
     /// The scenario as TOML, as it was given, without `[sweep]`.
     pub(crate) fn canonical(&self) -> String {
+        self.as_given(|table| table != "sweep")
+    }
+
+    /// The scenario as TOML, as it was given, overrides applied.
+    pub(crate) fn to_toml_as_given(&self) -> String {
+        self.as_given(|_| true)
+    }
+
+    fn as_given(&self, is_wanted: impl Fn(&str) -> bool) -> String {
         let as_given = |entries: &Entries| {
             entries.iter().map(|entry| (entry.key.clone(), entry.value.to_toml())).collect()
         };
         let mut out = vec![(String::new(), as_given(&self.top_entries()))];
-        for entry in self.entries.iter().filter(|entry| entry.key != "sweep") {
+        for entry in self.entries.iter().filter(|entry| is_wanted(&entry.key)) {
             match &entry.value.kind {
                 Kind::Table(entries) => out.push((entry.key.clone(), as_given(entries))),
                 Kind::Array(items) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::diagnostic::{Diagnostic, Origin, Source, nearest};
 use super::document::{Entries, Entry, Kind, Value, parse_override};
-use super::{TABLES, TOP_KEYS};
+use super::{KnownKeys, TABLES, TOP_KEYS};
 
 /// Applies one override, `key=value`, to a document.
 ///
@@ -13,7 +13,8 @@ use super::{TABLES, TOP_KEYS};
 pub(crate) fn apply(
     document: &mut Entries,
     set: &str,
-    known: &[(&str, &[&str])],
+    known: KnownKeys,
+    of_service: KnownKeys,
 ) -> Result<(), Diagnostic> {
     let origin: Arc<str> = set.into();
     let Some((key, text)) = set.split_once('=') else {
@@ -21,7 +22,7 @@ pub(crate) fn apply(
             .with_note("such as `--set topology.nodes=8`"));
     };
     let (key, text) = (key.trim(), text.trim());
-    let path = full_path(document, set, key, known)?;
+    let path = full_path(document, set, key, known, of_service)?;
     let value = parse_override(&origin, text)?;
     let segments: Vec<&str> = path.split('.').collect();
     if segments.iter().any(|segment| segment.is_empty()) {
@@ -39,7 +40,8 @@ fn full_path(
     document: &Entries,
     set: &str,
     key: &str,
-    known: &[(&str, &[&str])],
+    known: KnownKeys,
+    of_service: KnownKeys,
 ) -> Result<String, Diagnostic> {
     if key.contains('.') || TOP_KEYS.contains(&key) {
         return Ok(key.to_owned());
@@ -53,13 +55,17 @@ fn full_path(
     });
     let accepted = known.iter().filter(|(_, keys)| keys.contains(&key)).map(|&(table, _)| table);
     let mut tables: Vec<&str> = in_file.chain(accepted).collect();
+    if tables.is_empty() {
+        let accepted = of_service.iter().filter(|(_, keys)| keys.contains(&key));
+        tables.extend(accepted.map(|&(table, _)| table));
+    }
     tables.sort_unstable();
     tables.dedup();
     match tables.as_slice() {
         [table] => Ok(format!("{table}.{key}")),
         [] => {
             let mut candidates: Vec<&str> =
-                known.iter().flat_map(|(_, keys)| *keys).copied().collect();
+                known.iter().chain(of_service).flat_map(|(_, keys)| *keys).copied().collect();
             candidates.extend(TOP_KEYS);
             for entry in document {
                 if let Kind::Table(inside) = &entry.value.kind {

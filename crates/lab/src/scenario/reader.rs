@@ -23,7 +23,8 @@ use crate::LabError;
 /// ```
 /// use paceline_lab::scenario::ScenarioFile;
 ///
-/// let scenario = ScenarioFile::load("chain/ten")?.with_sets(["protocol.window=64KiB"])?.resolve()?;
+/// let file = ScenarioFile::load("chain/ten")?.with_sets(["protocol.window=64KiB"])?;
+/// let scenario = file.resolve()?;
 /// let mut table = scenario.protocol();
 /// let chained = table.choice_or("topology", &[("chain", true), ("unicast", false)], "chain")?;
 /// let window_bytes = table.size_or("window", 256u64 << 10)?;
@@ -89,7 +90,8 @@ impl<'a> Table<'a> {
 
     three_ways! {
         "a rate, such as `\"10Mbit\"`", Rate, RateValue: rate rate_or rate_optional;
-        "a duration, such as `\"5ms\"`", Duration, DurationValue: duration duration_or duration_optional;
+        "a duration, such as `\"5ms\"`", Duration, DurationValue:
+            duration duration_or duration_optional;
         "a size in bytes, such as `\"8KiB\"`", u64, SizeValue: size size_or size_optional;
         "a frequency, events a second, such as `\"1000/s\"`", f64, FrequencyValue:
             frequency frequency_or frequency_optional;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::Shard;
-use super::plan::{Cell, Plan};
+use super::plan::{Cell, PLAN_FILE, Plan};
 use crate::LabError;
 use crate::figure::Figure;
 use crate::run::{Metric, RunResult, csv_field};
@@ -75,7 +75,10 @@ impl Store {
     ) -> Result<Store, LabError> {
         fs::create_dir_all(folder).map_err(LabError::write(folder))?;
         claim(folder, plan)?;
-        // A shard has a file of its own, so that shards on a shared disk do not write into each other.
+        let path = folder.join(PLAN_FILE);
+        fs::write(&path, plan.to_toml()).map_err(LabError::write(&path))?;
+        // A shard has a file of its own, so that shards on a shared disk do not write into each
+        // other.
         let name = match shard {
             Some(shard) => format!("cells-{}-of-{}.jsonl", shard.index, shard.count),
             None => "cells.jsonl".to_owned(),
@@ -85,7 +88,8 @@ impl Store {
         for file in cell_files(folder)? {
             let whole = read_cells(&file, &mut finished)?;
             if file == path {
-                // What a kill tore off in the middle of a line goes, or the next line would join it.
+                // What a kill tore off in the middle of a line goes, or the next line would join
+                // it.
                 let file = OpenOptions::new().write(true).open(&path);
                 file.and_then(|file| file.set_len(whole)).map_err(LabError::write(&path))?;
             }
@@ -177,12 +181,20 @@ fn claim(folder: &Path, plan: &Plan) -> Result<(), LabError> {
     fs::write(&path, text).map_err(LabError::write(&path))
 }
 
-fn check(folder: &Path, plan: &Plan) -> Result<(), LabError> {
+fn read_manifest(folder: &Path) -> Result<Manifest, LabError> {
     let path = folder.join("sweep.json");
     let text = fs::read_to_string(&path).map_err(LabError::read(&path))?;
-    let found: Manifest = serde_json::from_str(&text).map_err(|error| {
-        LabError::folder(&path, format!("not the manifest of a sweep: {error}"))
-    })?;
+    serde_json::from_str(&text)
+        .map_err(|error| LabError::folder(&path, format!("not the manifest of a sweep: {error}")))
+}
+
+/// The name of the scenario that a folder holds a sweep of.
+pub(super) fn scenario_name(folder: &Path) -> Result<String, LabError> {
+    Ok(read_manifest(folder)?.scenario)
+}
+
+fn check(folder: &Path, plan: &Plan) -> Result<(), LabError> {
+    let found = read_manifest(folder)?;
     let ours = manifest(plan);
     let differs = if found.format != ours.format {
         format!("has format {}; this build has {}", found.format, ours.format)

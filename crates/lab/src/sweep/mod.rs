@@ -138,3 +138,21 @@ pub fn run(
     }
     Ok(Outcome { finished, failed, resumed: known.len(), csv })
 }
+
+/// Collects the finished cells of several folders of one sweep into another folder of it.
+pub fn merge_into(plan: &Plan, folders: &[PathBuf], folder: &Path) -> Result<Outcome, LabError> {
+    let merged = merge(plan, folders)?;
+    let store = Store::open(folder, plan, None)?;
+    let mut resumed = 0;
+    for cell in merged {
+        if store.has(&cell.key) {
+            resumed += 1;
+        } else {
+            store.append(cell)?;
+        }
+    }
+    let finished = store.into_finished(plan);
+    let csv = folder.join("sweep.csv");
+    std::fs::write(&csv, sweep_csv(plan, &finished)).map_err(LabError::write(&csv))?;
+    Ok(Outcome { finished, failed: Vec::new(), resumed, csv })
+}

@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::LabError;
@@ -8,6 +9,7 @@ use crate::scenario::{Diagnostic, Entries, Kind, SEED_MAX, Scenario, ScenarioFil
 pub struct Plan {
     name: String,
     base: String,
+    as_given: String,
     axes: Vec<Axis>,
     cells: Vec<Cell>,
 }
@@ -35,6 +37,9 @@ pub struct Cell {
     /// The scenario with the cell's settings; cells that differ in seed only share it.
     pub scenario: Arc<Scenario>,
 }
+
+/// The file of a sweep folder that holds its plan.
+pub(super) const PLAN_FILE: &str = "sweep.toml";
 
 /// The most cells that a sweep may have.
 pub const CELLS_MAX: usize = 1_000_000;
@@ -75,6 +80,7 @@ impl Plan {
         let mut plan = Plan {
             name: String::new(),
             base: file.canonical(),
+            as_given: file.to_toml_as_given(),
             axes: Vec::new(),
             cells: Vec::new(),
         };
@@ -109,6 +115,20 @@ impl Plan {
     /// The scenario without `[sweep]`, as TOML: two plans with the same one share results.
     pub fn base(&self) -> &str {
         &self.base
+    }
+
+    /// The scenario with `[sweep]`, as TOML: the whole plan.
+    pub fn to_toml(&self) -> &str {
+        &self.as_given
+    }
+
+    /// The plan of the sweep that a folder holds.
+    pub fn of_folder(folder: &Path) -> Result<Plan, LabError> {
+        let path = folder.join(PLAN_FILE);
+        let text = std::fs::read_to_string(&path).map_err(LabError::read(&path))?;
+        // A scenario without a name goes by its file's, which is another one here.
+        let name = super::cells::scenario_name(folder)?;
+        Plan::new(&ScenarioFile::parse(&format!("{name}.toml"), &text)?)
     }
 
     fn fill(

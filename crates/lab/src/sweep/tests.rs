@@ -215,7 +215,8 @@ fn an_override_of_what_is_swept_goes_to_the_sweep() {
     assert_eq!(with("sweep.protocol.topology=[\"tree\"]").unwrap().cells().len(), 9);
     assert_eq!(
         with("nodes=16").map(drop).unwrap_err().to_string(),
-        "from --set nodes=16: `topology.nodes` is swept\n = accepted: `--set sweep.topology.nodes=[..]`"
+        "from --set nodes=16: `topology.nodes` is swept\n \
+         = accepted: `--set sweep.topology.nodes=[..]`"
     );
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use paceline_net::{Hosted, Roster};
 use paceline_proto::core::NodeId;
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::Service;
@@ -49,50 +50,92 @@ pub(super) enum FromChild {
     Failed { problem: String },
 }
 
-/// Runs one node as the parent on standard input says, and reports on standard output. The
-/// function that reads the scenario chooses the service.
-pub fn serve_control<S>(read: impl Fn(&Scenario) -> Result<S, LabError>) -> Result<(), LabError>
-where
-    S: Service<Ledger: Send> + Send + 'static,
-    S::Protocol: Hosted,
-{
-    // One node needs no more than one thread.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| LabError::Run(error.to_string()))?;
-    let (lines, mut orders) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if lines.send(line).is_err() {
-                return;
+/// A node that its parent has given a scenario: which service it is, the scenario says.
+pub struct Prepared {
+    runtime: Runtime,
+    orders: mpsc::UnboundedReceiver<String>,
+    scenario: Arc<Scenario>,
+    node: NodeId,
+    seed: u64,
+    sockets: Sockets,
+}
+
+impl Prepared {
+    /// Waits for the parent's first order, on standard input. `None` if the parent is gone.
+    pub fn by_parent() -> Result<Option<Prepared>, LabError> {
+        // One node needs no more than one thread.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| LabError::Run(error.to_string()))?;
+        let (lines, mut orders) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+                if lines.send(line).is_err() {
+                    return;
+                }
             }
-        }
-    });
-    runtime.block_on(async {
-        match serve(read, &mut orders).await {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                report(&FromChild::Failed { problem: error.to_string() });
-                Err(error)
+        });
+        let prepared = runtime.block_on(async {
+            match next_order(&mut orders).await? {
+                Some(ToChild::Prepare { name, scenario, node, seed, sockets }) => {
+                    let scenario = Arc::new(ScenarioFile::parse(&name, &scenario)?.resolve()?);
+                    Ok(Some((scenario, NodeId(node), seed, sockets)))
+                }
+                Some(_) => Err(LabError::Run("an order out of turn".to_owned())),
+                None => Ok(None),
             }
-        }
-    })
+        });
+        let prepared = told_to_parent(prepared)?;
+        Ok(prepared.map(|(scenario, node, seed, sockets)| Prepared {
+            runtime,
+            orders,
+            scenario,
+            node,
+            seed,
+            sockets,
+        }))
+    }
+
+    /// What the parent runs.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Runs the node as the parent says, and reports to it on standard output, also if the
+    /// service could not be made.
+    pub fn serve<S>(self, service: Result<S, LabError>) -> Result<(), LabError>
+    where
+        S: Service<Ledger: Send> + Send + 'static,
+        S::Protocol: Hosted,
+    {
+        let Prepared { runtime, mut orders, scenario, node, seed, sockets } = self;
+        let served = service.and_then(|service| {
+            let service = Arc::new(service);
+            runtime.block_on(serve(service, scenario, node, seed, sockets, &mut orders))
+        });
+        told_to_parent(served)
+    }
+}
+
+/// An error is the parent's to know.
+fn told_to_parent<T>(result: Result<T, LabError>) -> Result<T, LabError> {
+    if let Err(error) = &result {
+        report(&FromChild::Failed { problem: error.to_string() });
+    }
+    result
 }
 
 async fn serve<S>(
-    read: impl Fn(&Scenario) -> Result<S, LabError>,
+    service: Arc<S>,
+    scenario: Arc<Scenario>,
+    id: NodeId,
+    seed: u64,
+    sockets: Sockets,
     orders: &mut mpsc::UnboundedReceiver<String>,
 ) -> Result<(), LabError>
 where
     S: Service<Ledger: Send> + Send + 'static,
     S::Protocol: Hosted,
 {
-    let Some(ToChild::Prepare { name, scenario, node, seed, sockets }) = next_order(orders).await?
-    else {
-        return Ok(());
-    };
-    let scenario = Arc::new(ScenarioFile::parse(&name, &scenario)?.resolve()?);
-    let service = Arc::new(read(&scenario)?);
-    let id = NodeId(node);
     let bound = bind(&cluster(&scenario, seed), id, seed, &sockets)?;
     report(&FromChild::Bound { address: bound.local_addr() });
 

@@ -5,6 +5,7 @@
 //! The protocol, its configuration, the workload and the ledger are the same objects in both.
 
 mod application;
+mod child;
 mod control;
 mod processes;
 mod sim;
@@ -15,7 +16,8 @@ use std::time::Duration;
 
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
 
-pub use control::serve_control;
+pub(crate) use child::node_command;
+pub use control::Prepared;
 pub use processes::{Launch, run_processes};
 pub use sim::{network_config, simulate};
 pub use sockets::{Sockets, run_sockets};
@@ -95,12 +97,16 @@ pub type Answer<S> = (Duration, <<S as Service>::Protocol as Protocol>::Command)
 pub struct Outcome {
     /// When the last thing happened.
     pub ended: Instant,
+    /// True if the user stopped it before its end.
+    pub is_stopped: bool,
     /// Events handled; 0 on sockets.
     pub events: u64,
     /// Hash of all that happened, in hexadecimal; none on sockets.
     pub digest: Option<String>,
     /// What protocols and drivers counted.
     pub counters: Counters,
+    /// Bytes a node that the simulator held besides the protocol's state, at the end.
+    pub driver_bytes_per_node: Option<f64>,
     /// Processor time of all nodes, where each is a process.
     pub cpu: Option<Duration>,
 }

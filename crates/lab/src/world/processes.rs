@@ -1,59 +1,29 @@
 //! A scenario on real sockets with a process for each node: the parent's side.
 
-use std::process::Stdio;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use paceline_proto::core::{Counters, Instant, NodeId};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
+use super::child::{Line, Process};
 use super::control::{FromChild, ToChild};
-use super::sockets::{Sockets, runtime};
+use super::sockets::{LOOK_EVERY, Sockets, runtime};
 use super::{Outcome, Service};
 use crate::LabError;
-use crate::progress::Progress;
+use crate::progress::{Progress, Seconds};
 use crate::scenario::{Fault, Scenario};
 
-/// How long a child may take to bind, start, or hand in what it noted.
+/// How long the children may take to bind, start, or hand in what they noted.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// How long they may take to hand it in once the user asked to stop.
+const HAND_IN_WITHIN_ONCE_STOPPED: Duration = Duration::from_secs(3);
 /// From the order to go until the run begins: time for it to reach every child.
 const GO_AFTER: Duration = Duration::from_millis(50);
 /// The most processes of one run.
 const NODES_MAX: u32 = 64;
-
-struct Process {
-    node: NodeId,
-    child: Child,
-    orders: ChildStdin,
-    reports: Lines<BufReader<ChildStdout>>,
-    is_killed: bool,
-}
-
-impl Process {
-    async fn order(&mut self, order: &ToChild) -> Result<(), LabError> {
-        let mut line = serde_json::to_string(order).expect("an order has text keys only");
-        line.push('\n');
-        let written = self.orders.write_all(line.as_bytes()).await;
-        written.map_err(|error| LabError::Run(format!("{} is gone: {error}", self.node)))
-    }
-
-    async fn report(&mut self) -> Result<FromChild, LabError> {
-        let gone = |why: String| LabError::Run(format!("the process of {} {why}", self.node));
-        let line = self.reports.next_line().await.map_err(|error| gone(error.to_string()))?;
-        let line = line.ok_or_else(|| gone("ended early".to_owned()))?;
-        match serde_json::from_str(&line).map_err(|error| gone(format!("said {line}: {error}")))? {
-            FromChild::Failed { problem } => Err(gone(format!("failed: {problem}"))),
-            report => Ok(report),
-        }
-    }
-
-    async fn answer(&mut self) -> Result<FromChild, LabError> {
-        let node = self.node;
-        let late = |_| LabError::Run(format!("the process of {node} does not answer"));
-        tokio::time::timeout(ANSWER_WITHIN, self.report()).await.map_err(late)?
-    }
-}
 
 /// How the processes of a run are started, and where they listen.
 pub struct Launch<'a> {
@@ -63,8 +33,11 @@ pub struct Launch<'a> {
     pub sockets: &'a dyn Fn(NodeId) -> Sockets,
 }
 
-/// Runs a service with a process for each node. A crash is a SIGKILL; a process that crashed does not come back in
-/// this milestone, since the roster is fixed.
+/// Runs a service with a process for each node.
+///
+/// A crash in the scenario is a SIGKILL; such a process does not come back, since the roster is
+/// fixed. One that ends otherwise fails the run, with its last lines of standard error. Once the
+/// user asks to stop, what was noted until then is collected. No process outlives the call.
 pub fn run_processes<S>(
     service: &S,
     scenario: &Arc<Scenario>,
@@ -85,46 +58,237 @@ where
         return Err(LabError::Unsupported(problem));
     }
     runtime()?.block_on(async {
-        let mut ledger = service.ledger();
-        let mut processes = Vec::new();
-        for node in (0..nodes).map(NodeId) {
-            processes.push(spawn(launch, node)?);
+        let mut processes = Processes::new(progress);
+        let ran = processes.run(service, scenario, seed, launch).await;
+        processes.end().await;
+        ran
+    })
+}
+
+/// The processes of a run.
+struct Processes<'a> {
+    // By node.
+    all: Vec<Process>,
+    // Those that still have to hand in what they noted: not crashed, not finished.
+    alive: BTreeSet<NodeId>,
+    sender: mpsc::UnboundedSender<Line>,
+    lines: mpsc::UnboundedReceiver<Line>,
+    progress: &'a dyn Progress,
+}
+
+impl<'a> Processes<'a> {
+    fn new(progress: &'a dyn Progress) -> Processes<'a> {
+        let (sender, lines) = mpsc::unbounded_channel();
+        Processes { all: Vec::new(), alive: BTreeSet::new(), sender, lines, progress }
+    }
+
+    async fn run<S>(
+        &mut self,
+        service: &S,
+        scenario: &Scenario,
+        seed: u64,
+        launch: &Launch<'_>,
+    ) -> Result<(S::Ledger, Outcome), LabError>
+    where
+        S: Service,
+    {
+        let prepared = self.prepare(scenario, seed, launch).await;
+        if self.progress.stopped() {
+            // Ctrl-C reaches the children as well, and may find one that does not heed it yet.
+            return Err(LabError::StoppedEarly);
         }
-        prepare(&mut processes, scenario, seed, launch).await?;
+        prepared?;
         let at = SystemTime::now() + GO_AFTER;
         let at_unix_nanos = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-        for process in &mut processes {
-            process.order(&ToChild::Go { at_unix_nanos }).await?;
-        }
+        self.order_all(|_| ToChild::Go { at_unix_nanos }).await?;
         let started = tokio::time::Instant::now() + GO_AFTER;
-        wait(&mut processes, scenario, started, progress).await?;
+        let is_stopped = self.wait(scenario, started).await?;
         let ended = Instant::ZERO + started.elapsed();
-        let mut counters = Counters::default();
-        let mut seen: Vec<(String, u64)> = Vec::new();
-        let mut cpu = Duration::ZERO;
-        for process in processes.iter_mut().filter(|process| !process.is_killed) {
-            process.order(&ToChild::Finish).await?;
-            loop {
-                match process.answer().await? {
-                    FromChild::Finished { part, counters, cpu: used } => {
-                        cpu += used;
-                        let imported = service.import(&mut ledger, process.node, part);
-                        imported.map_err(|error| LabError::Run(error.to_string()))?;
-                        seen.extend(counters);
-                        break;
-                    }
-                    FromChild::Done => {}
-                    other => return Err(LabError::Run(format!("{other:?} out of turn"))),
-                }
+        let mut ledger = service.ledger();
+        let (counters, cpu) = self.collect(service, &mut ledger).await?;
+        let cpu = Some(cpu);
+        Ok((ledger, Outcome { is_stopped, ended, counters, cpu, ..Outcome::default() }))
+    }
+
+    /// Starts a process for each node, and each node in its process.
+    async fn prepare(
+        &mut self,
+        scenario: &Scenario,
+        seed: u64,
+        launch: &Launch<'_>,
+    ) -> Result<(), LabError> {
+        for node in (0..scenario.topology.nodes).map(NodeId) {
+            self.all.push(Process::spawn((launch.command)(node), node, self.sender.clone())?);
+            self.alive.insert(node);
+        }
+        let text = scenario.to_toml();
+        self.order_all(|node| ToChild::Prepare {
+            name: scenario.name.clone(),
+            scenario: text.clone(),
+            node: node.0,
+            seed,
+            sockets: (launch.sockets)(node),
+        })
+        .await?;
+        let mut roster = Vec::new();
+        self.answers(Duration::ZERO, |node, report| match report {
+            FromChild::Bound { address } => {
+                roster.push((node.0, address));
+                Ok(Answer::Given)
             }
-            // It ends by itself; waiting for it leaves no zombie behind.
-            let _ = process.child.wait().await;
+            other => Err(out_of_turn(&other)),
+        })
+        .await?;
+        self.order_all(|_| ToChild::Start { roster: roster.clone() }).await?;
+        self.answers(Duration::ZERO, |_, report| match report {
+            FromChild::Started => Ok(Answer::Given),
+            other => Err(out_of_turn(&other)),
+        })
+        .await
+    }
+
+    /// Waits until every process is done or the time is up, killing those that are to crash. True
+    /// if the user stopped it before.
+    async fn wait(
+        &mut self,
+        scenario: &Scenario,
+        started: tokio::time::Instant,
+    ) -> Result<bool, LabError> {
+        let mut crashes: Vec<(Duration, NodeId)> = Vec::new();
+        for fault in &scenario.faults {
+            if let Fault::Crash(nodes) = &fault.fault {
+                crashes.extend(nodes.iter().map(|&node| (fault.at, node)));
+            }
         }
-        for (name, n) in seen {
-            counters.add(interned(name), n);
+        let mut waiting = self.alive.clone();
+        let mut seconds = Seconds::start(self.progress, scenario.duration, &scenario.name);
+        while !waiting.is_empty() && started.elapsed() < scenario.duration {
+            if self.progress.stopped() {
+                return Ok(true);
+            }
+            let elapsed = started.elapsed();
+            seconds.reach(elapsed);
+            while let Some(place) = crashes.iter().position(|&(at, _)| at <= elapsed) {
+                let (_, node) = crashes.swap_remove(place);
+                self.alive.remove(&node);
+                waiting.remove(&node);
+                self.all[node.index()].kill().await;
+            }
+            let next = crashes.iter().map(|&(at, _)| at).chain([scenario.duration]).min();
+            let at_most =
+                next.map_or(LOOK_EVERY, |next| LOOK_EVERY.min(next.saturating_sub(elapsed)));
+            match self.report(at_most).await? {
+                Some((node, FromChild::Done)) => _ = waiting.remove(&node),
+                Some((_, other)) => return Err(out_of_turn(&other)),
+                None => {}
+            }
         }
-        Ok((ledger, Outcome { ended, events: 0, digest: None, counters, cpu: Some(cpu) }))
-    })
+        Ok(false)
+    }
+
+    /// Takes in what each process noted and counted, and the processor time of all.
+    async fn collect<S>(
+        &mut self,
+        service: &S,
+        ledger: &mut S::Ledger,
+    ) -> Result<(Counters, Duration), LabError>
+    where
+        S: Service,
+    {
+        self.order_all(|_| ToChild::Finish).await?;
+        let mut counters = Counters::default();
+        let mut cpu = Duration::ZERO;
+        self.answers(HAND_IN_WITHIN_ONCE_STOPPED, |node, report| match report {
+            FromChild::Finished { part, counters: counted, cpu: used } => {
+                cpu += used;
+                let imported = service.import(ledger, node, part);
+                imported.map_err(|error| LabError::Run(error.to_string()))?;
+                counted.into_iter().for_each(|(name, n)| counters.add(interned(name), n));
+                Ok(Answer::Last)
+            }
+            FromChild::Done => Ok(Answer::Beside),
+            other => Err(out_of_turn(&other)),
+        })
+        .await?;
+        Ok((counters, cpu))
+    }
+
+    async fn order_all(&mut self, order: impl Fn(NodeId) -> ToChild) -> Result<(), LabError> {
+        for &node in &self.alive {
+            let process = &mut self.all[node.index()];
+            if !process.order(&order(node)).await {
+                return Err(process.obituary().await);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an answer of each process; waits less for it once the user asked to stop.
+    async fn answers(
+        &mut self,
+        within_once_stopped: Duration,
+        mut read: impl FnMut(NodeId, FromChild) -> Result<Answer, LabError>,
+    ) -> Result<(), LabError> {
+        let asked = tokio::time::Instant::now();
+        let mut waiting = self.alive.clone();
+        while let Some(&next) = waiting.first() {
+            let within = match self.progress.stopped() {
+                true => within_once_stopped,
+                false => ANSWER_WITHIN,
+            };
+            if asked.elapsed() > within {
+                return Err(LabError::Run(format!("the process of {next} does not answer")));
+            }
+            let Some((node, report)) = self.report(LOOK_EVERY).await? else { continue };
+            match read(node, report)? {
+                Answer::Beside => continue,
+                Answer::Given => {}
+                Answer::Last => _ = self.alive.remove(&node),
+            }
+            waiting.remove(&node);
+        }
+        Ok(())
+    }
+
+    /// The next report of any process, or none within the time. That one ended is an error.
+    async fn report(&mut self, at_most: Duration) -> Result<Option<(NodeId, FromChild)>, LabError> {
+        let Ok(line) = timeout(at_most, self.lines.recv()).await else { return Ok(None) };
+        let (node, line) = line.expect("this side holds a sender too");
+        let failed = |why: String| LabError::Run(format!("the process of {node} {why}"));
+        let Some(line) = line else {
+            return match self.alive.contains(&node) {
+                true => Err(self.all[node.index()].obituary().await),
+                false => Ok(None),
+            };
+        };
+        match serde_json::from_str(&line) {
+            Ok(FromChild::Failed { problem }) => Err(failed(format!("failed: {problem}"))),
+            Ok(report) => Ok(Some((node, report))),
+            Err(error) => Err(failed(format!("said {line}: {error}"))),
+        }
+    }
+
+    /// Leaves no process behind.
+    async fn end(mut self) {
+        self.all.iter_mut().for_each(Process::dismiss);
+        for process in &mut self.all {
+            process.bury().await;
+        }
+    }
+}
+
+/// What a report is to a question.
+enum Answer {
+    /// Something else.
+    Beside,
+    /// The answer.
+    Given,
+    /// The answer, after which the process ends.
+    Last,
+}
+
+fn out_of_turn(report: &FromChild) -> LabError {
+    LabError::Run(format!("{report:?} out of turn"))
 }
 
 /// Counters are named by constants. A child's names come as text: each is kept once, for good.
@@ -141,83 +305,59 @@ fn interned(name: String) -> &'static str {
     kept
 }
 
-fn spawn(launch: &Launch<'_>, node: NodeId) -> Result<Process, LabError> {
-    let command = (launch.command)(node);
-    let program = command.get_program().to_owned();
-    let mut command = Command::from(command);
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn();
-    let failed = |error| LabError::Run(format!("cannot start {}: {error}", program.display()));
-    let mut child = child.map_err(failed)?;
-    let orders = child.stdin.take().expect("standard input is piped");
-    let reports = child.stdout.take().expect("standard output is piped");
-    let reports = BufReader::new(reports).lines();
-    Ok(Process { node, child, orders, reports, is_killed: false })
-}
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-async fn prepare(
-    processes: &mut [Process],
-    scenario: &Scenario,
-    seed: u64,
-    launch: &Launch<'_>,
-) -> Result<(), LabError> {
-    let text = scenario.to_toml();
-    let mut roster = Vec::new();
-    for process in &mut *processes {
-        let (name, scenario, node) = (scenario.name.clone(), text.clone(), process.node.0);
-        let sockets = (launch.sockets)(process.node);
-        process.order(&ToChild::Prepare { name, scenario, node, seed, sockets }).await?;
-    }
-    for process in &mut *processes {
-        match process.answer().await? {
-            FromChild::Bound { address } => roster.push((process.node.0, address)),
-            other => return Err(LabError::Run(format!("{other:?} in place of an address"))),
-        }
-    }
-    for process in &mut *processes {
-        process.order(&ToChild::Start { roster: roster.clone() }).await?;
-    }
-    for process in processes {
-        process.answer().await?;
-    }
-    Ok(())
-}
+    use super::*;
+    use crate::broadcast::Broadcast;
+    use crate::progress::Quiet;
+    use crate::scenario::ScenarioFile;
 
-/// Waits until every process is done or the time is up, killing those that are to crash.
-async fn wait(
-    processes: &mut [Process],
-    scenario: &Scenario,
-    started: tokio::time::Instant,
-    progress: &dyn Progress,
-) -> Result<(), LabError> {
-    let mut crashes: Vec<(Duration, NodeId)> = Vec::new();
-    for fault in &scenario.faults {
-        if let Fault::Crash(nodes) = &fault.fault {
-            crashes.extend(nodes.iter().map(|&node| (fault.at, node)));
+    /// Runs `chain/ten` with this shell script in the place of each node.
+    fn run_with(script: &str, progress: &dyn Progress) -> LabError {
+        let scenario = Arc::new(ScenarioFile::load("chain/ten").unwrap().resolve().unwrap());
+        let broadcast = Broadcast::read(&scenario).unwrap();
+        let command = |_| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
+        match run_processes(&broadcast, &scenario, 1, &launch, progress) {
+            Ok(_) => panic!("a shell is no node"),
+            Err(error) => error,
         }
     }
-    let mut waiting: Vec<usize> = (0..processes.len()).collect();
-    let until = started + scenario.duration;
-    while !waiting.is_empty() && tokio::time::Instant::now() < until && !progress.stopped() {
-        while let Some(place) =
-            crashes.iter().position(|&(at, _)| started + at <= tokio::time::Instant::now())
-        {
-            let (_, node) = crashes.swap_remove(place);
-            let process = &mut processes[node.index()];
-            process.is_killed = true;
-            let _ = process.child.kill().await;
-            waiting.retain(|&index| index != node.index());
-        }
-        let mut still = Vec::new();
-        for &index in &waiting {
-            let process = &mut processes[index];
-            match tokio::time::timeout(Duration::from_millis(5), process.report()).await {
-                Ok(Ok(FromChild::Done)) => {}
-                Ok(Ok(other)) => return Err(LabError::Run(format!("{other:?} out of turn"))),
-                Ok(Err(error)) => return Err(error),
-                Err(_) => still.push(index),
+
+    #[test]
+    fn a_node_that_dies_is_named_with_its_last_words() {
+        let said = run_with("echo first >&2; echo last >&2; exit 3", &Quiet).to_string();
+        let (what, words) = said.split_once('\n').unwrap();
+        assert!(what.starts_with("the process of n"), "{said}");
+        assert!(what.ends_with(" ended early: exit status 3"), "{said}");
+        assert_eq!(words, "  | first\n  | last");
+        let said = run_with("read order; kill -9 $$", &Quiet).to_string();
+        assert!(said.contains("signal: 9"), "{said}");
+    }
+
+    #[test]
+    fn a_node_that_speaks_another_language_is_quoted() {
+        let said = run_with("read order; echo hello; read order", &Quiet).to_string();
+        assert!(said.contains("said hello"), "{said}");
+    }
+
+    #[test]
+    fn a_stop_does_not_wait_for_a_node_that_does_not_answer() {
+        /// Stops when it is asked for the third time.
+        struct Impatient(AtomicUsize);
+        impl Progress for Impatient {
+            fn stopped(&self) -> bool {
+                self.0.fetch_add(1, Ordering::Relaxed) >= 2
             }
         }
-        waiting = still;
+        let error = run_with("while read order; do :; done", &Impatient(AtomicUsize::new(0)));
+        assert!(matches!(error, LabError::StoppedEarly), "{error}");
     }
-    Ok(())
 }

@@ -7,7 +7,11 @@ use paceline_sim::{
 };
 
 use super::{Answer, Outcome, Service};
+use crate::progress::Progress;
 use crate::scenario::{Fault, Scenario, Topology};
+
+/// Pieces of simulated time after each of which progress is told.
+const PIECES: u32 = 200;
 
 /// Runs a service in the simulator, seeing `observer` (a checker, or nothing) along the way.
 pub fn simulate<S: Service>(
@@ -16,6 +20,7 @@ pub fn simulate<S: Service>(
     seed: u64,
     codec: Codec,
     observer: &mut impl Observer<S::Protocol>,
+    progress: &dyn Progress,
 ) -> (S::Ledger, Outcome)
 where
     S::Protocol: 'static,
@@ -48,12 +53,26 @@ where
         }
     }
     let mut observers = (applications, observer);
-    sim.run_until(Instant::ZERO + scenario.duration, &mut observers);
+    progress.start(u64::from(PIECES), &scenario.name);
+    let mut is_stopped = false;
+    for piece in 1..=PIECES {
+        // The last piece ends exactly where the run does.
+        let left_out = scenario.duration / PIECES * (PIECES - piece);
+        sim.run_until(Instant::ZERO + (scenario.duration - left_out), &mut observers);
+        progress.inc(1);
+        is_stopped = progress.stopped() && piece < PIECES;
+        if is_stopped || sim.events_pending() == 0 || service.is_done(&observers.0.ledger) {
+            break;
+        }
+    }
+    progress.finish();
     let outcome = Outcome {
+        is_stopped,
         ended: sim.now(),
         events: sim.events_handled(),
-        digest: Some(sim.digest().to_string()),
+        digest: (!is_stopped).then(|| sim.digest().to_string()),
         counters: sim.counters().clone(),
+        driver_bytes_per_node: Some(sim.driver_bytes_per_node()),
         cpu: None,
     };
     (observers.0.ledger, outcome)

@@ -11,14 +11,15 @@ use serde::{Deserialize, Serialize};
 use super::application::{Clock, Desk, emulate_all, observe_all, submit_all};
 use super::{Outcome, Service};
 use crate::LabError;
-use crate::progress::Progress;
+use crate::progress::{Progress, Seconds};
 use crate::scenario::{Fault, Scenario};
 
-/// The most nodes that one process hosts on sockets: each needs a socket for every peer it sends to.
+/// The most nodes that one process hosts on sockets: each needs a socket for every peer it sends
+/// to.
 const NODES_MAX: u32 = 128;
 
 /// How often a waiting run looks whether it was stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The name of the cluster that a scenario's nodes form.
 pub(super) fn cluster(scenario: &Scenario, seed: u64) -> String {
@@ -53,13 +54,18 @@ where
             handles.push(node);
         }
         let until = Instant::ZERO + scenario.duration;
-        while clock.now() < until && !progress.stopped() {
-            if desk.with_ledger(|ledger| desk.service.is_done(ledger)) {
+        let mut seconds = Seconds::start(progress, scenario.duration, &scenario.name);
+        let mut is_stopped = false;
+        while clock.now() < until && !desk.with_ledger(|ledger| desk.service.is_done(ledger)) {
+            is_stopped = progress.stopped();
+            if is_stopped {
                 break;
             }
+            seconds.reach(clock.now() - Instant::ZERO);
             let _ = tokio::time::timeout(LOOK_EVERY, desk.progress.notified()).await;
         }
         let ended = clock.now();
+        drop(seconds);
         let mut counters = Counters::default();
         for node in &handles {
             counters.merge(&node.stats().counters);
@@ -67,7 +73,7 @@ where
         for node in &handles {
             node.stop().await;
         }
-        let outcome = Outcome { ended, events: 0, digest: None, counters, cpu: None };
+        let outcome = Outcome { is_stopped, ended, counters, ..Outcome::default() };
         let ledger = desk.with_ledger(|ledger| {
             let empty = desk.service.ledger();
             std::mem::replace(ledger, empty)

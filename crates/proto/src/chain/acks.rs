@@ -8,10 +8,17 @@ use std::time::Duration;
 
 use super::chain::{Chain, Cx, Timer};
 use super::message::Message;
+use super::own::Own;
 use crate::core::{Instant, Lane, NodeId};
 
 /// The longest pause between two reminders, unless acknowledgements are configured later still.
 const REMIND_AFTER_MAX: Duration = Duration::from_secs(1);
+
+/// The pause before the next reminder, when this many were in vain.
+fn remind_pause(ack_after: Duration, reminders: u32) -> Duration {
+    let first = ack_after.saturating_mul(8);
+    first.saturating_mul(1 << reminders.min(16)).min(REMIND_AFTER_MAX.max(first))
+}
 
 impl Chain {
     /// What has come of a flow is acknowledged now if it is much, else soon.
@@ -36,8 +43,7 @@ impl Chain {
         let flow = &mut self.flows[flow];
         flow.acknowledged_received = flow.received;
         flow.acknowledged_consumed = flow.credit();
-        let pause = ack_after.saturating_mul(8 << flow.reminders.min(16));
-        flow.remind_at = cx.now + pause.min(REMIND_AFTER_MAX.max(ack_after * 8));
+        flow.remind_at = cx.now + remind_pause(ack_after, flow.reminders);
         let (received, consumed) = (flow.acknowledged_received, flow.acknowledged_consumed);
         let message = Message::Ack { view, incarnation: flow.incarnation, received, consumed };
         cx.send(self.view.node(flow.rank as usize), Lane::Datagram, message);
@@ -61,6 +67,51 @@ impl Chain {
             self.is_remind_armed = true;
             cx.set_timer((at - cx.now).max(cx.shared.ack_after), Timer::Remind);
         }
+    }
+
+    /// The window is closed. A member's credit may have got lost after it freed its blocks, when it
+    /// has no reason left to repeat it; so the origin asks.
+    pub(super) fn arm_probe(&mut self, cx: &mut Cx<'_>) {
+        let Some(own) = self.own.as_mut().filter(|_| !self.is_probe_armed) else {
+            return;
+        };
+        own.probes = 0;
+        own.probed_consumed = own.consumed();
+        self.is_probe_armed = true;
+        cx.set_timer(remind_pause(cx.shared.ack_after, 0), Timer::Probe);
+    }
+
+    pub(super) fn probe_timer(&mut self, cx: &mut Cx<'_>) {
+        self.is_probe_armed = false;
+        let (own_rank, view) = (self.rank, self.view.id());
+        // With nothing in flight the window is open, and what waits waits for a hop.
+        let is_waiting =
+            |own: &&mut Box<Own>| own.in_flight_blocks() > 0 && !own.waiting.is_empty();
+        let Some(own) = self.own.as_mut().filter(is_waiting) else {
+            return;
+        };
+        self.is_probe_armed = true;
+        if own.probed_consumed == own.consumed() {
+            own.probes += 1;
+            for rank in own.slowest().filter(|&rank| Some(rank as u32) != own_rank) {
+                let message = Message::Probe { view, incarnation: cx.incarnation };
+                cx.send(self.view.node(rank), Lane::Datagram, message);
+            }
+        } else {
+            own.probes = 0;
+            own.probed_consumed = own.consumed();
+        }
+        cx.set_timer(remind_pause(cx.shared.ack_after, own.probes), Timer::Probe);
+    }
+
+    pub(super) fn answer_probe(&mut self, cx: &mut Cx<'_>, from: usize, incarnation: u64) {
+        let Ok(flow) = self.flow_index(from as u32) else {
+            return; // Nothing has come yet.
+        };
+        if self.flows[flow].incarnation != incarnation {
+            return cx.count("chain_foreign_incarnation", 1);
+        }
+        self.acknowledge(cx, flow);
     }
 
     pub(super) fn ack_timer(&mut self, cx: &mut Cx<'_>) {
@@ -103,7 +154,7 @@ impl Chain {
             let flow = &mut self.flows[place];
             let is_late = flow.is_unstable() && flow.remind_at <= cx.now;
             if Some(flow.rank) != self.rank && is_late {
-                flow.reminders += 1;
+                flow.reminders = flow.reminders.saturating_add(1);
                 self.acknowledge(cx, place);
             }
         }

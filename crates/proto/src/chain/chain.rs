@@ -87,6 +87,8 @@ pub enum Timer {
     Remind,
     /// Ask again where a broken hop shall resume.
     Resync,
+    /// Ask the members that keep the window closed whether their credit got lost.
+    Probe,
 }
 
 /// A member of a group that broadcasts.
@@ -104,6 +106,7 @@ pub struct Chain {
     pub(super) is_ack_armed: bool,
     pub(super) is_remind_armed: bool,
     pub(super) is_resync_armed: bool,
+    pub(super) is_probe_armed: bool,
     pub(super) queue_bytes_left: usize,
 }
 
@@ -123,6 +126,7 @@ impl Chain {
             is_ack_armed: false,
             is_remind_armed: false,
             is_resync_armed: false,
+            is_probe_armed: false,
             queue_bytes_left: QUEUE_BYTES_MIN.min(config.queue_bytes),
         }
     }
@@ -167,10 +171,20 @@ impl Chain {
         self.own.as_ref().map_or(0, |own| own.waiting.len())
     }
 
-    /// For each origin heard of: its rank, its blocks freed as stable, and its blocks received, both
-    /// as the number after the last.
+    /// For each origin heard of: its rank, its blocks freed as stable, and its blocks received,
+    /// both as the number after the last.
     pub fn origins(&self) -> impl Iterator<Item = (usize, u64, u64)> {
         self.flows.iter().map(|flow| (flow.rank as usize, flow.stable, flow.received))
+    }
+
+    /// For each origin heard of: its rank, and the credit that this member gave it.
+    pub fn credits(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.flows.iter().map(|flow| (flow.rank as usize, flow.credit()))
+    }
+
+    /// Bytes of blocks that are held because some member may lack them.
+    pub fn bytes_held(&self) -> usize {
+        self.flows.iter().map(|flow| flow.held_bytes).sum()
     }
 
     /// True if nothing waits, nothing is unacknowledged, and nothing is held for others.
@@ -184,12 +198,16 @@ impl Chain {
 
     /// The node `position` places after `origin` on the ring.
     pub(super) fn node_at(&self, origin: u32, position: usize) -> NodeId {
-        self.view.node((origin as usize + position) % self.members())
+        let place = origin as usize + position;
+        let members = self.members();
+        // Both are below the number of members; a division here would show in every profile.
+        self.view.node(if place < members { place } else { place - members })
     }
 
     /// How many places after `origin` this member comes.
     pub(super) fn position(&self, origin: u32, rank: u32) -> usize {
-        (rank as usize + self.members() - origin as usize) % self.members()
+        let (rank, origin) = (rank as usize, origin as usize);
+        if rank >= origin { rank - origin } else { rank + self.members() - origin }
     }
 
     pub(super) fn flow_index(&self, rank: u32) -> Result<usize, usize> {
@@ -217,9 +235,10 @@ impl Protocol for Chain {
 
     fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
         if view.id() > self.view.id() {
-            // Blocks belong to their view; what had not left yet is sent in the new one.
+            // Blocks belong to their view; what had not left wholly is sent in the new one.
             self.queue_bytes_left = QUEUE_BYTES_MIN.min(cx.shared.queue_bytes);
             let mut waiting = self.own.take().map(|own| own.waiting).unwrap_or_default();
+            waiting.retain(|message| message.injected < message.blocks);
             waiting.iter_mut().for_each(|message| message.injected = 0);
             self.flows.clear();
             self.out_links.clear();
@@ -244,11 +263,12 @@ impl Protocol for Chain {
         };
         match state {
             PeerState::Down => link.state = LinkState::Down,
-            PeerState::Up { .. } if link.state == LinkState::Down => {
+            // Whatever the state was: a hop first used while its stream was down lost frames too.
+            PeerState::Up { .. } => {
                 link.state = LinkState::Resyncing;
                 self.ask_resync(cx);
             }
-            PeerState::Up { .. } | PeerState::Suspect => {}
+            PeerState::Suspect => {}
         }
     }
 
@@ -260,6 +280,7 @@ impl Protocol for Chain {
             | Message::LinkAck { view, .. }
             | Message::Resync { view, .. }
             | Message::Resume { view, .. }
+            | Message::Probe { view, .. }
             | Message::Skip { view, .. } => *view,
         };
         if view != self.view.id() {
@@ -289,8 +310,11 @@ impl Protocol for Chain {
             }
             Message::Resync { next, .. } => self.answer_resync(cx, from, next),
             Message::Resume { next, .. } => self.resume(cx, from, next),
+            Message::Probe { incarnation, .. } => self.answer_probe(cx, sender, incarnation),
             Message::Skip { link, .. } => {
-                self.accept_link(cx, from, link);
+                if self.accept_link(cx, from, link) {
+                    cx.count("chain_skipped", 1);
+                }
             }
         }
     }
@@ -303,6 +327,7 @@ impl Protocol for Chain {
                 self.is_resync_armed = false;
                 self.ask_resync(cx);
             }
+            Timer::Probe => self.probe_timer(cx),
         }
     }
 

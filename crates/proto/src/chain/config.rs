@@ -32,6 +32,12 @@ pub enum ConfigError {
     /// The roster names nobody.
     #[error("the roster has no members")]
     EmptyRoster,
+    /// A time is zero: the member would wake without end.
+    #[error("{knob} is zero, expected a time above zero")]
+    NoTime {
+        /// The knob's name.
+        knob: &'static str,
+    },
     /// A knob is outside its range.
     #[error("{knob} is {value}, expected {expected}")]
     OutOfRange {
@@ -91,8 +97,9 @@ impl Config {
         self
     }
 
-    /// The same in bytes. At least one block, default 1 MiB. A member holds at most this times N,
-    /// plus a message in assembly for each origin.
+    /// The same in bytes. At least two blocks, or a pipeline of pairs would stand still. Default
+    /// 1 MiB. For each origin a member holds at most this, what its application has not consumed of
+    /// as much again, and two messages: one in assembly, one delivered.
     pub fn with_window_bytes(mut self, bytes: usize) -> Config {
         self.window_bytes = bytes;
         self
@@ -155,15 +162,20 @@ impl Config {
         let (block, window) = (self.block_bytes_max, self.window_blocks);
         check("block_bytes_max", block, (1..=65_536).contains(&block), "1 to 65536")?;
         let message = self.message_bytes_max;
-        let blocks = message.div_ceil(block);
+        let blocks = self.message_blocks_max();
         check("message_bytes_max", message, (1..=65_535).contains(&blocks), "1 to 65535 blocks")?;
         check("window_blocks", window, (2..=1 << 20).contains(&window), "2 to 1048576")?;
         let bytes = self.window_bytes;
-        check("window_bytes", bytes, bytes >= block, "at least block_bytes_max")?;
+        check("window_bytes", bytes, bytes / 2 >= block, "at least two blocks")?;
         check("hop_bytes", self.hop_bytes, self.hop_bytes >= 4, "at least 4")?;
         check("queue_bytes", self.queue_bytes, self.queue_bytes >= 1, "at least 1")?;
         let ack = self.ack_blocks;
         check("ack_blocks", ack, (1..=window / 2).contains(&ack), "1 to half of window_blocks")?;
+        for (knob, time) in [("ack_after", self.ack_after), ("resync_after", self.resync_after)] {
+            if time.is_zero() {
+                return Err(ConfigError::NoTime { knob });
+            }
+        }
         Ok(self)
     }
 
@@ -185,6 +197,11 @@ impl Config {
     /// Largest block, bytes.
     pub fn block_bytes_max(&self) -> usize {
         self.block_bytes_max
+    }
+
+    /// Blocks of the largest message.
+    pub fn message_blocks_max(&self) -> usize {
+        self.message_bytes_max.div_ceil(self.block_bytes_max)
     }
 
     /// Blocks of one origin in flight, at most.

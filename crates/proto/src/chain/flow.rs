@@ -25,6 +25,17 @@ pub(super) struct Complete {
     pub(super) payload: Payload,
 }
 
+/// How much of one origin a member takes in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Blocks from the credit on.
+    pub(super) window_blocks: usize,
+    /// Bytes held for others.
+    pub(super) window_bytes: usize,
+    /// Bytes delivered and not consumed.
+    pub(super) unconsumed_bytes_max: usize,
+}
+
 /// Why a block was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -45,6 +56,8 @@ pub(super) struct Flow {
     pub(super) stable: u64,
     // Blocks from `stable` on; `None` where one is still missing.
     held: VecDeque<Option<Block>>,
+    /// Bytes of the blocks held.
+    pub(super) held_bytes: usize,
     /// All blocks below this are here.
     pub(super) received: u64,
     // All blocks below this belong to delivered messages.
@@ -53,8 +66,9 @@ pub(super) struct Flow {
     consumed: u64,
     // The credit given so far.
     granted: u64,
-    // Delivered messages that were not consumed: where each ends, and its bytes.
-    unconsumed: VecDeque<(u64, usize)>,
+    // Delivered messages that were not consumed: how far behind the one before each ends, the first
+    // behind `consumed`, and its bytes.
+    unconsumed: VecDeque<(u32, u32)>,
     unconsumed_bytes: usize,
     // The blocks of the message in assembly.
     assembly: Vec<Payload>,
@@ -76,6 +90,7 @@ impl Flow {
             incarnation,
             stable: 0,
             held: VecDeque::new(),
+            held_bytes: 0,
             received: 0,
             delivered: 0,
             consumed: 0,
@@ -118,23 +133,18 @@ impl Flow {
         self.granted = self.granted.max(credit);
     }
 
-    /// Takes a block, if it is within `window_blocks` of the credit and at most
-    /// `unconsumed_bytes_max` wait for the application.
-    pub(super) fn insert(
-        &mut self,
-        seq: u64,
-        block: Block,
-        window_blocks: usize,
-        unconsumed_bytes_max: usize,
-    ) -> Result<(), Refusal> {
+    /// Takes a block, if it is within the window from the credit on and there is room.
+    pub(super) fn insert(&mut self, seq: u64, block: Block, room: Room) -> Result<(), Refusal> {
         if self.has(seq) {
             return Err(Refusal::Duplicate);
         }
-        let is_beyond = seq >= self.granted + window_blocks as u64
-            || self.unconsumed_bytes > unconsumed_bytes_max;
+        let is_beyond = seq >= self.granted + room.window_blocks as u64
+            || self.held_bytes + block.payload.len() > room.window_bytes
+            || self.unconsumed_bytes > room.unconsumed_bytes_max;
         if is_beyond {
             return Err(Refusal::BeyondCredit);
         }
+        self.held_bytes += block.payload.len();
         let place = (seq - self.stable) as usize;
         if place >= self.held.len() {
             self.held.extend((self.held.len()..place).map(|_| None));
@@ -187,19 +197,24 @@ impl Flow {
     }
 
     fn mark_delivered(&mut self, bytes: usize) {
-        self.unconsumed.push_back((self.received, bytes));
+        // Only an origin that sent four thousand million misfits gets beyond the type, and less
+        // credit then.
+        let blocks = u32::try_from(self.received - self.delivered).unwrap_or(u32::MAX);
+        let bytes_held = u32::try_from(bytes).expect("a message is smaller than 4 GiB");
+        self.unconsumed.push_back((blocks, bytes_held));
         self.unconsumed_bytes += bytes;
         self.delivered = self.received;
     }
 
     /// The application consumed all messages that end at or below `through`.
     pub(super) fn consume(&mut self, through: u64) {
-        while let Some(&(end, bytes)) = self.unconsumed.front() {
+        while let Some(&(blocks, bytes)) = self.unconsumed.front() {
+            let end = self.consumed + u64::from(blocks);
             if end > through {
                 break;
             }
             self.consumed = end;
-            self.unconsumed_bytes -= bytes;
+            self.unconsumed_bytes -= bytes as usize;
             self.unconsumed.pop_front();
         }
         self.grant();
@@ -225,7 +240,9 @@ impl Flow {
             return 0;
         }
         let freed = stable - self.stable;
-        self.held.drain(..freed as usize);
+        for block in self.held.drain(..freed as usize) {
+            self.held_bytes -= block.map_or(0, |block| block.payload.len());
+        }
         self.stable = stable;
         self.reminders = 0;
         self.transfers.retain(|transfer| !transfer.ends_below(stable));
@@ -261,6 +278,10 @@ mod tests {
         Block { payload: Payload::Zeros(bytes), checksum: 0, index, count, topology, hops_left: 1 }
     }
 
+    fn room(window_blocks: usize, bytes: usize) -> Room {
+        Room { window_blocks, window_bytes: bytes, unconsumed_bytes_max: bytes }
+    }
+
     fn delivered(flow: &mut Flow) -> Vec<(u64, usize)> {
         let mut messages = Vec::new();
         flow.advance(1000, |message| messages.push((message.first, message.payload.len())));
@@ -270,36 +291,36 @@ mod tests {
     #[test]
     fn blocks_out_of_order_are_delivered_as_whole_messages_in_order() {
         let mut flow = Flow::new(0, 1);
-        flow.insert(2, block(0, 1, 5), 16, 1000).unwrap();
-        flow.insert(1, block(1, 2, 3), 16, 1000).unwrap();
+        flow.insert(2, block(0, 1, 5), room(16, 1000)).unwrap();
+        flow.insert(1, block(1, 2, 3), room(16, 1000)).unwrap();
         assert_eq!(delivered(&mut flow), []);
-        flow.insert(0, block(0, 2, 4), 16, 1000).unwrap();
+        flow.insert(0, block(0, 2, 4), room(16, 1000)).unwrap();
         assert_eq!(delivered(&mut flow), [(0, 7), (2, 5)]);
-        assert_eq!(flow.insert(1, block(1, 2, 3), 16, 1000), Err(Refusal::Duplicate));
+        assert_eq!(flow.insert(1, block(1, 2, 3), room(16, 1000)), Err(Refusal::Duplicate));
     }
 
     #[test]
     fn credit_returns_when_the_application_consumed_and_for_blocks_in_assembly() {
         let mut flow = Flow::new(0, 1);
-        flow.insert(0, block(0, 3, 1), 2, 1000).unwrap();
-        flow.insert(1, block(1, 3, 1), 2, 1000).unwrap();
+        flow.insert(0, block(0, 3, 1), room(2, 1000)).unwrap();
+        flow.insert(1, block(1, 3, 1), room(2, 1000)).unwrap();
         delivered(&mut flow);
         assert_eq!(flow.credit(), 2, "a message longer than the window must get through");
-        flow.insert(2, block(2, 3, 1), 2, 1000).unwrap();
+        flow.insert(2, block(2, 3, 1), room(2, 1000)).unwrap();
         delivered(&mut flow);
         assert_eq!(flow.credit(), 2, "delivered, not consumed");
-        flow.insert(3, block(0, 1, 1), 2, 1000).unwrap();
-        assert_eq!(flow.insert(4, block(0, 1, 1), 2, 1000), Err(Refusal::BeyondCredit));
+        flow.insert(3, block(0, 1, 1), room(2, 1000)).unwrap();
+        assert_eq!(flow.insert(4, block(0, 1, 1), room(2, 1000)), Err(Refusal::BeyondCredit));
         delivered(&mut flow);
         flow.consume(3);
         assert_eq!(flow.credit(), 3);
-        flow.insert(4, block(0, 1, 1), 2, 1000).unwrap();
+        flow.insert(4, block(0, 1, 1), room(2, 1000)).unwrap();
     }
 
     #[test]
     fn only_stable_blocks_are_freed() {
         let mut flow = Flow::new(0, 1);
-        (0..3).for_each(|seq| flow.insert(seq, block(0, 1, 1), 8, 100).unwrap());
+        (0..3).for_each(|seq| flow.insert(seq, block(0, 1, 1), room(8, 100)).unwrap());
         delivered(&mut flow);
         assert_eq!(flow.free(2), 2);
         assert!(flow.block(1).is_none() && flow.has(1) && flow.block(2).is_some());
@@ -309,7 +330,7 @@ mod tests {
     #[test]
     fn a_block_that_does_not_continue_its_message_is_counted_and_not_delivered() {
         let mut flow = Flow::new(0, 1);
-        flow.insert(0, block(1, 2, 1), 8, 100).unwrap();
+        flow.insert(0, block(1, 2, 1), room(8, 100)).unwrap();
         assert_eq!(flow.advance(100, |_| panic!("delivered")), 1);
         assert_eq!(flow.credit(), 1);
     }

@@ -1,7 +1,8 @@
 //! A broken hop between live members resumes by link sequence.
 //!
 //! While the stream is down, blocks for the hop are only noted. When it is back, the sender asks
-//! where to go on (by stream, so that it comes before anything new), and the receiver answers by datagram.
+//! where to go on (by stream, so that it comes before anything new), and the receiver answers by
+//! datagram.
 
 use super::chain::{Chain, Cx, Timer};
 use super::link::{LinkState, Sent, known_link, link_to};

@@ -1,4 +1,5 @@
-//! The origin's part: own messages wait, are cut into blocks, and enter the hops as these have room.
+//! The origin's part: own messages wait, are cut into blocks, and enter the hops as these have
+//! room.
 
 use super::chain::{Chain, Cx, Event, RejectReason};
 use super::flow::Flow;
@@ -33,7 +34,7 @@ impl Chain {
             let rank = self.rank.expect("checked above") as usize;
             let members = self.members();
             let own = self.own.get_or_insert_with(|| Box::new(Own::new(rank, members)));
-            own.waiting_bytes += bytes;
+            own.waiting_bytes += bytes.max(1);
             own.waiting_blocks += blocks;
             own.waiting.push_back(Waiting { payload, blocks: blocks as u16, injected: 0, plan });
             self.inject(cx);
@@ -150,11 +151,12 @@ impl Chain {
         let start = usize::from(head.injected) * config.block_bytes_max;
         let end = (start + config.block_bytes_max).min(head.payload.len());
         if !own.has_window(end - start, config.window_blocks, config.window_bytes) {
+            self.arm_probe(cx);
             return None;
         }
         let seq = own.inject(end - start);
         own.pace.note(cx.now, end - start);
-        own.waiting_bytes -= end - start;
+        own.waiting_bytes -= (end - start).max(1);
         own.waiting_blocks -= 1;
         let head = own.waiting.front_mut().expect("a head message waits");
         let frame = Frame {

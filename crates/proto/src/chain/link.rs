@@ -24,24 +24,51 @@ pub(super) enum LinkState {
 pub(super) struct OutLink {
     pub(super) peer: NodeId,
     pub(super) state: LinkState,
-    // The link number of `sent[0]`.
+    // The link number of the first frame in `sent`, and how many frames are in it.
     base: u64,
-    sent: VecDeque<Sent>,
+    len: u64,
+    // Blocks of one origin that follow each other are one entry: a million nodes that each forward
+    // one origin's blocks hold one.
+    sent: VecDeque<Run>,
+}
+
+/// Blocks of one origin, in order and without a gap.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    origin: u32,
+    count: u32,
+    first: u64,
 }
 
 impl OutLink {
     pub(super) fn new(peer: NodeId) -> OutLink {
-        OutLink { peer, state: LinkState::Open, base: 0, sent: VecDeque::new() }
+        OutLink { peer, state: LinkState::Open, base: 0, len: 0, sent: VecDeque::new() }
     }
 
     /// The number of the next new frame.
     pub(super) fn next(&self) -> u64 {
-        self.base + self.sent.len() as u64
+        self.base + self.len
     }
 
     /// Notes a frame and gives its number.
     pub(super) fn note(&mut self, sent: Sent) -> u64 {
-        self.sent.push_back(sent);
+        self.len += 1;
+        match self.sent.back_mut() {
+            Some(run)
+                if run.origin == sent.origin
+                    && run.first + u64::from(run.count) == sent.seq
+                    && run.count < u32::MAX =>
+            {
+                run.count += 1;
+            }
+            _ => {
+                // Most members have one run: no room for four.
+                if self.sent.is_empty() {
+                    self.sent.reserve_exact(1);
+                }
+                self.sent.push_back(Run { origin: sent.origin, count: 1, first: sent.seq });
+            }
+        }
         self.next() - 1
     }
 
@@ -50,15 +77,29 @@ impl OutLink {
         if next > self.next() {
             return false;
         }
-        let gone = next.saturating_sub(self.base) as usize;
-        self.sent.drain(..gone);
-        self.base += gone as u64;
+        let mut gone = next.saturating_sub(self.base);
+        self.base += gone;
+        self.len -= gone;
+        while gone > 0 {
+            let run = self.sent.front_mut().expect("runs hold as many frames as were noted");
+            let part = gone.min(u64::from(run.count));
+            run.first += part;
+            run.count -= part as u32;
+            gone -= part;
+            if run.count == 0 {
+                self.sent.pop_front();
+            }
+        }
         true
     }
 
     /// What the peer has not acknowledged, with its numbers.
     pub(super) fn unacknowledged(&self) -> impl Iterator<Item = (u64, Sent)> {
-        (self.base..).zip(self.sent.iter().copied())
+        let frames = self.sent.iter().flat_map(|run| {
+            let (origin, first) = (run.origin, run.first);
+            (0..u64::from(run.count)).map(move |n| Sent { origin, seq: first + n })
+        });
+        (self.base..).zip(frames)
     }
 }
 
@@ -120,4 +161,27 @@ pub(super) fn link_to<L: LinkEnd>(links: &mut Vec<L>, peer: NodeId) -> &mut L {
 pub(super) fn known_link<L: LinkEnd>(links: &mut [L], peer: NodeId) -> Option<&mut L> {
     let place = links.binary_search_by_key(&peer, LinkEnd::peer).ok()?;
     Some(&mut links[place])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_hold_exactly_the_frames_that_were_noted() {
+        let mut link = OutLink::new(NodeId(1));
+        let noted = [(3, 0), (3, 1), (5, 0), (3, 2), (3, 3), (3, 4), (3, 6), (5, 1)];
+        for (number, (origin, seq)) in (0u64..).zip(noted) {
+            assert_eq!(link.note(Sent { origin, seq }), number);
+        }
+        for next in 0..=8 {
+            assert!(link.acknowledge(next));
+            let held: Vec<(u64, (u32, u64))> =
+                link.unacknowledged().map(|(n, sent)| (n, (sent.origin, sent.seq))).collect();
+            let expected: Vec<_> = (0u64..).zip(noted).skip(next as usize).collect();
+            assert_eq!(held, expected);
+            assert_eq!(link.next(), 8);
+        }
+        assert!(!link.acknowledge(9) && link.acknowledge(2), "old news changes nothing");
+    }
 }

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use bytes::{BufMut, Bytes};
 
 use super::Topology;
@@ -34,7 +36,8 @@ pub struct Frame {
     pub stable_lag: u32,
     /// The frame's number on this hop.
     pub link: u64,
-    /// Times the block may still be forwarded, at most N - 1.
+    /// Times the block may still be forwarded. An origin in a view of N sets at most N - 2; a
+    /// receiver takes up to N - 1.
     pub hops_left: u32,
     /// The block's bytes.
     pub payload: Payload,
@@ -110,8 +113,8 @@ impl Frame {
 /// What members of a group send to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A block. On the stream lane; everything but [`Message::Skip`] and [`Message::Resync`] else
-    /// travels as a datagram, ahead of queued blocks.
+    /// A block. On the stream lane, as are [`Message::Skip`] and [`Message::Resync`], which keep
+    /// their place among blocks; everything else travels as a datagram, off the data's credits.
     Data(Frame),
     /// To an origin: how far its blocks have come here.
     Ack {
@@ -154,6 +157,13 @@ pub enum Message {
         /// The number.
         next: u64,
     },
+    /// From an origin whose window is closed: how far are its blocks? Answered by [`Message::Ack`].
+    Probe {
+        /// The view.
+        view: ViewId,
+        /// The origin's incarnation.
+        incarnation: u64,
+    },
     /// In place of a frame that need not be sent again, since every member has its block.
     Skip {
         /// The view.
@@ -161,6 +171,33 @@ pub enum Message {
         /// The link number it had.
         link: u64,
     },
+}
+
+/// A line for a trace: what it is, and its numbers.
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Data(frame) => {
+                let Frame { view, origin, seq, index, count, topology, link, hops_left, .. } =
+                    frame;
+                let (part, bytes) = (index + 1, frame.payload.len());
+                write!(
+                    f,
+                    "data {view} origin {origin} seq {seq} ({part}/{count}) {topology} link {link} "
+                )?;
+                write!(f, "hops {hops_left} stable -{} {bytes} B", frame.stable_lag)
+            }
+            Message::Ack { view, received, consumed, .. } => {
+                write!(f, "ack {view} received {received} consumed {consumed}")
+            }
+            Message::Stable { view, stable, .. } => write!(f, "stable {view} {stable}"),
+            Message::LinkAck { view, next } => write!(f, "link-ack {view} next {next}"),
+            Message::Resync { view, next } => write!(f, "resync {view} next {next}"),
+            Message::Resume { view, next } => write!(f, "resume {view} next {next}"),
+            Message::Skip { view, link } => write!(f, "skip {view} link {link}"),
+            Message::Probe { view, .. } => write!(f, "probe {view}"),
+        }
+    }
 }
 
 impl Wire for Message {
@@ -172,7 +209,8 @@ impl Wire for Message {
             Message::LinkAck { .. }
             | Message::Resync { .. }
             | Message::Resume { .. }
-            | Message::Skip { .. } => 17,
+            | Message::Skip { .. }
+            | Message::Probe { .. } => 17,
         }
     }
 
@@ -197,6 +235,7 @@ impl Wire for Message {
             Message::Resync { view, next } => put(4, &[view.0, *next]),
             Message::Resume { view, next } => put(5, &[view.0, *next]),
             Message::Skip { view, link } => put(6, &[view.0, *link]),
+            Message::Probe { view, incarnation } => put(7, &[view.0, *incarnation]),
         }
         None
     }
@@ -206,7 +245,7 @@ impl Wire for Message {
         if tag == 0 {
             return Ok(Message::Data(Frame::decode(bytes)?));
         }
-        if tag > 6 {
+        if tag > 7 {
             return Err(DecodeError::UnknownTag(tag));
         }
         let view = ViewId(take_u64(bytes)?);
@@ -222,7 +261,8 @@ impl Wire for Message {
             3 => Message::LinkAck { view, next: first },
             4 => Message::Resync { view, next: first },
             5 => Message::Resume { view, next: first },
-            _ => Message::Skip { view, link: first },
+            6 => Message::Skip { view, link: first },
+            _ => Message::Probe { view, incarnation: first },
         })
     }
 }

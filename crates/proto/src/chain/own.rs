@@ -19,6 +19,7 @@ pub(super) struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Own {
     pub(super) waiting: VecDeque<Waiting>,
+    /// What waits, an empty message taken for one byte: it takes room too.
     pub(super) waiting_bytes: usize,
     pub(super) waiting_blocks: usize,
     /// The head message's way through the pipeline, if it goes that way.
@@ -33,6 +34,10 @@ pub(super) struct Own {
     // Bytes of the blocks from `consumed.lowest` on.
     in_flight: VecDeque<u32>,
     in_flight_bytes: usize,
+    /// Where the window began when it was last looked at, and how often since it was asked in vain
+    /// for credit that may have got lost.
+    pub(super) probed_consumed: u64,
+    pub(super) probes: u32,
     /// What the others were told is stable while this member was at rest.
     pub(super) announced: u64,
 }
@@ -83,6 +88,12 @@ impl Own {
     /// Every member's application has consumed the blocks below this.
     pub(super) fn consumed(&self) -> u64 {
         self.consumed.lowest
+    }
+
+    /// The ranks of the members that keep the window from moving.
+    pub(super) fn slowest(&self) -> impl Iterator<Item = usize> {
+        let marks = self.consumed.marks.iter().enumerate();
+        marks.filter(|&(_, &mark)| mark == self.consumed.lowest).map(|(rank, _)| rank)
     }
 
     /// Blocks that some member's application has not consumed.

@@ -188,11 +188,11 @@ impl Pair {
             None => usize::from(self.lead[1].len() > self.lead[0].len()),
         });
         let mut within = [None; 2];
-        for giver in 0..2 {
+        for (giver, given) in within.iter_mut().enumerate() {
             let taker = 1 - giver;
             let is_free = sender != Some(giver) && receiver != Some(taker);
             if is_free && let Some(block) = self.lead[giver].first().copied() {
-                within[giver] = Some((self.positions[giver], self.positions[taker], block));
+                *given = Some((self.positions[giver], self.positions[taker], block));
             }
         }
         for (giver, given) in within.iter().enumerate() {
@@ -229,6 +229,11 @@ impl Transfer {
 
     pub(super) fn ends_below(&self, seq: u64) -> bool {
         self.first + u64::from(self.blocks) <= seq
+    }
+
+    /// True if it shares blocks with a message of `blocks` blocks from `first` on.
+    pub(super) fn overlaps(&self, first: u64, blocks: u16) -> bool {
+        first < self.first + u64::from(self.blocks) && self.first < first + u64::from(blocks)
     }
 
     /// The next send that may happen: its step's block is here, and so is every block that earlier
@@ -313,5 +318,47 @@ mod tests {
         }
         assert_eq!(run(64, 100), 105);
         assert_eq!(run(10, 10), 13);
+    }
+
+    /// True if all members get all blocks when the origin never runs more than `window` blocks
+    /// ahead of the slowest member.
+    fn completes_with_window(members: usize, blocks: usize, window: usize) -> bool {
+        let transfer = |position| Transfer::new(members, position, 0, blocks as u16);
+        let mut transfers: Vec<Transfer> = (0..members).map(transfer).collect();
+        let mut received = vec![vec![false; blocks]; members];
+        let mut everywhere = 0;
+        loop {
+            let mut has_moved = false;
+            for position in 0..members {
+                let limit = if position == 0 { everywhere + window } else { blocks };
+                let has: Vec<bool> = match position {
+                    0 => (0..blocks).map(|block| block < limit).collect(),
+                    _ => received[position].clone(),
+                };
+                while let Some((to, seq)) = transfers[position].next_send(|seq| has[seq as usize]) {
+                    transfers[position].sent();
+                    received[to][seq as usize] = true;
+                    has_moved = true;
+                }
+            }
+            while everywhere < blocks && received[1..].iter().all(|has| has[everywhere]) {
+                everywhere += 1;
+                has_moved = true;
+            }
+            if everywhere == blocks || !has_moved {
+                return everywhere == blocks;
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_of_two_blocks_lets_every_message_through_and_one_block_does_not() {
+        for members in 2..70 {
+            for blocks in [2, 3, 5, 9, 20] {
+                assert!(completes_with_window(members, blocks, 2), "{members}, {blocks} blocks");
+            }
+        }
+        // Of a pair, one member waits for the next block before it hands on the last.
+        assert!(!completes_with_window(6, 3, 1));
     }
 }

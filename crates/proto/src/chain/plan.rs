@@ -28,7 +28,7 @@ pub enum Reason {
     Asked,
     /// No view is installed, so the ring is not agreed upon.
     NoView,
-    /// At most three members: the origin's link is loaded no more than twice.
+    /// At most two members: there is one hop, whatever the topology.
     FewMembers,
     /// A small urgent message: the fewest hops one after another.
     Urgent,
@@ -45,7 +45,7 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Reason::Asked => "the sender asked for it",
             Reason::NoView => "no view is installed yet",
-            Reason::FewMembers => "with three members or fewer direct sends cost little",
+            Reason::FewMembers => "between two members all ways are the same",
             Reason::Urgent => "urgent and small: fewest hops in a row",
             Reason::FewBlocks => "too few blocks wait to fill the chain",
             Reason::ManyBlocks => "enough blocks wait to keep every hop of the chain busy",
@@ -61,7 +61,8 @@ impl fmt::Display for Reason {
 ///
 /// Tree and chain take X ceil(log2 N) and X + N - 2 rounds for X blocks, so the chain wins once
 /// X > (N - 2) / (ceil(log2 N) - 1). The pipeline beats both for one large object, but its blocks
-/// arrive out of order, so it is chosen only where the gain is large: N >= 16 and at least 2 N blocks.
+/// arrive out of order, so it is chosen only where the gain is large: N >= 16 and at least 2 N
+/// blocks.
 pub fn plan(
     members: usize,
     message_blocks: usize,

@@ -2,7 +2,7 @@
 
 use super::Topology;
 use super::chain::{Chain, Cx, Event};
-use super::flow::{Block, Complete, Flow, Refusal};
+use super::flow::{Block, Complete, Flow, Refusal, Room};
 use super::link::link_to;
 use super::message::{Frame, Message};
 use super::pipeline::Transfer;
@@ -28,6 +28,10 @@ impl Chain {
         if frame.payload.len() > cx.shared.block_bytes_max {
             return cx.count("chain_block_oversized", 1);
         }
+        if usize::from(frame.count) > cx.shared.message_blocks_max() {
+            // The schedule of a pipelined message takes time and room for each of its blocks.
+            return cx.count("chain_count_out_of_range", 1);
+        }
         let (origin, seq, incarnation) = (frame.origin, frame.seq, frame.incarnation);
         let place = self.flow_index(origin).unwrap_or_else(|place| {
             // In a large group few members send: no room for four.
@@ -38,7 +42,14 @@ impl Chain {
         if self.flows[place].incarnation != incarnation {
             return cx.count("chain_foreign_incarnation", 1);
         }
-        let stable = seq.saturating_sub(u64::from(frame.stable_lag));
+        if u64::from(frame.stable_lag) >= cx.shared.window_blocks as u64 {
+            // An origin's window spans no more, so this member would hold more than it granted.
+            cx.count("chain_beyond_credit", 1);
+            return cx.disconnect(from);
+        }
+        // Before the block is held, so that this member never holds more than a window, and before
+        // it is forwarded, so that the next one learns it from the same frame.
+        self.flows[place].free(seq.saturating_sub(u64::from(frame.stable_lag)));
         let topology = frame.topology;
         let (first, count) = (seq - u64::from(frame.index), frame.count);
         match self.take_in(cx, place, frame) {
@@ -53,7 +64,6 @@ impl Chain {
             Topology::Pipeline => self.forward_pipeline(cx, place, first, count),
             _ => self.forward(cx, place, seq, topology),
         }
-        self.flows[place].free(stable);
         self.acknowledge_if_due(cx, place);
     }
 
@@ -98,6 +108,9 @@ impl Chain {
         let members = self.members();
         let position = self.position(self.flows[flow].rank, rank);
         if !self.flows[flow].transfers.iter().any(|transfer| transfer.first == first) {
+            if self.flows[flow].transfers.iter().any(|transfer| transfer.overlaps(first, count)) {
+                return cx.count("chain_misfit_block", 1);
+            }
             let transfer = Transfer::new(members, position, first, count);
             self.flows[flow].transfers.push(transfer);
         }
@@ -127,8 +140,12 @@ impl Chain {
         let flow = &mut self.flows[flow];
         let Frame { checksum, index, count, topology, hops_left, payload, .. } = frame;
         let block = Block { payload, checksum, index, count, topology, hops_left };
-        let unconsumed_bytes_max = config.window_bytes + config.message_bytes_max;
-        flow.insert(frame.seq, block, config.window_blocks, unconsumed_bytes_max)?;
+        let room = Room {
+            window_blocks: config.window_blocks,
+            window_bytes: config.window_bytes,
+            unconsumed_bytes_max: config.window_bytes + config.message_bytes_max,
+        };
+        flow.insert(frame.seq, block, room)?;
         let (origin, incarnation) = (self.view.node(flow.rank as usize), flow.incarnation);
         let misfits = flow.advance(config.message_bytes_max, |complete| {
             let Complete { first, end, payload } = complete;

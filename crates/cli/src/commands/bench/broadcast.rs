@@ -1,0 +1,144 @@
+use std::time::Duration;
+
+use paceline_lab::bench::Bench;
+use paceline_lab::bench::broadcast::{BenchPlan, BenchRow, BenchSenders, Place, run as measure};
+use paceline_lab::figure::number;
+use paceline_lab::scenario::Rate;
+use paceline_lab::scenario::units::{parse_duration, parse_rate, parse_size};
+use paceline_lab::table::table;
+
+use crate::commands::topology::{self, Choice};
+use crate::commands::{Outcome, this_program};
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Throughput, latency and processor time of a group, a process for each member
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Where the members run
+    #[arg(long, value_name = "LAB", default_value = "loopback")]
+    lab: Lab,
+
+    /// Members
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=64))]
+    nodes: u32,
+
+    /// Rate of each member's port, both ways; needs --lab netns [default there: 1Gbit]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<Rate>,
+
+    /// Who sends
+    #[arg(long, default_value = "all")]
+    senders: Senders,
+
+    /// How messages spread: unicast, chain, tree, pipeline, or auto for the planner
+    #[arg(long, value_name = "TOPOLOGY", default_value = "chain", value_parser = topology::parse)]
+    topology: Choice,
+
+    /// Bytes of a message, with a unit
+    #[arg(long, value_name = "SIZE", default_value = "8000B", value_parser = parse_size)]
+    size: u64,
+
+    /// Seconds measured, after one of warm-up
+    #[arg(long, value_name = "S", default_value = "5s", value_parser = parse_seconds)]
+    seconds: Duration,
+
+    /// SO_SNDBUF and SO_RCVBUF of every socket [default: the kernel's choice]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    socket_buffer: Option<u64>,
+
+    /// Change a setting of the group, such as protocol.window=2MiB; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  paceline bench broadcast
+  paceline bench broadcast --lab netns --rate 100Mbit --senders one
+  paceline bench broadcast --lab netns --rate 1Gbit --topology unicast --json
+
+The network lab needs Linux and root: a network namespace for each member, a bridge between them,
+both ends of every port shaped; all of it is removed afterwards, also on Ctrl-C. Latency is from
+acceptance to each remote delivery; MB/node/s includes a member's own messages.";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Lab {
+    /// Loopback, not shaped
+    Loopback,
+    /// Network namespaces with shaped ports
+    Netns,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Senders {
+    /// Member 0
+    One,
+    /// Every member
+    All,
+}
+
+/// `5s`, or `5` for the same.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let is_bare = text.parse::<f64>().is_ok();
+    parse_duration(&if is_bare { format!("{text}s") } else { text.to_owned() })
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let place = match (args.lab, args.rate) {
+        (Lab::Loopback, None) => Place::Loopback,
+        (Lab::Loopback, Some(_)) => {
+            return Err(CliError::Input("loopback is not shaped: --rate needs --lab netns".into()));
+        }
+        (Lab::Netns, rate) => {
+            Place::Netns(rate.unwrap_or(Rate::from_bits_per_second(1_000_000_000)))
+        }
+    };
+    let plan = BenchPlan {
+        nodes: args.nodes,
+        place,
+        senders: match args.senders {
+            Senders::One => BenchSenders::One,
+            Senders::All => BenchSenders::All,
+        },
+        topology: args.topology.0,
+        message_bytes: args.size as usize,
+        duration: args.seconds,
+        socket_buffer_bytes: args.socket_buffer.map(|bytes| bytes.min(1 << 30) as u32),
+        sets: args.sets,
+    };
+    let bench = Bench::new(vec![measure(&plan, &this_program()?, &ui.progress())?]);
+    ui.document(&bench)?;
+    ui.print(&describe(&bench.results[0]))?;
+    ui.print(&format!("\n{}\n", bench.machine.describe()))?;
+    ui.warn_if_stopped();
+    Ok(Outcome::of(!ui.is_stopped()))
+}
+
+fn describe(row: &BenchRow) -> String {
+    let limit = row.limit_mb_per_node_per_s.zip(row.limit_share);
+    let limit = limit.map_or("not shaped".to_owned(), |(limit, share)| {
+        format!("{} ({} % of it)", number(limit), number(share * 100.0))
+    });
+    let rows = [
+        ["received, own included", &number(row.mb_per_node_per_s), "MB/node/s"],
+        ["limit of the links", &limit, "MB/node/s"],
+        ["latency, median", &number(row.p50_ms), "ms"],
+        ["latency, 99th percentile", &number(row.p99_ms), "ms"],
+        ["processor time", &number(row.cpu_s_per_gb), "s/GB received"],
+        ["fairness, most over fewest", &row.fairness.map_or("-".into(), number), ""],
+        ["seconds without progress", &row.seconds_without_progress.to_string(), ""],
+        ["load average", &number(row.load), ""],
+    ];
+    let rows: Vec<[String; 3]> = rows.iter().map(|row| row.map(str::to_owned)).collect();
+    let rate =
+        row.rate_mbit.map_or("loopback".to_owned(), |rate| format!("{} Mbit/s", number(rate)));
+    let (nodes, topology, senders, bytes) =
+        (row.nodes, row.topology, row.senders, row.message_bytes);
+    let title =
+        format!("{nodes} members, {rate}, {topology}, {senders} sending, {bytes} B messages\n\n");
+    title + &table(["", "measured", "unit"], &rows)
+}

@@ -1,0 +1,29 @@
+//! `paceline bench`: how fast Paceline itself is.
+
+mod broadcast;
+mod simulator;
+
+use super::Outcome;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Measure how fast Paceline is on this machine
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    Broadcast(broadcast::Args),
+    Simulator(simulator::Args),
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    match args.what {
+        What::Broadcast(args) => broadcast::run(args, ui),
+        What::Simulator(args) => simulator::run(args, ui),
+    }
+}

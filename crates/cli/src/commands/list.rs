@@ -1,0 +1,45 @@
+use paceline_lab::REPRODUCTIONS;
+use paceline_lab::scenario::{ScenarioFile, builtin_names};
+use paceline_lab::table::table;
+use serde::Serialize;
+
+use super::Outcome;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// List the built-in scenarios, and the papers' figures that can be reproduced
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    about: String,
+}
+
+#[derive(Serialize)]
+struct Document {
+    scenarios: Vec<Entry>,
+    reproductions: Vec<Entry>,
+}
+
+/// Does it.
+pub fn run(_args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let mut document = Document { scenarios: Vec::new(), reproductions: Vec::new() };
+    for name in builtin_names() {
+        let about = ScenarioFile::load(name)?.resolve()?.about;
+        document.scenarios.push(Entry { name: name.to_owned(), about });
+    }
+    for reproduction in REPRODUCTIONS {
+        let (name, about) = (reproduction.name.to_owned(), reproduction.about.to_owned());
+        document.reproductions.push(Entry { name, about });
+    }
+    ui.document(&document)?;
+    let rows = |entries: Vec<Entry>| -> Vec<[String; 2]> {
+        entries.into_iter().map(|entry| [entry.name, entry.about]).collect()
+    };
+    ui.print(&table(["paceline run", ""], &rows(document.scenarios)))?;
+    ui.print("\n")?;
+    ui.print(&table(["paceline reproduce", ""], &rows(document.reproductions)))?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,98 @@
+//! One module a subcommand, each with its arguments and what it does.
+
+mod bench;
+mod broadcast;
+mod completions;
+mod doctor;
+mod list;
+mod member;
+mod node;
+mod report;
+mod reproduce;
+mod run;
+mod sweep;
+mod topology;
+mod tour;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use paceline_lab::scenario::SEED_MAX;
+
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    Tour(tour::Args),
+    Run(run::Args),
+    Sweep(sweep::Args),
+    Reproduce(reproduce::Args),
+    Report(report::Args),
+    List(list::Args),
+    Bench(bench::Args),
+    Broadcast(broadcast::Args),
+    Node(node::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+}
+
+/// How a command ended that came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As it should.
+    Done,
+    /// It ran, and what it measured or checked is not as it should be.
+    Failed,
+}
+
+impl Outcome {
+    /// `Done` if it is true.
+    pub fn of(is_good: bool) -> Outcome {
+        if is_good { Outcome::Done } else { Outcome::Failed }
+    }
+
+    /// 0 or 1.
+    pub fn exit_code(self) -> ExitCode {
+        match self {
+            Outcome::Done => ExitCode::SUCCESS,
+            Outcome::Failed => ExitCode::FAILURE,
+        }
+    }
+}
+
+impl Command {
+    /// Does it.
+    pub fn run(self, ui: &Ui) -> Result<Outcome, CliError> {
+        match self {
+            Command::Tour(args) => tour::run(args, ui),
+            Command::Run(args) => run::run(args, ui),
+            Command::Sweep(args) => sweep::run(args, ui),
+            Command::Reproduce(args) => reproduce::run(args, ui),
+            Command::Report(args) => report::run(args, ui),
+            Command::List(args) => list::run(args, ui),
+            Command::Bench(args) => bench::run(args, ui),
+            Command::Broadcast(args) => broadcast::run(args, ui),
+            Command::Node(args) => node::run(args, ui),
+            Command::Doctor(args) => doctor::run(args, ui),
+            Command::Completions(args) => completions::run(args, ui),
+        }
+    }
+}
+
+/// The seed of a run, as an argument.
+fn seed() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(0..=SEED_MAX)
+}
+
+/// This program, to be started again as a node.
+fn this_program() -> Result<PathBuf, CliError> {
+    std::env::current_exe()
+        .map_err(|error| CliError::Failed(format!("this program does not find itself: {error}")))
+}
+
+/// Where folders go of which the user does not say where.
+fn runs() -> PathBuf {
+    Path::new("runs").to_owned()
+}

@@ -1,0 +1,60 @@
+use std::path::PathBuf;
+
+use paceline_lab::REPRODUCTIONS;
+use paceline_lab::figure::{Reproduction, Scale, Settings, table};
+use paceline_lab::reproduce;
+use paceline_lab::run::Place;
+
+use super::{Outcome, runs, seed};
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Run what papers claim, and show their figures beside the measured ones
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// What to reproduce (see `paceline list`) [default: all]
+    name: Option<String>,
+
+    /// Smaller runs under the same names, in under 8 s each
+    #[arg(long)]
+    quick: bool,
+
+    /// Change a setting of every scenario behind the figures
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+
+    /// The root of all randomness, 0 to 2^63 - 1 [default: the scenarios']
+    #[arg(long, value_name = "N", value_parser = seed())]
+    seed: Option<u64>,
+
+    /// The folder to write, which must not exist or be empty [default: runs/reproduce-N]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  paceline reproduce chain
+  paceline reproduce chain --quick --json";
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let chosen: Vec<&'static Reproduction> = match &args.name {
+        Some(name) => vec![Reproduction::find(REPRODUCTIONS, name)?],
+        None => REPRODUCTIONS.iter().collect(),
+    };
+    let scale = if args.quick { Scale::Quick } else { Scale::Full };
+    let settings = Settings { scale, sets: args.sets, seed: args.seed };
+    let progress = ui.progress();
+    let reproduced = reproduce::run(chosen, &settings, &progress)?;
+    let results = reproduce::results(&reproduced);
+    let report = reproduce::report(&reproduced, &settings, &progress)?;
+    let place = args.out.map_or(Place::Under(runs()), Place::At);
+    let folder = reproduce::write(&results, &report, &place, "reproduce")?;
+    ui.document(&results)?;
+    ui.print(&table(&results.results))?;
+    ui.print(&format!("\nreport: {}\n", folder.join("report.html").display()))?;
+    ui.warn_if_stopped();
+    Ok(Outcome::of(results.pass() && !ui.is_stopped()))
+}

@@ -1,0 +1,114 @@
+//! What the user sees: tables and documents on standard output, everything else beside it.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::progress::Bars;
+use crate::signals;
+
+/// The terminal, or what stands in for it.
+#[derive(Debug)]
+pub struct Ui {
+    json: bool,
+    stop: Arc<AtomicBool>,
+}
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+
+impl Ui {
+    /// With `json`, standard output is kept for one document. From here on Ctrl-C asks running
+    /// work to stop, and a second one ends the process.
+    pub fn new(json: bool) -> Ui {
+        let stop = Arc::new(AtomicBool::new(false));
+        if let Err(error) = signals::heed(stop.clone()) {
+            tracing::warn!("Ctrl-C is not handled: {error}");
+        }
+        Ui { json, stop }
+    }
+
+    /// True once the user asked to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// A progress bar for long work, which also hears of Ctrl-C.
+    pub fn progress(&self) -> Bars {
+        Bars::new(self.stop.clone())
+    }
+
+    /// Prints text for a reader: on standard output, or beside the JSON document.
+    pub fn print(&self, text: &str) -> Result<(), CliError> {
+        if self.json { write(&mut io::stderr(), text) } else { write(&mut io::stdout(), text) }
+    }
+
+    /// Prints a finding beside the output.
+    pub fn note(&self, text: &str) {
+        // Nothing is lost that standard output does not have.
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    /// Warns the user.
+    pub fn warn(&self, text: &str) {
+        let _ = writeln!(anstream::stderr(), "{WARNING}warning:{WARNING:#} {text}");
+    }
+
+    /// Warns the user, who stopped it, that the numbers are of a part.
+    pub fn warn_if_stopped(&self) {
+        if self.is_stopped() {
+            self.warn("stopped before its end; the numbers are of what ran until then");
+        }
+    }
+
+    /// Says why the command failed.
+    pub fn error(&self, error: &CliError) {
+        let _ = writeln!(anstream::stderr(), "{ERROR}error:{ERROR:#} {error}");
+    }
+
+    /// Prints the JSON document, if that is what the user wants; call it once.
+    pub fn document(&self, document: &impl Serialize) -> Result<(), CliError> {
+        if !self.json {
+            return Ok(());
+        }
+        let text = serde_json::to_string_pretty(document)
+            .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?;
+        write(&mut io::stdout(), &(text + "\n"))
+    }
+
+    /// Prints one of many findings, as they come: a JSON document in a line, or text.
+    pub fn line(
+        &self,
+        document: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), CliError> {
+        let line = match self.json {
+            false => text(),
+            true => serde_json::to_string(document)
+                .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?,
+        };
+        write(&mut io::stdout(), &(line + "\n"))
+    }
+
+    /// Prints text that is the command's whole output, such as a completion script.
+    pub fn output(&self, text: &str) -> Result<(), CliError> {
+        write(&mut io::stdout(), text)
+    }
+}
+
+/// A reader that closed the pipe has what it wanted.
+fn write(out: &mut impl Write, text: &str) -> Result<(), CliError> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// True if a person looks at standard error.
+pub fn is_watched() -> bool {
+    io::stderr().is_terminal()
+}

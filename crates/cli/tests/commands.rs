@@ -1,0 +1,129 @@
+//! The other commands: shapes of their documents, and what they leave.
+
+mod support;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use support::{Place, is_self_contained, keys};
+
+#[test]
+fn reproduce_prints_the_published_shape_and_writes_a_report() {
+    let place = Place::new();
+    let (ran, document) = place.json(&["reproduce", "chain", "--quick", "--out", "figures"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(keys(&document), ["results"]);
+    let results = document["results"].as_array().unwrap();
+    assert_eq!(results.len(), 24);
+    let row = [
+        "digest", "events", "high", "id", "low", "measured", "note", "paper", "pass", "scenario",
+        "seed", "unit",
+    ];
+    assert!(results.iter().all(|result| keys(result) == row && result["pass"] == true));
+    let html = std::fs::read_to_string(place.path().join("figures/report.html")).unwrap();
+    assert!(is_self_contained(&html) && html.contains("<svg") && html.contains("C N / (N - 1)"));
+}
+
+#[test]
+fn reproduce_fails_if_a_figure_does() {
+    let place = Place::new();
+    let sets = ["--set", "duration=3ms", "--set", "measure.warmup=0s"];
+    let (ran, document) = place.json(&[&["reproduce", "chain", "--quick"], &sets[..]].concat());
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    let results = document["results"].as_array().unwrap();
+    assert!(results.iter().any(|result| result["pass"] == false));
+}
+
+#[test]
+fn a_sweep_resumes_merges_and_reports() {
+    let place = Place::new();
+    place.write(
+        "s.toml",
+        "duration = \"20ms\"\n[topology]\nnodes = 4\nrate = \"1Gbit\"\n\
+         [protocol]\nkind = \"chain\"\n\
+         [measure]\nfigures = \"throughput\"\nwarmup = \"5ms\"\n\
+         [sweep]\nseeds = 2\n\"topology.nodes\" = [2, 4]\n\
+         \"protocol.topology\" = [\"chain\", \"tree\"]\n",
+    );
+    for shard in ["1", "2"] {
+        let (part, out) = (format!("{shard}/2"), format!("part-{shard}"));
+        let (ran, _) = place.json(&["sweep", "s.toml", "--shard", &part, "--out", &out]);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+    }
+    let merge = ["sweep", "s.toml", "--merge", "part-1", "part-2", "--out", "all"];
+    let (ran, merged) = place.json(&merge);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(merged["cells"], 8);
+    assert_eq!(merged["results"].as_array().unwrap().len(), 8);
+    let (_, whole) = place.json(&["sweep", "s.toml", "--threads", "2", "--out", "whole"]);
+    let digests = |document: &serde_json::Value| -> Vec<String> {
+        let cells = document["results"].as_array().unwrap();
+        cells.iter().map(|cell| cell["digest"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(digests(&merged), digests(&whole));
+    let (_, again) = place.json(&["sweep", "s.toml", "--out", "whole"]);
+    assert_eq!(again["resumed"], 8);
+    let html = |path: &str| std::fs::read_to_string(place.path().join(path)).unwrap();
+    assert!(
+        is_self_contained(&html("all/report.html")) && html("all/report.html").contains("<svg")
+    );
+    std::fs::remove_file(place.path().join("all/report.html")).unwrap();
+    assert_eq!(place.run(&["report", "all"]).status, 0);
+    assert!(html("all/report.html").contains("tree"));
+}
+
+#[test]
+fn bench_simulator_measures_chain_and_queue() {
+    let place = Place::new();
+    let (ran, document) = place.json(&["bench", "simulator", "--nodes-max", "1000"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(keys(&document), ["machine", "results"]);
+    assert!(document["machine"]["cores"].as_u64().unwrap() >= 1);
+    let rows = document["results"].as_array().unwrap();
+    let whats: Vec<&str> = rows.iter().map(|row| row["what"].as_str().unwrap()).collect();
+    assert_eq!(whats, ["chain", "hold", "hold-binary-heap"]);
+    for row in rows {
+        for key in ["nodes", "pending", "ns_per_event", "bytes_per_node"] {
+            assert!(row.get(key).is_some(), "{row}");
+        }
+        assert!(row["ns_per_event"].as_f64().unwrap() > 0.0);
+    }
+    assert!(rows[0]["bytes_per_node"].as_f64().unwrap() <= 64.0, "{}", rows[0]);
+}
+
+#[test]
+fn every_shell_gets_a_completion_script() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = place.run(&["completions", shell]);
+        assert_eq!(ran.status, 0);
+        assert!(ran.stdout.contains("reproduce"), "{shell}");
+    }
+}
+
+#[test]
+fn doctor_and_list_say_what_there_is() {
+    let place = Place::new();
+    let (ran, document) = place.json(&["doctor"]);
+    let checks = document["checks"].as_array().unwrap();
+    let row = ["advice", "found", "name", "needed_for", "required", "state"];
+    assert!(checks.len() > 8 && checks.iter().all(|check| keys(check) == row));
+    let lacks = checks.iter().any(|check| check["required"] == true && check["state"] != "ok");
+    assert_eq!(ran.status, i32::from(lacks));
+    let (_, document) = place.json(&["list"]);
+    let scenarios = document["scenarios"].as_array().unwrap();
+    assert!(scenarios.iter().any(|scenario| scenario["name"] == "chain/ten"));
+    assert!(place.run(&["--version"]).stdout.starts_with("paceline "));
+}
+
+#[test]
+fn a_reader_that_leaves_ends_it_quietly() {
+    let place = Place::new();
+    let mut command = place.command(&["completions", "bash"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    assert_eq!(said, "");
+}

@@ -1,0 +1,137 @@
+//! The commands that use real sockets.
+
+mod support;
+
+use std::io::Write;
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use support::{Place, is_self_contained, keys};
+
+/// Ports of loopback that were free a moment ago, for TCP and UDP.
+fn free_ports(count: usize) -> Vec<u16> {
+    let bound: Vec<TcpListener> = std::iter::repeat_with(|| TcpListener::bind("127.0.0.1:0"))
+        .map(Result::unwrap)
+        .filter(|tcp| UdpSocket::bind(tcp.local_addr().unwrap()).is_ok())
+        .take(count)
+        .collect();
+    bound.iter().map(|tcp| tcp.local_addr().unwrap().port()).collect()
+}
+
+fn roster(folder: &std::path::Path, ports: &[u16]) -> std::path::PathBuf {
+    let lines: Vec<String> =
+        ports.iter().enumerate().map(|(id, port)| format!("{id} 127.0.0.1:{port}")).collect();
+    let path = folder.join("members.txt");
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    path
+}
+
+#[test]
+fn all_three_ways_to_run_deliver_the_same_and_print_the_same_shape() {
+    let place = Place::new();
+    let run = |how: &[&str]| -> Value {
+        let arguments = [&["run", "chain/ten", "--set", "nodes=5"], how].concat();
+        let (ran, document) = place.json(&arguments);
+        assert_eq!(ran.status, 0, "{how:?}: {}", ran.stderr);
+        document
+    };
+    let simulated = run(&["--on", "sim"]);
+    for how in [&["--on", "sockets"][..], &["--on", "sockets", "--processes"]] {
+        let real = run(how);
+        assert_eq!(real["deliveries"], simulated["deliveries"], "{how:?}");
+        assert_eq!(keys(&real), keys(&simulated), "{how:?}");
+        let metrics = |value: &Value| {
+            let names =
+                value["metrics"].as_array().unwrap().iter().map(|m| m["metric"].to_string());
+            // Counters differ: each world has its own.
+            names.take_while(|name| name != "\"ended\"").collect::<Vec<_>>()
+        };
+        assert_eq!(metrics(&real), metrics(&simulated), "{how:?}");
+    }
+}
+
+#[test]
+fn lines_of_one_member_are_printed_by_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let roster = roster(folder.path(), &free_ports(3));
+    let member = |id: usize| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_paceline"))
+            .args(["broadcast", "--count", "6", "--id", &id.to_string(), "--roster"])
+            .arg(&roster)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        writeln!(stdin, "first of {id}\nsecond of {id}").unwrap();
+        child
+    };
+    let members: Vec<_> = (0..3).map(member).collect();
+    for child in members {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stdout).unwrap();
+        for id in 0..3 {
+            let of_one: Vec<_> =
+                text.lines().filter(|l| l.starts_with(&format!("{id}: "))).collect();
+            assert_eq!(of_one, [format!("{id}: first of {id}"), format!("{id}: second of {id}")]);
+        }
+    }
+}
+
+#[test]
+fn a_port_in_use_a_missing_roster_and_a_bad_one_are_input_errors() {
+    let place = Place::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let said = place.error(&["node", "--bind", &address.to_string()], 2);
+    assert!(said.contains(&format!("port {} of 127.0.0.1 is in use", address.port())), "{said}");
+
+    let said = place.error(&["broadcast", "--roster", "nowhere.txt", "--id", "0"], 2);
+    assert!(said.contains("nowhere.txt"), "{said}");
+
+    place.write("bad.txt", "0 127.0.0.1:7000\n1 here\n");
+    let said = place.error(&["broadcast", "--roster", "bad.txt", "--id", "0"], 2);
+    assert!(said.contains("bad.txt:2"), "{said}");
+
+    let said = place.error(&["node", "--bind", "0.0.0.0:0"], 2);
+    assert!(said.contains("--insecure-plaintext"), "{said}");
+}
+
+#[test]
+fn a_bench_prints_the_machine_and_a_row() {
+    let (ran, json) =
+        Place::new().json(&["bench", "broadcast", "--nodes", "3", "--seconds", "0.5"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(json["machine"]["cores"].as_u64().unwrap() > 0);
+    let row = &json["results"][0];
+    assert!(row["mb_per_node_per_s"].as_f64().unwrap() > 0.0, "{row}");
+    for key in [
+        "nodes",
+        "rate_mbit",
+        "senders",
+        "topology",
+        "limit_mb_per_node_per_s",
+        "p50_ms",
+        "p99_ms",
+        "cpu_s_per_gb",
+        "fairness",
+    ] {
+        assert!(row.get(key).is_some(), "{key} is missing in {row}");
+    }
+}
+
+#[test]
+fn the_tour_checks_every_delivery_and_leaves_a_report() {
+    let place = Place::new();
+    let (ran, json) = place.json(&["tour"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(json["sockets"].as_array().unwrap().len(), 8);
+    let wrong = |row: &Value| row["messages_missing"] != 0 || row["messages_damaged"] != 0;
+    assert!(!json["sockets"].as_array().unwrap().iter().any(wrong), "{json}");
+    let report = place.path().join(json["report"].as_str().unwrap());
+    let html = std::fs::read_to_string(report).unwrap();
+    assert!(html.contains("<svg") && is_self_contained(&html), "the report is not whole");
+}

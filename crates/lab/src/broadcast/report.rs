@@ -1,0 +1,196 @@
+//! What a report says of the broadcast figures: plots of them, and the curves behind them.
+
+use std::collections::BTreeMap;
+
+use paceline_proto::chain::Topology;
+use rayon::prelude::*;
+
+use super::figures::limit_bytes_per_second;
+use super::{Broadcast, run};
+use crate::LabError;
+use crate::figure::{Figure, Scale, Settings};
+use crate::progress::{Progress, Quiet};
+use crate::report::{Axis, Plot, Section};
+use crate::scenario::ScenarioFile;
+use crate::sweep::Plan;
+
+const SHARED_LIMIT: &str = "With all N members sending, sending to each in turn and the chain \
+    share one limit: every message crosses N - 1 of N links, so a member is told at most \
+    C N / (N - 1) bytes a second, its own included, C being the rate of a link. The published \
+    73 MB/s against 107 MB/s, where that limit is 157, is not a matter of link counts: it is \
+    processor time, incast at the receivers' ports and queueing, which this model of the network \
+    leaves out. With k < N senders the links themselves favour the chain: it gains (N - 1) / k.";
+
+const ROUNDS: &str = "Rounds until every member has all X blocks of one sender, a round being the \
+    time of one block on one link. Bars are measured, diamonds are the closed forms.";
+
+/// The sections of the report of `reproduce chain`.
+pub(super) fn sections(
+    figures: &[Figure],
+    settings: &Settings,
+    progress: &dyn Progress,
+) -> Result<Vec<Section>, LabError> {
+    let mut sections = vec![
+        Section {
+            heading: "Rounds".into(),
+            text: ROUNDS.into(),
+            plots: rounds(figures),
+            ..Section::default()
+        },
+        Section {
+            heading: "Throughput".into(),
+            text: SHARED_LIMIT.into(),
+            plots: published_throughput(figures),
+            ..Section::default()
+        },
+        Section { heading: "Gain".into(), plots: gains(figures), ..Section::default() },
+    ];
+    // Overrides may fix what the curves vary; then the figures stand alone.
+    if settings.scale == Scale::Full && settings.sets.is_empty() {
+        let curves = Curves::measure(settings, progress)?;
+        sections[1].plots.extend(curves.throughput());
+        sections[2].plots = vec![curves.gain()];
+    }
+    sections.retain(|section| !section.plots.is_empty());
+    Ok(sections)
+}
+
+/// The rest of an id behind this prefix, cut at its slashes.
+fn parts<'a>(figure: &'a Figure, prefix: &str) -> Option<Vec<&'a str>> {
+    Some(figure.id.strip_prefix(prefix)?.split('/').collect())
+}
+
+/// Topologies and their figures.
+type Bars<'a> = Vec<(&'a str, &'a Figure)>;
+
+/// One plot for each setting of blocks and members.
+fn rounds(figures: &[Figure]) -> Vec<Plot> {
+    let mut settings: Vec<(&str, Bars<'_>)> = Vec::new();
+    for figure in figures {
+        if let Some([topology, setting]) = parts(figure, "chain/rounds/").as_deref() {
+            match settings.iter_mut().find(|(known, _)| known == setting) {
+                Some((_, bars)) => bars.push((topology, figure)),
+                None => settings.push((setting, vec![(topology, figure)])),
+            }
+        }
+    }
+    let plots = settings.into_iter().map(|(setting, bars)| {
+        let title = match setting.strip_prefix('x').and_then(|rest| rest.split_once("-n")) {
+            Some((blocks, nodes)) => format!("X = {blocks}, N = {nodes}"),
+            None => setting.to_owned(),
+        };
+        Plot::bars(title, bars.iter().map(|(topology, _)| *topology), Axis::new("", "rounds"))
+            .with_group("measured", bars.iter().map(|(_, figure)| figure.measured))
+            .with_paper_group("closed form", bars.iter().map(|(_, f)| f.low.unwrap_or(f64::NAN)))
+    });
+    plots.collect()
+}
+
+/// The figures at the published setting, beside what was published.
+fn published_throughput(figures: &[Figure]) -> Vec<Plot> {
+    let of = |figure: &Figure| {
+        let parts = parts(figure, "chain/throughput/")?;
+        let [topology, senders, _] = parts.as_slice() else { return None };
+        Some((format!("{topology}, {senders}"), figure.measured, figure.paper, figure.high))
+    };
+    let bars: Vec<_> = figures.iter().filter_map(of).collect();
+    if bars.is_empty() {
+        return Vec::new();
+    }
+    let axis = Axis::new("told a member, own included", "MB/s");
+    let plot = Plot::bars("4 members, 1 Gbit/s, 8 KB", bars.iter().map(|b| b.0.clone()), axis)
+        .with_group("measured", bars.iter().map(|b| b.1))
+        .with_paper_group("published", bars.iter().map(|b| b.2.unwrap_or(f64::NAN)));
+    vec![plot.with_caption("Published values exist for all members sending only.")]
+}
+
+fn gains(figures: &[Figure]) -> Vec<Plot> {
+    let of = |figure: &Figure| {
+        let parts = parts(figure, "chain/gain/one-sender/n")?;
+        Some((parts[0].parse::<f64>().ok()?, figure.measured))
+    };
+    let points: Vec<(f64, f64)> = figures.iter().filter_map(of).collect();
+    if points.is_empty() { Vec::new() } else { vec![gain_plot(points)] }
+}
+
+fn gain_plot(points: Vec<(f64, f64)>) -> Plot {
+    let expected: Vec<(f64, f64)> = points.iter().map(|&(n, _)| (n, n - 1.0)).collect();
+    Plot::new("One sender: chain over unicast", Axis::new("members", ""), Axis::new("", "times"))
+        .with_line("measured", points)
+        .with_paper("N - 1", expected)
+}
+
+/// Throughput against the number of members, for every topology, with one sender and all.
+struct Curves {
+    // By senders and topology: members, MB/s measured, MB/s that link counts allow.
+    points: BTreeMap<Series, Vec<(f64, f64, f64)>>,
+}
+
+/// Senders and topology.
+type Series = (&'static str, &'static str);
+
+const SENDERS: [&str; 2] = ["one", "all"];
+
+impl Curves {
+    /// Runs the sweep of `chain/throughput` at a shorter duration: the rate is steady early.
+    fn measure(settings: &Settings, progress: &dyn Progress) -> Result<Curves, LabError> {
+        let sets = ["duration=150ms", "measure.warmup=50ms"];
+        let plan = Plan::new(&ScenarioFile::load("chain/throughput")?.with_sets(sets)?)?;
+        progress.start(plan.cells().len() as u64, "curves");
+        let one = |cell: &crate::sweep::Cell| -> Result<_, LabError> {
+            if progress.stopped() {
+                return Ok(None);
+            }
+            let broadcast = Broadcast::read(&cell.scenario)?;
+            let limit = limit_bytes_per_second(&broadcast, &cell.scenario) / 1e6;
+            let result = run(&cell.scenario, settings.seed.unwrap_or(cell.seed), None, &Quiet)?;
+            progress.inc(1);
+            let measured = result.figures.first().map_or(f64::NAN, |figure| figure.measured);
+            let topology = broadcast.plan().topology.map_or("auto", Topology::name);
+            let senders = broadcast.plan().senders.name();
+            let senders = SENDERS.into_iter().find(|name| *name == senders).unwrap_or("some");
+            let nodes = f64::from(cell.scenario.topology.nodes);
+            Ok(Some(((senders, topology), (nodes, measured, limit))))
+        };
+        let measured: Vec<_> = plan.cells().par_iter().map(one).collect::<Result<_, _>>()?;
+        progress.finish();
+        let mut points: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (key, point) in measured.into_iter().flatten() {
+            points.entry(key).or_default().push(point);
+        }
+        Ok(Curves { points })
+    }
+
+    fn throughput(&self) -> Vec<Plot> {
+        let plots = SENDERS.map(|senders| {
+            let title = match senders {
+                "one" => "One sender, 1 Gbit/s",
+                _ => "All send, 1 Gbit/s",
+            };
+            let x = Axis::new("members", "").with_log();
+            let mut plot = Plot::new(title, x, Axis::new("told a member", "MB/s"));
+            let mut limits: Vec<(f64, f64)> = Vec::new();
+            for topology in Topology::ALL.map(Topology::name) {
+                let Some(points) = self.points.get(&(senders, topology)) else { continue };
+                plot =
+                    plot.with_line(topology, points.iter().map(|&(n, measured, _)| (n, measured)));
+                for &(n, _, limit) in points {
+                    if !limits.contains(&(n, limit)) {
+                        limits.push((n, limit));
+                    }
+                }
+            }
+            plot.with_paper("limit by link count", limits)
+        });
+        plots.to_vec()
+    }
+
+    fn gain(&self) -> Plot {
+        let of = |topology| self.points.get(&("one", topology)).into_iter().flatten();
+        let points = of("chain").filter_map(|&(n, chain, _)| {
+            let (_, unicast, _) = of("unicast").find(|(nodes, _, _)| *nodes == n)?;
+            Some((n, chain / unicast))
+        });
+        gain_plot(points.collect())
+    }
+}

@@ -1,0 +1,476 @@
+//! The ledger of a group that broadcasts: what was accepted, who delivered it, what each hop
+//! carried.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use paceline_proto::chain::{Chain, Command, Config, Event, Frame, Message};
+use paceline_proto::core::{
+    Instant, Lane, NodeId, Payload, PeerState, Protocol, View, ViewId, Wire,
+};
+
+use super::Violation;
+use crate::{Input, Observer, Reply, Sim};
+
+/// What a group promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// C1: a delivered message was sent by its origin, byte for byte, and is delivered once.
+    Integrity,
+    /// C2: the messages of an origin are delivered in the order in which it sent them, without gap.
+    Fifo,
+    /// C5: once faults are over, every accepted message is delivered by every member.
+    Validity,
+    /// C7: a hop carries a block once, and again only after its stream broke; nothing circulates.
+    Transmission,
+    /// C8: a block is freed only when all members have it; what is held stays within the windows.
+    Stability,
+    /// C9: credits add up, and no sender waits for ever.
+    Flow,
+    /// G7: what came in is what was accepted, seen before or refused; an honest group refuses
+    /// nothing.
+    Balance,
+    /// G6: once faults are over the group comes to rest and no timer runs on.
+    Rest,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Rule::Integrity => "C1 integrity",
+            Rule::Fifo => "C2 fifo",
+            Rule::Validity => "C5 validity",
+            Rule::Transmission => "C7 transmission",
+            Rule::Stability => "C8 stability",
+            Rule::Flow => "C9 flow",
+            Rule::Balance => "G7 balance",
+            Rule::Rest => "G6 rest",
+        })
+    }
+}
+
+/// A protocol in which a [`Chain`] can be found: itself, or what wraps it.
+pub trait Member: Protocol<Message = Message, Command = Command, Event = Event> {
+    /// The member.
+    fn chain(&self) -> &Chain;
+}
+
+impl Member for Chain {
+    fn chain(&self) -> &Chain {
+        self
+    }
+}
+
+/// Refusals that an honest group of live members never counts.
+const REFUSALS: [&str; 17] = [
+    "chain_ack_out_of_range",
+    "chain_beyond_credit",
+    "chain_block_oversized",
+    "chain_count_out_of_range",
+    "chain_duplicate",
+    "chain_foreign_incarnation",
+    "chain_foreign_origin",
+    "chain_foreign_sender",
+    "chain_foreign_view",
+    "chain_hops_exhausted",
+    "chain_hops_out_of_range",
+    "chain_link_gap",
+    "chain_misfit_block",
+    "chain_not_a_member",
+    "chain_own_frame_returned",
+    "chain_resume_out_of_range",
+    "chain_resync_out_of_range",
+];
+
+#[derive(Debug)]
+struct Accepted {
+    seq: u64,
+    end: u64,
+    payload: Payload,
+    deliveries: usize,
+}
+
+#[derive(Debug, Default)]
+struct Origin {
+    // Messages that some member has not delivered; the first is message number `first`.
+    accepted: VecDeque<Accepted>,
+    first: usize,
+    next_seq: u64,
+    incarnation: Option<u64>,
+    // No member has received less, as far as was looked.
+    received_lowest: u64,
+    credit_lowest: u64,
+    stable: u64,
+}
+
+impl Origin {
+    fn message(&self, number: usize) -> Option<&Accepted> {
+        self.accepted.get(number.checked_sub(self.first)?)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    messages: usize,
+    // The number after the last delivered block.
+    blocks: u64,
+    received: u64,
+    credit: u64,
+    stable: u64,
+}
+
+/// What one hop carried.
+#[derive(Debug, Default)]
+struct Hop {
+    next_link: u64,
+    // After a break: link numbers from here on may be sent once more.
+    resend_from: Option<u64>,
+    // By origin: the blocks that the hop carried, from the first that is not stable on.
+    carried: BTreeMap<u32, (u64, VecDeque<bool>)>,
+}
+
+/// Watches a group in a fixed view.
+#[derive(Debug)]
+pub struct ChainLedger {
+    view: View,
+    block_bytes_max: usize,
+    window_blocks: usize,
+    window_bytes: usize,
+    message_bytes_max: usize,
+    origins: Vec<Origin>,
+    // By member's rank, then by origin's.
+    progress: Vec<Vec<Progress>>,
+    hops: BTreeMap<(NodeId, NodeId), Hop>,
+    views: Vec<ViewId>,
+    frames_arrived: u64,
+    deliveries: u64,
+    // A message was too large: the rejection is due before the call ends.
+    is_rejection_due: bool,
+    violation: Option<Violation<Rule>>,
+}
+
+impl ChainLedger {
+    /// A ledger for the roster of this configuration.
+    pub fn new(config: &Config) -> ChainLedger {
+        let view = View::clone(config.roster());
+        let members = view.len();
+        ChainLedger {
+            block_bytes_max: config.block_bytes_max(),
+            window_blocks: config.window_blocks(),
+            window_bytes: config.window_bytes(),
+            message_bytes_max: config.message_bytes_max(),
+            origins: (0..members).map(|_| Origin::default()).collect(),
+            progress: vec![vec![Progress::default(); members]; members],
+            hops: BTreeMap::new(),
+            views: vec![view.id(); members],
+            frames_arrived: 0,
+            deliveries: 0,
+            is_rejection_due: false,
+            violation: None,
+            view,
+        }
+    }
+
+    /// The first promise that was broken, if one was.
+    pub fn violation(&self) -> Option<&Violation<Rule>> {
+        self.violation.as_ref()
+    }
+
+    /// Messages delivered so far, over all members.
+    pub fn deliveries(&self) -> u64 {
+        self.deliveries
+    }
+
+    /// To be asked once faults are over and the run had its time: everything was delivered, nobody
+    /// waits, the counters balance, and nothing is left to do.
+    pub fn check_quiescent<P: Member>(&mut self, sim: &Sim<P>) -> Result<(), Violation<Rule>> {
+        let at = sim.now();
+        for rank in 0..self.view.len() {
+            self.check_member_quiescent(at, rank, sim.node(self.view.node(rank)).chain());
+        }
+        self.check_balance(sim);
+        let pending = sim.events_pending();
+        if pending > 0 {
+            self.fail(Rule::Rest, at, self.view.node(0), format!("{pending} events are pending"));
+        }
+        self.violation.clone().map_or(Ok(()), Err)
+    }
+
+    fn check_member_quiescent(&mut self, at: Instant, rank: usize, chain: &Chain) {
+        let node = self.view.node(rank);
+        let waiting = chain.messages_waiting();
+        if waiting > 0 {
+            let what = format!(
+                "{waiting} messages wait, {} blocks of {} bytes in flight, {} sent, {} consumed",
+                chain.blocks_in_flight(),
+                chain.bytes_in_flight(),
+                chain.blocks_sent(),
+                chain.blocks_consumed()
+            );
+            self.fail(Rule::Flow, at, node, what);
+        }
+        for (origin, state) in self.origins.iter().enumerate() {
+            let accepted = state.first + state.accepted.len();
+            let delivered = self.progress[rank][origin].messages;
+            if delivered != accepted {
+                let what = format!("delivered {delivered} of {accepted} messages of rank {origin}");
+                return self.fail(Rule::Validity, at, node, what);
+            }
+        }
+        if !chain.is_at_rest() {
+            let held: Vec<_> = chain.origins().filter(|&(_, freed, all)| freed < all).collect();
+            self.fail(Rule::Rest, at, node, format!("not at rest: holds {held:?}"));
+        }
+    }
+
+    fn check_balance<P: Member>(&mut self, sim: &Sim<P>) {
+        let (at, counters) = (sim.now(), sim.counters());
+        let mut accounted =
+            counters.count("chain_skipped") + counters.count("chain_link_duplicate");
+        for rank in 0..self.view.len() {
+            let origins = sim.node(self.view.node(rank)).chain().origins();
+            accounted +=
+                origins.filter(|o| o.0 != rank).map(|(_, _, received)| received).sum::<u64>();
+        }
+        let refused: Vec<_> =
+            counters.sorted().into_iter().filter(|(name, _)| REFUSALS.contains(name)).collect();
+        if accounted != self.frames_arrived || !refused.is_empty() {
+            let what = format!(
+                "{} frames arrived, {accounted} taken or known; refused {refused:?}",
+                self.frames_arrived
+            );
+            self.fail(Rule::Balance, at, self.view.node(0), what);
+        }
+    }
+
+    fn fail(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {
+        self.violation.get_or_insert(Violation { rule, at, node, what });
+    }
+
+    fn rank(&self, node: NodeId) -> usize {
+        self.view.rank(node).expect("the ledger's members are the run's nodes")
+    }
+
+    fn accept(&mut self, node: NodeId, payload: &Payload) {
+        let rank = self.rank(node);
+        if payload.len() > self.message_bytes_max {
+            self.is_rejection_due = true;
+            return;
+        }
+        let blocks = payload.len().div_ceil(self.block_bytes_max).max(1) as u64;
+        let origin = &mut self.origins[rank];
+        let (seq, end) = (origin.next_seq, origin.next_seq + blocks);
+        origin.next_seq = end;
+        origin.accepted.push_back(Accepted { seq, end, payload: payload.clone(), deliveries: 0 });
+    }
+
+    fn check_delivery(&mut self, at: Instant, node: NodeId, event: &Event) {
+        let (origin, incarnation, seq, end, payload) = match event {
+            Event::Delivered { origin, incarnation, seq, end, payload } => {
+                (*origin, *incarnation, *seq, *end, payload)
+            }
+            Event::Rejected { reason } => {
+                if !std::mem::take(&mut self.is_rejection_due) {
+                    self.fail(Rule::Validity, at, node, format!("rejected for no cause: {reason}"));
+                }
+                return;
+            }
+        };
+        let (member, rank) = (self.rank(node), self.rank(origin));
+        let members = self.view.len();
+        let progress = &mut self.progress[member][rank];
+        let state = &mut self.origins[rank];
+        let expected = state.message(progress.messages);
+        let name = format!("blocks {seq}..{end} of {origin}");
+        let broken = match expected {
+            _ if seq < progress.blocks => Some((Rule::Integrity, format!("{name} again"))),
+            _ if expected.is_none() || seq >= state.next_seq => {
+                Some((Rule::Integrity, format!("{name}, which were never sent")))
+            }
+            Some(message) if seq > message.seq => {
+                Some((Rule::Fifo, format!("{name}, but {} comes first", message.seq)))
+            }
+            Some(message)
+                if (message.seq, message.end) != (seq, end)
+                    || message.payload != *payload
+                    || state.incarnation.is_some_and(|known| known != incarnation) =>
+            {
+                Some((Rule::Integrity, format!("{name}, {} bytes, altered", payload.len())))
+            }
+            _ => None,
+        };
+        if let Some((rule, what)) = broken {
+            return self.fail(rule, at, node, format!("delivered {what}"));
+        }
+        state.incarnation = Some(incarnation);
+        state.accepted[progress.messages - state.first].deliveries += 1;
+        progress.messages += 1;
+        progress.blocks = end;
+        self.deliveries += 1;
+        while state.accepted.front().is_some_and(|message| message.deliveries == members) {
+            state.accepted.pop_front();
+            state.first += 1;
+        }
+    }
+
+    fn check_frame(&mut self, at: Instant, from: NodeId, to: NodeId, frame: &Frame) {
+        let (sender, receiver) = (self.rank(from), self.rank(to));
+        let what = if frame.view != self.views[sender] {
+            "of a view that is not current"
+        } else if frame.hops_left as usize >= self.view.len() {
+            "with more hops left than members"
+        } else if frame.origin as usize == receiver {
+            "returned to its origin"
+        } else if self.check_link(at, from, to, frame.link)
+            && !self.is_first(from, to, frame.origin, frame.seq)
+        {
+            "sent a second time under a new link number"
+        } else {
+            return;
+        };
+        let name = format!("block {} of rank {} to {to}", frame.seq, frame.origin);
+        self.fail(Rule::Transmission, at, from, format!("{name} {what}"));
+    }
+
+    /// True if the hop carries this block for the first time.
+    fn is_first(&mut self, from: NodeId, to: NodeId, origin: u32, seq: u64) -> bool {
+        let stable = self.origins[origin as usize].stable;
+        let hop = self.hops.entry((from, to)).or_default();
+        let (base, carried) = hop.carried.entry(origin).or_default();
+        while *base < stable && carried.pop_front().is_some() {
+            *base += 1;
+        }
+        *base = stable.max(*base);
+        let Some(place) = seq.checked_sub(*base) else {
+            return false; // Every member has it, so the hop carried it before.
+        };
+        let place = place as usize;
+        if place >= carried.len() {
+            carried.resize(place + 1, false);
+        }
+        !std::mem::replace(&mut carried[place], true)
+    }
+
+    /// Notes a link number. True if it is a new one.
+    fn check_link(&mut self, at: Instant, from: NodeId, to: NodeId, link: u64) -> bool {
+        let hop = self.hops.entry((from, to)).or_default();
+        if link == hop.next_link {
+            hop.next_link += 1;
+            return true;
+        }
+        let may_resend = link < hop.next_link && hop.resend_from.is_some_and(|next| link >= next);
+        let next = hop.next_link;
+        if may_resend {
+            hop.resend_from = Some(link + 1);
+        } else {
+            let what =
+                format!("frame {link} to {to} where {next} is next, and the hop did not break");
+            self.fail(Rule::Transmission, at, from, what);
+        }
+        false
+    }
+
+    fn check_state(&mut self, at: Instant, node: NodeId, chain: &Chain) {
+        let rank = self.rank(node);
+        for (origin, stable, received) in chain.origins() {
+            self.progress[rank][origin].received = received;
+            if stable > self.progress[rank][origin].stable {
+                self.progress[rank][origin].stable = stable;
+                self.check_freed(at, node, origin, stable);
+            }
+        }
+        for (origin, credit) in chain.credits() {
+            self.progress[rank][origin].credit = credit;
+        }
+        self.origins[rank].stable = chain.blocks_stable();
+        let (sent, consumed) = (chain.blocks_sent(), chain.blocks_consumed());
+        let (blocks, bytes) = (chain.blocks_in_flight(), chain.bytes_in_flight());
+        if sent != consumed + blocks as u64 {
+            let what =
+                format!("{sent} blocks sent, but {blocks} in flight and {consumed} consumed");
+            self.fail(Rule::Flow, at, node, what);
+        }
+        if consumed > self.origins[rank].credit_lowest {
+            let credits = self.progress.iter().map(|origins| origins[rank].credit);
+            let lowest = credits.min().unwrap_or(0);
+            self.origins[rank].credit_lowest = lowest;
+            if consumed > lowest {
+                let what =
+                    format!("takes {consumed} blocks for consumed, a member granted {lowest}");
+                self.fail(Rule::Flow, at, node, what);
+            }
+        }
+        if blocks > self.window_blocks || bytes > self.window_bytes {
+            let what = format!("{blocks} blocks of {bytes} bytes in flight, beyond the window");
+            self.fail(Rule::Stability, at, node, what);
+        }
+        let (held, held_max) = (chain.bytes_held(), self.window_bytes * self.view.len());
+        if held > held_max {
+            let what = format!("holds {held} bytes, at most {held_max} are allowed");
+            self.fail(Rule::Stability, at, node, what);
+        }
+    }
+
+    fn check_freed(&mut self, at: Instant, node: NodeId, origin: usize, freed: u64) {
+        if freed <= self.origins[origin].received_lowest {
+            return;
+        }
+        let received = self.progress.iter().map(|origins| origins[origin].received);
+        let lowest = received.min().unwrap_or(0);
+        self.origins[origin].received_lowest = lowest;
+        if freed > lowest {
+            let what =
+                format!("freed blocks of rank {origin} below {freed}, a member has {lowest}");
+            self.fail(Rule::Stability, at, node, what);
+        }
+    }
+}
+
+impl<P: Member> Observer<P> for ChainLedger {
+    fn before_call(&mut self, _at: Instant, node: NodeId, input: &Input<'_, P>) {
+        match input {
+            Input::Command(Command::Broadcast { payload, .. }) => self.accept(node, payload),
+            Input::Message { message: Message::Data(_) | Message::Skip { .. }, .. } => {
+                self.frames_arrived += 1;
+            }
+            Input::Peer { peer, state: PeerState::Up { .. } } => {
+                self.hops.entry((node, *peer)).or_default().resend_from = Some(0);
+            }
+            Input::View(view) => {
+                let rank = self.rank(node);
+                self.views[rank] = view.id();
+            }
+            _ => {}
+        }
+    }
+
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, _: &mut Reply<P>) {
+        self.check_delivery(at, node, event);
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &Message) {
+        match message {
+            Message::Data(frame) => self.check_frame(at, from, to, frame),
+            Message::Skip { link, .. } => {
+                self.check_link(at, from, to, *link);
+            }
+            _ => {}
+        }
+        let is_stream =
+            matches!(message, Message::Data(_) | Message::Skip { .. } | Message::Resync { .. });
+        if is_stream != (lane == Lane::Stream) {
+            let what = format!("{} bytes to {to} on the wrong lane", message.wire_len());
+            self.fail(Rule::Transmission, at, from, what);
+        }
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        if std::mem::take(&mut self.is_rejection_due) {
+            self.fail(Rule::Validity, at, node, "accepted a message that is too large".into());
+        }
+        self.check_state(at, node, protocol.chain());
+        if self.violation.is_some() {
+            reply.stop();
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What sees a run from outside: the application, and every checker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_proto::core::{Instant, Lane, NodeId, PeerState, Protocol, View};
+
+use crate::fault::Fault;
+
+/// What a handler is called with.
+pub enum Input<'a, P: Protocol> {
+    /// A message arrived.
+    Message {
+        /// Its sender.
+        from: NodeId,
+        /// The message.
+        message: &'a P::Message,
+    },
+    /// A timer fired.
+    Timer(P::Timer),
+    /// The application asks for something.
+    Command(&'a P::Command),
+    /// A view is installed.
+    View(&'a Arc<View>),
+    /// News of a peer.
+    Peer {
+        /// The peer.
+        peer: NodeId,
+        /// What became of it.
+        state: PeerState,
+    },
+    /// The backlog to this node has fallen.
+    Drained(NodeId),
+}
+
+/// Sees what a run does and may answer with commands: the application, and every checker.
+///
+/// All methods default to nothing, so an observer writes only what it cares for.
+pub trait Observer<P: Protocol> {
+    /// A handler of this node is about to be called.
+    fn before_call(&mut self, _at: Instant, _node: NodeId, _input: &Input<'_, P>) {}
+
+    /// A node told its application something.
+    fn on_event(&mut self, _at: Instant, _node: NodeId, _event: &P::Event, _reply: &mut Reply<P>) {}
+
+    /// A node handed a message to the network.
+    fn on_send(
+        &mut self,
+        _at: Instant,
+        _from: NodeId,
+        _to: NodeId,
+        _lane: Lane,
+        _message: &P::Message,
+    ) {
+    }
+
+    /// A handler of this node returned; its outputs are on their way.
+    fn after_call(&mut self, _at: Instant, _node: NodeId, _protocol: &P, _reply: &mut Reply<P>) {}
+
+    /// A fault takes effect.
+    fn on_fault(&mut self, _at: Instant, _fault: &Fault) {}
+
+    /// The time that [`Reply::wake`] asked for has come.
+    fn on_wake(&mut self, _at: Instant, _node: NodeId, _protocol: &P, _reply: &mut Reply<P>) {}
+}
+
+/// The observer that sees nothing.
+impl<P: Protocol> Observer<P> for () {}
+
+impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for &mut O {
+    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+        (**self).before_call(at, node, input);
+    }
+
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
+        (**self).on_event(at, node, event, reply);
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
+        (**self).on_send(at, from, to, lane, message);
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        (**self).after_call(at, node, protocol, reply);
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        (**self).on_fault(at, fault);
+    }
+
+    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        (**self).on_wake(at, node, protocol, reply);
+    }
+}
+
+impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
+    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+        self.0.before_call(at, node, input);
+        self.1.before_call(at, node, input);
+    }
+
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
+        self.0.on_event(at, node, event, reply);
+        self.1.on_event(at, node, event, reply);
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
+        self.0.on_send(at, from, to, lane, message);
+        self.1.on_send(at, from, to, lane, message);
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        self.0.after_call(at, node, protocol, reply);
+        self.1.after_call(at, node, protocol, reply);
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        self.0.on_fault(at, fault);
+        self.1.on_fault(at, fault);
+    }
+
+    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        self.0.on_wake(at, node, protocol, reply);
+        self.1.on_wake(at, node, protocol, reply);
+    }
+}
+
+/// What an observer wants done.
+pub struct Reply<P: Protocol> {
+    pub(crate) commands: Vec<(Duration, NodeId, P::Command)>,
+    pub(crate) wakes: Vec<(Duration, NodeId)>,
+    pub(crate) submit: Option<P::Command>,
+    pub(crate) is_stop_wanted: bool,
+}
+
+impl<P: Protocol> Default for Reply<P> {
+    fn default() -> Self {
+        Reply { commands: Vec::new(), wakes: Vec::new(), submit: None, is_stop_wanted: false }
+    }
+}
+
+impl<P: Protocol> Reply<P> {
+    /// Gives a node a command after this time.
+    pub fn command(&mut self, after: Duration, node: NodeId, command: P::Command) {
+        self.commands.push((after, node, command));
+    }
+
+    /// Gives the node of the present `after_call` or `on_wake` a command at once: an application
+    /// that saw room and uses it. `after_call` follows, so a loop of submits is one of calls.
+    pub fn submit(&mut self, command: P::Command) {
+        debug_assert!(self.submit.is_none(), "one submit a call");
+        self.submit = Some(command);
+    }
+
+    /// Calls [`Observer::on_wake`] for a node after this time.
+    pub fn wake(&mut self, after: Duration, node: NodeId) {
+        self.wakes.push((after, node));
+    }
+
+    /// Ends [`Sim::run_until`](crate::Sim::run_until) after the present event.
+    pub fn stop(&mut self) {
+        self.is_stop_wanted = true;
+    }
+}

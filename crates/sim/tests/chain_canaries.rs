@@ -1,0 +1,344 @@
+//! Each checker catches the bug planted for it.
+//!
+//! `Sabotaged` wraps an honest member and tampers with what goes in and what comes out.
+
+mod chain_swarm;
+
+use chain_swarm::{Scenario, honest};
+use paceline_proto::chain::{Chain, Command, Config, Event, Message, Timer, Topology};
+use paceline_proto::core::{
+    Context, Lane, NodeId, Outbox, Outgoing, Payload, PeerState, Protocol, View, ViewId,
+};
+use paceline_sim::Codec;
+use paceline_sim::checkers::chain::{Member, Rule};
+use std::sync::Arc;
+
+/// What one member does wrong, once or always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    FlipPayload,
+    DeliverTwice,
+    InventMessage,
+    ChangeIncarnation,
+    SwapDeliveries,
+    SkipDelivery,
+    DropDeliveries,
+    RejectForNothing,
+    ResendFrame,
+    RenumberFrame,
+    KeepHops,
+    ReturnToOrigin,
+    UseOldView,
+    WrongLane,
+    ForgeReceived,
+    ForgeCredit,
+    WithholdCredit,
+    DropFrame,
+    IgnoreStable,
+    RearmForEver,
+    StrayAck,
+}
+
+struct Sabotaged {
+    chain: Chain,
+    bug: Option<Bug>,
+    has_struck: bool,
+    // Deliveries of another's messages so far, and one held back.
+    deliveries: usize,
+    kept: Option<Event>,
+    // A delivery that was dropped and is yet to be consumed.
+    unseen: Option<(NodeId, u64)>,
+    outbox: Outbox<Chain>,
+}
+
+impl Member for Sabotaged {
+    fn chain(&self) -> &Chain {
+        &self.chain
+    }
+}
+
+impl Sabotaged {
+    fn new(config: &Config, bug: Option<Bug>) -> Sabotaged {
+        Sabotaged {
+            chain: Chain::new(config),
+            bug,
+            has_struck: false,
+            deliveries: 0,
+            kept: None,
+            unseen: None,
+            outbox: Outbox::default(),
+        }
+    }
+
+    /// Calls the honest member, then tampers with what it wants done.
+    fn call(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        handler: impl FnOnce(&mut Chain, &mut Context<'_, Chain>),
+    ) {
+        let mut inner = Context {
+            now: cx.now,
+            node: cx.node,
+            incarnation: cx.incarnation,
+            shared: cx.shared,
+            rng: &mut *cx.rng,
+            outbox: &mut self.outbox,
+            backlog: cx.backlog,
+            datagram_bytes_max: cx.datagram_bytes_max,
+        };
+        handler(&mut self.chain, &mut inner);
+        let mut sends = std::mem::take(&mut self.outbox.sends);
+        let mut events = std::mem::take(&mut self.outbox.events);
+        if let Some(bug) = self.bug {
+            self.tamper_with_sends(cx, bug, &mut sends);
+            self.tamper_with_events(bug, &mut events);
+        }
+        cx.outbox.sends.append(&mut sends);
+        cx.outbox.events.append(&mut events);
+        cx.outbox.timers.append(&mut self.outbox.timers);
+        cx.outbox.drains.append(&mut self.outbox.drains);
+        cx.outbox.disconnects.append(&mut self.outbox.disconnects);
+        cx.outbox.counters.merge(&std::mem::take(&mut self.outbox.counters));
+    }
+
+    fn tamper_with_sends(
+        &mut self,
+        cx: &Context<'_, Self>,
+        bug: Bug,
+        sends: &mut Vec<Outgoing<Message>>,
+    ) {
+        if bug == Bug::IgnoreStable {
+            sends.retain(|send| !matches!(send.message, Message::Stable { .. }));
+        }
+        let Some(place) = sends.iter().position(|send| match &send.message {
+            Message::Data(_) => !matches!(bug, Bug::ForgeReceived | Bug::ForgeCredit),
+            Message::Ack { .. } => matches!(bug, Bug::ForgeReceived | Bug::ForgeCredit),
+            _ => false,
+        }) else {
+            return;
+        };
+        if self.has_struck {
+            return;
+        }
+        let members = self.chain.view().len();
+        let to = sends[place].to;
+        let mut copy = sends[place].clone();
+        match (bug, &mut sends[place].message) {
+            (Bug::ResendFrame, _) => sends.push(copy),
+            (Bug::RenumberFrame, Message::Data(_)) => {
+                if let Message::Data(frame) = &mut copy.message {
+                    frame.link += 1;
+                }
+                sends.insert(place + 1, copy);
+            }
+            (Bug::KeepHops, Message::Data(frame)) => frame.hops_left = members as u32,
+            (Bug::ReturnToOrigin, Message::Data(frame)) if frame.origin as usize != to.index() => {
+                copy.to = self.chain.view().node(frame.origin as usize);
+                if copy.to == cx.node {
+                    return;
+                }
+                sends.push(copy);
+            }
+            (Bug::UseOldView, Message::Data(frame)) => frame.view = ViewId(frame.view.0 + 1),
+            (Bug::WrongLane, Message::Data(_)) => sends[place].lane = Lane::Datagram,
+            (Bug::DropFrame, Message::Data(_)) => {
+                sends.remove(place);
+            }
+            (Bug::StrayAck, Message::Data(frame)) => {
+                let (view, incarnation) = (ViewId(frame.view.0 + 1), frame.incarnation);
+                copy.message = Message::Ack { view, incarnation, received: 0, consumed: 0 };
+                copy.lane = Lane::Datagram;
+                sends.push(copy);
+            }
+            (Bug::ForgeReceived, Message::Ack { received, .. }) => *received += 1,
+            (Bug::ForgeCredit, Message::Ack { received, consumed, .. })
+                if *consumed < *received =>
+            {
+                *consumed = *received;
+            }
+            _ => return,
+        }
+        // A forged acknowledgement must overtake what it speaks of: it is forged again and again.
+        self.has_struck = !matches!(bug, Bug::ForgeReceived | Bug::ForgeCredit);
+    }
+
+    fn tamper_with_events(&mut self, bug: Bug, events: &mut Vec<Event>) {
+        let Some(place) = events.iter().position(|event| matches!(event, Event::Delivered { .. }))
+        else {
+            return;
+        };
+        self.deliveries += 1;
+        if bug == Bug::DropDeliveries {
+            events.retain(|event| match event {
+                Event::Delivered { origin, end, .. } if *origin == NodeId(3) && *end > 40 => {
+                    self.unseen = Some((*origin, *end));
+                    false
+                }
+                _ => true,
+            });
+            return;
+        }
+        if self.has_struck || self.deliveries < 3 {
+            return;
+        }
+        let copy = events[place].clone();
+        let Event::Delivered { incarnation, seq, end, payload, .. } = &mut events[place] else {
+            return;
+        };
+        match bug {
+            Bug::FlipPayload if !payload.is_empty() => {
+                let mut bytes = payload.to_bytes().to_vec();
+                bytes[0] ^= 1;
+                *payload = Payload::from(bytes);
+            }
+            Bug::DeliverTwice => events.push(copy),
+            Bug::InventMessage => {
+                (*seq, *end) = (*seq + 1000, *end + 1000);
+            }
+            Bug::ChangeIncarnation => *incarnation ^= 1,
+            Bug::SkipDelivery => {
+                events.remove(place);
+            }
+            Bug::SwapDeliveries => match self.kept.take() {
+                None => {
+                    self.kept = Some(events.remove(place));
+                    return;
+                }
+                Some(kept) => events.push(kept),
+            },
+            Bug::RejectForNothing => {
+                let reason = paceline_proto::chain::RejectReason::NotAMember;
+                events.push(Event::Rejected { reason });
+            }
+            _ => return,
+        }
+        self.has_struck = true;
+    }
+}
+
+impl Protocol for Sabotaged {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
+        self.call(cx, |chain, cx| chain.handle_start(cx));
+    }
+
+    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
+        self.call(cx, |chain, cx| chain.handle_peer(cx, peer, state));
+    }
+
+    fn handle_view(&mut self, cx: &mut Context<'_, Self>, view: &Arc<View>) {
+        self.call(cx, |chain, cx| chain.handle_view(cx, view));
+    }
+
+    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
+        self.call(cx, |chain, cx| chain.handle_message(cx, from, message));
+        if let Some((origin, end)) = self.unseen.take() {
+            self.call(cx, |chain, cx| chain.handle_command(cx, Command::Consumed { origin, end }));
+        }
+    }
+
+    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
+        self.call(cx, |chain, cx| chain.handle_timer(cx, timer));
+        if self.bug == Some(Bug::RearmForEver) {
+            cx.set_timer(std::time::Duration::from_secs(1), Timer::Ack);
+        }
+    }
+
+    fn handle_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
+        let is_withheld = self.bug == Some(Bug::WithholdCredit)
+            && matches!(command, Command::Consumed { origin, .. } if origin != cx.node);
+        if !is_withheld {
+            self.call(cx, |chain, cx| chain.handle_command(cx, command));
+        }
+    }
+
+    fn handle_drained(&mut self, cx: &mut Context<'_, Self>, to: NodeId) {
+        self.call(cx, |chain, cx| chain.handle_drained(cx, to));
+    }
+
+    fn admission(&self) -> usize {
+        self.chain.admission()
+    }
+}
+
+/// Four members, all sending thirty messages round the chain, with nothing wrong but the bug.
+fn scenario() -> Scenario {
+    let ring = vec![0, 1, 2, 3];
+    let drawn = Scenario::draw(1);
+    let config = Config::new(View::roster(ring.iter().map(|&node| NodeId(node))))
+        .with_topology(Some(Topology::Chain))
+        .with_block_bytes_max(1000)
+        .with_message_bytes_max(3000)
+        .with_window_blocks(8)
+        .with_window_bytes(8000)
+        .with_ack_blocks(2)
+        .build()
+        .expect("within the ranges");
+    let mut network = drawn.network.clone();
+    network.rate_bits_per_second = Some(100_000_000);
+    network.queue_bytes_max = None;
+    network.link = Default::default();
+    Scenario {
+        config,
+        senders: ring.iter().map(|&node| NodeId(node)).collect(),
+        ring,
+        installs_view: true,
+        draws_topologies: false,
+        network,
+        faults: Vec::new(),
+        messages: 30,
+        // A frame whose fields were tampered with would not even decode.
+        codec: Codec::Typed,
+        keeps_to_admission: true,
+        consumes_within_ms: 2,
+        ..drawn
+    }
+}
+
+fn verdict(bug: Option<Bug>) -> Result<(), String> {
+    let scenario = scenario();
+    let config = scenario.config.clone();
+    let make = move |node: NodeId| Sabotaged::new(&config, bug.filter(|_| node == NodeId(2)));
+    scenario.run(make).map(|_| ())
+}
+
+#[test]
+fn every_planted_bug_is_caught_by_the_checker_it_was_planted_for() {
+    assert_eq!(verdict(None), Ok(()), "without a bug nothing is found");
+    let scenario = scenario();
+    scenario.run(honest(&scenario.config)).expect("nor without the wrapper");
+    let planted = [
+        (Bug::FlipPayload, Rule::Integrity),
+        (Bug::DeliverTwice, Rule::Integrity),
+        (Bug::ChangeIncarnation, Rule::Integrity),
+        (Bug::InventMessage, Rule::Integrity),
+        (Bug::SwapDeliveries, Rule::Fifo),
+        (Bug::SkipDelivery, Rule::Fifo),
+        (Bug::DropDeliveries, Rule::Validity),
+        (Bug::RejectForNothing, Rule::Validity),
+        (Bug::ResendFrame, Rule::Transmission),
+        (Bug::RenumberFrame, Rule::Transmission),
+        (Bug::KeepHops, Rule::Transmission),
+        (Bug::ReturnToOrigin, Rule::Transmission),
+        (Bug::UseOldView, Rule::Transmission),
+        (Bug::WrongLane, Rule::Transmission),
+        (Bug::ForgeReceived, Rule::Stability),
+        (Bug::ForgeCredit, Rule::Flow),
+        (Bug::WithholdCredit, Rule::Flow),
+        (Bug::DropFrame, Rule::Transmission),
+        (Bug::IgnoreStable, Rule::Rest),
+        (Bug::RearmForEver, Rule::Rest),
+        (Bug::StrayAck, Rule::Balance),
+    ];
+    for (bug, rule) in planted {
+        let Err(found) = verdict(Some(bug)) else { panic!("{bug:?} went unnoticed") };
+        let found = found.lines().next().unwrap_or_default();
+        println!("{bug:?}: {found}");
+        assert!(found.starts_with(&rule.to_string()), "{bug:?}: {found}");
+    }
+}

@@ -1,0 +1,354 @@
+//! The simulated network, seen by a protocol that only sends and listens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes};
+use paceline_proto::core::{
+    Context, DecodeError, Instant, Lane, LinkFaults, Loss, NodeId, Payload, PeerState, Protocol,
+    Wire, take_u64,
+};
+use paceline_sim::{
+    Codec, Fault, FaultSupport, NetworkConfig, Observer, Overhead, Reply, Shape, Sim, SimConfig,
+};
+
+/// A numbered message of any length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parcel {
+    number: u64,
+    filling: Payload,
+}
+
+const PARCEL_HEAD_BYTES: usize = 8;
+
+impl Wire for Parcel {
+    fn wire_len(&self) -> usize {
+        PARCEL_HEAD_BYTES + self.filling.len()
+    }
+
+    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+        head.put_u64(self.number);
+        Some(&self.filling)
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Parcel, DecodeError> {
+        Ok(Parcel { number: take_u64(bytes)?, filling: Payload::Bytes(std::mem::take(bytes)) })
+    }
+}
+
+/// Sends on command and reports what it hears.
+#[derive(Default)]
+struct Post;
+
+#[derive(Clone, Debug)]
+enum Order {
+    /// Send parcels numbered `first..`, this many, of this many bytes each on the wire.
+    Send { to: NodeId, lane: Lane, first: u64, parcels: u64, bytes: usize },
+    /// Ask to hear when the backlog has fallen.
+    Watch { to: NodeId, below_bytes: usize },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Heard {
+    Parcel { from: NodeId, number: u64 },
+    Drained { backlog_bytes: usize },
+    Peer { peer: NodeId, state: PeerState },
+    Started { incarnation: u64 },
+}
+
+impl Protocol for Post {
+    type Message = Parcel;
+    type Timer = ();
+    type Command = Order;
+    type Event = Heard;
+    type Shared = ();
+
+    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
+        cx.deliver(Heard::Started { incarnation: cx.incarnation });
+    }
+
+    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
+        cx.deliver(Heard::Peer { peer, state });
+    }
+
+    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, parcel: Parcel) {
+        cx.deliver(Heard::Parcel { from, number: parcel.number });
+    }
+
+    fn handle_command(&mut self, cx: &mut Context<'_, Self>, order: Order) {
+        match order {
+            Order::Send { to, lane, first, parcels, bytes } => {
+                for number in first..first + parcels {
+                    let filling = Payload::Zeros((bytes - PARCEL_HEAD_BYTES) as u32);
+                    cx.send(to, lane, Parcel { number, filling });
+                }
+            }
+            Order::Watch { to, below_bytes } => cx.notify_drained(to, below_bytes),
+        }
+    }
+
+    fn handle_drained(&mut self, cx: &mut Context<'_, Self>, to: NodeId) {
+        cx.deliver(Heard::Drained { backlog_bytes: cx.backlog_bytes(to) });
+    }
+}
+
+#[derive(Default)]
+struct Log(Vec<(Instant, NodeId, Heard)>);
+
+impl Observer<Post> for Log {
+    fn on_event(&mut self, at: Instant, node: NodeId, heard: &Heard, _: &mut Reply<Post>) {
+        self.0.push((at, node, heard.clone()));
+    }
+}
+
+impl Log {
+    /// When and what `node` heard from `from`.
+    fn parcels(&self, node: NodeId, from: NodeId) -> Vec<(Duration, u64)> {
+        let heard = self.0.iter().filter_map(|(at, at_node, heard)| match heard {
+            Heard::Parcel { from: sender, number } if (*at_node, *sender) == (node, from) => {
+                Some((at.since(Instant::ZERO), *number))
+            }
+            _ => None,
+        });
+        heard.collect()
+    }
+
+    fn drained(&self) -> Vec<(Duration, usize)> {
+        let drained = self.0.iter().filter_map(|(at, _, heard)| match heard {
+            Heard::Drained { backlog_bytes } => Some((at.since(Instant::ZERO), *backlog_bytes)),
+            _ => None,
+        });
+        drained.collect()
+    }
+}
+
+const A: NodeId = NodeId(0);
+const B: NodeId = NodeId(1);
+const C: NodeId = NodeId(2);
+
+/// One byte takes one microsecond.
+const RATE_BITS_PER_SECOND: u64 = 8_000_000;
+
+const fn us(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+fn at(micros: u64) -> Instant {
+    Instant::ZERO + us(micros)
+}
+
+fn sim(shape: Shape, link: LinkFaults) -> Sim<'static, Post> {
+    let mut config = SimConfig::new(3, 7);
+    config.network = NetworkConfig {
+        shape,
+        rate_bits_per_second: Some(RATE_BITS_PER_SECOND),
+        overhead: Overhead::None,
+        queue_bytes_max: None,
+        link,
+    };
+    config.codec = Codec::CheckWire;
+    config.faults = FaultSupport::Any;
+    Sim::new(config, Arc::new(()), |_| Post)
+}
+
+fn send(to: NodeId, lane: Lane, first: u64, parcels: u64, bytes: usize) -> Order {
+    Order::Send { to, lane, first, parcels, bytes }
+}
+
+fn run(mut sim: Sim<Post>) -> (Log, Sim<Post>) {
+    let mut log = Log::default();
+    sim.run_until(Instant::MAX, &mut log);
+    (log, sim)
+}
+
+#[test]
+fn an_idle_path_through_the_switch_costs_one_transmission() {
+    for shape in [Shape::Star, Shape::Mesh] {
+        let mut sim = sim(shape, LinkFaults::default());
+        sim.command_at(at(10), A, send(B, Lane::Stream, 0, 1, 1000));
+        let (log, _) = run(sim);
+        assert_eq!(log.parcels(B, A), [(us(1010), 0)], "{shape:?}");
+    }
+}
+
+#[test]
+fn two_senders_to_one_receiver_queue_at_its_port_and_not_on_a_mesh() {
+    for (shape, second) in [(Shape::Star, 2000), (Shape::Mesh, 1000)] {
+        let mut sim = sim(shape, LinkFaults::default());
+        sim.command_at(at(0), A, send(C, Lane::Stream, 0, 1, 1000));
+        sim.command_at(at(0), B, send(C, Lane::Stream, 0, 1, 1000));
+        let (log, _) = run(sim);
+        assert_eq!(log.parcels(C, A), [(us(1000), 0)], "{shape:?}");
+        assert_eq!(log.parcels(C, B), [(us(second), 0)], "{shape:?}");
+    }
+}
+
+#[test]
+fn one_sender_to_two_receivers_queues_at_its_own_port_and_not_on_a_mesh() {
+    for (shape, second) in [(Shape::Star, 2000), (Shape::Mesh, 1000)] {
+        let mut sim = sim(shape, LinkFaults::default());
+        sim.command_at(at(0), A, send(B, Lane::Stream, 0, 1, 1000));
+        sim.command_at(at(0), A, send(C, Lane::Stream, 0, 1, 1000));
+        let (log, _) = run(sim);
+        assert_eq!(log.parcels(B, A), [(us(1000), 0)], "{shape:?}");
+        assert_eq!(log.parcels(C, A), [(us(second), 0)], "{shape:?}");
+    }
+}
+
+#[test]
+fn ports_are_full_duplex() {
+    let mut sim = sim(Shape::Star, LinkFaults::default());
+    sim.command_at(at(0), A, send(B, Lane::Stream, 0, 3, 1000));
+    sim.command_at(at(0), B, send(A, Lane::Stream, 0, 3, 1000));
+    let (log, _) = run(sim);
+    let expected = [(us(1000), 0), (us(2000), 1), (us(3000), 2)];
+    assert_eq!(log.parcels(B, A), expected);
+    assert_eq!(log.parcels(A, B), expected);
+}
+
+#[test]
+fn loss_delays_a_stream_and_keeps_its_order_but_thins_out_datagrams() {
+    for shape in [Shape::Star, Shape::Mesh] {
+        let link = LinkFaults { loss: Loss::Independent(0.3), ..LinkFaults::default() };
+        let mut sim = sim(shape, link);
+        sim.command_at(at(0), A, send(B, Lane::Stream, 0, 100, 100));
+        sim.command_at(at(0), A, send(C, Lane::Datagram, 0, 100, 100));
+        let (log, sim) = run(sim);
+        let numbers: Vec<u64> = log.parcels(B, A).iter().map(|&(_, number)| number).collect();
+        assert_eq!(numbers, (0..100).collect::<Vec<_>>(), "{shape:?}");
+        assert!(log.parcels(B, A)[99].0 > us(200_000), "a loss costs a resend time-out");
+        let arrived = log.parcels(C, A).len() as u64;
+        assert!((50..90).contains(&arrived), "{arrived} of 100 datagrams arrived");
+        assert_eq!(sim.counters().count("sim_lost"), 100 - arrived);
+    }
+}
+
+#[test]
+fn jitter_reorders_datagrams_and_not_streams_and_duplicates_only_datagrams() {
+    let link = LinkFaults { jitter: us(5_000), duplicate: 0.5, ..LinkFaults::default() };
+    let mut sim = sim(Shape::Star, link);
+    sim.command_at(at(0), A, send(B, Lane::Stream, 0, 50, 100));
+    sim.command_at(at(0), A, send(C, Lane::Datagram, 0, 50, 100));
+    let (log, _) = run(sim);
+    let stream: Vec<u64> = log.parcels(B, A).iter().map(|&(_, number)| number).collect();
+    assert_eq!(stream, (0..50).collect::<Vec<_>>());
+    let datagrams: Vec<u64> = log.parcels(C, A).iter().map(|&(_, number)| number).collect();
+    assert!(datagrams.len() > 60 && !datagrams.is_sorted(), "{datagrams:?}");
+}
+
+#[test]
+fn a_partition_stalls_streams_and_drops_datagrams_until_it_heals() {
+    for shape in [Shape::Star, Shape::Mesh] {
+        let mut sim = sim(shape, LinkFaults::default());
+        sim.fault_at(at(0), Fault::Partition(vec![vec![A], vec![B]]));
+        sim.command_at(at(10), A, send(B, Lane::Stream, 0, 2, 100));
+        sim.command_at(at(10), A, send(B, Lane::Datagram, 10, 2, 100));
+        sim.command_at(at(10), A, Order::Watch { to: B, below_bytes: 1 });
+        sim.fault_at(at(5000), Fault::Heal);
+        sim.command_at(at(6000), A, send(B, Lane::Datagram, 20, 1, 100));
+        let (log, sim) = run(sim);
+        let expected = [(us(5100), 0), (us(5200), 1), (us(6100), 20)];
+        assert_eq!(log.parcels(B, A), expected, "{shape:?}");
+        assert_eq!(sim.counters().count("sim_partitioned"), 2);
+        assert_eq!(log.drained().len(), 1, "{shape:?}: what stalled counts until it is sent");
+        assert!(log.drained()[0].0 >= us(5000), "{shape:?}");
+    }
+}
+
+#[test]
+fn a_blocked_direction_leaves_the_other_one_alone() {
+    let mut sim = sim(Shape::Star, LinkFaults::default());
+    sim.fault_at(at(0), Fault::Block(A, B));
+    sim.command_at(at(10), A, send(B, Lane::Datagram, 0, 1, 100));
+    sim.command_at(at(10), B, send(A, Lane::Datagram, 0, 1, 100));
+    let (log, _) = run(sim);
+    assert_eq!((log.parcels(B, A).len(), log.parcels(A, B).len()), (0, 1));
+}
+
+#[test]
+fn a_paused_node_hears_everything_when_it_wakes_but_its_socket_holds_only_so_many_datagrams() {
+    let mut sim = sim(Shape::Star, LinkFaults::default());
+    sim.fault_at(at(0), Fault::Pause(B, us(1_000_000)));
+    sim.command_at(at(10), A, send(B, Lane::Stream, 0, 3, 100));
+    sim.command_at(at(1000), A, send(B, Lane::Datagram, 10, 300, 1000));
+    let (log, sim) = run(sim);
+    let heard = log.parcels(B, A);
+    assert!(heard.iter().all(|&(when, _)| when == us(1_000_000)));
+    assert_eq!(heard.len(), 3 + 212, "a receive buffer of 212,992 bytes");
+    assert_eq!(sim.counters().count("sim_socket_full"), 300 - 212);
+}
+
+#[test]
+fn a_reset_loses_a_suffix_and_tells_the_sender_down_and_up() {
+    for shape in [Shape::Star, Shape::Mesh] {
+        let mut sim = sim(shape, LinkFaults::default());
+        sim.command_at(at(0), A, send(B, Lane::Stream, 0, 10, 100));
+        sim.command_at(at(1), A, Order::Watch { to: B, below_bytes: 1 });
+        sim.fault_at(at(350), Fault::Reset(A, B, us(1000)));
+        sim.command_at(at(400), A, send(B, Lane::Stream, 50, 1, 100));
+        sim.command_at(at(2000), A, send(B, Lane::Stream, 60, 1, 100));
+        let incarnation = sim.incarnation(B);
+        let (log, _) = run(sim);
+        let numbers: Vec<u64> = log.parcels(B, A).iter().map(|&(_, number)| number).collect();
+        assert_eq!(numbers, [0, 1, 2, 60], "{shape:?}");
+        let peers: Vec<_> = log
+            .0
+            .iter()
+            .filter_map(|(when, node, heard)| match heard {
+                Heard::Peer { peer, state } => Some((*when, *node, *peer, *state)),
+                _ => None,
+            })
+            .collect();
+        let up = PeerState::Up { incarnation };
+        assert_eq!(peers, [(at(350), A, B, PeerState::Down), (at(1350), A, B, up)], "{shape:?}");
+        assert_eq!(log.drained().len(), 1, "{shape:?}: what was lost waits no more");
+    }
+}
+
+#[test]
+fn a_crash_cuts_off_what_was_sent_and_a_restart_has_a_new_incarnation() {
+    for shape in [Shape::Star, Shape::Mesh] {
+        let mut sim = sim(shape, LinkFaults { delay: us(100), ..LinkFaults::default() });
+        let before = sim.incarnation(A);
+        sim.command_at(at(0), A, send(B, Lane::Stream, 0, 10, 100));
+        sim.command_at(at(0), A, send(B, Lane::Datagram, 20, 10, 100));
+        sim.fault_at(at(250), Fault::Crash(A));
+        sim.fault_at(at(300), Fault::Restart(A));
+        sim.command_at(at(9000), A, send(B, Lane::Stream, 90, 1, 100));
+        let (log, sim) = run(sim);
+        let numbers: Vec<u64> = log.parcels(B, A).iter().map(|&(_, number)| number).collect();
+        assert_eq!(numbers, [0, 90], "{shape:?}: nothing of the old incarnation after the crash");
+        let after = sim.incarnation(A);
+        assert_ne!(before, after);
+        let told: Vec<_> = log.0.iter().filter(|(_, node, _)| *node == B).map(|e| &e.2).collect();
+        assert!(told.contains(&&Heard::Peer { peer: A, state: PeerState::Down }), "{shape:?}");
+        let up = PeerState::Up { incarnation: after };
+        assert!(told.contains(&&Heard::Peer { peer: A, state: up }), "{shape:?}");
+        let started = Heard::Started { incarnation: after };
+        assert_eq!(log.0.iter().filter(|entry| entry.2 == started).count(), 1, "{shape:?}");
+    }
+}
+
+#[test]
+fn a_node_hears_once_when_its_backlog_has_fallen_even_if_more_was_sent_meanwhile() {
+    for shape in [Shape::Star, Shape::Mesh] {
+        let mut sim = sim(shape, LinkFaults::default());
+        sim.command_at(at(0), A, send(B, Lane::Stream, 0, 10, 100));
+        sim.command_at(at(1), A, Order::Watch { to: B, below_bytes: 250 });
+        sim.command_at(at(2), A, send(B, Lane::Stream, 10, 10, 100));
+        let (log, _) = run(sim);
+        let [(when, backlog_bytes)] = log.drained()[..] else { panic!("{:?}", log.drained()) };
+        assert!(backlog_bytes < 250, "{shape:?}: {backlog_bytes}");
+        assert!((us(1700)..us(1800)).contains(&when), "{shape:?}: {when:?}");
+    }
+}
+
+#[test]
+fn a_node_that_has_no_backlog_hears_at_once() {
+    for shape in [Shape::Star, Shape::Mesh] {
+        let mut sim = sim(shape, LinkFaults::default());
+        sim.command_at(at(5), A, Order::Watch { to: B, below_bytes: 0 });
+        let (log, _) = run(sim);
+        assert_eq!(log.drained(), [(us(5), 0)], "{shape:?}");
+    }
+}
