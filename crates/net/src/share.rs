@@ -36,6 +36,13 @@ const RATE_OVER: Duration = Duration::from_millis(100);
 const RATE_OVER_MAX: Duration = Duration::from_secs(1);
 /// How long a rate is remembered, at least; at most it is twice as long.
 const RATE_KEPT: Duration = Duration::from_secs(5);
+/// Rates taken before a new stream's share is lowered.
+const RATES_FIRST: u32 = 5;
+/// One of so many rates is taken with a larger share: a stream that got little because its
+/// neighbours took much, or because the path was slower, finds out.
+const RATES_A_PROBE: u32 = 10;
+/// By how much the share is larger then: enough to show, too little for a queue to show.
+const PROBE_GAIN: f64 = 1.25;
 
 /// The kernel's share of one stream's queue.
 #[derive(Debug)]
@@ -126,15 +133,18 @@ impl Share {
         self.look_at = now + (2 * path.trip_smoothed).clamp(LOOK_EVERY, LOOK_WITHIN);
         self.segment_bytes = path.segment_bytes.max(1) as usize;
         self.rate.note(path.acknowledged_bytes, now);
-        let fitted = self.rate.best() * (path.trip_least + self.delay).as_secs_f64();
+        let mut fitted = self.rate.best() * (path.trip_least + self.delay).as_secs_f64();
+        if self.rate.taken % RATES_A_PROBE == RATES_A_PROBE - 1 {
+            fitted *= PROBE_GAIN;
+        }
         let standing = path.trip_smoothed.saturating_sub(path.trip_least);
         let bytes = if standing < self.delay / 4 {
             // Hardly any queue: the path may take more than it ever got.
             fitted.max(f64::from(self.bytes)) * 2.0
-        } else if fitted > 0.0 {
+        } else if self.rate.taken >= RATES_FIRST {
             fitted
         } else {
-            f64::from(self.bytes)
+            fitted.max(f64::from(self.bytes))
         };
         (bytes as u32).clamp(BYTES_MIN, BYTES_MAX)
     }
@@ -150,6 +160,8 @@ struct Rate {
     best: f64,
     best_before: f64,
     period_until: Instant,
+    /// Rates taken so far.
+    taken: u32,
 }
 
 impl Rate {
@@ -160,6 +172,7 @@ impl Rate {
             best: 0.0,
             best_before: 0.0,
             period_until: now + RATE_KEPT,
+            taken: 0,
         }
     }
 
@@ -176,6 +189,7 @@ impl Rate {
         }
         if over <= RATE_OVER_MAX {
             self.best = self.best.max((bytes - self.bytes_then) as f64 / over.as_secs_f64());
+            self.taken = self.taken.wrapping_add(1);
         }
         (self.since, self.bytes_then) = (now, bytes);
     }
@@ -196,6 +210,7 @@ mod tests {
     fn settled(bytes_per_second: f64, least: Duration) -> (u32, Duration) {
         let mut share = Share::first(DELAY, Instant::ZERO);
         let (mut now, mut acknowledged) = (Instant::ZERO, 0.0);
+        let mut settled = (0, Duration::ZERO);
         let mut path = Path {
             trip_smoothed: least,
             trip_least: least,
@@ -211,8 +226,12 @@ mod tests {
             acknowledged += rate * step.as_secs_f64();
             path.acknowledged_bytes = acknowledged as u64;
             share.bytes = share.fitted(path, now);
+            if share.rate.taken % RATES_A_PROBE == RATES_A_PROBE / 2 {
+                // Long after a probe.
+                settled = (share.bytes, path.trip_smoothed - least);
+            }
         }
-        (share.bytes, path.trip_smoothed - least)
+        settled
     }
 
     #[test]
@@ -238,20 +257,30 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_of_others_does_not_shrink_the_share() {
+    fn a_queue_of_others_does_not_shrink_the_share_and_a_probe_finds_what_it_hid() {
         let mut share = Share::first(DELAY, Instant::ZERO);
         let mut path = Path {
             trip_smoothed: DELAY,
             trip_least: Duration::ZERO,
             segment_bytes: 1448,
-            acknowledged_bytes: 1_200_000,
+            acknowledged_bytes: 0,
         };
-        let fitted = share.fitted(path, Instant::ZERO + Duration::from_millis(100));
-        assert_eq!(fitted, 24_000);
-        // Slower for a while, and later: the acknowledgements wait.
-        path.trip_smoothed = 3 * DELAY;
-        path.acknowledged_bytes += 400_000;
-        assert_eq!(share.fitted(path, Instant::ZERO + Duration::from_millis(200)), 24_000);
+        let mut fitted_after = |taken: u32, bytes: u64| {
+            path.acknowledged_bytes += bytes;
+            // Acknowledgements wait from the seventh on.
+            path.trip_smoothed = if taken < 7 { DELAY } else { 3 * DELAY };
+            share.bytes = share.fitted(path, Instant::ZERO + RATE_OVER * taken);
+            share.bytes
+        };
+        for taken in 1..5 {
+            assert_eq!(fitted_after(taken, 1_200_000), BYTES_FIRST, "not lowered at once");
+        }
+        for taken in 5..9 {
+            let bytes = if taken < 7 { 1_200_000 } else { 400_000 };
+            assert_eq!(fitted_after(taken, bytes), 24_000);
+        }
+        assert_eq!(fitted_after(9, 400_000), 30_000, "a probe");
+        assert_eq!(fitted_after(10, 1_400_000), 28_000, "it found more");
     }
 
     #[test]

@@ -137,6 +137,7 @@ pub(crate) const KEYS: KnownKeys = &[
             "window",
             "hop",
             "queue",
+            "queue_time",
             "ack_blocks",
             "ack_after",
             "resync_after",

@@ -145,6 +145,49 @@ fn admission_falls_to_nothing_and_comes_back_with_credit() {
 }
 
 #[test]
+fn a_message_is_admitted_once_it_can_leave_at_once() {
+    let mut bench = Bench::new(3, 0);
+    bench.backlog.0.insert(NodeId(1), 500);
+    bench.broadcast(10);
+    assert_eq!((bench.delivered().len(), bench.chain.admission()), (0, 0));
+    assert_eq!(
+        bench.outbox.drains.pop(),
+        Some((NodeId(1), 250)),
+        "half of the hop, told at a quarter"
+    );
+    bench.backlog.0.insert(NodeId(1), 249);
+    bench.call(|chain, cx| chain.handle_drained(cx, NodeId(1)));
+    assert_eq!((bench.delivered().len(), bench.chain.admission()), (1, 30));
+    // Nothing waits, and still the hop decides.
+    bench.backlog.0.insert(NodeId(1), 500);
+    bench.consume(0, 1);
+    assert_eq!(bench.chain.admission(), 0);
+    assert_eq!(bench.outbox.drains.pop(), Some((NodeId(1), 250)));
+}
+
+#[test]
+fn the_queue_takes_what_leaves_within_its_time() {
+    let config = config(3)
+        .with_block_bytes_max(1000)
+        .with_message_bytes_max(1000)
+        .with_window_blocks(64)
+        .with_window_bytes(64_000)
+        .with_queue_bytes(9500)
+        .with_queue_time(Duration::from_millis(2));
+    let mut bench = Bench::with(config, 0);
+    (0..32).for_each(|_| bench.broadcast(1000));
+    assert_eq!(bench.chain.admission(), 8000, "a quarter of what left within 8 ms");
+    (0..16).for_each(|_| bench.broadcast(1000));
+    assert_eq!(bench.chain.admission(), 9500, "and no more than its bound");
+    bench.backlog.0.insert(NodeId(1), 500);
+    bench.broadcast(1000);
+    assert_eq!(bench.chain.admission(), 8500);
+    bench.now = bench.now + Duration::from_millis(16);
+    bench.consume(0, 1);
+    assert_eq!(bench.chain.admission(), 0, "nothing leaves any more");
+}
+
+#[test]
 fn empty_messages_fill_the_queue_too() {
     let mut bench = Bench::new(3, 0);
     (0..4).for_each(|_| bench.broadcast(0));
