@@ -39,7 +39,7 @@ fn a_sweep_resumes_merges_and_reports() {
     let place = Place::new();
     place.write(
         "s.toml",
-        "duration = \"20ms\"\n[topology]\nnodes = 4\nrate = \"1Gbit\"\n\
+        "duration = \"200ms\"\n[topology]\nnodes = 4\nrate = \"1Gbit\"\n\
          [protocol]\nkind = \"chain\"\n\
          [measure]\nfigures = \"throughput\"\nwarmup = \"5ms\"\n\
          [sweep]\nseeds = 2\n\"topology.nodes\" = [2, 4]\n\

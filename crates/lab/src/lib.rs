@@ -37,15 +37,20 @@ use world::Prepared;
 /// What `paceline reproduce` knows, by name.
 pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION];
 
+/// Takes scenario, seed, where a trace goes, and whom to tell how far it is.
+type Simulate = fn(&Scenario, u64, Option<&Path>, &dyn Progress) -> Outcome;
+/// Takes scenario, seed, the program that becomes a node, and whom to tell how far it is.
+type RunOnSockets = fn(Arc<Scenario>, u64, Option<&Path>, &dyn Progress) -> Outcome;
+type Outcome = Result<RunResult, LabError>;
+
 /// A service that the lab can run.
 struct Registered {
     /// `[protocol] kind`.
     name: &'static str,
     /// The keys that its own tables accept, so that an override may leave out the table's name.
     keys: scenario::KnownKeys,
-    simulate: fn(&Scenario, u64, Option<&Path>, &dyn Progress) -> Result<RunResult, LabError>,
-    run_on_sockets:
-        fn(Arc<Scenario>, u64, Option<&Path>, &dyn Progress) -> Result<RunResult, LabError>,
+    simulate: Simulate,
+    run_on_sockets: RunOnSockets,
     serve: fn(Prepared) -> Result<(), LabError>,
 }
 

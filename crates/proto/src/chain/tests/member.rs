@@ -188,7 +188,7 @@ fn the_queue_takes_what_leaves_within_its_time() {
     bench.backlog.0.insert(NodeId(1), 500);
     bench.broadcast(1000);
     assert_eq!(bench.chain.admission(), 8500);
-    bench.now = bench.now + Duration::from_millis(16);
+    bench.now += Duration::from_millis(16);
     bench.consume(0, 1);
     assert_eq!(bench.chain.admission(), 0, "nothing leaves any more");
 }
