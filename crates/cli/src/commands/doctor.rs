@@ -113,7 +113,7 @@ fn cores(machine: &Machine) -> Check {
         .or("throughput measured on one core says little")
 }
 
-/// A chain of a million nodes with 16 blocks held at each takes about this much.
+/// A chain of a million nodes of which each holds a wave of blocks takes about this much.
 const MEMORY_BYTES: u64 = 4 << 30;
 
 fn memory(machine: &Machine) -> Check {

@@ -54,7 +54,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { nodes_max: 1_000_000, blocks: 16 }
+        Settings { nodes_max: 1_000_000, blocks: 8 }
     }
 }
 

@@ -22,7 +22,7 @@ Examples:
   paceline bench simulator
   paceline bench simulator --nodes-max 100000 --json
 
-A chain passes waves of 16 blocks from node to node, each until it is acknowledged and freed; the
+A chain passes waves of 8 blocks from node to node, each until it is acknowledged and freed; the
 first one also gets all memory from the system. `hold` pops the earliest event of the queue and
 pushes one later, `hold-binary-heap` does the same with the heap of the standard library.";
 
