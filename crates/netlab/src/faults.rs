@@ -43,15 +43,6 @@ impl NetworkLab {
         self.apply_faults()
     }
 
-    /// Removes every fault between two nodes, both ways.
-    pub fn heal_between(&mut self, a: usize, b: usize) -> Result<(), NetlabError> {
-        self.check_node(a)?;
-        self.check_node(b)?;
-        self.set_share(a, b, 0.0);
-        self.set_share(b, a, 0.0);
-        self.apply_faults()
-    }
-
     /// Removes every fault.
     pub fn heal(&mut self) -> Result<(), NetlabError> {
         self.faults.dropped.clear();

@@ -16,7 +16,7 @@ use crate::broadcast::{Broadcast, Ledger};
 use crate::machine::load_average;
 use crate::progress::Progress;
 use crate::scenario::{Rate, Scenario, ScenarioFile};
-use crate::world::{Launch, Outcome, Service, Sockets, node_command, run_processes};
+use crate::world::{Launch, Outcome, Sockets, node_command, run_processes};
 
 /// The UDP and TCP port of every member in the lab: each has an address of its own.
 const LAB_PORT: u16 = 7946;
@@ -133,7 +133,7 @@ pub fn run(
             run_processes(&broadcast, &scenario, 1, &launch, progress)?
         }
     };
-    row(plan, broadcast.shared().block_bytes_max(), &ledger, &outcome)
+    row(plan, &broadcast, &ledger, &outcome)
 }
 
 /// What this machine cannot do, or may not, is the caller's to mend; that a tool failed is not.
@@ -168,23 +168,9 @@ fn senders_name(senders: BenchSenders) -> &'static str {
     }
 }
 
-/// The most that shaped links let a member be told in a second, in megabytes.
-fn limit_mb(plan: &BenchPlan, block_bytes_max: usize, rate: Rate) -> f64 {
-    let link = LabPlan::new(plan.nodes as usize, rate.bits_per_second()).limit_mb();
-    let nodes = f64::from(plan.nodes);
-    match (plan.senders, plan.topology.unwrap_or(Topology::Chain)) {
-        // Every message is transmitted N - 1 times, over N links.
-        (BenchSenders::All, _) => link * nodes / (nodes - 1.0),
-        (BenchSenders::One, topology) => {
-            let blocks = plan.message_bytes.div_ceil(block_bytes_max).max(1);
-            link / topology.origin_transmissions(plan.nodes as usize, blocks)
-        }
-    }
-}
-
 fn row(
     plan: &BenchPlan,
-    block_bytes_max: usize,
+    broadcast: &Broadcast,
     ledger: &Ledger,
     outcome: &Outcome,
 ) -> Result<BenchRow, LabError> {
@@ -207,7 +193,10 @@ fn row(
         return Err(LabError::Run(format!("{damaged} messages were damaged or out of order")));
     }
     let measured = ledger.bytes_per_node_per_second(outcome.ended) / 1e6;
-    let limit = rate.map(|rate| limit_mb(plan, block_bytes_max, rate));
+    let limit = rate.map(|rate| {
+        let lab = LabPlan::new(plan.nodes as usize, rate.bits_per_second());
+        broadcast.limit(lab.limit_mb())
+    });
     let cpu = outcome.cpu.map_or(f64::NAN, |cpu| cpu.as_secs_f64());
     let ms = |quantile: f64| ledger.latency().value_at_quantile(quantile) as f64 / 1e6;
     Ok(BenchRow {

@@ -97,18 +97,10 @@ fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured
 /// The most bytes that a node can be told in a second, own included.
 pub fn limit_bytes_per_second(broadcast: &Broadcast, scenario: &Scenario) -> f64 {
     let (plan, network) = (broadcast.plan(), &scenario.topology);
-    let nodes = f64::from(network.nodes);
     let block = plan.message_bytes.min(broadcast.shared.block_bytes_max());
     let charged = network.overhead.charge(Lane::Stream, Frame::HEAD_BYTES + block);
     let link = network.rate.bits_per_second() as f64 / 8.0 * block as f64 / charged as f64;
-    match (&plan.senders, plan.topology.unwrap_or(Topology::Chain)) {
-        // Every message is transmitted N - 1 times, over N links.
-        (Senders::All, _) => link * nodes / (nodes - 1.0),
-        (_, topology) => {
-            let blocks = plan.message_bytes.div_ceil(broadcast.shared.block_bytes_max()).max(1);
-            link / topology.origin_transmissions(network.nodes as usize, blocks)
-        }
-    }
+    broadcast.limit(link)
 }
 
 fn throughput(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {

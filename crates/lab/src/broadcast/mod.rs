@@ -10,7 +10,7 @@ mod scenario;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::chain::{Chain, Command, Config, Event};
+use paceline_proto::chain::{Chain, Command, Config, Event, Topology};
 use paceline_proto::core::{Instant, NodeId, Protocol, View};
 
 pub use content::{Content, Messages, Reading, Verdict};
@@ -137,6 +137,21 @@ impl Service for Broadcast {
 }
 
 impl Broadcast {
+    /// The most that links which each carry `link` let a node be told, own messages included, in
+    /// the unit of `link`. Where the planner chooses it is the chain's.
+    pub fn limit(&self, link: f64) -> f64 {
+        let nodes = self.view.len();
+        match (&self.plan.senders, self.plan.topology.unwrap_or(Topology::Chain)) {
+            // Every message is transmitted N - 1 times, over N links.
+            (Senders::All, _) => link * nodes as f64 / (nodes - 1) as f64,
+            (_, topology) => {
+                let block_bytes_max = self.shared.block_bytes_max();
+                let blocks = self.plan.message_bytes.div_ceil(block_bytes_max).max(1);
+                link / topology.origin_transmissions(nodes, blocks)
+            }
+        }
+    }
+
     /// Messages that each node is to be told in all, if there is an end.
     fn due_at_each(&self) -> Option<u64> {
         Some(self.plan.messages? * self.plan.senders.count(self.view.len() as u32))

@@ -55,11 +55,6 @@ impl Rng {
     pub fn chance(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.unit() < probability
     }
-
-    /// An exponentially distributed number with this mean.
-    pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.unit()).ln()
-    }
 }
 
 /// Scrambles 64 bits: SplitMix64's finaliser. Neighbouring inputs give unrelated outputs.
