@@ -2,17 +2,18 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use paceline_proto::core::Counters;
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
-use tokio::net::UdpSocket;
+use tokio::io::unix::AsyncFd;
 
 use crate::record::Header;
 use crate::stats::Traffic;
+use crate::sys;
 
 /// Receive buffers handed to the kernel at once. Each takes a whole train.
 const RECEIVES: usize = 8;
@@ -50,6 +51,10 @@ impl Train {
 /// The UDP socket and what waits for it.
 pub(crate) struct Datagrams {
     socket: UdpSocket,
+    // Signals for reading. Not for writing: the kernel would signal whenever a datagram has left.
+    arrivals: Option<AsyncFd<UdpSocket>>,
+    // While the kernel takes no more: signals when it does.
+    room: Option<AsyncFd<UdpSocket>>,
     state: UdpSocketState,
     waker: Waker,
     trains: VecDeque<Train>,
@@ -70,7 +75,7 @@ pub(crate) enum Received {
 }
 
 impl Datagrams {
-    /// Takes over a bound socket.
+    /// Takes over a bound socket that does not block.
     pub(crate) fn new(
         socket: UdpSocket,
         queue_bytes_max: usize,
@@ -78,7 +83,9 @@ impl Datagrams {
     ) -> io::Result<Datagrams> {
         let state = UdpSocketState::new((&socket).into())?;
         Ok(Datagrams {
+            arrivals: Some(sys::register_udp(&socket, Interest::READABLE)?),
             socket,
+            room: None,
             state,
             waker,
             trains: VecDeque::new(),
@@ -121,12 +128,14 @@ impl Datagrams {
 
     /// Sends what waits, as far as the kernel takes it.
     pub(crate) fn flush(&mut self, traffic: &mut Traffic, counters: &mut Counters) {
-        while let Some(train) = self.trains.front() {
+        if let Some(room) = &self.room {
             let mut cx = Context::from_waker(&self.waker);
-            match self.socket.poll_send_ready(&mut cx) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) | Poll::Pending => return,
+            if room.poll_write_ready(&mut cx).is_pending() {
+                return;
             }
+            self.room = None;
+        }
+        while let Some(train) = self.trains.front() {
             let segments_max = self.state.max_gso_segments().max(1);
             let part_bytes = train.bytes.len().min(train.segment_bytes * segments_max);
             let transmit = Transmit {
@@ -136,9 +145,7 @@ impl Datagrams {
                 segment_size: (part_bytes > train.segment_bytes).then_some(train.segment_bytes),
                 src_ip: None,
             };
-            let result = self.socket.try_io(Interest::WRITABLE, || {
-                self.state.try_send((&self.socket).into(), &transmit)
-            });
+            let result = self.state.try_send((&self.socket).into(), &transmit);
             traffic.datagram_sends += 1;
             let datagrams = part_bytes.div_ceil(train.segment_bytes) as u64;
             match result {
@@ -146,7 +153,12 @@ impl Datagrams {
                     traffic.datagrams_out += datagrams;
                     traffic.datagram_bytes_out += part_bytes as u64;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.await_room().is_ready() {
+                        continue;
+                    }
+                    return;
+                }
                 Err(_) if datagrams > 1 && self.state.max_gso_segments() < segments_max => {
                     // The kernel or the interface cannot cut trains: they go one by one from now.
                     tracing::info!("segmentation offload is not available, sending one by one");
@@ -167,37 +179,59 @@ impl Datagrams {
         }
     }
 
+    /// Whether arrivals are to signal. If not, the driver asks with each turn.
+    ///
+    /// True if they have just begun to: those that came before are still to be asked for.
+    pub(crate) fn signal_arrivals(&mut self, wanted: bool) -> bool {
+        if wanted == self.arrivals.is_some() {
+            return false;
+        }
+        // Without a free descriptor the driver goes on asking.
+        self.arrivals =
+            if wanted { sys::register_udp(&self.socket, Interest::READABLE).ok() } else { None };
+        self.arrivals.is_some()
+    }
+
+    /// True if arrivals signal.
+    pub(crate) fn signals_arrivals(&self) -> bool {
+        self.arrivals.is_some()
+    }
+
     /// Receives one batch and appends its datagrams, each with a share of a fresh buffer.
     pub(crate) fn receive(&mut self, traffic: &mut Traffic, out: &mut Vec<Bytes>) -> Received {
         let mut cx = Context::from_waker(&self.waker);
         loop {
-            match self.socket.poll_recv_ready(&mut cx) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) | Poll::Pending => return Received::Blocked,
+            let mut signal = None;
+            if let Some(arrivals) = &self.arrivals {
+                match arrivals.poll_read_ready(&mut cx) {
+                    Poll::Ready(Ok(ready)) => signal = Some(ready),
+                    Poll::Ready(Err(_)) | Poll::Pending => return Received::Blocked,
+                }
             }
             let mut metas = [RecvMeta::default(); RECEIVES];
             let mut chunks = self.buffers.chunks_exact_mut(RECEIVE_BYTES);
             let mut slices: [IoSliceMut<'_>; RECEIVES] = std::array::from_fn(|_| {
                 IoSliceMut::new(chunks.next().expect("one chunk for each receive"))
             });
-            let mut received = 0;
-            let result = self.socket.try_io(Interest::READABLE, || {
-                received = self.state.recv((&self.socket).into(), &mut slices, &mut metas)?;
-                // A short batch emptied the socket: what comes later signals anew.
-                if received < RECEIVES {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                Ok(())
-            });
+            let result = self.state.recv((&self.socket).into(), &mut slices, &mut metas);
             traffic.datagram_receives += 1;
-            match result {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && received == 0 => {
-                    continue;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            let received = match result {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match &mut signal {
+                    Some(signal) => {
+                        signal.clear_ready();
+                        continue;
+                    }
+                    None => return Received::Blocked,
+                },
                 // Left behind by an earlier send: the call has cleared it.
                 Err(_) => return Received::More,
+            };
+            if let Some(signal) = &mut signal
+                && received < RECEIVES
+            {
+                // A short batch emptied the socket: what comes later signals anew.
+                signal.clear_ready();
             }
             for (meta, slice) in metas[..received].iter().zip(&slices) {
                 let mut bytes = Bytes::copy_from_slice(&slice[..meta.len]);
@@ -210,6 +244,18 @@ impl Datagrams {
             }
             return Received::More;
         }
+    }
+
+    /// Asks the kernel to signal once it takes datagrams again; ready if it does already.
+    fn await_room(&mut self) -> Poll<()> {
+        let mut cx = Context::from_waker(&self.waker);
+        let Ok(room) = sys::register_udp(&self.socket, Interest::WRITABLE) else {
+            // No descriptor is free: what waits is tried again with the next turn.
+            return Poll::Pending;
+        };
+        let ready = room.poll_write_ready(&mut cx).map(drop);
+        self.room = ready.is_pending().then_some(room);
+        ready
     }
 
     /// True if nothing waits to be sent.
@@ -243,7 +289,8 @@ mod tests {
     };
 
     async fn socket(queue_bytes_max: usize) -> Datagrams {
-        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.set_nonblocking(true).expect("a socket");
         Datagrams::new(socket, queue_bytes_max, Waker::noop().clone()).expect("set up")
     }
 

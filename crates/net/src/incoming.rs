@@ -5,9 +5,11 @@ use std::io;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
+use paceline_proto::core::Instant;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
+use crate::gather::Gather;
 use crate::pool::{ReadBuffer, ReadPool};
 use crate::record::{HEADER_BYTES, LENGTH_BYTES, Refusal};
 use crate::stats::Traffic;
@@ -38,6 +40,15 @@ pub(crate) enum Filled {
     Closed,
 }
 
+/// What makes a node read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cue {
+    /// A signal of the kernel, if there was one.
+    Signal,
+    /// The time for which a busy stream may gather is over.
+    Deadline,
+}
+
 /// An accepted stream.
 pub(crate) struct Incoming {
     pub(crate) stream: TcpStream,
@@ -47,21 +58,47 @@ pub(crate) struct Incoming {
     /// Records read so far: the sequence number that the next one must have.
     pub(crate) sequence: u64,
     buffer: Option<ReadBuffer>,
+    gather: Gather,
     waker: Waker,
 }
 
 impl Incoming {
     /// A stream on which nothing was read.
-    pub(crate) fn new(stream: TcpStream, number: u64, waker: Waker) -> Incoming {
-        Incoming { stream, speaker: Speaker::Unknown, number, sequence: 0, buffer: None, waker }
+    pub(crate) fn new(stream: TcpStream, number: u64, gather: Gather, waker: Waker) -> Incoming {
+        let (speaker, buffer) = (Speaker::Unknown, None);
+        Incoming { stream, speaker, number, sequence: 0, buffer, gather, waker }
+    }
+
+    /// Notes what a turn has read, and fits to it when the kernel is to signal.
+    pub(crate) fn note_read(&mut self, bytes: usize, cue: Cue, now: Instant) {
+        let mark = match cue {
+            Cue::Signal if bytes == 0 => None,
+            Cue::Signal => self.gather.note_read(bytes, now),
+            Cue::Deadline => {
+                self.gather.give_up(now);
+                Some(1)
+            }
+        };
+        if let Some(mark) = mark {
+            // Refused, it stays as it was: the deadline reads all the same.
+            let _ = sys::set_readable_bytes(&self.stream, mark);
+        }
+    }
+
+    /// When the stream is to be read without a signal; [`Instant::MAX`] if not at all.
+    pub(crate) fn gathers_until(&self) -> Instant {
+        self.gather.until()
     }
 
     /// Reads once.
-    pub(crate) fn fill(&mut self, pool: &mut ReadPool, traffic: &mut Traffic) -> Filled {
+    pub(crate) fn fill(&mut self, cue: Cue, pool: &mut ReadPool, traffic: &mut Traffic) -> Filled {
         let mut cx = Context::from_waker(&self.waker);
         let mut received = 0;
         while received == 0 {
             match self.stream.poll_read_ready(&mut cx) {
+                Poll::Pending if cue == Cue::Deadline => {
+                    return self.fill_unsignalled(pool, traffic);
+                }
                 Poll::Pending => return Filled::Blocked,
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => return Filled::Closed,
@@ -87,6 +124,20 @@ impl Incoming {
         }
         traffic.stream_bytes_in += received as u64;
         Filled::Bytes(received)
+    }
+
+    fn fill_unsignalled(&mut self, pool: &mut ReadPool, traffic: &mut Traffic) -> Filled {
+        let buffer = &mut self.buffer.get_or_insert_with(|| pool.take()).bytes;
+        traffic.stream_reads += 1;
+        match sys::receive_into(&self.stream, buffer) {
+            Ok(0) => Filled::Closed,
+            Ok(received) => {
+                traffic.stream_bytes_in += received as u64;
+                Filled::Bytes(received)
+            }
+            // A fault is signalled as well, and found by the next read.
+            Err(_) => Filled::Blocked,
+        }
     }
 
     /// Splits the next whole record off what was read, without its length.

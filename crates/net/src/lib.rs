@@ -39,6 +39,7 @@ mod deadlines;
 mod driver;
 mod emulate;
 mod error;
+mod gather;
 mod incoming;
 mod node;
 mod outgoing;

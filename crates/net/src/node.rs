@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use paceline_proto::core::{Protocol, View};
 use socket2::{Domain, SockRef, Socket, Type};
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Admission;
@@ -127,7 +127,7 @@ impl Bound {
             session,
             roster,
             listener: TcpListener::from_std(self.listener)?,
-            udp: UdpSocket::from_std(self.udp)?,
+            udp: self.udp,
             inputs: inputs_out,
             controls: controls_out,
             events,

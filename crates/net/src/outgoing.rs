@@ -249,9 +249,16 @@ impl<M: Wire> Outgoing<M> {
         let Phase::Established(link) = &mut self.phase else {
             return Ok(Flushed::Settled);
         };
+        let room = match &mut link.share {
+            Some(share) => share.room(&link.stream, self.queue.len(), now)?,
+            None => Some(usize::MAX),
+        };
+        let Some(room) = room else {
+            return Ok(Flushed::Settled);
+        };
         let mut cx = Context::from_waker(&self.waker);
         let mut flushed = 0;
-        while !self.queue.is_empty() {
+        while !self.queue.is_empty() && flushed < room {
             if flushed >= FLUSH_BYTES_MAX {
                 return Ok(Flushed::More);
             }
@@ -259,15 +266,34 @@ impl<M: Wire> Outgoing<M> {
                 Poll::Pending => break,
                 Poll::Ready(ready) => ready?,
             }
-            let written = link.write(&mut self.queue)?;
+            let written = link.write(&mut self.queue, room - flushed)?;
             flushed += written;
             traffic.stream_writes += 1;
             traffic.stream_bytes_out += written as u64;
         }
         if let Some(share) = &mut link.share {
+            share.note_flush(flushed, self.queue.len(), now);
             share.follow(&link.stream, now)?;
         }
         Ok(Flushed::Settled)
+    }
+
+    /// From when on a flush may find room for what waits.
+    pub(crate) fn refill_from(&self) -> Instant {
+        self.share().map_or(Instant::ZERO, Share::refill_from)
+    }
+
+    /// When what waits is to be flushed at the latest, signalled or not; [`Instant::MAX`] if the
+    /// kernel signals or nothing waits.
+    pub(crate) fn refill_by(&self) -> Instant {
+        self.share().map_or(Instant::MAX, Share::refill_by)
+    }
+
+    fn share(&self) -> Option<&Share> {
+        match &self.phase {
+            Phase::Established(link) => link.share.as_ref(),
+            _ => None,
+        }
     }
 
     /// Bytes queued that the kernel has not taken yet.
@@ -305,13 +331,13 @@ impl<M: Wire> Outgoing<M> {
 }
 
 impl Established {
-    fn write(&mut self, queue: &mut WriteQueue) -> io::Result<usize> {
+    fn write(&mut self, queue: &mut WriteQueue, room: usize) -> io::Result<usize> {
         let mut written = 0;
         let mut slices = WriteQueue::slices();
-        let bytes_max = self.share.as_ref().map_or(usize::MAX, Share::write_bytes_max);
-        let (count, bytes) = queue.next_write(&mut slices, bytes_max);
+        let packet_bytes_max = self.share.as_ref().map_or(usize::MAX, Share::write_bytes_max);
+        let (count, bytes) = queue.next_write(&mut slices, packet_bytes_max.min(room));
         let result = self.stream.try_io(Interest::WRITABLE, || {
-            written = if bytes < bytes_max {
+            written = if bytes < packet_bytes_max {
                 SockRef::from(&self.stream).send_vectored(&slices[..count])?
             } else {
                 sys::send_last(&self.stream, &slices[..count])?

@@ -25,6 +25,13 @@ const BYTES_FIRST: u32 = 64 << 10;
 const BYTES_MIN: u32 = 16 << 10;
 /// The largest: a gigabit over 32 ms, or 100 Mbit over 320 ms.
 const BYTES_MAX: u32 = 4 << 20;
+/// A larger share saves too few wake-ups for its latency: the delay is what this takes, at most the
+/// configured and at least a part of it.
+const BYTES_A_BATCH: f64 = 108_000.0;
+/// The least delay is such a part of the configured.
+const DELAY_PARTS: u32 = 5;
+/// Least time between two looks at a share that is full.
+const LOOK_LEAST: Duration = Duration::from_micros(100);
 /// Least time between two looks at the path.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Longest time between two looks at the path of a busy stream.
@@ -48,14 +55,33 @@ const PROBE_GAIN: f64 = 1.25;
 #[derive(Debug)]
 pub(crate) struct Share {
     bytes: u32,
+    // SO_SNDBUF as it was set.
+    buffer_bytes: u32,
     delay: Duration,
     look_at: Instant,
     was_full: bool,
+    // The last write was cut short: the kernel signals.
+    is_refused: bool,
     rate: Rate,
     // Payload of a full segment; 1 until it is known.
     segment_bytes: usize,
     // Bytes written since a packet of the device was last ended.
     packet_bytes: usize,
+    // What the kernel held when it was last looked at, and has been given since.
+    held: usize,
+    // Until then it is not looked at again.
+    held_until: Instant,
+    refill: Refill,
+}
+
+/// When a share that is full is filled again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refill {
+    /// Nothing waits, or the kernel signals: its rate is not known yet, or it took nothing for
+    /// long.
+    Signalled,
+    /// Once the node is awake anyway from the first instant on, and at the second at the latest.
+    Timed(Instant, Instant),
 }
 
 impl Share {
@@ -75,12 +101,85 @@ impl Share {
     fn first(delay: Duration, now: Instant) -> Share {
         Share {
             bytes: BYTES_FIRST,
+            buffer_bytes: BYTES_FIRST,
             delay,
             look_at: now + LOOK_EVERY,
             was_full: false,
+            is_refused: false,
             rate: Rate::new(now),
             segment_bytes: 1,
             packet_bytes: 0,
+            held: 0,
+            held_until: now,
+            refill: Refill::Signalled,
+        }
+    }
+
+    /// Bytes that may be written now, of so many that wait; none if it is too early to look.
+    ///
+    /// Left to itself the kernel signals whenever a third of its buffer is free, and each signal is
+    /// a wake-up. But what leaves is known beforehand by the rate: so the share is filled with the
+    /// turns that the node has anyway, if these come in time.
+    pub(crate) fn room(
+        &mut self,
+        stream: &TcpStream,
+        waiting: usize,
+        now: Instant,
+    ) -> io::Result<Option<usize>> {
+        if waiting == 0 || !self.rate.is_known() {
+            return Ok(Some(usize::MAX));
+        }
+        if now < self.refill_from() {
+            return Ok(None);
+        }
+        if now < self.held_until {
+            return Ok(Some(self.room_beside(self.held, waiting, now)));
+        }
+        self.held_until = now + self.delay / 16;
+        let held = sys::unacknowledged_bytes(stream)?;
+        Ok(Some(self.room_beside(held, waiting, now)))
+    }
+
+    fn room_beside(&mut self, held: usize, waiting: usize, now: Instant) -> usize {
+        if self.refill_by() <= now && held >= self.held {
+            // It took nothing in all that time: full to the brim, it signals by itself.
+            return usize::MAX;
+        }
+        self.held = held;
+        let room = (self.bytes as usize).saturating_sub(held);
+        if room >= waiting.min(self.bytes as usize / 4) { room } else { 0 }
+    }
+
+    /// Notes the end of a flush: bytes written, and bytes that still wait.
+    pub(crate) fn note_flush(&mut self, written: usize, waiting: usize, now: Instant) {
+        self.held += written;
+        if waiting == 0 || self.is_refused || !self.rate.is_known() {
+            self.refill = Refill::Signalled;
+            return;
+        }
+        let (share, quarter) = (self.bytes as usize, self.bytes as usize / 4);
+        self.was_full |= self.held >= share - quarter;
+        let until = |left: usize| {
+            let bytes = self.held.saturating_sub(left);
+            now + Duration::from_secs_f64(bytes as f64 / self.rate.best())
+        };
+        let by = until(quarter).max(now + self.delay / 8).max(now + LOOK_LEAST);
+        self.refill = Refill::Timed(until(share - quarter), by);
+    }
+
+    /// From when on a flush may find room.
+    pub(crate) fn refill_from(&self) -> Instant {
+        match self.refill {
+            Refill::Signalled => Instant::ZERO,
+            Refill::Timed(from, _) => from,
+        }
+    }
+
+    /// When to flush at the latest; [`Instant::MAX`] if the kernel signals.
+    pub(crate) fn refill_by(&self) -> Instant {
+        match self.refill {
+            Refill::Signalled => Instant::MAX,
+            Refill::Timed(_, by) => by,
         }
     }
 
@@ -99,6 +198,7 @@ impl Share {
 
     /// Notes what the kernel took of a write that offered this many bytes.
     pub(crate) fn note_write(&mut self, offered: usize, written: usize) {
+        self.is_refused = written < offered;
         if written < offered {
             self.was_full = true;
             self.packet_bytes += written;
@@ -122,9 +222,20 @@ impl Share {
         // An eighth is within the noise.
         if fitted.abs_diff(self.bytes) > self.bytes / 8 {
             self.bytes = fitted;
-            sys::set_send_buffer_bytes(stream, fitted)?;
+        }
+        // With room to spare, or it would signal.
+        let buffer_bytes = if self.rate.is_known() { 2 * self.bytes } else { self.bytes };
+        if buffer_bytes != self.buffer_bytes {
+            self.buffer_bytes = buffer_bytes;
+            sys::set_send_buffer_bytes(stream, buffer_bytes)?;
         }
         Ok(())
+    }
+
+    /// The delay to add at a rate.
+    fn delay_at(&self, rate: f64) -> Duration {
+        let batch = Duration::try_from_secs_f64(BYTES_A_BATCH / rate).unwrap_or(self.delay);
+        batch.clamp(self.delay / DELAY_PARTS, self.delay)
     }
 
     /// The share that fits the path, seen with a full one.
@@ -133,15 +244,17 @@ impl Share {
         self.look_at = now + (2 * path.trip_smoothed).clamp(LOOK_EVERY, LOOK_WITHIN);
         self.segment_bytes = path.segment_bytes.max(1) as usize;
         self.rate.note(path.acknowledged_bytes, now);
-        let mut fitted = self.rate.best() * (path.trip_least + self.delay).as_secs_f64();
+        let rate = self.rate.best();
+        let delay = self.delay_at(rate);
+        let mut fitted = rate * (path.trip_least + delay).as_secs_f64();
         if self.rate.taken % RATES_A_PROBE == RATES_A_PROBE - 1 {
             fitted *= PROBE_GAIN;
         }
         let standing = path.trip_smoothed.saturating_sub(path.trip_least);
-        let bytes = if standing < self.delay / 4 {
+        let bytes = if standing < delay / 4 {
             // Hardly any queue: the path may take more than it ever got.
             fitted.max(f64::from(self.bytes)) * 2.0
-        } else if self.rate.taken >= RATES_FIRST {
+        } else if self.rate.is_known() {
             fitted
         } else {
             fitted.max(f64::from(self.bytes))
@@ -194,6 +307,11 @@ impl Rate {
         (self.since, self.bytes_then) = (now, bytes);
     }
 
+    fn is_known(&self) -> bool {
+        self.taken >= RATES_FIRST
+    }
+
+    /// Bytes a second.
     fn best(&self) -> f64 {
         self.best.max(self.best_before)
     }
@@ -236,10 +354,14 @@ mod tests {
 
     #[test]
     fn a_short_path_is_kept_busy_with_the_wanted_delay() {
-        for rate in [12e6, 120e6] {
-            let (bytes, delay) = settled(rate, Duration::from_micros(20));
-            assert!((f64::from(bytes) / rate - 2.02e-3).abs() < 0.1e-3, "{bytes} at {rate}");
-            assert!(delay.abs_diff(DELAY) < Duration::from_micros(100), "{delay:?}");
+        // The faster one takes a batch sooner.
+        for (rate, wanted) in [(12e6, DELAY), (120e6, Duration::from_micros(1200))] {
+            let least = Duration::from_micros(20);
+            let (bytes, delay) = settled(rate, least);
+            let held_for = Duration::from_secs_f64(f64::from(bytes) / rate);
+            let near = Duration::from_micros(100);
+            assert!(held_for.abs_diff(wanted + least) < near, "{bytes} at {rate}");
+            assert!(delay.abs_diff(wanted) < near, "{delay:?}");
         }
     }
 
@@ -297,6 +419,41 @@ mod tests {
             rate.note(bytes, at(60.0 + 0.1 * f64::from(step)));
         }
         assert!((rate.best() - 1e6).abs() < 1e3, "{}", rate.best());
+    }
+
+    #[test]
+    fn a_share_is_filled_with_the_turns_that_come_and_at_the_latest_when_a_quarter_is_left() {
+        let start = Instant::ZERO + Duration::from_secs(1);
+        let mut share = Share::first(DELAY, start);
+        share.bytes = 40_000;
+        (share.rate.taken, share.rate.best) = (RATES_FIRST, 1e7);
+        let ms = Duration::from_millis(1);
+
+        assert_eq!(share.room_beside(0, 100_000, start), 40_000);
+        share.note_flush(40_000, 60_000, start);
+        assert_eq!((share.refill_from(), share.refill_by()), (start + ms, start + 3 * ms));
+        assert!(share.was_full);
+        // Turns come: a quarter must be free, unless less waits.
+        assert_eq!(share.room_beside(32_000, 60_000, start + ms), 0);
+        assert_eq!(share.room_beside(32_000, 5_000, start + ms), 8_000);
+        assert_eq!(share.room_beside(28_000, 60_000, start + ms), 12_000);
+        share.note_flush(12_000, 48_000, start + ms);
+        assert_eq!(share.refill_by(), start + 4 * ms);
+        share.note_flush(0, 0, start + 3 * ms);
+        assert_eq!((share.refill_from(), share.refill_by()), (Instant::ZERO, Instant::MAX));
+    }
+
+    #[test]
+    fn a_stream_that_takes_nothing_is_left_to_the_kernels_signal() {
+        let mut share = Share::first(DELAY, Instant::ZERO);
+        share.bytes = 40_000;
+        (share.rate.taken, share.rate.best) = (RATES_FIRST, 1e7);
+        share.note_flush(40_000, 60_000, Instant::ZERO);
+        let by = share.refill_by();
+        assert_eq!(share.room_beside(40_000, 60_000, by), usize::MAX);
+        share.note_write(60_000, 20_000);
+        share.note_flush(20_000, 40_000, by);
+        assert_eq!(share.refill_by(), Instant::MAX, "no deadline: nothing polls a peer at rest");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSlice};
+use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -9,7 +10,6 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use socket2::SockRef;
-#[cfg(any(target_os = "linux", target_os = "android"))]
 use tokio::io::{Interest, unix::AsyncFd};
 use tokio::net::TcpStream;
 
@@ -63,6 +63,46 @@ pub(crate) fn path(stream: &TcpStream) -> io::Result<Path> {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn path(_stream: &TcpStream) -> io::Result<Path> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Bytes of a stream that the peer has not acknowledged, sent or not (`SIOCOUTQ`).
+#[cfg(target_os = "linux")]
+pub(crate) fn unacknowledged_bytes(stream: &TcpStream) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open while `stream` is borrowed; the kernel writes one `int`.
+    let result = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 { Ok(bytes.max(0) as usize) } else { Err(io::Error::last_os_error()) }
+}
+
+/// See the Linux version.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn unacknowledged_bytes(_stream: &TcpStream) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Sets how many bytes must have arrived before a stream counts as readable (`SO_RCVLOWAT`). An
+/// end or a fault counts always. Elsewhere than on Linux nothing is set.
+pub(crate) fn set_readable_bytes(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let bytes = bytes.min(i32::MAX as u32) as libc::c_int;
+        // SAFETY: the descriptor is open while `stream` is borrowed; the kernel reads one `int`.
+        let result = unsafe {
+            libc::setsockopt(
+                stream.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_RCVLOWAT,
+                (&raw const bytes).cast(),
+                size_of_val(&bytes) as libc::socklen_t,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (stream, bytes);
+        Ok(())
+    }
 }
 
 /// Sets how many bytes of a stream the kernel holds, sent or not, their bookkeeping included.
@@ -135,6 +175,19 @@ pub(crate) fn create_timer() -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open and stays the same descriptor until it is dropped, which only
     // the `AsyncFd` that now owns it can do.
     let registered = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) };
+    registered.map_err(io::Error::from)
+}
+
+/// Signals of one kind for a UDP socket, until dropped. Needs a runtime.
+pub(crate) fn register_udp(
+    socket: &UdpSocket,
+    interest: Interest,
+) -> io::Result<AsyncFd<UdpSocket>> {
+    // A descriptor of its own, so that each kind can come and go.
+    let socket = socket.try_clone()?;
+    // SAFETY: a `UdpSocket` is open and stays the same descriptor until it is dropped, which only
+    // the `AsyncFd` that now owns it can do.
+    let registered = unsafe { AsyncFd::register_with_interest(socket, interest) };
     registered.map_err(io::Error::from)
 }
 

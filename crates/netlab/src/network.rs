@@ -13,7 +13,8 @@ static LABS: AtomicUsize = AtomicUsize::new(0);
 /// A network of namespaces on one bridge. Dropping it removes it.
 ///
 /// Node `i` has the address `10.77.0.(i + 1)` on the device `e0`; its port on the switch is `p<i>`.
-/// The node's end of a link shapes what the node sends, the switch's end what it receives.
+/// The node's end of a link shapes what the node sends, the switch's end what it receives. Streams
+/// use the congestion control `cubic`.
 #[derive(Debug)]
 pub struct NetworkLab {
     plan: Plan,
@@ -58,9 +59,12 @@ impl NetworkLab {
              link set p{node} master br0 up\n"
         );
         tool::run_with_input("ip", &["-n", &switch, "-batch", "-"], &port)?;
+        let address = self.address(node);
+        // The kernel's default, whatever this machine prefers: figures must not depend on that.
         let device = format!(
-            "addr add {}/24 dev e0\nlink set e0 up\nlink set lo up\nroute add 224.0.0.0/4 dev e0\n",
-            self.address(node)
+            "addr add {address}/24 dev e0 noprefixroute\nlink set e0 up\nlink set lo up\n\
+             route add 10.77.0.0/24 dev e0 src {address} congctl cubic\n\
+             route add 224.0.0.0/4 dev e0\n"
         );
         tool::run_with_input("ip", &["-n", &namespace, "-batch", "-"], &device)?;
         self.shape(&switch, &format!("p{node}"))?;

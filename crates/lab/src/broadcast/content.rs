@@ -15,7 +15,7 @@ pub enum Content {
 
 /// Origin 4, number 8, nanoseconds at acceptance 8.
 const HEAD_BYTES: usize = 20;
-const FILLER_BYTES: usize = 1 << 16;
+const FILLER_BYTES: usize = 1 << 12;
 
 /// Makes and checks messages of one size.
 #[derive(Debug)]

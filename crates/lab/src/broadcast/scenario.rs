@@ -181,11 +181,11 @@ fn read_protocol(
         .with_message_bytes_max(size(table.size_or("message_max", 16u64 << 20)?))
         .with_window_blocks(table.integer_or("window_blocks", 2..=1usize << 20, 256)?)
         .with_window_bytes(size(table.size_or("window", 1u64 << 20)?))
-        .with_hop_bytes(size(table.size_or("hop", 16u64 * 1024)?))
+        .with_hop_bytes(size(table.size_or("hop", 32u64 * 1024)?))
         .with_queue_bytes(size(table.size_or("queue", 64u64 * 1024)?))
         .with_queue_time(table.duration_or("queue_time", Duration::from_micros(500))?)
         .with_ack_blocks(table.integer_or("ack_blocks", 1..=1usize << 19, 32)?)
-        .with_ack_after(table.duration_or("ack_after", Duration::from_millis(20))?)
+        .with_ack_after(table.duration_or("ack_after", Duration::from_millis(50))?)
         .with_resync_after(table.duration_or("resync_after", Duration::from_millis(50))?);
     let check_wire = table.boolean_or("check_wire", false)?;
     let config = config.build().map_err(|error| {

@@ -13,6 +13,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{
@@ -27,7 +28,7 @@ use crate::config::NodeConfig;
 use crate::datagram::Datagrams;
 use crate::deadlines::{Clock, Deadlines};
 use crate::emulate::{EmulateChange, Emulator};
-use crate::incoming::Incoming;
+use crate::incoming::{Cue, Incoming};
 use crate::node::{Handles, Stopped};
 use crate::peers::PeerTable;
 use crate::pool::ReadPool;
@@ -37,6 +38,8 @@ use crate::stats::{Traffic, WarnLimit};
 
 /// Inputs handled in a turn.
 const INPUTS_MAX: usize = 128;
+/// Least time between two questions for datagrams, while their arrivals do not signal.
+const DATAGRAMS_EVERY: Duration = Duration::from_millis(2);
 /// Rounds of writing and of telling the protocol about it in a turn.
 const FLUSH_ROUNDS_MAX: usize = 8;
 /// Timers fired in a turn.
@@ -111,9 +114,15 @@ pub(crate) struct Driver<P: Hosted> {
 
     listener: TcpListener,
     datagrams: Datagrams,
+    // While arrivals do not signal: when to ask for them again.
+    datagrams_from: Instant,
     peers: PeerTable<P::Message>,
     incoming: Vec<Option<Incoming>>,
     accepted: u64,
+    // Slots of the busy streams: their packets gather before they signal.
+    gathering: Vec<usize>,
+    // Places of the streams that wait for room in the kernel, which will not signal.
+    refilling: Vec<usize>,
     pool: ReadPool,
     deadlines: Deadlines<Deadline<P>>,
     alarm: Alarm,
@@ -152,7 +161,7 @@ pub(crate) struct Parts<P: Hosted> {
     pub(crate) session: Session,
     pub(crate) roster: crate::Roster,
     pub(crate) listener: TcpListener,
-    pub(crate) udp: tokio::net::UdpSocket,
+    pub(crate) udp: std::net::UdpSocket,
     pub(crate) inputs: mpsc::UnboundedReceiver<Input<P>>,
     pub(crate) controls: mpsc::UnboundedReceiver<Control>,
     pub(crate) events: mpsc::UnboundedSender<P::Event>,
@@ -205,9 +214,12 @@ impl<P: Hosted> Driver<P> {
             handled_bytes: 0,
             listener: parts.listener,
             datagrams,
+            datagrams_from: Instant::ZERO,
             peers,
             incoming: Vec::new(),
             accepted: 0,
+            gathering: Vec::new(),
+            refilling: Vec::new(),
             pool: ReadPool::new(config.stream_read_bytes),
             deadlines: Deadlines::new(),
             alarm,
@@ -269,9 +281,20 @@ impl<P: Hosted> Driver<P> {
         for source in woken.drain(..) {
             self.serve(source);
         }
+        if !self.datagrams.signals_arrivals() && self.now >= self.datagrams_from {
+            self.datagrams_from = self.now + DATAGRAMS_EVERY;
+            self.receive_datagrams();
+        }
+        self.serve_gathering();
         self.fire_timers();
+        self.list_refills();
         self.flush();
-        self.alarm.set(self.deadlines.earliest());
+        // While a stream gathers there is a turn in time, so that a datagram need not make one.
+        if self.datagrams.signal_arrivals(self.gathering.is_empty()) {
+            self.again.push(Source::Datagrams);
+        }
+        let streams = self.gathering_until().min(self.refill_by());
+        self.alarm.set(self.deadlines.earliest().min(streams));
     }
 
     fn serve(&mut self, source: Source) {
@@ -281,7 +304,7 @@ impl<P: Hosted> Driver<P> {
             Source::Listener => self.accept(),
             Source::Datagrams => self.receive_datagrams(),
             Source::Outgoing(place) => self.serve_outgoing(place),
-            Source::Incoming(slot) => self.serve_incoming(slot),
+            Source::Incoming(slot) => self.serve_incoming(slot, Cue::Signal),
         }
     }
 

@@ -4,16 +4,18 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use paceline_proto::core::{PeerState, decode_exact};
+use paceline_proto::core::{Instant, PeerState, decode_exact};
 use tokio::net::TcpStream;
 
 use super::{Deadline, Driver};
 use crate::Hosted;
-use crate::incoming::{Filled, Incoming, Speaker};
+use crate::gather::Gather;
+use crate::incoming::{Cue, Filled, Incoming, Speaker};
 use crate::outgoing::{Drain, Flushed, HELLO_BYTES, Outlook, Phase, abort_on_close};
 use crate::peers::{Introduction, Learned, Reach};
 use crate::ready::Source;
 use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};
+use crate::sys;
 
 /// Bytes read from one stream in a turn.
 const READ_BYTES_MAX: usize = 256 << 10;
@@ -181,7 +183,11 @@ impl<P: Hosted> Driver<P> {
             return;
         }
         let node = peer.node;
-        match peer.outgoing.flush(self.now, &mut self.traffic) {
+        let flushed = peer.outgoing.flush(self.now, &mut self.traffic);
+        if peer.outgoing.refill_by() != Instant::MAX && !self.refilling.contains(&place) {
+            self.refilling.push(place);
+        }
+        match flushed {
             Ok(Flushed::Settled) => {}
             Ok(Flushed::More) => self.again.push(Source::Outgoing(place)),
             Err(_) => return self.break_outgoing(place),
@@ -189,6 +195,29 @@ impl<P: Hosted> Driver<P> {
         if peer.outgoing.take_drain() == Drain::Reached {
             self.handle(|protocol, cx| protocol.handle_drained(cx, node));
         }
+    }
+
+    /// Lists the streams that wait for room in the kernel and should have it by now.
+    pub(super) fn list_refills(&mut self) {
+        for at in (0..self.refilling.len()).rev() {
+            let place = self.refilling[at];
+            let outgoing = &self.peers.at(place).outgoing;
+            if outgoing.refill_by() == Instant::MAX {
+                self.refilling.swap_remove(at);
+            } else if outgoing.refill_from() <= self.now {
+                self.peers.list_flush(place);
+            }
+        }
+    }
+
+    /// When the first of the streams that wait for room is to be written to at the latest.
+    pub(super) fn refill_by(&mut self) -> Instant {
+        let mut earliest = Instant::MAX;
+        for at in 0..self.refilling.len() {
+            let place = self.refilling[at];
+            earliest = earliest.min(self.peers.at(place).outgoing.refill_by());
+        }
+        earliest
     }
 
     pub(super) fn accept(&mut self) {
@@ -218,7 +247,10 @@ impl<P: Hosted> Driver<P> {
         let number = self.accepted;
         self.accepted += 1;
         let waker = self.ready.waker(Source::Incoming(slot));
-        self.incoming[slot] = Some(Incoming::new(stream, number, waker));
+        let delay =
+            if sys::KNOWS_PATHS { self.config.stream_delay * 2 / 3 } else { Duration::ZERO };
+        let gather = Gather::new(delay, self.now);
+        self.incoming[slot] = Some(Incoming::new(stream, number, gather, waker));
         let deadline = Deadline::HalfOpen { slot, number };
         self.deadlines.set(self.now + self.config.hello_within, deadline);
         self.again.push(Source::Incoming(slot));
@@ -268,19 +300,46 @@ impl<P: Hosted> Driver<P> {
         self.break_outgoing(place);
     }
 
-    pub(super) fn serve_incoming(&mut self, slot: usize) {
+    /// Reads the busy streams that have gathered for long enough without a signal.
+    pub(super) fn serve_gathering(&mut self) {
+        for at in (0..self.gathering.len()).rev() {
+            let slot = self.gathering[at];
+            let until = self.incoming[slot].as_ref().map_or(Instant::MAX, Incoming::gathers_until);
+            if until == Instant::MAX {
+                self.gathering.swap_remove(at);
+            } else if until <= self.now {
+                self.gathering.swap_remove(at);
+                self.serve_incoming(slot, Cue::Deadline);
+            }
+        }
+    }
+
+    /// When the first of the busy streams is to be read without a signal.
+    pub(super) fn gathering_until(&self) -> Instant {
+        let streams = self.gathering.iter().filter_map(|&slot| self.incoming[slot].as_ref());
+        streams.map(Incoming::gathers_until).min().unwrap_or(Instant::MAX)
+    }
+
+    pub(super) fn serve_incoming(&mut self, slot: usize, cue: Cue) {
         let Some(mut incoming) = self.incoming.get_mut(slot).and_then(Option::take) else {
             return;
         };
         if let Speaker::Peer { peer, .. } = incoming.speaker
             && self.peers.at(peer).reach == Reach::Cut
         {
+            incoming.note_read(0, cue, self.now);
             self.incoming[slot] = Some(incoming);
             return;
         }
         self.now = self.clock.now();
-        let result = self.read_incoming(slot, &mut incoming);
+        let before = self.traffic.stream_bytes_in;
+        let result = self.read_incoming(slot, &mut incoming, cue);
         incoming.settle(&mut self.pool);
+        let read = self.traffic.stream_bytes_in - before;
+        incoming.note_read(read as usize, cue, self.now);
+        if incoming.gathers_until() != Instant::MAX && !self.gathering.contains(&slot) {
+            self.gathering.push(slot);
+        }
         // The protocol, or a later session of the peer, may have closed it meanwhile.
         let stands = match incoming.speaker {
             Speaker::Unknown => true,
@@ -303,13 +362,19 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
-    fn read_incoming(&mut self, slot: usize, incoming: &mut Incoming) -> Result<Filled, Refusal> {
+    fn read_incoming(
+        &mut self,
+        slot: usize,
+        incoming: &mut Incoming,
+        mut cue: Cue,
+    ) -> Result<Filled, Refusal> {
         let mut read = 0;
         loop {
-            match incoming.fill(&mut self.pool, &mut self.traffic) {
+            match incoming.fill(cue, &mut self.pool, &mut self.traffic) {
                 Filled::Bytes(bytes) => read += bytes,
                 end => return Ok(end),
             }
+            cue = Cue::Signal;
             while let Some(record) = incoming.next_record(self.config.record_bytes_max)? {
                 self.take_record(slot, incoming, record)?;
                 if let Speaker::Peer { peer, .. } = incoming.speaker

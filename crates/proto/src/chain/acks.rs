@@ -16,7 +16,7 @@ const REMIND_AFTER_MAX: Duration = Duration::from_secs(1);
 
 /// The pause before the next reminder, when this many were in vain.
 fn remind_pause(ack_after: Duration, reminders: u32) -> Duration {
-    let first = ack_after.saturating_mul(8);
+    let first = ack_after.saturating_mul(4);
     first.saturating_mul(1 << reminders.min(16)).min(REMIND_AFTER_MAX.max(first))
 }
 

@@ -60,11 +60,11 @@ impl Config {
             message_bytes_max: 16 * 1024 * 1024,
             window_blocks: 256,
             window_bytes: 1024 * 1024,
-            hop_bytes: 16 * 1024,
+            hop_bytes: 32 * 1024,
             queue_bytes: 64 * 1024,
             queue_time: Duration::from_micros(500),
             ack_blocks: 32,
-            ack_after: Duration::from_millis(20),
+            ack_after: Duration::from_millis(50),
             resync_after: Duration::from_millis(50),
         }
     }
@@ -106,7 +106,7 @@ impl Config {
     }
 
     /// Room of a hop, bytes: own blocks enter it only while less than half is taken; forwarded
-    /// ones always. At least 4, default 16 KiB. Smaller means less latency under load; more means
+    /// ones always. At least 4, default 32 KiB. Smaller means less latency under load; more means
     /// fewer wake-ups.
     pub fn with_hop_bytes(mut self, bytes: usize) -> Config {
         self.hop_bytes = bytes;
@@ -137,7 +137,7 @@ impl Config {
         self
     }
 
-    /// And at the latest after this time. Default 20 ms. Acknowledgements return credits and free
+    /// And at the latest after this time. Default 50 ms. Acknowledgements return credits and free
     /// memory; no message waits for them while the window is open.
     pub fn with_ack_after(mut self, after: Duration) -> Config {
         self.ack_after = after;

@@ -125,19 +125,24 @@ impl Chain {
         }
     }
 
-    /// True if the hop to `to` is open and less than half taken; else asks to be told when but a
-    /// quarter is, so that several blocks enter for one wake-up.
+    /// True if the hop to `to` has room for a block; else asks to be told when it has.
     pub(super) fn has_room(&self, cx: &mut Cx<'_>, to: NodeId) -> bool {
+        self.room(cx, to) > 0
+    }
+
+    /// Bytes that are left until the hop to `to` is half taken, none if it is not open. If none,
+    /// asks to be told when but a quarter is, so that several blocks enter for one wake-up.
+    fn room(&self, cx: &mut Cx<'_>, to: NodeId) -> usize {
         let place = self.out_links.binary_search_by_key(&to, |link| link.peer);
         if place.is_ok_and(|place| self.out_links[place].state != LinkState::Open) {
-            return false; // Goes on when the hop has resumed.
+            return 0; // Goes on when the hop has resumed.
         }
         let hop_bytes = cx.shared.hop_bytes;
-        let has_room = cx.backlog_bytes(to) < hop_bytes / 2;
-        if !has_room {
+        let room = (hop_bytes / 2).saturating_sub(cx.backlog_bytes(to));
+        if room == 0 {
             cx.notify_drained(to, hop_bytes / 4);
         }
-        has_room
+        room
     }
 
     /// Cuts the next block off the head message, holds it and delivers it here. `None` if the
@@ -191,30 +196,27 @@ impl Chain {
         })
     }
 
-    /// Notes how much more is admitted: what leaves within the queue's time, or, if that is less
-    /// than is worth a queue, something once it can leave at once.
+    /// Notes how much more is admitted: what leaves within the queue's time, or, if that is more,
+    /// what the hops take at once.
     pub(super) fn note_admission(&mut self, cx: &mut Cx<'_>) {
         let Some(own) = &mut self.own else { return };
         let (waiting, bytes_max) = (own.waiting_bytes, cx.shared.queue_bytes);
-        let bytes = own.pace.bytes_within(cx.now, cx.shared.queue_time).min(bytes_max);
-        self.queue_bytes_left = if bytes >= QUEUE_BYTES_MIN {
-            bytes.saturating_sub(waiting)
-        } else if own.waiting.is_empty() && self.is_open(cx) {
-            QUEUE_BYTES_MIN.min(bytes_max)
-        } else {
-            0
-        };
+        let paced = own.pace.bytes_within(cx.now, cx.shared.queue_time).min(bytes_max);
+        let paced = if paced >= QUEUE_BYTES_MIN { paced.saturating_sub(waiting) } else { 0 };
+        let at_once = if own.waiting.is_empty() { self.open_bytes(cx).min(bytes_max) } else { 0 };
+        self.queue_bytes_left = paced.max(at_once);
     }
 
-    /// True if a message could leave at once, as far as the hops decide; else asks to be told.
-    fn is_open(&self, cx: &mut Cx<'_>) -> bool {
-        let (Some(rank), members) = (self.rank, self.members()) else { return true };
+    /// Bytes that could leave at once, as far as the hops decide; if none, asks to be told.
+    fn open_bytes(&self, cx: &mut Cx<'_>) -> usize {
+        let (Some(rank), members) = (self.rank, self.members()) else { return QUEUE_BYTES_MIN };
         match cx.shared.topology.filter(|_| self.is_installed) {
             // Which hops the next message takes is not known yet.
-            None | Some(Topology::Pipeline) => true,
+            None | Some(Topology::Pipeline) => QUEUE_BYTES_MIN,
             Some(topology) => {
-                let mut children = topology.children(0, members).into_iter();
-                children.all(|child| self.has_room(cx, self.node_at(rank, child)))
+                let children = topology.children(0, members).into_iter();
+                let rooms = children.map(|child| self.room(cx, self.node_at(rank, child)));
+                rooms.min().unwrap_or(QUEUE_BYTES_MIN)
             }
         }
     }

@@ -280,7 +280,7 @@ fn acknowledgements_are_due_after_so_many_blocks_or_so_much_time_and_reminders_b
             last = bench.now;
         }
     }
-    assert_eq!(pauses, [40, 80, 160, 320, 640, 1000, 1000, 1000, 1000]);
+    assert_eq!(pauses, [20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
     let stable = Message::Stable { view: ViewId(0), incarnation: 100, stable: 2 };
     bench.message(0, stable);
     assert!(bench.chain.is_at_rest());
