@@ -70,7 +70,7 @@ pub(crate) struct Datagrams {
 pub(crate) enum Received {
     /// Perhaps.
     More,
-    /// No; the kernel will signal.
+    /// No; the kernel will signal, or a later turn asks.
     Blocked,
 }
 
@@ -227,8 +227,9 @@ impl Datagrams {
                 // Left behind by an earlier send: the call has cleared it.
                 Err(_) => return Received::More,
             };
+            let is_last = received < RECEIVES;
             if let Some(signal) = &mut signal
-                && received < RECEIVES
+                && is_last
             {
                 // A short batch emptied the socket: what comes later signals anew.
                 signal.clear_ready();
@@ -242,7 +243,9 @@ impl Datagrams {
                     out.push(one);
                 }
             }
-            return Received::More;
+            // Where it signals, the next call registers for that.
+            let is_over = is_last && self.arrivals.is_none();
+            return if is_over { Received::Blocked } else { Received::More };
         }
     }
 

@@ -58,15 +58,17 @@ impl<P: Hosted> Driver<P> {
         self.now = self.clock.now();
         let mut handled = 0;
         while handled < DATAGRAMS_MAX {
-            if self.datagrams.receive(&mut self.traffic, &mut batch) == Received::Blocked {
-                break;
-            }
+            let received = self.datagrams.receive(&mut self.traffic, &mut batch);
             // A failed call counts as well, so that a broken socket cannot hold the turn.
             handled += batch.len().max(1);
             for record in batch.drain(..) {
                 if let Err((refusal, from)) = self.take_datagram(record) {
                     self.refuse(refusal, &from);
                 }
+            }
+            if received == Received::Blocked {
+                handled = 0;
+                break;
             }
         }
         if handled >= DATAGRAMS_MAX {
