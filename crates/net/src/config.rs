@@ -35,6 +35,7 @@ pub struct NodeConfig {
     pub(crate) hello_within: Duration,
     pub(crate) stop_within: Duration,
     pub(crate) seed: Option<u64>,
+    pub(crate) is_open: bool,
 }
 
 impl NodeConfig {
@@ -56,6 +57,7 @@ impl NodeConfig {
             hello_within: Duration::from_secs(5),
             stop_within: Duration::from_secs(1),
             seed: None,
+            is_open: false,
         }
     }
 
@@ -148,6 +150,14 @@ impl NodeConfig {
     /// How long a stopping node keeps sending what is queued. Default 1 s.
     pub fn with_stop_within(mut self, within: Duration) -> Self {
         self.stop_within = within;
+        self
+    }
+
+    /// Lets nodes in that the roster does not name, once they have said Hello, and looks for
+    /// members at [`Node::seek`](crate::Node::seek)'s addresses. At most 4,096. Default: only
+    /// those of the roster.
+    pub fn with_open_membership(mut self) -> Self {
+        self.is_open = true;
         self
     }
 

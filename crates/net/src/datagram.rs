@@ -197,8 +197,13 @@ impl Datagrams {
         self.arrivals.is_some()
     }
 
-    /// Receives one batch and appends its datagrams, each with a share of a fresh buffer.
-    pub(crate) fn receive(&mut self, traffic: &mut Traffic, out: &mut Vec<Bytes>) -> Received {
+    /// Receives one batch and appends its datagrams and where they came from, each with a share of
+    /// a fresh buffer.
+    pub(crate) fn receive(
+        &mut self,
+        traffic: &mut Traffic,
+        out: &mut Vec<(SocketAddr, Bytes)>,
+    ) -> Received {
         let mut cx = Context::from_waker(&self.waker);
         loop {
             let mut signal = None;
@@ -240,7 +245,7 @@ impl Datagrams {
                 while !bytes.is_empty() {
                     let one = bytes.split_to(meta.stride.clamp(1, bytes.len()));
                     traffic.datagrams_in += 1;
-                    out.push(one);
+                    out.push((meta.addr, one));
                 }
             }
             // Where it signals, the next call registers for that.

@@ -249,6 +249,15 @@ impl<P: Hosted> Node<P> {
         self.inputs.send(Input::View(view)).map_err(|_| Closed)
     }
 
+    /// Looks for members at these addresses until they answer; the protocol is told of each as a
+    /// peer that is up. Needs [`NodeConfig::with_open_membership`].
+    ///
+    /// # Errors
+    /// If the node has stopped.
+    pub fn seek(&self, seeds: Vec<SocketAddr>) -> Result<(), Closed> {
+        self.controls.send(Control::Seeds(seeds)).map_err(|_| Closed)
+    }
+
     /// Changes what the node emulates, from its next turn on.
     ///
     /// # Errors

@@ -10,6 +10,9 @@ use crate::ready::{ReadyList, Source};
 use crate::record::{Refusal, Session};
 use crate::roster::Roster;
 
+/// Most peers that are remembered.
+const PEERS_MAX: usize = 4096;
+
 /// Whether an emulated partition cuts the peer off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -78,26 +81,44 @@ pub(crate) struct PeerTable<M> {
 impl<M: Wire> PeerTable<M> {
     /// The members of `roster`, none of them dialled.
     pub(crate) fn new(roster: &Roster, ready: &Arc<ReadyList>) -> PeerTable<M> {
-        let peers: Vec<Peer<M>> = roster
-            .members()
-            .iter()
-            .enumerate()
-            .map(|(place, &(node, addr))| Peer {
-                node,
-                addr,
-                session: None,
-                reach: Reach::Open,
-                outgoing: Outgoing::new(ready.waker(Source::Outgoing(place))),
-                incoming: None,
-                introduction: Introduction::Due,
-                who_after: Instant::ZERO,
-                hello_after: Instant::ZERO,
-                listed: Listed::No,
-            })
-            .collect();
-        let mut places: Vec<(NodeId, usize)> = peers.iter().map(|p| p.node).zip(0..).collect();
-        places.sort_unstable();
-        PeerTable { peers, places, to_flush: Vec::new() }
+        let mut table = PeerTable { peers: Vec::new(), places: Vec::new(), to_flush: Vec::new() };
+        for &(node, addr) in roster.members() {
+            table.insert(node, addr, ready);
+        }
+        table
+    }
+
+    fn insert(&mut self, node: NodeId, addr: SocketAddr, ready: &Arc<ReadyList>) -> usize {
+        let place = self.peers.len();
+        self.peers.push(Peer {
+            node,
+            addr,
+            session: None,
+            reach: Reach::Open,
+            outgoing: Outgoing::new(ready.waker(Source::Outgoing(place))),
+            incoming: None,
+            introduction: Introduction::Due,
+            who_after: Instant::ZERO,
+            hello_after: Instant::ZERO,
+            listed: Listed::No,
+        });
+        let after = self.places.partition_point(|&(known, _)| known < node);
+        self.places.insert(after, (node, place));
+        place
+    }
+
+    /// The place of a member that may be new; `None` if there is no more room.
+    pub(crate) fn place_or_insert(
+        &mut self,
+        node: NodeId,
+        addr: SocketAddr,
+        ready: &Arc<ReadyList>,
+    ) -> Option<usize> {
+        match self.place(node) {
+            Some(place) => Some(place),
+            None if self.peers.len() >= PEERS_MAX => None,
+            None => Some(self.insert(node, addr, ready)),
+        }
     }
 
     /// The place of a member.

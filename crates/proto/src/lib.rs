@@ -7,3 +7,5 @@
 
 pub mod chain;
 pub mod core;
+pub mod detector;
+pub mod group;

@@ -486,6 +486,8 @@ impl<'a, P: Protocol> Sim<'a, P> {
             }
             self.outbox.drains = drains;
         }
+        // Where a node is, the simulator knows.
+        self.outbox.contacts.clear();
         for peer in std::mem::take(&mut self.outbox.disconnects) {
             self.counters.add("sim_disconnected", 1);
             if self.config.faults == FaultSupport::Any {

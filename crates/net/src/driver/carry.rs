@@ -11,6 +11,9 @@ use crate::record::{HEADER_BYTES, LENGTH_BYTES};
 impl<P: Hosted> Driver<P> {
     /// Empties the outbox. Calls no handler.
     pub(super) fn carry_out(&mut self) {
+        for (node, address) in std::mem::take(&mut self.outbox.contacts) {
+            self.learn_address(node, &address);
+        }
         if !self.outbox.sends.is_empty() {
             let mut sends = std::mem::take(&mut self.outbox.sends);
             for send in sends.drain(..) {

@@ -1,6 +1,7 @@
 //! Datagrams: sending, receiving, and learning who speaks.
 
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use crate::record::{HEADER_BYTES, Header, Kind, Refusal};
 /// Datagrams handled in a turn, but for the rest of a batch.
 const DATAGRAMS_MAX: usize = 64;
 /// Least time between two questions to a peer, and between two answers.
-const WHO_EVERY: Duration = Duration::from_millis(20);
+pub(super) const WHO_EVERY: Duration = Duration::from_millis(20);
 
 impl<P: Hosted> Driver<P> {
     /// Queues a datagram for a peer, behind a Hello if it is the first.
@@ -46,6 +47,10 @@ impl<P: Hosted> Driver<P> {
 
     fn queue_control(&mut self, place: usize, kind: Kind, body: &[u8]) {
         let addr = self.peers.at(place).addr;
+        self.queue_control_to(addr, kind, body);
+    }
+
+    pub(super) fn queue_control_to(&mut self, addr: SocketAddr, kind: Kind, body: &[u8]) {
         let header = Header { kind, ..self.header };
         let bytes = HEADER_BYTES + body.len();
         self.datagrams.push(addr, header, bytes, &mut self.counters, |out| {
@@ -61,8 +66,8 @@ impl<P: Hosted> Driver<P> {
             let received = self.datagrams.receive(&mut self.traffic, &mut batch);
             // A failed call counts as well, so that a broken socket cannot hold the turn.
             handled += batch.len().max(1);
-            for record in batch.drain(..) {
-                if let Err((refusal, from)) = self.take_datagram(record) {
+            for (from, record) in batch.drain(..) {
+                if let Err((refusal, from)) = self.take_datagram(from, record) {
                     self.refuse(refusal, &from);
                 }
             }
@@ -77,19 +82,33 @@ impl<P: Hosted> Driver<P> {
         self.record_batch = batch;
     }
 
-    fn take_datagram(&mut self, mut record: Bytes) -> Result<(), (Refusal, String)> {
-        let unnamed = |refusal| (refusal, String::from("a datagram"));
+    fn take_datagram(
+        &mut self,
+        from: SocketAddr,
+        mut record: Bytes,
+    ) -> Result<(), (Refusal, String)> {
+        let unnamed = |refusal| (refusal, from.to_string());
         let header = Header::decode(&mut record, self.header.cluster).map_err(unnamed)?;
-        let named = |refusal| (refusal, header.sender.to_string());
-        let place = self.peers.place(header.sender);
-        let place = place.ok_or(Refusal::UnknownSender).map_err(named)?;
+        let named = |refusal| (refusal, format!("{} at {from}", header.sender));
+        let place = match self.peers.place(header.sender) {
+            Some(place) if header.sender != self.config.node => place,
+            _ if self.config.is_open => {
+                return self.take_from_stranger(from, &header, &record).map_err(named);
+            }
+            Some(place) => place,
+            None => return Err(named(Refusal::UnknownSender)),
+        };
         if self.peers.at(place).reach == Reach::Cut {
             self.counters.add("emulated_loss", 1);
             return Ok(());
         }
         match header.kind {
             Kind::Message => self.take_message(place, &header, record).map_err(named),
-            Kind::Hello => self.accept_hello(place, &header, &record).map(drop).map_err(named),
+            Kind::Hello => {
+                self.accept_hello(place, &header, &record).map_err(named)?;
+                self.note_answer(from, place);
+                Ok(())
+            }
             Kind::Who => {
                 self.answer_who(place);
                 Ok(())
@@ -130,7 +149,7 @@ impl<P: Hosted> Driver<P> {
 }
 
 /// True at most once in [`WHO_EVERY`].
-fn may(after: &mut Instant, now: Instant) -> bool {
+pub(super) fn may(after: &mut Instant, now: Instant) -> bool {
     let allowed = now >= *after;
     if allowed {
         *after = now + WHO_EVERY;

@@ -7,9 +7,11 @@
 mod carry;
 mod datagrams;
 mod faults;
+mod strangers;
 mod streams;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
@@ -55,6 +57,8 @@ pub(crate) enum Input<P: Protocol> {
 
 /// What the application tells the driver. Heeded even while the node is paused.
 pub(crate) enum Control {
+    /// Addresses at which members may be found.
+    Seeds(Vec<SocketAddr>),
     /// Other faults.
     Emulate(EmulateChange),
     /// Flush and stop.
@@ -77,6 +81,8 @@ enum Deadline<P: Protocol> {
     Datagram(Box<(usize, P::Message)>),
     /// The listener failed and may be tried again.
     Accept,
+    /// Seeds that have not answered are asked again.
+    Seeds,
     /// The end of a graceful stop.
     Stop,
 }
@@ -127,13 +133,17 @@ pub(crate) struct Driver<P: Hosted> {
     deadlines: Deadlines<Deadline<P>>,
     alarm: Alarm,
     notices: Vec<(NodeId, PeerState)>,
+    // Seeds that have not said who they are.
+    seeds: Vec<SocketAddr>,
+    // Before this no unknown sender is asked or answered.
+    stranger_after: Instant,
 
     ready: Arc<ReadyList>,
     wakers: Wakers,
     woken: Vec<Source>,
     again: Vec<Source>,
     input_batch: Vec<Input<P>>,
-    record_batch: Vec<Bytes>,
+    record_batch: Vec<(SocketAddr, Bytes)>,
     flush_batch: Vec<usize>,
 
     driver_rng: Rng,
@@ -224,6 +234,8 @@ impl<P: Hosted> Driver<P> {
             deadlines: Deadlines::new(),
             alarm,
             notices: Vec::new(),
+            seeds: Vec::new(),
+            stranger_after: Instant::ZERO,
             ready,
             wakers,
             woken: Vec::new(),
@@ -345,6 +357,7 @@ impl<P: Hosted> Driver<P> {
         loop {
             let mut cx = TaskContext::from_waker(&self.wakers.controls);
             match self.controls.poll_recv(&mut cx) {
+                Poll::Ready(Some(Control::Seeds(seeds))) => self.look_for(seeds),
                 Poll::Ready(Some(Control::Emulate(change))) => self.emulate(change),
                 Poll::Ready(Some(Control::Stop(reply))) => self.begin_stop(Some(reply)),
                 // The end of the inputs is what counts.
@@ -380,6 +393,7 @@ impl<P: Hosted> Driver<P> {
                 Deadline::Release { place } => self.release(place),
                 Deadline::Datagram(datagram) => self.queue_datagram(datagram.0, &datagram.1),
                 Deadline::Accept => self.again.push(Source::Listener),
+                Deadline::Seeds => self.ask_seeds(),
                 Deadline::Stop => self.end(),
             }
         }

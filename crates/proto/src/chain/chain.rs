@@ -76,6 +76,9 @@ pub enum RejectReason {
     /// This node is not in the view.
     #[error("this node is not a member of the view")]
     NotAMember,
+    /// Too few members of the group are reachable.
+    #[error("too few members are reachable: the group may go on elsewhere, without this node")]
+    LostPrimary,
 }
 
 /// Why the driver wakes a member.
@@ -96,6 +99,8 @@ pub enum Timer {
 pub struct Chain {
     pub(super) view: Arc<View>,
     pub(super) is_installed: bool,
+    // The view ends: see `freeze`.
+    pub(super) is_frozen: bool,
     // This member's place in the view; `None` outside it.
     pub(super) rank: Option<u32>,
     pub(super) own: Option<Box<Own>>,
@@ -118,6 +123,7 @@ impl Chain {
         Chain {
             view: config.roster.clone(),
             is_installed: false,
+            is_frozen: false,
             rank: None,
             own: None,
             flows: Vec::new(),
@@ -244,6 +250,7 @@ impl Protocol for Chain {
             self.out_links.clear();
             self.in_links.clear();
             self.is_installed = true;
+            self.is_frozen = false;
             self.enter_view(cx, view);
             for message in waiting {
                 let asked = (message.plan.reason == Reason::Asked).then_some(message.plan.topology);
@@ -273,16 +280,7 @@ impl Protocol for Chain {
     }
 
     fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
-        let view = match &message {
-            Message::Data(frame) => frame.view,
-            Message::Ack { view, .. }
-            | Message::Stable { view, .. }
-            | Message::LinkAck { view, .. }
-            | Message::Resync { view, .. }
-            | Message::Resume { view, .. }
-            | Message::Probe { view, .. }
-            | Message::Skip { view, .. } => *view,
-        };
+        let view = message.view();
         if view != self.view.id() {
             return cx.count("chain_foreign_view", 1);
         }

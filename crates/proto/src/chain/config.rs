@@ -13,6 +13,7 @@ use crate::core::View;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub(super) roster: Arc<View>,
+    needs_roster: bool,
     pub(super) topology: Option<Topology>,
     pub(super) block_bytes_max: usize,
     pub(super) message_bytes_max: usize,
@@ -51,10 +52,16 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// The defaults, without a roster: views say who is a member ([`crate::group`]).
+    pub fn for_groups() -> Config {
+        Config { needs_roster: false, ..Config::new(View::roster([])) }
+    }
+
     /// The defaults, for the members of this roster (view 0).
     pub fn new(roster: View) -> Config {
         Config {
             roster: Arc::new(roster),
+            needs_roster: true,
             topology: Some(Topology::Chain),
             block_bytes_max: 64 * 1024,
             message_bytes_max: 16 * 1024 * 1024,
@@ -156,7 +163,7 @@ impl Config {
         let check = |knob, value: usize, ok: bool, expected| {
             if ok { Ok(()) } else { Err(ConfigError::OutOfRange { knob, value, expected }) }
         };
-        if self.roster.is_empty() {
+        if self.needs_roster && self.roster.is_empty() {
             return Err(ConfigError::EmptyRoster);
         }
         let (block, window) = (self.block_bytes_max, self.window_blocks);

@@ -63,6 +63,9 @@ impl Chain {
 
     /// Lets own blocks into the hops, as far as window and room allow.
     pub(super) fn inject(&mut self, cx: &mut Cx<'_>) {
+        if self.is_frozen {
+            return;
+        }
         while let Some(topology) = self.own.as_ref().and_then(|own| own.head()) {
             let has_injected = match topology {
                 Topology::Pipeline if self.members() > 1 => self.inject_step(cx),
@@ -199,6 +202,10 @@ impl Chain {
     /// Notes how much more is admitted: what leaves within the queue's time, or, if that is more,
     /// what the hops take at once.
     pub(super) fn note_admission(&mut self, cx: &mut Cx<'_>) {
+        if self.is_frozen {
+            self.queue_bytes_left = 0;
+            return;
+        }
         let Some(own) = &mut self.own else { return };
         let (waiting, bytes_max) = (own.waiting_bytes, cx.shared.queue_bytes);
         let paced = own.pace.bytes_within(cx.now, cx.shared.queue_time).min(bytes_max);

@@ -68,7 +68,7 @@ impl Frame {
         head.put_u8(self.topology.code());
     }
 
-    fn encode(&self, head: &mut impl BufMut) {
+    pub(crate) fn encode(&self, head: &mut impl BufMut) {
         self.encode_fixed(head);
         head.put_u32(self.checksum);
         head.put_u32(self.stable_lag);
@@ -76,7 +76,7 @@ impl Frame {
         head.put_u32(self.hops_left);
     }
 
-    fn decode(bytes: &mut Bytes) -> Result<Frame, DecodeError> {
+    pub(crate) fn decode(bytes: &mut Bytes) -> Result<Frame, DecodeError> {
         let mut frame = Frame {
             view: ViewId(take_u64(bytes)?),
             origin: take_u32(bytes)?,
@@ -171,6 +171,27 @@ pub enum Message {
         /// The link number it had.
         link: u64,
     },
+}
+
+impl Message {
+    /// The view it belongs to.
+    pub fn view(&self) -> ViewId {
+        match self {
+            Message::Data(frame) => frame.view,
+            Message::Ack { view, .. }
+            | Message::Stable { view, .. }
+            | Message::LinkAck { view, .. }
+            | Message::Resync { view, .. }
+            | Message::Resume { view, .. }
+            | Message::Probe { view, .. }
+            | Message::Skip { view, .. } => *view,
+        }
+    }
+
+    /// True if it keeps its place among blocks.
+    pub fn is_on_stream(&self) -> bool {
+        matches!(self, Message::Data(_) | Message::Skip { .. } | Message::Resync { .. })
+    }
 }
 
 /// A line for a trace: what it is, and its numbers.

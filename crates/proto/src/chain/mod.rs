@@ -20,6 +20,7 @@ mod acks;
 mod chain;
 mod config;
 mod flow;
+mod flush;
 mod hop;
 mod inject;
 mod link;
@@ -33,6 +34,7 @@ mod topology;
 
 pub use chain::{Chain, Command, Event, RejectReason, Timer};
 pub use config::{Config, ConfigError};
+pub use flush::Reached;
 pub use message::{Frame, Message};
 pub use pipeline::{Schedule, Step};
 pub use plan::{Plan, Reason, Urgency, plan};

@@ -13,6 +13,9 @@ impl Chain {
         let Some(rank) = self.rank else {
             return cx.count("chain_not_a_member", 1);
         };
+        if self.is_frozen {
+            return cx.count("chain_after_the_view", 1);
+        }
         if !self.accept_link(cx, from, frame.link) {
             return;
         }
@@ -137,14 +140,25 @@ impl Chain {
         frame: Frame,
     ) -> Result<(), Refusal> {
         let config = cx.shared;
-        let flow = &mut self.flows[flow];
-        let Frame { checksum, index, count, topology, hops_left, payload, .. } = frame;
-        let block = Block { payload, checksum, index, count, topology, hops_left };
         let room = Room {
             window_blocks: config.window_blocks,
             window_bytes: config.window_bytes,
             unconsumed_bytes_max: config.window_bytes + config.message_bytes_max,
         };
+        self.take_in_with(cx, flow, frame, room)
+    }
+
+    pub(super) fn take_in_with(
+        &mut self,
+        cx: &mut Cx<'_>,
+        flow: usize,
+        frame: Frame,
+        room: Room,
+    ) -> Result<(), Refusal> {
+        let config = cx.shared;
+        let flow = &mut self.flows[flow];
+        let Frame { checksum, index, count, topology, hops_left, payload, .. } = frame;
+        let block = Block { payload, checksum, index, count, topology, hops_left };
         flow.insert(frame.seq, block, room)?;
         let (origin, incarnation) = (self.view.node(flow.rank as usize), flow.incarnation);
         let misfits = flow.advance(config.message_bytes_max, |complete| {

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::{Counters, Instant, Lane, NodeId, PeerState, Rng, View, Wire};
 
 /// A protocol: one state machine per node, driven by a simulator or by sockets.
@@ -93,6 +95,8 @@ pub struct Outbox<P: Protocol> {
     pub drains: Vec<(NodeId, usize)>,
     /// Peers that broke the protocol and whose connection is to be closed.
     pub disconnects: Vec<NodeId>,
+    /// Nodes and where they are, in a form that only drivers of sockets read.
+    pub contacts: Vec<(NodeId, Bytes)>,
     /// Counts since the driver last took them.
     pub counters: Counters,
 }
@@ -105,6 +109,7 @@ impl<P: Protocol> Default for Outbox<P> {
             events: Vec::new(),
             drains: Vec::new(),
             disconnects: Vec::new(),
+            contacts: Vec::new(),
             counters: Counters::default(),
         }
     }
@@ -162,6 +167,28 @@ impl<P: Protocol> Context<'_, P> {
     /// The latest request for a peer stands.
     pub fn notify_drained(&mut self, to: NodeId, below_bytes: usize) {
         self.outbox.drains.push((to, below_bytes));
+    }
+
+    /// A context for a protocol inside this one: the same node, time and links, another outbox.
+    /// What it writes is the outer protocol's to pass on; `head_bytes` are what it puts before each
+    /// of the inner one's messages.
+    pub fn nest<'b, Q: Protocol>(
+        &'b mut self,
+        incarnation: u64,
+        shared: &'b Q::Shared,
+        outbox: &'b mut Outbox<Q>,
+        head_bytes: usize,
+    ) -> Context<'b, Q> {
+        Context {
+            now: self.now,
+            node: self.node,
+            incarnation,
+            shared,
+            rng: self.rng,
+            outbox,
+            backlog: self.backlog,
+            datagram_bytes_max: self.datagram_bytes_max - head_bytes,
+        }
     }
 
     /// Closes the connection to a peer that broke the protocol.

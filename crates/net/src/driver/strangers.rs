@@ -1,0 +1,110 @@
+//! Nodes that no roster names: found at the addresses of seeds, or by what a protocol learned.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline_proto::core::{NodeId, PeerState};
+
+use super::datagrams::may;
+use super::{Deadline, Driver};
+use crate::Hosted;
+use crate::record::{Header, Kind, Refusal, Session};
+
+/// How often a seed that has not answered is asked.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+/// Seeds looked for at once.
+const SEEDS_MAX: usize = 64;
+
+impl<P: Hosted> Driver<P> {
+    /// Begins to look for members at these addresses.
+    pub(super) fn look_for(&mut self, seeds: Vec<SocketAddr>) {
+        let is_idle = self.seeds.is_empty();
+        for seed in seeds {
+            if !self.seeds.contains(&seed) && self.seeds.len() < SEEDS_MAX {
+                self.seeds.push(seed);
+            }
+        }
+        if is_idle {
+            self.ask_seeds();
+        }
+    }
+
+    pub(super) fn ask_seeds(&mut self) {
+        let session = *self.session.as_bytes();
+        for seed in self.seeds.clone() {
+            self.queue_control_to(seed, Kind::Hello, &session);
+            self.queue_control_to(seed, Kind::Who, &[]);
+        }
+        if !self.seeds.is_empty() {
+            self.deadlines.set(self.now + ASK_EVERY, Deadline::Seeds);
+        }
+    }
+
+    /// A Hello came from this address: if it was a seed's, the protocol is told who is there.
+    pub(super) fn note_answer(&mut self, from: SocketAddr, place: usize) {
+        let Some(at) = self.seeds.iter().position(|&seed| seed == from) else { return };
+        self.seeds.swap_remove(at);
+        let peer = self.peers.at(place);
+        let incarnation = peer.session.map_or(0, |(session, _)| session.incarnation());
+        self.notices.push((peer.node, PeerState::Up { incarnation }));
+    }
+
+    /// A datagram came from a node that is not known, or that has this node's own id.
+    pub(super) fn take_from_stranger(
+        &mut self,
+        from: SocketAddr,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<(), Refusal> {
+        if header.sender == self.config.node {
+            if header.session != self.header.session {
+                self.counters.add("peer_has_own_id", 1);
+            }
+            // Found itself, by a name of its own.
+            self.seeds.retain(|&seed| seed != from || header.session != self.header.session);
+            return Ok(());
+        }
+        match header.kind {
+            Kind::Hello => {
+                let session = Session::from_body(body).ok_or(Refusal::Malformed)?;
+                if session.tag() != header.session {
+                    return Err(Refusal::Malformed);
+                }
+                let place = self.peers.place_or_insert(header.sender, from, &self.ready);
+                let place = place.ok_or(Refusal::UnknownSender)?;
+                self.accept_hello(place, header, body)?;
+                self.note_answer(from, place);
+            }
+            // One short answer for one short question, and not often.
+            Kind::Who | Kind::Message if !may(&mut self.stranger_after, self.now) => {}
+            Kind::Who => {
+                let session = *self.session.as_bytes();
+                self.queue_control_to(from, Kind::Hello, &session);
+            }
+            Kind::Message => {
+                self.counters.add(Refusal::UnknownSession.counter(), 1);
+                self.queue_control_to(from, Kind::Who, &[]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The protocol has learned where a node is.
+    pub(super) fn learn_address(&mut self, node: NodeId, address: &Bytes) {
+        let text = std::str::from_utf8(address).ok();
+        let Some(addr) = text.and_then(|text| text.parse::<SocketAddr>().ok()) else {
+            return self.counters.add("peer_bad_address", 1);
+        };
+        if node == self.config.node {
+            return;
+        }
+        let Some(place) = self.peers.place_or_insert(node, addr, &self.ready) else {
+            return self.counters.add("peer_table_full", 1);
+        };
+        if self.peers.at(place).addr != addr {
+            self.peers.at(place).addr = addr;
+            self.break_outgoing(place);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The end of a view: nothing is sent or taken any more, and what some survivor has, all deliver.
+//!
+//! Who ends a view, and where, is agreed outside ([`crate::group`]).
+
+use super::chain::{Chain, Cx};
+use super::flow::{Flow, Room};
+use super::message::Frame;
+use crate::core::ViewId;
+
+/// How far one origin's blocks have come here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// The origin's rank.
+    pub origin: usize,
+    /// The origin's incarnation.
+    pub incarnation: u64,
+    /// All blocks below this are here.
+    pub end: u64,
+}
+
+impl Chain {
+    /// Ends the view here: from now on no block is sent, taken from a hop or forwarded. The next
+    /// view opens it again.
+    pub fn freeze(&mut self) {
+        self.is_frozen = true;
+        self.queue_bytes_left = 0;
+    }
+
+    /// True between [`Chain::freeze`] and the next view.
+    pub fn is_frozen(&self) -> bool {
+        self.is_frozen
+    }
+
+    /// For each origin heard of, how far its blocks have come, and are delivered but for a message
+    /// that is not whole.
+    pub fn reached(&self) -> impl Iterator<Item = Reached> {
+        self.flows.iter().map(|flow| Reached {
+            origin: flow.rank as usize,
+            incarnation: flow.incarnation,
+            end: flow.received,
+        })
+    }
+
+    /// All blocks below this of the origin of this rank are here.
+    pub fn reached_of(&self, origin: usize) -> u64 {
+        self.flow_index(origin as u32).map_or(0, |place| self.flows[place].received)
+    }
+
+    /// A block for a member that lacks it; `None` if it is not here any more, or never was.
+    pub fn flushed_block(&self, view: ViewId, origin: usize, seq: u64) -> Option<Frame> {
+        if view != self.view.id() {
+            return None;
+        }
+        let flow = self.flow_index(origin as u32).ok()?;
+        self.flows[flow].frame(view, seq, 0)
+    }
+
+    /// Takes a block that another survivor has, and delivers what it completes. False if it is not
+    /// the next one of its origin.
+    pub fn take_flushed(&mut self, cx: &mut Cx<'_>, frame: Frame) -> bool {
+        let (origin, incarnation) = (frame.origin, frame.incarnation);
+        let is_foreign = frame.view != self.view.id() || origin as usize >= self.members();
+        if is_foreign || self.rank.is_none() {
+            cx.count("chain_foreign_view", 1);
+            return false;
+        }
+        let place = self.flow_index(origin).unwrap_or_else(|place| {
+            self.flows.insert(place, Flow::new(origin, incarnation));
+            place
+        });
+        let flow = &self.flows[place];
+        if flow.incarnation != incarnation || frame.seq < flow.received {
+            return false;
+        }
+        // The end of the view is agreed: window and credit have no say.
+        let room = Room {
+            window_blocks: usize::MAX >> 1,
+            window_bytes: usize::MAX >> 1,
+            unconsumed_bytes_max: usize::MAX,
+        };
+        self.take_in_with(cx, place, frame, room).is_ok()
+    }
+}

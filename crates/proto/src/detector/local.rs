@@ -1,0 +1,34 @@
+use std::time::Duration;
+
+/// How well this member itself does: 0 well, 8 at worst.
+///
+/// A member that is slow sees others as slow. What hints at that raises the score, an answer in
+/// time lowers it, and every time-out is stretched by one more than the score. Source: Lifeguard,
+/// section 4.1 (the local health multiplier).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LocalHealth(u8);
+
+impl LocalHealth {
+    /// The worst score; Lifeguard's.
+    const WORST: u8 = 8;
+
+    /// A hint that it is us: we stood still, were suspected, or suspected in vain.
+    pub fn worsen(&mut self) {
+        self.0 = (self.0 + 1).min(Self::WORST);
+    }
+
+    /// A probe was answered in time.
+    pub fn improve(&mut self) {
+        self.0 = self.0.saturating_sub(1);
+    }
+
+    /// A time-out as this member should wait for it.
+    pub fn stretch(self, time: Duration) -> Duration {
+        time * (1 + u32::from(self.0))
+    }
+
+    #[cfg(test)]
+    pub fn score(self) -> u8 {
+        self.0
+    }
+}

@@ -1,0 +1,139 @@
+//! What comes in: who may say what, and what foca gets to see of it.
+//!
+//! Foca takes everybody it hears of for a member. Here the caller says who is watched, so claims of
+//! others are left out before foca reads them, and a member that watches us while we do not watch
+//! it gets its answers from here.
+
+use foca::{Header, Message, State};
+
+use super::detector::{Detector, Output};
+use super::identity::Identity;
+use super::packet::{Claim, Packet};
+use super::surroundings::Sink;
+use crate::core::NodeId;
+
+impl Detector {
+    pub(super) fn receive_gossip(
+        &mut self,
+        from: NodeId,
+        header: Header<Identity>,
+        mut claims: Vec<Claim>,
+        out: &mut Output,
+    ) {
+        let around = &mut self.around;
+        if header.src.member.node != from {
+            return out.counters.add("detector_forged_source", 1);
+        }
+        if !around.is_mine(header.dst.member) {
+            return out.counters.add("detector_for_another", 1);
+        }
+        let place = around.place_of(header.src.member);
+        match place {
+            Some(place) => around.watched[place].is_heard = true,
+            None => {
+                out.counters.add("detector_stranger", 1);
+                self.supersede(header.src, out);
+            }
+        }
+        let was_claimed = self.answer_claims(&claims, out);
+        claims.retain(|claim| self.around.place_of(claim.id().member).is_some());
+
+        let is_for_me_now = header.dst == self.around.me;
+        if place.is_some() && (is_for_me_now || header.message == Message::Announce) {
+            self.note_answer(&header, claims, out);
+        } else {
+            self.answer_by_hand(&header, out);
+        }
+        // So that the sender learns at once that we live, and under which name.
+        if was_claimed && !matches!(header.message, Message::Ping(_)) {
+            self.introduce(header.src, Message::Gossip, out);
+        }
+    }
+
+    /// A sender that foca knows under the name in the header.
+    fn note_answer(&mut self, header: &Header<Identity>, claims: Vec<Claim>, out: &mut Output) {
+        let around = &mut self.around;
+        if let Some(probe) = around.probe.as_mut().filter(|probe| !probe.is_answered) {
+            match header.message {
+                Message::Ack(number) if (header.src, number) == (probe.target, probe.number) => {
+                    probe.is_answered = true;
+                    around.local.improve();
+                }
+                // Others reach it and we do not.
+                Message::ForwardedAck { origin, probe_number }
+                    if (origin, probe_number) == (probe.target, probe.number) =>
+                {
+                    probe.is_answered = true;
+                    around.local.worsen();
+                }
+                _ => {}
+            }
+        }
+        let packet = Packet::Gossip { header: header.clone(), claims }.encode();
+        let sink = Sink { around: &mut self.around, out };
+        if self.foca.handle_data(&packet, sink).is_err() {
+            out.counters.add("detector_refused", 1);
+        }
+    }
+
+    /// A sender that we do not watch, or that knows us under an older name. It is told that we
+    /// live, and no more.
+    fn answer_by_hand(&mut self, header: &Header<Identity>, out: &mut Output) {
+        let answer = match header.message {
+            Message::Ping(number) => Message::Ack(number),
+            Message::IndirectPing { origin, probe_number } => {
+                Message::IndirectAck { target: origin, probe_number }
+            }
+            // It looks for us, though we do not look for it.
+            Message::Announce => Message::Gossip,
+            Message::TurnUndead if header.dst == self.around.me => {
+                self.apply(Claim::down(header.dst), out);
+                Message::Gossip
+            }
+            _ => return,
+        };
+        self.introduce(header.src, answer, out);
+    }
+
+    /// A gossip from us without claims.
+    fn introduce(&mut self, to: Identity, message: Message<Identity>, out: &mut Output) {
+        out.sends.push((to.member.node, self.around.gossip(to, message, Vec::new())));
+    }
+
+    /// Answers what is claimed of this member: a suspicion is refuted, and after being declared
+    /// down it takes its next generation. True if there was such a claim.
+    fn answer_claims(&mut self, claims: &[Claim], out: &mut Output) -> bool {
+        let around = &mut self.around;
+        let of_me = || claims.iter().filter(|claim| around.is_mine(claim.id().member));
+        let present = || of_me().filter(|claim| *claim.id() == around.me);
+        let is_down = present().any(|claim| claim.state() == State::Down);
+        let suspected = present().filter(|claim| claim.state() == State::Suspect);
+        let suspected = suspected.map(|claim| claim.incarnation()).max();
+        // A claim of an older name, or one that was refuted before, needs an answer only.
+        let is_alive = |claim: &Claim| claim.state() == State::Alive && *claim.id() == around.me;
+        let was_claimed = of_me().any(|claim| !is_alive(claim));
+        if is_down {
+            self.apply(Claim::down(self.around.me), out);
+        } else if let Some(refutations) = suspected.filter(|&k| k >= around.refutations) {
+            around.local.worsen();
+            if refutations < u16::MAX {
+                around.refutations = refutations + 1;
+            }
+            self.apply(Claim::new(self.around.me, refutations, State::Suspect), out);
+        }
+        was_claimed
+    }
+
+    /// Another incarnation of a node speaks. If the watched one was heard before, the other is
+    /// newer, for after a message of a new incarnation none of an older one arrives.
+    fn supersede(&mut self, stranger: Identity, out: &mut Output) {
+        let Some(place) = self.around.place(stranger.member.node) else { return };
+        let watched = &mut self.around.watched[place];
+        if watched.is_heard && !watched.is_superseded {
+            watched.is_superseded = true;
+            if let Some(known) = self.known(stranger.member.node) {
+                self.apply(Claim::new(*known.id(), known.incarnation(), State::Down), out);
+            }
+        }
+    }
+}

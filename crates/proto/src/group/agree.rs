@@ -1,0 +1,234 @@
+//! The part of every member: to promise, to flush, to accept.
+
+use std::sync::Arc;
+
+use super::group::{Cx, Group, Role};
+use super::message::{Ballot, Message, Proposal, Received};
+use crate::chain::Frame;
+use crate::core::{Instant, Lane, NodeId, ViewId};
+
+/// Blocks asked for at once of one origin.
+const FETCH_BLOCKS: u64 = 32;
+
+/// What a member has said about the end of its view. Forgotten with the view.
+#[derive(Debug, Default)]
+pub(super) struct Acceptor {
+    /// No earlier attempt is answered any more, and the broadcast stands still.
+    pub(super) promised: Option<Ballot>,
+    /// What was accepted last: flushed, if this member takes part.
+    pub(super) accepted: Option<(Ballot, Arc<Proposal>)>,
+    // What is to be accepted once flushed, and for each of its cuts how far was asked.
+    pending: Option<(Ballot, Arc<Proposal>)>,
+    asked: Vec<u64>,
+}
+
+/// How an attempt that names a view stands to the view here.
+enum Standing {
+    Present,
+    Other,
+}
+
+impl Group {
+    /// Sees to messages of an agreement about another view than the present one.
+    fn standing(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId) -> Standing {
+        if !self.is_member() {
+            return Standing::Other;
+        }
+        if view == self.view.id() {
+            if self.view.rank(from).is_some() {
+                return Standing::Present;
+            }
+            cx.count("group_foreign_proposer", 1);
+        } else if view < self.view.id() {
+            match self.view.rank(from) {
+                Some(_) => self.tell_view(cx, from),
+                None => self.tell_excluded(cx, from),
+            }
+        } else {
+            // A view ends that has not begun here: the answer asks for it.
+            self.tell(cx, from, Message::Installed { view: self.view.id() });
+        }
+        Standing::Other
+    }
+
+    pub(super) fn receive_prepare(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        view: ViewId,
+        ballot: Ballot,
+    ) {
+        let Standing::Present = self.standing(cx, from, view) else { return };
+        if ballot.proposer != from {
+            return cx.count("group_foreign_ballot", 1);
+        }
+        self.round = self.round.max(ballot.round);
+        if let Some(promised) = self.acceptor.promised.filter(|&promised| promised > ballot) {
+            return self.tell(cx, from, Message::Rejected { view, promised });
+        }
+        let promise = self.promise(cx, ballot);
+        self.tell(cx, from, promise);
+    }
+
+    /// Promises an attempt, which ends the view for this member's broadcast.
+    pub(super) fn promise(&mut self, cx: &mut Cx<'_>, ballot: Ballot) -> Message {
+        if self.acceptor.promised != Some(ballot) {
+            self.acceptor.promised = Some(ballot);
+            self.acceptor.pending = None;
+            self.change_since = Some(cx.now);
+        }
+        if self.proposer.as_ref().is_some_and(|proposer| proposer.ballot < ballot) {
+            self.proposer = None;
+        }
+        self.chain.freeze();
+        let received = self.chain.reached().map(|reached| Received {
+            origin: reached.origin as u32,
+            incarnation: reached.incarnation,
+            end: reached.end,
+        });
+        Message::Promise {
+            view: self.view.id(),
+            ballot,
+            accepted: self.acceptor.accepted.clone(),
+            received: received.collect(),
+        }
+    }
+
+    pub(super) fn receive_accept(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        view: ViewId,
+        ballot: Ballot,
+        proposal: Arc<Proposal>,
+    ) {
+        let Standing::Present = self.standing(cx, from, view) else { return };
+        match self.acceptor.promised {
+            Some(promised) if promised == ballot && ballot.proposer == from => {}
+            Some(promised) if promised > ballot => {
+                return self.tell(cx, from, Message::Rejected { view, promised });
+            }
+            // Whoever has not promised may have received more than the proposal knows.
+            _ => return cx.count("group_unpromised_accept", 1),
+        }
+        if self.acceptor.accepted.as_ref().is_some_and(|(at, _)| *at == ballot) {
+            return self.tell(cx, from, Message::Accepted { view, ballot });
+        }
+        if self.acceptor.pending.as_ref().is_some_and(|(at, _)| *at == ballot) {
+            return;
+        }
+        if !self.is_sound(&proposal) {
+            return cx.count("group_bad_proposal", 1);
+        }
+        self.acceptor.asked = vec![0; proposal.cuts.len()];
+        self.acceptor.pending = Some((ballot, proposal));
+        self.flush(cx);
+    }
+
+    /// Whether a proposal is one that a member could make. What this one has of each origin is no
+    /// more than the view shall have had.
+    fn is_sound(&self, proposal: &Proposal) -> bool {
+        let members = self.view.len() as u32;
+        let takes_part = self.takes_part(proposal);
+        let is_covered = |origin: usize, end: u64| {
+            end == 0
+                || proposal.cuts.iter().any(|cut| cut.origin as usize == origin && cut.end >= end)
+        };
+        proposal.kept.iter().all(|&rank| rank < members)
+            && proposal.cuts.iter().all(|cut| cut.origin < members && cut.holder < members)
+            && (!takes_part
+                || self.chain.reached().all(|reached| is_covered(reached.origin, reached.end)))
+    }
+
+    fn takes_part(&self, proposal: &Proposal) -> bool {
+        self.rank_of_me().is_some_and(|rank| proposal.kept.contains(&(rank as u32)))
+    }
+
+    /// Asks survivors for what is missing, or accepts if nothing is.
+    pub(super) fn flush(&mut self, cx: &mut Cx<'_>) {
+        let Some((ballot, proposal)) = self.acceptor.pending.clone() else { return };
+        let mut is_flushed = true;
+        if self.takes_part(&proposal) {
+            for (place, cut) in proposal.cuts.iter().enumerate() {
+                let here = self.chain.reached_of(cut.origin as usize);
+                if here >= cut.end {
+                    continue;
+                }
+                is_flushed = false;
+                if here < self.acceptor.asked[place] {
+                    continue;
+                }
+                let to = cut.end.min(here + FETCH_BLOCKS);
+                self.acceptor.asked[place] = to;
+                let holder = self.view.node(cut.holder as usize);
+                let (view, origin) = (self.view.id(), cut.origin);
+                self.tell(cx, holder, Message::Fetch { view, origin, from: here, to });
+            }
+        }
+        if !is_flushed {
+            return self.repeat_soon(cx);
+        }
+        self.acceptor.pending = None;
+        self.acceptor.accepted = Some((ballot, proposal));
+        let view = self.view.id();
+        if ballot.proposer == self.me.member.node {
+            self.receive_accepted(cx, ballot.proposer, view, ballot);
+        } else {
+            self.tell(cx, ballot.proposer, Message::Accepted { view, ballot });
+        }
+    }
+
+    /// Asks again for what has not come.
+    pub(super) fn repeat_flush(&mut self, cx: &mut Cx<'_>) {
+        self.acceptor.asked.iter_mut().for_each(|asked| *asked = 0);
+        self.flush(cx);
+    }
+
+    pub(super) fn answer_fetch(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        view: ViewId,
+        origin: u32,
+        first: u64,
+        to: u64,
+    ) {
+        let Standing::Present = self.standing(cx, from, view) else { return };
+        for seq in first..to.min(first.saturating_add(FETCH_BLOCKS)) {
+            match self.chain.flushed_block(view, origin as usize, seq) {
+                Some(frame) => cx.send(from, Lane::Stream, Message::Flushed(frame)),
+                None => return cx.count("group_fetch_missed", 1),
+            }
+        }
+    }
+
+    pub(super) fn receive_flushed(&mut self, cx: &mut Cx<'_>, frame: Frame) {
+        let is_due = self.acceptor.pending.as_ref().is_some_and(|(_, proposal)| {
+            let covers = |cut: &&super::Cut| cut.origin == frame.origin && frame.seq < cut.end;
+            proposal.cuts.iter().any(|cut| covers(&cut))
+        });
+        if !is_due {
+            return cx.count("group_flushed_in_vain", 1);
+        }
+        let is_new = self.with_chain(cx, |chain, cx| chain.take_flushed(cx, frame));
+        if is_new {
+            self.flush(cx);
+        }
+    }
+
+    /// True if the member has promised that its view ends.
+    pub(super) fn is_ending(&self) -> bool {
+        self.acceptor.promised.is_some()
+    }
+
+    /// Wakes within the time after which unanswered messages are repeated.
+    pub(super) fn repeat_soon(&mut self, cx: &Cx<'_>) {
+        let every = match self.role {
+            Role::Joining => cx.shared.join_every,
+            _ => cx.shared.repeat_every,
+        };
+        if self.repeat_at == Instant::MAX {
+            self.repeat_at = cx.now + every;
+        }
+    }
+}

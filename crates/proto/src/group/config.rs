@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::{chain, detector};
+
+/// What all members of a group must agree on, and how patient they are.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(super) chain: chain::Config,
+    pub(super) detector: detector::Config,
+    pub(super) members_max: usize,
+    pub(super) answer_within: Duration,
+    pub(super) repeat_every: Duration,
+    pub(super) join_every: Duration,
+    pub(super) gather_joins: Duration,
+    pub(super) early_bytes_max: usize,
+}
+
+/// Why a configuration cannot work.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A time is zero: the member would wake without end.
+    #[error("{knob} is zero, expected a time above zero")]
+    NoTime {
+        /// The knob's name.
+        knob: &'static str,
+    },
+    /// A knob is outside its range.
+    #[error("{knob} is {value}, expected {expected}")]
+    OutOfRange {
+        /// The knob's name.
+        knob: &'static str,
+        /// Its value.
+        value: usize,
+        /// The range.
+        expected: &'static str,
+    },
+}
+
+impl Config {
+    /// The defaults, around this broadcast and this detector. The broadcast's roster is not used.
+    pub fn new(chain: chain::Config, detector: detector::Config) -> Config {
+        Config {
+            chain,
+            detector,
+            members_max: 64,
+            answer_within: Duration::from_secs(2),
+            repeat_every: Duration::from_millis(100),
+            join_every: Duration::from_millis(250),
+            gather_joins: Duration::from_millis(50),
+            early_bytes_max: 64 << 20,
+        }
+    }
+
+    /// Most members. 1 to 1,024, default 64.
+    pub fn with_members_max(mut self, members: usize) -> Config {
+        self.members_max = members;
+        self
+    }
+
+    /// How long a member that the detector calls alive may leave a proposal unanswered before the
+    /// next attempt is made without it. Default 2 s. The members after the oldest take over when
+    /// that has not acted for as long.
+    pub fn with_answer_within(mut self, time: Duration) -> Config {
+        self.answer_within = time;
+        self
+    }
+
+    /// How often an unanswered message of the agreement is repeated. Default 100 ms.
+    pub fn with_repeat_every(mut self, time: Duration) -> Config {
+        self.repeat_every = time;
+        self
+    }
+
+    /// How often a node asks to join. Default 250 ms.
+    pub fn with_join_every(mut self, time: Duration) -> Config {
+        self.join_every = time;
+        self
+    }
+
+    /// How long the oldest member waits for more to join before it proposes a view. Default 50 ms.
+    pub fn with_gather_joins(mut self, time: Duration) -> Config {
+        self.gather_joins = time;
+        self
+    }
+
+    /// Bytes of the next view's blocks that a member keeps until it has installed that view.
+    /// Default 64 MiB; beyond it the stream they come on is broken and resumes.
+    pub fn with_early_bytes_max(mut self, bytes: usize) -> Config {
+        self.early_bytes_max = bytes;
+        self
+    }
+
+    /// Checks the knobs.
+    pub fn build(self) -> Result<Config, ConfigError> {
+        let times = [
+            ("answer_within", self.answer_within),
+            ("repeat_every", self.repeat_every),
+            ("join_every", self.join_every),
+        ];
+        for (knob, time) in times {
+            if time.is_zero() {
+                return Err(ConfigError::NoTime { knob });
+            }
+        }
+        let (members, max) = (self.members_max, super::MEMBERS_MAX);
+        if !(1..=max).contains(&members) {
+            let expected = "1 to 1024";
+            return Err(ConfigError::OutOfRange { knob: "members_max", value: members, expected });
+        }
+        Ok(self)
+    }
+
+    /// The configuration of the broadcast.
+    pub fn chain(&self) -> &chain::Config {
+        &self.chain
+    }
+}

@@ -1,0 +1,517 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::agree::Acceptor;
+use super::message::{Contact, Message, Refusal};
+use super::propose::{Installing, Proposer};
+use super::{Ballot, Config};
+use crate::chain::{self, Chain, RejectReason, Topology, Urgency};
+use crate::core::{
+    Context, Instant, Lane, Member, NodeId, Outbox, Payload, PeerState, Protocol, View, ViewId,
+    Wire,
+};
+use crate::detector::{self, Detector, Health};
+
+/// What the application asks of its member.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Found the group: this node alone is its first view. For the first start, and for a restart
+    /// after every member was lost.
+    Bootstrap {
+        /// Where the driver of another member reaches this one.
+        address: Bytes,
+    },
+    /// Become a member.
+    Join {
+        /// Where the driver of another member reaches this one.
+        address: Bytes,
+        /// Nodes to ask, any members.
+        seeds: Vec<NodeId>,
+    },
+    /// Stop being a member, once what was sent is with the others.
+    Leave,
+    /// Send this to every member, oneself included.
+    Broadcast {
+        /// The message.
+        payload: Payload,
+        /// How it spreads; `None` for the configured way.
+        topology: Option<Topology>,
+        /// What the planner, if it is asked, shall care for.
+        urgency: Urgency,
+    },
+    /// The application is done with all messages of this origin up to the one that ended at `end`.
+    Consumed {
+        /// The view in which they were delivered.
+        view: ViewId,
+        /// The origin.
+        origin: NodeId,
+        /// The `end` of the last message consumed.
+        end: u64,
+    },
+}
+
+impl Command {
+    /// A broadcast the configured way.
+    pub fn broadcast(payload: impl Into<Payload>) -> Command {
+        let payload = payload.into();
+        Command::Broadcast { payload, topology: None, urgency: Urgency::Throughput }
+    }
+}
+
+/// What a member tells its application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message: once, whole, in the order in which its origin sent, and in the view it was sent
+    /// in.
+    Delivered {
+        /// The view.
+        view: ViewId,
+        /// Who sent it.
+        origin: NodeId,
+        /// The origin's incarnation.
+        incarnation: u64,
+        /// The number of its first block at its origin, in this view.
+        seq: u64,
+        /// The number after its last block: what [`Command::Consumed`] wants.
+        end: u64,
+        /// The message.
+        payload: Payload,
+    },
+    /// A view was installed, with this node in it. What is delivered from now on was sent in it.
+    View(Arc<View>),
+    /// Too few members are reachable to decide anything: nothing is accepted until that changes.
+    LostPrimary,
+    /// Enough members are reachable again, and the view is the same.
+    RegainedPrimary,
+    /// The others went on without this node, which joins anew, under another incarnation. What it
+    /// sent and was not delivered here is lost.
+    Excluded,
+    /// The node has left.
+    Left,
+    /// A member says that this node may not join. It goes on asking.
+    JoinRefused {
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A broadcast was not accepted; nothing was sent.
+    Rejected {
+        /// Why.
+        reason: RejectReason,
+    },
+}
+
+/// Why the driver wakes a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Something of the broadcast.
+    Chain(chain::Timer),
+    /// The detector, or something to repeat.
+    Group,
+}
+
+/// What a node is to the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Nothing: it was told neither to found nor to join one, or it has left.
+    Outside,
+    /// It asks to join.
+    Joining,
+    /// It is in the view.
+    Member,
+    /// It is in the view and wants to leave.
+    Leaving,
+}
+
+/// A node's part in a group.
+pub struct Group {
+    pub(super) chain: Chain,
+    inner: Outbox<Chain>,
+    pub(super) detector: Option<Detector>,
+    detected: detector::Output,
+    pub(super) me: Contact,
+    pub(super) role: Role,
+    // The driver's incarnation is used up.
+    has_begun: bool,
+    pub(super) seeds: Vec<NodeId>,
+    // The view installed last, its members' contacts by rank, and the name of its proposal.
+    pub(super) view: Arc<View>,
+    pub(super) contacts: Vec<Contact>,
+    pub(super) made_at: Ballot,
+    pub(super) acceptor: Acceptor,
+    pub(super) proposer: Option<Box<Proposer>>,
+    pub(super) installing: Option<Installing>,
+    pub(super) joiners: BTreeMap<NodeId, Contact>,
+    pub(super) joins_at: Instant,
+    pub(super) leavers: BTreeSet<NodeId>,
+    // Alive, as the detector says, but not answering.
+    pub(super) silent: BTreeSet<NodeId>,
+    pub(super) round: u32,
+    pub(super) has_primary: bool,
+    // Since when the view should change.
+    pub(super) change_since: Option<Instant>,
+    // Blocks of the next view that came before it was installed here.
+    early: Vec<(NodeId, chain::Message)>,
+    early_bytes: usize,
+    pub(super) repeat_at: Instant,
+    pub(super) excluded_after: Instant,
+    armed_at: Instant,
+}
+
+pub(super) type Cx<'a> = Context<'a, Group>;
+
+impl Group {
+    /// A node outside the group.
+    pub fn new(config: &Config) -> Group {
+        let nobody = Member { node: NodeId(u32::MAX), incarnation: 0 };
+        Group {
+            chain: Chain::new(&config.chain),
+            inner: Outbox::default(),
+            detector: None,
+            detected: detector::Output::default(),
+            me: Contact { member: nobody, address: Bytes::new() },
+            role: Role::Outside,
+            has_begun: false,
+            seeds: Vec::new(),
+            view: Arc::new(View::new(ViewId(0), [])),
+            contacts: Vec::new(),
+            made_at: Ballot { round: 0, proposer: NodeId(0) },
+            acceptor: Acceptor::default(),
+            proposer: None,
+            installing: None,
+            joiners: BTreeMap::new(),
+            joins_at: Instant::MAX,
+            leavers: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            round: 0,
+            has_primary: false,
+            change_since: None,
+            early: Vec::new(),
+            early_bytes: 0,
+            repeat_at: Instant::MAX,
+            excluded_after: Instant::ZERO,
+            armed_at: Instant::MAX,
+        }
+    }
+
+    /// What the node is to the group.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The view installed last; view 0 without members before the first.
+    pub fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// The member's broadcast.
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// True while the node is a member and enough others are reachable.
+    pub fn has_primary(&self) -> bool {
+        self.has_primary && self.is_member()
+    }
+
+    /// Who this node is to the others; another after it was excluded.
+    pub fn member(&self) -> Member {
+        self.me.member
+    }
+
+    /// What the detector thinks of a member of the view.
+    pub fn health(&self, node: NodeId) -> Option<Health> {
+        self.detector.as_ref().and_then(|detector| detector.health(node))
+    }
+
+    pub(super) fn is_member(&self) -> bool {
+        matches!(self.role, Role::Member | Role::Leaving)
+    }
+
+    pub(super) fn rank_of_me(&self) -> Option<usize> {
+        self.view.rank(self.me.member.node)
+    }
+
+    /// True unless the detector has given the member up.
+    pub(super) fn is_alive(&self, node: NodeId) -> bool {
+        node == self.me.member.node || self.health(node) != Some(Health::Down)
+    }
+
+    /// Calls the broadcast and passes on what it asks for.
+    pub(super) fn with_chain<R>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: impl FnOnce(&mut Chain, &mut Context<'_, Chain>) -> R,
+    ) -> R {
+        let shared = cx.shared;
+        let incarnation = self.me.member.incarnation;
+        let mut inner = cx.nest(incarnation, &shared.chain, &mut self.inner, 1);
+        let result = call(&mut self.chain, &mut inner);
+        let view = self.chain.view().id();
+        for send in self.inner.sends.drain(..) {
+            cx.send(send.to, send.lane, Message::Chain(send.message));
+        }
+        for (at, timer) in self.inner.timers.drain(..) {
+            cx.outbox.timers.push((at, Timer::Chain(timer)));
+        }
+        for event in self.inner.events.drain(..) {
+            cx.deliver(match event {
+                chain::Event::Delivered { origin, incarnation, seq, end, payload } => {
+                    Event::Delivered { view, origin, incarnation, seq, end, payload }
+                }
+                chain::Event::Rejected { reason } => Event::Rejected { reason },
+            });
+        }
+        cx.outbox.drains.append(&mut self.inner.drains);
+        cx.outbox.disconnects.append(&mut self.inner.disconnects);
+        self.inner.counters.drain_into(&mut cx.outbox.counters);
+        result
+    }
+
+    /// Sends a message of the agreement: by datagram, or by stream if it is longer than one.
+    pub(super) fn tell(&self, cx: &mut Cx<'_>, to: NodeId, message: Message) {
+        let fits = message.wire_len() <= cx.datagram_bytes_max;
+        cx.send(to, if fits { Lane::Datagram } else { Lane::Stream }, message);
+    }
+
+    /// Calls the detector and carries out what it asks for.
+    fn with_detector(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: impl FnOnce(&mut Detector, Instant, &mut detector::Output),
+    ) {
+        let Some(detector) = &mut self.detector else { return };
+        call(detector, cx.now, &mut self.detected);
+        for (to, bytes) in self.detected.sends.drain(..) {
+            cx.send(to, Lane::Datagram, Message::Detector(bytes));
+        }
+        self.detected.counters.drain_into(&mut cx.outbox.counters);
+        for change in std::mem::take(&mut self.detected.changes) {
+            if change.health == Health::Up {
+                self.silent.remove(&change.member.node);
+            }
+            cx.count(
+                match change.health {
+                    Health::Up => "group_member_up",
+                    Health::Suspect => "group_member_suspected",
+                    Health::Down => "group_member_down",
+                },
+                1,
+            );
+        }
+    }
+
+    /// Has the detector look at a member at once.
+    pub(super) fn probe_member(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        self.with_detector(cx, |detector, now, out| detector.probe(now, node, out));
+    }
+
+    /// Watches the members of the view.
+    pub(super) fn watch_view(&mut self, cx: &mut Cx<'_>) {
+        let members: Vec<Member> = self.contacts.iter().map(|contact| contact.member).collect();
+        self.with_detector(cx, |detector, now, out| detector.watch(now, &members, out));
+    }
+
+    /// Starts over, before joining for the first time or again: as another incarnation each time.
+    pub(super) fn begin(&mut self, cx: &mut Cx<'_>) {
+        let incarnation = if self.has_begun { cx.rng.next_u64() } else { cx.incarnation };
+        self.has_begun = true;
+        self.me.member = Member { node: cx.node, incarnation };
+        self.chain = Chain::new(&cx.shared.chain);
+        let seed = cx.rng.next_u64();
+        let config = cx.shared.detector.clone();
+        self.detector = Some(Detector::new(config, self.me.member, seed));
+        self.view = Arc::new(View::new(ViewId(0), []));
+        self.contacts.clear();
+        self.acceptor = Acceptor::default();
+        (self.proposer, self.installing) = (None, None);
+        self.joiners.clear();
+        self.leavers.clear();
+        self.silent.clear();
+        self.early.clear();
+        self.early_bytes = 0;
+        (self.has_primary, self.change_since) = (false, None);
+        (self.joins_at, self.repeat_at) = (Instant::MAX, Instant::MAX);
+    }
+
+    /// Blocks that the broadcast cannot take yet wait; others go to it.
+    fn receive_chain(&mut self, cx: &mut Cx<'_>, from: NodeId, message: chain::Message) {
+        let view = message.view();
+        let awaits = self.acceptor.promised.is_some() || self.role == Role::Joining;
+        if view > self.view.id() && awaits {
+            let on_stream = message.is_on_stream();
+            if !on_stream {
+                return; // It is repeated.
+            }
+            let bytes = message.wire_len();
+            if self.early_bytes + bytes > cx.shared.early_bytes_max {
+                cx.count("group_early_overflow", 1);
+                return cx.disconnect(from);
+            }
+            self.early_bytes += bytes;
+            return self.early.push((from, message));
+        }
+        if view < self.view.id() && self.is_member() && self.view.rank(from).is_none() {
+            self.tell_excluded(cx, from);
+        }
+        self.with_chain(cx, |chain, cx| chain.handle_message(cx, from, message));
+    }
+
+    /// Hands the broadcast what came of the installed view before it was installed.
+    pub(super) fn replay_early(&mut self, cx: &mut Cx<'_>) {
+        let early = std::mem::take(&mut self.early);
+        self.early_bytes = 0;
+        for (from, message) in early {
+            if message.view() >= self.view.id() {
+                self.receive_chain(cx, from, message);
+            }
+        }
+    }
+
+    pub(super) fn tell_excluded(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        if cx.now < self.excluded_after {
+            return;
+        }
+        self.excluded_after = cx.now + cx.shared.repeat_every;
+        self.tell(cx, node, Message::Excluded { view: self.view.id() });
+    }
+
+    /// After every input: does what is due and asks to be woken for what comes next.
+    fn settle(&mut self, cx: &mut Cx<'_>) {
+        self.consider_change(cx);
+        let deadline = self.deadline(cx);
+        if deadline != Instant::MAX && (deadline < self.armed_at || self.armed_at <= cx.now) {
+            self.armed_at = deadline.max(cx.now);
+            cx.set_timer(self.armed_at - cx.now, Timer::Group);
+        }
+    }
+
+    fn deadline(&self, cx: &Cx<'_>) -> Instant {
+        let detector = self.detector.as_ref().map_or(Instant::MAX, Detector::deadline);
+        let detector = if self.is_member() { detector } else { Instant::MAX };
+        detector.min(self.repeat_at).min(self.next_attempt_at(cx))
+    }
+}
+
+impl Protocol for Group {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Cx<'_>) {
+        self.me.member = Member { node: cx.node, incarnation: cx.incarnation };
+    }
+
+    fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
+        self.with_chain(cx, |chain, cx| chain.handle_peer(cx, peer, state));
+        match state {
+            PeerState::Down => self.probe_member(cx, peer),
+            // A driver has found out who is at the address of a seed.
+            PeerState::Up { .. } if self.role == Role::Joining => self.add_seed(cx, peer),
+            PeerState::Up { .. } | PeerState::Suspect => {}
+        }
+        self.settle(cx);
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        match message {
+            Message::Chain(message) => self.receive_chain(cx, from, message),
+            Message::Detector(bytes) => {
+                if self.is_member() && self.view.rank(from).is_none() {
+                    self.tell_excluded(cx, from);
+                } else if self.is_member() {
+                    self.with_detector(cx, |detector, now, out| {
+                        // What is malformed is counted there.
+                        let _ = detector.receive(now, from, &bytes, out);
+                    });
+                }
+            }
+            Message::Join(contact) => self.receive_join(cx, from, contact),
+            Message::Refused { refusal } => {
+                if self.role == Role::Joining {
+                    cx.deliver(Event::JoinRefused { refusal });
+                }
+            }
+            Message::Leave { view, incarnation } => {
+                self.receive_leave(cx, from, view, incarnation);
+            }
+            Message::Prepare { view, ballot } => self.receive_prepare(cx, from, view, ballot),
+            Message::Promise { view, ballot, accepted, received } => {
+                self.receive_promise(cx, from, view, ballot, accepted, received);
+            }
+            Message::Accept { view, ballot, proposal } => {
+                self.receive_accept(cx, from, view, ballot, proposal);
+            }
+            Message::Accepted { view, ballot } => self.receive_accepted(cx, from, view, ballot),
+            Message::Rejected { view, promised } => {
+                self.receive_rejected(cx, from, view, promised);
+            }
+            Message::Install { after, made_at, members } => {
+                self.receive_install(cx, from, after, made_at, members);
+            }
+            Message::Installed { view } => self.receive_installed(cx, from, view),
+            Message::Fetch { view, origin, from: first, to } => {
+                self.answer_fetch(cx, from, view, origin, first, to);
+            }
+            Message::Flushed(frame) => self.receive_flushed(cx, frame),
+            Message::Excluded { view } => self.receive_excluded(cx, from, view),
+        }
+        self.settle(cx);
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        match timer {
+            Timer::Chain(timer) => self.with_chain(cx, |chain, cx| chain.handle_timer(cx, timer)),
+            Timer::Group => {
+                if self.armed_at <= cx.now {
+                    self.armed_at = Instant::MAX;
+                }
+                if self.is_member() {
+                    self.with_detector(cx, |detector, now, out| detector.poll(now, out));
+                }
+                if self.repeat_at <= cx.now {
+                    self.repeat_at = Instant::MAX;
+                    self.repeat(cx);
+                }
+            }
+        }
+        self.settle(cx);
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        match command {
+            Command::Bootstrap { address } => self.bootstrap(cx, address),
+            Command::Join { address, seeds } => self.join(cx, address, seeds),
+            Command::Leave => self.leave(cx),
+            Command::Broadcast { payload, topology, urgency } => {
+                if self.role != Role::Member {
+                    cx.deliver(Event::Rejected { reason: RejectReason::NotAMember });
+                } else if !self.has_primary {
+                    cx.deliver(Event::Rejected { reason: RejectReason::LostPrimary });
+                } else {
+                    let command = chain::Command::Broadcast { payload, topology, urgency };
+                    self.with_chain(cx, |chain, cx| chain.handle_command(cx, command));
+                }
+            }
+            Command::Consumed { view, origin, end } => {
+                if view == self.view.id() {
+                    let command = chain::Command::Consumed { origin, end };
+                    self.with_chain(cx, |chain, cx| chain.handle_command(cx, command));
+                }
+            }
+        }
+        self.settle(cx);
+    }
+
+    fn handle_drained(&mut self, cx: &mut Cx<'_>, to: NodeId) {
+        self.with_chain(cx, |chain, cx| chain.handle_drained(cx, to));
+    }
+
+    fn admission(&self) -> usize {
+        // Refused, not delayed, where no view is in sight.
+        if self.has_primary() { self.chain.admission() } else { 1 }
+    }
+}

@@ -1,0 +1,525 @@
+//! What members of a group send to each other, and its form in bytes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+
+use crate::chain;
+use crate::core::{
+    DecodeError, Member, NodeId, Payload, ViewId, Wire, split, take_u8, take_u16, take_u32,
+    take_u64,
+};
+
+/// Most members of a group.
+pub const MEMBERS_MAX: usize = 1024;
+/// Longest address of a member, bytes.
+pub const ADDRESS_BYTES_MAX: usize = 255;
+
+/// A member and where its driver reaches it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// Who.
+    pub member: Member,
+    /// What a driver makes of it, at most [`ADDRESS_BYTES_MAX`] bytes; empty in the simulator.
+    pub address: Bytes,
+}
+
+/// The number of an attempt to agree: attempts of one proposer are told apart by the round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ballot {
+    /// Counts up.
+    pub round: u32,
+    /// Who proposes.
+    pub proposer: NodeId,
+}
+
+/// Up to where the survivors of a view deliver one origin's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The origin's rank in the old view.
+    pub origin: u32,
+    /// The origin's incarnation, as its blocks bear it.
+    pub incarnation: u64,
+    /// All blocks below this are delivered, none from it on.
+    pub end: u64,
+    /// The rank of a survivor that has them.
+    pub holder: u32,
+}
+
+/// A view that may follow the present one, and how the present one ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    /// The ballot at which it was first made: its name.
+    pub made_at: Ballot,
+    /// It was adopted from an earlier ballot, at which it may have been decided.
+    pub is_adopted: bool,
+    /// Ranks, in the old view, of those that take part: they end the old view together.
+    pub kept: Vec<u32>,
+    /// The new view's members, oldest first.
+    pub next: Vec<Contact>,
+    /// How the old view ends, by origin's rank.
+    pub cuts: Vec<Cut>,
+}
+
+/// What a member has received of one origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The origin's rank.
+    pub origin: u32,
+    /// The origin's incarnation.
+    pub incarnation: u64,
+    /// All blocks below this are here.
+    pub end: u64,
+}
+
+/// Why a node may not join at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A member that is alive has the same node id.
+    IdInUse,
+    /// The group has as many members as it may have, or too many wait.
+    Full,
+}
+
+/// What members of a group send to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Of the broadcast inside a view.
+    Chain(chain::Message),
+    /// Of the failure detector.
+    Detector(Bytes),
+    /// From a node that wants to be a member; members pass it on to the oldest.
+    Join(Contact),
+    /// The answer, if it is no.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+    },
+    /// From a member that wants to go, to the oldest.
+    Leave {
+        /// The view it is in.
+        view: ViewId,
+        /// The incarnation that goes.
+        incarnation: u64,
+    },
+    /// From a proposer: take part in the next attempt to end this view, and in no earlier one.
+    Prepare {
+        /// The view that ends.
+        view: ViewId,
+        /// The attempt.
+        ballot: Ballot,
+    },
+    /// The answer: from now on nothing of the view is sent or received here but by flush.
+    Promise {
+        /// The view.
+        view: ViewId,
+        /// The attempt.
+        ballot: Ballot,
+        /// What was accepted last, and at which ballot.
+        accepted: Option<(Ballot, Arc<Proposal>)>,
+        /// What is here of each origin.
+        received: Vec<Received>,
+    },
+    /// From a proposer: flush, then accept.
+    Accept {
+        /// The view.
+        view: ViewId,
+        /// The attempt.
+        ballot: Ballot,
+        /// The proposal.
+        proposal: Arc<Proposal>,
+    },
+    /// The answer, once flushed.
+    Accepted {
+        /// The view.
+        view: ViewId,
+        /// The attempt.
+        ballot: Ballot,
+    },
+    /// The answer to an attempt that is behind another.
+    Rejected {
+        /// The view.
+        view: ViewId,
+        /// The ballot that was promised.
+        promised: Ballot,
+    },
+    /// The next view is decided.
+    Install {
+        /// The view that it follows.
+        after: ViewId,
+        /// The proposal's name.
+        made_at: Ballot,
+        /// The members, oldest first.
+        members: Vec<Contact>,
+    },
+    /// The answer.
+    Installed {
+        /// The view that was installed.
+        view: ViewId,
+    },
+    /// To a survivor that has them: send me these blocks of the view that ends.
+    Fetch {
+        /// The view.
+        view: ViewId,
+        /// The origin's rank.
+        origin: u32,
+        /// The first block.
+        from: u64,
+        /// The block after the last.
+        to: u64,
+    },
+    /// The answer, a block at a time, on the stream lane.
+    Flushed(chain::Frame),
+    /// To a node that takes itself for a member: this view is the present one, and you are not in
+    /// it.
+    Excluded {
+        /// The present view.
+        view: ViewId,
+    },
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Chain(message) => message.fmt(f),
+            Message::Detector(bytes) => write!(f, "detector {} B", bytes.len()),
+            Message::Join(contact) => write!(f, "join {}", contact.member.node),
+            Message::Refused { refusal } => write!(f, "refused {refusal:?}"),
+            Message::Leave { view, .. } => write!(f, "leave {view}"),
+            Message::Prepare { view, ballot } => write!(f, "prepare {view} {ballot}"),
+            Message::Promise { view, ballot, accepted, .. } => {
+                write!(f, "promise {view} {ballot}")?;
+                match accepted {
+                    Some((at, _)) => write!(f, ", accepted {at}"),
+                    None => Ok(()),
+                }
+            }
+            Message::Accept { view, ballot, proposal } => {
+                write!(f, "accept {view} {ballot}: {} members", proposal.next.len())
+            }
+            Message::Accepted { view, ballot } => write!(f, "accepted {view} {ballot}"),
+            Message::Rejected { view, promised } => write!(f, "rejected {view}, {promised}"),
+            Message::Install { after, members, .. } => {
+                write!(f, "install after {after}: {} members", members.len())
+            }
+            Message::Installed { view } => write!(f, "installed {view}"),
+            Message::Fetch { view, origin, from, to } => {
+                write!(f, "fetch {view} origin {origin} {from}..{to}")
+            }
+            Message::Flushed(frame) => {
+                write!(f, "flushed {} origin {} seq {}", frame.view, frame.origin, frame.seq)
+            }
+            Message::Excluded { view } => write!(f, "excluded, {view}"),
+        }
+    }
+}
+
+impl fmt::Display for Ballot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b{}.{}", self.round, self.proposer)
+    }
+}
+
+const BALLOT_BYTES: usize = 8;
+const RECEIVED_BYTES: usize = 20;
+const CUT_BYTES: usize = 24;
+
+impl Contact {
+    fn wire_len(&self) -> usize {
+        4 + 8 + 1 + self.address.len()
+    }
+
+    fn encode(&self, head: &mut impl BufMut) {
+        debug_assert!(self.address.len() <= ADDRESS_BYTES_MAX);
+        head.put_u32(self.member.node.0);
+        head.put_u64(self.member.incarnation);
+        head.put_u8(self.address.len() as u8);
+        head.put_slice(&self.address);
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Contact, DecodeError> {
+        let node = NodeId(take_u32(bytes)?);
+        let incarnation = take_u64(bytes)?;
+        let length = take_u8(bytes)?;
+        let address = split(bytes, length.into())?;
+        // Kept longer than the datagram that it came in.
+        let address = Bytes::copy_from_slice(&address);
+        Ok(Contact { member: Member { node, incarnation }, address })
+    }
+}
+
+fn put_ballot(head: &mut impl BufMut, ballot: Ballot) {
+    head.put_u32(ballot.round);
+    head.put_u32(ballot.proposer.0);
+}
+
+fn take_ballot(bytes: &mut Bytes) -> Result<Ballot, DecodeError> {
+    Ok(Ballot { round: take_u32(bytes)?, proposer: NodeId(take_u32(bytes)?) })
+}
+
+/// Reads a count and checks that so many items of at least so many bytes may follow.
+fn take_count(bytes: &mut Bytes, item_bytes_min: usize) -> Result<usize, DecodeError> {
+    let count = usize::from(take_u16(bytes)?);
+    if count > MEMBERS_MAX {
+        return Err(DecodeError::OutOfRange { field: "count", value: count as u64 });
+    }
+    let need = count * item_bytes_min;
+    if bytes.len() < need {
+        return Err(DecodeError::Truncated { need, have: bytes.len() });
+    }
+    Ok(count)
+}
+
+fn contacts_len(contacts: &[Contact]) -> usize {
+    2 + contacts.iter().map(Contact::wire_len).sum::<usize>()
+}
+
+fn put_contacts(head: &mut impl BufMut, contacts: &[Contact]) {
+    head.put_u16(contacts.len() as u16);
+    contacts.iter().for_each(|contact| contact.encode(head));
+}
+
+fn take_contacts(bytes: &mut Bytes) -> Result<Vec<Contact>, DecodeError> {
+    let count = take_count(bytes, 13)?;
+    (0..count).map(|_| Contact::decode(bytes)).collect()
+}
+
+impl Proposal {
+    fn wire_len(&self) -> usize {
+        BALLOT_BYTES
+            + 1
+            + 2
+            + 4 * self.kept.len()
+            + contacts_len(&self.next)
+            + 2
+            + CUT_BYTES * self.cuts.len()
+    }
+
+    fn encode(&self, head: &mut impl BufMut) {
+        put_ballot(head, self.made_at);
+        head.put_u8(self.is_adopted.into());
+        head.put_u16(self.kept.len() as u16);
+        self.kept.iter().for_each(|&rank| head.put_u32(rank));
+        put_contacts(head, &self.next);
+        head.put_u16(self.cuts.len() as u16);
+        for cut in &self.cuts {
+            head.put_u32(cut.origin);
+            head.put_u64(cut.incarnation);
+            head.put_u64(cut.end);
+            head.put_u32(cut.holder);
+        }
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Proposal, DecodeError> {
+        let made_at = take_ballot(bytes)?;
+        let is_adopted = match take_u8(bytes)? {
+            0 => false,
+            1 => true,
+            value => {
+                return Err(DecodeError::OutOfRange { field: "adopted", value: value.into() });
+            }
+        };
+        let count = take_count(bytes, 4)?;
+        let kept = (0..count).map(|_| take_u32(bytes)).collect::<Result<_, _>>()?;
+        let next = take_contacts(bytes)?;
+        let count = take_count(bytes, CUT_BYTES)?;
+        let cut = |bytes: &mut Bytes| -> Result<Cut, DecodeError> {
+            Ok(Cut {
+                origin: take_u32(bytes)?,
+                incarnation: take_u64(bytes)?,
+                end: take_u64(bytes)?,
+                holder: take_u32(bytes)?,
+            })
+        };
+        let cuts = (0..count).map(|_| cut(bytes)).collect::<Result<_, _>>()?;
+        Ok(Proposal { made_at, is_adopted, kept, next, cuts })
+    }
+}
+
+impl Wire for Message {
+    fn wire_len(&self) -> usize {
+        1 + match self {
+            Message::Chain(message) => message.wire_len(),
+            Message::Detector(bytes) => bytes.len(),
+            Message::Join(contact) => contact.wire_len(),
+            Message::Refused { .. } => 1,
+            Message::Leave { .. } => 16,
+            Message::Prepare { .. } | Message::Accepted { .. } | Message::Rejected { .. } => {
+                8 + BALLOT_BYTES
+            }
+            Message::Promise { accepted, received, .. } => {
+                let accepted =
+                    accepted.as_ref().map_or(0, |(_, value)| BALLOT_BYTES + value.wire_len());
+                8 + BALLOT_BYTES + 1 + accepted + 2 + RECEIVED_BYTES * received.len()
+            }
+            Message::Accept { proposal, .. } => 8 + BALLOT_BYTES + proposal.wire_len(),
+            Message::Install { members, .. } => 8 + BALLOT_BYTES + contacts_len(members),
+            Message::Installed { .. } | Message::Excluded { .. } => 8,
+            Message::Fetch { .. } => 28,
+            Message::Flushed(frame) => {
+                // A frame's head counts the tag.
+                chain::Frame::HEAD_BYTES - 1 + frame.payload.len()
+            }
+        }
+    }
+
+    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+        match self {
+            Message::Chain(message) => {
+                head.put_u8(0);
+                return message.encode(head);
+            }
+            Message::Detector(bytes) => {
+                head.put_u8(1);
+                head.put_slice(bytes);
+            }
+            Message::Join(contact) => {
+                head.put_u8(2);
+                contact.encode(head);
+            }
+            Message::Refused { refusal } => {
+                head.put_u8(3);
+                head.put_u8(*refusal as u8);
+            }
+            Message::Leave { view, incarnation } => {
+                head.put_u8(4);
+                head.put_u64(view.0);
+                head.put_u64(*incarnation);
+            }
+            Message::Prepare { view, ballot } => {
+                head.put_u8(5);
+                head.put_u64(view.0);
+                put_ballot(head, *ballot);
+            }
+            Message::Promise { view, ballot, accepted, received } => {
+                head.put_u8(6);
+                head.put_u64(view.0);
+                put_ballot(head, *ballot);
+                head.put_u8(accepted.is_some().into());
+                if let Some((at, proposal)) = accepted {
+                    put_ballot(head, *at);
+                    proposal.encode(head);
+                }
+                head.put_u16(received.len() as u16);
+                for row in received {
+                    head.put_u32(row.origin);
+                    head.put_u64(row.incarnation);
+                    head.put_u64(row.end);
+                }
+            }
+            Message::Accept { view, ballot, proposal } => {
+                head.put_u8(7);
+                head.put_u64(view.0);
+                put_ballot(head, *ballot);
+                proposal.encode(head);
+            }
+            Message::Accepted { view, ballot } => {
+                head.put_u8(8);
+                head.put_u64(view.0);
+                put_ballot(head, *ballot);
+            }
+            Message::Rejected { view, promised } => {
+                head.put_u8(9);
+                head.put_u64(view.0);
+                put_ballot(head, *promised);
+            }
+            Message::Install { after, made_at, members } => {
+                head.put_u8(10);
+                head.put_u64(after.0);
+                put_ballot(head, *made_at);
+                put_contacts(head, members);
+            }
+            Message::Installed { view } => {
+                head.put_u8(11);
+                head.put_u64(view.0);
+            }
+            Message::Fetch { view, origin, from, to } => {
+                head.put_u8(12);
+                head.put_u64(view.0);
+                head.put_u32(*origin);
+                head.put_u64(*from);
+                head.put_u64(*to);
+            }
+            Message::Flushed(frame) => {
+                head.put_u8(13);
+                frame.encode(head);
+                return Some(&frame.payload);
+            }
+            Message::Excluded { view } => {
+                head.put_u8(14);
+                head.put_u64(view.0);
+            }
+        }
+        None
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Message, DecodeError> {
+        let tag = take_u8(bytes)?;
+        match tag {
+            0 => return Ok(Message::Chain(chain::Message::decode(bytes)?)),
+            1 => return Ok(Message::Detector(std::mem::take(bytes))),
+            2 => return Ok(Message::Join(Contact::decode(bytes)?)),
+            3 => {
+                let refusal = match take_u8(bytes)? {
+                    0 => Refusal::IdInUse,
+                    1 => Refusal::Full,
+                    value => {
+                        return Err(DecodeError::OutOfRange {
+                            field: "refusal",
+                            value: value.into(),
+                        });
+                    }
+                };
+                return Ok(Message::Refused { refusal });
+            }
+            13 => return Ok(Message::Flushed(chain::Frame::decode(bytes)?)),
+            4..=12 | 14 => {}
+            _ => return Err(DecodeError::UnknownTag(tag)),
+        }
+        let view = ViewId(take_u64(bytes)?);
+        Ok(match tag {
+            4 => Message::Leave { view, incarnation: take_u64(bytes)? },
+            5 => Message::Prepare { view, ballot: take_ballot(bytes)? },
+            6 => {
+                let ballot = take_ballot(bytes)?;
+                let accepted = match take_u8(bytes)? {
+                    0 => None,
+                    1 => Some((take_ballot(bytes)?, Arc::new(Proposal::decode(bytes)?))),
+                    value => {
+                        let value = value.into();
+                        return Err(DecodeError::OutOfRange { field: "accepted", value });
+                    }
+                };
+                let count = take_count(bytes, RECEIVED_BYTES)?;
+                let row = |bytes: &mut Bytes| -> Result<Received, DecodeError> {
+                    Ok(Received {
+                        origin: take_u32(bytes)?,
+                        incarnation: take_u64(bytes)?,
+                        end: take_u64(bytes)?,
+                    })
+                };
+                let received = (0..count).map(|_| row(bytes)).collect::<Result<_, _>>()?;
+                Message::Promise { view, ballot, accepted, received }
+            }
+            7 => {
+                let ballot = take_ballot(bytes)?;
+                Message::Accept { view, ballot, proposal: Arc::new(Proposal::decode(bytes)?) }
+            }
+            8 => Message::Accepted { view, ballot: take_ballot(bytes)? },
+            9 => Message::Rejected { view, promised: take_ballot(bytes)? },
+            10 => {
+                let made_at = take_ballot(bytes)?;
+                Message::Install { after: view, made_at, members: take_contacts(bytes)? }
+            }
+            11 => Message::Installed { view },
+            12 => Message::Fetch {
+                view,
+                origin: take_u32(bytes)?,
+                from: take_u64(bytes)?,
+                to: take_u64(bytes)?,
+            },
+            _ => Message::Excluded { view },
+        })
+    }
+}

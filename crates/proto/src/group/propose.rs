@@ -1,0 +1,360 @@
+//! The part of the member that proposes: whom it asks, what it makes of the answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::group::{Cx, Event, Group, Role};
+use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
+use crate::core::{Instant, NodeId, ViewId};
+use crate::detector::Health;
+
+/// An attempt to end the view.
+#[derive(Debug)]
+pub(super) struct Proposer {
+    pub(super) ballot: Ballot,
+    // Ranks of those that must answer.
+    asked: Vec<u32>,
+    promises: BTreeMap<u32, Promise>,
+    proposal: Option<Arc<Proposal>>,
+    accepted: BTreeSet<u32>,
+    // When it was last made or moved on.
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Promise {
+    accepted: Option<(Ballot, Arc<Proposal>)>,
+    received: Vec<Received>,
+}
+
+/// A view that was decided here, and who has not said that it installed it.
+#[derive(Debug)]
+pub(super) struct Installing {
+    pub(super) message: Message,
+    pub(super) waiting: BTreeSet<NodeId>,
+    pub(super) repeats_left: u32,
+}
+
+impl Group {
+    /// Whether these members of the present view may decide what follows it.
+    fn is_quorum(&self, ranks: &[u32]) -> bool {
+        let members = self.view.len();
+        2 * ranks.len() > members || (2 * ranks.len() == members && ranks.contains(&0))
+    }
+
+    fn alive_ranks(&self) -> Vec<u32> {
+        let nodes = self.view.members().iter().map(|member| member.node);
+        (0u32..).zip(nodes).filter(|&(_, node)| self.is_alive(node)).map(|(rank, _)| rank).collect()
+    }
+
+    /// Looks whether the view should change, and whether it is on this member to change it.
+    pub(super) fn consider_change(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_member() {
+            return;
+        }
+        let alive = self.alive_ranks();
+        let has_primary = self.is_quorum(&alive);
+        if has_primary != self.has_primary {
+            self.has_primary = has_primary;
+            cx.deliver(if has_primary { Event::RegainedPrimary } else { Event::LostPrimary });
+        }
+        if self.is_ending() || alive.len() < self.view.len() || self.has_requests(cx) {
+            self.change_since.get_or_insert(cx.now);
+        } else {
+            self.change_since = None;
+        }
+        if !has_primary {
+            self.proposer = None;
+        }
+        if let Some(proposer) = &self.proposer {
+            let answered = |rank: &u32| match proposer.proposal {
+                None => proposer.promises.contains_key(rank),
+                Some(_) => proposer.accepted.contains(rank),
+            };
+            let silent: Vec<u32> =
+                proposer.asked.iter().copied().filter(|rank| !answered(rank)).collect();
+            let has_lost = silent.iter().any(|rank| !alive.contains(rank));
+            let is_late = cx.now.since(proposer.since) >= cx.shared.answer_within;
+            if is_late {
+                let silent = silent.iter().map(|&rank| self.view.node(rank as usize));
+                self.silent.extend(silent);
+            }
+            if has_lost || is_late {
+                self.attempt(cx, &alive);
+            }
+        } else if self.next_attempt_at(cx) <= cx.now {
+            self.attempt(cx, &alive);
+        }
+    }
+
+    /// Somebody waits to come in or to go.
+    fn has_requests(&self, cx: &Cx<'_>) -> bool {
+        !self.leavers.is_empty() || (!self.joiners.is_empty() && self.joins_at <= cx.now)
+    }
+
+    /// When this member makes an attempt, or looks again at the one that it has made.
+    pub(super) fn next_attempt_at(&self, cx: &Cx<'_>) -> Instant {
+        if !self.is_member() || !self.has_primary {
+            return Instant::MAX;
+        }
+        if let Some(proposer) = &self.proposer {
+            return proposer.since + cx.shared.answer_within;
+        }
+        let Some(since) = self.change_since else {
+            return if self.joiners.is_empty() { Instant::MAX } else { self.joins_at };
+        };
+        let me = self.me.member.node;
+        let is_trusted = |node: NodeId| node == me || self.health(node) == Some(Health::Up);
+        let nodes = self.view.members().iter().map(|member| member.node);
+        let before_me = nodes.take_while(|&node| node != me).filter(|&node| is_trusted(node));
+        let mut turn = before_me.count() as u32;
+        // Another's attempt that goes on gets its time.
+        if let Some(ballot) = self.acceptor.promised
+            && ballot.proposer != me
+            && self.is_alive(ballot.proposer)
+        {
+            turn = turn.max(1);
+        }
+        since + cx.shared.answer_within.saturating_mul(turn)
+    }
+
+    /// Makes an attempt with all that are alive and answer, under a ballot above all seen.
+    fn attempt(&mut self, cx: &mut Cx<'_>, alive: &[u32]) {
+        let answering = |rank: &u32| !self.silent.contains(&self.view.node(*rank as usize));
+        let answering: Vec<u32> = alive.iter().copied().filter(answering).collect();
+        let asked = if self.is_quorum(&answering) { answering } else { alive.to_vec() };
+        self.round += 1;
+        let ballot = Ballot { round: self.round, proposer: self.me.member.node };
+        cx.count("group_attempts", 1);
+        self.proposer = Some(Box::new(Proposer {
+            ballot,
+            asked: asked.clone(),
+            promises: BTreeMap::new(),
+            proposal: None,
+            accepted: BTreeSet::new(),
+            since: cx.now,
+        }));
+        let me = self.rank_of_me().expect("a member has a rank") as u32;
+        let view = self.view.id();
+        for &rank in asked.iter().filter(|&&rank| rank != me) {
+            self.tell(cx, self.view.node(rank as usize), Message::Prepare { view, ballot });
+        }
+        self.repeat_soon(cx);
+        if let Message::Promise { accepted, received, .. } = self.promise(cx, ballot) {
+            self.note_promise(cx, me, Promise { accepted, received });
+        }
+    }
+
+    pub(super) fn receive_promise(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        view: ViewId,
+        ballot: Ballot,
+        accepted: Option<(Ballot, Arc<Proposal>)>,
+        received: Vec<Received>,
+    ) {
+        let Some(rank) = self.rank_in_attempt(from, view, ballot) else {
+            return cx.count("group_late_answer", 1);
+        };
+        let members = self.view.len();
+        if received.iter().any(|row| row.origin as usize >= members) {
+            return cx.count("group_bad_promise", 1);
+        }
+        self.note_promise(cx, rank, Promise { accepted, received });
+    }
+
+    fn rank_in_attempt(&self, from: NodeId, view: ViewId, ballot: Ballot) -> Option<u32> {
+        let proposer = self.proposer.as_ref()?;
+        let rank = self.view.rank(from)? as u32;
+        let is_asked =
+            view == self.view.id() && ballot == proposer.ballot && proposer.asked.contains(&rank);
+        is_asked.then_some(rank)
+    }
+
+    fn note_promise(&mut self, cx: &mut Cx<'_>, rank: u32, promise: Promise) {
+        let Some(proposer) = &mut self.proposer else { return };
+        if proposer.proposal.is_some() {
+            return;
+        }
+        proposer.promises.insert(rank, promise);
+        if proposer.promises.len() < proposer.asked.len() {
+            return;
+        }
+        proposer.since = cx.now;
+        let proposal = Arc::new(self.choose(cx));
+        let proposer = self.proposer.as_mut().expect("looked at above");
+        proposer.proposal = Some(proposal.clone());
+        let (ballot, asked) = (proposer.ballot, proposer.asked.clone());
+        let (view, me) = (self.view.id(), self.me.member.node);
+        for node in asked.iter().map(|&rank| self.view.node(rank as usize)) {
+            if node != me {
+                let proposal = proposal.clone();
+                self.tell(cx, node, Message::Accept { view, ballot, proposal });
+            }
+        }
+        self.receive_accept(cx, me, view, ballot, proposal);
+    }
+
+    /// What to propose, given the promises of all that were asked.
+    fn choose(&self, cx: &Cx<'_>) -> Proposal {
+        let proposer = self.proposer.as_ref().expect("only a proposer chooses");
+        let promises = &proposer.promises;
+        let accepted = promises.values().filter_map(|promise| promise.accepted.as_ref());
+        if let Some((at, proposal)) = accepted.max_by_key(|(at, _)| *at)
+            && self.may_be_decided(promises, *at, proposal)
+        {
+            return Proposal { is_adopted: true, ..(**proposal).clone() };
+        }
+        let mut cuts: Vec<Cut> = Vec::new();
+        for (&holder, promise) in promises {
+            for row in &promise.received {
+                let Received { origin, incarnation, end } = *row;
+                match cuts.iter_mut().find(|cut| cut.origin == origin) {
+                    Some(cut) if cut.end >= end => {}
+                    Some(cut) => *cut = Cut { origin, incarnation, end, holder },
+                    None => cuts.push(Cut { origin, incarnation, end, holder }),
+                }
+            }
+        }
+        cuts.sort_unstable_by_key(|cut| cut.origin);
+        let stays = |rank: &&u32| !self.leavers.contains(&self.view.node(**rank as usize));
+        let kept = proposer.asked.iter().filter(stays);
+        let mut next: Vec<Contact> =
+            kept.map(|&rank| self.contacts[rank as usize].clone()).collect();
+        for joiner in self.joiners.values().filter(|_| self.joins_at <= cx.now) {
+            let is_new = next.iter().all(|c| c.member.node != joiner.member.node);
+            if is_new && next.len() < cx.shared.members_max {
+                next.push(joiner.clone());
+            }
+        }
+        let kept = proposer.asked.clone();
+        Proposal { made_at: proposer.ballot, is_adopted: false, kept, next, cuts }
+    }
+
+    /// Whether what was accepted at this ballot, the highest of the promises, may be decided.
+    fn may_be_decided(
+        &self,
+        promises: &BTreeMap<u32, Promise>,
+        at: Ballot,
+        proposal: &Proposal,
+    ) -> bool {
+        if proposal.is_adopted {
+            return true;
+        }
+        if at.proposer == self.me.member.node {
+            return false; // Only this member could have decided it, and it is still in the view.
+        }
+        // All that its ballot asked had to accept it, and whoever did and promised says so.
+        let has_accepted = |promise: &Promise| {
+            promise.accepted.as_ref().is_some_and(|(_, p)| p.made_at == proposal.made_at)
+        };
+        let mut asked = promises.iter().filter(|(rank, _)| proposal.kept.contains(rank));
+        asked.all(|(_, promise)| has_accepted(promise))
+    }
+
+    pub(super) fn receive_accepted(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        view: ViewId,
+        ballot: Ballot,
+    ) {
+        let Some(rank) = self.rank_in_attempt(from, view, ballot) else {
+            return cx.count("group_late_answer", 1);
+        };
+        let proposer = self.proposer.as_mut().expect("looked at above");
+        let Some(proposal) = proposer.proposal.clone() else {
+            return cx.count("group_late_answer", 1);
+        };
+        proposer.accepted.insert(rank);
+        proposer.since = cx.now;
+        if proposer.accepted.len() < proposer.asked.len() {
+            return;
+        }
+        let (asked, me) = (proposer.asked.clone(), self.me.member.node);
+        let asked = asked.iter().map(|&rank| self.view.node(rank as usize));
+        let next = proposal.next.iter().map(|contact| contact.member.node);
+        let waiting: BTreeSet<NodeId> = asked.chain(next).filter(|&node| node != me).collect();
+        let message = Message::Install {
+            after: view,
+            made_at: proposal.made_at,
+            members: proposal.next.clone(),
+        };
+        for &node in &waiting {
+            self.tell(cx, node, message.clone());
+        }
+        self.install(cx, view, proposal.made_at, proposal.next.clone());
+        // A member that leaves repeats as well: the others may not know yet that it may.
+        self.installing = Some(Installing { message, waiting, repeats_left: 50 });
+        self.repeat_soon(cx);
+    }
+
+    pub(super) fn receive_rejected(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        view: ViewId,
+        promised: Ballot,
+    ) {
+        if view != self.view.id() || self.view.rank(from).is_none() {
+            return cx.count("group_late_answer", 1);
+        }
+        self.round = self.round.max(promised.round);
+        if self.proposer.as_ref().is_some_and(|proposer| proposer.ballot < promised) {
+            // The other goes on; should it not, this member's turn comes again, not at the same
+            // time as everybody else's.
+            self.proposer = None;
+            let jitter = cx.shared.repeat_every.mul_f64(cx.rng.unit());
+            self.change_since = Some(cx.now + jitter);
+        }
+    }
+
+    /// Repeats what was not answered.
+    pub(super) fn repeat(&mut self, cx: &mut Cx<'_>) {
+        let mut is_waiting = false;
+        if self.role == Role::Joining {
+            self.ask_to_join(cx);
+            is_waiting = true;
+        }
+        if let Some(proposer) = &self.proposer {
+            is_waiting = true;
+            let (view, ballot) = (self.view.id(), proposer.ballot);
+            let mut sends = Vec::new();
+            for &rank in &proposer.asked {
+                let node = self.view.node(rank as usize);
+                let message = match &proposer.proposal {
+                    None if !proposer.promises.contains_key(&rank) => {
+                        Message::Prepare { view, ballot }
+                    }
+                    Some(proposal) if !proposer.accepted.contains(&rank) => {
+                        Message::Accept { view, ballot, proposal: proposal.clone() }
+                    }
+                    _ => continue,
+                };
+                if node != self.me.member.node {
+                    sends.push((node, message));
+                }
+            }
+            sends.into_iter().for_each(|(node, message)| self.tell(cx, node, message));
+        }
+        if let Some(mut installing) = self.installing.take() {
+            installing.repeats_left -= 1;
+            for &node in &installing.waiting {
+                self.tell(cx, node, installing.message.clone());
+            }
+            if installing.repeats_left > 0 && !installing.waiting.is_empty() {
+                is_waiting = true;
+                self.installing = Some(installing);
+            }
+        }
+        if self.role == Role::Leaving {
+            self.ask_to_leave(cx);
+            is_waiting = true;
+        }
+        self.repeat_flush(cx);
+        if is_waiting {
+            self.repeat_soon(cx);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The ledger of a group whose members come and go: which views there were, and what was delivered
+//! in them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use paceline_proto::core::{Instant, Member, NodeId, Payload, Protocol, View, ViewId, mix};
+use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
+
+use super::Violation;
+use crate::{Input, Observer, Reply, Sim};
+
+/// What a group promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// C1: a delivered message was sent by its origin, byte for byte, and is delivered once.
+    Integrity,
+    /// C2: the messages of an origin are delivered in the order in which it sent them, without gap.
+    Fifo,
+    /// C3: a message is delivered in the view it was sent in; a member's views increase and contain
+    /// it.
+    Views,
+    /// C4: members that go from one view to the next together have delivered the same in it.
+    Agreement,
+    /// C5: once faults are over, every accepted message of a member that stayed is delivered by
+    /// every member.
+    Validity,
+    /// C8: what is held stays within the windows.
+    Bounds,
+    /// C10: one view follows another, never two.
+    Primary,
+    /// V1, V5: once faults are over all that want to be members are, in one view.
+    Convergence,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Rule::Integrity => "C1 integrity",
+            Rule::Fifo => "C2 fifo",
+            Rule::Views => "C3 views",
+            Rule::Agreement => "C4 agreement",
+            Rule::Validity => "C5 validity",
+            Rule::Bounds => "C8 bounds",
+            Rule::Primary => "C10 primary",
+            Rule::Convergence => "V5 convergence",
+        })
+    }
+}
+
+/// A protocol in which a [`Group`] can be found: itself, or what wraps it.
+pub trait Host:
+    Protocol<Message = Message, Command = Command, Event = Event, Shared = Config>
+{
+    /// The node's part in the group.
+    fn group(&self) -> &Group;
+}
+
+impl Host for Group {
+    fn group(&self) -> &Group {
+        self
+    }
+}
+
+/// What one incarnation of a node has seen.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    incarnation: u64,
+    first_view: ViewId,
+    view: Option<ViewId>,
+    // By origin: the number of the next message.
+    next: BTreeMap<(NodeId, u64), usize>,
+    // Of what was delivered in the present view, whatever the order of origins.
+    digest: u64,
+    messages: u64,
+}
+
+/// Watches a group from its first view on.
+#[derive(Debug)]
+pub struct GroupLedger {
+    window_bytes: usize,
+    // By node and incarnation: the hashes of what was accepted, in order.
+    accepted: BTreeMap<(NodeId, u64), Vec<u64>>,
+    progress: BTreeMap<NodeId, Progress>,
+    views: BTreeMap<ViewId, Vec<Member>>,
+    // How a view ended for the first member that went to the next one.
+    ends: BTreeMap<ViewId, (u64, u64, NodeId)>,
+    // How many messages of an origin were delivered when it began a view: by view and origin.
+    starts: BTreeMap<(ViewId, NodeId, u64), usize>,
+    // A broadcast is being handed to this node.
+    submitting: Option<(NodeId, u64)>,
+    deliveries: u64,
+    held_bytes_max: usize,
+    violation: Option<Violation<Rule>>,
+}
+
+fn hash(payload: &Payload) -> u64 {
+    let mut hash = mix(payload.len() as u64);
+    payload.for_each_chunk(|chunk| {
+        for word in chunk.chunks(8) {
+            let mut bytes = [0; 8];
+            bytes[..word.len()].copy_from_slice(word);
+            hash = mix(hash ^ u64::from_le_bytes(bytes));
+        }
+    });
+    hash
+}
+
+impl GroupLedger {
+    /// An empty ledger.
+    pub fn new(config: &Config) -> GroupLedger {
+        GroupLedger {
+            window_bytes: config.chain().window_bytes(),
+            accepted: BTreeMap::new(),
+            progress: BTreeMap::new(),
+            views: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            submitting: None,
+            deliveries: 0,
+            held_bytes_max: 0,
+            violation: None,
+        }
+    }
+
+    /// The first broken promise.
+    pub fn violation(&self) -> Option<&Violation<Rule>> {
+        self.violation.as_ref()
+    }
+
+    /// Deliveries so far, of all members together.
+    pub fn deliveries(&self) -> u64 {
+        self.deliveries
+    }
+
+    /// The views that were installed, with their members.
+    pub fn views(&self) -> impl Iterator<Item = (ViewId, &[Member])> {
+        self.views.iter().map(|(&id, members)| (id, members.as_slice()))
+    }
+
+    /// The most bytes that one member held for others.
+    pub fn held_bytes_max(&self) -> usize {
+        self.held_bytes_max
+    }
+
+    fn break_rule(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {
+        self.violation.get_or_insert(Violation { rule, at, node, what });
+    }
+
+    fn note_view(&mut self, at: Instant, node: NodeId, view: &View) {
+        let Some(rank) = view.rank(node) else {
+            return self.break_rule(Rule::Views, at, node, format!("not in {view:?}"));
+        };
+        let progress = self.progress.entry(node).or_default();
+        let incarnation = view.members()[rank].incarnation;
+        if progress.incarnation != incarnation {
+            *progress = Progress { incarnation, ..Progress::default() };
+        }
+        if progress.view.is_none() {
+            progress.first_view = view.id();
+        }
+        let own = progress.next.get(&(node, incarnation)).copied().unwrap_or(0);
+        self.starts.insert((view.id(), node, incarnation), own);
+        let (id, before) = (view.id(), progress.view.replace(view.id()));
+        let ended = (progress.digest, progress.messages);
+        (progress.digest, progress.messages) = (0, 0);
+        if before.is_some_and(|before| before >= id) {
+            self.break_rule(Rule::Views, at, node, format!("{id} after {before:?}"));
+        }
+        let known = self.views.entry(id).or_insert_with(|| view.members().to_vec());
+        if known != view.members() {
+            let what = format!("{id} is {:?} here and {known:?} elsewhere", view.members());
+            self.break_rule(Rule::Primary, at, node, what);
+        }
+        if let Some(before) = before.filter(|before| before.0 + 1 == id.0) {
+            let (digest, messages, first) =
+                *self.ends.entry(before).or_insert((ended.0, ended.1, node));
+            if (digest, messages) != ended {
+                let what = format!(
+                    "{} messages in {before}, others than the {messages} of {first}",
+                    ended.1
+                );
+                self.break_rule(Rule::Agreement, at, node, what);
+            }
+        }
+    }
+
+    fn note_delivery(&mut self, at: Instant, node: NodeId, event: &Event) {
+        let Event::Delivered { view, origin, incarnation, payload, .. } = event else { return };
+        self.deliveries += 1;
+        let (key, content) = ((*origin, *incarnation), hash(payload));
+        let progress = self.progress.entry(node).or_default();
+        let in_view = progress.view;
+        let sent = self.accepted.get(&key).map_or(&[][..], Vec::as_slice);
+        let number = progress.next.get(&key).copied();
+        // A member that came later begins with the view in which it came; whoever is ahead of the
+        // origin in installing it is judged by the next message.
+        let first = self.starts.get(&(progress.first_view, key.0, key.1)).copied();
+        let number = number
+            .or(first)
+            .unwrap_or_else(|| sent.iter().position(|&hash| hash == content).unwrap_or(usize::MAX));
+        let is_next = sent.get(number) == Some(&content);
+        let was_sent = sent.contains(&content);
+        progress.next.insert(key, number.saturating_add(1));
+        let part = mix(mix(u64::from(origin.0) ^ mix(*incarnation)) ^ content);
+        progress.digest = progress.digest.wrapping_add(part);
+        progress.messages += 1;
+        if in_view != Some(*view) {
+            let what = format!("a message of {view} in {in_view:?}");
+            self.break_rule(Rule::Views, at, node, what);
+        }
+        let is_member = self.views.get(view).is_some_and(|members| {
+            members.contains(&Member { node: *origin, incarnation: *incarnation })
+        });
+        if !is_member {
+            let what = format!("a message of {origin}, who is not in {view}");
+            self.break_rule(Rule::Views, at, node, what);
+        }
+        if !was_sent {
+            self.break_rule(Rule::Integrity, at, node, format!("{origin} sent nothing like it"));
+        } else if !is_next {
+            let what = format!("message {number} of {origin} expected, another one delivered");
+            self.break_rule(Rule::Fifo, at, node, what);
+        }
+    }
+
+    /// At the end of a run whose faults are over: all of `wanted`, and nobody else, are in one view
+    /// and have been told every message of those that are in it.
+    pub fn check_converged<P: Host>(
+        &self,
+        sim: &Sim<'_, P>,
+        wanted: &[NodeId],
+    ) -> Result<(), Violation<Rule>> {
+        let fail = |rule, node, what| Err(Violation { rule, at: sim.now(), node, what });
+        let Some(&first) = wanted.first() else { return Ok(()) };
+        let view = sim.node(first).group().view();
+        for &node in wanted {
+            let group = sim.node(node).group();
+            if group.role() != Role::Member || !group.has_primary() || group.view() != view {
+                let what = format!(
+                    "{:?}, primary {}, {:?}; {first} has {view:?}",
+                    group.role(),
+                    group.has_primary(),
+                    group.view()
+                );
+                return fail(Rule::Convergence, node, what);
+            }
+            if view.rank(node).is_none() {
+                return fail(Rule::Convergence, node, format!("not in {view:?}"));
+            }
+        }
+        if view.len() != wanted.len() {
+            return fail(Rule::Convergence, first, format!("{view:?}, expected {wanted:?}"));
+        }
+        for member in view.members() {
+            let key = (member.node, member.incarnation);
+            let accepted = self.accepted.get(&key).map_or(0, Vec::len);
+            for &node in wanted {
+                let progress = &self.progress[&node];
+                let first = (progress.first_view, key.0, key.1);
+                let first = self.starts.get(&first).copied().unwrap_or(0);
+                let delivered = progress.next.get(&key).copied().unwrap_or(first);
+                if delivered != accepted {
+                    let what = format!("{delivered} of {accepted} messages of {}", member.node);
+                    return fail(Rule::Validity, node, what);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: Host> Observer<P> for GroupLedger {
+    fn before_call(&mut self, _at: Instant, node: NodeId, input: &Input<'_, P>) {
+        if let Input::Command(Command::Broadcast { payload, .. }) = input {
+            self.submitting = Some((node, hash(payload)));
+            // Before the handler: what it delivers to itself was sent.
+            let incarnation = self.progress.entry(node).or_default().incarnation;
+            self.accepted.entry((node, incarnation)).or_default().push(hash(payload));
+        }
+    }
+
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
+        match event {
+            Event::Delivered { .. } => self.note_delivery(at, node, event),
+            Event::View(view) => self.note_view(at, node, view),
+            Event::Rejected { .. } => {
+                // What this call was about to accept, or what waited when the node was excluded.
+                if let Some((node, content)) = self.submitting.take() {
+                    let incarnation = self.progress.entry(node).or_default().incarnation;
+                    let sent = self.accepted.entry((node, incarnation)).or_default();
+                    debug_assert_eq!(sent.last(), Some(&content));
+                    sent.pop();
+                }
+            }
+            _ => {}
+        }
+        if self.violation.is_some() {
+            reply.stop();
+        }
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        self.submitting = None;
+        let group = protocol.group();
+        let progress = self.progress.entry(node).or_default();
+        if progress.incarnation != group.member().incarnation {
+            *progress = Progress { incarnation: group.member().incarnation, ..Progress::default() };
+        }
+        let held = group.chain().bytes_held();
+        self.held_bytes_max = self.held_bytes_max.max(held);
+        let bound = group.view().len().max(1) * self.window_bytes;
+        if held > bound {
+            self.break_rule(Rule::Bounds, at, node, format!("{held} bytes held, {bound} allowed"));
+            reply.stop();
+        }
+    }
+}

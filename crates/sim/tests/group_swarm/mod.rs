@@ -1,0 +1,331 @@
+//! One seed, one group whose members come and go, one set of faults.
+
+// Each test binary uses its part.
+#![allow(dead_code)]
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng, ViewId};
+use paceline_proto::group::{Command, Config, Event, Group, Role};
+use paceline_proto::{chain, detector};
+use paceline_sim::checkers::group::{GroupLedger, Host};
+use paceline_sim::{
+    Codec, Digest, Fault, FaultSupport, NetworkConfig, Observer, Reply, Shape, Sim, SimConfig,
+};
+
+/// Faults end at this time.
+pub const FAULTS: Duration = Duration::from_secs(12);
+/// After that the group has this long to be whole again.
+pub const HEAL: Duration = Duration::from_secs(20);
+
+/// What a seed does to a group.
+#[derive(Clone, Debug)]
+pub enum Act {
+    Command(NodeId, Command),
+    Fault(Fault),
+}
+
+/// A run, wholly drawn from its seed.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub nodes: u32,
+    pub config: Config,
+    pub network: NetworkConfig,
+    pub codec: Codec,
+    pub acts: Vec<(Instant, Act)>,
+}
+
+/// The group's configuration with small windows, so that they fill.
+pub fn config() -> Config {
+    let chain = chain::Config::for_groups()
+        .with_block_bytes_max(4096)
+        .with_window_blocks(32)
+        .with_window_bytes(64 << 10)
+        .with_ack_blocks(8)
+        .build()
+        .expect("within the ranges");
+    Config::new(chain, detector::Config::default()).build().expect("within the ranges")
+}
+
+pub fn at(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+pub fn join(seeds: impl IntoIterator<Item = u32>) -> Command {
+    Command::Join { address: Bytes::new(), seeds: seeds.into_iter().map(NodeId).collect() }
+}
+
+/// A message that says who sent it and which it is.
+pub fn message(node: NodeId, number: u64, bytes: usize) -> Command {
+    let mut content = Vec::with_capacity(bytes.max(12));
+    content.extend_from_slice(&node.0.to_be_bytes());
+    content.extend_from_slice(&number.to_be_bytes());
+    content.resize(bytes.max(12), node.0 as u8);
+    Command::broadcast(Payload::from(content))
+}
+
+impl Scenario {
+    /// A group of `nodes` that is formed by node 0 and joined by the others at once.
+    pub fn new(seed: u64, nodes: u32) -> Scenario {
+        let network = NetworkConfig {
+            shape: Shape::Mesh,
+            rate_bits_per_second: Some(100_000_000),
+            link: LinkFaults { delay: Duration::from_micros(200), ..LinkFaults::default() },
+            ..NetworkConfig::default()
+        };
+        let mut acts =
+            vec![(at(1), Act::Command(NodeId(0), Command::Bootstrap { address: Bytes::new() }))];
+        for node in 1..nodes {
+            acts.push((at(2), Act::Command(NodeId(node), join([0]))));
+        }
+        Scenario { seed, nodes, config: config(), network, codec: Codec::Typed, acts }
+    }
+
+    /// Every member sends `count` messages, evenly over the time of the faults.
+    pub fn with_traffic(mut self, rng: &mut Rng, count: u64) -> Scenario {
+        for node in (0..self.nodes).map(NodeId) {
+            for number in 0..count {
+                let bytes = [12, 100, 4000, 20_000][rng.below(4) as usize];
+                let when = 300 + u64::from(rng.below(FAULTS.as_millis() as u32 + 3000));
+                self.acts.push((at(when), Act::Command(node, message(node, number, bytes))));
+            }
+        }
+        self
+    }
+
+    /// Draws a run. Every kind of fault is off in some seeds.
+    pub fn draw(seed: u64) -> Scenario {
+        let mut rng = Rng::new(seed, 0x6709);
+        let nodes = match rng.below(20) {
+            0 => 33,
+            1 => 2,
+            _ => 3 + rng.below(6),
+        };
+        let mut scenario = Scenario::new(seed, nodes);
+        if rng.chance(0.5) {
+            scenario.codec = Codec::CheckWire;
+        }
+        // Joins at any time, by any seeds.
+        for (when, act) in scenario.acts.iter_mut().skip(1) {
+            if rng.chance(0.5) {
+                *when = at(u64::from(rng.below(4000)));
+                // By then node 0 may be gone.
+                if let Act::Command(_, Command::Join { seeds, .. }) = act {
+                    *seeds = (0..nodes).map(NodeId).collect();
+                }
+            }
+        }
+        let count = u64::from(1 + rng.below(if nodes > 12 { 5 } else { 30 }));
+        scenario = scenario.with_traffic(&mut rng, count);
+        scenario.draw_faults(&mut rng);
+        scenario
+    }
+
+    fn draw_faults(&mut self, rng: &mut Rng) {
+        let span = FAULTS.as_millis() as u32;
+        let when = |rng: &mut Rng| 500 + u64::from(rng.below(span - 3000));
+        let nodes = self.nodes;
+        let any = |rng: &mut Rng| NodeId(rng.below(nodes));
+        let mut acts = Vec::new();
+        if rng.chance(0.5) {
+            let link = LinkFaults {
+                delay: Duration::from_micros(u64::from(rng.below(3000))),
+                jitter: Duration::from_micros(u64::from(rng.below(5000))),
+                loss: Loss::Independent(rng.unit() * 0.1),
+                duplicate: if rng.chance(0.5) { rng.unit() * 0.3 } else { 0.0 },
+                reorder: if rng.chance(0.5) { rng.unit() * 0.3 } else { 0.0 },
+                reorder_delay: Duration::from_millis(u64::from(1 + rng.below(10))),
+                stream_resend_after: Duration::from_millis(u64::from(1 + rng.below(30))),
+            };
+            acts.push((at(when(rng)), Act::Fault(Fault::Link { from: None, to: None, link })));
+        }
+        if rng.chance(0.5) {
+            // A minority, one after the other; most come back.
+            for _ in 0..1 + rng.below(nodes.div_ceil(2)) {
+                let (node, begin) = (any(rng), when(rng));
+                acts.push((at(begin), Act::Fault(Fault::Crash(node))));
+                if rng.chance(0.8) {
+                    let again = begin + u64::from(rng.below(3000)) + 1;
+                    acts.push((at(again), Act::Fault(Fault::Restart(node))));
+                    let others = (0..nodes).filter(|&other| other != node.0);
+                    acts.push((at(again), Act::Command(node, join(others))));
+                }
+            }
+        }
+        if rng.chance(0.4) {
+            for _ in 0..1 + rng.below(4) {
+                let pause = Duration::from_millis(u64::from(100 + rng.below(3000)));
+                acts.push((at(when(rng)), Act::Fault(Fault::Pause(any(rng), pause))));
+            }
+        }
+        if rng.chance(0.5) {
+            for _ in 0..1 + rng.below(3) {
+                let begin = when(rng);
+                let fault = if rng.chance(0.6) {
+                    let part = (0..nodes).filter(|_| rng.chance(0.5)).map(NodeId).collect();
+                    Fault::Partition(vec![part])
+                } else {
+                    Fault::Block(any(rng), any(rng))
+                };
+                acts.push((at(begin), Act::Fault(fault)));
+                acts.push((at(begin + 200 + u64::from(rng.below(4000))), Act::Fault(Fault::Heal)));
+            }
+        }
+        if rng.chance(0.4) {
+            for _ in 0..1 + rng.below(10) {
+                let (from, to) = (any(rng), any(rng));
+                if from != to {
+                    let down = Duration::from_millis([0, 1, 20, 300][rng.below(4) as usize]);
+                    acts.push((at(when(rng)), Act::Fault(Fault::Reset(from, to, down))));
+                }
+            }
+        }
+        if nodes > 2 && rng.chance(0.3) {
+            let node = any(rng);
+            let begin = when(rng);
+            acts.push((at(begin), Act::Command(node, Command::Leave)));
+            if rng.chance(0.5) {
+                let others = (0..nodes).filter(|&other| other != node.0);
+                let again = begin + 1000 + u64::from(rng.below(2000));
+                acts.push((at(again), Act::Command(node, join(others))));
+            }
+        }
+        acts.sort_by_key(|&(when, _)| when);
+        self.acts.extend(acts);
+        let end = Instant::ZERO + FAULTS;
+        let link = LinkFaults { delay: Duration::from_micros(200), ..LinkFaults::default() };
+        self.acts.push((end, Act::Fault(Fault::Heal)));
+        self.acts.push((end, Act::Fault(Fault::Link { from: None, to: None, link })));
+    }
+
+    /// The command that runs this seed again.
+    pub fn replay(&self) -> String {
+        let variables = format!("PACELINE_SEED_FIRST={} PACELINE_SEEDS=1", self.seed);
+        format!("{variables} cargo test --release -p paceline-sim --test group_seeds")
+    }
+
+    /// Runs the scenario with nodes made by `make`.
+    pub fn run<P: Host + 'static>(
+        &self,
+        make: impl FnMut(NodeId) -> P + Send + 'static,
+    ) -> Result<Outcome, String> {
+        let result = catch_unwind(AssertUnwindSafe(|| self.run_checked(make)));
+        let result = result.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            Err(text.unwrap_or_else(|| "panicked".into()))
+        });
+        result.map_err(|what| {
+            let acts: Vec<String> = self
+                .acts
+                .iter()
+                .filter(|(_, act)| !matches!(act, Act::Command(_, Command::Broadcast { .. })))
+                .map(|(when, act)| format!("{when} {act:?}"))
+                .collect();
+            format!("{what}\nreplay: {}\n{} nodes\n{}", self.replay(), self.nodes, acts.join("\n"))
+        })
+    }
+
+    fn run_checked<P: Host + 'static>(
+        &self,
+        make: impl FnMut(NodeId) -> P + Send + 'static,
+    ) -> Result<Outcome, String> {
+        let mut config = SimConfig::new(self.nodes as usize, self.seed);
+        config.network = self.network.clone();
+        config.codec = self.codec;
+        config.faults = FaultSupport::Any;
+        let mut sim = Sim::new(config, Arc::new(self.config.clone()), make);
+        for (when, act) in &self.acts {
+            match act.clone() {
+                Act::Command(node, command) => sim.command_at(*when, node, command),
+                Act::Fault(fault) => sim.fault_at(*when, fault),
+            }
+        }
+        let ledger = GroupLedger::new(&self.config);
+        let mut observers = (ledger, Application::new(self.seed));
+        let end = Instant::ZERO + FAULTS + HEAL;
+        sim.run_until(end, &mut observers);
+        let (ledger, application) = &observers;
+        if let Some(violation) = ledger.violation() {
+            return Err(violation.to_string());
+        }
+        // Whoever was told to go must be gone, not still going.
+        let wants =
+            |&node: &NodeId| sim.is_alive(node) && sim.node(node).group().role() != Role::Outside;
+        let wanted: Vec<NodeId> = (0..self.nodes).map(NodeId).filter(wants).collect();
+        let is_lost = !wanted.iter().any(|&node| sim.node(node).group().has_primary());
+        if is_lost {
+            // Too many of one view were lost at once: nobody may go on, and nobody does.
+            let views: BTreeSet<ViewId> =
+                wanted.iter().map(|&node| sim.node(node).group().view().id()).collect();
+            if self.is_harmless() {
+                return Err(format!("no primary although nothing went wrong: {views:?}"));
+            }
+        } else {
+            ledger.check_converged(&sim, &wanted).map_err(|violation| violation.to_string())?;
+        }
+        Ok(Outcome {
+            digest: sim.digest(),
+            deliveries: ledger.deliveries(),
+            events: sim.events_handled(),
+            views: ledger.views().count() as u64,
+            excluded: application.excluded,
+            is_lost,
+        })
+    }
+
+    fn is_harmless(&self) -> bool {
+        let is_crash = |act: &Act| matches!(act, Act::Fault(Fault::Crash(_)));
+        let leaves = |act: &Act| matches!(act, Act::Command(_, Command::Leave));
+        let cuts = |act: &Act| matches!(act, Act::Fault(Fault::Partition(_) | Fault::Block(..)));
+        let pauses = |act: &Act| matches!(act, Act::Fault(Fault::Pause(..)));
+        !self.acts.iter().any(|(_, act)| is_crash(act) || leaves(act) || cuts(act) || pauses(act))
+    }
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    pub digest: Digest,
+    pub deliveries: u64,
+    pub events: u64,
+    pub views: u64,
+    pub excluded: u64,
+    pub is_lost: bool,
+}
+
+/// Consumes what it is given after a while.
+struct Application {
+    rng: Rng,
+    excluded: u64,
+}
+
+impl Application {
+    fn new(seed: u64) -> Application {
+        Application { rng: Rng::new(seed, 0xa44), excluded: 0 }
+    }
+}
+
+impl<P: Host> Observer<P> for Application {
+    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
+        match event {
+            Event::Delivered { view, origin, end, .. } => {
+                let after = Duration::from_micros(u64::from(self.rng.below(5000)));
+                let command = Command::Consumed { view: *view, origin: *origin, end: *end };
+                reply.command(after, node, command);
+            }
+            Event::Excluded => self.excluded += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Nodes that are not tampered with.
+pub fn honest(config: &Config) -> impl FnMut(NodeId) -> Group + Send + 'static {
+    let config = config.clone();
+    move |_| Group::new(&config)
+}
