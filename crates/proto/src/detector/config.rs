@@ -7,8 +7,8 @@ use thiserror::Error;
 ///
 /// A crashed member is down after the time until somebody probes it (`probe_every` on average, five
 /// times that in one case of a hundred, in a large group), three times `probe_trip`, and
-/// `suspect_for`. With the defaults that is 0.7 s on average. Members need not agree on the knobs, except that what one
-/// sends another must take (`datagram_bytes_max`).
+/// `suspect_for`. With the defaults that is 0.7 s on average. Members need not agree on the knobs,
+/// except that what one sends another must take (`datagram_bytes_max`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub(super) probe_every: Duration,

@@ -123,6 +123,9 @@ impl Detector {
                 self.foca.apply_many(claims, false, sink).expect("a claim always encodes");
             }
         }
+        if self.around.watched.is_empty() {
+            self.around.schedule = Schedule::default();
+        }
         self.settle(out);
     }
 
@@ -143,6 +146,10 @@ impl Detector {
         if bytes.len() > bytes_max {
             out.counters.add("detector_malformed", 1);
             return Err(DecodeError::Trailing(bytes.len() - bytes_max));
+        }
+        if from == self.around.me.member.node {
+            out.counters.add("detector_forged_source", 1);
+            return Ok(());
         }
         let packet =
             Packet::decode(bytes).inspect_err(|_| out.counters.add("detector_malformed", 1))?;

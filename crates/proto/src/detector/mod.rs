@@ -2,7 +2,7 @@
 //!
 //! SWIM. Each member asks one other at a time for a sign of life, in random order, and has others
 //! ask on its behalf before it suspects somebody. A suspected member that is alive says so; one
-//! that stays silent is down, and the news travel on the packets that are sent anyway. So the cost
+//! that stays silent is down, and the news travels on the packets that are sent anyway. So the cost
 //! a member does not grow with the group, nor does the time until somebody notices.
 //!
 //! Sources: Das, Gupta, Motivala, *SWIM: Scalable Weakly-consistent Infection-style Process Group

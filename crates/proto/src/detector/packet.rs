@@ -1,15 +1,13 @@
 //! The detector's datagrams. Integers are big-endian.
 //!
-//! | datagram | bytes |
-//! |---|---|
-//! | gossip | tag 0, source, its refutations (2), destination, message (1), what it needs, claims |
-//! | ping | tag 1, the incarnation that is asked (8), nonce (8) |
-//! | pong | tag 2, the incarnation that answers (8), nonce (8) |
+//! - Gossip: tag 0, source, its refutations (2 bytes), destination, message tag (1), probe number
+//!   (1, if any), third party (if any), count (2, not in all), claims.
+//! - Ping: tag 1, the incarnation that is asked (8), nonce (8).
+//! - Pong: tag 2, the incarnation that answers (8), nonce (8).
 //!
-//! Source, destination and a third party are identities: node (4), incarnation (8) and generation
-//! (1 to 5: seven bits a byte, lowest first, the top bit says that more follow). What a message
-//! needs is a probe number (1), a third party, or the number of claims (2). A claim is an identity,
-//! how often it had refuted (2), and its state (1).
+//! An identity is node (4), incarnation (8) and generation (1 to 5: seven bits a byte, lowest
+//! first, the top bit says that more follow). A claim is an identity, how often it had refuted (2),
+//! and its state (1).
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use foca::{Codec, Header, Message, State};

@@ -96,5 +96,8 @@ fn a_forged_sender_is_not_believed() {
     let (from, bytes) = seen.iter().find(|(from, _)| *from != NodeId(4)).expect("there are many");
     feed(&mut net, NodeId(4), bytes);
     assert_ne!(*from, NodeId(4));
-    assert_eq!(net.nodes[0].output.counters.count("detector_forged_source"), 1);
+    feed(&mut net, NodeId(0), bytes);
+    let node = &net.nodes[0];
+    assert_eq!(node.output.counters.count("detector_forged_source"), 2);
+    assert_eq!(node.output.sends, []);
 }

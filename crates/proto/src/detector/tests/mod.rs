@@ -1,5 +1,5 @@
-//! A group of detectors on a network in memory, under virtual time: what becomes of crashes, losses,
-//! pauses, partitions and restarts, and what it costs.
+//! A group of detectors on a network in memory, under virtual time: what becomes of crashes,
+//! losses, pauses, partitions and restarts, and what it costs.
 
 mod alone;
 mod faults;

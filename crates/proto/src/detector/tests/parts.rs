@@ -111,6 +111,12 @@ fn a_configuration_out_of_range_is_refused_by_its_name() {
 }
 
 #[test]
+fn a_detector_may_move_to_another_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<Detector>();
+}
+
+#[test]
 fn a_view_is_watched_without_oneself_and_without_doubles() {
     let view = View::roster([2, 0, 1].map(NodeId));
     let me = view.members()[1];

@@ -94,6 +94,8 @@ fn with_nobody_to_watch_nothing_is_ever_due() {
     let others = [member(0), member(1)];
     net.call(0, |detector, now, out| detector.watch(now, &others, out));
     assert!(net.nodes[0].detector.deadline() <= net.now + ms(200));
+    // News that is yet to be passed on does not outlast those whom it concerns.
+    net.nodes[0].detector.around.spread_soon();
     net.call(0, |detector, now, out| detector.watch(now, &[], out));
     assert_eq!(net.nodes[0].detector.deadline(), Instant::MAX);
     assert_eq!(net.nodes[0].detector.health(NodeId(1)), None);
