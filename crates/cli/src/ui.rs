@@ -80,6 +80,11 @@ impl Ui {
         write(&mut io::stdout(), &(text + "\n"))
     }
 
+    /// Prints a JSON document in a line, if that is what the user wants.
+    pub fn record(&self, document: &impl Serialize) -> Result<(), CliError> {
+        if self.json { self.line(document, String::new) } else { Ok(()) }
+    }
+
     /// Prints one of many findings, as they come: a JSON document in a line, or text.
     pub fn line(
         &self,

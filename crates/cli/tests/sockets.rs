@@ -9,22 +9,15 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use support::{Place, is_self_contained, keys};
 
-/// Ports of loopback that were free a moment ago, for TCP and UDP.
-fn free_ports(count: usize) -> Vec<u16> {
-    let bound: Vec<TcpListener> = std::iter::repeat_with(|| TcpListener::bind("127.0.0.1:0"))
-        .map(Result::unwrap)
-        .filter(|tcp| UdpSocket::bind(tcp.local_addr().unwrap()).is_ok())
-        .take(count)
-        .collect();
-    bound.iter().map(|tcp| tcp.local_addr().unwrap().port()).collect()
-}
-
-fn roster(folder: &std::path::Path, ports: &[u16]) -> std::path::PathBuf {
-    let lines: Vec<String> =
-        ports.iter().enumerate().map(|(id, port)| format!("{id} 127.0.0.1:{port}")).collect();
-    let path = folder.join("members.txt");
-    std::fs::write(&path, lines.join("\n")).unwrap();
-    path
+/// A port of loopback that was free a moment ago, for TCP and UDP.
+fn free_port() -> u16 {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = tcp.local_addr().unwrap();
+        if UdpSocket::bind(address).is_ok() {
+            return address.port();
+        }
+    }
 }
 
 #[test]
@@ -53,15 +46,16 @@ fn all_three_ways_to_run_deliver_the_same_and_print_the_same_shape() {
 
 #[test]
 fn lines_of_one_member_are_printed_by_all() {
-    let folder = tempfile::tempdir().unwrap();
-    let roster = roster(folder.path(), &free_ports(3));
+    let first = format!("127.0.0.1:{}", free_port());
     let member = |id: usize| {
+        let how = if id == 0 { ["--bootstrap", "--bind"] } else { ["--group=main", "--seed"] };
         let mut child = Command::new(env!("CARGO_BIN_EXE_paceline"))
-            .args(["broadcast", "--count", "6", "--id", &id.to_string(), "--roster"])
-            .arg(&roster)
+            .args(["broadcast", "--members", "3", "--count", "6", "--id", &id.to_string()])
+            .args(how)
+            .arg(&first)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -71,7 +65,9 @@ fn lines_of_one_member_are_printed_by_all() {
     let members: Vec<_> = (0..3).map(member).collect();
     for child in members {
         let output = child.wait_with_output().unwrap();
-        assert!(output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("view v"), "{said}");
         let text = String::from_utf8(output.stdout).unwrap();
         for id in 0..3 {
             let of_one: Vec<_> =
@@ -82,21 +78,22 @@ fn lines_of_one_member_are_printed_by_all() {
 }
 
 #[test]
-fn a_port_in_use_a_missing_roster_and_a_bad_one_are_input_errors() {
+fn a_port_in_use_and_seeds_that_lead_nowhere_are_input_errors() {
     let place = Place::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let said = place.error(&["node", "--bind", &address.to_string()], 2);
+    let said = place.error(&["node", "--bootstrap", "--bind", &address.to_string()], 2);
     assert!(said.contains(&format!("port {} of 127.0.0.1 is in use", address.port())), "{said}");
 
-    let said = place.error(&["broadcast", "--roster", "nowhere.txt", "--id", "0"], 2);
-    assert!(said.contains("nowhere.txt"), "{said}");
+    let said = place.error(&["broadcast"], 2);
+    assert!(said.contains("no seed"), "{said}");
+    let said = place.error(&["broadcast", "--seed", "no-such-host.invalid:1"], 2);
+    assert!(said.contains("no-such-host.invalid:1"), "{said}");
+    let nowhere = format!("127.0.0.1:{}", free_port());
+    let said = place.error(&["node", "--seed", &nowhere, "--join-within", "0.5"], 2);
+    assert!(said.contains(&nowhere) && said.contains("is one running"), "{said}");
 
-    place.write("bad.txt", "0 127.0.0.1:7000\n1 here\n");
-    let said = place.error(&["broadcast", "--roster", "bad.txt", "--id", "0"], 2);
-    assert!(said.contains("bad.txt:2"), "{said}");
-
-    let said = place.error(&["node", "--bind", "0.0.0.0:0"], 2);
+    let said = place.error(&["node", "--bootstrap", "--bind", "0.0.0.0:0"], 2);
     assert!(said.contains("--insecure-plaintext"), "{said}");
 }
 

@@ -89,6 +89,12 @@ impl Bound {
         self.local_addr
     }
 
+    /// The same sockets, in the cluster of this name.
+    pub fn in_cluster(mut self, name: &str) -> Bound {
+        self.config.cluster = name.to_owned();
+        self
+    }
+
     /// Starts the node on the current tokio runtime. The roster must name it; the address that
     /// the roster gives for it is what peers dial and may differ from the bound one.
     ///

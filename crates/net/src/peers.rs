@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use paceline_proto::core::{Backlog, Instant, NodeId, Wire};
 
@@ -12,6 +13,9 @@ use crate::roster::Roster;
 
 /// Most peers that are remembered.
 const PEERS_MAX: usize = 4096;
+
+/// A node that was heard from within this time is there: another one with its id is refused.
+const HEARD_LATELY: Duration = Duration::from_secs(3);
 
 /// Whether an emulated partition cuts the peer off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub(crate) struct Peer<M> {
     pub(crate) who_after: Instant,
     /// Before this no further Who of the peer is answered.
     pub(crate) hello_after: Instant,
+    /// When a datagram of its session came last.
+    pub(crate) heard_at: Instant,
     /// On the list of streams to flush.
     pub(crate) listed: Listed,
 }
@@ -100,6 +106,7 @@ impl<M: Wire> PeerTable<M> {
             introduction: Introduction::Due,
             who_after: Instant::ZERO,
             hello_after: Instant::ZERO,
+            heard_at: Instant::ZERO,
             listed: Listed::No,
         });
         let after = self.places.partition_point(|&(known, _)| known < node);
@@ -162,6 +169,13 @@ impl<M: Wire> PeerTable<M> {
     /// True if a stream is listed.
     pub(crate) fn has_flushes(&self) -> bool {
         !self.to_flush.is_empty()
+    }
+
+    /// True if this session is not the one that is known, of a member that was heard from lately.
+    pub(crate) fn is_taken(&self, place: usize, session: u32, now: Instant) -> bool {
+        let peer = &self.peers[place];
+        let is_other = peer.session.is_some_and(|(_, known)| known != session);
+        is_other && peer.heard_at != Instant::ZERO && now.since(peer.heard_at) < HEARD_LATELY
     }
 
     /// Notes the session that a member announced.

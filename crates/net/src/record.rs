@@ -32,6 +32,8 @@ pub enum Kind {
     Hello,
     /// Asks the receiver for a Hello, because a datagram of its came under an unknown session.
     Who,
+    /// Tells the receiver that another node has its id, and is heard from.
+    Taken,
 }
 
 impl Kind {
@@ -40,6 +42,7 @@ impl Kind {
             Kind::Message => 1,
             Kind::Hello => 2,
             Kind::Who => 3,
+            Kind::Taken => 4,
         }
     }
 
@@ -48,6 +51,7 @@ impl Kind {
             1 => Some(Kind::Message),
             2 => Some(Kind::Hello),
             3 => Some(Kind::Who),
+            4 => Some(Kind::Taken),
             _ => None,
         }
     }
@@ -198,11 +202,13 @@ pub enum Refusal {
     OutOfSequence,
     /// Another member answers at the address that the roster gives for the one dialled.
     WrongMember,
+    /// It comes from another address than a node that has the same id and was heard from lately.
+    IdInUse,
 }
 
 impl Refusal {
     /// All refusals.
-    pub const ALL: [Refusal; 11] = [
+    pub const ALL: [Refusal; 12] = [
         Refusal::ForeignVersion,
         Refusal::ForeignCluster,
         Refusal::ForeignEpoch,
@@ -214,6 +220,7 @@ impl Refusal {
         Refusal::OldSession,
         Refusal::OutOfSequence,
         Refusal::WrongMember,
+        Refusal::IdInUse,
     ];
 
     /// The name of its counter.
@@ -230,6 +237,7 @@ impl Refusal {
             Refusal::OldSession => "record_old_session",
             Refusal::OutOfSequence => "record_out_of_sequence",
             Refusal::WrongMember => "record_wrong_member",
+            Refusal::IdInUse => "record_id_in_use",
         }
     }
 }

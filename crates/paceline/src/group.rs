@@ -1,11 +1,69 @@
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use bytes::Bytes;
-use paceline_net::{Events, Node, Stats, TrySubmitError};
-use paceline_proto::chain::{Chain, Command, Config, Event, Topology, Urgency};
-use paceline_proto::core::NodeId;
+use paceline_net::{Node, Roster, StartError, Stats, TrySubmitError};
+use paceline_proto::chain::{self, RejectReason, Topology, Urgency};
+use paceline_proto::core::{NodeId, View, ViewId};
+use paceline_proto::detector;
+use paceline_proto::group::{self, Command, Config, Refusal};
 use thiserror::Error;
 
-/// Messages that are consumed before their credit goes back together.
-const CONSUMED_TOGETHER: usize = 8;
+use crate::Host;
+use crate::events::{Event, Events};
+
+/// Why a node did not become a member.
+#[derive(Debug, Error)]
+pub enum JoinError {
+    /// A knob of the broadcast is out of range.
+    #[error(transparent)]
+    Chain(#[from] chain::ConfigError),
+    /// A knob of the detector is out of range.
+    #[error(transparent)]
+    Detector(#[from] detector::ConfigError),
+    /// A knob of the group is out of range.
+    #[error(transparent)]
+    Config(#[from] group::ConfigError),
+    /// The node could not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// No seed was given.
+    #[error("no seed: name a member, or found the group with `bootstrap`")]
+    NoSeed,
+    /// A seed is no address, or its name is not known.
+    #[error("seed `{seed}` cannot be resolved: {source}; expected HOST:PORT")]
+    Unresolved {
+        /// The seed.
+        seed: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// No member answered in time.
+    #[error(
+        "no member of the group answered at {seeds} within {within:?}: is one running there, with \
+         the same cluster and group name?"
+    )]
+    Unanswered {
+        /// The seeds.
+        seeds: String,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// A member said no.
+    #[error("refused: {}", match .refusal {
+        Refusal::IdInUse => "a member that is alive has the same id",
+        Refusal::Full => "the group is full",
+    })]
+    Refused {
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The host has stopped meanwhile.
+    #[error("the host has stopped")]
+    Closed,
+}
 
 /// Why a message was not accepted; nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -18,6 +76,12 @@ pub enum BroadcastError {
         /// The group's limit.
         bytes_max: usize,
     },
+    /// Too few members are reachable to decide anything.
+    #[error("too few members are reachable: the group may go on elsewhere, without this node")]
+    LostPrimary,
+    /// The node is not a member at present: it was excluded and joins anew, or it has left.
+    #[error("this node is not a member of the group")]
+    NotAMember,
     /// The host has stopped.
     #[error("the host has stopped")]
     Closed,
@@ -34,21 +98,187 @@ pub enum TryBroadcastError {
     Refused(#[from] BroadcastError),
 }
 
-/// The sending side of a group. Clones send as the same member.
+/// A group that is to be founded or joined; made by [`Host::group`].
+pub struct GroupBuilder {
+    host: Host,
+    name: String,
+    chain: chain::Config,
+    detector: detector::Config,
+    group: Vec<Box<dyn FnOnce(Config) -> Config + Send>>,
+    within: Duration,
+}
+
+impl GroupBuilder {
+    pub(crate) fn new(host: Host, name: &str) -> GroupBuilder {
+        GroupBuilder {
+            host,
+            name: name.to_owned(),
+            chain: chain::Config::for_groups(),
+            detector: detector::Config::new(),
+            group: Vec::new(),
+            within: Duration::from_secs(10),
+        }
+    }
+
+    /// Changes the configuration of the broadcast. All members need the same.
+    pub fn with_broadcast(
+        mut self,
+        change: impl FnOnce(chain::Config) -> chain::Config,
+    ) -> GroupBuilder {
+        self.chain = change(self.chain);
+        self
+    }
+
+    /// Changes the configuration of the failure detector.
+    pub fn with_detector(
+        mut self,
+        change: impl FnOnce(detector::Config) -> detector::Config,
+    ) -> GroupBuilder {
+        self.detector = change(self.detector);
+        self
+    }
+
+    /// Changes the configuration of the agreement on views.
+    pub fn with_views(
+        mut self,
+        change: impl FnOnce(Config) -> Config + Send + 'static,
+    ) -> GroupBuilder {
+        self.group.push(Box::new(change));
+        self
+    }
+
+    /// How long joining may take. Default 10 s.
+    pub fn within(mut self, time: Duration) -> GroupBuilder {
+        self.within = time;
+        self
+    }
+
+    /// Founds the group: this node is its first member. For the first start, and for a restart
+    /// after every member was lost; a second one that is founded stays another group for ever.
+    ///
+    /// # Errors
+    /// If a knob is out of range, or there is no tokio runtime.
+    pub async fn bootstrap(self) -> Result<(Group, Events), JoinError> {
+        let (within, address) = (self.within, self.address());
+        let (group, events) = self.start()?;
+        group.command(Command::Bootstrap { address })?;
+        group.first_view(events, within, "this node").await
+    }
+
+    /// Joins by asking these members (`host:port`; a name stands for all its addresses). Returns
+    /// once the node is in a view.
+    ///
+    /// # Errors
+    /// If a seed cannot be resolved, none answers in time, or the node is refused.
+    pub async fn join(
+        self,
+        seeds: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<(Group, Events), JoinError> {
+        let names: Vec<String> = seeds.into_iter().map(|seed| seed.as_ref().to_owned()).collect();
+        let seeds = resolve(&names).await?;
+        let (within, address) = (self.within, self.address());
+        let (group, events) = self.start()?;
+        group.command(Command::Join { address, seeds: Vec::new() })?;
+        group.node.seek(seeds).map_err(|_| JoinError::Closed)?;
+        group.first_view(events, within, &names.join(", ")).await
+    }
+
+    fn address(&self) -> Bytes {
+        Bytes::from(self.host.address.to_string())
+    }
+
+    fn start(self) -> Result<(Group, Events), JoinError> {
+        let mut config = Config::new(self.chain.build()?, self.detector.build()?);
+        for change in self.group {
+            config = change(config);
+        }
+        let config = config.build()?;
+        let Host { bound, id, cluster, address } = self.host;
+        let bound = bound.in_cluster(&format!("{cluster}/{}", self.name));
+        let roster = Roster::new([(id, address)]).expect("one member is not named twice");
+        let message_bytes_max = config.chain().message_bytes_max();
+        let protocol = group::Group::new(&config);
+        let (node, events) = bound.start(roster, protocol, Arc::new(config))?;
+        let status = Arc::new(Status::default());
+        let events = Events::new(node.clone(), events, status.clone());
+        let group = Group {
+            node,
+            id,
+            status,
+            message_bytes_max,
+            topology: None,
+            urgency: Urgency::Throughput,
+        };
+        Ok((group, events))
+    }
+}
+
+/// Resolves the names of seeds, each once.
+async fn resolve(names: &[String]) -> Result<Vec<SocketAddr>, JoinError> {
+    if names.is_empty() {
+        return Err(JoinError::NoSeed);
+    }
+    let mut seeds = Vec::new();
+    for name in names {
+        let unresolved = |source| JoinError::Unresolved { seed: name.clone(), source };
+        let found = tokio::net::lookup_host(name.as_str()).await.map_err(unresolved)?;
+        seeds.extend(found);
+    }
+    Ok(seeds)
+}
+
+/// What the events have told so far.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    view: Option<Arc<View>>,
+    refuses: Option<BroadcastError>,
+}
+
+impl Status {
+    pub(crate) fn note_view(&self, view: &Arc<View>) {
+        *self.lock() = State { view: Some(view.clone()), refuses: None };
+    }
+
+    pub(crate) fn note(&self, refuses: Option<BroadcastError>) {
+        self.lock().refuses = refuses;
+    }
+
+    // A panic while the lock is held leaves the state intact.
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<RejectReason> for BroadcastError {
+    fn from(reason: RejectReason) -> BroadcastError {
+        match reason {
+            RejectReason::TooLarge { bytes, bytes_max } => {
+                BroadcastError::TooLarge { bytes, bytes_max }
+            }
+            RejectReason::NotAMember => BroadcastError::NotAMember,
+            RejectReason::LostPrimary => BroadcastError::LostPrimary,
+        }
+    }
+}
+
+/// A member's handle: its sending side. Clones send as the same member; when the last one and the
+/// [`Events`] are dropped the host stops, without leaving.
 #[derive(Clone)]
 pub struct Group {
-    node: Node<Chain>,
+    node: Node<group::Group>,
+    id: NodeId,
+    status: Arc<Status>,
     message_bytes_max: usize,
     topology: Option<Topology>,
     urgency: Urgency,
 }
 
 impl Group {
-    pub(crate) fn new(node: Node<Chain>, config: &Config) -> Group {
-        let message_bytes_max = config.message_bytes_max();
-        Group { node, message_bytes_max, topology: None, urgency: Urgency::Throughput }
-    }
-
     /// The same group, sending in this way whatever is configured.
     pub fn with_topology(&self, topology: Topology) -> Group {
         Group { topology: Some(topology), ..self.clone() }
@@ -60,14 +290,17 @@ impl Group {
     }
 
     /// Sends a message to every member, oneself included, as soon as it is admitted. Once this
-    /// returns it is accepted: it will reach every member that lives.
+    /// returns it is accepted: as long as this node stays a member it will reach every member that
+    /// does. A message that was accepted while the group fell apart may come back as
+    /// [`Event::Rejected`].
     ///
     /// # Errors
-    /// If the message is too large or the host has stopped.
+    /// If the message is too large, the node is not a member, too few members are reachable, or
+    /// the host has stopped.
     pub async fn broadcast(&self, payload: impl Into<Bytes>) -> Result<(), BroadcastError> {
         let payload = payload.into();
         let bytes = self.checked_len(&payload)?;
-        let submitted = self.node.submit(self.command(payload), bytes).await;
+        let submitted = self.node.submit(self.message(payload), bytes).await;
         submitted.map_err(|_| BroadcastError::Closed)
     }
 
@@ -78,11 +311,39 @@ impl Group {
     pub fn try_broadcast(&self, payload: impl Into<Bytes>) -> Result<(), TryBroadcastError> {
         let payload = payload.into();
         let bytes = self.checked_len(&payload)?;
-        match self.node.try_submit(self.command(payload.clone()), bytes) {
+        match self.node.try_submit(self.message(payload.clone()), bytes) {
             Ok(()) => Ok(()),
             Err(TrySubmitError::WouldBlock(_)) => Err(TryBroadcastError::WouldBlock(payload)),
             Err(TrySubmitError::Closed(_)) => Err(BroadcastError::Closed.into()),
         }
+    }
+
+    /// This member's number.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Where the member listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.node.local_addr()
+    }
+
+    /// The view that the events told last.
+    pub fn view(&self) -> Option<Arc<View>> {
+        self.status.lock().view.clone()
+    }
+
+    /// The members of that view, oldest first.
+    pub fn members(&self) -> Vec<NodeId> {
+        self.view().map_or(Vec::new(), |view| view.members().iter().map(|m| m.node).collect())
+    }
+
+    /// Leaves the group: what was accepted reaches the others first. [`Event::Left`] follows.
+    ///
+    /// # Errors
+    /// If the host has stopped.
+    pub fn leave(&self) -> Result<(), JoinError> {
+        self.command(Command::Leave)
     }
 
     /// What the node counted.
@@ -90,12 +351,62 @@ impl Group {
         self.node.stats()
     }
 
-    /// Sends what waits, for a bounded time, and stops the host.
+    /// The node underneath.
+    pub fn node(&self) -> &Node<group::Group> {
+        &self.node
+    }
+
+    /// Sends what waits, for a bounded time, and stops the host. To the others it has crashed,
+    /// unless it has left before.
     pub async fn stop(&self) {
         self.node.stop().await;
     }
 
+    fn command(&self, command: Command) -> Result<(), JoinError> {
+        self.node.command(command).map_err(|_| JoinError::Closed)
+    }
+
+    /// Waits until the node is in a view.
+    async fn first_view(
+        self,
+        mut events: Events,
+        within: Duration,
+        seeds: &str,
+    ) -> Result<(Group, Events), JoinError> {
+        let mut refusal = None;
+        let begun = async {
+            loop {
+                match events.recv().await {
+                    Some(Event::View(view)) => return Some(view),
+                    Some(Event::JoinRefused(why)) => refusal = Some(why),
+                    Some(_) => {}
+                    None => return None,
+                }
+            }
+        };
+        match tokio::time::timeout(within, begun).await {
+            Ok(Some(view)) => {
+                events.put_back(Event::View(view));
+                Ok((self, events))
+            }
+            Ok(None) => Err(JoinError::Closed),
+            Err(_) => {
+                if self.stats().counters.count("peer_id_taken") > 0 {
+                    refusal = Some(Refusal::IdInUse);
+                }
+                self.stop().await;
+                Err(match refusal {
+                    Some(refusal) => JoinError::Refused { refusal },
+                    None => JoinError::Unanswered { seeds: seeds.to_owned(), within },
+                })
+            }
+        }
+    }
+
     fn checked_len(&self, payload: &Bytes) -> Result<usize, BroadcastError> {
+        if let Some(error) = self.status.lock().refuses {
+            return Err(error);
+        }
         let (bytes, bytes_max) = (payload.len(), self.message_bytes_max);
         if bytes > bytes_max {
             return Err(BroadcastError::TooLarge { bytes, bytes_max });
@@ -103,91 +414,11 @@ impl Group {
         Ok(bytes)
     }
 
-    fn command(&self, payload: Bytes) -> Command {
+    fn message(&self, payload: Bytes) -> Command {
         let (topology, urgency) = (self.topology, self.urgency);
         Command::Broadcast { payload: payload.into(), topology, urgency }
     }
 }
 
-/// A message that reached this member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    /// Who sent it.
-    pub origin: NodeId,
-    /// The origin's incarnation: another number after each start.
-    pub incarnation: u64,
-    /// The number of its first block at its origin; rises with every message.
-    pub seq: u64,
-    /// The message.
-    pub payload: Bytes,
-}
-
-/// The receiving side of a group: every message of every member, oneself included, once, and of
-/// each member in the order in which it sent.
-///
-/// Asking for the next message says that the last one is done with. Who does not ask slows the
-/// senders down; nothing is lost.
-pub struct Deliveries {
-    node: Node<Chain>,
-    events: Events<Chain>,
-    // What was handed out or is done with, not yet told to the protocol: by origin, the end.
-    consumed: Vec<(NodeId, u64)>,
-    consumed_messages: usize,
-}
-
-impl Deliveries {
-    pub(crate) fn new(node: Node<Chain>, events: Events<Chain>) -> Deliveries {
-        Deliveries { node, events, consumed: Vec::new(), consumed_messages: 0 }
-    }
-
-    /// The next message; `None` once the host has stopped and all were received.
-    pub async fn recv(&mut self) -> Option<Delivery> {
-        loop {
-            let event = match self.events.try_recv() {
-                Some(event) => event,
-                None => {
-                    self.return_credit();
-                    self.events.recv().await?
-                }
-            };
-            if let Some(delivery) = self.take(event) {
-                return Some(delivery);
-            }
-        }
-    }
-
-    /// The next message if there is one now.
-    pub fn try_recv(&mut self) -> Option<Delivery> {
-        while let Some(event) = self.events.try_recv() {
-            if let Some(delivery) = self.take(event) {
-                return Some(delivery);
-            }
-        }
-        self.return_credit();
-        None
-    }
-
-    fn take(&mut self, event: Event) -> Option<Delivery> {
-        if self.consumed_messages >= CONSUMED_TOGETHER {
-            self.return_credit();
-        }
-        // `Rejected` cannot come: the size was checked, and a host is in its roster.
-        let Event::Delivered { origin, incarnation, seq, end, payload } = event else {
-            return None;
-        };
-        self.consumed_messages += 1;
-        match self.consumed.iter_mut().find(|(known, _)| *known == origin) {
-            Some((_, through)) => *through = end,
-            None => self.consumed.push((origin, end)),
-        }
-        Some(Delivery { origin, incarnation, seq, payload: payload.to_bytes() })
-    }
-
-    fn return_credit(&mut self) {
-        self.consumed_messages = 0;
-        for (origin, end) in self.consumed.drain(..) {
-            // After a stop nobody needs the credit.
-            let _ = self.node.command(Command::Consumed { origin, end });
-        }
-    }
-}
+/// Tells one view from another in messages to people.
+pub(crate) type Origin = (ViewId, NodeId);

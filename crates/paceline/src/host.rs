@@ -1,118 +1,129 @@
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use paceline_net::{BindError, Bound, Exposure, Node, NodeConfig, Roster, StartError, Stats};
-use paceline_proto::chain::{Chain, Config, ConfigError};
+use paceline_net::{BindError, Bound, Exposure, NodeConfig};
 use paceline_proto::core::NodeId;
 use thiserror::Error;
 
-use crate::group::{Deliveries, Group};
+use crate::group::GroupBuilder;
 
 /// Why a host did not start.
 #[derive(Debug, Error)]
 pub enum HostError {
-    /// A knob of the group is out of range.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
     /// The sockets could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The node could not start.
-    #[error(transparent)]
-    Start(#[from] StartError),
+    /// The operating system gives no random bytes for an id.
+    #[error("no random bytes: {0}")]
+    Random(getrandom::Error),
+    /// Others could not reach the address.
+    #[error("{address} is where this host listens, not where others reach it: say `advertise`")]
+    Unreachable {
+        /// The address.
+        address: SocketAddr,
+    },
 }
 
 /// What a host needs to start; made by [`Host::builder`].
 #[derive(Debug)]
 pub struct HostBuilder {
-    roster: Roster,
-    node: NodeId,
-    config: NodeConfig,
-    group: Config,
-    bind: Option<SocketAddr>,
+    cluster: String,
+    id: Option<NodeId>,
+    bind: SocketAddr,
+    advertise: Option<SocketAddr>,
+    socket_buffer_bytes: Option<u32>,
+    exposure: Exposure,
 }
 
 impl HostBuilder {
-    /// The address to listen on, if it is not the roster's (behind address translation, or
-    /// `0.0.0.0`).
+    /// The address to listen on, by TCP and UDP. Default 127.0.0.1 and any free port.
     pub fn bind(mut self, address: SocketAddr) -> HostBuilder {
-        self.bind = Some(address);
+        self.bind = address;
         self
     }
 
-    /// Changes the configuration of the sockets.
-    pub fn with_node(mut self, change: impl FnOnce(NodeConfig) -> NodeConfig) -> HostBuilder {
-        self.config = change(self.config);
+    /// The address at which others reach this host, if it is not the one it listens on: behind
+    /// address translation, or when it listens everywhere.
+    pub fn advertise(mut self, address: SocketAddr) -> HostBuilder {
+        self.advertise = Some(address);
         self
     }
 
-    /// Changes the configuration of the group. All members need the same.
-    pub fn with_group(mut self, change: impl FnOnce(Config) -> Config) -> HostBuilder {
-        self.group = change(self.group);
+    /// The host's number, another for each host of the cluster. Default: drawn at random.
+    pub fn id(mut self, id: NodeId) -> HostBuilder {
+        self.id = Some(id);
+        self
+    }
+
+    /// Kernel send and receive buffer of every socket, bytes. Default: the kernel's choice.
+    pub fn socket_buffer_bytes(mut self, bytes: u32) -> HostBuilder {
+        self.socket_buffer_bytes = Some(bytes);
         self
     }
 
     /// Allows addresses beyond loopback though nothing is encrypted or authenticated: anybody
     /// who reaches the port can read and forge messages.
     pub fn insecure_plaintext(mut self) -> HostBuilder {
-        self.config = self.config.with_exposure(Exposure::InsecurePlaintext);
+        self.exposure = Exposure::InsecurePlaintext;
         self
     }
 
-    /// Binds the sockets and starts, on the present tokio runtime.
+    /// Binds the sockets.
     ///
     /// # Errors
-    /// If a knob is out of range, an address cannot be bound, or the roster does not name the node.
+    /// If the address cannot be bound, or others could not reach it.
     pub fn start(self) -> Result<Host, HostError> {
-        let group = self.group.build()?;
-        let address = self.bind.or(self.roster.addr(self.node));
-        let address = address.ok_or(StartError::NotAMember { node: self.node })?;
-        let bound = Bound::bind(address, self.config)?;
-        Host::on(bound, self.roster, group)
+        let id = match self.id {
+            Some(id) => id,
+            None => NodeId(getrandom::u32().map_err(HostError::Random)?),
+        };
+        let config = NodeConfig::new(&self.cluster, id)
+            .with_exposure(self.exposure)
+            .with_socket_buffer_bytes(self.socket_buffer_bytes)
+            .with_open_membership();
+        let bound = Bound::bind(self.bind, config)?;
+        let address = self.advertise.unwrap_or(bound.local_addr());
+        if address.ip().is_unspecified() || address.port() == 0 {
+            return Err(HostError::Unreachable { address });
+        }
+        Ok(Host { bound, id, cluster: self.cluster, address })
     }
 }
 
-/// A member of a cluster, on sockets of its own.
+/// A host of a cluster: its sockets, before it is a member of anything.
+#[derive(Debug)]
 pub struct Host {
-    node: Node<Chain>,
-    group: Group,
-    deliveries: Deliveries,
+    pub(crate) bound: Bound,
+    pub(crate) id: NodeId,
+    pub(crate) cluster: String,
+    pub(crate) address: SocketAddr,
 }
 
 impl Host {
-    /// A host for member `node` of this roster. Members of another cluster name are refused.
-    pub fn builder(cluster: impl Into<String>, roster: Roster, node: NodeId) -> HostBuilder {
-        let config = NodeConfig::new(cluster, node);
-        let group = Config::new(roster.view());
-        HostBuilder { roster, node, config, group, bind: None }
+    /// A host of the cluster of this name. Hosts of another one are refused.
+    pub fn builder(cluster: impl Into<String>) -> HostBuilder {
+        HostBuilder {
+            cluster: cluster.into(),
+            id: None,
+            bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+            advertise: None,
+            socket_buffer_bytes: None,
+            exposure: Exposure::default(),
+        }
     }
 
-    /// A host on sockets that are bound already.
-    ///
-    /// # Errors
-    /// If the roster does not name the node, or there is no tokio runtime.
-    pub fn on(bound: Bound, roster: Roster, config: Config) -> Result<Host, HostError> {
-        let view = Arc::new(roster.view());
-        let shared = Arc::new(config.clone());
-        let (node, events) = bound.start(roster, Chain::new(&config), shared)?;
-        node.install_view(view).map_err(|_| StartError::NoRuntime)?;
-        let group = Group::new(node.clone(), &config);
-        let deliveries = Deliveries::new(node.clone(), events);
-        Ok(Host { node, group, deliveries })
+    /// The host's number.
+    pub fn id(&self) -> NodeId {
+        self.id
     }
 
-    /// The group of all members of the roster: the sending side and the receiving side.
-    pub fn group(self) -> (Group, Deliveries) {
-        (self.group, self.deliveries)
+    /// Where others reach the host.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
-    /// The node underneath.
-    pub fn node(&self) -> &Node<Chain> {
-        &self.node
-    }
-
-    /// What the node counted.
-    pub fn stats(&self) -> Stats {
-        self.node.stats()
+    /// The group of this name: to be founded or joined. Members of a group of another name refuse
+    /// each other.
+    pub fn group(self, name: impl AsRef<str>) -> GroupBuilder {
+        GroupBuilder::new(self, name.as_ref())
     }
 }

@@ -1,15 +1,19 @@
 //! Paceline for Rust programs: group broadcast on real sockets.
 //!
 //! ```no_run
-//! use paceline::{Host, NodeId, Roster};
+//! use paceline::{Event, Host};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let roster = Roster::from_file("roster.txt")?; // lines of `ID HOST:PORT`
-//! let host = Host::builder("orders", roster, NodeId(0)).start()?;
-//! let (group, mut deliveries) = host.group();
+//! let host = Host::builder("shop").bind("127.0.0.1:7946".parse()?).start()?;
+//! // The first member says `bootstrap()` instead.
+//! let (group, mut events) = host.group("orders").join(["127.0.0.1:7900"]).await?;
 //! group.broadcast("to everybody").await?;
-//! while let Some(message) = deliveries.recv().await {
-//!     println!("{}: {} bytes", message.origin, message.payload.len());
+//! while let Some(event) = events.recv().await {
+//!     match event {
+//!         Event::Delivered(message) => println!("{}: {:?}", message.origin, message.payload),
+//!         Event::View(view) => println!("{} members", view.len()),
+//!         other => println!("{other:?}"),
+//!     }
 //! }
 //! # Ok(())
 //! # }
@@ -19,14 +23,18 @@
 //! [`net`]: see `examples/ping.rs` for a protocol of one's own.
 #![forbid(unsafe_code)]
 
+mod events;
 mod group;
 mod host;
 
-pub use group::{BroadcastError, Deliveries, Delivery, Group, TryBroadcastError};
+pub use events::{Delivery, Event, Events};
+pub use group::{BroadcastError, Group, GroupBuilder, JoinError, TryBroadcastError};
 pub use host::{Host, HostBuilder, HostError};
 
 pub use paceline_net as net;
-pub use paceline_net::{Roster, Stats};
+pub use paceline_net::Stats;
 pub use paceline_proto as proto;
-pub use paceline_proto::chain::{Config as GroupConfig, Topology, Urgency};
-pub use paceline_proto::core::NodeId;
+pub use paceline_proto::chain::{Config as BroadcastConfig, Topology, Urgency};
+pub use paceline_proto::core::{Member, NodeId, View, ViewId};
+pub use paceline_proto::detector::Config as DetectorConfig;
+pub use paceline_proto::group::{Config as ViewsConfig, Refusal};

@@ -1,38 +1,65 @@
 //! Groups on real loopback sockets.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use paceline::net::{Bound, EmulateChange, NodeConfig};
+use paceline::net::EmulateChange;
 use paceline::{
-    BroadcastError, Deliveries, Group, GroupConfig, Host, NodeId, Roster, Topology,
-    TryBroadcastError,
+    BroadcastConfig, BroadcastError, Event, Events, Group, Host, JoinError, NodeId, Refusal,
+    Topology, TryBroadcastError,
 };
 
-type Change = fn(GroupConfig) -> GroupConfig;
+type Change = fn(BroadcastConfig) -> BroadcastConfig;
 
-/// A cluster of this many members in this process.
-fn cluster(members: u32, change: Change) -> Vec<Host> {
-    let anywhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let bind = |id| Bound::bind(anywhere, NodeConfig::new("test", NodeId(id))).unwrap();
-    let bound: Vec<Bound> = (0..members).map(bind).collect();
-    let addresses = (0..).map(NodeId).zip(bound.iter().map(Bound::local_addr));
-    let roster = Roster::new(addresses).unwrap();
-    let config = change(GroupConfig::new(roster.view())).build().unwrap();
-    let start = |bound| Host::on(bound, roster.clone(), config.clone()).unwrap();
-    bound.into_iter().map(start).collect()
+fn host(id: u32) -> Host {
+    Host::builder("test").id(NodeId(id)).start().unwrap()
 }
 
-fn split(hosts: Vec<Host>) -> (Vec<Group>, Vec<Deliveries>) {
-    hosts.into_iter().map(Host::group).unzip()
+/// A group of this many members in this process, each in the same view.
+async fn cluster(members: u32, change: Change) -> (Vec<Group>, Vec<Events>) {
+    let (first, events) = host(0).group("g").with_broadcast(change).bootstrap().await.unwrap();
+    let seed = first.local_addr().to_string();
+    let joining: Vec<_> = (1..members)
+        .map(|id| {
+            let seed = seed.clone();
+            let joins = async move {
+                host(id).group("g").with_broadcast(change).join([seed]).await.unwrap()
+            };
+            tokio::spawn(joins)
+        })
+        .collect();
+    let (mut groups, mut all_events) = (vec![first], vec![events]);
+    for joined in joining {
+        let (group, events) = joined.await.unwrap();
+        groups.push(group);
+        all_events.push(events);
+    }
+    for events in &mut all_events {
+        view_of(events, members as usize).await;
+    }
+    (groups, all_events)
+}
+
+/// Waits for a view of this many members.
+async fn view_of(events: &mut Events, members: usize) {
+    let wanted = async {
+        loop {
+            if let Event::View(view) = events.recv().await.expect("the host runs")
+                && view.len() == members
+            {
+                return;
+            }
+        }
+    };
+    let found = tokio::time::timeout(Duration::from_secs(20), wanted).await;
+    found.unwrap_or_else(|_| panic!("no view of {members} members"));
 }
 
 /// The next messages of each member, `count` in all, as `(origin, text)`.
-async fn receive(deliveries: &mut Deliveries, count: usize) -> Vec<(u32, String)> {
+async fn receive(events: &mut Events, count: usize) -> Vec<(u32, String)> {
     let mut received = Vec::new();
     while received.len() < count {
-        let next = tokio::time::timeout(Duration::from_secs(20), deliveries.recv()).await;
+        let next = tokio::time::timeout(Duration::from_secs(20), events.delivery()).await;
         let delivery = next.expect("a message comes in time").expect("the host runs");
         let text = String::from_utf8(delivery.payload.to_vec()).unwrap();
         received.push((delivery.origin.0, text));
@@ -43,7 +70,7 @@ async fn receive(deliveries: &mut Deliveries, count: usize) -> Vec<(u32, String)
 #[tokio::test]
 async fn every_member_gets_every_message_in_the_order_of_its_sender() {
     for topology in Topology::ALL {
-        let (groups, deliveries) = split(cluster(4, |config| config));
+        let (groups, deliveries) = cluster(4, |config| config).await;
         for (id, group) in groups.iter().enumerate() {
             let group = group.with_topology(topology);
             for number in 0..20 {
@@ -64,21 +91,21 @@ async fn every_member_gets_every_message_in_the_order_of_its_sender() {
 
 #[tokio::test]
 async fn a_large_message_is_cut_and_delivered_whole() {
-    let (groups, deliveries) = split(cluster(3, |config| config));
+    let (groups, deliveries) = cluster(3, |config| config).await;
     let message: Bytes = (0..5_000_000u32).map(|i| (i % 251) as u8).collect::<Vec<u8>>().into();
     groups[1].broadcast(message.clone()).await.unwrap();
     for mut deliveries in deliveries {
-        assert_eq!(deliveries.recv().await.unwrap().payload, message);
+        assert_eq!(deliveries.delivery().await.unwrap().payload, message);
     }
 }
 
 #[tokio::test]
 async fn a_message_that_is_too_large_is_refused_and_an_empty_one_is_not() {
-    let (groups, mut deliveries) = split(cluster(2, |config| config.with_message_bytes_max(100)));
+    let (groups, mut deliveries) = cluster(2, |config| config.with_message_bytes_max(100)).await;
     let refused = groups[0].broadcast(vec![0; 101]).await;
     assert_eq!(refused, Err(BroadcastError::TooLarge { bytes: 101, bytes_max: 100 }));
     groups[0].broadcast(Bytes::new()).await.unwrap();
-    assert!(deliveries[1].recv().await.unwrap().payload.is_empty());
+    assert!(deliveries[1].delivery().await.unwrap().payload.is_empty());
 }
 
 #[tokio::test]
@@ -88,7 +115,7 @@ async fn a_slow_reader_slows_its_sender_and_loses_nothing() {
         let config = config.with_block_bytes_max(16 * 1024).with_window_bytes(64 * 1024);
         config.with_queue_bytes(16 * 1024)
     };
-    let (groups, mut deliveries) = split(cluster(3, small));
+    let (groups, mut deliveries) = cluster(3, small).await;
     let slow = deliveries.pop().unwrap();
     for mut fast in deliveries {
         tokio::spawn(async move { while fast.recv().await.is_some() {} });
@@ -122,7 +149,7 @@ async fn a_slow_reader_slows_its_sender_and_loses_nothing() {
     });
     let mut slow = slow;
     for number in 0..accepted + 200 {
-        let delivery = slow.recv().await.unwrap();
+        let delivery = slow.delivery().await.unwrap();
         assert_eq!(delivery.payload[..4], number.to_be_bytes());
     }
     more.await.unwrap();
@@ -130,9 +157,11 @@ async fn a_slow_reader_slows_its_sender_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_hop_that_breaks_again_and_again_resumes_and_loses_nothing() {
-    let hosts = cluster(4, |config| config);
-    let nodes: Vec<_> = hosts.iter().map(|host| host.node().clone()).collect();
-    let (groups, deliveries) = split(hosts);
+    let (groups, deliveries) = cluster(4, |config| config).await;
+    let nodes: Vec<_> = groups.iter().map(|group| group.node().clone()).collect();
+    let ring = groups[0].members();
+    let rank = |id: u32| ring.iter().position(|&node| node == NodeId(id)).unwrap();
+    let after: Vec<NodeId> = (0..4).map(|id| ring[(rank(id) + 1) % 4]).collect();
     let sender = groups[0].clone();
     let breaking = nodes.clone();
     tokio::spawn(async move {
@@ -141,7 +170,7 @@ async fn a_hop_that_breaks_again_and_again_resumes_and_loses_nothing() {
             // In the midst of the stream, one hop after the other.
             if number % 250 == 125 {
                 let from = number / 250 % 3;
-                breaking[from].emulate(EmulateChange::Reset(NodeId(from as u32 + 1))).unwrap();
+                breaking[from].emulate(EmulateChange::Reset(after[from])).unwrap();
             }
         }
     });
@@ -161,27 +190,114 @@ async fn a_hop_that_breaks_again_and_again_resumes_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_group_of_one_delivers_to_itself() {
-    let (groups, mut deliveries) = split(cluster(1, |config| config));
+    let (groups, mut deliveries) = cluster(1, |config| config).await;
     for topology in Topology::ALL {
         groups[0].with_topology(topology).broadcast("alone").await.unwrap();
-        assert_eq!(deliveries[0].recv().await.unwrap().payload, "alone");
+        assert_eq!(deliveries[0].delivery().await.unwrap().payload, "alone");
     }
 }
 
 #[tokio::test]
-async fn members_that_start_late_get_what_was_accepted_before() {
-    let anywhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let bind = |id| Bound::bind(anywhere, NodeConfig::new("late", NodeId(id))).unwrap();
-    let (first, second) = (bind(0), bind(1));
-    let address = second.local_addr();
-    let members = [(NodeId(0), first.local_addr()), (NodeId(1), address)];
-    let roster = Roster::new(members).unwrap();
-    drop(second);
-    let config = GroupConfig::new(roster.view()).build().unwrap();
-    let (group, _own) = Host::on(first, roster.clone(), config).unwrap().group();
-    group.broadcast("early").await.unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let late = Host::builder("late", roster, NodeId(1)).start().unwrap();
-    let (_group, mut deliveries) = late.group();
-    assert_eq!(deliveries.recv().await.unwrap().payload, "early");
+async fn a_member_that_crashes_is_out_of_the_view_soon_and_nothing_is_lost() {
+    let (groups, mut events) = cluster(4, |config| config).await;
+    let victim = groups[2].clone();
+    for number in 0..50 {
+        groups[1].broadcast(format!("before {number}")).await.unwrap();
+    }
+    victim.stop().await;
+    let crashed = Instant::now();
+    for number in 0..50 {
+        groups[3].broadcast(format!("after {number}")).await.unwrap();
+    }
+    events.remove(2);
+    for events in &mut events {
+        let (mut texts, mut members) = (Vec::new(), 4);
+        while texts.len() < 100 || members != 3 {
+            let next = tokio::time::timeout(Duration::from_secs(20), events.recv()).await;
+            match next.expect("in time").expect("the host runs") {
+                Event::Delivered(message) => {
+                    texts.push(String::from_utf8(message.payload.to_vec()).unwrap());
+                }
+                Event::View(view) => members = view.len(),
+                other => panic!("{other:?}"),
+            }
+        }
+        for (origin, count) in [("before", 50), ("after", 50)] {
+            let of_one: Vec<&String> = texts.iter().filter(|t| t.starts_with(origin)).collect();
+            let expected: Vec<String> = (0..count).map(|n| format!("{origin} {n}")).collect();
+            assert_eq!(of_one, expected.iter().collect::<Vec<_>>());
+        }
+    }
+    // Generous: tests share the machine.
+    assert!(crashed.elapsed() < Duration::from_secs(10), "{:?}", crashed.elapsed());
+}
+
+#[tokio::test]
+async fn a_member_that_leaves_is_told_and_so_are_the_others() {
+    let (groups, mut events) = cluster(3, |config| config).await;
+    groups[0].broadcast("farewell").await.unwrap();
+    groups[0].leave().unwrap();
+    let mut own = events.remove(0);
+    let mut has_delivered = false;
+    loop {
+        match own.recv().await.unwrap() {
+            Event::Left => break,
+            Event::Delivered(_) => has_delivered = true,
+            _ => {}
+        }
+    }
+    assert!(has_delivered);
+    assert_eq!(groups[0].broadcast("too late").await, Err(BroadcastError::NotAMember));
+    for events in &mut events {
+        assert_eq!(receive(events, 1).await, [(0, "farewell".to_owned())]);
+        view_of(events, 2).await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_quorum_nothing_is_accepted() {
+    let (groups, mut events) = cluster(3, |config| config).await;
+    groups[1].stop().await;
+    groups[2].stop().await;
+    while events[0].recv().await.expect("the host runs") != Event::LostPrimary {}
+    assert_eq!(groups[0].broadcast("alone").await, Err(BroadcastError::LostPrimary));
+    let refused = TryBroadcastError::Refused(BroadcastError::LostPrimary);
+    assert_eq!(groups[0].try_broadcast("alone"), Err(refused));
+}
+
+#[tokio::test]
+async fn who_cannot_join_is_told_why() {
+    let (groups, _events) = cluster(2, |config| config).await;
+    let seed = groups[0].local_addr().to_string();
+    let soon = Duration::from_millis(1500);
+    let error = |joined: Result<(Group, Events), JoinError>| joined.err().expect("no member");
+
+    let elsewhere = Host::builder("another").start().unwrap();
+    let joined = elsewhere.group("g").within(soon).join([&seed]).await;
+    assert!(matches!(error(joined), JoinError::Unanswered { .. }), "another cluster");
+    let joined = host(7).group("another").within(soon).join([&seed]).await;
+    assert!(matches!(error(joined), JoinError::Unanswered { .. }), "another group");
+    let joined = host(7).group("g").within(soon).join(["127.0.0.1:1"]).await;
+    let text = error(joined).to_string();
+    assert!(text.contains("127.0.0.1:1") && text.contains("is one running"), "{text}");
+
+    let joined = host(7).group("g").join(["no such host.invalid:1"]).await;
+    assert!(matches!(error(joined), JoinError::Unresolved { .. }));
+    let joined = host(7).group("g").join(["127.0.0.1"]).await;
+    assert!(error(joined).to_string().contains("expected HOST:PORT"));
+    let joined = host(7).group("g").join([] as [&str; 0]).await;
+    assert!(matches!(error(joined), JoinError::NoSeed));
+}
+
+#[tokio::test]
+async fn a_second_member_with_the_same_id_is_refused_and_the_first_goes_on() {
+    let (groups, mut events) = cluster(3, |config| config).await;
+    let seed = groups[0].local_addr().to_string();
+    let joined = host(1).group("g").within(Duration::from_secs(3)).join([seed]).await;
+    let refused = joined.err().expect("refused");
+    assert!(matches!(refused, JoinError::Refused { refusal: Refusal::IdInUse }), "{refused}");
+    groups[1].broadcast("still here").await.unwrap();
+    for events in &mut events {
+        assert_eq!(receive(events, 1).await, [(1, "still here".to_owned())]);
+    }
 }

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline::net::{Bound, NodeConfig};
-use paceline::proto::chain::{Config, Frame, Message};
-use paceline::proto::core::{Context, Lane, Payload, Protocol, ViewId};
-use paceline::{GroupConfig, Host, NodeId, Roster, Topology};
+use paceline::net::{Bound, NodeConfig, Roster};
+use paceline::proto::chain::{Chain, Config, Frame, Message};
+use paceline::proto::core::{Context, Lane, Payload, Protocol};
+use paceline::{NodeId, Topology, ViewId};
 
 /// Sends what it is told to.
 struct Rogue;
@@ -51,9 +51,12 @@ async fn counted(messages: Vec<Message>, counter: &str) -> u64 {
     let (rogue, honest) = (bind(0), bind(1));
     let members = [(NodeId(0), rogue.local_addr()), (NodeId(1), honest.local_addr())];
     let roster = Roster::new(members).unwrap();
-    let config = GroupConfig::new(roster.view()).with_window_blocks(16).with_ack_blocks(8);
+    let config = Config::new(roster.view()).with_window_blocks(16).with_ack_blocks(8);
     let config = config.build().unwrap();
-    let host = Host::on(honest, roster.clone(), config.clone()).unwrap();
+    let view = Arc::new(roster.view());
+    let shared = Arc::new(config.clone());
+    let (host, _events) = honest.start(roster.clone(), Chain::new(&config), shared).unwrap();
+    host.install_view(view).unwrap();
     let (rogue, _) = rogue.start(roster, Rogue, Arc::new(config)).unwrap();
     rogue.command(messages).unwrap();
     for _ in 0..500 {

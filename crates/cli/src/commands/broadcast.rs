@@ -1,24 +1,27 @@
 use std::io::BufRead;
 
-use paceline::{BroadcastError, Delivery, Group};
+use paceline::{BroadcastError, Delivery, Event, Group};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::Outcome;
-use super::member::{self, Member, runtime, stop_asked};
+use super::member::{self, Member, describe, leave, runtime, stop_asked};
 use crate::error::CliError;
 use crate::ui::Ui;
 
 /// Send lines of standard input to a group, and print what its members send
 ///
 /// Every line becomes a message to all members, oneself included; every delivery is printed as
-/// `ID: text`. After the end of the input the member stays, since the others need it to forward,
-/// until Ctrl-C or --count.
+/// `ID: text`. After the end of the input the member stays until Ctrl-C or --count, then leaves.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
     member: member::Args,
+
+    /// Read the input once the group has so many members
+    #[arg(long, value_name = "N", default_value = "1")]
+    members: usize,
 
     /// End after so many deliveries
     #[arg(long, value_name = "N")]
@@ -27,12 +30,12 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples, one in each terminal:
-  printf '0 127.0.0.1:7001\\n1 127.0.0.1:7002\\n2 127.0.0.1:7003\\n' > members.txt
-  paceline broadcast --roster members.txt --id 0
-  paceline broadcast --roster members.txt --id 1
-  paceline broadcast --roster members.txt --id 2
+  paceline broadcast --bootstrap --bind 127.0.0.1:7001 --id 1
+  paceline broadcast --seed 127.0.0.1:7001 --id 2
+  paceline broadcast --seed 127.0.0.1:7001 --id 3
 
-With --json a delivery is a JSON document in a line: {\"origin\":0,\"seq\":4,\"text\":\"hello\"}.";
+With --json a delivery is a JSON document in a line: {\"origin\":1,\"seq\":4,\"text\":\"hello\"},
+and so is a view: {\"view\":3,\"members\":[1,2,3]}.";
 
 /// Lines read ahead of what the group admits.
 const LINES_AHEAD: usize = 16;
@@ -44,14 +47,17 @@ struct Line<'a> {
     text: &'a str,
 }
 
+#[derive(Serialize)]
+struct ViewLine {
+    view: u64,
+    members: Vec<u32>,
+}
+
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
-    if !args.member.has_roster() {
-        return Err(CliError::Input("a group needs --roster FILE and --id K".to_owned()));
-    }
     let runtime = runtime()?;
     let member = args.member.start(&runtime)?;
-    ui.note(&format!("{} of {} listens on {}", member.id, member.members, member.address));
+    ui.note(&format!("{} listens on {}", member.group.id(), member.group.local_addr()));
     let (lines, input) = mpsc::channel(LINES_AHEAD);
     // A read of standard input cannot be given up, so it has a thread of its own.
     std::thread::spawn(move || {
@@ -61,36 +67,47 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
             }
         }
     });
-    runtime.block_on(exchange(member, input, args.count, ui))?;
+    runtime.block_on(exchange(member, input, args.members, args.count, ui))?;
     Ok(Outcome::Done)
 }
 
 async fn exchange(
     member: Member,
     input: mpsc::Receiver<Vec<u8>>,
+    members: usize,
     count: Option<u64>,
     ui: &Ui,
 ) -> Result<(), CliError> {
-    let Member { group, mut deliveries, .. } = member;
+    let Member { group, mut events } = member;
     let sending = send_lines(group.clone(), input);
     tokio::pin!(sending);
     tokio::pin! { let stop = stop_asked(); }
-    let (mut delivered, mut is_sending) = (0, true);
+    let (mut delivered, mut is_complete, mut is_sending) = (0, false, true);
     while count.is_none_or(|count| delivered < count) {
         tokio::select! {
             () = &mut stop => break,
-            sent = &mut sending, if is_sending => {
+            sent = &mut sending, if is_complete && is_sending => {
                 sent.map_err(|error| CliError::Input(error.to_string()))?;
                 is_sending = false;
             }
-            delivery = deliveries.recv() => {
-                let Some(delivery) = delivery else { break };
-                delivered += 1;
-                print(&delivery, ui)?;
+            event = events.recv() => match event {
+                None => break,
+                Some(Event::Delivered(delivery)) => {
+                    delivered += 1;
+                    print(&delivery, ui)?;
+                }
+                Some(event) => {
+                    if let Event::View(view) = &event {
+                        is_complete |= view.len() >= members;
+                        let members = view.members().iter().map(|member| member.node.0).collect();
+                        ui.record(&ViewLine { view: view.id().0, members })?;
+                    }
+                    describe(&event).inspect(|text| ui.note(text));
+                }
             }
         }
     }
-    group.stop().await;
+    leave(group, events).await;
     Ok(())
 }
 

@@ -1,36 +1,55 @@
 //! What `node` and `broadcast` share: becoming a member of a group.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::time::Duration;
 
-use paceline::{Deliveries, Group, Host, HostError, NodeId, Roster};
+use paceline::{BroadcastError, Event, Events, Group, Host, JoinError, NodeId};
 use tokio::runtime::Runtime;
 
 use super::topology::{self, Choice};
 use crate::error::CliError;
 
+/// How long a member that goes waits for the others to let it.
+const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+
 /// Which member of which group, and where.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The members: a file with lines of `ID HOST:PORT`, the same for all, in ring order
-    #[arg(long, value_name = "FILE", requires = "id")]
-    roster: Option<PathBuf>,
+    /// The group's name
+    #[arg(long, value_name = "NAME", default_value = "main", env = "PACELINE_GROUP")]
+    group: String,
 
-    /// Which of them this is
-    #[arg(long, value_name = "K", requires = "roster")]
+    /// A member to ask, HOST:PORT; may be repeated
+    #[arg(long = "seed", value_name = "HOST:PORT", env = "PACELINE_SEEDS", value_delimiter = ',')]
+    seeds: Vec<String>,
+
+    /// Found the group: for the first start, and after all members were lost
+    #[arg(long, conflicts_with = "seeds")]
+    bootstrap: bool,
+
+    /// The address to listen on, by TCP and UDP
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
+    bind: SocketAddr,
+
+    /// The address at which others reach this node, if it is another
+    #[arg(long, value_name = "ADDR", env = "PACELINE_ADVERTISE")]
+    advertise: Option<SocketAddr>,
+
+    /// This node's number, another for each node [default: drawn at random]
+    #[arg(long, value_name = "K")]
     id: Option<u32>,
 
-    /// The address to listen on, if it is not the roster's
-    #[arg(long, value_name = "ADDR", env = "PACELINE_BIND")]
-    bind: Option<SocketAddr>,
-
-    /// The cluster's name: members of another one are refused
+    /// The cluster's name: nodes of another one are refused
     #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
     cluster: String,
 
     /// How messages spread; all members need the same [default: chain]
     #[arg(long, value_name = "TOPOLOGY", value_parser = topology::parse)]
     topology: Option<Choice>,
+
+    /// How long joining may take, seconds
+    #[arg(long, value_name = "S", default_value = "10")]
+    join_within: f64,
 
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated: whoever
     /// reaches the port can read and forge messages
@@ -42,50 +61,71 @@ pub struct Args {
 pub struct Member {
     /// Its sending side.
     pub group: Group,
-    /// Its receiving side.
-    pub deliveries: Deliveries,
-    /// Its number.
-    pub id: NodeId,
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// How many members there are.
-    pub members: usize,
+    /// What it is told.
+    pub events: Events,
 }
 
 impl Args {
-    /// True if the user named a roster.
-    pub fn has_roster(&self) -> bool {
-        self.roster.is_some()
-    }
-
-    /// Starts the member. Without a roster it is a group of its own.
+    /// Starts the member; returns once it is in a view.
     pub fn start(&self, runtime: &Runtime) -> Result<Member, CliError> {
         let input = |error: &dyn std::error::Error| CliError::Input(error.to_string());
-        let id = NodeId(self.id.unwrap_or(0));
-        let roster = match (&self.roster, self.bind) {
-            (Some(file), _) => Roster::from_file(file).map_err(|error| input(&error))?,
-            (None, Some(address)) => Roster::new([(id, address)]).map_err(|error| input(&error))?,
-            (None, None) => {
-                return Err(CliError::Input("--roster FILE --id K, or --bind ADDR".to_owned()));
-            }
-        };
-        let members = roster.len();
-        let mut builder = Host::builder(&self.cluster, roster, id);
-        if let Some(address) = self.bind {
-            builder = builder.bind(address);
+        let within = Duration::try_from_secs_f64(self.join_within)
+            .map_err(|_| CliError::Input(format!("--join-within {}", self.join_within)))?;
+        let mut builder = Host::builder(&self.cluster).bind(self.bind);
+        if let Some(address) = self.advertise {
+            builder = builder.advertise(address);
+        }
+        if let Some(id) = self.id {
+            builder = builder.id(NodeId(id));
         }
         if self.insecure_plaintext {
             builder = builder.insecure_plaintext();
         }
+        let host = builder.start().map_err(|error| input(&error))?;
+        let mut group = host.group(&self.group).within(within);
         if let Some(Choice(topology)) = self.topology {
-            builder = builder.with_group(|config| config.with_topology(topology));
+            group = group.with_broadcast(|config| config.with_topology(topology));
         }
-        let _inside = runtime.enter();
-        let host = builder.start().map_err(|error: HostError| input(&error))?;
-        let address = host.node().local_addr();
-        let (group, deliveries) = host.group();
-        Ok(Member { group, deliveries, id, address, members })
+        let joined = runtime.block_on(async {
+            if self.bootstrap { group.bootstrap().await } else { group.join(&self.seeds).await }
+        });
+        let (group, events) = joined.map_err(|error| match error {
+            JoinError::Closed => CliError::Failed(error.to_string()),
+            error => input(&error),
+        })?;
+        Ok(Member { group, events })
     }
+}
+
+/// What an event that is not a message says to people.
+pub fn describe(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Delivered(_) => return None,
+        Event::View(view) => {
+            let members: Vec<String> =
+                view.members().iter().map(|member| member.node.to_string()).collect();
+            format!("view {}: {}", view.id(), members.join(" "))
+        }
+        Event::LostPrimary => "too few members are reachable: nothing is accepted".to_owned(),
+        Event::RegainedPrimary => "enough members are reachable again".to_owned(),
+        Event::Excluded => "the others went on without this node: it joins anew".to_owned(),
+        Event::Left => "left".to_owned(),
+        Event::JoinRefused(refusal) => format!("may not join yet: {refusal:?}"),
+        Event::Rejected(BroadcastError::LostPrimary) => {
+            "a message was not accepted: too few members are reachable".to_owned()
+        }
+        Event::Rejected(error) => format!("a message was not accepted: {error}"),
+    })
+}
+
+/// Leaves the group and stops: the others need not wait for a time-out.
+pub async fn leave(group: Group, mut events: Events) {
+    if group.leave().is_ok() {
+        let left = async { while events.recv().await.is_some_and(|event| event != Event::Left) {} };
+        // Who is alone with a lost group goes without its consent.
+        let _ = tokio::time::timeout(LEAVE_WITHIN, left).await;
+    }
+    group.stop().await;
 }
 
 /// The runtime of one member: one thread.

@@ -1,8 +1,9 @@
+use paceline::Event;
 use paceline_lab::serve_control;
 use paceline_lab::table::table;
 
 use super::Outcome;
-use super::member::{self, runtime, stop_asked};
+use super::member::{self, Member, describe, leave, runtime, stop_asked};
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -20,8 +21,8 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  paceline node --roster members.txt --id 2
-  paceline node --bind 127.0.0.1:0         a group of one, to look at
+  paceline node --bootstrap --bind 127.0.0.1:7001   the first of a group
+  paceline node --seed 127.0.0.1:7001               one more
 
 With --json the counters at the end are one JSON document.";
 
@@ -32,25 +33,27 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         return Ok(Outcome::Done);
     }
     let runtime = runtime()?;
-    let member = args.member.start(&runtime)?;
-    ui.note(&format!("{} of {} listens on {}", member.id, member.members, member.address));
-    let (group, mut deliveries) = (member.group, member.deliveries);
+    let Member { group, mut events } = args.member.start(&runtime)?;
+    ui.note(&format!("{} listens on {}", group.id(), group.local_addr()));
     let (mut messages, mut bytes) = (0u64, 0u64);
     runtime.block_on(async {
         tokio::pin! { let stop = stop_asked(); }
         loop {
             tokio::select! {
                 () = &mut stop => break,
-                delivery = deliveries.recv() => match delivery {
-                    Some(delivery) => {
+                event = events.recv() => match event {
+                    Some(Event::Delivered(delivery)) => {
                         messages += 1;
                         bytes += delivery.payload.len() as u64;
+                    }
+                    Some(event) => {
+                        describe(&event).inspect(|text| ui.note(text));
                     }
                     None => break,
                 },
             }
         }
-        group.stop().await;
+        leave(group.clone(), events).await;
     });
     let counters = group.stats().counters.sorted();
     let mut counts = vec![("messages_delivered", messages), ("bytes_delivered", bytes)];

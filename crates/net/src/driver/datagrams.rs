@@ -105,12 +105,23 @@ impl<P: Hosted> Driver<P> {
         match header.kind {
             Kind::Message => self.take_message(place, &header, record).map_err(named),
             Kind::Hello => {
+                let is_taken = self.config.is_open
+                    && self.peers.at(place).addr != from
+                    && self.peers.is_taken(place, header.session, self.now);
+                if is_taken {
+                    self.queue_control_to(from, Kind::Taken, &[]);
+                    return Err(named(Refusal::IdInUse));
+                }
                 self.accept_hello(place, &header, &record).map_err(named)?;
                 self.note_answer(from, place);
                 Ok(())
             }
             Kind::Who => {
                 self.answer_who(place);
+                Ok(())
+            }
+            Kind::Taken => {
+                self.counters.add("peer_id_taken", 1);
                 Ok(())
             }
         }
@@ -127,6 +138,8 @@ impl<P: Hosted> Driver<P> {
             self.counters.add(Refusal::UnknownSession.counter(), 1);
             return Ok(());
         }
+        let now = self.now;
+        self.peers.at(place).heard_at = now;
         let message = decode_exact(body).map_err(|_| Refusal::Undecodable)?;
         self.handle(|protocol, cx| protocol.handle_message(cx, header.sender, message));
         Ok(())

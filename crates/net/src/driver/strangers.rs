@@ -76,6 +76,7 @@ impl<P: Hosted> Driver<P> {
                 self.accept_hello(place, header, body)?;
                 self.note_answer(from, place);
             }
+            Kind::Taken => self.counters.add("peer_id_taken", 1),
             // One short answer for one short question, and not often.
             Kind::Who | Kind::Message if !may(&mut self.stranger_after, self.now) => {}
             Kind::Who => {

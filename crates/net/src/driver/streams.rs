@@ -434,6 +434,10 @@ impl<P: Hosted> Driver<P> {
             // Closed without an answer: to the dialler the attempt has failed.
             return Ok(());
         }
+        if self.config.is_open && self.peers.is_taken(place, header.session, self.now) {
+            // One that restarted says so by datagram first.
+            return Err(Refusal::IdInUse);
+        }
         self.accept_hello(place, header, body)?;
         // A dialler has one stream: what an earlier one still holds is of the past.
         self.close_incoming_of(place);

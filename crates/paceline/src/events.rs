@@ -1,0 +1,168 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use paceline_net::{Events as NodeEvents, Node};
+use paceline_proto::core::{NodeId, View, ViewId};
+use paceline_proto::group::{Command, Event as GroupEvent, Group, Refusal};
+
+use crate::group::{BroadcastError, Origin, Status};
+
+/// Messages that are consumed before their credit goes back together.
+const CONSUMED_TOGETHER: usize = 8;
+
+/// A message that reached this member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The view in which it was sent and is delivered.
+    pub view: ViewId,
+    /// Who sent it.
+    pub origin: NodeId,
+    /// The origin's incarnation: another number after each start.
+    pub incarnation: u64,
+    /// The number of its first block at its origin in this view; rises with every message.
+    pub seq: u64,
+    /// The message.
+    pub payload: Bytes,
+}
+
+/// What a member is told, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message.
+    Delivered(Delivery),
+    /// A view was installed. All that go from one view to the next together have been told the
+    /// same messages in between.
+    View(Arc<View>),
+    /// Too few members are reachable to decide anything: nothing is accepted until that changes.
+    LostPrimary,
+    /// Enough members are reachable again, and the view is the same.
+    RegainedPrimary,
+    /// The others went on without this node. It joins anew, under another incarnation; a view
+    /// follows when it has. Messages that it sent and was not told of are lost.
+    Excluded,
+    /// The node has left.
+    Left,
+    /// A member says that this node may not join at present. It goes on asking.
+    JoinRefused(Refusal),
+    /// A message that had been admitted was not accepted after all; nothing of it was sent.
+    Rejected(BroadcastError),
+}
+
+/// The receiving side of a member: every message of every member, oneself included, once, and of
+/// each member in the order in which it sent; and the views between.
+///
+/// Asking for the next event says that the last one is done with. Who does not ask slows the
+/// senders down; nothing is lost.
+pub struct Events {
+    node: Node<Group>,
+    events: NodeEvents<Group>,
+    status: Arc<Status>,
+    // Taken out early, to be told first.
+    ahead: VecDeque<Event>,
+    // What was handed out or is done with, not yet told to the protocol: by origin, the end.
+    consumed: Vec<(Origin, u64)>,
+    consumed_messages: usize,
+}
+
+impl Events {
+    pub(crate) fn new(node: Node<Group>, events: NodeEvents<Group>, status: Arc<Status>) -> Events {
+        Events {
+            node,
+            events,
+            status,
+            ahead: VecDeque::new(),
+            consumed: Vec::new(),
+            consumed_messages: 0,
+        }
+    }
+
+    /// The next event; `None` once the host has stopped and all were received.
+    pub async fn recv(&mut self) -> Option<Event> {
+        if let Some(event) = self.ahead.pop_front() {
+            return Some(event);
+        }
+        let event = match self.events.try_recv() {
+            Some(event) => event,
+            None => {
+                self.return_credit();
+                self.events.recv().await?
+            }
+        };
+        Some(self.take(event))
+    }
+
+    /// The next event if there is one now.
+    pub fn try_recv(&mut self) -> Option<Event> {
+        if let Some(event) = self.ahead.pop_front() {
+            return Some(event);
+        }
+        match self.events.try_recv() {
+            Some(event) => Some(self.take(event)),
+            None => {
+                self.return_credit();
+                None
+            }
+        }
+    }
+
+    /// The next message, other events passed over; `None` once the host has stopped.
+    pub async fn delivery(&mut self) -> Option<Delivery> {
+        loop {
+            if let Event::Delivered(delivery) = self.recv().await? {
+                return Some(delivery);
+            }
+        }
+    }
+
+    pub(crate) fn put_back(&mut self, event: Event) {
+        self.ahead.push_front(event);
+    }
+
+    fn take(&mut self, event: GroupEvent) -> Event {
+        if self.consumed_messages >= CONSUMED_TOGETHER {
+            self.return_credit();
+        }
+        match event {
+            GroupEvent::Delivered { view, origin, incarnation, seq, end, payload } => {
+                self.consumed_messages += 1;
+                match self.consumed.iter_mut().find(|(known, _)| *known == (view, origin)) {
+                    Some((_, through)) => *through = end,
+                    None => self.consumed.push(((view, origin), end)),
+                }
+                let payload = payload.to_bytes();
+                Event::Delivered(Delivery { view, origin, incarnation, seq, payload })
+            }
+            GroupEvent::View(view) => {
+                self.status.note_view(&view);
+                Event::View(view)
+            }
+            GroupEvent::LostPrimary => {
+                self.status.note(Some(BroadcastError::LostPrimary));
+                Event::LostPrimary
+            }
+            GroupEvent::RegainedPrimary => {
+                self.status.note(None);
+                Event::RegainedPrimary
+            }
+            GroupEvent::Excluded => {
+                self.status.note(Some(BroadcastError::NotAMember));
+                Event::Excluded
+            }
+            GroupEvent::Left => {
+                self.status.note(Some(BroadcastError::NotAMember));
+                Event::Left
+            }
+            GroupEvent::JoinRefused { refusal } => Event::JoinRefused(refusal),
+            GroupEvent::Rejected { reason } => Event::Rejected(reason.into()),
+        }
+    }
+
+    fn return_credit(&mut self) {
+        self.consumed_messages = 0;
+        for ((view, origin), end) in self.consumed.drain(..) {
+            // After a stop nobody needs the credit.
+            let _ = self.node.command(Command::Consumed { view, origin, end });
+        }
+    }
+}

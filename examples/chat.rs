@@ -1,0 +1,74 @@
+//! A chat room: every line goes to all, in the same order from each, and everybody sees who comes
+//! and goes.
+//!
+//! ```sh
+//! cargo run --example chat -- 127.0.0.1:7001                    # opens the room
+//! cargo run --example chat -- 127.0.0.1:7002 127.0.0.1:7001     # comes in
+//! ```
+//!
+//! Without arguments three guests talk in one process and check what they hear: that is how the
+//! tests run it.
+
+use std::error::Error;
+
+use paceline::{Event, Events, Group, Host};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Opens the room at this address, or comes in if there is somebody to ask.
+async fn enter(bind: &str, seed: Option<&str>) -> Result<(Group, Events)> {
+    let room = Host::builder("chat").bind(bind.parse()?).start()?.group("lobby");
+    Ok(match seed {
+        None => room.bootstrap().await?,
+        Some(seed) => room.join([seed]).await?,
+    })
+}
+
+async fn talk(bind: &str, seed: Option<&str>) -> Result<()> {
+    let (group, mut events) = enter(bind, seed).await?;
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    loop {
+        tokio::select! {
+            line = lines.next_line() => match line? {
+                Some(line) => group.broadcast(line).await?,
+                None => group.leave()?,
+            },
+            event = events.recv() => match event {
+                Some(Event::Delivered(message)) => {
+                    println!("{}: {}", message.origin, String::from_utf8_lossy(&message.payload));
+                }
+                Some(Event::View(view)) => println!("-- {} in the room", view.len()),
+                Some(Event::Left) | None => return Ok(()),
+                Some(other) => println!("-- {other:?}"),
+            },
+        }
+    }
+}
+
+/// Three guests; the last one leaves.
+async fn rehearse() -> Result<()> {
+    let (host, mut host_hears) = enter("127.0.0.1:0", None).await?;
+    let seed = host.local_addr().to_string();
+    let (guest, _guest_hears) = enter("127.0.0.1:0", Some(&seed)).await?;
+    let (late, mut late_hears) = enter("127.0.0.1:0", Some(&seed)).await?;
+    host.broadcast("welcome").await?;
+    assert_eq!(late_hears.delivery().await.expect("it is in the room").payload, "welcome");
+    assert_eq!(host_hears.delivery().await.expect("its own").payload, "welcome");
+    late.leave()?;
+    while late_hears.recv().await != Some(Event::Left) {}
+    let is_two = |event: &Event| matches!(event, Event::View(view) if view.len() == 2);
+    while !is_two(&host_hears.recv().await.expect("the host runs")) {}
+    assert_eq!(host.members(), [host.id(), guest.id()]);
+    println!("three guests heard what they should");
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first() {
+        Some(bind) if bind.contains(':') => talk(bind, arguments.get(1).map(String::as_str)).await,
+        _ => rehearse().await,
+    }
+}
