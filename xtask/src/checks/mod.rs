@@ -2,6 +2,8 @@
 
 mod bounds;
 mod figures;
+mod group;
+mod member;
 mod netlab;
 mod soak;
 
@@ -62,6 +64,11 @@ pub const CHECKS: &[Check] = &[
         name: "netlab",
         what: "broadcast on shaped links reaches its floors, best of five (root)",
         run: netlab::run,
+    },
+    Check {
+        name: "group",
+        what: "members killed, paused, cut off, all at once, as processes on the lab (root)",
+        run: group::run,
     },
     Check {
         name: "soak-32k",

@@ -1,4 +1,5 @@
 use std::io::BufRead;
+use std::time::Duration;
 
 use paceline::{BroadcastError, Delivery, Event, Group};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use crate::ui::Ui;
 /// Send lines of standard input to a group, and print what its members send
 ///
 /// Every line becomes a message to all members, oneself included; every delivery is printed as
-/// `ID: text`. After the end of the input the member stays until Ctrl-C or --count, then leaves.
+/// `ID: text`. While too few members are reachable the input waits. After the end of the input the member stays until Ctrl-C or --count, then leaves.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -36,6 +37,9 @@ Examples, one in each terminal:
 
 With --json a delivery is a JSON document in a line: {\"origin\":1,\"seq\":4,\"text\":\"hello\"},
 and so is a view: {\"view\":3,\"members\":[1,2,3]}.";
+
+/// How often a line is offered again that no group was there to accept.
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Lines read ahead of what the group admits.
 const LINES_AHEAD: usize = 16;
@@ -116,7 +120,16 @@ async fn send_lines(
     mut input: mpsc::Receiver<Vec<u8>>,
 ) -> Result<(), BroadcastError> {
     while let Some(line) = input.recv().await {
-        group.broadcast(line).await?;
+        loop {
+            match group.broadcast(line.clone()).await {
+                Ok(()) => break,
+                // The group is to be whole again some time: the input waits for it.
+                Err(BroadcastError::LostPrimary | BroadcastError::NotAMember) => {
+                    tokio::time::sleep(AGAIN_AFTER).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
     Ok(())
 }

@@ -1,0 +1,262 @@
+//! Groups of real processes in the network lab: members that are killed, paused, cut off, and that
+//! come all at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use paceline_netlab::{NetworkLab, Plan};
+
+use super::Outcome;
+use super::bounds::{self, Bound, Figure};
+use super::member::Member;
+use crate::setup;
+
+/// The rate of every port.
+const RATE: u64 = 100_000_000;
+/// Members that are killed.
+const KILLS: usize = 20;
+/// The detector's time, and what the rest may take.
+const STALL_MAX: f64 = 1.5 + 0.2;
+/// Whoever was cut off is back within this.
+const REJOIN_MAX: f64 = 5.0;
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Four members, or more, each in a namespace of its own.
+struct Group {
+    lab: NetworkLab,
+    // By namespace.
+    members: Vec<Member>,
+    // Members that are gone, with all that they were told.
+    gone: Vec<Member>,
+    next_id: u32,
+}
+
+impl Group {
+    fn start(nodes: usize) -> Result<Group, String> {
+        let lab = NetworkLab::build(Plan::new(nodes, RATE)).map_err(|error| error.to_string())?;
+        let mut group = Group { lab, members: Vec::new(), gone: Vec::new(), next_id: 0 };
+        for node in 0..nodes {
+            let member = group.launch(node)?;
+            group.members.push(member);
+            if node == 0 {
+                group.await_view(&[0], 1)?;
+            }
+        }
+        Ok(group)
+    }
+
+    /// Starts a member in a namespace: the first one founds the group.
+    fn launch(&mut self, node: usize) -> Result<Member, String> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let seeds = (0..self.lab.nodes()).filter(|&other| id > 0 && other != node);
+        let seeds: Vec<String> =
+            seeds.map(|other| format!("{}:7946", self.lab.address(other))).collect();
+        Member::start(&self.lab, node, id, &seeds)
+    }
+
+    /// Waits until these members are in one view of so many.
+    fn await_view(&self, nodes: &[usize], members: usize) -> Result<Duration, String> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let views: BTreeSet<_> = nodes.iter().map(|&node| self.members[node].view()).collect();
+            let is_one = views.len() == 1;
+            if is_one && views.first().is_some_and(|(_, ids)| ids.len() == members) {
+                return Ok(begun.elapsed());
+            }
+            sleep(Duration::from_millis(5));
+        }
+        let said: Vec<String> = nodes.iter().map(|&node| self.members[node].last_words()).collect();
+        Err(format!("no view of {members} within {PATIENCE:?}:\n{}", said.join("\n")))
+    }
+
+    /// Replaces a member that is gone.
+    fn replace(&mut self, node: usize) -> Result<(), String> {
+        let member = self.launch(node)?;
+        self.gone.push(std::mem::replace(&mut self.members[node], member));
+        Ok(())
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.members.len()).collect()
+    }
+
+    /// After the traffic: each member was told every message of each other since both were there,
+    /// in order, once; and all the same of those that are gone. What an excluded member sent as
+    /// such is lost, and it was told nothing meanwhile.
+    fn faults(&self, excluded: &[u32]) -> Vec<String> {
+        let mut faults = Vec::new();
+        // By origin, the last message that each member was told.
+        let mut lasts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
+        for member in self.members.iter().chain(&self.gone) {
+            let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+            for (_, origin, number) in member.deliveries() {
+                let expected = next.insert(origin, number + 1).unwrap_or(number);
+                let id = member.id;
+                let has_gaps = excluded.contains(&origin) || excluded.contains(&id);
+                if expected != number && !has_gaps {
+                    faults.push(format!("n{id}: {number} of n{origin}, expected {expected}"));
+                }
+            }
+            for (origin, next) in next {
+                lasts.entry(origin).or_default().insert(member.id, next);
+            }
+        }
+        // Those that are still there agree on where each origin ended.
+        let present: BTreeSet<u32> = self.members.iter().map(|member| member.id).collect();
+        for (origin, lasts) in lasts {
+            let lasts: BTreeSet<u64> =
+                lasts.iter().filter(|(id, _)| present.contains(id)).map(|(_, &n)| n).collect();
+            // A member that came after an origin had gone was told nothing of it.
+            if lasts.len() > 1 && !excluded.contains(&origin) {
+                faults.push(format!("of n{origin} members were told up to {lasts:?}"));
+            }
+        }
+        faults
+    }
+
+    /// Ends the traffic and waits until all was delivered.
+    fn settle(&self) {
+        self.members.iter().for_each(Member::hush);
+        sleep(Duration::from_secs(2));
+    }
+}
+
+fn at_most(name: &str, measured: f64, bound: f64) -> Figure {
+    let bound = Bound::AtMost(bound);
+    Figure { name: name.to_owned(), measured: Some(measured), goal: bound, floor: bound }
+}
+
+fn faults_of(name: &str, group: &Group, excluded: &[u32]) -> Figure {
+    group.settle();
+    let faults = group.faults(excluded);
+    faults.iter().take(5).for_each(|fault| println!("{name}: {fault}"));
+    at_most(&format!("{name}: lost, doubled or out of order"), faults.len() as f64, 0.0)
+}
+
+/// A member is killed in the midst of the stream, again and again.
+fn kills() -> Result<Vec<Figure>, String> {
+    let mut group = Group::start(4)?;
+    group.await_view(&group.all(), 4)?;
+    let (mut worst, mut stalls) = (0.0f64, Vec::new());
+    for round in 0..KILLS {
+        sleep(Duration::from_millis(700));
+        let victim = round % 4;
+        let killed = Instant::now();
+        group.members[victim].kill();
+        let others: Vec<usize> = group.all().into_iter().filter(|&node| node != victim).collect();
+        group.await_view(&others, 3)?;
+        sleep(Duration::from_millis(500));
+        let stall = others
+            .iter()
+            .map(|&node| group.members[node].longest_silence(killed, Instant::now()))
+            .fold(0.0, f64::max);
+        println!("kill {}: n{} silent for {stall:.2} s", round + 1, group.members[victim].id);
+        stalls.push(stall);
+        worst = worst.max(stall);
+        group.replace(victim)?;
+        group.await_view(&group.all(), 4)?;
+    }
+    stalls.sort_by(f64::total_cmp);
+    let median = Figure {
+        name: "20 kills: stall, median, s".to_owned(),
+        measured: Some(stalls[KILLS / 2]),
+        goal: Bound::None,
+        floor: Bound::None,
+    };
+    let faults = faults_of("20 kills", &group, &[]);
+    Ok(vec![at_most("20 kills: stall, longest, s", worst, STALL_MAX), median, faults])
+}
+
+/// A member stands still for two seconds: at most that one goes, and comes back.
+fn pause() -> Result<Vec<Figure>, String> {
+    let group = Group::start(4)?;
+    group.await_view(&group.all(), 4)?;
+    sleep(Duration::from_secs(1));
+    let paused = group.members[1].id;
+    let before: BTreeSet<u32> = group.members.iter().map(|member| member.id).collect();
+    group.members[1].signal(libc::SIGSTOP);
+    sleep(Duration::from_secs(2));
+    group.members[1].signal(libc::SIGCONT);
+    let back = group.await_view(&group.all(), 4)?;
+    sleep(Duration::from_secs(2));
+    group.await_view(&group.all(), 4)?;
+    let expelled = group.members.iter().flat_map(Member::views).filter(|ids| ids.len() >= 3);
+    let expelled = expelled.flat_map(|ids| before.difference(&ids).copied().collect::<Vec<_>>());
+    let expelled: BTreeSet<u32> = expelled.filter(|&id| id != paused).collect();
+    Ok(vec![
+        at_most("pause of 2 s: others expelled", expelled.len() as f64, 0.0),
+        at_most("pause of 2 s: whole again, s", back.as_secs_f64(), REJOIN_MAX),
+        faults_of("pause of 2 s", &group, &[paused]),
+    ])
+}
+
+/// One member is cut off, then half of them.
+fn partitions() -> Result<Vec<Figure>, String> {
+    let mut group = Group::start(4)?;
+    group.await_view(&group.all(), 4)?;
+    let failed = |error: paceline_netlab::NetlabError| error.to_string();
+    let mut figures = Vec::new();
+    for (name, apart) in [("3-1", vec![3]), ("2-2", vec![2, 3])] {
+        let rest: Vec<usize> = group.all().into_iter().filter(|n| !apart.contains(n)).collect();
+        for &a in &apart {
+            for &b in &rest {
+                group.lab.partition(a, b).map_err(failed)?;
+            }
+        }
+        group.await_view(&rest, rest.len())?;
+        sleep(Duration::from_secs(1));
+        let refused = apart.iter().filter(|&&node| group.members[node].has_lost_primary()).count();
+        let going_on = apart.len() - refused;
+        figures.push(at_most(&format!("partition {name}: going on apart"), going_on as f64, 0.0));
+        group.lab.heal().map_err(failed)?;
+        let healed = group.await_view(&group.all(), 4)?.as_secs_f64();
+        figures.push(at_most(&format!("partition {name}: whole again, s"), healed, REJOIN_MAX));
+        sleep(Duration::from_secs(1));
+    }
+    Ok(figures)
+}
+
+/// 32 come at once.
+fn join_storm() -> Result<Vec<Figure>, String> {
+    let group = Group::start(33)?;
+    let begun = Instant::now();
+    group.await_view(&group.all(), 33)?;
+    Ok(vec![at_most("32 joining at once: one view, s", begun.elapsed().as_secs_f64(), 10.0)])
+}
+
+/// Every member leaves and comes back, one after the other, under load.
+fn rolling_restart() -> Result<Vec<Figure>, String> {
+    let mut group = Group::start(4)?;
+    group.await_view(&group.all(), 4)?;
+    for node in group.all() {
+        sleep(Duration::from_millis(500));
+        group.members[node].leave()?;
+        group.replace(node)?;
+        group.await_view(&group.all(), 4)?;
+    }
+    Ok(vec![faults_of("rolling restart", &group, &[])])
+}
+
+/// Runs all of it.
+pub fn run() -> Result<Outcome, String> {
+    if let Err(reason) = setup::lab_possible() {
+        return Ok(Outcome::LeftOut(reason));
+    }
+    let mut figures = Vec::new();
+    let mut is_complete = true;
+    for part in [kills, pause, partitions, join_storm, rolling_restart] {
+        match part() {
+            Ok(measured) => figures.extend(measured),
+            Err(error) => {
+                is_complete = false;
+                println!("{error}");
+            }
+        }
+    }
+    println!();
+    bounds::print(&figures);
+    Ok(Outcome::of(is_complete && figures.iter().all(Figure::passes)))
+}
