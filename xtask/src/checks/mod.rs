@@ -57,7 +57,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "tour", what: "the tour ends well, in under 60 s", run: figures::tour },
     Check {
         name: "idle",
-        what: "a node at rest for 30 s uses under 1 % of a core",
+        what: "a group of five at rest for 30 s: under 1 % of a core and 2 kB/s a member",
         run: soak::idle,
     },
     Check {

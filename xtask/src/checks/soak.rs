@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Outcome;
 use super::bounds::{self, Bound, Figure};
@@ -53,42 +53,88 @@ pub fn small_sockets() -> Result<Outcome, String> {
     Ok(Outcome::of(passed && simulated.succeeded))
 }
 
-/// A node that nobody talks to.
+/// Members of a group at rest.
+const AT_REST: usize = 5;
+/// What UDP and IP put around a datagram, bytes.
+const AROUND_BYTES: f64 = 28.0;
+
+/// A group that nobody sends to: it only asks whether its members are alive.
 pub fn idle() -> Result<Outcome, String> {
     if !cfg!(target_os = "linux") {
         return Ok(Outcome::LeftOut("CPU time is read from /proc".into()));
     }
-    let mut node = Command::new(Build::Release.binary()?)
-        .args(["node", "--bind", "127.0.0.1:0"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("cannot run `paceline node`: {error}"))?;
-    let share = share_at_rest(&mut node);
-    // It may have ended by itself, which `share_at_rest` reports.
-    let _ = node.kill();
-    let _ = node.wait();
-    let figure = Figure {
-        name: "% of a core at rest".into(),
-        measured: Some(100.0 * share?),
-        goal: Bound::AtMost(1.0),
-        floor: Bound::AtMost(1.0),
+    let mut nodes = Vec::new();
+    let measured = at_rest(&mut nodes);
+    for node in &mut nodes {
+        // It may have ended by itself, which `at_rest` reports.
+        let _ = node.kill();
+        let _ = node.wait();
+    }
+    let (share, rate) = measured?;
+    let figure = |name: &str, measured: f64, most: f64| Figure {
+        name: name.into(),
+        measured: Some(measured),
+        goal: Bound::AtMost(most),
+        floor: Bound::AtMost(most),
     };
-    let passed = figure.passes();
-    bounds::print(&[figure]);
-    Ok(Outcome::of(passed))
+    let figures = [
+        figure("group of 5 at rest: % of a core a member, the most", 100.0 * share, 1.0),
+        figure("group of 5 at rest: B/s a member, both ways, headers included", rate, 2000.0),
+    ];
+    bounds::print(&figures);
+    Ok(Outcome::of(figures.iter().all(Figure::passes)))
 }
 
-fn share_at_rest(node: &mut Child) -> Result<f64, String> {
-    sleep(SETTLE);
-    let before = cpu_seconds(node.id())?;
-    sleep(REST);
-    let after = cpu_seconds(node.id())?;
-    match node.try_wait() {
-        Ok(None) => Ok((after - before) / REST.as_secs_f64()),
-        Ok(Some(status)) => Err(format!("`paceline node` ended by itself: {status}")),
-        Err(error) => Err(format!("cannot ask for `paceline node`: {error}")),
+/// The most processor time of a member as a share of a core, and the bytes of all a member and
+/// second.
+fn at_rest(nodes: &mut Vec<Child>) -> Result<(f64, f64), String> {
+    let port = std::net::UdpSocket::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .map_err(|error| format!("no free port: {error}"))?
+        .port();
+    let first = format!("127.0.0.1:{port}");
+    let begun = Instant::now();
+    for node in 0..AT_REST {
+        let how = if node == 0 { ["--bootstrap", "--bind"] } else { ["--json", "--seed"] };
+        let spawned = Command::new(Build::Release.binary()?)
+            .args(["node", "--json"])
+            .args(how.iter().filter(|&&flag| flag != "--json"))
+            .arg(&first)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        nodes.push(spawned.map_err(|error| format!("cannot run `paceline node`: {error}"))?);
+        if node == 0 {
+            sleep(Duration::from_millis(200));
+        }
     }
+    sleep(SETTLE);
+    let seconds = |nodes: &[Child]| -> Result<Vec<f64>, String> {
+        nodes.iter().map(|node| cpu_seconds(node.id())).collect()
+    };
+    let before = seconds(nodes)?;
+    sleep(REST);
+    let after = seconds(nodes)?;
+    let share = before.iter().zip(after).map(|(before, after)| after - before);
+    let share = share.fold(0.0, f64::max) / REST.as_secs_f64();
+    let mut bytes = 0.0;
+    let lived = begun.elapsed().as_secs_f64();
+    for node in nodes.drain(..) {
+        // SAFETY: `kill` has no precondition; the child was not waited for, so its id is its own.
+        unsafe { libc::kill(node.id() as libc::pid_t, libc::SIGTERM) };
+        let ended = node.wait_with_output().map_err(|error| error.to_string())?;
+        if !ended.status.success() {
+            return Err(format!("`paceline node` ended with {}", ended.status));
+        }
+        let counts: serde_json::Value =
+            serde_json::from_slice(&ended.stdout).map_err(|error| error.to_string())?;
+        let count = |name: &str| counts[name].as_f64().unwrap_or(f64::INFINITY);
+        bytes += count("datagram_bytes_in") + count("datagram_bytes_out");
+        bytes += AROUND_BYTES * (count("datagrams_in") + count("datagrams_out"));
+        bytes += count("stream_bytes_in") + count("stream_bytes_out");
+    }
+    Ok((share, bytes / AT_REST as f64 / lived))
 }
 
 /// User and system time of a process, from fields 14 and 15 of its `stat`.

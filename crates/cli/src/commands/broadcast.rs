@@ -13,7 +13,8 @@ use crate::ui::Ui;
 /// Send lines of standard input to a group, and print what its members send
 ///
 /// Every line becomes a message to all members, oneself included; every delivery is printed as
-/// `ID: text`. While too few members are reachable the input waits. After the end of the input the member stays until Ctrl-C or --count, then leaves.
+/// `ID: text`. While too few members are reachable the input waits. After the end of the input the
+/// member stays until Ctrl-C or --count, then leaves.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

@@ -55,8 +55,18 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         }
         leave(group.clone(), events).await;
     });
-    let counters = group.stats().counters.sorted();
-    let mut counts = vec![("messages_delivered", messages), ("bytes_delivered", bytes)];
+    let stats = group.stats();
+    let (counters, traffic) = (stats.counters.sorted(), stats.traffic);
+    let mut counts = vec![
+        ("messages_delivered", messages),
+        ("bytes_delivered", bytes),
+        ("stream_bytes_in", traffic.stream_bytes_in),
+        ("stream_bytes_out", traffic.stream_bytes_out),
+        ("datagrams_in", traffic.datagrams_in),
+        ("datagrams_out", traffic.datagrams_out),
+        ("datagram_bytes_in", traffic.datagram_bytes_in),
+        ("datagram_bytes_out", traffic.datagram_bytes_out),
+    ];
     counts.extend(counters);
     let document: serde_json::Map<String, serde_json::Value> =
         counts.iter().map(|&(name, n)| (name.to_owned(), n.into())).collect();
