@@ -33,7 +33,7 @@ fn run(seed: u64) -> Result<Outcome, String> {
 }
 
 #[test]
-fn members_agree_on_views_and_on_what_was_delivered_in_them() {
+fn seeds_agree_on_views_and_on_what_was_delivered_in_them() {
     let (first, count) = (variable("PACELINE_SEED_FIRST", 0), variable("PACELINE_SEEDS", 200));
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicU64::new(first);

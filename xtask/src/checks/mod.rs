@@ -7,9 +7,12 @@ mod member;
 mod netlab;
 mod soak;
 
+use std::time::Instant;
+
 use crate::chosen::Named;
-use crate::shell::cargo;
+use crate::shell::{cargo, root};
 use crate::steps::run_tests;
+use crate::table;
 
 /// How a check ended.
 pub enum Outcome {
@@ -77,20 +80,65 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "seeds",
-        what: "the seeded tests with 20,000 seeds (or PACELINE_SEEDS)",
+        what: "broadcasts and groups over 20,000 seeds each (or PACELINE_SEEDS)",
         run: seeds,
     },
 ];
 
-/// Runs every test with `seeds` in its name; they take their number of seeds from the environment.
+/// Runs every seeded suite, one after the other; they take their number of seeds from the
+/// environment.
 fn seeds() -> Result<Outcome, String> {
     let seeds = std::env::var("PACELINE_SEEDS").unwrap_or_else(|_| "20000".into());
-    println!("PACELINE_SEEDS={seeds} cargo test --release --workspace seeds");
-    let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast", "seeds"]);
-    command.env("PACELINE_SEEDS", seeds);
-    let tally = run_tests(command);
-    if tally.passed + tally.failed == 0 {
-        return Err("no test has `seeds` in its name".into());
+    let mut rows = Vec::new();
+    let mut passed = true;
+    for suite in seeded_suites()? {
+        let arguments = ["test", "--release", "--package", "paceline-sim", "--test", &suite];
+        println!("PACELINE_SEEDS={seeds} cargo {} seeds", arguments.join(" "));
+        // Built first, so that the seconds are those of the seeds.
+        let built = cargo(&arguments).args(["--no-run", "--quiet"]).status();
+        if !built.is_ok_and(|status| status.success()) {
+            return Err(format!("{suite} does not compile"));
+        }
+        let mut command = cargo(&arguments);
+        command.args(["seeds", "--", "--nocapture"]).env("PACELINE_SEEDS", &seeds);
+        let started = Instant::now();
+        let tally = run_tests(command);
+        let seconds = format!("{:.1}", started.elapsed().as_secs_f64());
+        if tally.passed + tally.failed == 0 {
+            return Err(format!("no test of {suite} has `seeds` in its name"));
+        }
+        passed &= tally.failed == 0;
+        let verdict = if tally.failed == 0 { "passed" } else { "FAILED" };
+        rows.push(vec![suite, seeds.clone(), seconds, verdict.into()]);
     }
-    Ok(Outcome::of(tally.failed == 0))
+    table::print(&["suite", "seeds", "seconds", "verdict"], &rows);
+    Ok(Outcome::of(passed))
+}
+
+/// The names of the simulator's tests that run random seeds.
+fn seeded_suites() -> Result<Vec<String>, String> {
+    let folder = root().join("crates/sim/tests");
+    let entries = std::fs::read_dir(&folder)
+        .map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let suites = names.filter_map(|name| Some(name.strip_suffix(".rs")?.to_string()));
+    let mut suites: Vec<String> = suites.filter(|suite| suite.ends_with("_seeds")).collect();
+    suites.sort();
+    match suites.is_empty() {
+        true => Err(format!("{} has no file `*_seeds.rs`", folder.display())),
+        false => Ok(suites),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_of_broadcasts_and_of_groups_are_among_the_suites() {
+        let suites = seeded_suites().expect("the folder is there");
+        for suite in ["chain_seeds", "group_seeds"] {
+            assert!(suites.iter().any(|name| name == suite), "{suite} is not in {suites:?}");
+        }
+    }
 }

@@ -3,14 +3,16 @@
 // Each test binary uses its part.
 #![allow(dead_code)]
 
+pub mod boundary;
+
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng, ViewId};
-use paceline_proto::group::{Command, Config, Event, Group, Role};
+use paceline_proto::core::{Instant, Lane, LinkFaults, Loss, NodeId, Payload, Rng, ViewId};
+use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 use paceline_proto::{chain, detector};
 use paceline_sim::checkers::group::{GroupLedger, Host};
 use paceline_sim::{
@@ -21,6 +23,8 @@ use paceline_sim::{
 pub const FAULTS: Duration = Duration::from_secs(12);
 /// After that the group has this long to be whole again.
 pub const HEAL: Duration = Duration::from_secs(20);
+/// From this time on, long after the last message was sent, no frame may be under way.
+pub const REST: Duration = Duration::from_secs(27);
 
 /// What a seed does to a group.
 #[derive(Clone, Debug)]
@@ -267,6 +271,9 @@ impl Scenario {
             }
         } else {
             ledger.check_converged(&sim, &wanted).map_err(|violation| violation.to_string())?;
+            if let Some(frame) = &application.late_frame {
+                return Err(format!("rest broken: {frame}"));
+            }
         }
         Ok(Outcome {
             digest: sim.digest(),
@@ -299,18 +306,27 @@ pub struct Outcome {
 }
 
 /// Consumes what it is given after a while.
-struct Application {
+pub struct Application {
     rng: Rng,
-    excluded: u64,
+    pub excluded: u64,
+    /// The first frame that was sent although the group should be at rest.
+    late_frame: Option<String>,
 }
 
 impl Application {
-    fn new(seed: u64) -> Application {
-        Application { rng: Rng::new(seed, 0xa44), excluded: 0 }
+    pub fn new(seed: u64) -> Application {
+        Application { rng: Rng::new(seed, 0xa44), excluded: 0, late_frame: None }
     }
 }
 
 impl<P: Host> Observer<P> for Application {
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, _: Lane, message: &Message) {
+        let is_frame = matches!(message, Message::Chain(chain::Message::Data(_)));
+        if is_frame && at >= Instant::ZERO + REST {
+            self.late_frame.get_or_insert_with(|| format!("{at}: {from} to {to}: {message}"));
+        }
+    }
+
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
         match event {
             Event::Delivered { view, origin, end, .. } => {
