@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Outcome;
 use super::bounds::{self, Bound, Figure};
@@ -63,14 +63,20 @@ pub fn idle() -> Result<Outcome, String> {
     if !cfg!(target_os = "linux") {
         return Ok(Outcome::LeftOut("CPU time is read from /proc".into()));
     }
-    let mut nodes = Vec::new();
-    let measured = at_rest(&mut nodes);
-    for node in &mut nodes {
-        // It may have ended by itself, which `at_rest` reports.
-        let _ = node.kill();
-        let _ = node.wait();
-    }
-    let (share, rate) = measured?;
+    let run = |rest: Duration| {
+        let mut nodes = Vec::new();
+        let measured = at_rest(&mut nodes, rest);
+        for node in &mut nodes {
+            // It may have ended by itself, which `at_rest` reports.
+            let _ = node.kill();
+            let _ = node.wait();
+        }
+        measured
+    };
+    // What forming the group takes is not rest.
+    let (_, forming) = run(Duration::ZERO)?;
+    let (share, bytes) = run(REST)?;
+    let rate = (bytes - forming) / REST.as_secs_f64();
     let figure = |name: &str, measured: f64, most: f64| Figure {
         name: name.into(),
         measured: Some(measured),
@@ -85,15 +91,14 @@ pub fn idle() -> Result<Outcome, String> {
     Ok(Outcome::of(figures.iter().all(Figure::passes)))
 }
 
-/// The most processor time of a member as a share of a core, and the bytes of all a member and
-/// second.
-fn at_rest(nodes: &mut Vec<Child>) -> Result<(f64, f64), String> {
+/// Forms a group, lets it rest and ends it. The most processor time of a member while it rested,
+/// as a share of a core, and the bytes of it all, a member.
+fn at_rest(nodes: &mut Vec<Child>, rest: Duration) -> Result<(f64, f64), String> {
     let port = std::net::UdpSocket::bind("127.0.0.1:0")
         .and_then(|socket| socket.local_addr())
         .map_err(|error| format!("no free port: {error}"))?
         .port();
     let first = format!("127.0.0.1:{port}");
-    let begun = Instant::now();
     for node in 0..AT_REST {
         let how = if node == 0 { ["--bootstrap", "--bind"] } else { ["--json", "--seed"] };
         let spawned = Command::new(Build::Release.binary()?)
@@ -114,12 +119,11 @@ fn at_rest(nodes: &mut Vec<Child>) -> Result<(f64, f64), String> {
         nodes.iter().map(|node| cpu_seconds(node.id())).collect()
     };
     let before = seconds(nodes)?;
-    sleep(REST);
+    sleep(rest);
     let after = seconds(nodes)?;
     let share = before.iter().zip(after).map(|(before, after)| after - before);
-    let share = share.fold(0.0, f64::max) / REST.as_secs_f64();
+    let share = share.fold(0.0, f64::max) / rest.as_secs_f64();
     let mut bytes = 0.0;
-    let lived = begun.elapsed().as_secs_f64();
     for node in nodes.drain(..) {
         // SAFETY: `kill` has no precondition; the child was not waited for, so its id is its own.
         unsafe { libc::kill(node.id() as libc::pid_t, libc::SIGTERM) };
@@ -134,7 +138,7 @@ fn at_rest(nodes: &mut Vec<Child>) -> Result<(f64, f64), String> {
         bytes += AROUND_BYTES * (count("datagrams_in") + count("datagrams_out"));
         bytes += count("stream_bytes_in") + count("stream_bytes_out");
     }
-    Ok((share, bytes / AT_REST as f64 / lived))
+    Ok((share, bytes / AT_REST as f64))
 }
 
 /// User and system time of a process, from fields 14 and 15 of its `stat`.
