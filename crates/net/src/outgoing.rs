@@ -28,6 +28,8 @@ use crate::sys;
 const FLUSH_BYTES_MAX: usize = 1 << 20;
 /// Wait before the second attempt; it doubles up to [`REDIAL_MAX`].
 const REDIAL_FIRST: Duration = Duration::from_millis(20);
+/// Failures in a row after which a node that no roster names is not dialled any more.
+const HOPELESS_AFTER: u32 = 20;
 /// Longest wait between attempts.
 const REDIAL_MAX: Duration = Duration::from_secs(1);
 
@@ -105,6 +107,11 @@ pub(crate) struct Outgoing<M> {
 }
 
 impl<M: Wire> Outgoing<M> {
+    /// True if nothing is connected, dialled, or waits to be.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle) && self.queued_bytes() == 0
+    }
+
     /// A stream that is not dialled yet.
     pub(crate) fn new(waker: Waker) -> Outgoing<M> {
         Outgoing {
@@ -135,6 +142,17 @@ impl<M: Wire> Outgoing<M> {
         self.failures += 1;
         // A quarter of jitter, so that members restarted together do not dial together.
         wait.mul_f64(0.75 + 0.25 * rng.unit())
+    }
+
+    /// True after many failures in a row, about a quarter of a minute.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.failures >= HOPELESS_AFTER
+    }
+
+    /// Dials no more of itself.
+    pub(crate) fn give_up(&mut self) {
+        self.phase = Phase::Idle;
+        self.failures = 0;
     }
 
     /// Drops the connection and all that waits for it; returns how many bytes that was.

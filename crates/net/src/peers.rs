@@ -96,7 +96,12 @@ impl<M: Wire> PeerTable<M> {
 
     fn insert(&mut self, node: NodeId, addr: SocketAddr, ready: &Arc<ReadyList>) -> usize {
         let place = self.peers.len();
-        self.peers.push(Peer {
+        self.insert_at(place, node, addr, ready);
+        place
+    }
+
+    fn insert_at(&mut self, place: usize, node: NodeId, addr: SocketAddr, ready: &Arc<ReadyList>) {
+        let mut peer = Peer {
             node,
             addr,
             session: None,
@@ -108,24 +113,47 @@ impl<M: Wire> PeerTable<M> {
             hello_after: Instant::ZERO,
             heard_at: Instant::ZERO,
             listed: Listed::No,
-        });
+        };
+        match self.peers.get_mut(place) {
+            Some(old) => {
+                // Deadlines of the old one's attempts must not be taken for this one's.
+                peer.outgoing.attempt = old.outgoing.attempt + 1;
+                *old = peer;
+            }
+            None => self.peers.push(peer),
+        }
         let after = self.places.partition_point(|&(known, _)| known < node);
         self.places.insert(after, (node, place));
-        place
     }
 
-    /// The place of a member that may be new; `None` if there is no more room.
+    /// The place of a member that may be new. If there is no more room it takes the place of the
+    /// one that is gone for longest; `None` if none is.
     pub(crate) fn place_or_insert(
         &mut self,
         node: NodeId,
         addr: SocketAddr,
         ready: &Arc<ReadyList>,
     ) -> Option<usize> {
-        match self.place(node) {
-            Some(place) => Some(place),
-            None if self.peers.len() >= PEERS_MAX => None,
-            None => Some(self.insert(node, addr, ready)),
+        if let Some(place) = self.place(node) {
+            return Some(place);
         }
+        if self.peers.len() < PEERS_MAX {
+            return Some(self.insert(node, addr, ready));
+        }
+        // Place 0 is this node's own, where no roster names others.
+        let gone = (1..self.peers.len()).filter(|&place| {
+            let peer = &self.peers[place];
+            peer.incoming.is_none() && peer.outgoing.is_idle() && peer.listed == Listed::No
+        });
+        let place = gone.min_by_key(|&place| self.peers[place].heard_at)?;
+        self.forget(place);
+        self.insert_at(place, node, addr, ready);
+        Some(place)
+    }
+
+    fn forget(&mut self, place: usize) {
+        let node = self.peers[place].node;
+        self.places.retain(|&(known, _)| known != node);
     }
 
     /// The place of a member.
@@ -198,5 +226,50 @@ impl<M: Wire> PeerTable<M> {
 impl<M: Wire> Backlog for PeerTable<M> {
     fn backlog_bytes(&self, to: NodeId) -> usize {
         self.place(to).map_or(0, |place| self.peers[place].outgoing.queued_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone)]
+    struct Nothing;
+
+    impl Wire for Nothing {
+        fn wire_len(&self) -> usize {
+            0
+        }
+
+        fn encode(&self, _: &mut impl bytes::BufMut) -> Option<&paceline_proto::core::Payload> {
+            None
+        }
+
+        fn decode(_: &mut bytes::Bytes) -> Result<Nothing, paceline_proto::core::DecodeError> {
+            Ok(Nothing)
+        }
+    }
+
+    #[test]
+    fn when_the_table_is_full_whoever_is_gone_for_longest_makes_room() {
+        let ready = Arc::new(ReadyList::default());
+        let addr = |port: u32| SocketAddr::from(([127, 0, 0, 1], port as u16));
+        let own = Roster::new([(NodeId(0), addr(1))]).unwrap();
+        let mut table: PeerTable<Nothing> = PeerTable::new(&own, &ready);
+        for node in 1..PEERS_MAX as u32 {
+            let place = table.place_or_insert(NodeId(node), addr(node), &ready).unwrap();
+            table.at(place).heard_at = Instant::from_nanos(u64::from(10_000 - node));
+        }
+        // The last one was heard of first, but a stream of it stands.
+        table.at(PEERS_MAX - 1).incoming = Some(0);
+        let place = table.place_or_insert(NodeId(70_000), addr(7), &ready);
+        assert_eq!(place, Some(PEERS_MAX - 2));
+        assert_eq!(table.place(NodeId(PEERS_MAX as u32 - 2)), None);
+        assert_eq!(table.place(NodeId(70_000)), place);
+        assert_eq!((table.len(), table.place(NodeId(0))), (PEERS_MAX, Some(0)));
+        for place in 1..PEERS_MAX {
+            table.at(place).incoming = Some(0);
+        }
+        assert_eq!(table.place_or_insert(NodeId(70_001), addr(8), &ready), None);
     }
 }

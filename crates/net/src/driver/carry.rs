@@ -65,6 +65,9 @@ impl<P: Hosted> Driver<P> {
         let outgoing = &mut self.peers.at(place).outgoing;
         if outgoing.outlook == Outlook::Down {
             self.counters.add("stream_discarded", 1);
+            if let Phase::Idle = outgoing.phase {
+                self.dial(place);
+            }
             return;
         }
         if outgoing.queued_bytes() + record_bytes > self.config.stream_queue_bytes_max {

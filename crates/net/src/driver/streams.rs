@@ -72,6 +72,11 @@ impl<P: Hosted> Driver<P> {
 
     fn schedule_redial(&mut self, place: usize) {
         let outgoing = &mut self.peers.at(place).outgoing;
+        if self.config.is_open && outgoing.is_hopeless() {
+            // It may never come back: the next send tries again.
+            outgoing.give_up();
+            return;
+        }
         let attempt = outgoing.attempt;
         let wait = outgoing.fail(&mut self.driver_rng);
         self.deadlines.set(self.now + wait, Deadline::Redial { place, attempt });
