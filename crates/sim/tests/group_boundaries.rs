@@ -19,10 +19,6 @@ const SEEDS: u64 = 3;
 const BOUNDARIES_MIN: usize = 20;
 /// The others need so long at most to be in one view once the leader died.
 const WHOLE_AGAIN: Duration = Duration::from_secs(2);
-/// The same if it was on its way out. Once one of them has heard of the next view, nobody who is in
-/// that view is missing, so nobody ends it: each of the others finds out only when its turn to
-/// propose comes, one after the other.
-const WHOLE_AGAIN_BY_TURNS: Duration = Duration::from_millis(12_100);
 /// Longer than the detector takes to give a member up.
 const PAUSE: Stop = Stop::Pause(Duration::from_secs(3));
 
@@ -81,13 +77,9 @@ fn stop_everywhere(trigger: Trigger, stop: Stop) -> Vec<(Case, Ran)> {
 /// The leader dies: nobody else is excluded, and all others are soon in one view without it.
 fn kill_everywhere(trigger: Trigger) {
     let ran = stop_everywhere(trigger, Stop::Crash);
-    let within = match trigger {
-        Trigger::LeaderLeaves => WHOLE_AGAIN_BY_TURNS,
-        Trigger::Crash | Trigger::Join | Trigger::Leave => WHOLE_AGAIN,
-    };
     for (case, ran) in &ran {
         assert!(ran.excluded.is_empty(), "{case}: {:?} excluded", ran.excluded);
-        assert!(ran.converged_after <= within, "{case}: {:?}", ran.converged_after);
+        assert!(ran.converged_after <= WHOLE_AGAIN, "{case}: {:?}", ran.converged_after);
     }
     summarise(&ran);
 }

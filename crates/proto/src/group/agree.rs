@@ -76,6 +76,7 @@ impl Group {
             self.acceptor.promised = Some(ballot);
             self.acceptor.pending = None;
             self.change_since = Some(cx.now);
+            self.repeat_soon(cx);
         }
         if self.proposer.as_ref().is_some_and(|proposer| proposer.ballot < ballot) {
             self.proposer = None;

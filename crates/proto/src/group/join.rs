@@ -11,6 +11,8 @@ use crate::chain::Chain;
 use crate::core::{Instant, Member, NodeId, View, ViewId};
 use crate::detector::Health;
 
+/// Nodes that are remembered, to ask them what became of the group: seeds, and members of views.
+const KNOWN_MAX: usize = 256;
 /// Nodes that may wait to be let in.
 const JOINERS_MAX: usize = 256;
 
@@ -231,6 +233,13 @@ impl Group {
         self.joiners.retain(|&node, joiner| {
             view_ref.rank(node).is_none_or(|rank| view_ref.members()[rank] != joiner.member)
         });
+        for member in view.members() {
+            if !self.seeds.contains(&member.node) {
+                self.seeds.push(member.node);
+            }
+        }
+        let surplus = self.seeds.len().saturating_sub(KNOWN_MAX);
+        self.seeds.drain(..surplus);
         self.joins_at = if self.joiners.is_empty() { Instant::MAX } else { cx.now };
         self.leavers.retain(|&node| view_ref.rank(node).is_some());
         for contact in &self.contacts {
@@ -246,10 +255,11 @@ impl Group {
 
     pub(super) fn receive_installed(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId) {
         let present = self.view.id();
+        if let Some(installing) = self.installing.as_mut().filter(|it| it.view == view) {
+            installing.waiting.remove(&from);
+        }
         if view == present {
-            if let Some(installing) = &mut self.installing {
-                installing.waiting.remove(&from);
-            }
+            // As here.
         } else if self.is_member() && view.0 + 1 == present.0 && self.view.rank(from).is_some() {
             self.tell_view(cx, from);
         } else if self.is_member() && view < present {
@@ -258,8 +268,15 @@ impl Group {
     }
 
     pub(super) fn receive_excluded(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId) {
-        if self.is_member() && view > self.view.id() && self.view.rank(from).is_some() {
+        if !self.is_member() {
+            return;
+        }
+        let is_known = self.view.rank(from).is_some();
+        if view > self.view.id() && (is_known || !self.has_primary) {
             self.exclude(cx);
+        } else if view < self.view.id() && !is_known {
+            // It is the other way round.
+            self.tell_excluded(cx, from);
         }
     }
 
@@ -278,11 +295,6 @@ impl Group {
             return self.go_outside(cx);
         }
         cx.deliver(Event::Excluded);
-        let me = self.me.member.node;
-        let members = self.view.members().iter().map(|member| member.node);
-        let known = members.filter(|&node| node != me && !self.seeds.contains(&node));
-        let known: Vec<NodeId> = known.collect();
-        self.seeds.extend(known);
         self.begin(cx);
         self.role = Role::Joining;
         self.ask_to_join(cx);

@@ -8,6 +8,9 @@ use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
 use crate::core::{Instant, NodeId, ViewId};
 use crate::detector::Health;
 
+/// How often a decided view is told to those that have not said that they installed it.
+const INSTALL_REPEATS: u32 = 50;
+
 /// An attempt to end the view.
 #[derive(Debug)]
 pub(super) struct Proposer {
@@ -30,6 +33,7 @@ struct Promise {
 /// A view that was decided here, and who has not said that it installed it.
 #[derive(Debug)]
 pub(super) struct Installing {
+    pub(super) view: ViewId,
     pub(super) message: Message,
     pub(super) waiting: BTreeSet<NodeId>,
     pub(super) repeats_left: u32,
@@ -56,6 +60,9 @@ impl Group {
         let has_primary = self.is_quorum(&alive);
         if has_primary != self.has_primary {
             self.has_primary = has_primary;
+            if !has_primary {
+                self.repeat_soon(cx);
+            }
             cx.deliver(if has_primary { Event::RegainedPrimary } else { Event::LostPrimary });
         }
         if self.is_ending() || alive.len() < self.view.len() || self.has_requests(cx) {
@@ -286,7 +293,9 @@ impl Group {
         }
         self.install(cx, view, proposal.made_at, proposal.next.clone());
         // A member that leaves repeats as well: the others may not know yet that it may.
-        self.installing = Some(Installing { message, waiting, repeats_left: 50 });
+        let installed = ViewId(view.0 + 1);
+        self.installing =
+            Some(Installing { view: installed, message, waiting, repeats_left: INSTALL_REPEATS });
         self.repeat_soon(cx);
     }
 
@@ -350,6 +359,22 @@ impl Group {
         }
         if self.role == Role::Leaving {
             self.ask_to_leave(cx);
+            is_waiting = true;
+        }
+        if self.is_member() && !self.has_primary {
+            // Those that could say what became of the group may be in no view with this member.
+            for &node in self.seeds.iter().filter(|&&node| node != self.me.member.node) {
+                self.tell(cx, node, Message::Installed { view: self.view.id() });
+            }
+            is_waiting = true;
+        } else if self.is_ending() && self.proposer.is_none() {
+            // Whoever decided may be gone. One at a time: who has learned of it tells others.
+            let others = self.view.len() as u32;
+            let rank = cx.rng.below(others) as usize;
+            let node = self.view.node(rank);
+            if node != self.me.member.node {
+                self.tell(cx, node, Message::Installed { view: self.view.id() });
+            }
             is_waiting = true;
         }
         self.repeat_flush(cx);
