@@ -38,6 +38,8 @@ pub enum Event {
     LostPrimary,
     /// Enough members are reachable again, and the view is the same.
     RegainedPrimary,
+    /// This member cannot send, because these do not read what they are told.
+    Lagging(Vec<NodeId>),
     /// The others went on without this node. It joins anew, under another incarnation; a view
     /// follows when it has. Messages that it sent and was not told of are lost.
     Excluded,
@@ -145,6 +147,7 @@ impl Events {
                 self.status.note(None);
                 Event::RegainedPrimary
             }
+            GroupEvent::Lagging { members } => Event::Lagging(members),
             GroupEvent::Excluded => {
                 self.status.note(Some(BroadcastError::NotAMember));
                 Event::Excluded

@@ -108,6 +108,10 @@ pub fn describe(event: &Event) -> Option<String> {
         }
         Event::LostPrimary => "too few members are reachable: nothing is accepted".to_owned(),
         Event::RegainedPrimary => "enough members are reachable again".to_owned(),
+        Event::Lagging(members) => {
+            let members: Vec<String> = members.iter().map(NodeId::to_string).collect();
+            format!("waits for {} to read", members.join(" "))
+        }
         Event::Excluded => "the others went on without this node: it joins anew".to_owned(),
         Event::Left => "left".to_owned(),
         Event::JoinRefused(refusal) => format!("may not join yet: {refusal:?}"),

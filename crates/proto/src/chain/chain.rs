@@ -172,6 +172,15 @@ impl Chain {
         self.own.as_ref().map_or(0, |own| own.in_flight_bytes())
     }
 
+    /// While this member's window is closed: the members that keep it closed, and the number of the
+    /// first block that they have not consumed. Those that do not read, or are slow.
+    pub fn held_back_by(&self) -> Option<(u64, impl Iterator<Item = NodeId>)> {
+        let own = self.own.as_ref().filter(|own| self.is_probe_armed && !own.waiting.is_empty())?;
+        let me = self.rank.map(|rank| rank as usize);
+        let others = own.slowest().filter(move |&rank| Some(rank) != me);
+        Some((own.consumed(), others.map(|rank| self.view.node(rank))))
+    }
+
     /// Messages that wait here to be sent.
     pub fn messages_waiting(&self) -> usize {
         self.own.as_ref().map_or(0, |own| own.waiting.len())

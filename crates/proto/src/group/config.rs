@@ -15,6 +15,8 @@ pub struct Config {
     pub(super) join_every: Duration,
     pub(super) gather_joins: Duration,
     pub(super) early_bytes_max: usize,
+    pub(super) lag_after: Duration,
+    pub(super) expel_after: Option<Duration>,
 }
 
 /// Why a configuration cannot work.
@@ -50,6 +52,8 @@ impl Config {
             join_every: Duration::from_millis(250),
             gather_joins: Duration::from_millis(50),
             early_bytes_max: 64 << 20,
+            lag_after: Duration::from_secs(1),
+            expel_after: None,
         }
     }
 
@@ -92,12 +96,28 @@ impl Config {
         self
     }
 
+    /// How long a sender stands still for want of a member's credit before its application is told
+    /// who that is. Default 1 s.
+    pub fn with_lag_after(mut self, time: Duration) -> Config {
+        self.lag_after = time;
+        self
+    }
+
+    /// How long it stands still before that member is taken for down, and the view goes on without
+    /// it. Default `None`: never; whoever does not read holds its senders for ever.
+    pub fn with_expel_after(mut self, time: Option<Duration>) -> Config {
+        self.expel_after = time;
+        self
+    }
+
     /// Checks the knobs.
     pub fn build(self) -> Result<Config, ConfigError> {
         let times = [
             ("answer_within", self.answer_within),
             ("repeat_every", self.repeat_every),
             ("join_every", self.join_every),
+            ("lag_after", self.lag_after),
+            ("expel_after", self.expel_after.unwrap_or(Duration::MAX)),
         ];
         for (knob, time) in times {
             if time.is_zero() {

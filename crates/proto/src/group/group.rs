@@ -85,6 +85,12 @@ pub enum Event {
     LostPrimary,
     /// Enough members are reachable again, and the view is the same.
     RegainedPrimary,
+    /// This member cannot send, because these have not consumed what they were told for
+    /// `lag_after`: their applications are slow, or stand still. Told once for each time.
+    Lagging {
+        /// Who.
+        members: Vec<NodeId>,
+    },
     /// The others went on without this node, which joins anew, under another incarnation. What it
     /// sent and was not delivered here is lost.
     Excluded,
@@ -147,6 +153,9 @@ pub struct Group {
     pub(super) leavers: BTreeSet<NodeId>,
     // Alive, as the detector says, but not answering.
     pub(super) silent: BTreeSet<NodeId>,
+    // Taken for down, because they held this member back for too long.
+    pub(super) expelled: BTreeSet<NodeId>,
+    stall: Option<Stall>,
     pub(super) round: u32,
     pub(super) has_primary: bool,
     // Since when the view should change.
@@ -157,6 +166,15 @@ pub struct Group {
     pub(super) repeat_at: Instant,
     pub(super) excluded_after: Instant,
     armed_at: Instant,
+}
+
+/// This member's window is closed.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    // The first block that was not consumed, and since when.
+    consumed: u64,
+    since: Instant,
+    is_told: bool,
 }
 
 pub(super) type Cx<'a> = Context<'a, Group>;
@@ -184,6 +202,8 @@ impl Group {
             joins_at: Instant::MAX,
             leavers: BTreeSet::new(),
             silent: BTreeSet::new(),
+            expelled: BTreeSet::new(),
+            stall: None,
             round: 0,
             has_primary: false,
             change_since: None,
@@ -235,7 +255,8 @@ impl Group {
 
     /// True unless the detector has given the member up.
     pub(super) fn is_alive(&self, node: NodeId) -> bool {
-        node == self.me.member.node || self.health(node) != Some(Health::Down)
+        node == self.me.member.node
+            || (self.health(node) != Some(Health::Down) && !self.expelled.contains(&node))
     }
 
     /// Calls the broadcast and passes on what it asks for.
@@ -329,6 +350,8 @@ impl Group {
         self.joiners.clear();
         self.leavers.clear();
         self.silent.clear();
+        self.expelled.clear();
+        self.stall = None;
         self.early.clear();
         self.early_bytes = 0;
         (self.has_primary, self.change_since) = (false, None);
@@ -377,8 +400,41 @@ impl Group {
         self.tell(cx, node, Message::Excluded { view: self.view.id() });
     }
 
+    /// Looks whether this member's window stays closed, and who keeps it so.
+    fn look_for_laggards(&mut self, cx: &mut Cx<'_>) {
+        let Some((consumed, members)) = self.chain.held_back_by() else {
+            self.stall = None;
+            return;
+        };
+        let stall = self.stall.get_or_insert(Stall { consumed, since: cx.now, is_told: false });
+        if stall.consumed != consumed {
+            *stall = Stall { consumed, since: cx.now, is_told: false };
+        }
+        let lasts = cx.now.since(stall.since);
+        if lasts >= cx.shared.lag_after && !stall.is_told {
+            stall.is_told = true;
+            let members = members.collect();
+            cx.deliver(Event::Lagging { members });
+        } else if cx.shared.expel_after.is_some_and(|after| lasts >= after) {
+            self.expelled.extend(members);
+        }
+    }
+
+    /// When a closed window is to be looked at again.
+    fn stall_deadline(&self, cx: &Cx<'_>) -> Instant {
+        let Some(stall) = &self.stall else { return Instant::MAX };
+        match (stall.is_told, cx.shared.expel_after) {
+            (false, _) => stall.since + cx.shared.lag_after,
+            (true, Some(after)) if self.expelled.is_empty() => {
+                stall.since + after.max(cx.shared.lag_after)
+            }
+            (true, _) => Instant::MAX,
+        }
+    }
+
     /// After every input: does what is due and asks to be woken for what comes next.
     fn settle(&mut self, cx: &mut Cx<'_>) {
+        self.look_for_laggards(cx);
         self.consider_change(cx);
         let deadline = self.deadline(cx);
         if deadline != Instant::MAX && (deadline < self.armed_at || self.armed_at <= cx.now) {
@@ -390,7 +446,8 @@ impl Group {
     fn deadline(&self, cx: &Cx<'_>) -> Instant {
         let detector = self.detector.as_ref().map_or(Instant::MAX, Detector::deadline);
         let detector = if self.is_member() { detector } else { Instant::MAX };
-        detector.min(self.repeat_at).min(self.next_attempt_at(cx))
+        let agreement = self.repeat_at.min(self.next_attempt_at(cx));
+        detector.min(agreement).min(self.stall_deadline(cx))
     }
 }
 

@@ -229,6 +229,7 @@ impl Group {
         self.change_since = None;
         self.has_primary = true;
         self.silent.clear();
+        self.expelled.clear();
         let view_ref = &self.view;
         self.joiners.retain(|&node, joiner| {
             view_ref.rank(node).is_none_or(|rank| view_ref.members()[rank] != joiner.member)
