@@ -78,6 +78,47 @@ fn lines_of_one_member_are_printed_by_all() {
 }
 
 #[test]
+fn up_starts_what_is_missing_and_down_ends_it_all_however_often_they_run() {
+    let place = Place::new();
+    let state = tempfile::tempdir().unwrap();
+    let state = state.path().join("state").display().to_string();
+    let port = free_port().to_string();
+    let up = |n: &str| -> Vec<(u64, String)> {
+        let (ran, json) = place.json(&["up", "-n", n, "--port", &port, "--state", &state]);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        let of =
+            |p: &Value| (p["pid"].as_u64().unwrap(), p["address"].as_str().unwrap().to_owned());
+        json.as_array().unwrap().iter().map(of).collect()
+    };
+    let two = up("2");
+    assert_eq!(two.len(), 2);
+    assert_eq!(up("2"), two, "they run already");
+    let three = up("3");
+    assert_eq!(three[..2], two[..]);
+    let killed = Command::new("kill").args(["-KILL", &three[0].0.to_string()]).status();
+    assert!(killed.unwrap().success());
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let again = up("3");
+    assert!(again.contains(&three[1]) && again.contains(&three[2]) && again.len() == 3);
+
+    let mut guest = Command::new(env!("CARGO_BIN_EXE_paceline"))
+        .args(["broadcast", "--members", "4", "--count", "1", "--id", "9", "--seed"])
+        .arg(&three[1].1)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writeln!(guest.stdin.take().unwrap(), "hello").unwrap();
+    let said = guest.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(said.stdout).unwrap(), "9: hello\n");
+
+    for ended in [3, 0] {
+        let (ran, json) = place.json(&["down", "--state", &state]);
+        assert_eq!((ran.status, json.as_array().unwrap().len()), (0, ended), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_port_in_use_and_seeds_that_lead_nowhere_are_input_errors() {
     let place = Place::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -2,6 +2,7 @@
 
 mod bench;
 mod broadcast;
+mod cluster;
 mod completions;
 mod doctor;
 mod list;
@@ -34,6 +35,8 @@ pub enum Command {
     Bench(bench::Args),
     Broadcast(broadcast::Args),
     Node(node::Args),
+    Up(cluster::UpArgs),
+    Down(cluster::DownArgs),
     Doctor(doctor::Args),
     Completions(completions::Args),
 }
@@ -75,6 +78,8 @@ impl Command {
             Command::Bench(args) => bench::run(args, ui),
             Command::Broadcast(args) => broadcast::run(args, ui),
             Command::Node(args) => node::run(args, ui),
+            Command::Up(args) => cluster::up(args, ui),
+            Command::Down(args) => cluster::down(args, ui),
             Command::Doctor(args) => doctor::run(args, ui),
             Command::Completions(args) => completions::run(args, ui),
         }

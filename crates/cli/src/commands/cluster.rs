@@ -1,0 +1,218 @@
+//! A group of processes on this machine: `up` starts what is missing, `down` ends all of it.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Outcome, this_program};
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Most processes of a local cluster.
+const NODES_MAX: u16 = 64;
+/// How long a process may take to listen, or to end.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Which local cluster.
+#[derive(Debug, clap::Args)]
+pub struct Which {
+    /// The cluster's name
+    #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
+    cluster: String,
+
+    /// Where it keeps its list of processes and their logs
+    #[arg(long, value_name = "DIR", env = "PACELINE_STATE")]
+    state: Option<PathBuf>,
+}
+
+/// Start a group of processes on this machine, or what is missing of it
+///
+/// Each is `paceline node` on a port of loopback. Run again it starts those that have died, which
+/// join as new members.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline up -n 5
+  paceline broadcast --seed 127.0.0.1:7001     one more member, at your terminal
+  paceline down")]
+pub struct UpArgs {
+    /// How many processes, 1 to 64
+    #[arg(short, value_name = "N", default_value = "3",
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
+    n: u16,
+
+    /// The port of the first; the others follow
+    #[arg(long, value_name = "PORT", default_value = "7001")]
+    port: u16,
+
+    #[command(flatten)]
+    which: Which,
+}
+
+/// End the processes that `up` started; they leave the group
+#[derive(Debug, clap::Args)]
+pub struct DownArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// A process of the cluster.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Process {
+    pid: u32,
+    address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Which {
+    fn folder(&self) -> Result<PathBuf, CliError> {
+        let state = self.state.clone().or_else(|| {
+            let variable = |name| std::env::var_os(name).map(PathBuf::from);
+            let home = || variable("HOME").map(|home| home.join(".local/state"));
+            variable("XDG_STATE_HOME").or_else(home).map(|state| state.join("paceline"))
+        });
+        let state = state.ok_or_else(|| CliError::Input("no HOME: say --state DIR".to_owned()))?;
+        if self.cluster.is_empty() || self.cluster.contains(['/', '\\']) || self.cluster == ".." {
+            return Err(CliError::Input(format!("`{}` names no folder", self.cluster)));
+        }
+        Ok(state.join(&self.cluster))
+    }
+}
+
+/// Starts what is missing.
+pub fn up(args: UpArgs, ui: &Ui) -> Result<Outcome, CliError> {
+    let folder = args.which.folder()?;
+    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
+    let last = args.port.checked_add(args.n - 1).ok_or_else(|| {
+        CliError::Input(format!("{} ports from {} on go beyond 65535", args.n, args.port))
+    })?;
+    let mut processes: Vec<Process> = read(&folder)?.into_iter().filter(is_running).collect();
+    let kept = processes.len();
+    for port in args.port..=last {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if processes.iter().any(|process| process.address == address) {
+            continue;
+        }
+        let seed = processes.first().map(|process| process.address);
+        let process = start(&args.which.cluster, &folder, address, seed)?;
+        processes.push(process);
+        write(&folder, &processes)?;
+    }
+    ui.document(&processes)?;
+    let started = processes.len() - kept;
+    let text: String = processes.iter().map(|p| format!("{} pid {}\n", p.address, p.pid)).collect();
+    let seed = processes[0].address;
+    ui.print(&format!("{text}{started} started, {kept} were running; join with --seed {seed}\n"))?;
+    Ok(Outcome::Done)
+}
+
+/// Ends all of it.
+pub fn down(args: DownArgs, ui: &Ui) -> Result<Outcome, CliError> {
+    let folder = args.which.folder()?;
+    let processes: Vec<Process> = read(&folder)?.into_iter().filter(is_running).collect();
+    for process in &processes {
+        signal(process.pid, "-TERM");
+    }
+    let begun = Instant::now();
+    while processes.iter().any(is_running) {
+        if begun.elapsed() >= WITHIN {
+            processes.iter().filter(|p| is_running(p)).for_each(|p| signal(p.pid, "-KILL"));
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed(&folder, &error));
+        }
+        _ => {}
+    }
+    ui.document(&processes)?;
+    ui.print(&format!("{} ended\n", processes.len()))?;
+    Ok(Outcome::Done)
+}
+
+fn start(
+    cluster: &str,
+    folder: &Path,
+    address: SocketAddr,
+    seed: Option<SocketAddr>,
+) -> Result<Process, CliError> {
+    let log = folder.join(format!("{}.log", address.port()));
+    let file = File::create(&log).map_err(|error| failed(&log, &error))?;
+    let twin = file.try_clone().map_err(|error| failed(&log, &error))?;
+    let mut command = Command::new(this_program()?);
+    command.args(["node", "--cluster", cluster, "--bind", &address.to_string()]);
+    match seed {
+        None => command.arg("--bootstrap"),
+        Some(seed) => command.args(["--seed", &seed.to_string()]),
+    };
+    // A Ctrl-C at this terminal is not meant for it.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command.stdin(Stdio::null()).stdout(file).stderr(twin);
+    let mut child = command.spawn().map_err(|error| failed(&log, &error))?;
+    let begun = Instant::now();
+    loop {
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        if said.contains("listens on") {
+            return Ok(Process { pid: child.id(), address, log });
+        }
+        if let Ok(Some(_)) = child.try_wait() {
+            return Err(CliError::Input(format!("{address}: {}", said.trim())));
+        }
+        if begun.elapsed() >= WITHIN {
+            // It is not ours to keep.
+            let _ = child.kill();
+            return Err(CliError::Failed(format!("{address} is not a member after {WITHIN:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// True if the process lives and is the one that was started.
+fn is_running(process: &Process) -> bool {
+    if cfg!(target_os = "linux") {
+        let line = fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
+        let address = process.address.to_string();
+        return line.split(|&byte| byte == 0).any(|word| word == address.as_bytes());
+    }
+    let asked = Command::new("kill").args(["-0", &process.pid.to_string()]).status();
+    asked.is_ok_and(|status| status.success())
+}
+
+fn signal(pid: u32, signal: &str) {
+    // It may just have ended by itself.
+    let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
+}
+
+fn list(folder: &Path) -> PathBuf {
+    folder.join("nodes.json")
+}
+
+fn read(folder: &Path) -> Result<Vec<Process>, CliError> {
+    let path = list(folder);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(&path, &error)),
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| CliError::Input(format!("{}: {error}", path.display())))
+}
+
+fn write(folder: &Path, processes: &[Process]) -> Result<(), CliError> {
+    let path = list(folder);
+    let text = serde_json::to_string_pretty(processes)
+        .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?;
+    fs::write(&path, text).map_err(|error| failed(&path, &error))
+}
+
+fn failed(path: &Path, error: &dyn std::error::Error) -> CliError {
+    CliError::Failed(format!("{}: {error}", path.display()))
+}
