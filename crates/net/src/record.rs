@@ -32,7 +32,8 @@ pub enum Kind {
     Hello,
     /// Asks the receiver for a Hello, because a datagram of its came under an unknown session.
     Who,
-    /// Tells the receiver that another node has its id, and is heard from.
+    /// Tells the receiver that it is refused: another node has its id and is heard from (body: a
+    /// byte 0), or a later start of its id is known (1).
     Taken,
 }
 

@@ -60,6 +60,12 @@ pub enum JoinError {
         /// Why.
         refusal: Refusal,
     },
+    /// A member remembers a later start of this id.
+    #[error(
+        "a later start of this id is known: the clock of this machine was set back, or is behind \
+         that of the machine where the id was used; mend the clock or use another id"
+    )]
+    ClockBehind,
     /// The host has stopped meanwhile.
     #[error("the host has stopped")]
     Closed,
@@ -391,11 +397,13 @@ impl Group {
             }
             Ok(None) => Err(JoinError::Closed),
             Err(_) => {
-                if self.stats().counters.count("peer_id_taken") > 0 {
+                let counters = self.stats().counters;
+                if counters.count("peer_id_taken") > 0 {
                     refusal = Some(Refusal::IdInUse);
                 }
                 self.stop().await;
                 Err(match refusal {
+                    None if counters.count("peer_later_start_known") > 0 => JoinError::ClockBehind,
                     Some(refusal) => JoinError::Refused { refusal },
                     None => JoinError::Unanswered { seeds: seeds.to_owned(), within },
                 })

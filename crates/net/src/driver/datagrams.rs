@@ -16,6 +16,10 @@ use crate::record::{HEADER_BYTES, Header, Kind, Refusal};
 
 /// Datagrams handled in a turn, but for the rest of a batch.
 const DATAGRAMS_MAX: usize = 64;
+/// Why a node is refused: its id is in use.
+pub(super) const TAKEN_IN_USE: u8 = 0;
+/// Or: a later start of it is known.
+pub(super) const TAKEN_LATER: u8 = 1;
 /// Least time between two questions to a peer, and between two answers.
 pub(super) const WHO_EVERY: Duration = Duration::from_millis(20);
 
@@ -109,10 +113,14 @@ impl<P: Hosted> Driver<P> {
                     && self.peers.at(place).addr != from
                     && self.peers.is_taken(place, header.session, self.now);
                 if is_taken {
-                    self.queue_control_to(from, Kind::Taken, &[]);
+                    self.queue_control_to(from, Kind::Taken, &[TAKEN_IN_USE]);
                     return Err(named(Refusal::IdInUse));
                 }
-                self.accept_hello(place, &header, &record).map_err(named)?;
+                let accepted = self.accept_hello(place, &header, &record);
+                if self.config.is_open && accepted == Err(Refusal::OldSession) {
+                    self.queue_control_to(from, Kind::Taken, &[TAKEN_LATER]);
+                }
+                accepted.map_err(named)?;
                 self.note_answer(from, place);
                 Ok(())
             }
@@ -121,7 +129,7 @@ impl<P: Hosted> Driver<P> {
                 Ok(())
             }
             Kind::Taken => {
-                self.counters.add("peer_id_taken", 1);
+                self.note_taken(&record);
                 Ok(())
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_proto::core::{NodeId, PeerState};
 
-use super::datagrams::may;
+use super::datagrams::{TAKEN_LATER, may};
 use super::{Deadline, Driver};
 use crate::Hosted;
 use crate::record::{Header, Kind, Refusal, Session};
@@ -76,7 +76,7 @@ impl<P: Hosted> Driver<P> {
                 self.accept_hello(place, header, body)?;
                 self.note_answer(from, place);
             }
-            Kind::Taken => self.counters.add("peer_id_taken", 1),
+            Kind::Taken => self.note_taken(body),
             // One short answer for one short question, and not often.
             Kind::Who | Kind::Message if !may(&mut self.stranger_after, self.now) => {}
             Kind::Who => {
@@ -89,6 +89,13 @@ impl<P: Hosted> Driver<P> {
             }
         }
         Ok(())
+    }
+
+    /// Another node refuses this one.
+    pub(super) fn note_taken(&mut self, body: &[u8]) {
+        let is_later = body.first() == Some(&TAKEN_LATER);
+        let counter = if is_later { "peer_later_start_known" } else { "peer_id_taken" };
+        self.counters.add(counter, 1);
     }
 
     /// The protocol has learned where a node is.
