@@ -84,14 +84,18 @@ impl Events {
         if let Some(event) = self.ahead.pop_front() {
             return Some(event);
         }
-        let event = match self.events.try_recv() {
-            Some(event) => event,
-            None => {
-                self.return_credit();
-                self.events.recv().await?
+        loop {
+            let event = match self.events.try_recv() {
+                Some(event) => event,
+                None => {
+                    self.return_credit();
+                    self.events.recv().await?
+                }
+            };
+            if let Some(event) = self.take(event) {
+                return Some(event);
             }
-        };
-        Some(self.take(event))
+        }
     }
 
     /// The next event if there is one now.
@@ -99,13 +103,13 @@ impl Events {
         if let Some(event) = self.ahead.pop_front() {
             return Some(event);
         }
-        match self.events.try_recv() {
-            Some(event) => Some(self.take(event)),
-            None => {
-                self.return_credit();
-                None
+        while let Some(event) = self.events.try_recv() {
+            if let Some(event) = self.take(event) {
+                return Some(event);
             }
         }
+        self.return_credit();
+        None
     }
 
     /// The next message, other events passed over; `None` once the host has stopped.
@@ -121,11 +125,15 @@ impl Events {
         self.ahead.push_front(event);
     }
 
-    fn take(&mut self, event: GroupEvent) -> Event {
+    /// What the application is told of it; none if only a receipt waits for it.
+    fn take(&mut self, event: GroupEvent) -> Option<Event> {
+        if let GroupEvent::Stable { ticket } = event {
+            self.status.resolve(ticket, Ok(()));
+        }
         if self.consumed_messages >= CONSUMED_TOGETHER {
             self.return_credit();
         }
-        match event {
+        Some(match event {
             GroupEvent::Delivered { view, origin, incarnation, seq, end, payload } => {
                 self.consumed_messages += 1;
                 match self.consumed.iter_mut().find(|(known, _)| *known == (view, origin)) {
@@ -157,8 +165,12 @@ impl Events {
                 Event::Left
             }
             GroupEvent::JoinRefused { refusal } => Event::JoinRefused(refusal),
-            GroupEvent::Rejected { reason } => Event::Rejected(reason.into()),
-        }
+            GroupEvent::Stable { .. } => return None,
+            GroupEvent::Rejected { ticket, reason } => {
+                self.status.resolve(ticket, Err(reason.into()));
+                Event::Rejected(reason.into())
+            }
+        })
     }
 
     fn return_credit(&mut self) {

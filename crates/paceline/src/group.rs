@@ -1,5 +1,7 @@
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use paceline_proto::core::{NodeId, View, ViewId};
 use paceline_proto::detector;
 use paceline_proto::group::{self, Command, Config, Refusal};
 use thiserror::Error;
+use tokio::sync::oneshot;
 
 use crate::Host;
 use crate::events::{Event, Events};
@@ -237,26 +240,66 @@ async fn resolve(names: &[String]) -> Result<Vec<SocketAddr>, JoinError> {
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     state: Mutex<State>,
+    tickets: AtomicU64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct State {
     view: Option<Arc<View>>,
     refuses: Option<BroadcastError>,
+    receipts: HashMap<u64, oneshot::Sender<Result<(), BroadcastError>>>,
 }
 
 impl Status {
     pub(crate) fn note_view(&self, view: &Arc<View>) {
-        *self.lock() = State { view: Some(view.clone()), refuses: None };
+        let mut state = self.lock();
+        (state.view, state.refuses) = (Some(view.clone()), None);
     }
 
     pub(crate) fn note(&self, refuses: Option<BroadcastError>) {
-        self.lock().refuses = refuses;
+        let mut state = self.lock();
+        state.refuses = refuses;
+        if refuses == Some(BroadcastError::NotAMember) {
+            // What became of them nobody here will hear.
+            state.receipts.clear();
+        }
+    }
+
+    /// Keeps a receipt until it is known what became of the message.
+    fn receipt(&self) -> (u64, Receipt) {
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
+        let (told, outcome) = oneshot::channel();
+        self.lock().receipts.insert(ticket, told);
+        (ticket, Receipt { outcome })
+    }
+
+    pub(crate) fn resolve(&self, ticket: u64, outcome: Result<(), BroadcastError>) {
+        if let Some(told) = self.lock().receipts.remove(&ticket) {
+            // Whoever wanted to know may have stopped waiting.
+            let _ = told.send(outcome);
+        }
     }
 
     // A panic while the lock is held leaves the state intact.
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What becomes of a message that was accepted; made by [`Group::broadcast_with_receipt`].
+#[derive(Debug)]
+pub struct Receipt {
+    outcome: oneshot::Receiver<Result<(), BroadcastError>>,
+}
+
+impl Receipt {
+    /// Waits until the message is with every member of the view. Somebody must read the
+    /// [`Events`] meanwhile.
+    ///
+    /// # Errors
+    /// If it was not accepted after all, or this node is not a member any more and does not know.
+    pub async fn stable(self) -> Result<(), BroadcastError> {
+        self.outcome.await.unwrap_or(Err(BroadcastError::NotAMember))
     }
 }
 
@@ -306,8 +349,23 @@ impl Group {
     pub async fn broadcast(&self, payload: impl Into<Bytes>) -> Result<(), BroadcastError> {
         let payload = payload.into();
         let bytes = self.checked_len(&payload)?;
-        let submitted = self.node.submit(self.message(payload), bytes).await;
+        let submitted = self.node.submit(self.message(payload, 0), bytes).await;
         submitted.map_err(|_| BroadcastError::Closed)
+    }
+
+    /// Like [`Group::broadcast`]; what is returned tells when the message is with every member.
+    ///
+    /// # Errors
+    /// As [`Group::broadcast`].
+    pub async fn broadcast_with_receipt(
+        &self,
+        payload: impl Into<Bytes>,
+    ) -> Result<Receipt, BroadcastError> {
+        let payload = payload.into();
+        let bytes = self.checked_len(&payload)?;
+        let (ticket, receipt) = self.status.receipt();
+        let submitted = self.node.submit(self.message(payload, ticket), bytes).await;
+        submitted.map(|()| receipt).map_err(|_| BroadcastError::Closed)
     }
 
     /// Sends a message if it is admitted now.
@@ -317,7 +375,7 @@ impl Group {
     pub fn try_broadcast(&self, payload: impl Into<Bytes>) -> Result<(), TryBroadcastError> {
         let payload = payload.into();
         let bytes = self.checked_len(&payload)?;
-        match self.node.try_submit(self.message(payload.clone()), bytes) {
+        match self.node.try_submit(self.message(payload.clone(), 0), bytes) {
             Ok(()) => Ok(()),
             Err(TrySubmitError::WouldBlock(_)) => Err(TryBroadcastError::WouldBlock(payload)),
             Err(TrySubmitError::Closed(_)) => Err(BroadcastError::Closed.into()),
@@ -422,9 +480,9 @@ impl Group {
         Ok(bytes)
     }
 
-    fn message(&self, payload: Bytes) -> Command {
+    fn message(&self, payload: Bytes, ticket: u64) -> Command {
         let (topology, urgency) = (self.topology, self.urgency);
-        Command::Broadcast { payload: payload.into(), topology, urgency }
+        Command::Broadcast { payload: payload.into(), topology, urgency, ticket }
     }
 }
 

@@ -28,7 +28,7 @@ mod group;
 mod host;
 
 pub use events::{Delivery, Event, Events};
-pub use group::{BroadcastError, Group, GroupBuilder, JoinError, TryBroadcastError};
+pub use group::{BroadcastError, Group, GroupBuilder, JoinError, Receipt, TryBroadcastError};
 pub use host::{Host, HostBuilder, HostError};
 
 pub use paceline_net as net;

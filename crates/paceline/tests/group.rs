@@ -255,6 +255,34 @@ async fn a_member_that_leaves_is_told_and_so_are_the_others() {
 }
 
 #[tokio::test]
+async fn a_receipt_tells_when_a_message_is_with_every_member_or_never_will_be() {
+    let (groups, mut events) = cluster(3, |config| config).await;
+    let mut own = events.remove(0);
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(event) = own.recv().await {
+            let _ = told.send(event);
+        }
+    });
+    let first = groups[0].broadcast_with_receipt("one").await.unwrap();
+    let second = groups[0].broadcast_with_receipt("two").await.unwrap();
+    first.stable().await.unwrap();
+    second.stable().await.unwrap();
+    for events in &mut events {
+        let told = [(0, "one".to_owned()), (0, "two".to_owned())];
+        assert_eq!(receive(events, 2).await, told, "it was there before the receipt said so");
+    }
+    // A member that dies does not keep a receipt open.
+    groups[1].stop().await;
+    let third = groups[0].broadcast_with_receipt("three").await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), third.stable()).await.unwrap().unwrap();
+    groups[0].leave().unwrap();
+    while heard.recv().await != Some(Event::Left) {}
+    let refused = groups[0].broadcast_with_receipt("four").await.err();
+    assert_eq!(refused, Some(BroadcastError::NotAMember));
+}
+
+#[tokio::test]
 async fn without_a_quorum_nothing_is_accepted() {
     let (groups, mut events) = cluster(3, |config| config).await;
     groups[1].stop().await;

@@ -102,9 +102,13 @@ impl Member {
         longest.as_secs_f64()
     }
 
-    /// True if it said last that too few members are reachable.
+    /// True if too few members are reachable, as it said last about that.
     pub fn has_lost_primary(&self) -> bool {
-        self.said().notes.last().is_some_and(|note| note.contains("too few members"))
+        let said = self.said();
+        let about = |note: &&String| {
+            ["too few members", "enough members", "view "].iter().any(|word| note.contains(word))
+        };
+        said.notes.iter().rev().find(about).is_some_and(|note| note.contains("too few"))
     }
 
     /// The end of what it said to people.

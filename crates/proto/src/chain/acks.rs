@@ -195,6 +195,7 @@ impl Chain {
         let flow = &mut self.flows[flow];
         own.raise_consumed(rank as usize, flow.credit());
         flow.free(own.stable());
+        own.settle_messages();
         if own.stable() == own.next && own.announced < own.next && self.view.len() > 1 {
             self.arm_ack(cx);
         }

@@ -157,6 +157,12 @@ impl Chain {
         self.own.as_ref().map_or(0, |own| own.stable())
     }
 
+    /// Messages of this member that are with every member, since it first sent one. In a view that
+    /// was flushed all that had left wholly are.
+    pub fn messages_stable(&self) -> u64 {
+        self.own.as_ref().map_or(0, |own| own.messages_stable)
+    }
+
     /// Blocks below this, of this member, were consumed by every member's application.
     pub fn blocks_consumed(&self) -> u64 {
         self.own.as_ref().map_or(0, |own| own.consumed())
@@ -252,7 +258,9 @@ impl Protocol for Chain {
         if view.id() > self.view.id() {
             // Blocks belong to their view; what had not left wholly is sent in the new one.
             self.queue_bytes_left = QUEUE_BYTES_MIN.min(cx.shared.queue_bytes);
-            let mut waiting = self.own.take().map(|own| own.waiting).unwrap_or_default();
+            let own = self.own.take();
+            let ended = own.as_ref().map_or(0, |own| own.messages_ended());
+            let mut waiting = own.map(|own| own.waiting).unwrap_or_default();
             waiting.retain(|message| message.injected < message.blocks);
             waiting.iter_mut().for_each(|message| message.injected = 0);
             self.flows.clear();
@@ -261,6 +269,11 @@ impl Protocol for Chain {
             self.is_installed = true;
             self.is_frozen = false;
             self.enter_view(cx, view);
+            if let Some(rank) = self.rank.filter(|_| ended > 0) {
+                let mut own = Own::new(rank as usize, self.members());
+                own.messages_stable = ended;
+                self.own = Some(Box::new(own));
+            }
             for message in waiting {
                 let asked = (message.plan.reason == Reason::Asked).then_some(message.plan.topology);
                 self.broadcast(cx, message.payload, asked, Urgency::Throughput);

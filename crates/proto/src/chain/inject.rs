@@ -182,6 +182,9 @@ impl Chain {
             payload: head.payload.slice(start..end),
         };
         head.injected += 1;
+        if head.injected == head.blocks {
+            own.end_message();
+        }
         let checksum = frame.computed_checksum();
         let flow = self.own_flow(cx.incarnation);
         self.take_in(cx, flow, Frame { checksum, ..frame })

@@ -40,6 +40,11 @@ pub(super) struct Own {
     pub(super) probes: u32,
     /// What the others were told is stable while this member was at rest.
     pub(super) announced: u64,
+    // For each message that has left wholly and is not known to be everywhere: the number after
+    // its last block.
+    ends: VecDeque<u64>,
+    /// Messages that are with every member.
+    pub(super) messages_stable: u64,
 }
 
 /// A number a member, and the lowest of them, in amortised constant time.
@@ -112,6 +117,25 @@ impl Own {
         self.in_flight_bytes += bytes;
         self.next += 1;
         self.next - 1
+    }
+
+    /// A message has left wholly: its last block is the one that was injected last.
+    pub(super) fn end_message(&mut self) {
+        self.ends.push_back(self.next);
+    }
+
+    /// Counts the messages that have become stable.
+    pub(super) fn settle_messages(&mut self) {
+        let stable = self.stable();
+        while self.ends.front().is_some_and(|&end| end <= stable) {
+            self.ends.pop_front();
+            self.messages_stable += 1;
+        }
+    }
+
+    /// Messages that left wholly: the end of the view has made them stable.
+    pub(super) fn messages_ended(&self) -> u64 {
+        self.messages_stable + self.ends.len() as u64
     }
 
     /// A member acknowledged. False if it claims blocks that were never sent.

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -40,6 +40,9 @@ pub enum Command {
         topology: Option<Topology>,
         /// What the planner, if it is asked, shall care for.
         urgency: Urgency,
+        /// Echoed in [`Event::Stable`] and [`Event::Rejected`]; 0 if the application does not want
+        /// to hear of the former.
+        ticket: u64,
     },
     /// The application is done with all messages of this origin up to the one that ended at `end`.
     Consumed {
@@ -56,7 +59,7 @@ impl Command {
     /// A broadcast the configured way.
     pub fn broadcast(payload: impl Into<Payload>) -> Command {
         let payload = payload.into();
-        Command::Broadcast { payload, topology: None, urgency: Urgency::Throughput }
+        Command::Broadcast { payload, topology: None, urgency: Urgency::Throughput, ticket: 0 }
     }
 }
 
@@ -101,8 +104,15 @@ pub enum Event {
         /// Why.
         refusal: Refusal,
     },
+    /// A message of this member is with every member of the view.
+    Stable {
+        /// The broadcast's.
+        ticket: u64,
+    },
     /// A broadcast was not accepted; nothing was sent.
     Rejected {
+        /// The broadcast's.
+        ticket: u64,
         /// Why.
         reason: RejectReason,
     },
@@ -156,6 +166,11 @@ pub struct Group {
     // Taken for down, because they held this member back for too long.
     pub(super) expelled: BTreeSet<NodeId>,
     stall: Option<Stall>,
+    // Of accepted messages, from the first that is not known to be everywhere.
+    tickets: VecDeque<u64>,
+    stable: u64,
+    // The broadcast that is being handed over.
+    ticket: u64,
     pub(super) round: u32,
     pub(super) has_primary: bool,
     // Since when the view should change.
@@ -204,6 +219,9 @@ impl Group {
             silent: BTreeSet::new(),
             expelled: BTreeSet::new(),
             stall: None,
+            tickets: VecDeque::new(),
+            stable: 0,
+            ticket: 0,
             round: 0,
             has_primary: false,
             change_since: None,
@@ -281,8 +299,17 @@ impl Group {
                 chain::Event::Delivered { origin, incarnation, seq, end, payload } => {
                     Event::Delivered { view, origin, incarnation, seq, end, payload }
                 }
-                chain::Event::Rejected { reason } => Event::Rejected { reason },
+                chain::Event::Rejected { reason } => {
+                    Event::Rejected { ticket: self.ticket, reason }
+                }
             });
+        }
+        while self.stable < self.chain.messages_stable() {
+            self.stable += 1;
+            match self.tickets.pop_front() {
+                None | Some(0) => {}
+                Some(ticket) => cx.deliver(Event::Stable { ticket }),
+            }
         }
         cx.outbox.drains.append(&mut self.inner.drains);
         cx.outbox.disconnects.append(&mut self.inner.disconnects);
@@ -339,7 +366,7 @@ impl Group {
         let incarnation = if self.has_begun { cx.rng.next_u64() } else { cx.incarnation };
         self.has_begun = true;
         self.me.member = Member { node: cx.node, incarnation };
-        self.chain = Chain::new(&cx.shared.chain);
+        self.renew_chain(cx);
         let seed = cx.rng.next_u64();
         let config = cx.shared.detector.clone();
         self.detector = Some(Detector::new(config, self.me.member, seed));
@@ -356,6 +383,13 @@ impl Group {
         self.early_bytes = 0;
         (self.has_primary, self.change_since) = (false, None);
         (self.joins_at, self.repeat_at) = (Instant::MAX, Instant::MAX);
+    }
+
+    /// A broadcast outside any view.
+    pub(super) fn renew_chain(&mut self, cx: &Cx<'_>) {
+        self.chain = Chain::new(&cx.shared.chain);
+        self.tickets.clear();
+        self.stable = 0;
     }
 
     /// Blocks that the broadcast cannot take yet wait; others go to it.
@@ -543,12 +577,17 @@ impl Protocol for Group {
             Command::Bootstrap { address } => self.bootstrap(cx, address),
             Command::Join { address, seeds } => self.join(cx, address, seeds),
             Command::Leave => self.leave(cx),
-            Command::Broadcast { payload, topology, urgency } => {
+            Command::Broadcast { payload, topology, urgency, ticket } => {
                 if self.role != Role::Member {
-                    cx.deliver(Event::Rejected { reason: RejectReason::NotAMember });
+                    cx.deliver(Event::Rejected { ticket, reason: RejectReason::NotAMember });
                 } else if !self.has_primary {
-                    cx.deliver(Event::Rejected { reason: RejectReason::LostPrimary });
+                    cx.deliver(Event::Rejected { ticket, reason: RejectReason::LostPrimary });
                 } else {
+                    self.ticket = ticket;
+                    // The only reason for which the broadcast of a member refuses.
+                    if payload.len() <= cx.shared.chain.message_bytes_max() {
+                        self.tickets.push_back(ticket);
+                    }
                     let command = chain::Command::Broadcast { payload, topology, urgency };
                     self.with_chain(cx, |chain, cx| chain.handle_command(cx, command));
                 }

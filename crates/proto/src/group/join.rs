@@ -7,7 +7,6 @@ use bytes::Bytes;
 use super::agree::Acceptor;
 use super::group::{Cx, Event, Group, Role};
 use super::message::{Ballot, Contact, Message, Refusal};
-use crate::chain::Chain;
 use crate::core::{Instant, Member, NodeId, View, ViewId};
 use crate::detector::Health;
 
@@ -284,7 +283,7 @@ impl Group {
     /// The node has left.
     fn go_outside(&mut self, cx: &mut Cx<'_>) {
         self.role = Role::Outside;
-        self.chain = Chain::new(&cx.shared.chain);
+        self.renew_chain(cx);
         (self.proposer, self.has_primary) = (None, false);
         cx.deliver(Event::Left);
     }
