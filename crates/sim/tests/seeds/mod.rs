@@ -1,0 +1,58 @@
+//! Runs a test over many seeds, on all processors, and says which failed.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+// A test has no arguments of its own.
+#[allow(clippy::disallowed_methods)]
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// Runs `PACELINE_SEEDS` seeds (default 200) from `PACELINE_SEED_FIRST` on. Returns how many, and
+/// the sums of what the runs gave.
+///
+/// # Panics
+/// With what the first seed that failed said.
+pub fn run_all<const N: usize>(
+    run: impl Fn(u64) -> Result<[u64; N], String> + Sync,
+) -> (u64, [u64; N]) {
+    let (first, count) = (variable("PACELINE_SEED_FIRST", 0), variable("PACELINE_SEEDS", 200));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU64::new(first);
+    let failures = Mutex::new(Vec::new());
+    let totals = Mutex::new([0u64; N]);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + count {
+                return;
+            }
+            match run(seed) {
+                Ok(measured) => {
+                    let mut totals = totals.lock().expect("no panic under the lock");
+                    totals.iter_mut().zip(measured).for_each(|(total, one)| *total += one);
+                }
+                Err(what) => {
+                    failures.lock().expect("no panic under the lock").push((seed, what));
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let mut failures = failures.into_inner().expect("no panic");
+    failures.sort();
+    for (seed, what) in failures.iter().skip(1) {
+        println!("seed {seed}: {}", what.lines().next().unwrap_or_default());
+    }
+    let seeds: Vec<u64> = failures.iter().map(|&(seed, _)| seed).collect();
+    if let Some((seed, what)) = failures.first() {
+        panic!("{} of {count} seeds failed: {seeds:?}\nseed {seed}: {what}", seeds.len());
+    }
+    (count, totals.into_inner().expect("no panic"))
+}
