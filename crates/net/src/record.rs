@@ -104,6 +104,19 @@ impl Session {
         (session.incarnation() != 0).then_some(session)
     }
 
+    /// The session that a Hello announces; its header must be under it.
+    ///
+    /// # Errors
+    /// If it is no Hello, or not a sound one.
+    pub(crate) fn announced(header: &Header, body: &[u8]) -> Result<Session, Refusal> {
+        let session = Session::from_body(body).ok_or(Refusal::Malformed)?;
+        if header.kind == Kind::Hello && session.tag() == header.session {
+            Ok(session)
+        } else {
+            Err(Refusal::Malformed)
+        }
+    }
+
     /// The body of a Hello.
     pub fn as_bytes(&self) -> &[u8; SESSION_BYTES] {
         &self.0

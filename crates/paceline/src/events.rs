@@ -6,7 +6,7 @@ use paceline_net::{Events as NodeEvents, Node};
 use paceline_proto::core::{NodeId, View, ViewId};
 use paceline_proto::group::{Command, Event as GroupEvent, Group, Refusal};
 
-use crate::group::{BroadcastError, Origin, Status};
+use crate::group::{BroadcastError, Status};
 
 /// Messages that are consumed before their credit goes back together.
 const CONSUMED_TOGETHER: usize = 8;
@@ -62,8 +62,9 @@ pub struct Events {
     status: Arc<Status>,
     // Taken out early, to be told first.
     ahead: VecDeque<Event>,
-    // What was handed out or is done with, not yet told to the protocol: by origin, the end.
-    consumed: Vec<(Origin, u64)>,
+    // What was handed out or is done with, not yet told to the protocol: by view and
+    // origin, the end.
+    consumed: Vec<((ViewId, NodeId), u64)>,
     consumed_messages: usize,
 }
 

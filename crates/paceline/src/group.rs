@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_net::{Node, Roster, StartError, Stats, TrySubmitError};
 use paceline_proto::chain::{self, RejectReason, Topology, Urgency};
-use paceline_proto::core::{NodeId, View, ViewId};
+use paceline_proto::core::{NodeId, View};
 use paceline_proto::detector;
 use paceline_proto::group::{self, Command, Config, Refusal};
 use thiserror::Error;
@@ -20,13 +20,7 @@ use crate::events::{Event, Events};
 /// Why a node did not become a member.
 #[derive(Debug, Error)]
 pub enum JoinError {
-    /// A knob of the broadcast is out of range.
-    #[error(transparent)]
-    Chain(#[from] chain::ConfigError),
-    /// A knob of the detector is out of range.
-    #[error(transparent)]
-    Detector(#[from] detector::ConfigError),
-    /// A knob of the group is out of range.
+    /// A knob is out of range.
     #[error(transparent)]
     Config(#[from] group::ConfigError),
     /// The node could not start.
@@ -111,9 +105,7 @@ pub enum TryBroadcastError {
 pub struct GroupBuilder {
     host: Host,
     name: String,
-    chain: chain::Config,
-    detector: detector::Config,
-    group: Vec<Box<dyn FnOnce(Config) -> Config + Send>>,
+    config: Config,
     within: Duration,
 }
 
@@ -122,9 +114,7 @@ impl GroupBuilder {
         GroupBuilder {
             host,
             name: name.to_owned(),
-            chain: chain::Config::for_groups(),
-            detector: detector::Config::new(),
-            group: Vec::new(),
+            config: Config::new(chain::Config::for_groups(), detector::Config::new()),
             within: Duration::from_secs(10),
         }
     }
@@ -134,7 +124,7 @@ impl GroupBuilder {
         mut self,
         change: impl FnOnce(chain::Config) -> chain::Config,
     ) -> GroupBuilder {
-        self.chain = change(self.chain);
+        self.config = self.config.with_broadcast(change);
         self
     }
 
@@ -143,16 +133,13 @@ impl GroupBuilder {
         mut self,
         change: impl FnOnce(detector::Config) -> detector::Config,
     ) -> GroupBuilder {
-        self.detector = change(self.detector);
+        self.config = self.config.with_detector(change);
         self
     }
 
     /// Changes the configuration of the agreement on views.
-    pub fn with_views(
-        mut self,
-        change: impl FnOnce(Config) -> Config + Send + 'static,
-    ) -> GroupBuilder {
-        self.group.push(Box::new(change));
+    pub fn with_views(mut self, change: impl FnOnce(Config) -> Config) -> GroupBuilder {
+        self.config = change(self.config);
         self
     }
 
@@ -197,11 +184,7 @@ impl GroupBuilder {
     }
 
     fn start(self) -> Result<(Group, Events), JoinError> {
-        let mut config = Config::new(self.chain.build()?, self.detector.build()?);
-        for change in self.group {
-            config = change(config);
-        }
-        let config = config.build()?;
+        let config = self.config.build()?;
         let Host { bound, id, cluster, address } = self.host;
         let bound = bound.in_cluster(&format!("{cluster}/{}", self.name));
         let roster = Roster::new([(id, address)]).expect("one member is not named twice");
@@ -485,6 +468,3 @@ impl Group {
         Command::Broadcast { payload: payload.into(), topology, urgency, ticket }
     }
 }
-
-/// Tells one view from another in messages to people.
-pub(crate) type Origin = (ViewId, NodeId);

@@ -3,6 +3,7 @@
 //! `Sabotaged` wraps an honest member and tampers with what goes in and what comes out.
 
 mod chain_swarm;
+mod seeds;
 
 use chain_swarm::{Scenario, honest};
 use paceline_proto::chain::{Chain, Command, Config, Event, Message, Timer, Topology};

@@ -5,6 +5,7 @@
 //! paused for longer than the others wait.
 
 mod group_swarm;
+mod seeds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;

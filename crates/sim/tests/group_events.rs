@@ -1,6 +1,7 @@
 //! What a member tells its application when things are not as they should be.
 
 mod group_swarm;
+mod seeds;
 
 use std::sync::Arc;
 use std::time::Duration;

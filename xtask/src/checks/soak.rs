@@ -100,10 +100,10 @@ fn at_rest(nodes: &mut Vec<Child>, rest: Duration) -> Result<(f64, f64), String>
         .port();
     let first = format!("127.0.0.1:{port}");
     for node in 0..AT_REST {
-        let how = if node == 0 { ["--bootstrap", "--bind"] } else { ["--json", "--seed"] };
+        let how: &[&str] = if node == 0 { &["--bootstrap", "--bind"] } else { &["--seed"] };
         let spawned = Command::new(Build::Release.binary()?)
             .args(["node", "--json"])
-            .args(how.iter().filter(|&&flag| flag != "--json"))
+            .args(how)
             .arg(&first)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

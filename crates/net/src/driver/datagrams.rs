@@ -21,7 +21,7 @@ pub(super) const TAKEN_IN_USE: u8 = 0;
 /// Or: a later start of it is known.
 pub(super) const TAKEN_LATER: u8 = 1;
 /// Least time between two questions to a peer, and between two answers.
-pub(super) const WHO_EVERY: Duration = Duration::from_millis(20);
+const WHO_EVERY: Duration = Duration::from_millis(20);
 
 impl<P: Hosted> Driver<P> {
     /// Queues a datagram for a peer, behind a Hello if it is the first.
@@ -34,7 +34,7 @@ impl<P: Hosted> Driver<P> {
         let addr = peer.addr;
         if peer.introduction == Introduction::Due {
             peer.introduction = Introduction::Made;
-            self.queue_hello(place);
+            self.queue_hello(addr);
         }
         let bytes = HEADER_BYTES + message.wire_len();
         self.datagrams.push(addr, self.header, bytes, &mut self.counters, |out| {
@@ -44,17 +44,12 @@ impl<P: Hosted> Driver<P> {
         });
     }
 
-    fn queue_hello(&mut self, place: usize) {
+    pub(super) fn queue_hello(&mut self, to: SocketAddr) {
         let session = *self.session.as_bytes();
-        self.queue_control(place, Kind::Hello, &session);
+        self.queue_control(to, Kind::Hello, &session);
     }
 
-    fn queue_control(&mut self, place: usize, kind: Kind, body: &[u8]) {
-        let addr = self.peers.at(place).addr;
-        self.queue_control_to(addr, kind, body);
-    }
-
-    pub(super) fn queue_control_to(&mut self, addr: SocketAddr, kind: Kind, body: &[u8]) {
+    pub(super) fn queue_control(&mut self, addr: SocketAddr, kind: Kind, body: &[u8]) {
         let header = Header { kind, ..self.header };
         let bytes = HEADER_BYTES + body.len();
         self.datagrams.push(addr, header, bytes, &mut self.counters, |out| {
@@ -113,12 +108,12 @@ impl<P: Hosted> Driver<P> {
                     && self.peers.at(place).addr != from
                     && self.peers.is_taken(place, header.session, self.now);
                 if is_taken {
-                    self.queue_control_to(from, Kind::Taken, &[TAKEN_IN_USE]);
+                    self.queue_control(from, Kind::Taken, &[TAKEN_IN_USE]);
                     return Err(named(Refusal::IdInUse));
                 }
                 let accepted = self.accept_hello(place, &header, &record);
                 if self.config.is_open && accepted == Err(Refusal::OldSession) {
-                    self.queue_control_to(from, Kind::Taken, &[TAKEN_LATER]);
+                    self.queue_control(from, Kind::Taken, &[TAKEN_LATER]);
                 }
                 accepted.map_err(named)?;
                 self.note_answer(from, place);
@@ -140,8 +135,9 @@ impl<P: Hosted> Driver<P> {
         if peer.session.is_none_or(|(_, tag)| tag != header.session) {
             // Our question and the peer's answer go to the roster's address, never to the
             // sender's, so that a forged sender gains nothing.
+            let addr = peer.addr;
             if may(&mut peer.who_after, self.now) {
-                self.queue_control(place, Kind::Who, &[]);
+                self.queue_control(addr, Kind::Who, &[]);
             }
             self.counters.add(Refusal::UnknownSession.counter(), 1);
             return Ok(());
@@ -155,8 +151,10 @@ impl<P: Hosted> Driver<P> {
 
     fn answer_who(&mut self, place: usize) {
         let now = self.now;
-        if may(&mut self.peers.at(place).hello_after, now) {
-            self.queue_hello(place);
+        let peer = self.peers.at(place);
+        let addr = peer.addr;
+        if may(&mut peer.hello_after, now) {
+            self.queue_hello(addr);
         }
     }
 

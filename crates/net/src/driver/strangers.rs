@@ -31,10 +31,9 @@ impl<P: Hosted> Driver<P> {
     }
 
     pub(super) fn ask_seeds(&mut self) {
-        let session = *self.session.as_bytes();
         for seed in self.seeds.clone() {
-            self.queue_control_to(seed, Kind::Hello, &session);
-            self.queue_control_to(seed, Kind::Who, &[]);
+            self.queue_hello(seed);
+            self.queue_control(seed, Kind::Who, &[]);
         }
         if !self.seeds.is_empty() {
             self.deadlines.set(self.now + ASK_EVERY, Deadline::Seeds);
@@ -67,10 +66,7 @@ impl<P: Hosted> Driver<P> {
         }
         match header.kind {
             Kind::Hello => {
-                let session = Session::from_body(body).ok_or(Refusal::Malformed)?;
-                if session.tag() != header.session {
-                    return Err(Refusal::Malformed);
-                }
+                Session::announced(header, body)?;
                 let place = self.peers.place_or_insert(header.sender, from, &self.ready);
                 let place = place.ok_or(Refusal::UnknownSender)?;
                 self.accept_hello(place, header, body)?;
@@ -79,13 +75,10 @@ impl<P: Hosted> Driver<P> {
             Kind::Taken => self.note_taken(body),
             // One short answer for one short question, and not often.
             Kind::Who | Kind::Message if !may(&mut self.stranger_after, self.now) => {}
-            Kind::Who => {
-                let session = *self.session.as_bytes();
-                self.queue_control_to(from, Kind::Hello, &session);
-            }
+            Kind::Who => self.queue_hello(from),
             Kind::Message => {
                 self.counters.add(Refusal::UnknownSession.counter(), 1);
-                self.queue_control_to(from, Kind::Who, &[]);
+                self.queue_control(from, Kind::Who, &[]);
             }
         }
         Ok(())

@@ -161,13 +161,7 @@ impl<P: Hosted> Driver<P> {
         header: &Header,
         body: &[u8],
     ) -> Result<Session, Refusal> {
-        if header.kind != Kind::Hello {
-            return Err(Refusal::Malformed);
-        }
-        let session = Session::from_body(body).ok_or(Refusal::Malformed)?;
-        if session.tag() != header.session {
-            return Err(Refusal::Malformed);
-        }
+        let session = Session::announced(header, body)?;
         if self.peers.learn(place, session)? == Learned::Restarted {
             // Nothing of the old run may be delivered any more, and nothing sent to it arrives.
             self.counters.add("peer_restarted", 1);

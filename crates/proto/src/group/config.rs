@@ -22,22 +22,12 @@ pub struct Config {
 /// Why a configuration cannot work.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// A time is zero: the member would wake without end.
-    #[error("{knob} is zero, expected a time above zero")]
-    NoTime {
-        /// The knob's name.
-        knob: &'static str,
-    },
-    /// A knob is outside its range.
-    #[error("{knob} is {value}, expected {expected}")]
-    OutOfRange {
-        /// The knob's name.
-        knob: &'static str,
-        /// Its value.
-        value: usize,
-        /// The range.
-        expected: &'static str,
-    },
+    /// A knob of the broadcast or of the agreement is out of range.
+    #[error(transparent)]
+    Knob(#[from] chain::ConfigError),
+    /// A knob of the detector is out of range.
+    #[error(transparent)]
+    Detector(#[from] detector::ConfigError),
 }
 
 impl Config {
@@ -110,8 +100,25 @@ impl Config {
         self
     }
 
-    /// Checks the knobs.
-    pub fn build(self) -> Result<Config, ConfigError> {
+    /// Changes the configuration of the broadcast.
+    pub fn with_broadcast(mut self, change: impl FnOnce(chain::Config) -> chain::Config) -> Config {
+        self.chain = change(self.chain);
+        self
+    }
+
+    /// Changes the configuration of the detector.
+    pub fn with_detector(
+        mut self,
+        change: impl FnOnce(detector::Config) -> detector::Config,
+    ) -> Config {
+        self.detector = change(self.detector);
+        self
+    }
+
+    /// Checks the knobs, those of broadcast and detector too.
+    pub fn build(mut self) -> Result<Config, ConfigError> {
+        self.chain = self.chain.build()?;
+        self.detector = self.detector.build()?;
         let times = [
             ("answer_within", self.answer_within),
             ("repeat_every", self.repeat_every),
@@ -121,13 +128,14 @@ impl Config {
         ];
         for (knob, time) in times {
             if time.is_zero() {
-                return Err(ConfigError::NoTime { knob });
+                return Err(chain::ConfigError::NoTime { knob }.into());
             }
         }
         let (members, max) = (self.members_max, super::MEMBERS_MAX);
         if !(1..=max).contains(&members) {
-            let expected = "1 to 1024";
-            return Err(ConfigError::OutOfRange { knob: "members_max", value: members, expected });
+            let (knob, expected) = ("members_max", "1 to 1024");
+            let error = chain::ConfigError::OutOfRange { knob, value: members, expected };
+            return Err(error.into());
         }
         Ok(self)
     }

@@ -277,6 +277,11 @@ impl Group {
             || (self.health(node) != Some(Health::Down) && !self.expelled.contains(&node))
     }
 
+    /// True if the detector has nothing against the member.
+    pub(super) fn is_trusted(&self, node: NodeId) -> bool {
+        node == self.me.member.node || self.health(node) == Some(Health::Up)
+    }
+
     /// Calls the broadcast and passes on what it asks for.
     pub(super) fn with_chain<R>(
         &mut self,

@@ -100,8 +100,7 @@ impl Group {
         let me = self.me.member.node;
         let nodes = self.view.members().iter().map(|member| member.node);
         let stays = |node: &NodeId| !self.leavers.contains(node);
-        let is_trusted = |node: &NodeId| *node == me || self.health(*node) == Some(Health::Up);
-        nodes.filter(stays).find(is_trusted).unwrap_or(me)
+        nodes.filter(stays).find(|&node| self.is_trusted(node)).unwrap_or(me)
     }
 
     pub(super) fn leave(&mut self, cx: &mut Cx<'_>) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::group::{Cx, Event, Group, Role};
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
 use crate::core::{Instant, NodeId, ViewId};
-use crate::detector::Health;
 
 /// How often a decided view is told to those that have not said that they installed it.
 const INSTALL_REPEATS: u32 = 50;
@@ -111,9 +110,8 @@ impl Group {
             return if self.joiners.is_empty() { Instant::MAX } else { self.joins_at };
         };
         let me = self.me.member.node;
-        let is_trusted = |node: NodeId| node == me || self.health(node) == Some(Health::Up);
         let nodes = self.view.members().iter().map(|member| member.node);
-        let before_me = nodes.take_while(|&node| node != me).filter(|&node| is_trusted(node));
+        let before_me = nodes.take_while(|&node| node != me).filter(|&node| self.is_trusted(node));
         let mut turn = before_me.count() as u32;
         // Another's attempt that goes on gets its time.
         if let Some(ballot) = self.acceptor.promised

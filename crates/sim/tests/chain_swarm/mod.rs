@@ -4,7 +4,6 @@
 #![allow(dead_code)]
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,8 @@ use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Overhead, Reply, Shape,
     Sim, SimConfig,
 };
+
+use crate::seeds;
 
 /// Faults end at this time, milliseconds.
 const FAULTS_MS: u32 = 1_000;
@@ -88,8 +89,7 @@ impl Scenario {
 
     /// The command that runs this seed again.
     pub fn replay(&self) -> String {
-        let variables = format!("PACELINE_SEED_FIRST={} PACELINE_SEEDS=1", self.seed);
-        format!("{variables} cargo test --release -p paceline-sim --test chain_seeds")
+        seeds::replay("chain_seeds", self.seed)
     }
 
     /// Runs the scenario with members made by `make`.
@@ -97,11 +97,7 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId) -> P + Send + 'static,
     ) -> Result<Outcome, String> {
-        let result = catch_unwind(AssertUnwindSafe(|| self.run_checked(make)));
-        let result = result.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().cloned();
-            Err(text.unwrap_or_else(|| "panicked".into()))
-        });
+        let result = seeds::caught(|| self.run_checked(make));
         result.map_err(|what| format!("{what}\nreplay: {}\n{self:#?}", self.replay()))
     }
 

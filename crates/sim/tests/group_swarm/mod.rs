@@ -6,7 +6,6 @@
 pub mod boundary;
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,8 @@ use paceline_sim::checkers::group::{GroupLedger, Host};
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, NetworkConfig, Observer, Reply, Shape, Sim, SimConfig,
 };
+
+use crate::seeds;
 
 /// Faults end at this time.
 pub const FAULTS: Duration = Duration::from_secs(12);
@@ -209,8 +210,7 @@ impl Scenario {
 
     /// The command that runs this seed again.
     pub fn replay(&self) -> String {
-        let variables = format!("PACELINE_SEED_FIRST={} PACELINE_SEEDS=1", self.seed);
-        format!("{variables} cargo test --release -p paceline-sim --test group_seeds")
+        seeds::replay("group_seeds", self.seed)
     }
 
     /// Runs the scenario with nodes made by `make`.
@@ -218,11 +218,7 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId) -> P + Send + 'static,
     ) -> Result<Outcome, String> {
-        let result = catch_unwind(AssertUnwindSafe(|| self.run_checked(make)));
-        let result = result.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().cloned();
-            Err(text.unwrap_or_else(|| "panicked".into()))
-        });
+        let result = seeds::caught(|| self.run_checked(make));
         result.map_err(|what| {
             let acts: Vec<String> = self
                 .acts

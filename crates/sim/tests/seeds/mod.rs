@@ -1,5 +1,9 @@
 //! Runs a test over many seeds, on all processors, and says which failed.
 
+// Each test binary uses its part.
+#![allow(dead_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -55,4 +59,18 @@ pub fn run_all<const N: usize>(
         panic!("{} of {count} seeds failed: {seeds:?}\nseed {seed}: {what}", seeds.len());
     }
     (count, totals.into_inner().expect("no panic"))
+}
+
+/// What a run says, a panic among it.
+pub fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        Err(text.unwrap_or_else(|| "panicked".into()))
+    })
+}
+
+/// The command that runs one seed of a test again.
+pub fn replay(test: &str, seed: u64) -> String {
+    let variables = format!("PACELINE_SEED_FIRST={seed} PACELINE_SEEDS=1");
+    format!("{variables} cargo test --release -p paceline-sim --test {test}")
 }
