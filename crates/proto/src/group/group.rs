@@ -471,11 +471,27 @@ impl Group {
         }
     }
 
-    /// After every input: does what is due and asks to be woken for what comes next.
+    /// After an input: does what is due and asks to be woken for what comes next.
     fn settle(&mut self, cx: &mut Cx<'_>) {
         self.look_for_laggards(cx);
         self.consider_change(cx);
         let deadline = self.deadline(cx);
+        self.arm(cx, deadline);
+    }
+
+    /// After an input of the broadcast. Of what the agreement looks at it changes at most who holds
+    /// this member back, so that a block does not cost a look at every member.
+    fn settle_broadcast(&mut self, cx: &mut Cx<'_>) {
+        let expelled = self.expelled.len();
+        self.look_for_laggards(cx);
+        if self.expelled.len() != expelled {
+            return self.settle(cx);
+        }
+        let deadline = self.stall_deadline(cx);
+        self.arm(cx, deadline);
+    }
+
+    fn arm(&mut self, cx: &mut Cx<'_>, deadline: Instant) {
         if deadline != Instant::MAX && (deadline < self.armed_at || self.armed_at <= cx.now) {
             self.armed_at = deadline.max(cx.now);
             cx.set_timer(self.armed_at - cx.now, Timer::Group);
@@ -514,7 +530,10 @@ impl Protocol for Group {
 
     fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
         match message {
-            Message::Chain(message) => self.receive_chain(cx, from, message),
+            Message::Chain(message) => {
+                self.receive_chain(cx, from, message);
+                return self.settle_broadcast(cx);
+            }
             Message::Detector(bytes) => {
                 if self.is_member() && self.view.rank(from).is_none() {
                     self.tell_excluded(cx, from);
@@ -560,7 +579,10 @@ impl Protocol for Group {
 
     fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
         match timer {
-            Timer::Chain(timer) => self.with_chain(cx, |chain, cx| chain.handle_timer(cx, timer)),
+            Timer::Chain(timer) => {
+                self.with_chain(cx, |chain, cx| chain.handle_timer(cx, timer));
+                return self.settle_broadcast(cx);
+            }
             Timer::Group => {
                 if self.armed_at <= cx.now {
                     self.armed_at = Instant::MAX;
