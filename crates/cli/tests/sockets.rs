@@ -45,6 +45,34 @@ fn all_three_ways_to_run_deliver_the_same_and_print_the_same_shape() {
 }
 
 #[test]
+fn processes_of_a_group_that_leave_crash_and_come_back_lose_nothing() {
+    let place = Place::new();
+    // Two go, one by itself and one by a signal, and come back as processes of their own.
+    let (leaves, crashes) = ("at = \"1500ms\"\nkind = \"leave\"", "at = \"3s\"\nkind = \"crash\"");
+    let text = format!(
+        "name = \"group/comings\"\nduration = \"6s\"\n[topology]\nnodes = 4\n\
+         [protocol]\nkind = \"group\"\n\
+         [workload]\nsenders = \"all\"\nsize = \"1KB\"\nrate = \"100/s\"\nstart = \"1s\"\n\
+         [[faults]]\n{leaves}\nnode = 1\nfor = \"500ms\"\n\
+         [[faults]]\n{crashes}\nnode = 0\nfor = \"500ms\"\n\
+         [measure]\nfigures = \"stall\"\n"
+    );
+    place.write("comings.toml", &text);
+    let (ran, document) = place.json(&["run", "comings.toml", "--on", "sockets", "--processes"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let metric = |name: &str| {
+        let all = document["metrics"].as_array().unwrap();
+        all.iter().find(|m| m["metric"] == name).map_or(f64::NAN, |m| m["value"].as_f64().unwrap())
+    };
+    assert_eq!(metric("messages_damaged"), 0.0);
+    // Founded, joined, left, joined, and one incarnation in the place of another.
+    assert!(metric("views") >= 5.0, "{document}");
+    let lost = document["figures"].as_array().unwrap();
+    let lost = lost.iter().find(|figure| figure["id"] == "group/comings/lost").unwrap();
+    assert_eq!(lost["measured"], 0.0);
+}
+
+#[test]
 fn lines_of_one_member_are_printed_by_all() {
     let first = format!("127.0.0.1:{}", free_port());
     let member = |id: usize| {

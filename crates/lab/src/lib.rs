@@ -10,6 +10,7 @@ pub mod bench;
 pub mod broadcast;
 mod error;
 pub mod figure;
+pub mod group;
 mod machine;
 mod progress;
 pub mod report;
@@ -30,12 +31,13 @@ use std::sync::Arc;
 
 use broadcast::Broadcast;
 use figure::Reproduction;
+use group::Members;
 use run::RunResult;
 use scenario::Scenario;
 use world::Prepared;
 
 /// What `paceline reproduce` knows, by name.
-pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION];
+pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION, group::REPRODUCTION];
 
 /// Takes scenario, seed, where a trace goes, and whom to tell how far it is.
 type Simulate = fn(&Scenario, u64, Option<&Path>, &dyn Progress) -> Outcome;
@@ -55,16 +57,28 @@ struct Registered {
 }
 
 /// The one place where a protocol is chosen by name.
-const REGISTERED: &[Registered] = &[Registered {
-    name: "chain",
-    keys: broadcast::KEYS,
-    simulate: broadcast::run,
-    run_on_sockets: broadcast::run_on_sockets,
-    serve: |prepared| {
-        let service = Broadcast::read(prepared.scenario());
-        prepared.serve(service)
+const REGISTERED: &[Registered] = &[
+    Registered {
+        name: "chain",
+        keys: broadcast::KEYS,
+        simulate: broadcast::run,
+        run_on_sockets: broadcast::run_on_sockets,
+        serve: |prepared| {
+            let service = Broadcast::read(prepared.scenario());
+            prepared.serve(service)
+        },
     },
-}];
+    Registered {
+        name: "group",
+        keys: group::KEYS,
+        simulate: group::run,
+        run_on_sockets: group::run_on_sockets,
+        serve: |prepared| {
+            let service = Members::read(prepared.scenario());
+            prepared.serve(service)
+        },
+    },
+];
 
 fn registered(name: &str) -> Result<&'static Registered, LabError> {
     let known = REGISTERED.iter().find(|registered| registered.name == name);

@@ -1,4 +1,5 @@
-//! Broadcast on the network lab: throughput, delay, CPU and fairness on shaped links.
+//! Broadcast on the network lab: throughput, delay, CPU and fairness on shaped links, and what the
+//! failure detector and the agreement on views cost.
 
 use std::time::Duration;
 
@@ -57,16 +58,27 @@ const CASES: &[Case] = &[
     case(10, 100, "one", "chain", AtLeast(11.6), Bound::None),
 ];
 
+/// A group against a fixed roster: the least share of the throughput.
+const GROUP_SHARE: Bound = AtLeast(0.97);
+
+/// How members know each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Membership {
+    Fixed,
+    Group,
+}
+
 impl Case {
-    fn name(&self) -> String {
+    fn name(&self, membership: Membership) -> String {
         let Case { nodes, rate_mbit, senders, topology, .. } = self;
-        format!("{topology} n{nodes} {rate_mbit} Mbit {senders}")
+        let group = if membership == Membership::Group { "group, " } else { "" };
+        format!("{group}{topology} n{nodes} {rate_mbit} Mbit {senders}")
     }
 
     /// One run: its figures.
-    fn measure(&self) -> Result<Vec<Figure>, String> {
+    fn measure(&self, membership: Membership) -> Result<Vec<Figure>, String> {
         let (nodes, rate) = (self.nodes.to_string(), format!("{}Mbit", self.rate_mbit));
-        let arguments = [
+        let mut arguments = vec![
             "bench",
             "broadcast",
             "--lab",
@@ -80,6 +92,9 @@ impl Case {
             "--topology",
             self.topology,
         ];
+        if membership == Membership::Group {
+            arguments.push("--group");
+        }
         let ran = paceline(Build::Release, &arguments, &[], AT_MOST)?;
         if !ran.succeeded {
             return Err(format!("the run failed: {}", ran.json));
@@ -87,24 +102,29 @@ impl Case {
         let rows = ran.json["results"].as_array().ok_or("`results` is no array")?;
         let row = rows
             .iter()
-            .find(|row| self.fits(row))
+            .find(|row| self.fits(row, membership))
             .ok_or_else(|| format!("no row of `results` is of the case: {rows:?}"))?;
-        Ok(self.figures(row))
+        Ok(self.figures(row, membership))
     }
 
-    fn fits(&self, row: &Value) -> bool {
-        row["nodes"].as_u64() == Some(self.nodes)
+    fn fits(&self, row: &Value, membership: Membership) -> bool {
+        let membership = match membership {
+            Membership::Fixed => "fixed",
+            Membership::Group => "group",
+        };
+        row["membership"] == membership
+            && row["nodes"].as_u64() == Some(self.nodes)
             && row["rate_mbit"].as_f64() == Some(self.rate_mbit as f64)
             && row["senders"] == self.senders
             && row["topology"] == self.topology
     }
 
-    fn figures(&self, row: &Value) -> Vec<Figure> {
+    fn figures(&self, row: &Value, membership: Membership) -> Vec<Figure> {
         let gated = self.floor != Bound::None;
         let saturated = gated && self.rate_mbit == 100 && self.senders == "all";
         let when = |condition: bool, bound: Bound| if condition { bound } else { Bound::None };
         let figure = |what: &str, measured: Option<f64>, goal: Bound, floor: Bound| Figure {
-            name: format!("{}: {what}", self.name()),
+            name: format!("{}: {what}", self.name(membership)),
             measured,
             goal,
             floor,
@@ -139,14 +159,14 @@ impl Case {
 
     /// The run that keeps most floors, of those the one that reaches most goals, of those the
     /// fastest. One run is enough when nothing is asked or every goal is reached.
-    fn best(&self) -> Result<Vec<Figure>, String> {
+    fn best(&self, membership: Membership) -> Result<Vec<Figure>, String> {
         let mut best: Option<Vec<Figure>> = None;
         let attempts = if self.goal == Bound::None { 1 } else { ATTEMPTS };
         for attempt in 1..=attempts {
-            let figures = self.measure()?;
+            let figures = self.measure(membership)?;
             println!(
                 "{}, run {attempt}: {:.2} MB/node/s, p99 {:.1} ms",
-                self.name(),
+                self.name(membership),
                 figures[0].measured.unwrap_or(f64::NAN),
                 figures[3].measured.unwrap_or(f64::NAN),
             );
@@ -176,12 +196,30 @@ pub fn run() -> Result<Outcome, String> {
     let mut figures = Vec::new();
     let mut complete = true;
     for case in CASES {
-        match case.best() {
-            Ok(best) => figures.extend(best),
-            Err(error) => {
-                complete = false;
-                println!("{}: {error}", case.name());
+        let memberships: &[Membership] = match case.floor {
+            Bound::None => &[Membership::Fixed],
+            _ => &[Membership::Fixed, Membership::Group],
+        };
+        let mut rates = Vec::new();
+        for &membership in memberships {
+            match case.best(membership) {
+                Ok(best) => {
+                    rates.extend(best[0].measured);
+                    figures.extend(best);
+                }
+                Err(error) => {
+                    complete = false;
+                    println!("{}: {error}", case.name(membership));
+                }
             }
+        }
+        if let [fixed, group] = rates[..] {
+            figures.push(Figure {
+                name: format!("{}: share of the fixed roster's", case.name(Membership::Group)),
+                measured: Some(group / fixed),
+                goal: Bound::None,
+                floor: GROUP_SHARE,
+            });
         }
     }
     println!();
@@ -195,24 +233,27 @@ mod tests {
 
     fn row(rate: f64, p99: f64) -> Value {
         serde_json::json!({
-            "nodes": 4, "rate_mbit": 100, "senders": "all", "topology": "chain",
-            "mb_per_node_per_s": rate, "limit_mb_per_node_per_s": 15.94, "p50_ms": 5.0,
-            "p99_ms": p99, "cpu_s_per_gb": 0.9, "fairness": 1.02,
+            "membership": "fixed", "nodes": 4, "rate_mbit": 100, "senders": "all",
+            "topology": "chain", "mb_per_node_per_s": rate, "limit_mb_per_node_per_s": 15.94,
+            "p50_ms": 5.0, "p99_ms": p99, "cpu_s_per_gb": 0.9, "fairness": 1.02,
         })
     }
 
     #[test]
     fn a_row_is_judged_by_the_floors_of_its_case() {
         let case = &CASES[0];
-        let passes = |row: &Value| case.figures(row).iter().all(Figure::passes);
-        assert!(case.fits(&row(15.3, 25.0)) && !CASES[1].fits(&row(15.3, 25.0)));
+        let fixed = Membership::Fixed;
+        let passes = |row: &Value| case.figures(row, fixed).iter().all(Figure::passes);
+        let known = row(15.3, 25.0);
+        assert!(case.fits(&known, fixed) && !CASES[1].fits(&known, fixed));
+        assert!(!case.fits(&known, Membership::Group));
         assert!(passes(&row(14.8, 60.0)));
         assert!(!passes(&row(14.7, 25.0)) && !passes(&row(15.3, 61.0)));
     }
 
     #[test]
     fn the_run_that_keeps_more_floors_is_better_than_the_faster_one() {
-        let rank_of = |rate, p99| rank(&CASES[0].figures(&row(rate, p99)));
+        let rank_of = |rate, p99| rank(&CASES[0].figures(&row(rate, p99), Membership::Fixed));
         assert!(rank_of(14.9, 20.0) > rank_of(15.9, 80.0));
         assert!(rank_of(15.4, 20.0) > rank_of(15.3, 20.0));
     }

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use paceline_netlab::{NetlabError, NetworkLab, Plan as LabPlan};
 use paceline_proto::chain::Topology;
-use paceline_proto::core::{Instant, NodeId};
+use paceline_proto::core::NodeId;
 use serde::Serialize;
 
 use crate::LabError;
 use crate::broadcast::{Broadcast, Ledger};
+use crate::group::Members;
 use crate::machine::load_average;
 use crate::progress::Progress;
 use crate::scenario::{Rate, Scenario, ScenarioFile};
-use crate::world::{Launch, Outcome, Sockets, node_command, run_processes};
+use crate::world::{Launch, Outcome, Service, Sockets, node_command, run_processes};
 
 /// The UDP and TCP port of every member in the lab: each has an address of its own.
 const LAB_PORT: u16 = 7946;
@@ -28,6 +29,16 @@ pub enum BenchSenders {
     One,
     /// Every member.
     All,
+}
+
+/// How members know each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Membership {
+    /// From a roster that nobody joins or leaves.
+    #[default]
+    Fixed,
+    /// They join a group, watch each other, and would agree on another view.
+    Group,
 }
 
 /// Where the members run.
@@ -44,6 +55,8 @@ pub enum Place {
 pub struct BenchPlan {
     /// Members, 2 to 64.
     pub nodes: u32,
+    /// How they know each other.
+    pub membership: Membership,
     /// Where.
     pub place: Place,
     /// Who sends.
@@ -65,6 +78,8 @@ pub struct BenchPlan {
 pub struct BenchRow {
     /// Members.
     pub nodes: u32,
+    /// `fixed` or `group`.
+    pub membership: &'static str,
     /// Rate of each port; null on loopback.
     pub rate_mbit: Option<f64>,
     /// `one` or `all`.
@@ -99,6 +114,8 @@ pub struct BenchRow {
 
 /// Warm-up before the measured time: connections, windows, TCP's slow start.
 const WARMUP: Duration = Duration::from_secs(1);
+/// Until the members of a group have joined.
+const JOINING: Duration = Duration::from_secs(1);
 
 /// Runs one bench; `program` is this program, started again as `program node --control`.
 pub fn run(
@@ -107,14 +124,40 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<BenchRow, LabError> {
     let scenario = Arc::new(scenario(plan)?);
-    let broadcast = Broadcast::read(&scenario)?;
+    match plan.membership {
+        Membership::Fixed => {
+            let broadcast = Broadcast::read(&scenario)?;
+            let (ledger, outcome) = measure(plan, &broadcast, &scenario, program, progress)?;
+            row(plan, &broadcast, &ledger, &outcome)
+        }
+        Membership::Group => {
+            let members = Members::read(&scenario)?;
+            let (ledger, outcome) = measure(plan, &members, &scenario, program, progress)?;
+            let all = ledger.nodes().iter().all(|node| {
+                node.views.last().is_some_and(|view| view.members.len() == plan.nodes as usize)
+            });
+            if !all || ledger.nodes().iter().any(|node| node.excluded > 0) {
+                return Err(LabError::Run("the group was not whole all the time".to_owned()));
+            }
+            row(plan, members.broadcast(), &ledger, &outcome)
+        }
+    }
+}
+
+fn measure<S: Service>(
+    plan: &BenchPlan,
+    service: &S,
+    scenario: &Arc<Scenario>,
+    program: &Path,
+    progress: &dyn Progress,
+) -> Result<(S::Ledger, Outcome), LabError> {
     let buffer_bytes = plan.socket_buffer_bytes;
-    let (ledger, outcome) = match plan.place {
+    match plan.place {
         Place::Loopback => {
             let command = |_| node_command(program);
             let sockets = |_| Sockets { buffer_bytes, ..Sockets::default() };
             let launch = Launch { command: &command, sockets: &sockets };
-            run_processes(&broadcast, &scenario, 1, &launch, progress)?
+            run_processes(service, scenario, 1, &launch, progress)
         }
         Place::Netns(rate) => {
             let lab = LabPlan::new(plan.nodes as usize, rate.bits_per_second());
@@ -130,10 +173,9 @@ pub fn run(
                 Sockets { bind, buffer_bytes }
             };
             let launch = Launch { command: &command, sockets: &sockets };
-            run_processes(&broadcast, &scenario, 1, &launch, progress)?
+            run_processes(service, scenario, 1, &launch, progress)
         }
-    };
-    row(plan, &broadcast, &ledger, &outcome)
+    }
 }
 
 /// What this machine cannot do, or may not, is the caller's to mend; that a tool failed is not.
@@ -149,13 +191,18 @@ fn scenario(plan: &BenchPlan) -> Result<Scenario, LabError> {
     let topology = plan.topology.map_or("auto", Topology::name);
     let senders = senders_name(plan.senders);
     let (nodes, size) = (plan.nodes, plan.message_bytes);
-    let duration_ms = (WARMUP + plan.duration).as_millis();
-    let warmup_ms = WARMUP.as_millis();
+    let (kind, start) = match plan.membership {
+        Membership::Fixed => ("chain", Duration::ZERO),
+        Membership::Group => ("group", JOINING),
+    };
+    let duration_ms = (start + WARMUP + plan.duration).as_millis();
+    let warmup_ms = (start + WARMUP).as_millis();
+    let start_ms = start.as_millis();
     let text = format!(
         "name = \"bench/broadcast\"\nduration = \"{duration_ms}ms\"\n\
          [topology]\nnodes = {nodes}\n\
-         [protocol]\nkind = \"chain\"\ntopology = \"{topology}\"\n\
-         [workload]\nsenders = \"{senders}\"\nsize = \"{size}B\"\n\
+         [protocol]\nkind = \"{kind}\"\ntopology = \"{topology}\"\n\
+         [workload]\nsenders = \"{senders}\"\nsize = \"{size}B\"\nstart = \"{start_ms}ms\"\n\
          [measure]\nwarmup = \"{warmup_ms}ms\"\n"
     );
     ScenarioFile::parse("bench broadcast", &text)?.with_sets(&plan.sets)?.resolve()
@@ -178,7 +225,7 @@ fn row(
         Place::Loopback => None,
         Place::Netns(rate) => Some(rate),
     };
-    let measured_for = plan.duration.min(outcome.ended - (Instant::ZERO + WARMUP));
+    let measured_for = plan.duration.min(outcome.ended - broadcast.plan().window.from);
     if outcome.is_stopped && measured_for.is_zero() {
         return Err(LabError::StoppedEarly);
     }
@@ -201,6 +248,10 @@ fn row(
     let ms = |quantile: f64| ledger.latency().value_at_quantile(quantile) as f64 / 1e6;
     Ok(BenchRow {
         nodes: plan.nodes,
+        membership: match plan.membership {
+            Membership::Fixed => "fixed",
+            Membership::Group => "group",
+        },
         rate_mbit: rate.map(|rate| rate.bits_per_second() as f64 / 1e6),
         senders: senders_name(plan.senders),
         topology: plan.topology.map_or("auto", Topology::name),

@@ -69,6 +69,15 @@ impl Messages {
         Payload::Bytes(message.freeze())
     }
 
+    /// Which of its origin's messages this one says it is; none if it does not say.
+    pub fn number(&self, payload: &Payload) -> Option<u64> {
+        if self.content == Content::Zeros || payload.len() < 12 {
+            return None;
+        }
+        let bytes = payload.to_bytes();
+        Some(u64::from_be_bytes(bytes[4..12].try_into().expect("eight bytes")))
+    }
+
     /// Reads what should be the `number`-th message of a node.
     pub fn read(&self, origin: NodeId, number: u64, payload: &Payload) -> Reading {
         let damaged = Reading { accepted: None, verdict: Verdict::Damaged };

@@ -1,10 +1,10 @@
 //! What a broadcast run is noted by: who was told what, in which order, how fast.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use paceline_proto::core::{Instant, NodeId, Payload, mix};
+use paceline_proto::core::{Instant, NodeId, Payload, View, mix};
 use serde::{Deserialize, Serialize};
 
 use super::content::{Messages, Verdict};
@@ -24,6 +24,23 @@ pub struct Received {
     pub damaged: u64,
     /// A hash of the messages in their order.
     pub order: u64,
+    /// The number of the first message: more than 0 if the node came later than the origin.
+    pub first: u64,
+    /// The number of the message that must come next.
+    pub next: u64,
+    /// The run of the origin that sent the last one.
+    pub incarnation: u64,
+}
+
+/// A view as one node installed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installed {
+    /// When, in nanoseconds.
+    pub at_nanos: u64,
+    /// Its number.
+    pub view: u64,
+    /// Its members.
+    pub members: Vec<u32>,
 }
 
 /// One node's part of the ledger.
@@ -43,6 +60,15 @@ pub struct NodeLedger {
     pub first_nanos: Option<u64>,
     /// See `first_nanos`.
     pub last_nanos: u64,
+    /// The longest time between two messages that its application was told one after the other,
+    /// in nanoseconds.
+    pub silence_nanos_max: u64,
+    /// Messages that its application submitted and that came back: no member was told of them.
+    pub rejected: u64,
+    /// Views that it installed; none with a fixed roster.
+    pub views: Vec<Installed>,
+    /// How often the others went on without it.
+    pub excluded: u64,
 }
 
 /// What one process noted of its node.
@@ -62,9 +88,22 @@ pub struct Window {
     pub until: Instant,
 }
 
+/// Which messages of an origin a node is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attendance {
+    /// All nodes are told all.
+    Full,
+    /// Nodes come and go and miss what is sent meanwhile. These are known to: nothing counts as
+    /// missing that one of them sends or is sent.
+    Broken(BTreeSet<NodeId>),
+}
+
 /// The ledger of a run.
 #[derive(Debug)]
 pub struct Ledger {
+    attendance: Attendance,
+    // Nodes whose application may submit, where nodes come and go.
+    ready: BTreeSet<NodeId>,
     window: Window,
     nodes: Vec<NodeLedger>,
     // When each active node's messages were accepted, until everybody has them.
@@ -77,9 +116,11 @@ pub struct Ledger {
 
 impl Ledger {
     /// An empty ledger for this many nodes.
-    pub fn new(nodes: u32, window: Window) -> Ledger {
+    pub fn new(nodes: u32, window: Window, attendance: Attendance) -> Ledger {
         let latency = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3);
         Ledger {
+            attendance,
+            ready: BTreeSet::new(),
             window,
             nodes: vec![NodeLedger::default(); nodes as usize],
             accepted_at: BTreeMap::new(),
@@ -95,23 +136,69 @@ impl Ledger {
         self.accepted_at.entry(node).or_default().push(at);
     }
 
-    /// A node's application was told a message of `origin`.
+    /// A message that a node's member had accepted came back.
+    pub fn rejected(&mut self, node: NodeId) {
+        self.nodes[node.index()].rejected += 1;
+    }
+
+    /// A node is a member of this view.
+    pub fn note_view(&mut self, at: Instant, node: NodeId, view: &View) {
+        let members = view.members().iter().map(|member| member.node.0).collect();
+        let installed = Installed { at_nanos: at.as_nanos(), view: view.id().0, members };
+        self.nodes[node.index()].views.push(installed);
+        self.ready.insert(node);
+    }
+
+    /// The others go on without a node.
+    pub fn note_excluded(&mut self, node: NodeId) {
+        self.nodes[node.index()].excluded += 1;
+        self.ready.remove(&node);
+    }
+
+    /// Whether a node's application may submit; it may after each view.
+    pub fn set_ready(&mut self, node: NodeId, is_ready: bool) {
+        if is_ready {
+            self.ready.insert(node);
+        } else {
+            self.ready.remove(&node);
+        }
+    }
+
+    /// See [`Ledger::set_ready`].
+    pub fn is_ready(&self, node: NodeId) -> bool {
+        self.ready.contains(&node)
+    }
+
+    /// A node's application was told a message of this origin and incarnation.
     pub fn delivered(
         &mut self,
         messages: &Messages,
         at: Instant,
         node: NodeId,
-        origin: NodeId,
+        (origin, incarnation): (NodeId, u64),
         payload: &Payload,
     ) {
         let ledger = &mut self.nodes[node.index()];
         let received = ledger.received.entry(origin.0).or_default();
-        let number = received.messages;
+        let mut number = received.next;
+        if self.attendance != Attendance::Full {
+            // Another run of an origin begins where it likes; one run only goes up.
+            let from = if received.incarnation == incarnation { received.next } else { 0 };
+            number = messages.number(payload).filter(|&number| number >= from).unwrap_or(number);
+        }
+        if received.messages == 0 {
+            received.first = number;
+        }
+        (received.next, received.incarnation) = (number + 1, incarnation);
         let reading = messages.read(origin, number, payload);
         received.messages += 1;
         received.bytes += payload.len() as u64;
         received.damaged += u64::from(reading.verdict == Verdict::Damaged);
         received.order = mix(received.order ^ mix(number << 32 ^ payload.len() as u64));
+        if ledger.first_nanos.is_some() {
+            let silence = at.as_nanos().saturating_sub(ledger.last_nanos);
+            ledger.silence_nanos_max = ledger.silence_nanos_max.max(silence);
+        }
         ledger.first_nanos.get_or_insert(at.as_nanos());
         ledger.last_nanos = at.as_nanos();
         let second = at.as_secs_f64() as usize;
@@ -195,18 +282,34 @@ impl Ledger {
 
     /// Messages that some member was not told though they were accepted, and messages damaged.
     pub fn faults(&self) -> (u64, u64) {
-        let sent: BTreeMap<u32, u64> =
-            (0..).zip(&self.nodes).map(|(n, l)| (n, l.accepted)).collect();
         let mut missing = 0;
         let mut damaged = 0;
-        for ledger in &self.nodes {
-            for (origin, &accepted) in &sent {
-                let received = ledger.received.get(origin).copied().unwrap_or_default();
-                missing += accepted.saturating_sub(received.messages);
+        for (node, ledger) in (0..).zip(&self.nodes) {
+            for (origin, sender) in (0..).zip(&self.nodes) {
+                let received = ledger.received.get(&origin).copied().unwrap_or_default();
                 damaged += received.damaged;
+                if self.attends(NodeId(node)) && self.attends(NodeId(origin)) {
+                    let sent = sender.accepted.saturating_sub(sender.rejected);
+                    missing += sent.saturating_sub(received.first + received.messages);
+                }
             }
         }
         (missing, damaged)
+    }
+
+    /// True if the node was there all the time.
+    pub fn attends(&self, node: NodeId) -> bool {
+        let is_known = match &self.attendance {
+            Attendance::Full => true,
+            Attendance::Broken(known) => !known.contains(&node),
+        };
+        is_known && self.nodes[node.index()].excluded == 0
+    }
+
+    /// Nodes that were there all the time.
+    pub fn attendants(&self) -> impl Iterator<Item = &NodeLedger> {
+        let nodes = (0..).map(NodeId).zip(&self.nodes);
+        nodes.filter(|&(node, _)| self.attends(node)).map(|(_, ledger)| ledger)
     }
 
     /// Bytes a second and node that applications were told within the measured time, own included.
@@ -273,6 +376,13 @@ impl Ledger {
                     "throughput_mb_per_s",
                     rate,
                 ));
+            }
+        }
+        for (node, ledger) in (0u32..).zip(&self.nodes) {
+            for installed in &ledger.views {
+                let time_s = Instant::from_nanos(installed.at_nanos).as_secs_f64();
+                let members = installed.members.len() as f64;
+                series.push(Sample::at_node(time_s, node, "view_members", members));
             }
         }
         series

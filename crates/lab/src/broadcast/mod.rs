@@ -15,9 +15,10 @@ use paceline_proto::core::{Instant, NodeId, Protocol, View};
 
 pub use content::{Content, Messages, Reading, Verdict};
 pub use figures::{REPRODUCTION, figures};
-pub use ledger::{Ledger, NodeLedger, Received, Window};
+pub use ledger::{Attendance, Installed, Ledger, NodeLedger, Received, Window};
+pub(crate) use run::summed_up;
 pub use run::{run, run_on_sockets};
-pub(crate) use scenario::KEYS;
+pub(crate) use scenario::{KEYS, read_protocol, read_window, read_workload, wrong_knob};
 pub use scenario::{Measure, Plan, Senders};
 
 use crate::world::{Answer, Service};
@@ -60,7 +61,7 @@ impl Service for Broadcast {
     }
 
     fn ledger(&self) -> Ledger {
-        Ledger::new(self.view.len() as u32, self.plan.window)
+        Ledger::new(self.view.len() as u32, self.plan.window, Attendance::Full)
     }
 
     fn active_nodes(&self) -> Vec<NodeId> {
@@ -90,12 +91,9 @@ impl Service for Broadcast {
         event: &<Chain as Protocol>::Event,
         answers: &mut Vec<Answer<Self>>,
     ) {
-        let Event::Delivered { origin, end, payload, .. } = event else { return };
-        ledger.delivered(&self.messages, at, node, *origin, payload);
-        let after = match self.plan.read_bytes_per_second {
-            None => Duration::ZERO,
-            Some(rate) => ledger.read_at(at, node, payload.len(), rate) - at,
-        };
+        let Event::Delivered { origin, incarnation, end, payload, .. } = event else { return };
+        ledger.delivered(&self.messages, at, node, (*origin, *incarnation), payload);
+        let after = self.reads_for(ledger, at, node, payload.len());
         let consumed = Command::Consumed { origin: *origin, end: *end };
         // A reader that takes no time has consumed all before it: one credit for the batch.
         let includes = |answer: &&mut Answer<Self>| match answer {
@@ -137,6 +135,20 @@ impl Service for Broadcast {
 }
 
 impl Broadcast {
+    /// How long a node's application is busy with a message of this size that it is told now.
+    pub(crate) fn reads_for(
+        &self,
+        ledger: &mut Ledger,
+        at: Instant,
+        node: NodeId,
+        bytes: usize,
+    ) -> Duration {
+        match self.plan.read_bytes_per_second {
+            None => Duration::ZERO,
+            Some(rate) => ledger.read_at(at, node, bytes, rate) - at,
+        }
+    }
+
     /// The most that links which each carry `link` let a node be told, own messages included, in
     /// the unit of `link`. Where the planner chooses it is the chain's.
     pub fn limit(&self, link: f64) -> f64 {

@@ -65,7 +65,7 @@ pub fn run(
         baseline = Some(ledger.bytes_per_node_per_second(outcome.ended));
     }
     let measured = Measured { ledger: &ledger, outcome: &outcome, hops: Some(&hops), baseline };
-    let mut result = summed_up(&broadcast, scenario, seed, &measured);
+    let mut result = result(&broadcast, scenario, seed, &measured);
     result.wall_s = started.elapsed().as_secs_f64();
     Ok(result)
 }
@@ -93,7 +93,7 @@ pub fn run_on_sockets(
         None => run_sockets(broadcast.clone(), &scenario, seed, progress)?,
     };
     let measured = Measured { ledger: &ledger, outcome: &outcome, hops: None, baseline: None };
-    let mut result = summed_up(&broadcast, &scenario, seed, &measured);
+    let mut result = result(&broadcast, &scenario, seed, &measured);
     result.wall_s = started.elapsed().as_secs_f64();
     Ok(result)
 }
@@ -112,15 +112,22 @@ fn simulate_one(
 }
 
 /// What a run gives, in whichever world it ran.
-pub(crate) fn summed_up(
+fn result(
     broadcast: &Broadcast,
     scenario: &Scenario,
     seed: u64,
     measured: &Measured<'_>,
 ) -> RunResult {
-    let Measured { ledger, outcome, .. } = measured;
+    let mut result = summed_up(broadcast, measured.ledger, measured.outcome);
+    let figures = figures(broadcast, scenario, measured).into_iter();
+    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
+    result
+}
+
+/// What a run gives, but for its figures.
+pub(crate) fn summed_up(broadcast: &Broadcast, ledger: &Ledger, outcome: &Outcome) -> RunResult {
     let mut result = RunResult {
-        summary: summary(broadcast, measured),
+        summary: summary(broadcast, ledger, outcome),
         series: ledger.series(),
         events: outcome.events,
         digest: outcome.digest.clone(),
@@ -129,15 +136,12 @@ pub(crate) fn summed_up(
     };
     let counters = outcome.counters.sorted();
     result.summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
-    let figures = figures(broadcast, scenario, measured).into_iter();
-    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
     result
 }
 
 /// The ledger's summary. Only a run that sends so many messages and no more can miss one: in a run
 /// without end, what was not delivered at the end was on its way.
-fn summary(broadcast: &Broadcast, measured: &Measured<'_>) -> Vec<Metric> {
-    let Measured { ledger, outcome, .. } = measured;
+fn summary(broadcast: &Broadcast, ledger: &Ledger, outcome: &Outcome) -> Vec<Metric> {
     let mut summary = ledger.summary(outcome.ended);
     if broadcast.plan().messages.is_none() || outcome.is_stopped {
         let missing = summary.iter_mut().find(|metric| metric.metric == "messages_missing");

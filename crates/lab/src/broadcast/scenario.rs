@@ -103,25 +103,31 @@ impl Broadcast {
     pub fn with_topology(&self, topology: Topology) -> Broadcast {
         let config = Config::clone(&self.shared).with_topology(Some(topology));
         let plan = Plan { topology: Some(topology), ..self.plan.clone() };
-        let messages = Messages::new(plan.content, plan.message_bytes);
-        Broadcast { shared: Arc::new(config), view: self.view.clone(), plan, messages }
+        Broadcast::new(config, View::clone(&self.view), plan)
     }
 
     /// Reads a scenario of kind `chain`.
     pub fn read(scenario: &Scenario) -> Result<Broadcast, LabError> {
         let view = View::roster((0..scenario.topology.nodes).map(NodeId));
         let mut protocol = scenario.protocol();
-        let (config, topology, check_wire) = read_protocol(&mut protocol, view.clone())?;
+        let config = Config::new(view.clone());
+        let (config, topology, check_wire) = read_protocol(&mut protocol, config)?;
         protocol.finish()?;
         let mut workload = scenario.workload();
         let plan = read_workload(&mut workload, scenario, &config)?;
         workload.finish()?;
         let mut measure = scenario.measure();
-        let (kind, window) = read_measure(&mut measure, scenario)?;
+        let kind = measure.choice_or("figures", &MEASURES, "deliveries")?;
+        let window = read_window(&mut measure, scenario)?;
         measure.finish()?;
         let plan = Plan { topology, measure: kind, window, check_wire, ..plan };
+        Ok(Broadcast::new(config, view, plan))
+    }
+
+    /// A broadcast among the members of this view.
+    pub(crate) fn new(config: Config, view: View, plan: Plan) -> Broadcast {
         let messages = Messages::new(plan.content, plan.message_bytes);
-        Ok(Broadcast { shared: Arc::new(config), view: Arc::new(view), plan, messages })
+        Broadcast { shared: Arc::new(config), view: Arc::new(view), plan, messages }
     }
 }
 
@@ -169,13 +175,14 @@ const TOPOLOGIES: [(&str, Option<Topology>); 5] = [
     ("auto", None),
 ];
 
-fn read_protocol(
+/// Reads what the broadcast has of `[protocol]`, onto this configuration.
+pub(crate) fn read_protocol(
     table: &mut Table<'_>,
-    view: View,
+    config: Config,
 ) -> Result<(Config, Option<Topology>, bool), LabError> {
     let topology = table.choice_or("topology", &TOPOLOGIES, "chain")?;
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let config = Config::new(view)
+    let config = config
         .with_topology(topology)
         .with_block_bytes_max(size(table.size_or("block", 64u64 * 1024)?))
         .with_message_bytes_max(size(table.size_or("message_max", 16u64 << 20)?))
@@ -188,11 +195,17 @@ fn read_protocol(
         .with_ack_after(table.duration_or("ack_after", Duration::from_millis(50))?)
         .with_resync_after(table.duration_or("resync_after", Duration::from_millis(50))?);
     let check_wire = table.boolean_or("check_wire", false)?;
-    let config = config.build().map_err(|error| {
-        let (key, problem) = (knob_key(&error), error.to_string());
-        table.error(key, problem, "see docs/protocols/chain.md for the ranges")
-    })?;
+    let config = config.build().map_err(|error| wrong_knob(table, &error))?;
     Ok((config, topology, check_wire))
+}
+
+/// A knob of the broadcast is out of range.
+pub(crate) fn wrong_knob(
+    table: &Table<'_>,
+    error: &paceline_proto::chain::ConfigError,
+) -> LabError {
+    let (key, problem) = (knob_key(error), error.to_string());
+    table.error(key, problem, "see docs/protocols/chain.md for the ranges")
 }
 
 /// The scenario's key of a configuration's knob.
@@ -209,7 +222,8 @@ fn knob_key(error: &paceline_proto::chain::ConfigError) -> &'static str {
     }
 }
 
-fn read_workload(
+/// Reads what the broadcast has of `[workload]`.
+pub(crate) fn read_workload(
     table: &mut Table<'_>,
     scenario: &Scenario,
     config: &Config,
@@ -267,23 +281,24 @@ fn read_workload(
     })
 }
 
-fn read_measure(table: &mut Table<'_>, scenario: &Scenario) -> Result<(Measure, Window), LabError> {
-    let kinds = [
-        ("deliveries", Measure::Deliveries),
-        ("rounds", Measure::Rounds),
-        ("transmissions", Measure::Transmissions),
-        ("throughput", Measure::Throughput),
-        ("gain", Measure::Gain),
-        ("progress", Measure::Progress),
-    ];
-    let kind = table.choice_or("figures", &kinds, "deliveries")?;
+const MEASURES: [(&str, Measure); 6] = [
+    ("deliveries", Measure::Deliveries),
+    ("rounds", Measure::Rounds),
+    ("transmissions", Measure::Transmissions),
+    ("throughput", Measure::Throughput),
+    ("gain", Measure::Gain),
+    ("progress", Measure::Progress),
+];
+
+/// Reads the time whose numbers count.
+pub(crate) fn read_window(table: &mut Table<'_>, scenario: &Scenario) -> Result<Window, LabError> {
     let from = table.duration_or("warmup", Duration::ZERO)?;
     if from >= scenario.duration {
         let problem = "the warm-up lasts as long as the run or longer";
         return Err(table.error("warmup", problem, "a duration below `duration`"));
     }
     let until = Instant::ZERO + scenario.duration;
-    Ok((kind, Window { from: Instant::ZERO + from, until }))
+    Ok(Window { from: Instant::ZERO + from, until })
 }
 
 #[cfg(test)]

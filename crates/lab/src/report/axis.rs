@@ -1,11 +1,12 @@
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use serde::{Deserialize, Serialize};
 
 use crate::figure::number;
 
 /// How numbers lie along an axis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scale {
     /// Equal steps, equal lengths.
     #[default]
@@ -15,7 +16,7 @@ pub enum Scale {
 }
 
 /// One axis of a plot.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// What is measured along it.
     pub label: String,

@@ -70,6 +70,7 @@ impl Report {
         let sections = [
             Section { figures: result.figures.clone(), ..section("Figures") },
             Section { metrics: result.summary.clone(), ..section("Summary") },
+            Section { plots: result.drawings.clone(), ..section("What happened") },
             Section { plots: series_plots(&result.series), ..section("Over time") },
         ];
         Report {

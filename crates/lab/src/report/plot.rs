@@ -4,11 +4,13 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::axis::{Axis, Fitted, Scale};
-use crate::figure::number;
+use serde::{Deserialize, Serialize};
 
-/// A plot: layers over two axes, or groups of bars over categories.
-#[derive(Clone, Debug, PartialEq)]
+use super::axis::{Axis, Fitted, Scale};
+use crate::figure::{null_is_nan, number};
+
+/// A plot: layers over two axes, groups of bars over categories, or what happens along lanes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
     /// What it shows, in a few words.
     pub title: String,
@@ -17,29 +19,38 @@ pub struct Plot {
     x: Axis,
     y: Axis,
     categories: Vec<String>,
+    // Names at the y axis, from the top.
+    lanes: Vec<String>,
     layers: Vec<Layer>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Layer {
     name: String,
     mark: Mark,
-    points: Vec<(f64, f64)>,
+    points: Vec<Point>,
 }
+
+/// JSON has no NaN: it is written as null.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Point(
+    #[serde(deserialize_with = "null_is_nan")] f64,
+    #[serde(deserialize_with = "null_is_nan")] f64,
+);
 
 impl Layer {
     /// True if each point has a marker; on a line of many they would only blur it.
     fn is_marked(&self) -> bool {
         match self.mark {
             Mark::Line => self.points.len() <= MARKERS_MAX,
-            Mark::Steps | Mark::Bars => false,
+            Mark::Steps | Mark::Bars | Mark::Arrows => false,
             Mark::Points | Mark::Paper => true,
         }
     }
 }
 
 /// How the points of a layer are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mark {
     /// Joined by straight lines.
     Line,
@@ -51,13 +62,15 @@ pub enum Mark {
     Paper,
     /// Bars over categories.
     Bars,
+    /// Arrows, each from a point to the next. One whose end has no time ends half-way: lost.
+    Arrows,
 }
 
 impl Plot {
     /// A plot without layers.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Plot {
-        let (caption, categories, layers) = (String::new(), Vec::new(), Vec::new());
-        Plot { title: title.into(), caption, x, y, categories, layers }
+        let (categories, lanes, layers) = (Vec::new(), Vec::new(), Vec::new());
+        Plot { title: title.into(), caption: String::new(), x, y, categories, lanes, layers }
     }
 
     /// A plot of bars, without groups yet.
@@ -78,6 +91,19 @@ impl Plot {
         Plot::new(title, x, Axis::new("share at or below", "").with_range(0.0, 1.0))
     }
 
+    /// A plot of what happens along lanes over time: lane `n` is at `y = -n`, below the one before.
+    pub fn lanes<S: Into<String>>(
+        title: impl Into<String>,
+        lanes: impl IntoIterator<Item = S>,
+        x: Axis,
+    ) -> Plot {
+        let mut plot = Plot::new(title, x, Axis::default());
+        plot.lanes = lanes.into_iter().map(Into::into).collect();
+        let last = plot.lanes.len().max(1) as f64;
+        plot.y.range = Some((0.5 - last, 0.5));
+        plot
+    }
+
     /// Sets the sentence below the plot.
     pub fn with_caption(mut self, caption: impl Into<String>) -> Plot {
         self.caption = caption.into();
@@ -91,7 +117,7 @@ impl Plot {
         mark: Mark,
         points: impl IntoIterator<Item = (f64, f64)>,
     ) -> Plot {
-        let points = points.into_iter().collect();
+        let points = points.into_iter().map(|(x, y)| Point(x, y)).collect();
         self.layers.push(Layer { name: name.into(), mark, points });
         self
     }
@@ -161,8 +187,9 @@ impl Plot {
         let (_, chart_area) = root.split_vertically(top);
 
         let shown = || {
-            let both = |&&(x, y): &&(f64, f64)| self.x.shows(x) && self.y.shows(y);
-            self.layers.iter().flat_map(|layer| &layer.points).filter(both)
+            let points = self.layers.iter().flat_map(|layer| &layer.points);
+            let points = points.map(|&Point(x, y)| (x, y));
+            points.filter(|&(x, y)| self.x.shows(x) && self.y.shows(y))
         };
         let mut x = self.x.fit(shown().map(|point| point.0));
         let zero = (self.has_bars() && self.y.scale == Scale::Linear).then_some(0.0);
@@ -183,12 +210,16 @@ impl Plot {
         let (x_title, y_title) = (self.x.title(), self.y.title());
         let x_label = |value: &f64| match self.categories.is_empty() {
             true => number(*value),
-            false => self.category(*value),
+            false => named(&self.categories, *value),
+        };
+        let y_label = |value: &f64| match self.lanes.is_empty() {
+            true => number(*value),
+            false => named(&self.lanes, -*value),
         };
         mesh.x_label_formatter(&x_label)
-            .y_label_formatter(&|value| number(*value))
+            .y_label_formatter(&y_label)
             .x_labels(if self.categories.is_empty() { 8 } else { 2 * self.categories.len() + 1 })
-            .y_labels(6)
+            .y_labels(if self.lanes.is_empty() { 6 } else { self.lanes.len() })
             .bold_line_style(INK.mix(0.18))
             .light_line_style(TRANSPARENT)
             .axis_style(INK.mix(0.45))
@@ -223,7 +254,13 @@ impl Plot {
         floor: f64,
     ) -> Drawn {
         let layer = &self.layers[index];
-        let points = layer.points.iter().copied();
+        if layer.mark == Mark::Arrows {
+            for ends in layer.points.chunks_exact(2) {
+                self.draw_arrow(root, chart, index, (ends[0], ends[1]))?;
+            }
+            return Ok(());
+        }
+        let points = layer.points.iter().map(|&Point(x, y)| (x, y));
         let points: Vec<(f64, f64)> =
             points.filter(|&(x, y)| self.x.shows(x) && self.y.shows(y)).collect();
         if layer.mark == Mark::Bars {
@@ -267,7 +304,7 @@ impl Plot {
                     let corners = [(x + 12, y + 2), (x + 36, y + 26)];
                     root.draw(&Rectangle::new(corners, self.color(index).filled()))?;
                 }
-                Mark::Line | Mark::Steps => {
+                Mark::Line | Mark::Steps | Mark::Arrows => {
                     let style = self.color(index).stroke_width(5);
                     root.draw(&PathElement::new([(x, middle), (x + 48, middle)], style))?;
                 }
@@ -302,6 +339,35 @@ impl Plot {
         }
     }
 
+    /// Draws an arrow; one whose end has no time stops half-way, at a bar.
+    fn draw_arrow(
+        &self,
+        root: &Area<'_>,
+        chart: &Chart<'_, '_>,
+        index: usize,
+        (Point(sent, from), Point(came, to)): (Point, Point),
+    ) -> Drawn {
+        let style = self.color(index).stroke_width(4);
+        let spec = chart.as_coord_spec();
+        let is_lost = !came.is_finite();
+        let end = if is_lost { (sent, (from + to) / 2.0) } else { (came, to) };
+        let (a, b) = (spec.translate(&(sent, from)), spec.translate(&end));
+        root.draw(&PathElement::new([a, b], style))?;
+        let (dx, dy) = (f64::from(b.0 - a.0), f64::from(b.1 - a.1));
+        let length = dx.hypot(dy).max(1.0);
+        let (dx, dy) = (dx / length, dy / length);
+        let at = |along: f64, aside: f64| {
+            let x = f64::from(b.0) - along * dx - aside * dy;
+            let y = f64::from(b.1) - along * dy + aside * dx;
+            (x.round() as i32, y.round() as i32)
+        };
+        if is_lost {
+            return root.draw(&PathElement::new([at(0.0, 12.0), at(0.0, -12.0)], style));
+        }
+        let head = vec![b, at(20.0, 8.0), at(20.0, -8.0)];
+        root.draw(&Polygon::new(head, self.color(index).filled()))
+    }
+
     fn path(&self, mark: Mark, points: &[(f64, f64)]) -> Option<Vec<(f64, f64)>> {
         match mark {
             Mark::Line => Some(thin(points.to_vec(), LINE_POINTS_MAX)),
@@ -315,7 +381,7 @@ impl Plot {
                 }
                 Some(path)
             }
-            Mark::Points | Mark::Paper | Mark::Bars => None,
+            Mark::Points | Mark::Paper | Mark::Bars | Mark::Arrows => None,
         }
     }
 
@@ -325,13 +391,6 @@ impl Plot {
         }
         let before = self.layers[..index].iter().filter(|layer| layer.mark != Mark::Paper).count();
         PALETTE[before % PALETTE.len()].mix(1.0)
-    }
-
-    fn category(&self, value: f64) -> String {
-        let index = value.round();
-        let name = (index >= 0.0 && (value - index).abs() < 1e-6)
-            .then(|| self.categories.get(index as usize));
-        name.flatten().cloned().unwrap_or_default()
     }
 
     fn has_bars(&self) -> bool {
@@ -383,6 +442,13 @@ const PALETTE: [RGBColor; 6] = [
 
 fn ink_text(size: f64) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
+}
+
+/// The name at this place, if it is one.
+fn named(names: &[String], value: f64) -> String {
+    let index = value.round();
+    let name = (index >= 0.0 && (value - index).abs() < 1e-6).then(|| names.get(index as usize));
+    name.flatten().cloned().unwrap_or_default()
 }
 
 /// At most about `most` points, ends included, evenly chosen.

@@ -159,10 +159,17 @@ impl Run {
             .map_err(|error| damaged("summary.json", error.to_string()))?;
         let series =
             parse_series(&read("series.csv")?).map_err(|problem| damaged("series.csv", problem))?;
+        // Only runs that draw something have this file.
+        let drawings = match folder.join("drawings.json").exists() {
+            true => serde_json::from_str(&read("drawings.json")?)
+                .map_err(|error| damaged("drawings.json", error.to_string()))?,
+            false => Vec::new(),
+        };
         let result = RunResult {
             figures: summary.figures,
             summary: summary.metrics,
             series,
+            drawings,
             events: manifest.events,
             digest: manifest.digest.clone(),
             deliveries: manifest.deliveries.clone(),
@@ -193,6 +200,9 @@ impl Run {
         write("run.toml", self.scenario_toml.clone())?;
         write("summary.json", self.summary_json())?;
         write("series.csv", series_csv(&name, &self.result.series))?;
+        if !self.result.drawings.is_empty() {
+            write("drawings.json", pretty(&self.result.drawings))?;
+        }
         self.write_report(folder)?;
         write("manifest.json", pretty(&self.manifest))
     }
@@ -267,6 +277,7 @@ mod tests {
 
     use super::super::Sample;
     use super::*;
+    use crate::report::{Axis, Mark, Plot};
     use crate::scenario::ScenarioFile;
 
     fn run() -> Run {
@@ -278,6 +289,11 @@ mod tests {
                 Metric::new("lost", f64::NAN, ""),
             ],
             series: vec![Sample::at_node(0.5, 3, "queue_bytes", 1538.0)],
+            drawings: vec![Plot::lanes("what", ["a", "b"], Axis::new("time", "ms")).with_layer(
+                "",
+                Mark::Arrows,
+                [(0.0, 0.0), (1.0, -1.0)],
+            )],
             events: 42,
             digest: Some("abcd".into()),
             deliveries: Some("ef01".into()),
@@ -297,7 +313,14 @@ mod tests {
         names.sort();
         assert_eq!(
             names,
-            ["manifest.json", "report.html", "run.toml", "series.csv", "summary.json"]
+            [
+                "drawings.json",
+                "manifest.json",
+                "report.html",
+                "run.toml",
+                "series.csv",
+                "summary.json"
+            ]
         );
         let back = Run::read(&folder).unwrap();
         assert_eq!(back.manifest, run.manifest);

@@ -12,6 +12,7 @@ pub use csv::{parse_series, series_csv};
 pub use folder::{FORMAT, Manifest, Place, Run, WorldKind};
 
 use crate::figure::{Figure, null_is_nan};
+use crate::report::Plot;
 
 /// What one run gives.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +23,8 @@ pub struct RunResult {
     pub summary: Vec<Metric>,
     /// What was measured along the way, in order of time.
     pub series: Vec<Sample>,
+    /// Drawings of what happened, where a scenario asks for them.
+    pub drawings: Vec<Plot>,
     /// Events that the run took; 0 where there is no such count.
     pub events: u64,
     /// Digest of all that happened, in hexadecimal; none where a run is not reproducible to the

@@ -18,6 +18,14 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "chain/ten",
     "chain/throughput",
     "chain/tour",
+    "group/drop-out",
+    "group/join-storm",
+    "group/leader-killed",
+    "group/origin-dies",
+    "group/partition-2-2",
+    "group/partition-3-1",
+    "group/paused",
+    "group/rolling-restart",
 ];
 
 /// The names of the scenarios that are part of the binary, sorted.

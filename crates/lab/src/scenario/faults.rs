@@ -34,6 +34,8 @@ pub enum Fault {
     Partition(Vec<Vec<NodeId>>),
     /// Every partition ends.
     Heal,
+    /// These nodes ask to be members no more. One that is restarted after that comes back.
+    Leave(Vec<NodeId>),
     /// The stream between two nodes breaks, both ways: each sees the other go down.
     Reset {
         /// One end.
@@ -60,17 +62,19 @@ enum Kind {
     Resume,
     Partition,
     Heal,
+    Leave,
     Reset,
     Link,
 }
 
-const KINDS: [(&str, Kind); 8] = [
+const KINDS: [(&str, Kind); 9] = [
     ("crash", Kind::Crash),
     ("restart", Kind::Restart),
     ("pause", Kind::Pause),
     ("resume", Kind::Resume),
     ("partition", Kind::Partition),
     ("heal", Kind::Heal),
+    ("leave", Kind::Leave),
     ("reset", Kind::Reset),
     ("link", Kind::Link),
 ];
@@ -100,6 +104,10 @@ pub(crate) fn read(
         Kind::Resume => (Fault::Resume(targets(table, topology)?), None),
         Kind::Partition => (Fault::Partition(groups(table, topology)?), Some(Fault::Heal)),
         Kind::Heal => (Fault::Heal, None),
+        Kind::Leave => {
+            let nodes = targets(table, topology)?;
+            (Fault::Leave(nodes.clone()), Some(Fault::Restart(nodes)))
+        }
         Kind::Reset => {
             let last = topology.nodes - 1;
             let from = NodeId(table.integer("from", 0..=last)?);

@@ -208,7 +208,7 @@ fn wrong_types_ranges_choices_and_missing_keys_point_at_their_line() {
 7 | kind = "chian"
   |        ^^^^^^^
   = did you mean `chain`?
-  = accepted: "chain", "slingshot", "overlay", "mircc", "walk""#,
+  = accepted: "chain", "group", "slingshot", "overlay", "mircc", "walk""#,
     );
     assert_said(
         said(4, ""),

@@ -8,7 +8,7 @@ use paceline_net::{EmulateChange, Events, Hosted, Node, Peers};
 use paceline_proto::core::{Instant, NodeId};
 use tokio::sync::Notify;
 
-use super::Service;
+use super::{Service, Start};
 use crate::scenario::{Fault, Scenario};
 
 /// Events that are taken from the node together.
@@ -42,6 +42,8 @@ pub(super) struct Desk<S: Service> {
     pub(super) clock: Clock,
     /// Told whenever the ledger may have become complete.
     pub(super) progress: Notify,
+    // Told whenever an application may have become ready to submit.
+    ready: Notify,
 }
 
 impl<S> Desk<S>
@@ -50,15 +52,45 @@ where
 {
     pub(super) fn new(service: Arc<S>, clock: Clock) -> Desk<S> {
         let ledger = Mutex::new(service.ledger());
-        Desk { service, ledger, clock, progress: Notify::new() }
+        Desk { service, ledger, clock, progress: Notify::new(), ready: Notify::new() }
     }
 
     pub(super) fn with_ledger<T>(&self, f: impl FnOnce(&mut S::Ledger) -> T) -> T {
         f(&mut self.ledger.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    /// Waits until the node's application may submit.
+    async fn wait_until_ready(&self, id: NodeId) {
+        loop {
+            let mut told = std::pin::pin!(self.ready.notified());
+            // From here on no notice is missed.
+            told.as_mut().enable();
+            if self.with_ledger(|ledger| self.service.is_ready(ledger, id)) {
+                return;
+            }
+            told.await;
+        }
+    }
 }
 
-/// Submits all that the node's application has to submit.
+/// Asks for what the node's application wants at its start.
+pub(super) async fn begin<S>(
+    service: Arc<S>,
+    started: tokio::time::Instant,
+    id: NodeId,
+    node: Node<S::Protocol>,
+    start: Start,
+) where
+    S: Service,
+    S::Protocol: Hosted,
+{
+    let Some((after, command)) = service.begin(id, start) else { return };
+    tokio::time::sleep_until(started + after).await;
+    // A node that has stopped meanwhile needs nothing any more.
+    let _ = node.command(command);
+}
+
+/// Submits all that the node's application has to submit from now on.
 pub(super) async fn submit_all<S>(desk: Arc<Desk<S>>, id: NodeId, node: Node<S::Protocol>)
 where
     S: Service,
@@ -67,11 +99,12 @@ where
     if !desk.service.active_nodes().contains(&id) {
         return;
     }
-    for number in 0.. {
+    for number in next_due(&*desk.service, id, 0, desk.clock.now()).. {
         let Some(due) = desk.service.due(id, number) else { return };
         if due > desk.clock.now() {
             desk.clock.sleep_until(due).await;
         }
+        desk.wait_until_ready(id).await;
         let bytes = desk.service.work_bytes(id, number);
         let make = || {
             let now = desk.clock.now();
@@ -85,6 +118,16 @@ where
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// The first piece of work from this one on that is not past. Where pieces are not due at times of
+/// their own, none is past.
+pub(super) fn next_due<S: Service>(service: &S, node: NodeId, from: u64, now: Instant) -> u64 {
+    let is_past = |&number: &u64| {
+        let due = service.due(node, number);
+        due.is_some_and(|due| due < now && service.due(node, number + 1) != Some(due))
+    };
+    (from..).find(|number| !is_past(number)).unwrap_or(from)
 }
 
 /// Notes what the node's application is told, and answers.
@@ -107,6 +150,7 @@ pub(super) async fn observe_all<S>(
             }
             desk.service.is_done_at(ledger, id)
         });
+        desk.ready.notify_waiters();
         // The run cannot be done before its nodes are, and who waits for it costs a wake-up.
         if is_done {
             desk.progress.notify_one();
@@ -126,6 +170,7 @@ pub(super) async fn observe_all<S>(
 /// Puts the scenario's faults on the node's links, each at its time. What stops or starts whole
 /// processes is not among them.
 pub(super) async fn emulate_all<S>(
+    service: Arc<S>,
     scenario: Arc<Scenario>,
     clock: Clock,
     id: NodeId,
@@ -134,12 +179,20 @@ pub(super) async fn emulate_all<S>(
     S: Service,
     S::Protocol: Hosted,
 {
+    let since = clock.now() - Instant::ZERO;
     for fault in &scenario.faults {
+        let leaves = match &fault.fault {
+            Fault::Leave(all) if all.contains(&id) && fault.at >= since => service.leave(),
+            _ => None,
+        };
         let change = emulated(&fault.fault, id, scenario.topology.nodes);
-        if change.is_empty() {
+        if change.is_empty() && leaves.is_none() {
             continue;
         }
         clock.sleep_until(Instant::ZERO + fault.at).await;
+        if leaves.is_some_and(|leave| node.command(leave).is_err()) {
+            return;
+        }
         for change in change {
             if node.emulate(change).is_err() {
                 return;
@@ -151,7 +204,7 @@ pub(super) async fn emulate_all<S>(
 /// What a fault changes at one node.
 fn emulated(fault: &Fault, id: NodeId, nodes: u32) -> Vec<EmulateChange> {
     match fault {
-        Fault::Crash(_) | Fault::Restart(_) => Vec::new(),
+        Fault::Crash(_) | Fault::Restart(_) | Fault::Leave(_) => Vec::new(),
         Fault::Pause(paused) if paused.contains(&id) => vec![EmulateChange::Pause(UNTIL_RESUMED)],
         Fault::Resume(paused) if paused.contains(&id) => vec![EmulateChange::Pause(Duration::ZERO)],
         Fault::Pause(_) | Fault::Resume(_) => Vec::new(),

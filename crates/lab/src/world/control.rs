@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::Service;
-use super::application::{Clock, Desk, emulate_all, observe_all, submit_all};
+use super::application::{Clock, Desk, begin, emulate_all, observe_all, submit_all};
 use super::sockets::{Sockets, bind, cluster, start};
+use super::{Service, Start};
 use crate::LabError;
 use crate::scenario::{Scenario, ScenarioFile};
 
@@ -28,8 +28,8 @@ pub(super) enum ToChild {
     Prepare { name: String, scenario: String, node: u32, seed: u64, sockets: Sockets },
     /// Where all nodes are.
     Start { roster: Vec<(u32, SocketAddr)> },
-    /// The run begins at this time, in nanoseconds since 1970.
-    Go { at_unix_nanos: u64 },
+    /// The run begins, or began, at this time, in nanoseconds since 1970.
+    Go { at_unix_nanos: u64, is_again: bool },
     /// The run is over.
     Finish,
 }
@@ -145,7 +145,9 @@ where
     let (node, events) = start(&*service, &scenario, bound, roster, id)?;
     report(&FromChild::Started);
 
-    let Some(ToChild::Go { at_unix_nanos }) = next_order(orders).await? else { return Ok(()) };
+    let Some(ToChild::Go { at_unix_nanos, is_again }) = next_order(orders).await? else {
+        return Ok(());
+    };
     let at = UNIX_EPOCH + Duration::from_nanos(at_unix_nanos);
     let now = (tokio::time::Instant::now(), SystemTime::now());
     let started = match at.duration_since(now.1) {
@@ -155,7 +157,10 @@ where
     let clock = Clock::starting_at(started);
     let cpu_before = crate::machine::process_cpu();
     let desk = Arc::new(Desk::new(service.clone(), clock));
-    tokio::spawn(emulate_all::<S>(scenario.clone(), clock, id, node.clone()));
+    let start = if is_again { Start::Again } else { Start::First };
+    let from = started.max(tokio::time::Instant::now());
+    tokio::spawn(begin(service.clone(), from, id, node.clone(), start));
+    tokio::spawn(emulate_all(service.clone(), scenario.clone(), clock, id, node.clone()));
     tokio::spawn(observe_all(desk.clone(), id, node.clone(), events));
     tokio::spawn({
         let (desk, node) = (desk.clone(), node.clone());

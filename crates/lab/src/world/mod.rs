@@ -41,6 +41,21 @@ pub trait Service: Sync + Sized {
     /// An empty ledger.
     fn ledger(&self) -> Self::Ledger;
 
+    /// What a node's application asks for when the node starts, and how long after.
+    fn begin(&self, _node: NodeId, _start: Start) -> Option<Answer<Self>> {
+        None
+    }
+
+    /// What a node's application asks for to be a member no more; none if there is no such thing.
+    fn leave(&self) -> Option<<Self::Protocol as Protocol>::Command> {
+        None
+    }
+
+    /// True if the node's application may submit its next piece of work, as far as it was told.
+    fn is_ready(&self, _ledger: &Self::Ledger, _node: NodeId) -> bool {
+        true
+    }
+
     /// The nodes whose application submits something.
     fn active_nodes(&self) -> Vec<NodeId>;
 
@@ -87,6 +102,15 @@ pub trait Service: Sync + Sized {
         node: NodeId,
         part: serde_json::Value,
     ) -> Result<(), serde_json::Error>;
+}
+
+/// Which start of a node it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// The first, with the run.
+    First,
+    /// One after a fault.
+    Again,
 }
 
 /// A command that an application gives in answer to an event, and after which time.

@@ -1,6 +1,7 @@
 //! A scenario on real sockets with a process for each node: the parent's side.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -35,9 +36,10 @@ pub struct Launch<'a> {
 
 /// Runs a service with a process for each node.
 ///
-/// A crash in the scenario is a SIGKILL; such a process does not come back, since the roster is
-/// fixed. One that ends otherwise fails the run, with its last lines of standard error. Once the
-/// user asks to stop, what was noted until then is collected. No process outlives the call.
+/// A crash in the scenario is a SIGKILL, and a restart another process at the same address; what
+/// the one before it noted is lost. One that ends otherwise fails the run, with its last lines of
+/// standard error. Once the user asks to stop, what was noted until then is collected. No process
+/// outlives the call.
 pub fn run_processes<S>(
     service: &S,
     scenario: &Arc<Scenario>,
@@ -53,13 +55,9 @@ where
         let problem = format!("{nodes} processes, at most {NODES_MAX}");
         return Err(LabError::Unsupported(problem));
     }
-    if scenario.faults.iter().any(|fault| matches!(fault.fault, Fault::Restart(_))) {
-        let problem = "a restarted process cannot rejoin a fixed roster".to_owned();
-        return Err(LabError::Unsupported(problem));
-    }
     runtime()?.block_on(async {
-        let mut processes = Processes::new(progress);
-        let ran = processes.run(service, scenario, seed, launch).await;
+        let mut processes = Processes::new(scenario, seed, launch, progress);
+        let ran = processes.run(service).await;
         processes.end().await;
         ran
     })
@@ -67,32 +65,49 @@ where
 
 /// The processes of a run.
 struct Processes<'a> {
+    scenario: &'a Scenario,
+    seed: u64,
+    launch: &'a Launch<'a>,
+    // Where the nodes listen, since all are bound.
+    roster: Vec<(u32, SocketAddr)>,
     // By node.
     all: Vec<Process>,
     // Those that still have to hand in what they noted: not crashed, not finished.
     alive: BTreeSet<NodeId>,
     sender: mpsc::UnboundedSender<Line>,
     lines: mpsc::UnboundedReceiver<Line>,
+    // Of other processes, read while one was heard out.
+    held: VecDeque<Line>,
     progress: &'a dyn Progress,
 }
 
 impl<'a> Processes<'a> {
-    fn new(progress: &'a dyn Progress) -> Processes<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        seed: u64,
+        launch: &'a Launch<'a>,
+        progress: &'a dyn Progress,
+    ) -> Processes<'a> {
         let (sender, lines) = mpsc::unbounded_channel();
-        Processes { all: Vec::new(), alive: BTreeSet::new(), sender, lines, progress }
+        Processes {
+            scenario,
+            seed,
+            launch,
+            roster: Vec::new(),
+            all: Vec::new(),
+            alive: BTreeSet::new(),
+            sender,
+            lines,
+            held: VecDeque::new(),
+            progress,
+        }
     }
 
-    async fn run<S>(
-        &mut self,
-        service: &S,
-        scenario: &Scenario,
-        seed: u64,
-        launch: &Launch<'_>,
-    ) -> Result<(S::Ledger, Outcome), LabError>
+    async fn run<S>(&mut self, service: &S) -> Result<(S::Ledger, Outcome), LabError>
     where
         S: Service,
     {
-        let prepared = self.prepare(scenario, seed, launch).await;
+        let prepared = self.prepare().await;
         if self.progress.stopped() {
             // Ctrl-C reaches the children as well, and may find one that does not heed it yet.
             return Err(LabError::StoppedEarly);
@@ -100,9 +115,9 @@ impl<'a> Processes<'a> {
         prepared?;
         let at = SystemTime::now() + GO_AFTER;
         let at_unix_nanos = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-        self.order_all(|_| ToChild::Go { at_unix_nanos }).await?;
+        self.order_all(|_| ToChild::Go { at_unix_nanos, is_again: false }).await?;
         let started = tokio::time::Instant::now() + GO_AFTER;
-        let is_stopped = self.wait(scenario, started).await?;
+        let is_stopped = self.wait(started, at_unix_nanos).await?;
         let ended = Instant::ZERO + started.elapsed();
         let mut ledger = service.ledger();
         let (counters, cpu) = self.collect(service, &mut ledger).await?;
@@ -111,25 +126,15 @@ impl<'a> Processes<'a> {
     }
 
     /// Starts a process for each node, and each node in its process.
-    async fn prepare(
-        &mut self,
-        scenario: &Scenario,
-        seed: u64,
-        launch: &Launch<'_>,
-    ) -> Result<(), LabError> {
-        for node in (0..scenario.topology.nodes).map(NodeId) {
-            self.all.push(Process::spawn((launch.command)(node), node, self.sender.clone())?);
+    async fn prepare(&mut self) -> Result<(), LabError> {
+        for node in (0..self.scenario.topology.nodes).map(NodeId) {
+            let command = (self.launch.command)(node);
+            self.all.push(Process::spawn(command, node, self.sender.clone())?);
             self.alive.insert(node);
         }
+        let (scenario, seed, sockets) = (self.scenario, self.seed, self.launch.sockets);
         let text = scenario.to_toml();
-        self.order_all(|node| ToChild::Prepare {
-            name: scenario.name.clone(),
-            scenario: text.clone(),
-            node: node.0,
-            seed,
-            sockets: (launch.sockets)(node),
-        })
-        .await?;
+        self.order_all(|node| to_prepare(scenario, &text, node, seed, sockets(node))).await?;
         let mut roster = Vec::new();
         self.answers(Duration::ZERO, |node, report| match report {
             FromChild::Bound { address } => {
@@ -139,6 +144,8 @@ impl<'a> Processes<'a> {
             other => Err(out_of_turn(&other)),
         })
         .await?;
+        self.roster = roster;
+        let roster = self.roster.clone();
         self.order_all(|_| ToChild::Start { roster: roster.clone() }).await?;
         self.answers(Duration::ZERO, |_, report| match report {
             FromChild::Started => Ok(Answer::Given),
@@ -147,18 +154,22 @@ impl<'a> Processes<'a> {
         .await
     }
 
-    /// Waits until every process is done or the time is up, killing those that are to crash. True
-    /// if the user stopped it before.
+    /// Waits until every process is done or the time is up, killing those that are to crash and
+    /// starting others in their place. True if the user stopped it before.
     async fn wait(
         &mut self,
-        scenario: &Scenario,
         started: tokio::time::Instant,
+        at_unix_nanos: u64,
     ) -> Result<bool, LabError> {
-        let mut crashes: Vec<(Duration, NodeId)> = Vec::new();
+        let scenario = self.scenario;
+        let mut turns: VecDeque<(Duration, NodeId, Turn)> = VecDeque::new();
         for fault in &scenario.faults {
-            if let Fault::Crash(nodes) = &fault.fault {
-                crashes.extend(nodes.iter().map(|&node| (fault.at, node)));
-            }
+            let (nodes, turn) = match &fault.fault {
+                Fault::Crash(nodes) => (nodes, Turn::Crash),
+                Fault::Restart(nodes) => (nodes, Turn::Restart),
+                _ => continue,
+            };
+            turns.extend(nodes.iter().map(|&node| (fault.at, node, turn)));
         }
         let mut waiting = self.alive.clone();
         let mut seconds = Seconds::start(self.progress, scenario.duration, &scenario.name);
@@ -168,15 +179,17 @@ impl<'a> Processes<'a> {
             }
             let elapsed = started.elapsed();
             seconds.reach(elapsed);
-            while let Some(place) = crashes.iter().position(|&(at, _)| at <= elapsed) {
-                let (_, node) = crashes.swap_remove(place);
-                self.alive.remove(&node);
+            // Faults are sorted by their time.
+            while let Some(&(_, node, turn)) = turns.front().filter(|&&(at, ..)| at <= elapsed) {
+                turns.pop_front();
                 waiting.remove(&node);
-                self.all[node.index()].kill().await;
+                self.kill(node).await;
+                if turn == Turn::Restart {
+                    self.restart(node, at_unix_nanos, &mut waiting).await?;
+                }
             }
-            let next = crashes.iter().map(|&(at, _)| at).chain([scenario.duration]).min();
-            let at_most =
-                next.map_or(LOOK_EVERY, |next| LOOK_EVERY.min(next.saturating_sub(elapsed)));
+            let next = turns.front().map_or(scenario.duration, |&(at, ..)| at);
+            let at_most = LOOK_EVERY.min(next.saturating_sub(elapsed));
             match self.report(at_most).await? {
                 Some((node, FromChild::Done)) => _ = waiting.remove(&node),
                 Some((_, other)) => return Err(out_of_turn(&other)),
@@ -184,6 +197,61 @@ impl<'a> Processes<'a> {
             }
         }
         Ok(false)
+    }
+
+    /// Kills a process, unless that was done before, and hears it out.
+    async fn kill(&mut self, node: NodeId) {
+        if !self.alive.remove(&node) {
+            return;
+        }
+        self.all[node.index()].kill().await;
+        while let Some((from, line)) = self.lines.recv().await {
+            match line {
+                None if from == node => return,
+                _ if from == node => {}
+                line => self.held.push_back((from, line)),
+            }
+        }
+    }
+
+    /// Starts another process in the place of one that is gone, at the same address.
+    async fn restart(
+        &mut self,
+        node: NodeId,
+        at_unix_nanos: u64,
+        waiting: &mut BTreeSet<NodeId>,
+    ) -> Result<(), LabError> {
+        let command = (self.launch.command)(node);
+        self.all[node.index()] = Process::spawn(command, node, self.sender.clone())?;
+        self.alive.insert(node);
+        let text = self.scenario.to_toml();
+        let known = self.roster.iter().find(|&&(known, _)| known == node.0);
+        let bind = known.expect("it was bound before").1;
+        let sockets = Sockets { bind, ..(self.launch.sockets)(node) };
+        let (roster, is_again) = (self.roster.clone(), true);
+        for order in [
+            to_prepare(self.scenario, &text, node, self.seed, sockets),
+            ToChild::Start { roster },
+            ToChild::Go { at_unix_nanos, is_again },
+        ] {
+            if !self.all[node.index()].order(&order).await {
+                return Err(self.all[node.index()].obituary().await);
+            }
+        }
+        let asked = tokio::time::Instant::now();
+        while asked.elapsed() < ANSWER_WITHIN && !self.progress.stopped() {
+            match self.report(LOOK_EVERY).await? {
+                Some((from, FromChild::Started)) if from == node => {
+                    waiting.insert(node);
+                    return Ok(());
+                }
+                Some((from, FromChild::Bound { .. })) if from == node => {}
+                Some((from, FromChild::Done)) => _ = waiting.remove(&from),
+                Some((_, other)) => return Err(out_of_turn(&other)),
+                None => {}
+            }
+        }
+        Err(LabError::Run(format!("the process of {node} does not start again")))
     }
 
     /// Takes in what each process noted and counted, and the processor time of all.
@@ -252,8 +320,13 @@ impl<'a> Processes<'a> {
 
     /// The next report of any process, or none within the time. That one ended is an error.
     async fn report(&mut self, at_most: Duration) -> Result<Option<(NodeId, FromChild)>, LabError> {
-        let Ok(line) = timeout(at_most, self.lines.recv()).await else { return Ok(None) };
-        let (node, line) = line.expect("this side holds a sender too");
+        let (node, line) = match self.held.pop_front() {
+            Some(held) => held,
+            None => match timeout(at_most, self.lines.recv()).await {
+                Ok(line) => line.expect("this side holds a sender too"),
+                Err(_) => return Ok(None),
+            },
+        };
         let failed = |why: String| LabError::Run(format!("the process of {node} {why}"));
         let Some(line) = line else {
             return match self.alive.contains(&node) {
@@ -275,6 +348,26 @@ impl<'a> Processes<'a> {
             process.bury().await;
         }
     }
+}
+
+/// What happens to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It is killed.
+    Crash,
+    /// It is killed, unless it is gone, and another takes its place.
+    Restart,
+}
+
+fn to_prepare(
+    scenario: &Scenario,
+    text: &str,
+    node: NodeId,
+    seed: u64,
+    sockets: Sockets,
+) -> ToChild {
+    let (name, scenario) = (scenario.name.clone(), text.to_owned());
+    ToChild::Prepare { name, scenario, node: node.0, seed, sockets }
 }
 
 /// What a report is to a question.

@@ -6,7 +6,8 @@ use paceline_sim::{
     Codec, Fault as SimFault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig,
 };
 
-use super::{Answer, Outcome, Service};
+use super::application::next_due;
+use super::{Answer, Outcome, Service, Start};
 use crate::progress::Progress;
 use crate::scenario::{Fault, Scenario, Topology};
 
@@ -39,9 +40,32 @@ where
             sim.view_at(Instant::ZERO, node, view.clone());
         }
     }
+    for node in (0..nodes).map(NodeId) {
+        if let Some((after, command)) = service.begin(node, Start::First) {
+            sim.command_at(Instant::ZERO + after, node, command);
+        }
+    }
     for fault in &scenario.faults {
+        let at = Instant::ZERO + fault.at;
         for sim_fault in sim_faults(&fault.fault) {
-            sim.fault_at(Instant::ZERO + fault.at, sim_fault);
+            sim.fault_at(at, sim_fault);
+        }
+        match &fault.fault {
+            Fault::Restart(restarted) => {
+                for &node in restarted {
+                    if let Some((after, command)) = service.begin(node, Start::Again) {
+                        sim.command_at(at + after, node, command);
+                    }
+                }
+            }
+            Fault::Leave(leavers) => {
+                for &node in leavers {
+                    if let Some(command) = service.leave() {
+                        sim.command_at(at, node, command);
+                    }
+                }
+            }
+            _ => {}
         }
     }
     let done = service.active_nodes().into_iter().map(|node| (node, 0)).collect();
@@ -103,6 +127,7 @@ fn sim_faults(fault: &Fault) -> Vec<SimFault> {
         Fault::Resume(nodes) => each(nodes, SimFault::Resume),
         Fault::Partition(groups) => vec![SimFault::Partition(groups.clone())],
         Fault::Heal => vec![SimFault::Heal],
+        Fault::Leave(_) => Vec::new(),
         Fault::Reset { from, to } => {
             let after = Duration::from_millis(20);
             vec![SimFault::Reset(*from, *to, after), SimFault::Reset(*to, *from, after)]
@@ -135,7 +160,8 @@ impl<S: Service> Applications<'_, S> {
             self.done.remove(&node);
             return;
         };
-        if due <= at && protocol.admission() > 0 {
+        let is_ready = self.service.is_ready(&self.ledger, node);
+        if due <= at && is_ready && protocol.admission() > 0 {
             reply.submit(self.service.submit(&mut self.ledger, at, node, *done));
             *done += 1;
             if let Some(next) = self.service.due(node, *done).filter(|&next| next > at) {
@@ -159,6 +185,14 @@ impl<S: Service> Observer<S::Protocol> for Applications<'_, S> {
         }
         if self.service.is_done(&self.ledger) {
             reply.stop();
+        }
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &SimFault) {
+        if let SimFault::Restart(node) = fault
+            && let Some(done) = self.done.get_mut(node)
+        {
+            *done = next_due(self.service, *node, *done, at);
         }
     }
 

@@ -8,8 +8,8 @@ use paceline_net::{Bound, EmulateChange, Exposure, Hosted, Node, NodeConfig, Pee
 use paceline_proto::core::{Counters, Instant, NodeId};
 use serde::{Deserialize, Serialize};
 
-use super::application::{Clock, Desk, emulate_all, observe_all, submit_all};
-use super::{Outcome, Service};
+use super::application::{Clock, Desk, begin, emulate_all, observe_all, submit_all};
+use super::{Outcome, Service, Start};
 use crate::LabError;
 use crate::progress::{Progress, Seconds};
 use crate::scenario::{Fault, Scenario};
@@ -43,12 +43,14 @@ where
     let runtime = runtime()?;
     runtime.block_on(async {
         let nodes = start_nodes(&*service, scenario, seed)?;
-        let clock = Clock::starting_at(tokio::time::Instant::now());
-        let desk = Arc::new(Desk::new(service, clock));
+        let started = tokio::time::Instant::now();
+        let clock = Clock::starting_at(started);
+        let desk = Arc::new(Desk::new(service.clone(), clock));
         let mut handles = Vec::new();
         for (id, (node, events)) in (0..).map(NodeId).zip(nodes) {
-            let emulated = emulate_all::<S>(scenario.clone(), clock, id, node.clone());
-            tokio::spawn(emulated);
+            let scenario = scenario.clone();
+            tokio::spawn(emulate_all(service.clone(), scenario, clock, id, node.clone()));
+            tokio::spawn(begin(service.clone(), started, id, node.clone(), Start::First));
             tokio::spawn(observe_all(desk.clone(), id, node.clone(), events));
             tokio::spawn(submit_all(desk.clone(), id, node.clone()));
             handles.push(node);

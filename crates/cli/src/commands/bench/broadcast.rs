@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use paceline_lab::bench::Bench;
-use paceline_lab::bench::broadcast::{BenchPlan, BenchRow, BenchSenders, Place, run as measure};
+use paceline_lab::bench::broadcast::{
+    BenchPlan, BenchRow, BenchSenders, Membership, Place, run as measure,
+};
 use paceline_lab::figure::number;
 use paceline_lab::scenario::Rate;
 use paceline_lab::scenario::units::{parse_duration, parse_rate, parse_size};
@@ -24,6 +26,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=64))]
     nodes: u32,
+
+    /// Members join a group and watch each other, instead of a fixed roster
+    #[arg(long)]
+    group: bool,
 
     /// Rate of each member's port, both ways; needs --lab netns [default there: 1Gbit]
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
@@ -59,6 +65,7 @@ Examples:
   paceline bench broadcast
   paceline bench broadcast --lab netns --rate 100Mbit --senders one
   paceline bench broadcast --lab netns --rate 1Gbit --topology unicast --json
+  paceline bench broadcast --group --lab netns --rate 100Mbit
 
 The network lab needs Linux and root: a network namespace for each member, a bridge between them,
 both ends of every port shaped; all of it is removed afterwards, also on Ctrl-C. Latency is from
@@ -99,6 +106,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     };
     let plan = BenchPlan {
         nodes: args.nodes,
+        membership: if args.group { Membership::Group } else { Membership::Fixed },
         place,
         senders: match args.senders {
             Senders::One => BenchSenders::One,

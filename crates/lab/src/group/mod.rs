@@ -1,0 +1,183 @@
+//! Groups in the lab: members that join, leave, crash and are cut off, while messages flow.
+//!
+//! The workload, the messages and the ledger are those of [`crate::broadcast`]; what differs is
+//! that nodes are members only once they have joined.
+
+mod figures;
+mod report;
+mod run;
+mod scenario;
+mod tracks;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_proto::core::{Instant, NodeId, Protocol, View};
+use paceline_proto::group::{Command, Config, Event, Group};
+
+pub use figures::REPRODUCTION;
+pub use run::{run, run_on_sockets};
+pub(crate) use scenario::KEYS;
+pub use scenario::Measure;
+
+use crate::broadcast::{Attendance, Broadcast, Ledger};
+use crate::scenario::{Fault, Scenario};
+use crate::world::{Answer, Service, Start};
+
+/// A group scenario, ready to run in either world.
+#[derive(Debug)]
+pub struct Members {
+    shared: Arc<Config>,
+    broadcast: Broadcast,
+    attendance: Attendance,
+    nodes: u32,
+    // From the start of a node until it asks to join.
+    join_after: Duration,
+    measure: Measure,
+}
+
+impl Members {
+    /// What the members send each other.
+    pub fn broadcast(&self) -> &Broadcast {
+        &self.broadcast
+    }
+
+    /// Which figures the scenario gives.
+    pub fn measure(&self) -> Measure {
+        self.measure
+    }
+}
+
+/// Nodes that a scenario stops, or has leave.
+fn absentees(scenario: &Scenario) -> Attendance {
+    let absent = scenario.faults.iter().filter_map(|fault| match &fault.fault {
+        Fault::Crash(nodes) | Fault::Restart(nodes) | Fault::Leave(nodes) => Some(nodes.clone()),
+        _ => None,
+    });
+    Attendance::Broken(absent.flatten().collect())
+}
+
+impl Service for Members {
+    type Protocol = Group;
+    type Ledger = Ledger;
+
+    fn shared(&self) -> &Arc<Config> {
+        &self.shared
+    }
+
+    fn protocol(&self, _node: NodeId) -> Group {
+        Group::new(&self.shared)
+    }
+
+    fn view(&self) -> Option<Arc<View>> {
+        None
+    }
+
+    fn begin(&self, node: NodeId, start: Start) -> Option<Answer<Self>> {
+        // A world knows where its nodes are.
+        let address = bytes::Bytes::new();
+        if node == NodeId(0) && start == Start::First {
+            return Some((Duration::ZERO, Command::Bootstrap { address }));
+        }
+        let seeds = (0..self.nodes).map(NodeId).filter(|&other| other != node).take(SEEDS_MAX);
+        let after = if start == Start::First { self.join_after } else { Duration::ZERO };
+        Some((after, Command::Join { address, seeds: seeds.collect() }))
+    }
+
+    fn leave(&self) -> Option<Command> {
+        Some(Command::Leave)
+    }
+
+    fn is_ready(&self, ledger: &Ledger, node: NodeId) -> bool {
+        ledger.is_ready(node)
+    }
+
+    fn ledger(&self) -> Ledger {
+        let window = self.broadcast.plan().window;
+        Ledger::new(self.nodes, window, self.attendance.clone())
+    }
+
+    fn active_nodes(&self) -> Vec<NodeId> {
+        self.broadcast.active_nodes()
+    }
+
+    fn due(&self, node: NodeId, number: u64) -> Option<Instant> {
+        self.broadcast.due(node, number)
+    }
+
+    fn submit(&self, ledger: &mut Ledger, at: Instant, node: NodeId, number: u64) -> Command {
+        ledger.accepted(at, node);
+        Command::broadcast(self.broadcast.messages().make(node, number, at))
+    }
+
+    fn observe(
+        &self,
+        ledger: &mut Ledger,
+        at: Instant,
+        node: NodeId,
+        event: &<Group as Protocol>::Event,
+        answers: &mut Vec<Answer<Self>>,
+    ) {
+        match event {
+            Event::Delivered { view, origin, incarnation, end, payload, .. } => {
+                let from = (*origin, *incarnation);
+                ledger.delivered(self.broadcast.messages(), at, node, from, payload);
+                let after = self.broadcast.reads_for(ledger, at, node, payload.len());
+                let consumed = Command::Consumed { view: *view, origin: *origin, end: *end };
+                // A reader that takes no time has consumed all before it: one credit for the batch.
+                let includes = |answer: &&mut Answer<Self>| match answer {
+                    (Duration::ZERO, Command::Consumed { view: same, origin: other, .. }) => {
+                        (same, other) == (view, origin)
+                    }
+                    _ => false,
+                };
+                match answers.iter_mut().find(includes).filter(|_| after.is_zero()) {
+                    Some(earlier) => earlier.1 = consumed,
+                    None => answers.push((after, consumed)),
+                }
+            }
+            Event::View(view) => ledger.note_view(at, node, view),
+            Event::LostPrimary => ledger.set_ready(node, false),
+            Event::RegainedPrimary => ledger.set_ready(node, true),
+            Event::Excluded => ledger.note_excluded(node),
+            Event::Left => ledger.set_ready(node, false),
+            Event::Rejected { .. } => ledger.rejected(node),
+            _ => {}
+        }
+    }
+
+    fn work_bytes(&self, node: NodeId, number: u64) -> usize {
+        self.broadcast.work_bytes(node, number)
+    }
+
+    fn is_done(&self, ledger: &Ledger) -> bool {
+        // Whoever comes and goes decides how many messages there are.
+        self.attends_all() && self.broadcast.is_done(ledger)
+    }
+
+    fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
+        self.attends_all() && self.broadcast.is_done_at(ledger, node)
+    }
+
+    fn export(&self, ledger: &Ledger, node: NodeId) -> serde_json::Value {
+        self.broadcast.export(ledger, node)
+    }
+
+    fn import(
+        &self,
+        ledger: &mut Ledger,
+        node: NodeId,
+        part: serde_json::Value,
+    ) -> Result<(), serde_json::Error> {
+        self.broadcast.import(ledger, node, part)
+    }
+}
+
+/// Members that a node asks to be let in.
+const SEEDS_MAX: usize = 8;
+
+impl Members {
+    fn attends_all(&self) -> bool {
+        self.attendance == Attendance::Broken(Default::default())
+    }
+}

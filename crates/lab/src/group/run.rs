@@ -1,0 +1,113 @@
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant as WallClock;
+
+use paceline_proto::group::Group;
+use paceline_sim::checkers::group::GroupLedger;
+use paceline_sim::{Codec, Observer, Trace};
+
+use super::figures::{Measured, figures};
+use super::tracks::Tracks;
+use super::{Measure, Members};
+use crate::LabError;
+use crate::broadcast::{Ledger, summed_up};
+use crate::progress::Progress;
+use crate::run::{Metric, RunResult};
+use crate::scenario::Scenario;
+use crate::world::{Launch, Outcome, Sockets, node_command, run_processes, run_sockets, simulate};
+
+/// Runs a group scenario in the simulator, every promise of the group checked after every event,
+/// and writes a trace of it to a file if there is one.
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let members = Members::read(scenario)?;
+    let started = WallClock::now();
+    let simulated = match trace {
+        None => simulate_one(&members, scenario, seed, &mut (), progress),
+        Some(path) => {
+            let file = File::create(path).map_err(LabError::write(path))?;
+            let mut trace = Trace::new(BufWriter::new(file));
+            let simulated = simulate_one(&members, scenario, seed, &mut trace, progress);
+            trace.finish().map_err(LabError::write(path))?;
+            simulated
+        }
+    };
+    let (ledger, outcome, promises, tracks) = simulated;
+    let mut result = result(&members, scenario, seed, &ledger, &outcome);
+    let broken = promises.violation();
+    let metric = Metric::new("promises_broken", f64::from(u8::from(broken.is_some())), "");
+    result.summary.push(metric);
+    if let Some(broken) = broken {
+        return Err(LabError::Run(broken.to_string()));
+    }
+    if members.measure == Measure::Repair {
+        result.drawings = tracks.drawings(scenario);
+    }
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
+/// Runs a group scenario on loopback sockets: with a process for each node if there is a program
+/// to start, else all in this one.
+pub fn run_on_sockets(
+    scenario: Arc<Scenario>,
+    seed: u64,
+    program: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let members = Arc::new(Members::read(&scenario)?);
+    let started = WallClock::now();
+    let (ledger, outcome) = match program {
+        Some(program) => {
+            let command = |_| node_command(program);
+            let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
+            run_processes(&*members, &scenario, seed, &launch, progress)?
+        }
+        None => run_sockets(members.clone(), &scenario, seed, progress)?,
+    };
+    let mut result = result(&members, &scenario, seed, &ledger, &outcome);
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
+fn simulate_one(
+    members: &Members,
+    scenario: &Scenario,
+    seed: u64,
+    observer: &mut impl Observer<Group>,
+    progress: &dyn Progress,
+) -> (Ledger, Outcome, GroupLedger, Tracks) {
+    let check_wire = members.broadcast().plan().check_wire;
+    let codec = if check_wire { Codec::CheckWire } else { Codec::Typed };
+    let checkers = (GroupLedger::new(&members.shared), Tracks::default());
+    let mut observers = (checkers, observer);
+    let (ledger, outcome) = simulate(members, scenario, seed, codec, &mut observers, progress);
+    let (promises, tracks) = observers.0;
+    (ledger, outcome, promises, tracks)
+}
+
+fn result(
+    members: &Members,
+    scenario: &Scenario,
+    seed: u64,
+    ledger: &Ledger,
+    outcome: &Outcome,
+) -> RunResult {
+    let mut result = summed_up(members.broadcast(), ledger, outcome);
+    let views = ledger.nodes().iter().flat_map(|node| &node.views).map(|view| view.view).max();
+    result.summary.push(Metric::new("views", views.unwrap_or(0) as f64, ""));
+    let excluded: u64 = ledger.nodes().iter().map(|node| node.excluded).sum();
+    result.summary.push(Metric::new("members_excluded", excluded as f64, ""));
+    let silence = ledger.attendants().map(|node| node.silence_nanos_max).max().unwrap_or(0);
+    result.summary.push(Metric::new("silence_max", silence as f64 / 1e9, "s"));
+    let measured = Measured { members, scenario, ledger };
+    let figures = figures(&measured).into_iter();
+    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
+    result
+}

@@ -1,0 +1,167 @@
+//! The tables `[protocol]`, `[workload]` and `[measure]` of a group scenario.
+
+use std::time::Duration;
+
+use paceline_proto::core::{NodeId, View};
+use paceline_proto::group::{Config, ConfigError};
+use paceline_proto::{chain, detector};
+
+use super::{Members, absentees};
+use crate::LabError;
+use crate::broadcast::{self, Broadcast, read_protocol, read_window, read_workload, wrong_knob};
+use crate::scenario::{KnownKeys, Scenario, Table};
+
+/// Which figures a scenario gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// None but the summary.
+    Deliveries,
+    /// How long no member that stayed was told anything.
+    Stall,
+    /// How long it takes until all that asked to join are in one view.
+    Joining,
+    /// How long it takes after the last partition until all are in one view again.
+    Healing,
+    /// What became of the first message, on its way when a member crashed; drawn in the report.
+    Repair,
+}
+
+/// The keys that the tables of this file accept.
+pub(crate) const KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "topology",
+            "block",
+            "message_max",
+            "window_blocks",
+            "window",
+            "hop",
+            "queue",
+            "queue_time",
+            "ack_blocks",
+            "ack_after",
+            "resync_after",
+            "check_wire",
+            "probe_every",
+            "probe_trip",
+            "suspect_for",
+            "members_max",
+            "answer_within",
+            "join_every",
+            "gather_joins",
+            "lag_after",
+            "expel_after",
+        ],
+    ),
+    (
+        "workload",
+        &[
+            "sender_nodes",
+            "senders",
+            "size",
+            "blocks",
+            "messages",
+            "rate",
+            "start",
+            "read_rate",
+            "content",
+            "join_after",
+        ],
+    ),
+    ("measure", &["figures", "warmup"]),
+];
+
+const MEASURES: [(&str, Measure); 5] = [
+    ("deliveries", Measure::Deliveries),
+    ("stall", Measure::Stall),
+    ("joining", Measure::Joining),
+    ("healing", Measure::Healing),
+    ("repair", Measure::Repair),
+];
+
+impl Members {
+    /// Reads a scenario of kind `group`.
+    pub fn read(scenario: &Scenario) -> Result<Members, LabError> {
+        let nodes = scenario.topology.nodes;
+        let mut protocol = scenario.protocol();
+        let (chain, topology, check_wire) =
+            read_protocol(&mut protocol, chain::Config::for_groups())?;
+        let config = read_membership(&mut protocol, chain.clone(), nodes)?;
+        protocol.finish()?;
+        let mut workload = scenario.workload();
+        let plan = read_workload(&mut workload, scenario, &chain)?;
+        let join_after = workload.duration_or("join_after", Duration::ZERO)?;
+        workload.finish()?;
+        let mut table = scenario.measure();
+        let measure = table.choice_or("figures", &MEASURES, "deliveries")?;
+        let window = read_window(&mut table, scenario)?;
+        table.finish()?;
+        let plan = broadcast::Plan { topology, window, check_wire, ..plan };
+        let view = View::roster((0..nodes).map(NodeId));
+        Ok(Members {
+            shared: config.into(),
+            broadcast: Broadcast::new(chain, view, plan),
+            attendance: absentees(scenario),
+            nodes,
+            join_after,
+            measure,
+        })
+    }
+}
+
+fn read_membership(
+    table: &mut Table<'_>,
+    chain: chain::Config,
+    nodes: u32,
+) -> Result<Config, LabError> {
+    let detector = detector::Config::new()
+        .with_probe_every(table.duration_or("probe_every", Duration::from_millis(180))?)
+        .with_probe_trip(table.duration_or("probe_trip", Duration::from_millis(50))?)
+        .with_suspect_for(table.duration_or("suspect_for", Duration::from_millis(350))?);
+    let config = Config::new(chain, detector)
+        .with_members_max(table.integer_or("members_max", 1..=1024usize, 64.max(nodes as usize))?)
+        .with_answer_within(table.duration_or("answer_within", Duration::from_secs(2))?)
+        .with_join_every(table.duration_or("join_every", Duration::from_millis(250))?)
+        .with_gather_joins(table.duration_or("gather_joins", Duration::from_millis(50))?)
+        .with_lag_after(table.duration_or("lag_after", Duration::from_secs(1))?)
+        .with_expel_after(table.duration_optional("expel_after")?);
+    config.build().map_err(|error| match &error {
+        ConfigError::Knob(knob) => wrong_knob(table, knob),
+        ConfigError::Detector(wrong) => {
+            let (detector::ConfigError::Time { knob, .. }
+            | detector::ConfigError::OutOfRange { knob, .. }) = wrong;
+            table.error(knob, error.to_string(), "see docs/protocols/group.md for the ranges")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::ScenarioFile;
+
+    #[test]
+    fn every_key_can_be_set_without_its_table_and_is_read() {
+        let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"";
+        for &(table, keys) in KEYS {
+            for key in keys {
+                let scenario = ScenarioFile::parse("t.toml", text).unwrap();
+                // Of a type that no key takes, so that whoever reads it says so.
+                let path = format!("{table}.{key}=1979-05-27");
+                let set = scenario.with_sets([&path]).unwrap();
+                let error = Members::read(&set.resolve().unwrap()).unwrap_err().to_string();
+                assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
+                assert!(!error.contains("unknown key"), "{path}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_knob_of_the_detector_that_cannot_work_is_named() {
+        let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"\nprobe_every = \"100ms\"";
+        let scenario = ScenarioFile::parse("t.toml", text).unwrap().resolve().unwrap();
+        let said = Members::read(&scenario).unwrap_err().to_string();
+        assert!(said.starts_with("t.toml:5:15: probe_every is 100ms"), "{said}");
+    }
+}

@@ -1,0 +1,64 @@
+//! Groups in both worlds: who joins is told everything, and who crashes or leaves harms nobody.
+
+use std::sync::Arc;
+
+use paceline_lab::run::RunResult;
+use paceline_lab::scenario::{Scenario, ScenarioFile};
+use paceline_lab::{Quiet, run_on_sockets, simulate};
+
+fn value(result: &RunResult, name: &str) -> f64 {
+    let found = result.summary.iter().find(|metric| metric.metric == name);
+    found.unwrap_or_else(|| panic!("no {name} in {:?}", result.summary)).value
+}
+
+fn scenario(name: &str, sets: &[&str]) -> Arc<Scenario> {
+    let file = ScenarioFile::load(name).unwrap().with_sets(sets).unwrap();
+    Arc::new(file.resolve().unwrap())
+}
+
+#[test]
+fn a_group_that_forms_on_sockets_delivers_what_the_simulator_delivers() {
+    let sets = ["nodes=6", "start=1s", "messages=30", "rate=100/s", "duration=20s"];
+    let scenario = scenario("group/join-storm", &sets);
+    let simulated = simulate(&scenario, 1).unwrap();
+    let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
+    for result in [&simulated, &real] {
+        assert_eq!(value(result, "messages_missing"), 0.0, "{:?}", result.summary);
+        assert_eq!(value(result, "messages_damaged"), 0.0, "{:?}", result.summary);
+        assert_eq!(value(result, "messages_delivered"), 6.0 * 6.0 * 30.0, "{:?}", result.summary);
+        assert!(result.figures.iter().all(|figure| figure.pass), "{:?}", result.figures);
+    }
+    assert_eq!(real.deliveries, simulated.deliveries);
+}
+
+#[test]
+fn a_crash_that_no_message_survives_but_one_is_drawn_and_repaired() {
+    let drop_out = simulate(&scenario("group/drop-out", &[]), 1).unwrap();
+    assert!(drop_out.figures.iter().all(|figure| figure.pass), "{:?}", drop_out.figures);
+    // Three others are told by flush what the crashed one did not pass on, or by who has it.
+    assert_eq!(value(&drop_out, "messages_missing"), 0.0);
+    assert!(value(&drop_out, "latency_max") > 300.0, "{:?}", drop_out.summary);
+    let titles: Vec<&str> = drop_out.drawings.iter().map(|plot| plot.title.as_str()).collect();
+    assert_eq!(titles.len(), 3, "{titles:?}");
+    for drawing in &drop_out.drawings {
+        assert!(drawing.to_svg().contains("member 4"), "{}", drawing.title);
+    }
+    // The same seed draws the same.
+    assert_eq!(drop_out, {
+        let again = simulate(&scenario("group/drop-out", &[]), 1).unwrap();
+        RunResult { wall_s: drop_out.wall_s, ..again }
+    });
+}
+
+#[test]
+fn with_a_faulty_network_every_promise_is_still_checked() {
+    let sets = ["loss=2%", "jitter=2ms", "duplicate=2%", "stream_resend_after=30ms"];
+    for name in ["group/leader-killed", "group/rolling-restart", "group/partition-2-2"] {
+        for seed in 1..=3 {
+            let result = simulate(&scenario(name, &sets), seed).unwrap();
+            assert_eq!(value(&result, "promises_broken"), 0.0);
+            assert_eq!(value(&result, "messages_damaged"), 0.0, "{name} {seed}");
+            assert_eq!(result.figures[1].measured, 0.0, "{name} {seed}: {:?}", result.figures);
+        }
+    }
+}
