@@ -86,6 +86,14 @@ pub trait Service: Sync + Sized {
     /// Bytes that the application's `number`-th piece of work counts against admission.
     fn work_bytes(&self, node: NodeId, number: u64) -> usize;
 
+    /// Times at which what was counted until then is noted, in the simulator.
+    fn marks(&self) -> Vec<Duration> {
+        Vec::new()
+    }
+
+    /// One of those times has come.
+    fn note_mark(&self, _ledger: &mut Self::Ledger, _counters: &Counters) {}
+
     /// True once nothing more is to be measured at any node.
     fn is_done(&self, ledger: &Self::Ledger) -> bool;
 

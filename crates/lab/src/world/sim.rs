@@ -79,10 +79,18 @@ where
     let mut observers = (applications, observer);
     progress.start(u64::from(PIECES), &scenario.name);
     let mut is_stopped = false;
+    let mut marks = service.marks().into_iter().peekable();
     for piece in 1..=PIECES {
         // The last piece ends exactly where the run does.
         let left_out = scenario.duration / PIECES * (PIECES - piece);
-        sim.run_until(Instant::ZERO + (scenario.duration - left_out), &mut observers);
+        let until = scenario.duration - left_out;
+        while let Some(mark) = marks.next_if(|&mark| mark <= until) {
+            sim.run_until(Instant::ZERO + mark, &mut observers);
+            if !service.is_done(&observers.0.ledger) {
+                service.note_mark(&mut observers.0.ledger, sim.counters());
+            }
+        }
+        sim.run_until(Instant::ZERO + until, &mut observers);
         progress.inc(1);
         is_stopped = progress.stopped() && piece < PIECES;
         if is_stopped || sim.events_pending() == 0 || service.is_done(&observers.0.ledger) {

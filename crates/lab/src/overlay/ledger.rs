@@ -1,0 +1,147 @@
+//! What an overlay run is noted by: what became of every key, when, and what it took.
+
+use std::collections::BTreeMap;
+
+use paceline_proto::core::{Counters, Instant, NodeId};
+use paceline_proto::overlay::Outcome;
+use serde::{Deserialize, Serialize};
+
+/// What became of the keys of one phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Keys asked for.
+    pub asked: u64,
+    /// Keys stored or found, rightly.
+    pub done: u64,
+    /// Keys for which there was no value.
+    pub absent: u64,
+    /// Keys for which a value came that nobody wrote there.
+    pub wrong: u64,
+    /// Keys given up.
+    pub failed: u64,
+    /// When the first was asked for, nanoseconds.
+    pub first_nanos: Option<u64>,
+    /// When the last was told of, nanoseconds.
+    pub last_nanos: u64,
+}
+
+impl Tally {
+    /// Keys that were told of.
+    pub fn told(&self) -> u64 {
+        self.done + self.absent + self.wrong + self.failed
+    }
+
+    /// Seconds from the first question to the last answer.
+    pub fn seconds(&self) -> f64 {
+        let first = self.first_nanos.unwrap_or(self.last_nanos);
+        self.last_nanos.saturating_sub(first) as f64 / 1e9
+    }
+}
+
+/// The ledger of a run.
+#[derive(Debug)]
+pub struct Ledger {
+    phases: Vec<Tally>,
+    /// What was counted until each phase began.
+    pub marks: Vec<Counters>,
+    /// Nodes that joined.
+    pub joined: u64,
+    /// Nodes that did not.
+    pub joins_failed: u64,
+    // Keys asked for and told of, by requester.
+    nodes: BTreeMap<NodeId, (usize, usize)>,
+    told: usize,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    pub fn new(phases: usize) -> Ledger {
+        Ledger {
+            phases: vec![Tally::default(); phases],
+            marks: Vec::new(),
+            joined: 0,
+            joins_failed: 0,
+            nodes: BTreeMap::new(),
+            told: 0,
+        }
+    }
+
+    /// A node asks for so many keys.
+    pub fn submitted(&mut self, phase: usize, at: Instant, node: NodeId, keys: usize) {
+        let tally = &mut self.phases[phase];
+        tally.asked += keys as u64;
+        let first = tally.first_nanos.get_or_insert(at.as_nanos());
+        *first = (*first).min(at.as_nanos());
+        self.nodes.entry(node).or_default().0 += keys;
+    }
+
+    /// A node is told what became of a key.
+    pub fn told(
+        &mut self,
+        phase: usize,
+        at: Instant,
+        node: NodeId,
+        outcome: &Outcome,
+        is_right: bool,
+    ) {
+        let tally = &mut self.phases[phase];
+        match outcome {
+            Outcome::Absent => tally.absent += 1,
+            Outcome::Failed(_) => tally.failed += 1,
+            _ if is_right => tally.done += 1,
+            _ => tally.wrong += 1,
+        }
+        tally.last_nanos = tally.last_nanos.max(at.as_nanos());
+        self.nodes.entry(node).or_default().1 += 1;
+        self.told += 1;
+    }
+
+    /// A bundle was not accepted.
+    pub fn rejected(&mut self, phase: usize, at: Instant, node: NodeId, keys: usize) {
+        let tally = &mut self.phases[phase];
+        tally.failed += keys as u64;
+        tally.last_nanos = tally.last_nanos.max(at.as_nanos());
+        self.nodes.entry(node).or_default().1 += keys;
+        self.told += keys;
+    }
+
+    /// Keys that this node asked for and was not told of.
+    pub fn open_at(&self, node: NodeId) -> usize {
+        self.nodes.get(&node).map_or(0, |(asked, told)| asked - told)
+    }
+
+    /// Keys that were told of, at one node.
+    pub fn done_at(&self, node: NodeId) -> usize {
+        self.nodes.get(&node).map_or(0, |(_, told)| *told)
+    }
+
+    /// Keys that were told of.
+    pub fn done(&self) -> usize {
+        self.told
+    }
+
+    /// What became of the keys, by phase.
+    pub fn tallies(&self) -> &[Tally] {
+        &self.phases
+    }
+
+    /// Takes over what another process noted.
+    pub fn merge(&mut self, part: Vec<Tally>) {
+        for (tally, part) in self.phases.iter_mut().zip(part) {
+            self.told += part.told() as usize;
+            tally.asked += part.asked;
+            tally.done += part.done;
+            tally.absent += part.absent;
+            tally.wrong += part.wrong;
+            tally.failed += part.failed;
+            tally.first_nanos = tally.first_nanos.into_iter().chain(part.first_nanos).min();
+            tally.last_nanos = tally.last_nanos.max(part.last_nanos);
+        }
+    }
+
+    /// What was counted in each phase; `end` is what was counted in all.
+    pub fn counted(&self, phase: usize, counter: &str, end: &Counters) -> u64 {
+        let at = |mark: usize| self.marks.get(mark).unwrap_or(end).count(counter);
+        at(phase + 1) - at(phase).min(at(phase + 1))
+    }
+}

@@ -1,0 +1,216 @@
+//! Structured overlays in the lab: requests in bundles, by five algorithms, in both worlds.
+
+mod figures;
+mod ledger;
+mod plan;
+mod report;
+mod run;
+mod scenario;
+mod worked;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
+use paceline_proto::overlay::{
+    Command, Config, Event, Item, Key, Operation, Oracle, Overlay, Router,
+};
+
+pub use figures::REPRODUCTION;
+pub use ledger::{Ledger, Tally};
+pub use plan::{Action, Algorithm, Grouping, Pace, Phase, Plan, Tables};
+pub use run::{run, run_on_sockets, serve};
+pub(crate) use scenario::KEYS;
+pub use scenario::{Measure, Settings};
+
+use crate::world::{Answer, Service, Start};
+
+/// An overlay scenario for one algorithm, ready to run in either world.
+#[derive(Debug)]
+pub struct Requests<R> {
+    shared: Arc<Config>,
+    settings: Settings,
+    // All nodes, where tables are filled.
+    oracle: Option<Oracle>,
+    // By requester: its bundles, in order.
+    bundles: BTreeMap<NodeId, Vec<u32>>,
+    algorithm: std::marker::PhantomData<fn() -> R>,
+}
+
+impl<R: Router> Requests<R> {
+    /// The scenario that these settings describe.
+    pub fn new(settings: Settings) -> Requests<R> {
+        let (plan, nodes) = (&settings.plan, settings.nodes);
+        let space = settings.config.space();
+        let oracle = (plan.tables == Tables::Ideal)
+            .then(|| Oracle::new(space, (0..nodes).map(NodeId)));
+        let mut bundles: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
+        for bundle in 0..plan.bundles() {
+            bundles.entry(plan.requester(bundle, nodes)).or_default().push(bundle);
+        }
+        let (shared, algorithm) = (Arc::new(settings.config.clone()), std::marker::PhantomData);
+        Requests { shared, settings, oracle, bundles, algorithm }
+    }
+
+    /// What the scenario does and measures.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.settings.plan
+    }
+
+    fn bundle(&self, node: NodeId, number: u64) -> Option<u32> {
+        self.bundles.get(&node)?.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+impl<R: Router> Service for Requests<R>
+where
+    R: Send + 'static,
+{
+    type Protocol = Overlay<R>;
+    type Ledger = Ledger;
+
+    fn shared(&self) -> &Arc<Config> {
+        &self.shared
+    }
+
+    fn protocol(&self, node: NodeId) -> Overlay<R> {
+        match &self.oracle {
+            None => Overlay::new(&self.shared, node),
+            Some(oracle) => {
+                let mut router = R::new(self.shared.space(), node);
+                router.fill(oracle.ring());
+                Overlay::with_router(&self.shared, node, router)
+            }
+        }
+    }
+
+    fn view(&self) -> Option<Arc<View>> {
+        None
+    }
+
+    fn begin(&self, node: NodeId, start: Start) -> Option<Answer<Self>> {
+        if self.oracle.is_some() && start == Start::First {
+            return None;
+        }
+        // A world knows where its nodes are.
+        let address = Bytes::new();
+        if node == NodeId(0) && start == Start::First {
+            return Some((Duration::ZERO, Command::Bootstrap { address }));
+        }
+        let nodes = self.settings.nodes;
+        let seeds = match start {
+            // Any that is there already.
+            Start::First => vec![NodeId(node.0 / 2)],
+            Start::Again => (1..=4).map(|step| NodeId((node.0 + step) % nodes)).collect(),
+        };
+        let after = match start {
+            Start::First => self.plan().join_every * node.0,
+            Start::Again => Duration::ZERO,
+        };
+        Some((after, Command::Join { address, seeds }))
+    }
+
+    fn leave(&self) -> Option<Command> {
+        Some(Command::Leave)
+    }
+
+    fn is_ready(&self, ledger: &Ledger, node: NodeId) -> bool {
+        self.plan().pace != Pace::Closed || ledger.open_at(node) == 0
+    }
+
+    fn ledger(&self) -> Ledger {
+        Ledger::new(self.plan().phases.len())
+    }
+
+    fn active_nodes(&self) -> Vec<NodeId> {
+        self.bundles.keys().copied().collect()
+    }
+
+    fn due(&self, node: NodeId, number: u64) -> Option<Instant> {
+        Some(Instant::ZERO + self.plan().due(self.bundle(node, number)?))
+    }
+
+    fn submit(&self, ledger: &mut Ledger, at: Instant, node: NodeId, number: u64) -> Command {
+        let bundle = self.bundle(node, number).expect("what is due exists");
+        let (phase, keys) = self.plan().contents(bundle);
+        ledger.submitted(phase, at, node, keys.len());
+        let phase = &self.plan().phases[phase];
+        let operation = match phase.action {
+            Action::Get => Operation::Get(keys.to_vec()),
+            Action::Put => {
+                let lifetime = self.plan().lifetime;
+                let item = |&key: &Key| Item { key, value: self.plan().value(key), lifetime };
+                Operation::Put(keys.iter().map(item).collect())
+            }
+        };
+        Command::Request { id: u64::from(bundle), operation, style: phase.style }
+    }
+
+    fn observe(
+        &self,
+        ledger: &mut Ledger,
+        at: Instant,
+        node: NodeId,
+        event: &<Overlay<R> as Protocol>::Event,
+        _answers: &mut Vec<Answer<Self>>,
+    ) {
+        match event {
+            Event::Outcome { id, outcomes } => {
+                let phase = self.plan().phase_of(*id as u32);
+                for (key, outcome) in outcomes {
+                    let is_right = self.plan().is_right(phase, *key, outcome);
+                    ledger.told(phase, at, node, outcome, is_right);
+                }
+            }
+            Event::Rejected { id, .. } => {
+                let (phase, keys) = self.plan().contents(*id as u32);
+                ledger.rejected(phase, at, node, keys.len());
+            }
+            Event::Joined => ledger.joined += 1,
+            Event::JoinFailed { .. } => ledger.joins_failed += 1,
+            _ => {}
+        }
+    }
+
+    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
+        Key::BYTES * self.plan().bundle
+    }
+
+    fn marks(&self) -> Vec<Duration> {
+        self.plan().phases.iter().map(|phase| phase.begins).collect()
+    }
+
+    fn note_mark(&self, ledger: &mut Ledger, counters: &Counters) {
+        ledger.marks.push(counters.clone());
+    }
+
+    fn is_done(&self, ledger: &Ledger) -> bool {
+        ledger.done() == self.plan().phases.len() * self.plan().keys.len()
+    }
+
+    fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
+        let bundles = self.bundles.get(&node).map_or(&[][..], Vec::as_slice);
+        let keys: usize = bundles.iter().map(|&bundle| self.plan().contents(bundle).1.len()).sum();
+        ledger.done_at(node) == keys
+    }
+
+    fn export(&self, ledger: &Ledger, _node: NodeId) -> serde_json::Value {
+        serde_json::to_value(ledger.tallies()).expect("a tally has text keys only")
+    }
+
+    fn import(
+        &self,
+        ledger: &mut Ledger,
+        _node: NodeId,
+        part: serde_json::Value,
+    ) -> Result<(), serde_json::Error> {
+        ledger.merge(serde_json::from_value(part)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,219 @@
+//! The tables `[protocol]`, `[workload]` and `[measure]` of an overlay scenario.
+
+use std::time::Duration;
+
+use paceline_proto::core::mix;
+use paceline_proto::overlay::{Config, ConfigError, PingPolicy, Space, Style};
+
+use super::plan::{Action, Algorithm, Grouping, Pace, Phase, Plan, Tables};
+use crate::LabError;
+use crate::scenario::{KnownKeys, Scenario, Table};
+
+/// Which figures a scenario gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// None but the summary.
+    Outcomes,
+    /// Messages in bundles over messages one by one; hops; look-ups.
+    Packets,
+    /// Time in bundles, or with several clients, over time one by one.
+    Time,
+    /// Forwardings in bundles over forwardings one by one.
+    Bundle,
+    /// Keys that were stored and not found again.
+    Lost,
+}
+
+/// What an overlay scenario does and measures.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How messages find their way.
+    pub algorithm: Algorithm,
+    /// What the nodes agree on.
+    pub config: Config,
+    /// Whether they ping for each target of a bundle.
+    pub pings_each: bool,
+    /// Whether messages pass through their encoding in the simulator.
+    pub check_wire: bool,
+    /// How many nodes.
+    pub nodes: u32,
+    /// What is asked for.
+    pub plan: Plan,
+    /// Which figures.
+    pub measure: Measure,
+}
+
+/// The keys that the tables of this file accept.
+pub(crate) const KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "algorithm",
+            "tables",
+            "copies",
+            "ping",
+            "ranges",
+            "ack_after",
+            "answer_within",
+            "attempts",
+            "upkeep_every",
+            "upkeep_every_max",
+            "sync_every",
+            "check_wire",
+        ],
+    ),
+    (
+        "workload",
+        &[
+            "keys",
+            "size",
+            "lifetime",
+            "bundle",
+            "window",
+            "actions",
+            "style",
+            "grouping",
+            "clients",
+            "every",
+            "phase",
+            "join_every",
+            "start",
+        ],
+    ),
+    ("measure", &["figures"]),
+];
+
+const MEASURES: [(&str, Measure); 5] = [
+    ("outcomes", Measure::Outcomes),
+    ("packets", Measure::Packets),
+    ("time", Measure::Time),
+    ("bundle", Measure::Bundle),
+    ("lost", Measure::Lost),
+];
+
+const STYLES: [(&str, &[Style]); 3] = [
+    ("recursive", &[Style::Recursive]),
+    ("iterative", &[Style::Iterative]),
+    ("both", &[Style::Recursive, Style::Iterative]),
+];
+
+const GROUPINGS: [(&str, &[Grouping]); 4] = [
+    ("serial", &[Grouping::Serial]),
+    ("random", &[Grouping::Random]),
+    ("clustered", &[Grouping::Clustered]),
+    ("all", &[Grouping::Serial, Grouping::Random, Grouping::Clustered]),
+];
+
+const ACTIONS: [(&str, &[Action]); 3] = [
+    ("put", &[Action::Put]),
+    ("get", &[Action::Get]),
+    ("put-get", &[Action::Put, Action::Get]),
+];
+
+impl Settings {
+    /// Reads a scenario of kind `overlay`.
+    pub fn read(scenario: &Scenario, seed: u64) -> Result<Settings, LabError> {
+        let nodes = scenario.topology.nodes;
+        let mut protocol = scenario.protocol();
+        let algorithms = Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm));
+        let algorithm = protocol.choice_or("algorithm", &algorithms, "chord")?;
+        let tables = [("joined", Tables::Joined), ("ideal", Tables::Ideal)];
+        let tables = protocol.choice_or("tables", &tables, "joined")?;
+        let pings = [
+            ("suppressed", PingPolicy::Suppressed),
+            ("per-message", PingPolicy::PerMessage),
+            ("off", PingPolicy::Off),
+        ];
+        let ping = protocol.choice_or("ping", &pings, "suppressed")?;
+        let config = read_config(&mut protocol, Space::new(mix(seed)), ping, tables)?;
+        let check_wire = protocol.boolean_or("check_wire", false)?;
+        protocol.finish()?;
+        let mut workload = scenario.workload();
+        let plan = read_plan(&mut workload, nodes, seed, tables)?;
+        workload.finish()?;
+        let mut table = scenario.measure();
+        let measure = table.choice_or("figures", &MEASURES, "outcomes")?;
+        table.finish()?;
+        let pings_each = ping == PingPolicy::PerMessage;
+        Ok(Settings { algorithm, config, pings_each, check_wire, nodes, plan, measure })
+    }
+}
+
+fn read_config(
+    table: &mut Table<'_>,
+    space: Space,
+    ping: PingPolicy,
+    tables: Tables,
+) -> Result<Config, LabError> {
+    let upkeep_every = table.duration_or("upkeep_every", Duration::from_secs(1))?;
+    let config = Config::new(space)
+        .with_ping(ping)
+        .with_copies(table.integer_or("copies", 1..=16u8, 1)?)
+        .with_ranges(table.boolean_or("ranges", false)?)
+        .with_ack_after(table.duration_optional("ack_after")?)
+        .with_answer_within(table.duration_or("answer_within", Duration::from_secs(3))?)
+        .with_attempts(table.integer_or("attempts", 1..=100u8, 4)?)
+        .with_upkeep_every((tables == Tables::Joined).then_some(upkeep_every))
+        .with_upkeep_every_max(table.duration_or("upkeep_every_max", Duration::from_secs(8))?)
+        .with_sync_every(table.duration_or("sync_every", Duration::from_secs(4))?);
+    config.build().map_err(|error| {
+        let (ConfigError::OutOfRange { knob, .. } | ConfigError::NoTime { knob }) = &error;
+        table.error(knob, error.to_string(), "see docs/protocols/overlay.md for the ranges")
+    })
+}
+
+fn read_plan(
+    table: &mut Table<'_>,
+    nodes: u32,
+    seed: u64,
+    tables: Tables,
+) -> Result<Plan, LabError> {
+    let keys = Plan::keys(table.integer_or("keys", 1..=10_000_000usize, 1000)?, seed);
+    let sorted = Plan::sorted(&keys, table.integer_or("window", 0..=10_000_000usize, 0)?);
+    let value_bytes = usize::try_from(table.size_or("size", 8u64)?).unwrap_or(usize::MAX);
+    let bundle = table.integer_or("bundle", 1..=1024usize, 10)?;
+    let actions = table.choice_or("actions", &ACTIONS, "put-get")?;
+    let styles = table.choice_or("style", &STYLES, "recursive")?;
+    let groupings = table.choice_or("grouping", &GROUPINGS, "all")?;
+    let clients: Option<u32> = table.integer_optional("clients", 1..=nodes)?;
+    let every = table.duration_optional("every")?;
+    let pace = every.map_or(Pace::Closed, Pace::Open);
+    if pace == Pace::Closed && clients.is_none() {
+        let problem = "without `every` a bundle waits for the one before it of its client";
+        return Err(table.error("clients", problem, "`clients`, or `every`, or both"));
+    }
+    let length = table.duration_optional("phase")?;
+    let joining = Duration::from_secs(if tables == Tables::Ideal { 0 } else { 120 });
+    let join_every = table.duration_or("join_every", Duration::from_millis(10))?;
+    let lifetime = table.duration_or("lifetime", Duration::from_secs(24 * 3600))?;
+    let mut plan = Plan {
+        tables,
+        join_every,
+        phases: Vec::new(),
+        pace,
+        bundle,
+        keys,
+        sorted,
+        value_bytes,
+        lifetime,
+        seed: mix(seed ^ 0x0ace),
+    };
+    let mut begins = table.duration_or("start", joining)?;
+    let mut first_bundle = 0;
+    for &style in styles {
+        for &grouping in groupings {
+            for &action in actions {
+                let phase = Phase { action, style, grouping, clients, begins, first_bundle };
+                let bundles = plan.bundles_of(grouping);
+                plan.phases.push(phase);
+                first_bundle += bundles;
+                begins += match (length, pace) {
+                    (Some(length), _) => length,
+                    (None, Pace::Open(every)) => every * bundles + Duration::from_secs(2),
+                    (None, Pace::Closed) => Duration::from_secs(1) * (bundles / 10).max(10),
+                };
+            }
+        }
+    }
+    Ok(plan)
+}
