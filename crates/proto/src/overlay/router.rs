@@ -20,6 +20,12 @@ pub trait Router: Sized {
     /// so on.
     fn distance(key: Key, node: Key) -> Key;
 
+    /// True if a message to `key` that is at `from` may go on to `to`: it gets nearer, in this
+    /// algorithm's way. Asked of nodes that others named, so that nobody is led in circles.
+    fn advances(key: Key, from: Key, to: Key) -> bool {
+        Self::distance(key, to) < Self::distance(key, from)
+    }
+
     /// Where a message to `key` goes from here.
     fn next_hop(&self, key: Key, walk: &mut Self::Walk) -> Step;
 
