@@ -20,11 +20,13 @@ pub trait Router: Sized {
     /// so on.
     fn distance(key: Key, node: Key) -> Key;
 
-    /// Where a message to `key` goes from here.
+    /// Where a message to `key` goes from here. `walk` is what it came with and becomes what it
+    /// carries on.
     fn next_hop(&self, key: Key, walk: &mut Self::Walk) -> Step;
 
-    /// Up to `count` nodes to which a message to `key` may go from here, the best first; none if
-    /// this node is responsible. `walk` becomes what the message carries to the first of them.
+    /// Up to `count` nodes to which a message to `key` may go from here, the best first, which is
+    /// the one that [`Router::next_hop`] names; none if this node is responsible. `walk` becomes
+    /// what the message carries to whichever of them.
     fn candidates(&self, key: Key, walk: &mut Self::Walk, count: usize, out: &mut Vec<NodeId>);
 
     /// The `count` nodes that hold copies of `key`, the responsible one first, as far as this
@@ -46,14 +48,15 @@ pub trait Router: Sized {
     /// What this table answers to a node that asks.
     fn tell(&self, topic: Topic, out: &mut Vec<NodeId>);
 
-    /// What another node answered.
+    /// What another node answered. That it was heard from is for [`Router::learn`].
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>);
 
-    /// The result of [`Chore::Find`]: the node responsible for the key.
+    /// The result of [`Chore::Find`]: the node responsible for the key. A joiner has somebody find
+    /// its own key, and begins with the node that was found.
     fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>);
 
-    /// Another node thinks that it is this one's neighbour ([`Chore::Notify`]). Answers whom to ask
-    /// whether it is still there before the notice can be judged.
+    /// Another node thinks that it is this one's neighbour ([`Chore::Notify`]). Whoever must answer
+    /// before the notice can be judged is asked.
     fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>);
 
     /// Every node in the table, each once, in no particular order.
@@ -86,6 +89,14 @@ pub struct Step {
     pub until: Key,
 }
 
+impl Step {
+    /// A step of all keys from `key`, going up, through `end`. The order ends at the largest key
+    /// even where the arc goes on.
+    pub fn through(hop: Hop, key: Key, end: Key) -> Step {
+        Step { hop, until: if end < key { Key::MAX } else { end } }
+    }
+}
+
 /// What a table wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chore {
@@ -100,7 +111,8 @@ pub enum Chore {
 /// What one node asks another about its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// Its nearest neighbours: what a joiner beside it needs.
+    /// Its nearest neighbours: what a joiner beside it needs. On a ring the predecessor, or the
+    /// node itself if it knows none, and then the successors in order.
     Neighbours,
     /// The nodes that share this many first digits with the asker's key, this key.
     Row(u8, Key),
