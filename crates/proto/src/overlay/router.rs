@@ -119,3 +119,35 @@ pub enum Topic {
     /// The nodes nearest to a key.
     Nearest(Key),
 }
+
+/// Of the nodes from place `start` on, keeps the `count` nearest to being responsible for `key`,
+/// the nearest first.
+pub(super) fn keep_nearest<R: Router>(
+    space: &Space,
+    key: Key,
+    count: usize,
+    start: usize,
+    out: &mut Vec<NodeId>,
+) {
+    let mut nodes: Vec<(Key, NodeId)> =
+        out.drain(start..).map(|node| (R::distance(key, space.key(node)), node)).collect();
+    if count < nodes.len() {
+        nodes.select_nth_unstable(count);
+        nodes.truncate(count);
+    }
+    nodes.sort_unstable();
+    out.extend(nodes.into_iter().map(|(_, node)| node));
+}
+
+/// Keeps each of the nodes from place `start` on once, in the order of their handles.
+pub(super) fn keep_distinct(start: usize, out: &mut Vec<NodeId>) {
+    out[start..].sort_unstable();
+    let mut kept = start;
+    for at in start..out.len() {
+        if kept == start || out[kept - 1] != out[at] {
+            out[kept] = out[at];
+            kept += 1;
+        }
+    }
+    out.truncate(kept);
+}
