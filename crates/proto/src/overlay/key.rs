@@ -94,6 +94,41 @@ impl Key {
         (self.shifted_right(shift).low & 0xf) as u8
     }
 
+    /// This key with another digit of four bits at this place.
+    pub fn with_digit(self, place: u32, digit: u8) -> Key {
+        let change = Key::from(u64::from(digit ^ self.digit(place)));
+        self ^ change.shifted_left(4 * (Key::DIGITS - 1 - place))
+    }
+
+    /// For each place the digit here less the one there, modulo 16.
+    pub fn digits_less(self, other: Key) -> Key {
+        // All places at once: the top bit of each digit keeps a borrow from the next.
+        fn less(x: u64, y: u64) -> u64 {
+            const TOP: u64 = 0x8888_8888_8888_8888;
+            ((x | TOP) - (y & !TOP)) ^ ((x ^ !y) & TOP)
+        }
+        Key {
+            high: less(self.high, other.high),
+            middle: less(self.middle, other.middle),
+            low: less(u64::from(self.low), u64::from(other.low)) as u32,
+        }
+    }
+
+    /// The largest key that has the same first `bits` bits.
+    pub fn last_of_prefix(self, bits: u32) -> Key {
+        let rest = Key::MAX.shifted_right(bits);
+        Key {
+            high: self.high | rest.high,
+            middle: self.middle | rest.middle,
+            low: self.low | rest.low,
+        }
+    }
+
+    /// The first `bits` bits as a number; `bits` is at most 64.
+    pub fn prefix(self, bits: u32) -> u64 {
+        self.high.checked_shr(64 - bits).unwrap_or(0)
+    }
+
     /// How many of the first digits the two share.
     pub fn digits_shared(self, other: Key) -> u32 {
         (self ^ other).leading_zeros() / 4
@@ -111,9 +146,8 @@ impl Key {
 
     // The upper 32 bits and the lower 128.
     fn to_wide(self) -> (u32, u128) {
-        let lower = (u128::from(self.high) << 96)
-            | (u128::from(self.middle) << 32)
-            | u128::from(self.low);
+        let lower =
+            (u128::from(self.high) << 96) | (u128::from(self.middle) << 32) | u128::from(self.low);
         ((self.high >> 32) as u32, lower)
     }
 
@@ -139,6 +173,12 @@ fn shift((upper, lower): (u32, u128), left: i64) -> (u32, u128) {
         let carried = if bits < 128 { wide << (128 - bits) } else { wide >> (bits - 128) };
         let kept = lower.checked_shr(bits).unwrap_or(0);
         (upper.checked_shr(bits).unwrap_or(0), kept | carried)
+    }
+}
+
+impl From<u64> for Key {
+    fn from(number: u64) -> Key {
+        Key::from_wide((0, u128::from(number)))
     }
 }
 
@@ -268,6 +308,15 @@ mod tests {
             prop_assert_eq!(x + (y - x), y);
             prop_assert_eq!((x ^ y) ^ y, x);
             prop_assert_eq!(x - y, Key::ZERO - (y - x));
+            let less: Vec<u8> = (0..40).map(|at| (16 + x.digit(at) - y.digit(at)) % 16).collect();
+            let digits: Vec<u8> = (0..40).map(|at| x.digits_less(y).digit(at)).collect();
+            prop_assert_eq!(digits, less);
+            prop_assert_eq!(x.with_digit(bits % 40, y.digit(3)).digit(bits % 40), y.digit(3));
+            let cut = bits.min(160);
+            let last = x.last_of_prefix(cut);
+            prop_assert_eq!(last.shifted_right(160 - cut), x.shifted_right(160 - cut));
+            prop_assert!(cut == 160 || (last + small(1)).shifted_left(cut) == Key::ZERO);
+            prop_assert_eq!(small(x.prefix(bits % 65)), x.shifted_right(160 - bits % 65));
             let hex: String = a.iter().map(|byte| format!("{byte:02x}")).collect();
             prop_assert_eq!(x.to_string(), hex);
             // Shifting is doubling.

@@ -233,8 +233,6 @@ impl<R: Router> Overlay<R> {
                     answers.push((target.key, Answer::NoRoute));
                     continue;
                 };
-                // The walk is that of the first.
-                let walk = if next == named[0] { walk } else { R::Walk::default() };
                 let target = Target { key: target.key, walk };
                 let group = match groups.iter_mut().find(|group| group.next == next) {
                     Some(group) => group,
@@ -314,7 +312,7 @@ impl<R: Router> Overlay<R> {
             match trail.others.iter().find(is_nearer).filter(|_| !is_over) {
                 None => stuck.push(*target),
                 Some(&next) => {
-                    let target = Target { walk: R::Walk::default(), ..*target };
+                    let target = *target;
                     match groups.iter_mut().find(|(node, _)| *node == next) {
                         Some((_, targets)) => targets.push(target),
                         None => groups.push((next, vec![target])),

@@ -2,6 +2,16 @@
 //! and what shares a hop travels as one message.
 //!
 //! A [`Router`] is the routing table of one algorithm, free of messages: [`Key`]s in, nodes out.
+//! There are five: [`Chord`], [`Koorde`], [`Pastry`], [`Tapestry`] and [`Kademlia`]. They agree on
+//! this much:
+//!
+//! - A table takes in only nodes that were heard from. Those that others name are asked first, so
+//!   the dead do not live on in hearsay.
+//! - A message comes nearer with each hop, by a measure that does not depend on what other tables
+//!   say. So it does not go in circles while tables are being repaired; it may end at a node that
+//!   is not responsible.
+//! - The [`Oracle`] knows who is responsible once tables are right.
+//!
 //! An [`Overlay`] is a node: it sends, waits, stores, and looks after its router's table.
 //!
 //! # Collective forwarding
@@ -25,13 +35,22 @@
 //! removed leaves a mark for a while, so that no copy comes back.
 
 mod bundle;
+mod cells;
+mod chord;
 mod command;
 mod config;
 mod exchange;
+mod kademlia;
 mod key;
+mod koorde;
+mod leg;
+mod list;
 mod lookup;
 mod message;
 mod node;
+mod oracle;
+mod pastry;
+mod place;
 mod ranges;
 mod relay;
 mod replicate;
@@ -39,22 +58,30 @@ mod request;
 mod router;
 mod store;
 mod sync;
+mod tapestry;
+#[cfg(test)]
+mod tests;
 mod upkeep;
 mod wire;
 
+pub use chord::Chord;
 pub use command::{
     Command, Event, FailReason, Item, JoinFailure, Operation, Outcome, RejectReason, Role, Style,
 };
 pub use config::{Config, ConfigError, PingPolicy};
+pub use kademlia::Kademlia;
 pub use key::{Key, Space};
+pub use koorde::{Koorde, Walk};
+pub use leg::Leg;
 pub use message::{
     ADDRESS_BYTES_MAX, Addresses, Answer, Body, CANDIDATES_MAX, CopyAnswer, Found, HEAD_BYTES_MAX,
     ITEMS_MAX, MESSAGE_BYTES_MAX, Message, NODES_MAX, Purpose, PutAnswer, PutItem, Record, Route,
     Segment, Stamp, Target, Version,
 };
 pub use node::{Overlay, Timer};
+pub use oracle::Oracle;
+pub use pastry::Pastry;
 pub use router::{Chore, Hop, Router, Step, Topic};
+use router::{keep_distinct, keep_nearest};
 pub use store::{Held, Store};
-
-#[cfg(test)]
-mod tests;
+pub use tapestry::Tapestry;

@@ -26,11 +26,13 @@ pub trait Router: Sized {
         Self::distance(key, to) < Self::distance(key, from)
     }
 
-    /// Where a message to `key` goes from here.
+    /// Where a message to `key` goes from here. `walk` is what it came with and becomes what it
+    /// carries on.
     fn next_hop(&self, key: Key, walk: &mut Self::Walk) -> Step;
 
-    /// Up to `count` nodes to which a message to `key` may go from here, the best first; none if
-    /// this node is responsible. `walk` becomes what the message carries to the first of them.
+    /// Up to `count` nodes to which a message to `key` may go from here, the best first, which is
+    /// the one that [`Router::next_hop`] names; none if this node is responsible. `walk` becomes
+    /// what the message carries to whichever of them.
     fn candidates(&self, key: Key, walk: &mut Self::Walk, count: usize, out: &mut Vec<NodeId>);
 
     /// The `count` nodes that hold copies of `key`, the responsible one first, as far as this
@@ -52,14 +54,15 @@ pub trait Router: Sized {
     /// What this table answers to a node that asks.
     fn tell(&self, topic: Topic, out: &mut Vec<NodeId>);
 
-    /// What another node answered.
+    /// What another node answered. That it was heard from is for [`Router::learn`].
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>);
 
-    /// The result of [`Chore::Find`]: the node responsible for the key.
+    /// The result of [`Chore::Find`]: the node responsible for the key. A joiner has somebody find
+    /// its own key, and begins with the node that was found.
     fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>);
 
-    /// Another node thinks that it is this one's neighbour ([`Chore::Notify`]). Answers whom to ask
-    /// whether it is still there before the notice can be judged.
+    /// Another node thinks that it is this one's neighbour ([`Chore::Notify`]). Whoever must answer
+    /// before the notice can be judged is asked.
     fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>);
 
     /// Every node in the table, each once, in no particular order.
@@ -92,6 +95,14 @@ pub struct Step {
     pub until: Key,
 }
 
+impl Step {
+    /// A step of all keys from `key`, going up, through `end`. The order ends at the largest key
+    /// even where the arc goes on.
+    pub fn through(hop: Hop, key: Key, end: Key) -> Step {
+        Step { hop, until: if end < key { Key::MAX } else { end } }
+    }
+}
+
 /// What a table wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chore {
@@ -106,10 +117,43 @@ pub enum Chore {
 /// What one node asks another about its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// Its nearest neighbours: what a joiner beside it needs.
+    /// Its nearest neighbours: what a joiner beside it needs. On a ring the predecessor, or the
+    /// node itself if it knows none, and then the successors in order.
     Neighbours,
     /// The nodes that share this many first digits with the asker's key, this key.
     Row(u8, Key),
     /// The nodes nearest to a key.
     Nearest(Key),
+}
+
+/// Of the nodes from place `start` on, keeps the `count` nearest to being responsible for `key`,
+/// the nearest first.
+pub(super) fn keep_nearest<R: Router>(
+    space: &Space,
+    key: Key,
+    count: usize,
+    start: usize,
+    out: &mut Vec<NodeId>,
+) {
+    let mut nodes: Vec<(Key, NodeId)> =
+        out.drain(start..).map(|node| (R::distance(key, space.key(node)), node)).collect();
+    if count < nodes.len() {
+        nodes.select_nth_unstable(count);
+        nodes.truncate(count);
+    }
+    nodes.sort_unstable();
+    out.extend(nodes.into_iter().map(|(_, node)| node));
+}
+
+/// Keeps each of the nodes from place `start` on once, in the order of their handles.
+pub(super) fn keep_distinct(start: usize, out: &mut Vec<NodeId>) {
+    out[start..].sort_unstable();
+    let mut kept = start;
+    for at in start..out.len() {
+        if kept == start || out[kept - 1] != out[at] {
+            out[kept] = out[at];
+            kept += 1;
+        }
+    }
+    out.truncate(kept);
 }

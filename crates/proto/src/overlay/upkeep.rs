@@ -41,8 +41,8 @@ pub(super) struct Joining {
     next_seed: usize,
     give_up_at: Instant,
     retry_at: Instant,
-    // Told by the node that was responsible for this node's key.
-    has_neighbours: bool,
+    // Told by a member.
+    is_told: bool,
     // Told that this node may be their neighbour once it is a member.
     notices: Vec<NodeId>,
 }
@@ -73,7 +73,7 @@ impl<R: Router> Overlay<R> {
             next_seed: 0,
             give_up_at,
             retry_at: Instant::ZERO,
-            has_neighbours: false,
+            is_told: false,
             notices: Vec::new(),
         });
         self.find_place(cx);
@@ -93,7 +93,7 @@ impl<R: Router> Overlay<R> {
         self.router = R::new(cx.shared.space, cx.node);
         if let Some(joining) = &mut self.rest().joining {
             joining.retry_at = retry_at;
-            joining.has_neighbours = false;
+            joining.is_told = false;
             joining.notices.clear();
         }
         let keys = vec![cx.shared.space.key(cx.node)];
@@ -104,9 +104,7 @@ impl<R: Router> Overlay<R> {
         if self.role != Role::Joining {
             return;
         }
-        if let Some((_, Outcome::Located(node))) = outcomes.first() {
-            self.run(cx, &[Chore::Ask(*node, Topic::Neighbours)]);
-        }
+        self.table_found(cx, outcomes);
     }
 
     /// Goes on with joining if nothing is under way, from the beginning if need be.
@@ -139,8 +137,11 @@ impl<R: Router> Overlay<R> {
         if self.role != Role::Joining || !self.is_table_idle() {
             return;
         }
+        let mut neighbours = Vec::new();
+        self.router.tell(Topic::Neighbours, &mut neighbours);
+        let has_neighbours = neighbours.iter().any(|&node| node != cx.node);
         let joining = &mut self.rest().joining;
-        let Some(ended) = joining.take_if(|joining| joining.has_neighbours) else {
+        let Some(ended) = joining.take_if(|joining| joining.is_told && has_neighbours) else {
             return;
         };
         self.begin_membership(cx);
@@ -300,9 +301,10 @@ impl<R: Router> Overlay<R> {
             return cx.count("overlay_bad_answer", 1);
         };
         let mut chores = Vec::new();
+        self.heard(cx, from, 1);
         self.router.told(from, topic, nodes, &mut chores);
         if let Some(joining) = &mut self.rest().joining {
-            joining.has_neighbours |= topic == Topic::Neighbours;
+            joining.is_told = true;
         }
         self.run(cx, &chores);
         self.end_join(cx);

@@ -26,20 +26,6 @@ const STAMP_BYTES: usize = VERSION_BYTES + 12;
 const RECORD_BYTES: usize = Key::BYTES + STAMP_BYTES + 8;
 const ITEM_BYTES: usize = Key::BYTES + 8;
 
-impl Wire for () {
-    fn wire_len(&self) -> usize {
-        0
-    }
-
-    fn encode(&self, _: &mut impl BufMut) -> Option<&Payload> {
-        None
-    }
-
-    fn decode(_: &mut Bytes) -> Result<(), DecodeError> {
-        Ok(())
-    }
-}
-
 pub(super) fn put_key(head: &mut impl BufMut, key: Key) {
     head.put_slice(&key.to_bytes());
 }
