@@ -22,10 +22,7 @@ pub(super) struct Split<W> {
 /// Divides the bundle. One look-up serves all targets up to where its answer holds.
 ///
 /// Collective forwarding: Shudo, *Message Bundling on Structured Overlays*, ISCC 2017.
-pub(super) fn split<R: Router>(
-    router: &R,
-    targets: &Arc<[Target<R::Walk>]>,
-) -> Split<R::Walk> {
+pub(super) fn split<R: Router>(router: &R, targets: &Arc<[Target<R::Walk>]>) -> Split<R::Walk> {
     let mut split = Split { here: None, range: None, onward: Vec::new(), lookups: 1 };
     let first = targets[0];
     let last = targets[targets.len() - 1].key;

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::message::{Record, Version};
 use super::Key;
+use super::message::{Record, Version};
 use crate::core::{NodeId, Payload};
 
 /// What the application asks of its node.

@@ -200,10 +200,8 @@ impl Config {
                 return Err(ConfigError::OutOfRange { knob, value, expected });
             }
         }
-        let lifetimes = [
-            ("lifetime_max", self.lifetime_max),
-            ("tombstone_lifetime", self.tombstone_lifetime),
-        ];
+        let lifetimes =
+            [("lifetime_max", self.lifetime_max), ("tombstone_lifetime", self.tombstone_lifetime)];
         for (knob, time) in lifetimes {
             if time.as_millis() > u128::from(u32::MAX) {
                 let value = time.as_secs() as usize;

@@ -97,12 +97,12 @@ impl<T> Slab<T> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let name = |(index, place): (usize, &Place<T>)| {
-            u32::from(place.generation) << 16 | index as u32
-        };
-        self.places.iter().enumerate().filter_map(move |(index, place)| {
-            Some((name((index, place)), place.thing.as_ref()?))
-        })
+        let name =
+            |(index, place): (usize, &Place<T>)| u32::from(place.generation) << 16 | index as u32;
+        self.places
+            .iter()
+            .enumerate()
+            .filter_map(move |(index, place)| Some((name((index, place)), place.thing.as_ref()?)))
     }
 }
 

@@ -25,13 +25,7 @@ struct Group<W> {
 
 impl<R: Router> Overlay<R> {
     /// Begins at this node's own table.
-    pub(super) fn find(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        name: u32,
-        route: Route<R::Walk>,
-        tries: u8,
-    ) {
+    pub(super) fn find(&mut self, cx: &mut Cx<'_, R>, name: u32, route: Route<R::Walk>, tries: u8) {
         let split = split(&self.router, &route.targets);
         cx.count("overlay_lookups", split.lookups);
         for (next, targets) in split.onward {
@@ -126,9 +120,8 @@ impl<R: Router> Overlay<R> {
             let mut walk = first.walk;
             let step = self.router.next_hop(first.key, &mut walk);
             lookups += 1;
-            let alike = |target: &Target<R::Walk>| {
-                target.key <= step.until && target.walk == first.walk
-            };
+            let alike =
+                |target: &Target<R::Walk>| target.key <= step.until && target.walk == first.walk;
             // The first goes where it goes, whatever is said of others.
             let count = 1 + rest[1..].iter().take_while(|target| alike(target)).count();
             let (these, others) = rest.split_at(count);
@@ -243,7 +236,8 @@ impl<R: Router> Overlay<R> {
                 };
                 group.targets.push(target);
                 for &other in named {
-                    if other != next && group.others.len() < CANDIDATES_MAX
+                    if other != next
+                        && group.others.len() < CANDIDATES_MAX
                         && !group.others.contains(&other)
                     {
                         group.others.push(other);
@@ -258,8 +252,7 @@ impl<R: Router> Overlay<R> {
             count_ended(cx, trail.hops.into(), count_here);
         }
         for group in groups {
-            let trail =
-                Trail { hops: trail.hops + 1, named_by: Some(from), others: group.others };
+            let trail = Trail { hops: trail.hops + 1, named_by: Some(from), others: group.others };
             self.find_at(cx, name, group.next, purpose, group.targets.into(), trail, 0);
         }
         if !answers.is_empty() {

@@ -274,11 +274,7 @@ pub(super) fn list_bytes_max<R: Router>(
     largest: usize,
 ) -> usize {
     let datagram = cx.datagram_bytes_max.saturating_sub(head);
-    if largest <= datagram && total <= 16 * datagram {
-        datagram
-    } else {
-        MESSAGE_BYTES_MAX - head
-    }
+    if largest <= datagram && total <= 16 * datagram { datagram } else { MESSAGE_BYTES_MAX - head }
 }
 
 /// Targets came to their end.

@@ -134,13 +134,7 @@ impl<R: Router> Overlay<R> {
         answers
     }
 
-    fn read_elsewhere(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        initiator: NodeId,
-        tag: u64,
-        keys: Vec<Key>,
-    ) {
+    fn read_elsewhere(&mut self, cx: &mut Cx<'_, R>, initiator: NodeId, tag: u64, keys: Vec<Key>) {
         if self.rest().jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
             cx.count("overlay_jobs_full", 1);
             let answers = keys.into_iter().map(|key| (key, Answer::Busy)).collect();
@@ -325,8 +319,7 @@ impl<R: Router> Overlay<R> {
         item: &PutItem,
         is_here: bool,
     ) -> Writing {
-        let refused =
-            |answer| Writing { key: item.key, record: None, holders: Vec::new(), answer };
+        let refused = |answer| Writing { key: item.key, record: None, holders: Vec::new(), answer };
         if item.value.as_ref().map_or(0, Payload::len) > cx.shared.value_bytes_max {
             return refused(PutAnswer::TooLarge);
         }

@@ -245,7 +245,9 @@ impl<R: Router> Overlay<R> {
         let (has_ranges, ranges_max) = (cx.shared.has_ranges, cx.shared.ranges_max);
         let retry_at = cx.now + RETRY_AFTER;
         let rest = self.rest();
-        if has_ranges && is_mine && from != cx.node
+        if has_ranges
+            && is_mine
+            && from != cx.node
             && let Some((first, last)) = range
         {
             rest.ranges.learn(first, last, from, ranges_max);
@@ -402,14 +404,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    fn put(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        name: u32,
-        node: NodeId,
-        write: u64,
-        items: &[PutItem],
-    ) {
+    fn put(&mut self, cx: &mut Cx<'_, R>, name: u32, node: NodeId, write: u64, items: &[PutItem]) {
         let total: usize = items.iter().map(PutItem::wire_len).sum();
         let largest = items.iter().map(PutItem::wire_len).max().unwrap_or(0);
         let bytes_max = if total + PUT_HEAD_BYTES <= cx.datagram_bytes_max {

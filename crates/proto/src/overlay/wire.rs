@@ -803,8 +803,7 @@ fn decode_body<W: Wire>(tag: u8, bytes: &mut Bytes) -> Result<Body<W>, DecodeErr
         9 => {
             let exchange = take_u32(bytes)?;
             let count = take_count(bytes, ITEMS_MAX, Key::BYTES)?;
-            let keys: Arc<[Key]> =
-                (0..count).map(|_| take_key(bytes)).collect::<Result<_, _>>()?;
+            let keys: Arc<[Key]> = (0..count).map(|_| take_key(bytes)).collect::<Result<_, _>>()?;
             check_ascending(keys.iter().copied())?;
             Body::Fetch { exchange, keys }
         }
