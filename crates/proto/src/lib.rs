@@ -9,3 +9,4 @@ pub mod chain;
 pub mod core;
 pub mod detector;
 pub mod group;
+pub mod overlay;

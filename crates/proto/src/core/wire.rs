@@ -20,6 +20,21 @@ pub trait Wire: Sized {
     fn decode(bytes: &mut Bytes) -> Result<Self, DecodeError>;
 }
 
+/// Nothing, in no bytes.
+impl Wire for () {
+    fn wire_len(&self) -> usize {
+        0
+    }
+
+    fn encode(&self, _head: &mut impl BufMut) -> Option<&Payload> {
+        None
+    }
+
+    fn decode(_bytes: &mut Bytes) -> Result<(), DecodeError> {
+        Ok(())
+    }
+}
+
 /// Why bytes are not a message. The sender misbehaved or the bytes were damaged; no state changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {

@@ -1,0 +1,232 @@
+use super::cells::Cells;
+use super::place::{Place, SUCCESSORS};
+use super::{Chore, Hop, Key, Leg, Router, Space, Step, Topic, keep_distinct, keep_nearest};
+use crate::core::NodeId;
+
+/// Fingers looked up a turn.
+const FINGERS_A_TURN: u64 = 3;
+
+/// Chord: a key belongs to its successor on the ring, and fingers halve the distance to it.
+///
+/// Finger i is the first node at least 2^i ahead. Nodes at distances that share their highest bit
+/// would be the same finger, so the table keeps the nearest of each; those that the successor list
+/// covers are left out. Source: Stoica et al., *Chord: A Scalable Peer-to-peer Lookup Protocol for
+/// Internet Applications*, IEEE/ACM Transactions on Networking 11(1), 2003.
+///
+/// A message goes to the last known node before its key. Once the key lies within the successor
+/// list it goes straight to the node that comes at or after it, and says so ([`Leg::Last`]): if
+/// that node knows of a better one before itself, because the sender's list was old, it passes the
+/// message back.
+#[derive(Clone, Debug)]
+pub struct Chord {
+    place: Place,
+    /// By distance; the cell is the number of the distance's highest bit.
+    fingers: Cells,
+}
+
+impl Chord {
+    /// The nodes that follow on the ring, as far as known.
+    pub fn successors(&self) -> &[NodeId] {
+        &self.place.successors
+    }
+
+    /// The node before this one on the ring, if known.
+    pub fn predecessor(&self) -> Option<NodeId> {
+        self.place.predecessor
+    }
+
+    /// The fingers beyond the successors, by distance.
+    pub fn fingers(&self) -> &[NodeId] {
+        self.fingers.all()
+    }
+
+    // The first finger that the successor list does not cover.
+    fn first_finger(&self) -> u32 {
+        match self.place.successors.last() {
+            Some(&last) if self.place.successors.is_full() => {
+                Key::BITS - self.place.distance_to(last).leading_zeros()
+            }
+            // All nodes there are stand in a list that is not full.
+            Some(_) => Key::BITS,
+            None => 0,
+        }
+    }
+
+    // How many fingers and successors lie before the key, which lies outside the successor list.
+    fn preceding(&self, key: Key) -> (usize, usize) {
+        let distance = self.place.key().clockwise_to(key);
+        let is_before = |node: &NodeId| self.place.distance_to(*node) < distance;
+        let fingers = self.fingers.all().partition_point(is_before);
+        (fingers, self.place.successors.partition_point(is_before))
+    }
+
+    // Where a message goes for which the ring neighbours do not suffice.
+    fn step_far(&self, key: Key) -> Step {
+        let (fingers, successors) = self.preceding(key);
+        let last = |nodes: &[NodeId]| nodes.last().copied();
+        let before =
+            [last(&self.fingers.all()[..fingers]), last(&self.place.successors[..successors])];
+        let best = before.into_iter().flatten().max_by_key(|&node| self.place.distance_to(node));
+        let next = self.fingers.all().get(fingers).copied();
+        let end = next.map_or(self.place.key(), |node| self.place.space.key(node));
+        let hop = best.map_or(Hop::Here, Hop::Via);
+        Step::through(hop, key, self.place.up_to_own(key, end))
+    }
+
+    fn cell_of(place: &Place) -> impl Fn(NodeId) -> u16 + use<> {
+        let (space, own) = (place.space, place.key());
+        move |node| {
+            let distance = own.clockwise_to(space.key(node));
+            (Key::BITS - 1).saturating_sub(distance.leading_zeros()) as u16
+        }
+    }
+
+    fn add_finger(&mut self, node: NodeId) {
+        let place = &self.place;
+        let cell_of = Chord::cell_of(place);
+        let cell = cell_of(node);
+        if node == place.own || u32::from(cell) < self.first_finger() {
+            return;
+        }
+        let range = self.fingers.range(cell..cell + 1, cell_of);
+        let at = range.start;
+        if range.is_empty() {
+            self.fingers.insert(at, node);
+        } else if place.distance_to(node) < place.distance_to(self.fingers.all()[at]) {
+            self.fingers.remove(range);
+            self.fingers.insert(at, node);
+        }
+    }
+}
+
+impl Router for Chord {
+    type Walk = Leg;
+
+    const NAME: &'static str = "chord";
+
+    fn new(space: Space, own: NodeId) -> Chord {
+        Chord { place: Place::new(space, own), fingers: Cells::default() }
+    }
+
+    fn distance(key: Key, node: Key) -> Key {
+        key.clockwise_to(node)
+    }
+
+    fn advances(key: Key, from: Key, to: Key) -> bool {
+        // Up to the key, then to whoever comes after it, and back from where that was too far.
+        to.is_in(from, key) || key.clockwise_to(to) < key.clockwise_to(from)
+    }
+
+    fn next_hop(&self, key: Key, walk: &mut Leg) -> Step {
+        self.place.step(key, walk).unwrap_or_else(|| self.step_far(key))
+    }
+
+    fn candidates(&self, key: Key, walk: &mut Leg, count: usize, out: &mut Vec<NodeId>) {
+        let came = *walk;
+        if let Some(step) = self.place.step(key, walk) {
+            return self.place.candidates(key, came, step.hop, count, out);
+        }
+        let (fingers, successors) = self.preceding(key);
+        let start = out.len();
+        out.extend(&self.fingers.all()[..fingers]);
+        out.extend(&self.place.successors[..successors]);
+        keep_distinct(start, out);
+        out[start..].sort_unstable_by_key(|&node| Key::ZERO - self.place.distance_to(node));
+        out.truncate(start + count);
+    }
+
+    fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {
+        let start = out.len();
+        out.push(self.place.own);
+        self.contacts(out);
+        keep_nearest::<Chord>(&self.place.space, key, count, start, out);
+    }
+
+    fn learn(&mut self, node: NodeId) -> Option<NodeId> {
+        self.add_finger(node);
+        None
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        self.place.forget(node);
+        if let Some(at) = self.fingers.all().iter().position(|&finger| finger == node) {
+            self.fingers.remove(at..at + 1);
+        }
+    }
+
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
+        // Without successors, the last finger is the nearest known node before this one.
+        self.place.upkeep(self.fingers.all().last().copied(), out);
+        let first = self.first_finger();
+        let count = u64::from(Key::BITS - first);
+        for number in 0..FINGERS_A_TURN.min(count) {
+            let finger =
+                first + (turn.wrapping_mul(FINGERS_A_TURN).wrapping_add(number) % count) as u32;
+            out.push(Chore::Find(self.place.key() + Key::power_of_two(finger)));
+        }
+    }
+
+    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
+        match topic {
+            Topic::Neighbours => self.place.tell(out),
+            Topic::Nearest(key) => self.replicas(key, SUCCESSORS, out),
+            Topic::Row(..) => {}
+        }
+    }
+
+    fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
+        if topic == Topic::Neighbours {
+            self.place.told(from, nodes, out);
+        }
+    }
+
+    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>) {
+        let own = self.place.key();
+        if key == own {
+            if self.place.successors.is_empty() && node != self.place.own {
+                out.push(Chore::Ask(node, Topic::Neighbours));
+            }
+            return;
+        }
+        // Nothing lies between the key and the node: what is thought to is gone.
+        let (from, to) = (own.clockwise_to(key), self.place.distance_to(node));
+        let fingers = self.fingers.all();
+        let before = |end: Key| fingers.partition_point(|&node| self.place.distance_to(node) < end);
+        let start = before(from);
+        let end = if to == Key::ZERO { fingers.len() } else { before(to) };
+        self.fingers.remove(start..end.max(start));
+        self.add_finger(node);
+    }
+
+    fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>) {
+        self.place.notified(by, out);
+    }
+
+    fn contacts(&self, out: &mut Vec<NodeId>) {
+        let start = out.len();
+        out.extend(&*self.place.successors);
+        out.extend(self.fingers.all());
+        out.extend(self.place.predecessor);
+        keep_distinct(start, out);
+    }
+
+    fn fill(&mut self, ring: &[(Key, NodeId)]) {
+        self.place.fill(ring);
+        let own = self.place.key();
+        let mut fingers = Vec::new();
+        for finger in self.first_finger()..Key::BITS {
+            let target = own + Key::power_of_two(finger);
+            let at = ring.partition_point(|&(key, _)| key < target) % ring.len();
+            let distance = own.clockwise_to(ring[at].0);
+            // A node farther than twice as far is a finger of a higher number as well, or this one.
+            if distance.leading_zeros() == Key::BITS - 1 - finger {
+                fingers.push(ring[at].1);
+            }
+        }
+        self.fingers.replace(fingers);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.fingers.heap_bytes()
+    }
+}

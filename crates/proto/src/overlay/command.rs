@@ -1,0 +1,232 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Key;
+use super::message::{Record, Version};
+use crate::core::{NodeId, Payload};
+
+/// What the application asks of its node.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Found the overlay: this node alone is responsible for everything.
+    Bootstrap {
+        /// Where the driver of another node reaches this one; empty in the simulator.
+        address: Bytes,
+    },
+    /// Become a member.
+    Join {
+        /// Where the driver of another node reaches this one; empty in the simulator.
+        address: Bytes,
+        /// Nodes to ask, any members.
+        seeds: Vec<NodeId>,
+    },
+    /// Hand over what is stored here, and stop being a member.
+    Leave,
+    /// One bundle.
+    Request {
+        /// Echoed in [`Event::Outcome`] and [`Event::Rejected`].
+        id: u64,
+        /// What to do with which keys, at most 1,024 and none twice. Each gets one outcome.
+        operation: Operation,
+        /// How the bundle travels.
+        style: Style,
+    },
+    /// Records from this node's disk, after a restart: what was told by [`Event::Persist`], with
+    /// what was left of its lifetime. They go to where they belong now; newer ones are not harmed.
+    Restore {
+        /// The records.
+        records: Vec<Record>,
+    },
+}
+
+/// What a request does.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// Find out who is responsible for keys.
+    Locate(Vec<Key>),
+    /// Read values.
+    Get(Vec<Key>),
+    /// Write values.
+    Put(Vec<Item>),
+    /// Remove values.
+    Remove(Vec<Key>),
+    /// Deliver a payload to the applications of all nodes responsible for these keys: once at
+    /// each, along one tree.
+    Send {
+        /// The keys.
+        keys: Vec<Key>,
+        /// The payload.
+        payload: Payload,
+    },
+}
+
+/// A value to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Under which key.
+    pub key: Key,
+    /// What.
+    pub value: Payload,
+    /// How long it is to be kept.
+    pub lifetime: Duration,
+}
+
+/// How a bundle travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Each hop forwards it.
+    Recursive,
+    /// The requester asks each hop for the next.
+    Iterative,
+}
+
+/// What a node tells its application.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The node is a member.
+    Joined,
+    /// The node is a member no longer.
+    Left,
+    /// The node did not become a member, and no longer tries.
+    JoinFailed {
+        /// Why.
+        reason: JoinFailure,
+    },
+    /// What became of some keys of a request. Every key is told once, not all at a time.
+    Outcome {
+        /// The request's.
+        id: u64,
+        /// Keys and what became of each.
+        outcomes: Vec<(Key, Outcome)>,
+    },
+    /// A request was not accepted; nothing was sent.
+    Rejected {
+        /// The request's.
+        id: u64,
+        /// Why.
+        reason: RejectReason,
+    },
+    /// A payload for the keys of this node.
+    Delivered {
+        /// Who sent it.
+        origin: NodeId,
+        /// The keys that this node is responsible for, of those it was sent to.
+        keys: Vec<Key>,
+        /// The payload.
+        payload: Payload,
+    },
+    /// Write this record to disk, in the place of an older one under its key. Told only if the
+    /// node is configured to be durable.
+    Persist {
+        /// The record.
+        record: Record,
+    },
+    /// Erase the record under this key from disk. Told only if the node is configured to be
+    /// durable.
+    Erase {
+        /// The key.
+        key: Key,
+    },
+}
+
+/// What became of one key of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// This node is responsible.
+    Located(NodeId),
+    /// The value.
+    Found {
+        /// Its age.
+        version: Version,
+        /// The value.
+        value: Payload,
+    },
+    /// There is no value.
+    Absent,
+    /// The value is written, on so many nodes.
+    Stored {
+        /// How many.
+        copies: usize,
+    },
+    /// The value is removed.
+    Removed,
+    /// The responsible node has told its application.
+    Delivered,
+    /// It was given up.
+    Failed(FailReason),
+}
+
+/// Why a key was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailReason {
+    /// No hop led on.
+    NoRoute,
+    /// No answer came in time. What was asked for may have been done.
+    TimedOut,
+    /// The value is larger than values may be.
+    TooLarge,
+    /// The responsible nodes have no room for it.
+    OverQuota,
+    /// It was to live for no time at all.
+    Expired,
+    /// Too few nodes took a copy. What was written may be found nevertheless.
+    Unreplicated,
+    /// A later write of this node was there before it.
+    Superseded,
+    /// The responsible nodes have too much to do.
+    Busy,
+    /// The node left, or left off joining, before there was an answer.
+    Left,
+}
+
+/// Why a request was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectReason {
+    /// The node is no member of the overlay.
+    NotMember,
+    /// It has no keys.
+    Empty,
+    /// It has more keys than a bundle may.
+    TooManyItems,
+    /// A key stands in it twice.
+    DuplicateKey,
+    /// The payload is larger than payloads may be.
+    TooLarge,
+    /// Too many requests are open.
+    Busy,
+}
+
+/// Why a node did not become a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinFailure {
+    /// It was given nobody to ask.
+    NoSeeds,
+    /// Nobody answered as a member.
+    Unreachable,
+}
+
+/// What a node is to the overlay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Nothing.
+    Outside,
+    /// It learns where it belongs.
+    Joining,
+    /// It forwards, stores and answers.
+    Member,
+    /// It still does, and hands over what it stores.
+    Leaving,
+}
+
+impl Operation {
+    /// The keys, in the order given.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        let (keys, items): (&[Key], &[Item]) = match self {
+            Operation::Locate(keys) | Operation::Get(keys) | Operation::Remove(keys) => (keys, &[]),
+            Operation::Send { keys, .. } => (keys, &[]),
+            Operation::Put(items) => (&[], items),
+        };
+        keys.iter().copied().chain(items.iter().map(|item| item.key))
+    }
+}

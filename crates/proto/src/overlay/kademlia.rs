@@ -1,0 +1,268 @@
+use std::ops::Range;
+
+use super::cells::Cells;
+use super::{Chore, Hop, Key, Router, Space, Step, Topic, keep_nearest};
+use crate::core::{NodeId, mix};
+
+/// Nodes in a bucket: Kademlia's k.
+const BUCKET: usize = 20;
+/// Nodes tried at a time for a bucket, of those that another node named.
+const TRIED_A_TIME: usize = 3;
+
+/// Kademlia: a key belongs to the node nearest to it by exclusive or.
+///
+/// Bucket i holds up to 20 nodes that share the first i bits with this one and not the next, the
+/// one heard from longest ago first. A full bucket takes nobody new while its first node answers.
+/// Source: Maymounkov and Mazières, *Kademlia: A Peer-to-peer Information System Based on the XOR
+/// Metric*, IPTPS 2002.
+///
+/// A message goes to the known node nearest to its key. Where bucket i is empty there is no such
+/// node: a joiner makes itself known to the 20 nodes nearest to it, for whom its own bucket may
+/// have been empty.
+#[derive(Clone, Debug)]
+pub struct Kademlia {
+    space: Space,
+    own: NodeId,
+    /// By bits shared, then by when they were last heard from.
+    buckets: Cells,
+}
+
+impl Kademlia {
+    /// The buckets' nodes, the farthest bucket first.
+    pub fn entries(&self) -> &[NodeId] {
+        self.buckets.all()
+    }
+
+    fn key(&self) -> Key {
+        self.space.key(self.own)
+    }
+
+    fn bucket_of(&self) -> impl Fn(NodeId) -> u16 + use<> {
+        let (space, own) = (self.space, self.key());
+        move |node| (own ^ space.key(node)).leading_zeros() as u16
+    }
+
+    fn bucket(&self, bucket: u16) -> Range<usize> {
+        self.buckets.range(bucket..bucket + 1, self.bucket_of())
+    }
+
+    // The deepest bucket with somebody in it, and one.
+    fn buckets(&self) -> u16 {
+        let bucket_of = self.bucket_of();
+        self.buckets.all().last().map_or(0, |&node| bucket_of(node) + 1)
+    }
+
+    // The first bucket, from this one on, whose nodes are nearer to the key than this node.
+    fn nearer(&self, key: Key, mut bucket: u16) -> Option<(u16, &[NodeId])> {
+        let apart = self.key() ^ key;
+        let bucket_of = self.bucket_of();
+        loop {
+            let (at, _) = self.buckets.first_from(bucket, &bucket_of)?;
+            // Those that differ from this node in a bit in which the key differs too.
+            if (apart.shifted_left(at.into())).leading_zeros() == 0 {
+                return Some((at, self.buckets.cell(at, &bucket_of)));
+            }
+            bucket = at + 1;
+        }
+    }
+
+    // The known nodes nearest to the key, this one not among them.
+    fn nearest(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {
+        let start = out.len();
+        let middle = ((self.key() ^ key).leading_zeros() as u16).min(self.buckets());
+        let Range { start: from, end } = self.bucket(middle);
+        let all = self.buckets.all();
+        // The bucket in which the key is; those beyond; those before, ever farther from the key.
+        out.extend(&all[from..end]);
+        if out.len() - start < count {
+            out.extend(&all[end..]);
+        }
+        for bucket in (0..middle).rev() {
+            if out.len() - start >= count {
+                break;
+            }
+            out.extend(&all[self.bucket(bucket)]);
+        }
+        keep_nearest::<Kademlia>(&self.space, key, count, start, out);
+    }
+
+    // A key in the range of a bucket, another one each turn.
+    fn sample(&self, bucket: u16, turn: u64) -> Key {
+        let own = self.key();
+        let low = mix(turn ^ own.prefix(64).rotate_left(u32::from(bucket)));
+        let noise = Key::from(low).shifted_left(96) + Key::from(mix(low));
+        own ^ Key::power_of_two(Key::BITS - 1 - u32::from(bucket))
+            ^ noise.shifted_right(u32::from(bucket) + 1)
+    }
+}
+
+impl Router for Kademlia {
+    type Walk = ();
+
+    const NAME: &'static str = "kademlia";
+
+    fn new(space: Space, own: NodeId) -> Kademlia {
+        Kademlia { space, own, buckets: Cells::default() }
+    }
+
+    fn distance(key: Key, node: Key) -> Key {
+        key ^ node
+    }
+
+    fn next_hop(&self, key: Key, _walk: &mut ()) -> Step {
+        let Some((bucket, nodes)) = self.nearer(key, 0) else {
+            // Every key that has the same bits where there are buckets.
+            return Step { hop: Hop::Here, until: key.last_of_prefix(self.buckets().into()) };
+        };
+        let (distance, node) = nodes
+            .iter()
+            .map(|&node| (key ^ self.space.key(node), node))
+            .min()
+            .expect("a bucket that was found has a node");
+        // The same node is nearest for keys that agree with it wherever it parts from another.
+        let at = key ^ distance;
+        let others = nodes.iter().filter(|&&other| other != node);
+        let parts = others.map(|&other| (at ^ self.space.key(other)).leading_zeros() + 1).max();
+        let fixed = parts.unwrap_or(0).max(u32::from(bucket) + 1);
+        Step { hop: Hop::Via(node), until: key.last_of_prefix(fixed) }
+    }
+
+    fn candidates(&self, key: Key, _walk: &mut (), count: usize, out: &mut Vec<NodeId>) {
+        let start = out.len();
+        let mut bucket = 0;
+        while let Some((at, nodes)) = self.nearer(key, bucket) {
+            out.extend(nodes);
+            if out.len() - start >= count {
+                break;
+            }
+            bucket = at + 1;
+        }
+        keep_nearest::<Kademlia>(&self.space, key, count, start, out);
+    }
+
+    fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {
+        let start = out.len();
+        self.nearest(key, count, out);
+        out.push(self.own);
+        keep_nearest::<Kademlia>(&self.space, key, count, start, out);
+    }
+
+    fn learn(&mut self, node: NodeId) -> Option<NodeId> {
+        if node == self.own {
+            return None;
+        }
+        let bucket = self.bucket_of()(node);
+        let range = self.bucket(bucket);
+        let nodes = &self.buckets.all()[range.clone()];
+        if let Some(at) = nodes.iter().position(|&entry| entry == node) {
+            self.buckets.to_end(range.start + at..range.end);
+        } else if nodes.len() < BUCKET {
+            self.buckets.insert(range.end, node);
+        } else {
+            return nodes.first().copied();
+        }
+        None
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        if let Some(at) = self.buckets.all().iter().position(|&entry| entry == node) {
+            self.buckets.remove(at..at + 1);
+        }
+    }
+
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
+        let Some(deepest) = self.buckets().checked_sub(1) else { return };
+        let mut ask = |node, key| out.push(Chore::Ask(node, Topic::Nearest(key)));
+        // Neighbours, of whom there may be new ones, and one other bucket.
+        let start = self.bucket(deepest).start.min(self.buckets.all().len().saturating_sub(BUCKET));
+        let near = &self.buckets.all()[start..];
+        ask(near[(turn % near.len() as u64) as usize], self.key());
+        let bucket = (turn % (u64::from(deepest) + 1)) as u16;
+        let key = self.sample(bucket, turn);
+        let range = self.bucket(bucket);
+        // Whoever was not heard from for the longest time, or those who have such a bucket too.
+        match self.buckets.all().get(range.start).filter(|_| !range.is_empty()) {
+            Some(&first) => ask(first, key),
+            None => {
+                let mut nearest = Vec::new();
+                self.nearest(key, 1, &mut nearest);
+                nearest.into_iter().for_each(|node| ask(node, key));
+            }
+        }
+    }
+
+    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
+        match topic {
+            Topic::Nearest(key) => self.nearest(key, BUCKET, out),
+            Topic::Neighbours => self.nearest(self.key(), BUCKET, out),
+            Topic::Row(..) => {}
+        }
+    }
+
+    fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
+        let own = self.key();
+        let bucket_of = self.bucket_of();
+        let tries = if topic == Topic::Nearest(own) { BUCKET } else { TRIED_A_TIME };
+        let mut tried: Vec<(u16, NodeId)> = Vec::new();
+        for &node in nodes.iter().filter(|&&node| node != self.own && node != from) {
+            // Those named may be gone: they are taken once they answer.
+            let bucket = bucket_of(node);
+            let known = &self.buckets.all()[self.bucket(bucket)];
+            let count = tried.iter().filter(|&&(other, _)| other == bucket).count();
+            let is_new = !known.contains(&node) && !tried.contains(&(bucket, node));
+            if is_new && known.len() + count < BUCKET && count < tries {
+                tried.push((bucket, node));
+                out.push(Chore::Ask(node, Topic::Nearest(own)));
+            }
+        }
+    }
+
+    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>) {
+        if key == self.key() && node != self.own {
+            // Its first buckets are this node's as well.
+            let shared = (key ^ self.space.key(node)).leading_zeros() as u16;
+            out.push(Chore::Ask(node, Topic::Nearest(key)));
+            out.extend(
+                (0..=shared).map(|bucket| Chore::Ask(node, Topic::Nearest(self.sample(bucket, 0)))),
+            );
+        }
+    }
+
+    fn notified(&mut self, by: NodeId, _out: &mut Vec<Chore>) {
+        self.learn(by);
+    }
+
+    fn contacts(&self, out: &mut Vec<NodeId>) {
+        out.extend(self.buckets.all());
+    }
+
+    fn fill(&mut self, ring: &[(Key, NodeId)]) {
+        let own = self.key();
+        let mut entries = Vec::new();
+        let mut outer = ring;
+        for bucket in 0..Key::BITS {
+            if outer.len() <= 1 {
+                break;
+            }
+            // The half with this node in it, and the other one.
+            let bit = Key::power_of_two(Key::BITS - 1 - bucket);
+            let border = own.last_of_prefix(bucket) - (bit - Key::from(1));
+            let (lower, upper) = outer.split_at(outer.partition_point(|&(key, _)| key < border));
+            let (inner, other) = if own < border { (lower, upper) } else { (upper, lower) };
+            let count = other.len().min(BUCKET);
+            let seed = mix(own.prefix(64) ^ u64::from(bucket));
+            entries.extend((0..count).map(|number| {
+                // One at random out of each of as many equal parts.
+                let (from, to) = (other.len() * number / count, other.len() * (number + 1) / count);
+                let at = mix(seed ^ number as u64) % (to - from) as u64;
+                other[from + at as usize].1
+            }));
+            outer = inner;
+        }
+        self.buckets.replace(entries);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.buckets.heap_bytes()
+    }
+}

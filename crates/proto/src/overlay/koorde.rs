@@ -1,0 +1,368 @@
+use bytes::{Buf, BufMut, Bytes};
+
+use super::list::List;
+use super::place::{Place, SUCCESSORS};
+use super::{Chore, Hop, Key, Leg, Router, Space, Step, Topic, keep_distinct, keep_nearest};
+use crate::core::{DecodeError, NodeId, Payload, Wire, split, take_u8};
+
+/// Edges of the de Bruijn graph at a node.
+const EDGES: usize = 3;
+/// Bits of a key that a walk shifts in at most: enough for 2^32 nodes by far.
+const BITS_MAX: u32 = 64;
+/// Turns between two look-ups of the edges from the outside, should all known ones mislead.
+const TURNS_A_SEARCH: u64 = 16;
+
+/// Koorde: Chord's ring, and on it a walk through the de Bruijn graph of degree 2.
+///
+/// The message follows an imaginary node. Each step doubles it and shifts in one bit of the key,
+/// until it is the key. It is at home at the last node at or before it; from there the edges lead
+/// to the node before the doubled place, and to the two nodes after that one. Where the imaginary
+/// node is not at home with the receiver, the successor list leads on; should an edge have
+/// overshot, because a better one died, the message goes back. The walk begins with the imaginary
+/// node at home here that has the fewest bits left to shift in. Source: Kaashoek and Karger,
+/// *Koorde: A Simple Degree-optimal Distributed Hash Table*, IPTPS 2003, and its section 4 for the
+/// start.
+///
+/// A node takes a constant number of entries, all in place. The answer of a table to one key says
+/// little about the next: steps of a walk hold for their key alone.
+#[derive(Clone, Debug)]
+pub struct Koorde {
+    place: Place,
+    /// The last node at or before the double of this one's key, and those after it. This node may
+    /// be among them. Of a joiner, whomever it heard from.
+    edges: List<EDGES>,
+}
+
+/// The imaginary node that a message follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Walk {
+    /// None yet: the message was not sent on.
+    #[default]
+    Start,
+    /// The node that begins with these `left` bits and goes on with the key's first bits. The
+    /// `left` last bits of the key remain to be shifted in.
+    Imaginary {
+        /// The first bits, as a number below 2^`left`.
+        prefix: u64,
+        /// How many bits are left, at most 64.
+        left: u8,
+    },
+    /// The sender believed the receiver to be responsible.
+    Last,
+}
+
+const START: u8 = 0xfe;
+const LAST: u8 = 0xff;
+
+impl Wire for Walk {
+    fn wire_len(&self) -> usize {
+        match self {
+            Walk::Imaginary { left, .. } => 1 + prefix_bytes(*left),
+            Walk::Start | Walk::Last => 1,
+        }
+    }
+
+    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+        match self {
+            Walk::Start => head.put_u8(START),
+            Walk::Last => head.put_u8(LAST),
+            Walk::Imaginary { prefix, left } => {
+                head.put_u8(*left);
+                head.put_uint(*prefix, prefix_bytes(*left));
+            }
+        }
+        None
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Walk, DecodeError> {
+        let left = match take_u8(bytes)? {
+            START => return Ok(Walk::Start),
+            LAST => return Ok(Walk::Last),
+            left => left,
+        };
+        if u32::from(left) > BITS_MAX {
+            return Err(DecodeError::OutOfRange { field: "bits left", value: left.into() });
+        }
+        let len = prefix_bytes(left);
+        let prefix = split(bytes, len)?.get_uint(len);
+        if prefix.checked_shr(left.into()).unwrap_or(0) != 0 {
+            return Err(DecodeError::OutOfRange { field: "prefix", value: prefix });
+        }
+        Ok(Walk::Imaginary { prefix, left })
+    }
+}
+
+fn prefix_bytes(left: u8) -> usize {
+    usize::from(left).div_ceil(8)
+}
+
+// The imaginary node of a walk to `key`.
+fn imaginary(key: Key, prefix: u64, left: u8) -> Key {
+    Key::from(prefix).shifted_left(Key::BITS - u32::from(left)) + key.shifted_right(left.into())
+}
+
+// The walk after one bit was shifted in: the first bit of the prefix goes.
+fn shifted(prefix: u64, left: u8) -> (u64, u8) {
+    let left = left - 1;
+    (prefix & !(u64::MAX.checked_shl(left.into()).unwrap_or(0)), left)
+}
+
+impl Koorde {
+    /// The nodes that follow on the ring, as far as known.
+    pub fn successors(&self) -> &[NodeId] {
+        &self.place.successors
+    }
+
+    /// The node before this one on the ring, if known.
+    pub fn predecessor(&self) -> Option<NodeId> {
+        self.place.predecessor
+    }
+
+    /// The last known node at or before the double of this one's key, and those after it.
+    pub fn edges(&self) -> &[NodeId] {
+        &self.edges
+    }
+
+    // Where the edges lead.
+    fn doubled(&self) -> Key {
+        self.place.key().shifted_left(1)
+    }
+
+    // The steps of a walk, until it leaves this node.
+    fn step_far(&self, key: Key, walk: &mut Walk) -> Hop {
+        let (mut prefix, mut left) = match *walk {
+            Walk::Imaginary { prefix, left } => (prefix, left),
+            Walk::Start | Walk::Last => self.start(key),
+        };
+        let own = self.place.key();
+        let hop = loop {
+            let at = imaginary(key, prefix, left);
+            let is_home = match self.place.successors.first() {
+                Some(&next) => own.clockwise_to(at) < self.place.distance_to(next),
+                None => false,
+            };
+            if !is_home || left == 0 {
+                break self.walk_on_ring(at);
+            }
+            (prefix, left) = shifted(prefix, left);
+            match self.edge_before(imaginary(key, prefix, left)) {
+                Some(node) if node == self.place.own => {}
+                Some(node) => break Some(node),
+                // Nothing is known of the graph: what is left is the ring.
+                None => (prefix, left) = (0, 0),
+            }
+        };
+        *walk = Walk::Imaginary { prefix, left };
+        hop.map_or(Hop::Here, Hop::Via)
+    }
+
+    // The imaginary node at home here that needs the fewest bits.
+    fn start(&self, key: Key) -> (u64, u8) {
+        let own = self.place.key();
+        let room = self.place.successors.first().map(|&next| self.place.distance_to(next));
+        let ahead = |left: u32| {
+            // The first one from here on of those that end with the key's first bits.
+            (key.shifted_right(left) - own).shifted_left(left).shifted_right(left)
+        };
+        let is_home = |left: &u32| room.is_some_and(|room| ahead(*left) < room);
+        let left = (0..=BITS_MAX).find(is_home).unwrap_or(BITS_MAX);
+        ((own + ahead(left)).prefix(left), left as u8)
+    }
+
+    // The edge from which it is not far, going up, to an imaginary node; or the first one after it.
+    fn edge_before(&self, at: Key) -> Option<NodeId> {
+        let key = |node: &NodeId| self.place.space.key(*node);
+        let before = self.edges.iter().filter(|&node| is_ahead(key(node), at));
+        let nearest = before.min_by_key(|&node| key(node).clockwise_to(at));
+        let after = || self.edges.iter().min_by_key(|&node| at.clockwise_to(key(node)));
+        nearest.or_else(after).copied()
+    }
+
+    // One hop along the ring towards an imaginary node, forwards or back.
+    fn walk_on_ring(&self, at: Key) -> Option<NodeId> {
+        let own = self.place.key();
+        if !is_ahead(own, at) && self.place.predecessor.is_some() {
+            return self.place.predecessor;
+        }
+        let is_before = |node: &&NodeId| {
+            let distance = self.place.distance_to(**node);
+            distance != Key::ZERO && distance <= own.clockwise_to(at)
+        };
+        let known = self.place.successors.iter().chain(&*self.edges);
+        known.filter(is_before).max_by_key(|&&node| self.place.distance_to(node)).copied()
+    }
+
+    // Looks at what a node answered when asked who is nearest to the double of this one's key: the
+    // last node at or before it, and those after it.
+    fn settle(&mut self, from: NodeId, nodes: &[NodeId], out: &mut Vec<Chore>) {
+        let doubled = self.doubled();
+        let distance = |node: NodeId| self.place.space.key(node).clockwise_to(doubled);
+        let Some((&before, after)) = nodes.split_first() else { return };
+        if before == from {
+            let rises = |pair: &[NodeId]| distance(pair[0]) > distance(pair[1]);
+            let after = &after[..after.len().min(EDGES - 1)];
+            if after.windows(2).all(rises) && !after.contains(&from) {
+                self.edges = List::of([from].into_iter().chain(after.iter().copied()));
+            }
+        } else if before == self.place.own {
+            self.edges =
+                List::of([before].into_iter().chain(self.place.successors.iter().copied()));
+        } else if distance(before) < distance(from) {
+            out.push(Chore::Ask(before, Topic::Nearest(doubled)));
+        }
+    }
+}
+
+// True if it is at most half the circle from one to the other, going up.
+fn is_ahead(from: Key, to: Key) -> bool {
+    from.clockwise_to(to).leading_zeros() > 0
+}
+
+impl Router for Koorde {
+    type Walk = Walk;
+
+    const NAME: &'static str = "koorde";
+
+    fn new(space: Space, own: NodeId) -> Koorde {
+        Koorde { place: Place::new(space, own), edges: List::new() }
+    }
+
+    fn distance(key: Key, node: Key) -> Key {
+        key.clockwise_to(node)
+    }
+
+    fn advances(_key: Key, _from: Key, _to: Key) -> bool {
+        // What comes nearer is the imaginary node.
+        true
+    }
+
+    fn next_hop(&self, key: Key, walk: &mut Walk) -> Step {
+        let mut leg = if *walk == Walk::Last { Leg::Last } else { Leg::Way };
+        if let Some(step) = self.place.step(key, &mut leg) {
+            if leg == Leg::Last {
+                *walk = Walk::Last;
+            }
+            return step;
+        }
+        Step { hop: self.step_far(key, walk), until: key }
+    }
+
+    fn candidates(&self, key: Key, walk: &mut Walk, count: usize, out: &mut Vec<NodeId>) {
+        let came = if *walk == Walk::Last { Leg::Last } else { Leg::Way };
+        let mut leg = came;
+        if let Some(step) = self.place.step(key, &mut leg) {
+            if leg == Leg::Last {
+                *walk = Walk::Last;
+            }
+            return self.place.candidates(key, came, step.hop, count, out);
+        }
+        let Hop::Via(first) = self.step_far(key, walk) else { return };
+        let Walk::Imaginary { prefix, left } = *walk else { return };
+        // From any of the others the ring leads to the imaginary node as well, if not as soon.
+        let at = imaginary(key, prefix, left);
+        let start = out.len();
+        out.extend(&*self.edges);
+        out.extend(&*self.place.successors);
+        out.retain(|&node| node != first && node != self.place.own);
+        keep_distinct(start, out);
+        let distance = |node: NodeId| self.place.space.key(node).clockwise_to(at);
+        out[start..].sort_unstable_by_key(|&node| distance(node));
+        out.insert(start, first);
+        out.truncate(start + count);
+    }
+
+    fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {
+        let start = out.len();
+        out.push(self.place.own);
+        self.contacts(out);
+        keep_nearest::<Koorde>(&self.place.space, key, count, start, out);
+    }
+
+    fn learn(&mut self, node: NodeId) -> Option<NodeId> {
+        if self.place.successors.is_empty() && node != self.place.own && self.edges.is_empty() {
+            self.edges.push(node);
+        }
+        None
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        self.place.forget(node);
+        self.edges.remove(node);
+    }
+
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
+        let own = self.place.own;
+        let edge = self.edges.iter().copied().find(|&node| node != own);
+        self.place.upkeep(edge, out);
+        let neighbour = self.place.successors.first().copied();
+        if neighbour.is_some() {
+            // Neighbours have neighbouring edges.
+            let whom = edge.or(neighbour);
+            out.extend(whom.map(|node| Chore::Ask(node, Topic::Nearest(self.doubled()))));
+            if turn % TURNS_A_SEARCH == 0 {
+                out.push(Chore::Find(self.doubled()));
+            }
+        }
+    }
+
+    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
+        match topic {
+            Topic::Neighbours => self.place.tell(out),
+            Topic::Nearest(key) => {
+                // The last known node at or before the key, and those after it.
+                let start = out.len();
+                out.push(self.place.own);
+                self.contacts(out);
+                keep_nearest::<Koorde>(&self.place.space, key, usize::MAX, start, out);
+                out[start..].rotate_right(1);
+                out.truncate(start + 1 + SUCCESSORS);
+            }
+            Topic::Row(..) => {}
+        }
+    }
+
+    fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
+        match topic {
+            Topic::Neighbours => self.place.told(from, nodes, out),
+            Topic::Nearest(key) if key == self.doubled() => self.settle(from, nodes, out),
+            _ => {}
+        }
+    }
+
+    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>) {
+        if node == self.place.own {
+            return;
+        }
+        if key == self.place.key() {
+            if self.place.successors.is_empty() {
+                out.push(Chore::Ask(node, Topic::Neighbours));
+            }
+        } else if key == self.doubled() {
+            out.push(Chore::Ask(node, Topic::Nearest(key)));
+        }
+    }
+
+    fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>) {
+        self.place.notified(by, out);
+    }
+
+    fn contacts(&self, out: &mut Vec<NodeId>) {
+        let start = out.len();
+        out.extend(&*self.place.successors);
+        out.extend(self.edges.iter().filter(|&&node| node != self.place.own));
+        out.extend(self.place.predecessor);
+        keep_distinct(start, out);
+    }
+
+    fn fill(&mut self, ring: &[(Key, NodeId)]) {
+        self.place.fill(ring);
+        let doubled = self.doubled();
+        let at = ring.partition_point(|&(key, _)| key <= doubled) + ring.len() - 1;
+        let edges = (0..ring.len().min(EDGES)).map(|steps| ring[(at + steps) % ring.len()].1);
+        self.edges = if ring.len() > 1 { List::of(edges) } else { List::new() };
+    }
+
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}

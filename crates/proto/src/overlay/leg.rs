@@ -1,0 +1,33 @@
+use bytes::{BufMut, Bytes};
+
+use crate::core::{DecodeError, Payload, Wire, take_u8};
+
+/// How far a message has come on a ring. One byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leg {
+    /// On its way.
+    #[default]
+    Way,
+    /// The sender believed the receiver to be responsible. Should it not be, the message goes only
+    /// where it comes nearer to whoever is, and so cannot go in circles.
+    Last,
+}
+
+impl Wire for Leg {
+    fn wire_len(&self) -> usize {
+        1
+    }
+
+    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+        head.put_u8(*self as u8);
+        None
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Leg, DecodeError> {
+        match take_u8(bytes)? {
+            0 => Ok(Leg::Way),
+            1 => Ok(Leg::Last),
+            value => Err(DecodeError::OutOfRange { field: "leg", value: value.into() }),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+use std::ops::Deref;
+
+use crate::core::NodeId;
+
+/// At most `N` nodes in order, in place: a table of a few entries that takes no heap.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List<const N: usize> {
+    nodes: [NodeId; N],
+    len: u8,
+}
+
+impl<const N: usize> List<N> {
+    /// No nodes.
+    pub fn new() -> List<N> {
+        List { nodes: [NodeId(0); N], len: 0 }
+    }
+
+    /// The first `N` of these nodes.
+    pub fn of(nodes: impl IntoIterator<Item = NodeId>) -> List<N> {
+        let mut list = List::new();
+        nodes.into_iter().take(N).for_each(|node| list.push(node));
+        list
+    }
+
+    /// True if no node has room any more.
+    pub fn is_full(&self) -> bool {
+        self.len() == N
+    }
+
+    /// Appends a node, if there is room.
+    pub fn push(&mut self, node: NodeId) {
+        self.insert(self.len(), node);
+    }
+
+    /// Puts a node at this place. The last one falls out of a full list.
+    pub fn insert(&mut self, at: usize, node: NodeId) {
+        if at < N {
+            let end = self.len().min(N - 1);
+            self.nodes.copy_within(at..end, at + 1);
+            self.nodes[at] = node;
+            self.len = end as u8 + 1;
+        }
+    }
+
+    /// Takes a node out, if it is there.
+    pub fn remove(&mut self, node: NodeId) {
+        if let Some(at) = self.iter().position(|&entry| entry == node) {
+            self.nodes.copy_within(at + 1.., at);
+            self.len -= 1;
+        }
+    }
+}
+
+impl<const N: usize> Deref for List<N> {
+    type Target = [NodeId];
+
+    fn deref(&self) -> &[NodeId] {
+        &self.nodes[..usize::from(self.len)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_list_loses_its_last_and_order_is_kept() {
+        let mut list: List<3> = List::of([1, 2, 4].map(NodeId));
+        assert!(list.is_full());
+        list.insert(2, NodeId(3));
+        assert_eq!(list[..], [1, 2, 3].map(NodeId));
+        list.push(NodeId(9));
+        list.insert(0, NodeId(0));
+        assert_eq!(list[..], [0, 1, 2].map(NodeId));
+        list.remove(NodeId(1));
+        list.remove(NodeId(7));
+        assert_eq!(list[..], [0, 2].map(NodeId));
+        list.insert(0, NodeId(5));
+        assert_eq!(list[..], [5, 0, 2].map(NodeId));
+    }
+}

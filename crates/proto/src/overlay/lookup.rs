@@ -1,0 +1,326 @@
+//! The iterative style: the requester asks each hop for the next.
+
+use std::sync::Arc;
+
+use super::bundle::{pieces, split, target_bytes};
+use super::exchange::{Cause, Exchange, Trail};
+use super::message::{
+    Answer, Body, CANDIDATES_MAX, Found, ITEMS_MAX, Purpose, Route, Segment, Target,
+};
+use super::node::{Cx, Overlay};
+use super::relay::{count_ended, counter_for};
+use super::request::tag;
+use super::{Hop, Key, Router};
+use crate::core::NodeId;
+
+/// Bytes of a question besides its targets, at most.
+const FIND_HEAD_BYTES: usize = 18;
+
+/// Targets that are asked for at the same node, and who else may be asked.
+struct Group<W> {
+    next: NodeId,
+    targets: Vec<Target<W>>,
+    others: Vec<NodeId>,
+}
+
+impl<R: Router> Overlay<R> {
+    /// Begins at this node's own table.
+    pub(super) fn find(&mut self, cx: &mut Cx<'_, R>, name: u32, route: Route<R::Walk>, tries: u8) {
+        let split = split(&self.router, &route.targets);
+        cx.count("overlay_lookups", split.lookups);
+        for (next, targets) in split.onward {
+            let trail = Trail { hops: 1, named_by: None, others: Vec::new() };
+            self.find_at(cx, name, next, &route.purpose, targets, trail, tries);
+        }
+        if let Some(here) = split.here {
+            count_ended(cx, 0, here.len());
+            let keys = here.iter().map(|target| target.key);
+            let answers = match route.purpose {
+                Purpose::Get => self.read(cx, cx.node, route.tag, keys),
+                _ => keys.map(|key| (key, Answer::Here)).collect(),
+            };
+            self.receive_answers(cx, cx.node, route.tag, answers, None);
+        }
+    }
+
+    /// Begins at a node that is no part of the table, which is empty: this node wants to join.
+    pub(super) fn find_by_seed(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        name: u32,
+        targets: Arc<[Target<R::Walk>]>,
+    ) {
+        let Some(seed) = self.next_seed() else {
+            return;
+        };
+        let trail = Trail { hops: 1, named_by: None, others: Vec::new() };
+        self.find_at(cx, name, seed, &Purpose::Upkeep, targets, trail, 0);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn find_at(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        name: u32,
+        node: NodeId,
+        purpose: &Purpose,
+        targets: Arc<[Target<R::Walk>]>,
+        trail: Trail,
+        tries: u8,
+    ) {
+        let is_member = self.is_member();
+        let tag = tag(cx, name);
+        let head = FIND_HEAD_BYTES + self.address_bytes();
+        let room = cx.datagram_bytes_max.saturating_sub(head);
+        let mut send = |this: &mut Self, targets: Arc<[Target<R::Walk>]>| {
+            let purpose = purpose.clone();
+            let body = Body::Find { exchange: 0, is_member, tag, purpose, targets };
+            let trail = Some(Box::new(trail.clone()));
+            this.ask(cx, node, Cause::Request(name), tries, trail, body);
+        };
+        let total: usize = targets.iter().map(target_bytes).sum();
+        if total <= room {
+            return send(self, targets);
+        }
+        for piece in pieces(&targets, ITEMS_MAX, room, target_bytes) {
+            send(self, targets[piece].into());
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn receive_find(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        is_member: bool,
+        exchange: u32,
+        tag: u64,
+        purpose: &Purpose,
+        targets: &[Target<R::Walk>],
+    ) {
+        if is_member {
+            self.heard(cx, from, targets.len());
+        } else {
+            // It was a member before, perhaps: it has lost its memory since.
+            self.router.forget(from);
+        }
+        let mut found = Found {
+            exchange,
+            segments: Vec::new(),
+            ended: Vec::new(),
+            nodes: Vec::new(),
+            walks: Vec::new(),
+            range: None,
+        };
+        let mut ended: Vec<Key> = Vec::new();
+        let mut lookups = 0;
+        let mut candidates = Vec::new();
+        let mut rest = targets;
+        while let Some(first) = rest.first() {
+            let mut walk = first.walk;
+            let step = self.router.next_hop(first.key, &mut walk);
+            lookups += 1;
+            let alike =
+                |target: &Target<R::Walk>| target.key <= step.until && target.walk == first.walk;
+            // The first goes where it goes, whatever is said of others.
+            let count = 1 + rest[1..].iter().take_while(|target| alike(target)).count();
+            let (these, others) = rest.split_at(count);
+            rest = others;
+            candidates.clear();
+            if let Hop::Via(next) = step.hop {
+                let mut unused = first.walk;
+                let max = usize::from(cx.shared.candidates).min(CANDIDATES_MAX);
+                self.router.candidates(first.key, &mut unused, max, &mut candidates);
+                candidates.retain(|&node| node != next);
+                candidates.insert(0, next);
+                candidates.truncate(max);
+                found.walks.extend(these.iter().map(|_| walk));
+            } else {
+                ended.extend(these.iter().map(|target| target.key));
+                if cx.shared.has_ranges {
+                    found.range = Some(Box::new((first.key, step.until)));
+                }
+            }
+            found.nodes.extend_from_slice(&candidates);
+            let segment = Segment { targets: count as u16, nodes: candidates.len() as u8 };
+            match found.segments.last_mut() {
+                Some(last) if last.nodes == 0 && segment.nodes == 0 => last.targets += count as u16,
+                _ => found.segments.push(segment),
+            }
+        }
+        cx.count("overlay_lookups", lookups);
+        if !ended.is_empty() {
+            let answers = match purpose {
+                Purpose::Get => self.read(cx, from, tag, ended.iter().copied()),
+                _ => Vec::new(),
+            };
+            // What is not read yet follows as a result.
+            found.ended = match purpose {
+                Purpose::Get => {
+                    let mut answers = answers.into_iter().peekable();
+                    let answer = |key: &Key| {
+                        let next = answers.next_if(|(read, _)| read == key);
+                        next.map_or(Answer::Later, |(_, answer)| answer)
+                    };
+                    ended.iter().map(answer).collect()
+                }
+                _ => ended.iter().map(|_| Answer::Here).collect(),
+            };
+        }
+        cx.count(counter_for(purpose, "overlay_found"), 1);
+        self.tell_uncounted(cx, from, Body::Found(Box::new(found)));
+    }
+
+    pub(super) fn receive_found(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        found: Found<R::Walk>,
+    ) {
+        let Some(exchange) = self.answered(cx, from, found.exchange) else {
+            return;
+        };
+        let (Cause::Request(name), Body::Find { tag, purpose, targets, .. }) =
+            (exchange.cause, &exchange.body)
+        else {
+            return cx.count("overlay_bad_answer", 1);
+        };
+        let told: usize = found.segments.iter().map(|segment| usize::from(segment.targets)).sum();
+        if told != targets.len() {
+            cx.count("overlay_bad_answer", 1);
+            return self.find_elsewhere(cx, name, exchange);
+        }
+        if self.is_member() {
+            self.heard(cx, from, targets.len());
+        }
+        let trail = exchange.trail.unwrap_or_default();
+        let space = cx.shared.space;
+        let asked = space.key(from);
+        let may_go_on = trail.hops < cx.shared.ttl;
+        let mut groups: Vec<Group<R::Walk>> = Vec::new();
+        let mut answers: Vec<(Key, Answer)> = Vec::new();
+        let (mut nodes, mut walks) = (&found.nodes[..], &found.walks[..]);
+        let mut ended = found.ended.into_iter();
+        let mut targets = &targets[..];
+        let (mut forged, mut count_here) = (0, 0);
+        for segment in &found.segments {
+            let (these, others) = targets.split_at(segment.targets.into());
+            targets = others;
+            if segment.nodes == 0 {
+                count_here += these.len();
+                let here = these.iter().map(|target| target.key);
+                answers.extend(here.zip(ended.by_ref()));
+                continue;
+            }
+            let (named, others) = nodes.split_at(segment.nodes.into());
+            nodes = others;
+            let (walked, others) = walks.split_at(these.len());
+            walks = others;
+            for (target, &walk) in these.iter().zip(walked) {
+                // Whoever is named must be nearer than whoever named it.
+                let is_nearer = |&&node: &&NodeId| {
+                    node != cx.node && R::advances(target.key, asked, space.key(node))
+                };
+                let Some(&next) = named.iter().find(is_nearer).filter(|_| may_go_on) else {
+                    forged += 1;
+                    answers.push((target.key, Answer::NoRoute));
+                    continue;
+                };
+                let target = Target { key: target.key, walk };
+                let group = match groups.iter_mut().find(|group| group.next == next) {
+                    Some(group) => group,
+                    None => {
+                        groups.push(Group { next, targets: Vec::new(), others: Vec::new() });
+                        groups.last_mut().expect("pushed just now")
+                    }
+                };
+                group.targets.push(target);
+                for &other in named {
+                    if other != next
+                        && group.others.len() < CANDIDATES_MAX
+                        && !group.others.contains(&other)
+                    {
+                        group.others.push(other);
+                    }
+                }
+            }
+        }
+        if forged > 0 {
+            cx.count("overlay_no_progress", forged);
+        }
+        if *purpose != Purpose::Upkeep {
+            count_ended(cx, trail.hops.into(), count_here);
+        }
+        for group in groups {
+            let trail = Trail { hops: trail.hops + 1, named_by: Some(from), others: group.others };
+            self.find_at(cx, name, group.next, purpose, group.targets.into(), trail, 0);
+        }
+        if !answers.is_empty() {
+            let range = found.range.as_deref().copied();
+            self.receive_answers(cx, from, *tag, answers, range);
+        }
+    }
+
+    /// A node that was asked for the next hop does not answer: others are asked in its place.
+    pub(super) fn find_elsewhere(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        name: u32,
+        exchange: Exchange<R::Walk>,
+    ) {
+        let Body::Find { tag, purpose, targets, .. } = exchange.body else {
+            return;
+        };
+        let trail = exchange.trail.unwrap_or_default();
+        let tries = exchange.tries + 1;
+        let is_over = tries >= cx.shared.candidates;
+        let no_route = |targets: &[Target<R::Walk>]| {
+            targets.iter().map(|target| (target.key, Answer::NoRoute)).collect::<Vec<_>>()
+        };
+        let Some(named_by) = trail.named_by else {
+            if is_over || !self.is_member() {
+                let answers = no_route(&targets);
+                return self.receive_answers(cx, cx.node, tag, answers, None);
+            }
+            let walk = R::Walk::default();
+            let targets = targets.iter().map(|target| Target { walk, ..*target }).collect();
+            let route = Route {
+                exchange: 0,
+                ttl: cx.shared.ttl,
+                initiator: cx.node,
+                tag,
+                purpose,
+                targets,
+            };
+            return self.find(cx, name, route, tries);
+        };
+        let space = cx.shared.space;
+        let asked = space.key(named_by);
+        let mut groups: Vec<(NodeId, Vec<Target<R::Walk>>)> = Vec::new();
+        let mut stuck: Vec<Target<R::Walk>> = Vec::new();
+        for target in targets.iter() {
+            let is_nearer = |&&node: &&NodeId| {
+                node != cx.node && R::advances(target.key, asked, space.key(node))
+            };
+            match trail.others.iter().find(is_nearer).filter(|_| !is_over) {
+                None => stuck.push(*target),
+                Some(&next) => {
+                    let target = *target;
+                    match groups.iter_mut().find(|(node, _)| *node == next) {
+                        Some((_, targets)) => targets.push(target),
+                        None => groups.push((next, vec![target])),
+                    }
+                }
+            }
+        }
+        for (next, targets) in groups {
+            let mut trail = (*trail).clone();
+            trail.others.retain(|&node| node != next);
+            self.find_at(cx, name, next, &purpose, targets.into(), trail, tries);
+        }
+        if !stuck.is_empty() {
+            cx.count("overlay_no_route", stuck.len() as u64);
+            self.receive_answers(cx, cx.node, tag, no_route(&stuck), None);
+        }
+    }
+}

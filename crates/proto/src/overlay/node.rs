@@ -1,0 +1,572 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::command::{Command, Event, Role};
+use super::exchange::{Cause, Exchange, Slab, Trail};
+use super::message::{Addresses, Body, Message, Purpose, Route};
+use super::ranges::Ranges;
+use super::replicate::Job;
+use super::request::Request;
+use super::store::Store;
+use super::sync::Sync;
+use super::upkeep::{Joining, Upkeep};
+use super::{Config, Key, PingPolicy, Router};
+use crate::core::{Context, Instant, Lane, NodeId, Protocol, Wire};
+
+/// A node of an overlay: forwards bundles, stores records, and asks on behalf of its application.
+pub struct Overlay<R: Router> {
+    pub(super) router: R,
+    pub(super) role: Role,
+    is_due_armed: bool,
+    rtt: Rtt,
+    pub(super) exchanges: Slab<Exchange<R::Walk>>,
+    recent: Option<Box<Recent>>,
+    pub(super) store: Option<Box<Store>>,
+    rest: Option<Box<Rest>>,
+}
+
+/// What a node that only forwards does not need.
+#[derive(Default)]
+pub(super) struct Rest {
+    pub requests: Slab<Request>,
+    pub jobs: Slab<Job>,
+    // The number of the last write of this run.
+    pub writes: u32,
+    pub ranges: Ranges,
+    pub delivered: Vec<(NodeId, u64, Key, Instant)>,
+    pub sync: Sync,
+    pub upkeep: Upkeep,
+    pub joining: Option<Joining>,
+    pub leave_by: Instant,
+    // Where this node is, and others are. Empty in the simulator.
+    pub address: Bytes,
+    addresses: BTreeMap<NodeId, Bytes>,
+}
+
+/// Why the driver wakes a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Something may be unanswered for too long.
+    Due,
+    /// The table and what is stored want a look.
+    Upkeep,
+}
+
+pub(super) type Cx<'a, R> = Context<'a, Overlay<R>>;
+
+/// How long answers take. Jacobson, *Congestion Avoidance and Control*, 1988.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rtt {
+    smooth_us: u32,
+    deviation_us: u32,
+}
+
+/// The last messages that were answered and must not be acted on twice.
+#[derive(Default)]
+struct Recent {
+    at: u8,
+    seen: [u64; Recent::LEN],
+}
+
+impl Recent {
+    const LEN: usize = 32;
+
+    /// Notes a message. False if it was there already.
+    fn note(&mut self, from: NodeId, exchange: u32) -> bool {
+        let name = (u64::from(from.0) + 1) << 32 | u64::from(exchange);
+        if self.seen.contains(&name) {
+            return false;
+        }
+        self.seen[usize::from(self.at)] = name;
+        self.at = (self.at + 1) % Recent::LEN as u8;
+        true
+    }
+}
+
+impl<R: Router> Overlay<R> {
+    /// A node outside the overlay.
+    pub fn new(config: &Config, own: NodeId) -> Overlay<R> {
+        Overlay {
+            router: R::new(config.space, own),
+            role: Role::Outside,
+            is_due_armed: false,
+            rtt: Rtt::default(),
+            exchanges: Slab::default(),
+            recent: None,
+            store: None,
+            rest: None,
+        }
+    }
+
+    /// A member from the beginning, with this table.
+    pub fn with_router(config: &Config, own: NodeId, router: R) -> Overlay<R> {
+        Overlay { router, role: Role::Member, ..Overlay::new(config, own) }
+    }
+
+    /// The routing table.
+    pub fn router(&self) -> &R {
+        &self.router
+    }
+
+    /// What the node is to the overlay.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// True if the node forwards, stores and answers.
+    pub fn is_member(&self) -> bool {
+        matches!(self.role, Role::Member | Role::Leaving)
+    }
+
+    /// What is stored here, if anything ever was.
+    pub fn store(&self) -> Option<&Store> {
+        self.store.as_deref()
+    }
+
+    /// Messages whose answer is awaited.
+    pub fn in_flight(&self) -> usize {
+        self.exchanges.len()
+    }
+
+    /// Requests of the application that are open.
+    pub fn requests_open(&self) -> usize {
+        self.rest.as_ref().map_or(0, |rest| rest.requests.len())
+    }
+
+    /// Bytes on the heap that are kept between events, without those of the table and the values.
+    pub fn heap_bytes(&self) -> usize {
+        let rest = self.rest.as_ref().map_or(0, |rest| {
+            size_of::<Rest>() + rest.requests.heap_bytes() + rest.jobs.heap_bytes()
+        });
+        let recent = self.recent.as_ref().map_or(0, |_| size_of::<Recent>());
+        self.exchanges.heap_bytes() + rest + recent
+    }
+
+    pub(super) fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
+    }
+
+    pub(super) fn rest_if_any(&self) -> Option<&Rest> {
+        self.rest.as_deref()
+    }
+
+    pub(super) fn store_mut(&mut self) -> &mut Store {
+        self.store.get_or_insert_default()
+    }
+
+    /// Sends a message on the lane that it fits.
+    pub(super) fn tell(&self, cx: &mut Cx<'_, R>, to: NodeId, body: Body<R::Walk>) {
+        cx.count(counter_of(&body), 1);
+        self.tell_uncounted(cx, to, body);
+    }
+
+    pub(super) fn tell_uncounted(&self, cx: &mut Cx<'_, R>, to: NodeId, body: Body<R::Walk>) {
+        let addresses = self.addresses_for(cx.node, &body);
+        let message = Message { body, addresses };
+        let is_small = message.wire_len() <= cx.datagram_bytes_max;
+        cx.send(to, if is_small { Lane::Datagram } else { Lane::Stream }, message);
+    }
+
+    /// Sends a message that has an answer, and waits for that.
+    pub(super) fn ask(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        to: NodeId,
+        cause: Cause,
+        tries: u8,
+        trail: Option<Box<Trail>>,
+        mut body: Body<R::Walk>,
+    ) {
+        self.exchanges.set_salt(cx.incarnation as u16);
+        let due_at = cx.now + self.patience_for(cx.shared, &body);
+        let exchange = Exchange {
+            to,
+            sends: 1,
+            tries,
+            sent_at: cx.now,
+            due_at,
+            cause,
+            body: Body::Notify,
+            trail,
+        };
+        let number = self.exchanges.insert(exchange);
+        body.number(number);
+        let kept = self.exchanges.get_mut(number).expect("it was put in just now");
+        kept.body = body.clone();
+        self.tell(cx, to, body);
+        self.arm(cx);
+    }
+
+    /// The exchange that an answer ends, if it is awaited from that node.
+    pub(super) fn answered(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        number: u32,
+    ) -> Option<Exchange<R::Walk>> {
+        match self.exchanges.get(number) {
+            Some(exchange) if exchange.to == from => {
+                let exchange = self.exchanges.remove(number)?;
+                // A second copy may have been answered (Karn and Partridge, 1987); a write waits
+                // for others.
+                if exchange.sends == 1 && !matches!(exchange.body, Body::Put { .. }) {
+                    self.rtt.sample(cx.now - exchange.sent_at);
+                }
+                Some(exchange)
+            }
+            _ => {
+                cx.count("overlay_stale", 1);
+                None
+            }
+        }
+    }
+
+    /// How long to wait for an answer.
+    pub(super) fn patience(&self, config: &Config) -> Duration {
+        config.ack_after.unwrap_or_else(|| {
+            if self.rtt.smooth_us == 0 {
+                return config.ack_after_max;
+            }
+            let us = u64::from(self.rtt.smooth_us) + 4 * u64::from(self.rtt.deviation_us);
+            Duration::from_micros(us).max(config.ack_after_min).min(config.ack_after_max)
+        })
+    }
+
+    fn patience_for(&self, config: &Config, body: &Body<R::Walk>) -> Duration {
+        match body {
+            // The responsible node asks its replicas first; and values take their time.
+            Body::Put { .. } => 6 * self.patience(config),
+            Body::Copy { .. } | Body::Fetch { .. } => 2 * self.patience(config),
+            _ => self.patience(config),
+        }
+    }
+
+    /// Sees to it that what falls due is looked at.
+    pub(super) fn arm(&mut self, cx: &mut Cx<'_, R>) {
+        if !self.is_due_armed {
+            self.is_due_armed = true;
+            cx.set_timer(self.patience(cx.shared), Timer::Due);
+        }
+    }
+
+    /// A node does not answer, or says that it is no member.
+    pub(super) fn forget(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
+        cx.count("overlay_forgotten", 1);
+        self.router.forget(node);
+        let rest = self.rest();
+        rest.ranges.forget(node);
+        rest.sync.hurry();
+        rest.upkeep.hurry();
+    }
+
+    /// A member was heard from, in a message with so many targets.
+    pub(super) fn heard(&mut self, cx: &mut Cx<'_, R>, from: NodeId, targets: usize) {
+        if from == cx.node {
+            return;
+        }
+        let policy = cx.shared.ping;
+        let times = if policy == PingPolicy::PerMessage { targets } else { 1 };
+        for _ in 0..times {
+            let Some(longest_silent) = self.router.learn(from) else {
+                continue;
+            };
+            if policy != PingPolicy::Off && self.has_room(cx) {
+                let body = Body::Ping { exchange: 0 };
+                self.ask(cx, longest_silent, Cause::Ping(from), 0, None, body);
+            }
+        }
+    }
+
+    /// Whether one more answer may be waited for on behalf of others.
+    pub(super) fn has_room(&mut self, cx: &mut Cx<'_, R>) -> bool {
+        let has_room = self.exchanges.len() < cx.shared.in_flight_max;
+        if !has_room {
+            cx.count("overlay_in_flight_full", 1);
+        }
+        has_room
+    }
+
+    /// The addresses of the nodes that a message names, and this node's own. None in the simulator.
+    fn addresses_for(&self, own: NodeId, body: &Body<R::Walk>) -> Addresses {
+        let Some(rest) = &self.rest else {
+            return Addresses::default();
+        };
+        if rest.address.is_empty() {
+            return Addresses::default();
+        }
+        let mut list = vec![(own, rest.address.clone())];
+        let mut add = |node: NodeId| {
+            if let Some(address) = rest.addresses.get(&node)
+                && list.len() < ADDRESSES_MAX
+                && list.iter().all(|(known, _)| *known != node)
+            {
+                list.push((node, address.clone()));
+            }
+        };
+        match body {
+            Body::Route(route) => add(route.initiator),
+            Body::Found(found) => found.nodes.iter().copied().for_each(add),
+            Body::Told { nodes, .. } => nodes.iter().copied().for_each(add),
+            Body::Ack { .. } | Body::Result { .. } | Body::Pong { .. } => {
+                return Addresses::default();
+            }
+            _ => {}
+        }
+        Addresses(Some(list.into()))
+    }
+
+    fn note_addresses(&mut self, cx: &mut Cx<'_, R>, addresses: &Addresses) {
+        if addresses.0.is_none() {
+            return;
+        }
+        let (own, max) = (cx.node, cx.shared.addresses_max);
+        for (node, address) in addresses.iter().filter(|(node, _)| *node != own) {
+            let known = &mut self.rest.get_or_insert_default().addresses;
+            if known.get(node) == Some(address) {
+                continue;
+            }
+            if known.len() >= max && !known.contains_key(node) {
+                let mut contacts = Vec::new();
+                self.router.contacts(&mut contacts);
+                known.retain(|node, _| contacts.contains(node));
+                cx.count("overlay_addresses_full", 1);
+                if known.len() >= max {
+                    continue;
+                }
+            }
+            known.insert(*node, address.clone());
+            cx.outbox.contacts.push((*node, address.clone()));
+        }
+    }
+
+    /// A node that is no member says so to what only a member can do. True if it did.
+    fn refuses(&self, cx: &mut Cx<'_, R>, from: NodeId, body: &Body<R::Walk>) -> bool {
+        if self.is_member() {
+            return false;
+        }
+        let exchange = match body {
+            Body::Route(Route { exchange, .. })
+            | Body::Find { exchange, .. }
+            | Body::Put { exchange, .. }
+            | Body::Copy { exchange, .. }
+            | Body::Fetch { exchange, .. }
+            | Body::Summary { exchange, .. }
+            | Body::Ask { exchange, .. }
+            | Body::Ping { exchange } => *exchange,
+            Body::Notify | Body::Goodbye => return true,
+            _ => return false,
+        };
+        self.tell(cx, from, Body::NotMember { exchange });
+        true
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_, R>, from: NodeId, body: Body<R::Walk>) {
+        match body {
+            Body::Route(route) => self.receive_route(cx, from, route),
+            Body::Ack { exchange } => {
+                self.answered(cx, from, exchange);
+            }
+            Body::Result { tag, answers, range } => {
+                self.heard(cx, from, answers.len());
+                self.receive_answers(cx, from, tag, answers, range.as_deref().copied());
+            }
+            Body::Find { exchange, is_member, tag, purpose, targets } => {
+                self.receive_find(cx, from, is_member, exchange, tag, &purpose, &targets);
+            }
+            Body::Found(found) => self.receive_found(cx, from, *found),
+            Body::Put { exchange, write, items } => {
+                self.receive_put(cx, from, exchange, write, &items);
+            }
+            Body::PutReply { exchange, answers } => {
+                self.receive_put_reply(cx, from, exchange, &answers);
+            }
+            Body::Copy { exchange, records } => self.receive_copy(cx, from, exchange, &records),
+            Body::CopyReply { exchange, answers } => {
+                self.receive_copy_reply(cx, from, exchange, &answers);
+            }
+            Body::Fetch { exchange, keys } => self.receive_fetch(cx, from, exchange, &keys),
+            Body::Fetched { exchange, records, is_whole } => {
+                self.receive_fetched(cx, from, exchange, records, is_whole);
+            }
+            Body::Summary { exchange, entries } => {
+                self.receive_summary(cx, from, exchange, &entries);
+            }
+            Body::SummaryReply { exchange, lacking, newer } => {
+                self.receive_summary_reply(cx, from, exchange, &lacking, &newer);
+            }
+            Body::Ask { exchange, is_member, topic } => {
+                self.receive_ask(cx, from, exchange, is_member, topic);
+            }
+            Body::Told { exchange, nodes } => self.receive_told(cx, from, exchange, &nodes),
+            Body::Notify => self.receive_notify(cx, from),
+            Body::Ping { exchange } => {
+                self.tell(cx, from, Body::Pong { exchange });
+            }
+            Body::Pong { exchange } => {
+                if self.answered(cx, from, exchange).is_some() {
+                    self.router.learn(from);
+                }
+            }
+            Body::NotMember { exchange } => {
+                if let Some(exchange) = self.answered(cx, from, exchange) {
+                    cx.count("overlay_not_member", 1);
+                    self.unanswered(cx, exchange);
+                }
+            }
+            Body::Goodbye => self.forget(cx, from),
+        }
+    }
+
+    /// True if this is the first time that the message is seen.
+    pub(super) fn is_new(&mut self, from: NodeId, exchange: u32) -> bool {
+        self.recent.get_or_insert_default().note(from, exchange)
+    }
+
+    /// Looks at everything that may have waited for too long.
+    fn handle_due(&mut self, cx: &mut Cx<'_, R>) {
+        let overdue = self.exchanges.iter().filter(|(_, exchange)| exchange.due_at <= cx.now);
+        let overdue: Vec<u32> = overdue.map(|(number, _)| number).collect();
+        for number in overdue {
+            self.handle_overdue(cx, number);
+        }
+        self.handle_requests_due(cx);
+        self.handle_join_due(cx);
+        self.handle_leave_due(cx);
+        // What is sent from now on falls due after `patience` at the earliest.
+        let patience = self.patience(cx.shared);
+        let exchanges = self.exchanges.iter().map(|(_, exchange)| exchange.due_at);
+        let mut next = exchanges.min().unwrap_or(Instant::MAX);
+        if let Some(rest) = &self.rest {
+            let requests = rest.requests.iter().map(|(_, request)| request.due_at);
+            next = next.min(requests.min().unwrap_or(Instant::MAX));
+            if rest.joining.is_some() || self.role == Role::Leaving {
+                next = next.min(cx.now + patience);
+            }
+        }
+        if next < Instant::MAX {
+            self.is_due_armed = true;
+            cx.set_timer(next.since(cx.now).clamp(patience / 8, patience), Timer::Due);
+        }
+    }
+
+    fn handle_overdue(&mut self, cx: &mut Cx<'_, R>, number: u32) {
+        let Some(exchange) = self.exchanges.get(number) else {
+            return;
+        };
+        if exchange.sends >= cx.shared.sends {
+            let exchange = self.exchanges.remove(number).expect("it was there");
+            cx.count("overlay_unanswered", 1);
+            return self.unanswered(cx, exchange);
+        }
+        let (to, body) = (exchange.to, exchange.body.clone());
+        let patience = self.patience_for(cx.shared, &body);
+        let exchange = self.exchanges.get_mut(number).expect("it was there");
+        exchange.sends += 1;
+        exchange.due_at = cx.now + patience * (1 << exchange.sends.min(4)) / 2;
+        cx.count("overlay_resent", 1);
+        self.tell(cx, to, body);
+    }
+
+    /// A node did not answer, however often it was asked.
+    pub(super) fn unanswered(&mut self, cx: &mut Cx<'_, R>, exchange: Exchange<R::Walk>) {
+        // A responsible node that is slow to write is not gone.
+        if !matches!(exchange.body, Body::Put { .. }) {
+            self.forget(cx, exchange.to);
+        }
+        match exchange.cause {
+            Cause::Relay { from } => {
+                if let Body::Route(route) = exchange.body {
+                    self.reroute(cx, from, route, exchange.tries);
+                }
+            }
+            Cause::Request(name) => match exchange.body {
+                Body::Find { .. } => self.find_elsewhere(cx, name, exchange),
+                Body::Put { items, .. } => self.put_unanswered(cx, name, &items),
+                _ => {}
+            },
+            Cause::Job(name) => self.copy_unanswered(cx, name, exchange.to, &exchange.body),
+            Cause::Ping(newcomer) => {
+                self.router.learn(newcomer);
+            }
+            Cause::Table => self.ask_unanswered(cx),
+            Cause::Sync => {}
+        }
+    }
+}
+
+const ADDRESSES_MAX: usize = 64;
+
+impl Rtt {
+    fn sample(&mut self, time: Duration) {
+        let us = time.as_micros().clamp(1, u128::from(u32::MAX / 8)) as u32;
+        if self.smooth_us == 0 {
+            (self.smooth_us, self.deviation_us) = (us, us / 2);
+        } else {
+            let error = us.abs_diff(self.smooth_us);
+            self.deviation_us = (3 * self.deviation_us + error) / 4;
+            self.smooth_us = ((7 * self.smooth_us + us) / 8).max(1);
+        }
+    }
+}
+
+/// Under which name a message is counted.
+fn counter_of<W>(body: &Body<W>) -> &'static str {
+    match body {
+        Body::Route(Route { purpose: Purpose::Upkeep, .. })
+        | Body::Find { purpose: Purpose::Upkeep, .. } => "overlay_upkeep",
+        Body::Route(_) => "overlay_route",
+        Body::Ack { .. } => "overlay_ack",
+        Body::Result { .. } => "overlay_result",
+        Body::Find { .. } => "overlay_find",
+        Body::Found(_) => "overlay_found",
+        Body::Put { .. } => "overlay_put",
+        Body::PutReply { .. } => "overlay_put_reply",
+        Body::Ping { .. } => "overlay_ping",
+        Body::Pong { .. } => "overlay_pong",
+        Body::Copy { .. } | Body::CopyReply { .. } => "overlay_copy",
+        _ => "overlay_upkeep",
+    }
+}
+
+impl<R: Router> Protocol for Overlay<R> {
+    type Message = Message<R::Walk>;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Cx<'_, R>) {
+        if self.role == Role::Member {
+            self.begin_upkeep(cx);
+        }
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_, R>, from: NodeId, message: Message<R::Walk>) {
+        self.note_addresses(cx, &message.addresses);
+        if !self.refuses(cx, from, &message.body) {
+            self.receive(cx, from, message.body);
+        }
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_, R>, timer: Timer) {
+        match timer {
+            Timer::Due => {
+                self.is_due_armed = false;
+                self.handle_due(cx);
+            }
+            Timer::Upkeep => self.handle_upkeep(cx),
+        }
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_, R>, command: Command) {
+        match command {
+            Command::Bootstrap { address } => self.bootstrap(cx, address),
+            Command::Join { address, seeds } => self.join(cx, address, seeds),
+            Command::Leave => self.leave(cx),
+            Command::Request { id, operation, style } => self.request(cx, id, operation, style),
+            Command::Restore { records } => self.restore(cx, records),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The recursive style: each hop divides the bundle and hands on the parts.
+
+use std::sync::Arc;
+
+use super::bundle::{pieces, split, target_bytes};
+use super::command::Event;
+use super::exchange::Cause;
+use super::message::{Answer, Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, Route, Target};
+use super::node::{Cx, Overlay};
+use super::{Key, Router};
+use crate::core::{NodeId, Payload};
+
+/// Deliveries that are remembered, so that a bundle that comes again is not delivered again.
+const DELIVERED_MAX: usize = 4096;
+/// Bytes of a bundle's message besides targets and payload, at most.
+const ROUTE_HEAD_BYTES: usize = 25;
+/// Bytes of a result besides its answers, at most.
+const RESULT_HEAD_BYTES: usize = 52;
+
+impl<R: Router> Overlay<R> {
+    pub(super) fn receive_route(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        mut route: Route<R::Walk>,
+    ) {
+        let exchange = route.exchange;
+        cx.count(counter_for(&route.purpose, "overlay_ack"), 1);
+        self.tell_uncounted(cx, from, Body::Ack { exchange });
+        if !self.is_new(from, exchange) {
+            return cx.count("overlay_duplicate", 1);
+        }
+        self.heard(cx, from, route.targets.len());
+        if route.ttl == 0 {
+            return self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_ttl");
+        }
+        if !self.has_room_for(cx, from) {
+            return self.refuse(cx, &route, &route.targets, Answer::Busy, "overlay_busy");
+        }
+        route.ttl = route.ttl.min(cx.shared.ttl) - 1;
+        self.advance(cx, from, route, 0);
+    }
+
+    /// Takes a bundle one step further. Its `ttl` is how many hops it may make from here.
+    pub(super) fn advance(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        route: Route<R::Walk>,
+        tries: u8,
+    ) {
+        let split = split(&self.router, &route.targets);
+        cx.count("overlay_lookups", split.lookups);
+        if let Some(here) = &split.here {
+            self.end_here(cx, &route, here, split.range);
+        }
+        for (next, targets) in split.onward {
+            if route.ttl == 0 {
+                self.refuse(cx, &route, &targets, Answer::NoRoute, "overlay_ttl");
+            } else {
+                self.hand_on(cx, from, next, &route, targets, tries);
+            }
+        }
+    }
+
+    /// The first step of a bundle: straight to whoever said to be responsible, if it is known. If
+    /// that is no longer so, it goes on from there.
+    pub(super) fn advance_by_ranges(&mut self, cx: &mut Cx<'_, R>, route: Route<R::Walk>) {
+        let ranges = &self.rest().ranges;
+        let mut groups: Vec<(Option<NodeId>, Vec<Target<R::Walk>>)> = Vec::new();
+        for target in route.targets.iter() {
+            let node = ranges.node(target.key);
+            match groups.iter_mut().find(|(known, _)| *known == node) {
+                Some((_, targets)) => targets.push(*target),
+                None => groups.push((node, vec![*target])),
+            }
+        }
+        for (node, targets) in groups {
+            match node {
+                Some(node) => {
+                    cx.count("overlay_range_hits", targets.len() as u64);
+                    self.hand_on(cx, cx.node, node, &route, targets.into(), 0);
+                }
+                None => {
+                    let targets = targets.into();
+                    self.advance(cx, cx.node, Route { targets, ..route.clone() }, 0);
+                }
+            }
+        }
+    }
+
+    /// Sends targets that share a next hop there: in one message if they fit a datagram. A payload
+    /// that fits none goes by stream.
+    pub(super) fn hand_on(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        next: NodeId,
+        route: &Route<R::Walk>,
+        targets: Arc<[Target<R::Walk>]>,
+        tries: u8,
+    ) {
+        let datagram = cx.datagram_bytes_max.saturating_sub(self.address_bytes());
+        let mut send = |this: &mut Self, targets: Arc<[Target<R::Walk>]>| {
+            let route = Route { exchange: 0, targets, ..route.clone() };
+            this.ask(cx, next, Cause::Relay { from }, tries, None, Body::Route(route));
+        };
+        let payload = if let Purpose::Send(payload) = &route.purpose { payload.len() } else { 0 };
+        let sizes = targets.iter().map(target_bytes);
+        let (total, largest) = (sizes.clone().sum::<usize>(), sizes.max().unwrap_or(0));
+        let head = ROUTE_HEAD_BYTES + payload;
+        let bytes_max = if head + largest <= datagram { datagram } else { MESSAGE_BYTES_MAX };
+        if head + total <= bytes_max {
+            return send(self, targets);
+        }
+        for piece in pieces(&targets, ITEMS_MAX, bytes_max.saturating_sub(head), target_bytes) {
+            send(self, targets[piece].into());
+        }
+        cx.count("overlay_split", 1);
+    }
+
+    /// The hop that a bundle was handed to is gone: its targets are divided anew.
+    pub(super) fn reroute(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        route: Route<R::Walk>,
+        tries: u8,
+    ) {
+        if tries + 1 >= cx.shared.candidates {
+            return self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_no_route");
+        }
+        // The way that the algorithm noted led over the node that is gone.
+        let walk = R::Walk::default();
+        let targets = if route.targets.iter().all(|target| target.walk == walk) {
+            route.targets.clone()
+        } else {
+            route.targets.iter().map(|target| Target { walk, ..*target }).collect()
+        };
+        self.advance(cx, from, Route { targets, ..route }, tries + 1);
+    }
+
+    /// Targets that this node is responsible for.
+    fn end_here(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        route: &Route<R::Walk>,
+        targets: &[Target<R::Walk>],
+        range: Option<(Key, Key)>,
+    ) {
+        let hops = u64::from(cx.shared.ttl - route.ttl);
+        count_ended(cx, hops, targets.len());
+        let keys = targets.iter().map(|target| target.key);
+        let answers = match &route.purpose {
+            Purpose::Locate | Purpose::Upkeep => keys.map(|key| (key, Answer::Here)).collect(),
+            Purpose::Get => self.read(cx, route.initiator, route.tag, keys),
+            Purpose::Send(payload) => {
+                self.deliver(cx, route.initiator, route.tag, keys.clone(), payload);
+                keys.map(|key| (key, Answer::Delivered)).collect()
+            }
+        };
+        let range = if cx.shared.has_ranges { range } else { None };
+        self.give_results(cx, route.initiator, route.tag, &route.purpose, answers, range);
+    }
+
+    /// Tells the initiator that targets went no further.
+    fn refuse(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        route: &Route<R::Walk>,
+        targets: &[Target<R::Walk>],
+        answer: Answer,
+        counter: &'static str,
+    ) {
+        cx.count(counter, targets.len() as u64);
+        let answers = targets.iter().map(|target| (target.key, answer.clone())).collect();
+        self.give_results(cx, route.initiator, route.tag, &route.purpose, answers, None);
+    }
+
+    /// Tells a payload's keys to the application, except those told before.
+    fn deliver(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        origin: NodeId,
+        tag: u64,
+        keys: impl Iterator<Item = Key>,
+        payload: &Payload,
+    ) {
+        let forget_after = cx.shared.answer_within * (u32::from(cx.shared.attempts) + 1);
+        let (now, delivered) = (cx.now, &mut self.rest().delivered);
+        delivered.retain(|&(_, _, _, until)| until > now);
+        let mut fresh = Vec::new();
+        for key in keys {
+            let is_told =
+                delivered.iter().any(|&(by, of, told, _)| (by, of, told) == (origin, tag, key));
+            if !is_told {
+                fresh.push(key);
+                delivered.push((origin, tag, key, now + forget_after));
+            }
+        }
+        let surplus = delivered.len().saturating_sub(DELIVERED_MAX);
+        delivered.drain(..surplus);
+        if fresh.is_empty() {
+            return cx.count("overlay_duplicate", 1);
+        }
+        cx.deliver(Event::Delivered { origin, keys: fresh, payload: payload.clone() });
+    }
+
+    /// Sends answers straight to the initiator: in one message if they fit a datagram.
+    pub(super) fn give_results(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        initiator: NodeId,
+        tag: u64,
+        purpose: &Purpose,
+        answers: Vec<(Key, Answer)>,
+        range: Option<(Key, Key)>,
+    ) {
+        if answers.is_empty() {
+            return;
+        }
+        if initiator == cx.node {
+            return self.receive_answers(cx, initiator, tag, answers, range);
+        }
+        let counter = counter_for(purpose, "overlay_result");
+        let bytes_of = |(_, answer): &(Key, Answer)| Key::BYTES + answer.wire_len();
+        let total: usize = answers.iter().map(bytes_of).sum();
+        let range = range.map(Box::new);
+        if RESULT_HEAD_BYTES + total <= cx.datagram_bytes_max {
+            cx.count(counter, 1);
+            return self.tell_uncounted(cx, initiator, Body::Result { tag, answers, range });
+        }
+        let largest = answers.iter().map(bytes_of).max().unwrap_or(0);
+        let bytes_max = list_bytes_max(cx, RESULT_HEAD_BYTES, total, largest);
+        let mut left = answers.as_slice();
+        for piece in pieces(&answers, ITEMS_MAX, bytes_max, bytes_of) {
+            let (these, rest) = left.split_at(piece.len());
+            left = rest;
+            let (answers, range) = (these.to_vec(), range.clone());
+            cx.count(counter, 1);
+            self.tell_uncounted(cx, initiator, Body::Result { tag, answers, range });
+        }
+    }
+
+    /// Bytes that addresses add to a bundle, about; none in the simulator.
+    pub(super) fn address_bytes(&self) -> usize {
+        let address = self.rest_if_any().map_or(0, |rest| rest.address.len());
+        if address == 0 { 0 } else { 2 + 2 * (5 + address) + 32 }
+    }
+
+    /// Whether one more bundle may be forwarded for this node. Once half of what a node may wait
+    /// for is taken, nobody gets more than an eighth of it.
+    fn has_room_for(&mut self, cx: &mut Cx<'_, R>, from: NodeId) -> bool {
+        let max = cx.shared.in_flight_max;
+        if self.exchanges.len() < max / 2 {
+            return true;
+        }
+        let cause = Cause::Relay { from };
+        let taken = self.exchanges.iter().filter(|(_, exchange)| exchange.cause == cause).count();
+        if taken >= max / 8 {
+            cx.count("overlay_peer_in_flight_full", 1);
+            return false;
+        }
+        self.has_room(cx)
+    }
+}
+
+/// Bytes for the items of one message of a list that does not fit a datagram: datagrams all the
+/// same if a few do, or else the stream lane.
+pub(super) fn list_bytes_max<R: Router>(
+    cx: &Cx<'_, R>,
+    head: usize,
+    total: usize,
+    largest: usize,
+) -> usize {
+    let datagram = cx.datagram_bytes_max.saturating_sub(head);
+    if largest <= datagram && total <= 16 * datagram { datagram } else { MESSAGE_BYTES_MAX - head }
+}
+
+/// Targets came to their end.
+pub(super) fn count_ended<R: Router>(cx: &mut Cx<'_, R>, hops: u64, targets: usize) {
+    cx.count("overlay_hops", hops * targets as u64);
+    cx.count("overlay_targets_ended", targets as u64);
+}
+
+/// What is done for the table's sake is counted apart.
+pub(super) fn counter_for(purpose: &Purpose, counter: &'static str) -> &'static str {
+    if *purpose == Purpose::Upkeep { "overlay_upkeep" } else { counter }
+}

@@ -1,0 +1,602 @@
+//! What a responsible node does before it answers: other replicas take copies of what is written,
+//! and are asked for what is missing here.
+
+use std::sync::Arc;
+
+use super::bundle::pieces;
+use super::command::Event;
+use super::exchange::Cause;
+use super::message::{
+    Answer, Body, CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, PutAnswer, PutItem, Record,
+    Stamp, Version,
+};
+use super::node::{Cx, Overlay};
+use super::relay::list_bytes_max;
+use super::store::Accepted;
+use super::{Hop, Key, Router, Step};
+use crate::core::{NodeId, Payload};
+
+/// Rounds of asking replicas before a job ends as it stands.
+const ROUNDS_MAX: u8 = 4;
+/// Bytes of a list of records besides the records, at most.
+const COPY_HEAD_BYTES: usize = 320;
+
+/// Something done for a requester, with the help of others.
+#[derive(Clone, Debug)]
+pub(super) enum Job {
+    Write(WriteJob),
+    Read(ReadJob),
+}
+
+/// Items that are being written.
+#[derive(Clone, Debug)]
+pub(super) struct WriteJob {
+    // The writer, and its number; if the writer is this node, the number of its request.
+    from: NodeId,
+    exchange: u32,
+    items: Vec<Writing>,
+    waiting: u32,
+    rounds: u8,
+}
+
+#[derive(Clone, Debug)]
+struct Writing {
+    key: Key,
+    // What is written, unless it has an answer.
+    record: Option<Record>,
+    // Other nodes that hold it.
+    holders: Vec<NodeId>,
+    answer: PutAnswer,
+}
+
+/// Keys that are being looked for at other replicas.
+#[derive(Clone, Debug)]
+pub(super) struct ReadJob {
+    initiator: NodeId,
+    tag: u64,
+    keys: Vec<Key>,
+    asked: Vec<(NodeId, Key)>,
+    // Found and not stored here, for want of room.
+    found: Vec<Record>,
+    // Asked for and not told.
+    untold: Vec<Key>,
+    waiting: u32,
+    rounds: u8,
+}
+
+impl<R: Router> Overlay<R> {
+    /// The nodes other than this one that hold copies of a key, as far as the table knows.
+    pub(super) fn other_replicas(&self, cx: &Cx<'_, R>, key: Key) -> Vec<NodeId> {
+        let mut nodes = Vec::new();
+        let copies = cx.shared.copies();
+        if self.role == super::Role::Leaving {
+            // The next one takes the place of this one.
+            self.router.replicas(key, copies + 1, &mut nodes);
+            nodes.retain(|&node| node != cx.node);
+            nodes.truncate(copies);
+        } else {
+            self.router.replicas(key, copies, &mut nodes);
+            nodes.retain(|&node| node != cx.node);
+        }
+        nodes
+    }
+
+    /// Stores a record, and tells the application what to write to disk.
+    pub(super) fn keep(&mut self, cx: &mut Cx<'_, R>, record: &Record) -> Accepted {
+        let (now, config) = (cx.now, cx.shared);
+        let (bytes_max, records_max) = (config.store_bytes_max, config.store_records_max);
+        let accepted = self.store_mut().accept(record, now, bytes_max, records_max);
+        match accepted {
+            Accepted::New if config.is_durable => {
+                cx.deliver(Event::Persist { record: record.clone() });
+            }
+            Accepted::OverQuota => cx.count("overlay_over_quota", 1),
+            _ => {}
+        }
+        accepted
+    }
+
+    /// Reads keys that this node is responsible for. What it must ask others for is not among the
+    /// answers: it follows in results.
+    pub(super) fn read(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        initiator: NodeId,
+        tag: u64,
+        keys: impl Iterator<Item = Key>,
+    ) -> Vec<(Key, Answer)> {
+        let (now, bytes_max) = (cx.now, cx.shared.answer_bytes_max);
+        let may_ask = cx.shared.copies() > 1;
+        let (mut answers, mut missing, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for key in keys {
+            let held = self.store.as_ref().and_then(|store| store.get(key, now));
+            let answer = match held.map(|held| (held.stamp.version, &held.value)) {
+                Some((version, Some(value))) => {
+                    bytes += value.len();
+                    if bytes > bytes_max && bytes > value.len() {
+                        Answer::Again
+                    } else {
+                        Answer::Found { version, value: value.clone() }
+                    }
+                }
+                Some((_, None)) => Answer::Absent,
+                None if may_ask && !self.other_replicas(cx, key).is_empty() => {
+                    missing.push(key);
+                    continue;
+                }
+                None => Answer::Absent,
+            };
+            answers.push((key, answer));
+        }
+        if !missing.is_empty() {
+            self.read_elsewhere(cx, initiator, tag, missing);
+        }
+        answers
+    }
+
+    fn read_elsewhere(&mut self, cx: &mut Cx<'_, R>, initiator: NodeId, tag: u64, keys: Vec<Key>) {
+        if self.rest().jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
+            cx.count("overlay_jobs_full", 1);
+            let answers = keys.into_iter().map(|key| (key, Answer::Busy)).collect();
+            return self.give_results(cx, initiator, tag, &Purpose::Get, answers, None);
+        }
+        let job = ReadJob {
+            initiator,
+            tag,
+            keys,
+            asked: Vec::new(),
+            found: Vec::new(),
+            untold: Vec::new(),
+            waiting: 0,
+            rounds: 0,
+        };
+        let name = self.rest().jobs.insert(Job::Read(job));
+        self.ask_replicas(cx, name);
+    }
+
+    /// Asks the replicas that were not asked yet. The job ends if there are none.
+    fn ask_replicas(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+        let Some(Job::Read(mut job)) = self.rest().jobs.get(name).cloned() else {
+            return;
+        };
+        let mut by_node: Vec<(NodeId, Vec<Key>)> = Vec::new();
+        for &key in &job.keys {
+            for node in self.other_replicas(cx, key) {
+                if job.asked.contains(&(node, key)) {
+                    continue;
+                }
+                job.asked.push((node, key));
+                match by_node.iter_mut().find(|(known, _)| *known == node) {
+                    Some((_, keys)) => keys.push(key),
+                    None => by_node.push((node, vec![key])),
+                }
+            }
+        }
+        job.rounds += 1;
+        job.waiting = by_node.len() as u32;
+        let is_over = by_node.is_empty() || job.rounds > ROUNDS_MAX;
+        if is_over {
+            self.rest().jobs.remove(name);
+            return self.end_read(cx, job);
+        }
+        *self.rest().jobs.get_mut(name).expect("just seen") = Job::Read(job);
+        for (node, keys) in by_node {
+            let body = Body::Fetch { exchange: 0, keys: keys.into() };
+            self.ask(cx, node, Cause::Job(name), 0, None, body);
+        }
+    }
+
+    fn end_read(&mut self, cx: &mut Cx<'_, R>, job: ReadJob) {
+        let now = cx.now;
+        let answer = |&key: &Key| {
+            let stored = self.store.as_ref().and_then(|store| store.record(key, now));
+            let found = job.found.iter().filter(|record| record.key == key).cloned();
+            let newest = stored.into_iter().chain(found).max_by_key(|record| record.stamp.version);
+            let answer = match newest {
+                Some(Record { stamp, value: Some(value), .. }) => {
+                    Answer::Found { version: stamp.version, value }
+                }
+                Some(_) => Answer::Absent,
+                // Whoever might have it did not say.
+                None if job.untold.contains(&key) => Answer::Busy,
+                None => Answer::Absent,
+            };
+            (key, answer)
+        };
+        let answers = job.keys.iter().map(answer).collect();
+        self.give_results(cx, job.initiator, job.tag, &Purpose::Get, answers, None);
+    }
+
+    pub(super) fn receive_fetch(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        exchange: u32,
+        keys: &[Key],
+    ) {
+        let (mut records, mut bytes, mut is_whole) = (Vec::new(), COPY_HEAD_BYTES, true);
+        if let Some(store) = &self.store {
+            for &key in keys {
+                if let Some(record) = store.record(key, cx.now) {
+                    bytes += record.wire_len();
+                    if bytes > MESSAGE_BYTES_MAX && !records.is_empty() {
+                        is_whole = false;
+                        break;
+                    }
+                    records.push(record);
+                }
+            }
+        }
+        self.tell(cx, from, Body::Fetched { exchange, records, is_whole });
+    }
+
+    pub(super) fn receive_fetched(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        exchange: u32,
+        records: Vec<Record>,
+        is_whole: bool,
+    ) {
+        let Some(exchange) = self.answered(cx, from, exchange) else {
+            return;
+        };
+        let Body::Fetch { keys, .. } = &exchange.body else {
+            return cx.count("overlay_bad_answer", 1);
+        };
+        let last = records.last().map_or(Key::ZERO, |record| record.key);
+        let mut homeless = Vec::new();
+        for record in records {
+            if keys.binary_search(&record.key).is_err() || !is_sound(cx, &record) {
+                cx.count("overlay_bad_answer", 1);
+            } else if self.keep(cx, &record) == Accepted::OverQuota {
+                homeless.push(record);
+            }
+        }
+        let Cause::Job(name) = exchange.cause else {
+            return;
+        };
+        if let Some(Job::Read(job)) = self.rest().jobs.get_mut(name) {
+            job.waiting -= 1;
+            job.found.extend(homeless);
+            if !is_whole {
+                job.untold.extend(keys.iter().filter(|&&key| key > last));
+            }
+            if job.waiting == 0 {
+                self.ask_replicas(cx, name);
+            }
+        }
+    }
+
+    /// Writes items that this node is responsible for. The answer waits for the replicas.
+    pub(super) fn receive_put(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        exchange: u32,
+        write: u64,
+        items: &[PutItem],
+    ) {
+        let rest = self.rest();
+        let is_same = |job: &Job| match job {
+            Job::Write(job) => (job.from, job.exchange) == (from, exchange),
+            Job::Read(_) => false,
+        };
+        if rest.jobs.iter().any(|(_, job)| is_same(job)) {
+            return cx.count("overlay_duplicate", 1);
+        }
+        if rest.jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
+            cx.count("overlay_jobs_full", 1);
+            let answers = items.iter().map(|item| (item.key, PutAnswer::Busy)).collect();
+            return self.give_put_answers(cx, from, exchange, answers);
+        }
+        if from != cx.node {
+            self.heard(cx, from, items.len());
+        }
+        let mut step: Option<Step> = None;
+        let mut writing = Vec::with_capacity(items.len());
+        for item in items {
+            if step.is_none_or(|step| item.key > step.until) {
+                step = Some(self.router.next_hop(item.key, &mut R::Walk::default()));
+                cx.count("overlay_lookups", 1);
+            }
+            let is_here = step.is_some_and(|step| step.hop == Hop::Here);
+            writing.push(self.write_here(cx, from, write, item, is_here));
+        }
+        let job = WriteJob { from, exchange, items: writing, waiting: 0, rounds: 0 };
+        if job.items.iter().all(|item| item.record.is_none()) {
+            return self.end_write(cx, job);
+        }
+        let name = self.rest().jobs.insert(Job::Write(job));
+        self.spread(cx, name);
+    }
+
+    fn write_here(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        write: u64,
+        item: &PutItem,
+        is_here: bool,
+    ) -> Writing {
+        let refused = |answer| Writing { key: item.key, record: None, holders: Vec::new(), answer };
+        if item.value.as_ref().map_or(0, Payload::len) > cx.shared.value_bytes_max {
+            return refused(PutAnswer::TooLarge);
+        }
+        if !is_here {
+            cx.count("overlay_put_elsewhere", 1);
+            return refused(PutAnswer::Elsewhere);
+        }
+        let old = self.store.as_ref().and_then(|store| store.record(item.key, cx.now));
+        let record = match old {
+            // It came again: its answer was lost, or another node was responsible.
+            Some(old) if (old.stamp.writer, old.stamp.write) == (from.0, write) => old,
+            Some(old) if is_later(&old.stamp, from, write) => {
+                return refused(PutAnswer::Superseded);
+            }
+            old => {
+                let count = old.map_or(0, |old| old.stamp.version.count) + 1;
+                let version = Version { count, by: cx.node.0 };
+                let max = if item.value.is_some() {
+                    cx.shared.lifetime_max
+                } else {
+                    cx.shared.tombstone_lifetime
+                };
+                Record {
+                    key: item.key,
+                    stamp: Stamp { version, writer: from.0, write },
+                    lifetime_ms: item.lifetime_ms.min(max.as_millis() as u32),
+                    value: item.value.clone(),
+                }
+            }
+        };
+        match self.keep(cx, &record) {
+            Accepted::OverQuota => refused(PutAnswer::OverQuota),
+            _ => Writing {
+                key: item.key,
+                record: Some(record),
+                holders: Vec::new(),
+                answer: PutAnswer::Unreplicated,
+            },
+        }
+    }
+
+    /// Gives copies to replicas that do not hold them yet. The job ends once all do.
+    fn spread(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+        let Some(Job::Write(mut job)) = self.rest().jobs.remove(name) else {
+            return;
+        };
+        job.rounds += 1;
+        let mut by_node: Vec<(NodeId, Vec<Record>)> = Vec::new();
+        for item in &mut job.items {
+            let Some(record) = &item.record else {
+                continue;
+            };
+            let replicas = self.other_replicas(cx, item.key);
+            let mut is_spread = true;
+            for &node in replicas.iter().filter(|node| !item.holders.contains(node)) {
+                is_spread = false;
+                match by_node.iter_mut().find(|(known, _)| *known == node) {
+                    Some((_, records)) => records.push(record.clone()),
+                    None => by_node.push((node, vec![record.clone()])),
+                }
+            }
+            if is_spread {
+                item.answer = PutAnswer::Stored(1 + replicas.len() as u8);
+                item.record = None;
+            }
+        }
+        if by_node.is_empty() || job.rounds > ROUNDS_MAX {
+            return self.end_write(cx, job);
+        }
+        // Messages are made first: the job must know how many answers it waits for.
+        let mut messages: Vec<(NodeId, Arc<[Record]>)> = Vec::new();
+        for (node, records) in by_node {
+            for piece in copy_pieces(cx, &records) {
+                messages.push((node, records[piece].into()));
+            }
+        }
+        job.waiting = messages.len() as u32;
+        let name = self.rest().jobs.insert(Job::Write(job));
+        for (node, records) in messages {
+            let body = Body::Copy { exchange: 0, records };
+            self.ask(cx, node, Cause::Job(name), 0, None, body);
+        }
+    }
+
+    fn end_write(&mut self, cx: &mut Cx<'_, R>, job: WriteJob) {
+        let answers = job.items.iter().map(|item| (item.key, item.answer)).collect();
+        self.give_put_answers(cx, job.from, job.exchange, answers);
+    }
+
+    fn give_put_answers(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        to: NodeId,
+        exchange: u32,
+        answers: Vec<(Key, PutAnswer)>,
+    ) {
+        if to == cx.node {
+            self.put_answered(cx, exchange, &answers);
+        } else {
+            let answers = answers.into_iter().map(|(_, answer)| answer).collect();
+            self.tell(cx, to, Body::PutReply { exchange, answers });
+        }
+    }
+
+    pub(super) fn receive_copy(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        exchange: u32,
+        records: &[Record],
+    ) {
+        let mut answers = Vec::with_capacity(records.len());
+        for record in records {
+            answers.push(if !is_sound(cx, record) {
+                cx.count("overlay_bad_record", 1);
+                CopyAnswer::OverQuota
+            } else if !self.is_near(cx, record.key) {
+                cx.count("overlay_far_record", 1);
+                CopyAnswer::Far
+            } else {
+                match self.keep(cx, record) {
+                    Accepted::New | Accepted::Known => CopyAnswer::Held,
+                    Accepted::Newer(stamp) => CopyAnswer::Newer(stamp),
+                    Accepted::OverQuota => CopyAnswer::OverQuota,
+                }
+            });
+        }
+        self.tell(cx, from, Body::CopyReply { exchange, answers });
+    }
+
+    /// Whether the key is one that this node may hold. Tables that are out of date have some play.
+    fn is_near(&self, cx: &Cx<'_, R>, key: Key) -> bool {
+        let mut nodes = Vec::new();
+        self.router.replicas(key, 2 * cx.shared.copies() + 2, &mut nodes);
+        nodes.contains(&cx.node)
+    }
+
+    pub(super) fn receive_copy_reply(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        number: u32,
+        answers: &[CopyAnswer],
+    ) {
+        let Some(exchange) = self.answered(cx, from, number) else {
+            return;
+        };
+        let Body::Copy { records, .. } = &exchange.body else {
+            return cx.count("overlay_bad_answer", 1);
+        };
+        if answers.len() != records.len() {
+            cx.count("overlay_bad_answer", 1);
+            return self.unanswered(cx, exchange);
+        }
+        let Cause::Job(name) = exchange.cause else {
+            return self.copies_held(cx, from, records, answers);
+        };
+        let Some(Job::Write(mut job)) = self.rest().jobs.get(name).cloned() else {
+            return;
+        };
+        job.waiting -= 1;
+        for (record, answer) in records.iter().zip(answers) {
+            self.copy_answered(cx, &mut job, from, record, *answer);
+        }
+        let is_over = job.waiting == 0;
+        *self.rest().jobs.get_mut(name).expect("just seen") = Job::Write(job);
+        if is_over {
+            self.spread(cx, name);
+        }
+    }
+
+    fn copy_answered(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        job: &mut WriteJob,
+        from: NodeId,
+        sent: &Record,
+        answer: CopyAnswer,
+    ) {
+        let Ok(place) = job.items.binary_search_by_key(&sent.key, |item| item.key) else {
+            return;
+        };
+        let item = &mut job.items[place];
+        let Some(record) = &mut item.record else {
+            return;
+        };
+        match answer {
+            CopyAnswer::Held if record.stamp == sent.stamp => item.holders.push(from),
+            CopyAnswer::Held | CopyAnswer::Far => {}
+            CopyAnswer::OverQuota => {
+                item.answer = PutAnswer::OverQuota;
+                item.record = None;
+            }
+            CopyAnswer::Newer(stamp) if is_later(&stamp, job.from, record.stamp.write) => {
+                item.answer = PutAnswer::Superseded;
+                item.record = None;
+            }
+            CopyAnswer::Newer(stamp) => {
+                // This write comes after the one that this node did not know of.
+                if stamp.version >= record.stamp.version {
+                    let count = stamp.version.count.saturating_add(1);
+                    record.stamp.version = Version { count, by: cx.node.0 };
+                    item.holders.clear();
+                    let record = record.clone();
+                    self.keep(cx, &record);
+                }
+            }
+        }
+    }
+
+    /// A replica did not answer, and counts as gone.
+    pub(super) fn copy_unanswered(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        name: u32,
+        _: NodeId,
+        body: &Body<R::Walk>,
+    ) {
+        match (self.rest().jobs.get_mut(name), body) {
+            (Some(Job::Write(job)), _) => {
+                job.waiting -= 1;
+                if job.waiting == 0 {
+                    self.spread(cx, name);
+                }
+            }
+            (Some(Job::Read(job)), Body::Fetch { keys, .. }) => {
+                job.waiting -= 1;
+                job.untold.extend(keys.iter());
+                if job.waiting == 0 {
+                    self.ask_replicas(cx, name);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes back what the application kept on disk.
+    pub(super) fn restore(&mut self, cx: &mut Cx<'_, R>, records: Vec<Record>) {
+        let (now, config) = (cx.now, cx.shared);
+        for record in records {
+            if is_sound(cx, &record) {
+                let (bytes_max, records_max) = (config.store_bytes_max, config.store_records_max);
+                self.store_mut().accept(&record, now, bytes_max, records_max);
+                cx.count("overlay_restored", 1);
+            } else {
+                cx.count("overlay_bad_record", 1);
+            }
+        }
+        self.rest().sync.hurry();
+    }
+}
+
+/// Ranges of records that each fit a message.
+pub(super) fn copy_pieces<R: Router>(
+    cx: &Cx<'_, R>,
+    records: &[Record],
+) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let total: usize = records.iter().map(Record::wire_len).sum();
+    let largest = records.iter().map(Record::wire_len).max().unwrap_or(0);
+    let bytes_max = if total + COPY_HEAD_BYTES <= cx.datagram_bytes_max {
+        MESSAGE_BYTES_MAX
+    } else {
+        list_bytes_max(cx, COPY_HEAD_BYTES, total, largest)
+    };
+    pieces(records, ITEMS_MAX, bytes_max, Record::wire_len)
+}
+
+/// A record that a peer may send.
+fn is_sound<R: Router>(cx: &Cx<'_, R>, record: &Record) -> bool {
+    let max = cx.shared.lifetime_max.max(cx.shared.tombstone_lifetime).as_millis() as u32;
+    let length = record.value.as_ref().map_or(0, Payload::len);
+    // So far away that a node can always go higher.
+    let is_sane = record.stamp.version.count < u64::MAX / 2;
+    length <= cx.shared.value_bytes_max && record.lifetime_ms <= max && is_sane
+}
+
+/// True if what is stored was written by the same run of the same node, and later.
+fn is_later(stored: &Stamp, writer: NodeId, write: u64) -> bool {
+    stored.writer == writer.0 && stored.write >> 32 == write >> 32 && stored.write > write
+}

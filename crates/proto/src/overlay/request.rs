@@ -1,0 +1,585 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bundle::pieces;
+use super::command::{Event, FailReason, Item, Operation, Outcome, RejectReason, Style};
+use super::exchange::Cause;
+use super::message::{
+    Answer, Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, PutAnswer, PutItem, Route, Target,
+};
+use super::node::{Cx, Overlay};
+use super::relay::list_bytes_max;
+use super::{Key, Router};
+use crate::core::{Instant, NodeId, Payload};
+
+/// Bytes of a put besides its items, at most.
+const PUT_HEAD_BYTES: usize = 320;
+
+/// A bundle that this node asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub owner: Owner,
+    pub style: Style,
+    pub kind: Kind,
+    pub attempt: u8,
+    /// When whatever is open is asked for again.
+    pub due_at: Instant,
+    /// Keys without an outcome.
+    pub open: usize,
+    /// By key.
+    pub slots: Vec<Slot>,
+    /// What is written under the keys, in the order of the slots.
+    pub items: Vec<PutItem>,
+    /// The number of the write.
+    pub write: u32,
+}
+
+/// Who wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The application, under its number.
+    Application(u64),
+    /// The routing table.
+    Table,
+    /// The node, which wants to know where it belongs.
+    Join,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Locate,
+    Get,
+    Put,
+    Remove,
+    Send(Arc<Payload>),
+}
+
+/// One key of a request.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub key: Key,
+    pub state: State,
+    /// Why it failed, if it does.
+    pub why: FailReason,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It is being looked up.
+    Seeking,
+    /// It waits for the next attempt.
+    Waiting,
+    /// The responsible node is known.
+    Located(NodeId),
+    /// The responsible node was told what to do.
+    Acting,
+    /// It has its outcome.
+    Done,
+}
+
+impl Request {
+    fn purpose(&self) -> Purpose {
+        match (&self.kind, self.owner) {
+            (_, Owner::Table | Owner::Join) => Purpose::Upkeep,
+            (Kind::Get, _) => Purpose::Get,
+            (Kind::Send(payload), _) if self.style == Style::Recursive => {
+                Purpose::Send(payload.clone())
+            }
+            _ => Purpose::Locate,
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        let waits = |slot: &Slot| matches!(slot.state, State::Waiting | State::Done);
+        self.slots.iter().all(waits)
+    }
+}
+
+impl<R: Router> Overlay<R> {
+    pub(super) fn request(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        id: u64,
+        operation: Operation,
+        style: Style,
+    ) {
+        if let Err(reason) = self.check(cx, &operation) {
+            cx.count("overlay_rejected", 1);
+            return cx.deliver(Event::Rejected { id, reason });
+        }
+        let (mut items, mut outcomes) = (Vec::new(), Vec::new());
+        let (mut keys, kind) = match operation {
+            Operation::Locate(keys) => (keys, Kind::Locate),
+            Operation::Get(keys) => (keys, Kind::Get),
+            Operation::Send { keys, payload } => (keys, Kind::Send(Arc::new(payload))),
+            Operation::Remove(keys) => {
+                let lifetime_ms = cx.shared.tombstone_lifetime.as_millis() as u32;
+                let item = |&key: &Key| PutItem { key, lifetime_ms, value: None };
+                items = keys.iter().map(item).collect();
+                (keys, Kind::Remove)
+            }
+            Operation::Put(wanted) => {
+                for Item { key, value, lifetime } in wanted {
+                    let ms = lifetime.min(cx.shared.lifetime_max).as_millis() as u32;
+                    if value.len() > cx.shared.value_bytes_max {
+                        outcomes.push((key, Outcome::Failed(FailReason::TooLarge)));
+                    } else if ms == 0 {
+                        outcomes.push((key, Outcome::Failed(FailReason::Expired)));
+                    } else {
+                        items.push(PutItem { key, lifetime_ms: ms, value: Some(value) });
+                    }
+                }
+                (items.iter().map(|item| item.key).collect(), Kind::Put)
+            }
+        };
+        keys.sort_unstable();
+        items.sort_unstable_by_key(|item| item.key);
+        if !outcomes.is_empty() {
+            cx.deliver(Event::Outcome { id, outcomes });
+        }
+        if !keys.is_empty() {
+            self.begin_request(cx, Owner::Application(id), keys, items, kind, style);
+        }
+    }
+
+    fn check(&self, cx: &Cx<'_, R>, operation: &Operation) -> Result<(), RejectReason> {
+        if !self.is_member() {
+            return Err(RejectReason::NotMember);
+        }
+        let count = operation.keys().count();
+        if count == 0 {
+            return Err(RejectReason::Empty);
+        }
+        if count > ITEMS_MAX {
+            return Err(RejectReason::TooManyItems);
+        }
+        if count > 1 {
+            let mut keys: Vec<Key> = operation.keys().collect();
+            keys.sort_unstable();
+            if keys.windows(2).any(|pair| pair[0] == pair[1]) {
+                return Err(RejectReason::DuplicateKey);
+            }
+        }
+        if let Operation::Send { payload, .. } = operation
+            && payload.len() > cx.shared.value_bytes_max
+        {
+            return Err(RejectReason::TooLarge);
+        }
+        if self.requests_open() >= cx.shared.requests_max {
+            return Err(RejectReason::Busy);
+        }
+        Ok(())
+    }
+
+    /// Begins with keys that are sorted.
+    pub(super) fn begin_request(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        owner: Owner,
+        keys: Vec<Key>,
+        items: Vec<PutItem>,
+        kind: Kind,
+        style: Style,
+    ) -> u32 {
+        let due_at = cx.now + cx.shared.answer_within;
+        let salt = (cx.incarnation >> 16) as u16;
+        let rest = self.rest();
+        rest.requests.set_salt(salt);
+        let is_write = !items.is_empty();
+        rest.writes += u32::from(is_write);
+        let slot = |key| Slot { key, state: State::Seeking, why: FailReason::TimedOut };
+        let request = Request {
+            owner,
+            style,
+            kind,
+            attempt: 0,
+            due_at,
+            open: keys.len(),
+            slots: keys.into_iter().map(slot).collect(),
+            items,
+            write: rest.writes,
+        };
+        let name = rest.requests.insert(request);
+        self.seek(cx, name);
+        self.arm(cx);
+        name
+    }
+
+    /// Looks up all keys that are sought.
+    fn seek(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+        let Some(request) = self.rest().requests.get(name) else {
+            return;
+        };
+        let walk = R::Walk::default();
+        let sought = request.slots.iter().filter(|slot| slot.state == State::Seeking);
+        let targets: Arc<[Target<R::Walk>]> =
+            sought.map(|slot| Target { key: slot.key, walk }).collect();
+        if targets.is_empty() {
+            return;
+        }
+        let (purpose, style, owner) = (request.purpose(), request.style, request.owner);
+        let tag = tag(cx, name);
+        if owner == Owner::Join {
+            return self.find_by_seed(cx, name, targets);
+        }
+        let route =
+            Route { exchange: 0, ttl: cx.shared.ttl, initiator: cx.node, tag, purpose, targets };
+        match style {
+            Style::Recursive if cx.shared.has_ranges => self.advance_by_ranges(cx, route),
+            Style::Recursive => self.advance(cx, cx.node, route, 0),
+            Style::Iterative => self.find(cx, name, route, 0),
+        }
+    }
+
+    /// Answers for a request of this node, from wherever its targets ended.
+    pub(super) fn receive_answers(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        tag_of_request: u64,
+        answers: Vec<(Key, Answer)>,
+        range: Option<(Key, Key)>,
+    ) {
+        let name = tag_of_request as u32;
+        let is_mine = tag_of_request == tag(cx, name);
+        let (has_ranges, ranges_max) = (cx.shared.has_ranges, cx.shared.ranges_max);
+        let retry_at = cx.now + RETRY_AFTER;
+        let rest = self.rest();
+        if has_ranges
+            && is_mine
+            && from != cx.node
+            && let Some((first, last)) = range
+        {
+            rest.ranges.learn(first, last, from, ranges_max);
+        }
+        let Some(request) = rest.requests.get_mut(name).filter(|_| is_mine) else {
+            return cx.count("overlay_stale", 1);
+        };
+        let mut outcomes = Vec::new();
+        let (mut stale, mut again) = (0, 0);
+        for (key, answer) in answers {
+            let place = request.slots.binary_search_by_key(&key, |slot| slot.key);
+            let slot = match place.map(|place| &mut request.slots[place]) {
+                Ok(slot) if matches!(slot.state, State::Seeking | State::Waiting) => slot,
+                // A route of a payload was answered.
+                Ok(slot) if slot.state == State::Acting && answer != Answer::Here => slot,
+                _ => {
+                    stale += 1;
+                    continue;
+                }
+            };
+            let outcome = match (answer, &request.kind) {
+                (Answer::Here, Kind::Locate) => Outcome::Located(from),
+                (Answer::Here, Kind::Put | Kind::Remove | Kind::Send(_)) => {
+                    slot.state = State::Located(from);
+                    continue;
+                }
+                (Answer::Found { version, value }, Kind::Get) => Outcome::Found { version, value },
+                (Answer::Absent, Kind::Get) => Outcome::Absent,
+                (Answer::Delivered, Kind::Send(_)) => Outcome::Delivered,
+                (Answer::Later, _) => continue,
+                (Answer::NoRoute, _) => {
+                    (slot.state, slot.why) = (State::Waiting, FailReason::NoRoute);
+                    continue;
+                }
+                (Answer::Busy, _) => {
+                    (slot.state, slot.why) = (State::Waiting, FailReason::Busy);
+                    continue;
+                }
+                (Answer::Again, _) => {
+                    (slot.state, slot.why) = (State::Waiting, FailReason::Busy);
+                    again += 1;
+                    continue;
+                }
+                _ => {
+                    stale += 1;
+                    continue;
+                }
+            };
+            slot.state = State::Done;
+            request.open -= 1;
+            outcomes.push((key, outcome));
+        }
+        if again > 0 {
+            request.due_at = request.due_at.min(retry_at);
+            if !outcomes.is_empty() {
+                // The attempt brought others, so it does not count.
+                request.attempt = request.attempt.saturating_sub(1);
+            }
+        }
+        if stale > 0 {
+            cx.count("overlay_stale", stale);
+        }
+        self.give_outcomes(cx, name, outcomes);
+        self.settle(cx, name);
+    }
+
+    /// Tells whoever asked, and ends the request if that was all.
+    fn give_outcomes(&mut self, cx: &mut Cx<'_, R>, name: u32, outcomes: Vec<(Key, Outcome)>) {
+        let Some(request) = self.rest().requests.get(name) else {
+            return;
+        };
+        let (owner, open) = (request.owner, request.open);
+        if open == 0 {
+            self.rest().requests.remove(name);
+        }
+        if outcomes.is_empty() {
+            return;
+        }
+        match owner {
+            Owner::Application(id) => cx.deliver(Event::Outcome { id, outcomes }),
+            Owner::Table => self.table_found(cx, &outcomes),
+            Owner::Join => self.join_found(cx, &outcomes),
+        }
+    }
+
+    /// Goes on with what can go on: writes once all is located, asks again soon if nothing is
+    /// under way.
+    fn settle(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+        let retry_after = RETRY_AFTER;
+        let now = cx.now;
+        let Some(request) = self.rest().requests.get_mut(name) else {
+            return;
+        };
+        let is_seeking = request.slots.iter().any(|slot| slot.state == State::Seeking);
+        let is_located = request.slots.iter().any(|slot| matches!(slot.state, State::Located(_)));
+        if is_located && !is_seeking {
+            return self.act(cx, name);
+        }
+        if request.is_idle() {
+            request.due_at = request.due_at.min(now + retry_after);
+        }
+    }
+
+    /// Tells responsible nodes what to do: one message each, if it fits.
+    fn act(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+        let Some(request) = self.rest().requests.get_mut(name) else {
+            return;
+        };
+        let mut by_node: Vec<(NodeId, usize)> = Vec::new();
+        for (place, slot) in request.slots.iter_mut().enumerate() {
+            if let State::Located(node) = slot.state {
+                by_node.push((node, place));
+                slot.state = State::Acting;
+            }
+        }
+        by_node.sort_unstable();
+        let write = u64::from(cx.incarnation as u32) << 32 | u64::from(request.write);
+        let kind = request.kind.clone();
+        let mut orders: Vec<(NodeId, Vec<PutItem>, Vec<Key>)> = Vec::new();
+        for (node, place) in by_node {
+            if orders.last().is_none_or(|(last, ..)| *last != node) {
+                orders.push((node, Vec::new(), Vec::new()));
+            }
+            let (_, items, keys) = orders.last_mut().expect("pushed above");
+            keys.push(request.slots[place].key);
+            items.extend(request.items.get(place).cloned());
+        }
+        for (node, items, keys) in orders {
+            match &kind {
+                Kind::Put | Kind::Remove if node == cx.node => {
+                    self.receive_put(cx, node, name, write, &items);
+                }
+                Kind::Put | Kind::Remove => self.put(cx, name, node, write, &items),
+                Kind::Send(payload) => {
+                    let walk = R::Walk::default();
+                    let targets: Arc<[_]> =
+                        keys.into_iter().map(|key| Target { key, walk }).collect();
+                    let route = Route {
+                        exchange: 0,
+                        ttl: cx.shared.ttl,
+                        initiator: cx.node,
+                        tag: tag(cx, name),
+                        purpose: Purpose::Send(payload.clone()),
+                        targets: targets.clone(),
+                    };
+                    if node == cx.node {
+                        self.advance(cx, node, route, 0);
+                    } else {
+                        self.hand_on(cx, cx.node, node, &route, targets, 0);
+                    }
+                }
+                Kind::Locate | Kind::Get => {}
+            }
+        }
+    }
+
+    fn put(&mut self, cx: &mut Cx<'_, R>, name: u32, node: NodeId, write: u64, items: &[PutItem]) {
+        let total: usize = items.iter().map(PutItem::wire_len).sum();
+        let largest = items.iter().map(PutItem::wire_len).max().unwrap_or(0);
+        let bytes_max = if total + PUT_HEAD_BYTES <= cx.datagram_bytes_max {
+            MESSAGE_BYTES_MAX
+        } else {
+            list_bytes_max(cx, PUT_HEAD_BYTES, total, largest)
+        };
+        for piece in pieces(items, ITEMS_MAX, bytes_max, PutItem::wire_len) {
+            let items: Arc<[PutItem]> = items[piece].into();
+            let body = Body::Put { exchange: 0, write, items };
+            self.ask(cx, node, Cause::Request(name), 0, None, body);
+        }
+    }
+
+    pub(super) fn receive_put_reply(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        number: u32,
+        answers: &[PutAnswer],
+    ) {
+        let Some(exchange) = self.answered(cx, from, number) else {
+            return;
+        };
+        let (Cause::Request(name), Body::Put { items, .. }) = (exchange.cause, &exchange.body)
+        else {
+            return;
+        };
+        if answers.len() != items.len() {
+            cx.count("overlay_bad_answer", 1);
+            return self.put_unanswered(cx, name, items);
+        }
+        let keys = items.iter().map(|item| item.key);
+        let answers: Vec<(Key, PutAnswer)> = keys.zip(answers.iter().copied()).collect();
+        self.put_answered(cx, name, &answers);
+    }
+
+    /// What became of items at the responsible node.
+    pub(super) fn put_answered(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        name: u32,
+        answers: &[(Key, PutAnswer)],
+    ) {
+        let Some(request) = self.rest().requests.get_mut(name) else {
+            return;
+        };
+        let is_removal = matches!(request.kind, Kind::Remove);
+        let mut outcomes = Vec::new();
+        for &(key, answer) in answers {
+            let Ok(place) = request.slots.binary_search_by_key(&key, |slot| slot.key) else {
+                continue;
+            };
+            let slot = &mut request.slots[place];
+            if slot.state == State::Done {
+                continue;
+            }
+            let outcome = match answer {
+                PutAnswer::Stored(_) if is_removal => Outcome::Removed,
+                PutAnswer::Stored(copies) => Outcome::Stored { copies: copies.into() },
+                PutAnswer::TooLarge => Outcome::Failed(FailReason::TooLarge),
+                PutAnswer::OverQuota => Outcome::Failed(FailReason::OverQuota),
+                PutAnswer::Superseded => Outcome::Failed(FailReason::Superseded),
+                PutAnswer::Elsewhere | PutAnswer::Unreplicated | PutAnswer::Busy => {
+                    slot.state = State::Waiting;
+                    slot.why = match answer {
+                        PutAnswer::Elsewhere => FailReason::NoRoute,
+                        PutAnswer::Busy => FailReason::Busy,
+                        _ => FailReason::Unreplicated,
+                    };
+                    continue;
+                }
+            };
+            slot.state = State::Done;
+            request.open -= 1;
+            outcomes.push((key, outcome));
+        }
+        self.give_outcomes(cx, name, outcomes);
+        self.settle(cx, name);
+    }
+
+    pub(super) fn put_unanswered(&mut self, cx: &mut Cx<'_, R>, name: u32, items: &[PutItem]) {
+        let Some(request) = self.rest().requests.get_mut(name) else {
+            return;
+        };
+        for item in items {
+            if let Ok(place) = request.slots.binary_search_by_key(&item.key, |slot| slot.key) {
+                let slot = &mut request.slots[place];
+                if slot.state == State::Acting {
+                    (slot.state, slot.why) = (State::Waiting, FailReason::TimedOut);
+                }
+            }
+        }
+        self.settle(cx, name);
+    }
+
+    /// Asks again for what is open for too long, or gives it up.
+    pub(super) fn handle_requests_due(&mut self, cx: &mut Cx<'_, R>) {
+        let Some(rest) = self.rest_if_any() else {
+            return;
+        };
+        let due = rest.requests.iter().filter(|(_, request)| request.due_at <= cx.now);
+        let due: Vec<u32> = due.map(|(name, _)| name).collect();
+        for name in due {
+            self.try_again(cx, name);
+        }
+    }
+
+    fn try_again(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+        let (now, attempts) = (cx.now, cx.shared.attempts);
+        let answer_within = cx.shared.answer_within;
+        let Some(request) = self.rest().requests.get_mut(name) else {
+            return;
+        };
+        request.attempt = request.attempt.saturating_add(1);
+        request.due_at = now + answer_within;
+        let is_over = request.attempt >= attempts;
+        let is_send = matches!(request.kind, Kind::Send(_));
+        let mut failed = Vec::new();
+        let mut asked_again = 0;
+        for slot in &mut request.slots {
+            match slot.state {
+                State::Done => {}
+                // The write ends by itself, and soon.
+                State::Acting if !is_send => {}
+                _ if is_over => {
+                    slot.state = State::Done;
+                    request.open -= 1;
+                    failed.push((slot.key, Outcome::Failed(slot.why)));
+                }
+                State::Located(_) => {}
+                State::Seeking | State::Waiting | State::Acting => {
+                    slot.state = State::Seeking;
+                    asked_again += 1;
+                }
+            }
+        }
+        if asked_again > 0 {
+            cx.count("overlay_asked_again", asked_again);
+        }
+        if !failed.is_empty() {
+            cx.count("overlay_given_up", failed.len() as u64);
+        }
+        self.give_outcomes(cx, name, failed);
+        if !is_over {
+            // What is located need not wait for the rest.
+            self.act(cx, name);
+            self.seek(cx, name);
+        }
+    }
+
+    /// Gives up all requests: the node is no member any longer.
+    pub(super) fn fail_requests(&mut self, cx: &mut Cx<'_, R>) {
+        let Some(rest) = self.rest_if_any() else {
+            return;
+        };
+        let names: Vec<u32> = rest.requests.iter().map(|(name, _)| name).collect();
+        for name in names {
+            let Some(request) = self.rest().requests.remove(name) else {
+                continue;
+            };
+            let open = request.slots.iter().filter(|slot| slot.state != State::Done);
+            let failed = Outcome::Failed(FailReason::Left);
+            let outcomes: Vec<_> = open.map(|slot| (slot.key, failed.clone())).collect();
+            if let Owner::Application(id) = request.owner {
+                cx.deliver(Event::Outcome { id, outcomes });
+            }
+        }
+    }
+}
+
+/// How long to wait before asking again for what no node could take further.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+
+/// A request's name to others: this run's, and no other's.
+pub(super) fn tag<R: Router>(cx: &Cx<'_, R>, name: u32) -> u64 {
+    u64::from(cx.incarnation as u32) << 32 | u64::from(name)
+}

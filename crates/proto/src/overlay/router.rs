@@ -1,0 +1,159 @@
+use super::{Key, Space};
+use crate::core::{NodeId, Wire};
+
+/// The routing table of one algorithm at one node, and what keeps it right.
+///
+/// It sends nothing: where messages are needed it hands out [`Chore`]s, and is told what came of
+/// them. The same calls in the same order give the same table.
+pub trait Router: Sized {
+    /// What a message carries of its way so far. Most algorithms need nothing.
+    type Walk: Wire + Copy + Default + PartialEq + std::fmt::Debug;
+
+    /// The algorithm's name, in lower case.
+    const NAME: &'static str;
+
+    /// The table of node `own` that knows nobody.
+    fn new(space: Space, own: NodeId) -> Self;
+
+    /// How far `node` is from being responsible for `key`. The node for which this is least is
+    /// responsible; the one for which it is least without that one holds the second replica, and
+    /// so on.
+    fn distance(key: Key, node: Key) -> Key;
+
+    /// True if a message to `key` that is at `from` may go on to `to`: it gets nearer, in this
+    /// algorithm's way. Asked of nodes that others named, so that nobody is led in circles.
+    fn advances(key: Key, from: Key, to: Key) -> bool {
+        Self::distance(key, to) < Self::distance(key, from)
+    }
+
+    /// Where a message to `key` goes from here. `walk` is what it came with and becomes what it
+    /// carries on.
+    fn next_hop(&self, key: Key, walk: &mut Self::Walk) -> Step;
+
+    /// Up to `count` nodes to which a message to `key` may go from here, the best first, which is
+    /// the one that [`Router::next_hop`] names; none if this node is responsible. `walk` becomes
+    /// what the message carries to whichever of them.
+    fn candidates(&self, key: Key, walk: &mut Self::Walk, count: usize, out: &mut Vec<NodeId>);
+
+    /// The `count` nodes that hold copies of `key`, the responsible one first, as far as this
+    /// table knows: exact at a responsible node whose table is right.
+    fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>);
+
+    /// A node exists, and was heard from just now. Answers whom to ask whether it is still there,
+    /// if the table is full where the node belongs: once it turns out to be gone, `forget` it and
+    /// call again.
+    fn learn(&mut self, node: NodeId) -> Option<NodeId>;
+
+    /// A node does not answer. It is no longer in the table afterwards.
+    fn forget(&mut self, node: NodeId);
+
+    /// Chores of one turn of upkeep. Turns are numbered from 0; the table is right some turns
+    /// after the last join or failure.
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>);
+
+    /// What this table answers to a node that asks.
+    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>);
+
+    /// What another node answered. That it was heard from is for [`Router::learn`].
+    fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>);
+
+    /// The result of [`Chore::Find`]: the node responsible for the key. A joiner has somebody find
+    /// its own key, and begins with the node that was found.
+    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>);
+
+    /// Another node thinks that it is this one's neighbour ([`Chore::Notify`]). Whoever must answer
+    /// before the notice can be judged is asked.
+    fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>);
+
+    /// Every node in the table, each once, in no particular order.
+    fn contacts(&self, out: &mut Vec<NodeId>);
+
+    /// Fills the table as it is once everybody has been told everything. `ring` holds all nodes
+    /// with their keys, sorted by key.
+    fn fill(&mut self, ring: &[(Key, NodeId)]);
+
+    /// Bytes that the table holds on the heap.
+    fn heap_bytes(&self) -> usize;
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hop {
+    /// Nowhere: this node is responsible.
+    Here,
+    /// To this node.
+    Via(NodeId),
+}
+
+/// One look-up in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Where the message goes.
+    pub hop: Hop,
+    /// The answer is the same for every key from the one looked up to this one, in numerical
+    /// order, if it carries the same walk. At least the key itself.
+    pub until: Key,
+}
+
+impl Step {
+    /// A step of all keys from `key`, going up, through `end`. The order ends at the largest key
+    /// even where the arc goes on.
+    pub fn through(hop: Hop, key: Key, end: Key) -> Step {
+        Step { hop, until: if end < key { Key::MAX } else { end } }
+    }
+}
+
+/// What a table wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chore {
+    /// Ask a node. It counts as gone if it does not answer.
+    Ask(NodeId, Topic),
+    /// Find the node responsible for a key.
+    Find(Key),
+    /// Tell a node that this one exists and may be its neighbour.
+    Notify(NodeId),
+}
+
+/// What one node asks another about its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// Its nearest neighbours: what a joiner beside it needs. On a ring the predecessor, or the
+    /// node itself if it knows none, and then the successors in order.
+    Neighbours,
+    /// The nodes that share this many first digits with the asker's key, this key.
+    Row(u8, Key),
+    /// The nodes nearest to a key.
+    Nearest(Key),
+}
+
+/// Of the nodes from place `start` on, keeps the `count` nearest to being responsible for `key`,
+/// the nearest first.
+pub(super) fn keep_nearest<R: Router>(
+    space: &Space,
+    key: Key,
+    count: usize,
+    start: usize,
+    out: &mut Vec<NodeId>,
+) {
+    let mut nodes: Vec<(Key, NodeId)> =
+        out.drain(start..).map(|node| (R::distance(key, space.key(node)), node)).collect();
+    if count < nodes.len() {
+        nodes.select_nth_unstable(count);
+        nodes.truncate(count);
+    }
+    nodes.sort_unstable();
+    out.extend(nodes.into_iter().map(|(_, node)| node));
+}
+
+/// Keeps each of the nodes from place `start` on once, in the order of their handles.
+pub(super) fn keep_distinct(start: usize, out: &mut Vec<NodeId>) {
+    out[start..].sort_unstable();
+    let mut kept = start;
+    for at in start..out.len() {
+        if kept == start || out[kept - 1] != out[at] {
+            out[kept] = out[at];
+            kept += 1;
+        }
+    }
+    out.truncate(kept);
+}

@@ -1,0 +1,192 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Key;
+use super::message::{Record, Stamp, Version};
+use crate::core::{Instant, Payload};
+
+/// What a node stores: records with an age, each for a time.
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    records: BTreeMap<Key, Held>,
+    bytes: usize,
+    changes: u64,
+    // Where the next search for what has expired begins.
+    swept: Option<Key>,
+}
+
+/// A record that is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// Which write made it.
+    pub stamp: Stamp,
+    /// When it is forgotten.
+    pub expires_at: Instant,
+    /// The value; `None` if it was removed.
+    pub value: Option<Payload>,
+}
+
+/// What became of a record that was to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accepted {
+    /// It is stored.
+    New,
+    /// It was stored before.
+    Known,
+    /// A newer one is stored.
+    Newer(Stamp),
+    /// There is no room.
+    OverQuota,
+}
+
+impl Store {
+    /// The record under a key, unless its time is over.
+    pub fn get(&self, key: Key, now: Instant) -> Option<&Held> {
+        self.records.get(&key).filter(|held| held.expires_at > now)
+    }
+
+    /// All records, by key, those among them whose time is over and that were not swept yet.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Held)> {
+        self.records.iter().map(|(&key, held)| (key, held))
+    }
+
+    /// How many records there are, marks of removed ones among them.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Bytes of keys and values.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Another number whenever something changed.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Stores a record unless there is a newer one, or no room.
+    pub(super) fn accept(
+        &mut self,
+        record: &Record,
+        now: Instant,
+        bytes_max: usize,
+        records_max: usize,
+    ) -> Accepted {
+        let old = self.records.get(&record.key);
+        if let Some(old) = old.filter(|old| old.expires_at > now) {
+            if old.stamp == record.stamp {
+                return Accepted::Known;
+            }
+            // Two writes may have got one version, from a node that lost its memory in between.
+            if old.stamp.version >= record.stamp.version {
+                return Accepted::Newer(old.stamp);
+            }
+        }
+        let freed = old.map_or(0, Held::bytes);
+        let is_more = old.is_none();
+        let held = Held {
+            stamp: record.stamp,
+            expires_at: now + Duration::from_millis(record.lifetime_ms.into()),
+            value: record.value.clone(),
+        };
+        let bytes = self.bytes - freed + held.bytes();
+        // What says that a record was removed makes room rather than takes it.
+        if held.value.is_some() || is_more {
+            let records = self.records.len() + usize::from(is_more);
+            if bytes > bytes_max || records > records_max {
+                return Accepted::OverQuota;
+            }
+        }
+        self.bytes = bytes;
+        self.changes += 1;
+        let held = Held { value: held.value.map(unshared), ..held };
+        self.records.insert(record.key, held);
+        Accepted::New
+    }
+
+    /// Removes a record of this age. False if there is none.
+    pub(super) fn drop_record(&mut self, key: Key, version: Version) -> bool {
+        match self.records.get(&key) {
+            Some(held) if held.stamp.version == version => {
+                let held = self.records.remove(&key).expect("just seen");
+                self.bytes -= held.bytes();
+                self.changes += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The record as it is sent to others.
+    pub(super) fn record(&self, key: Key, now: Instant) -> Option<Record> {
+        let held = self.get(key, now)?;
+        let lifetime = held.expires_at.since(now).as_millis();
+        Some(Record {
+            key,
+            stamp: held.stamp,
+            lifetime_ms: lifetime.clamp(1, u128::from(u32::MAX)) as u32,
+            value: held.value.clone(),
+        })
+    }
+
+    /// Keys and ages of up to `count` records from `from` on, and where the next go on; `None`
+    /// after the last.
+    pub(super) fn page(
+        &self,
+        from: Option<Key>,
+        count: usize,
+        now: Instant,
+    ) -> (Vec<(Key, Version)>, Option<Key>) {
+        let from = from.unwrap_or(Key::ZERO);
+        let mut range = self.records.range(from..);
+        let mut page = Vec::new();
+        for (&key, held) in range.by_ref().take(count) {
+            if held.expires_at > now {
+                page.push((key, held.stamp.version));
+            }
+        }
+        (page, range.next().map(|(&key, _)| key))
+    }
+
+    /// Forgets what has expired among the next `count` records; calls `erased` for each.
+    pub(super) fn sweep(&mut self, count: usize, now: Instant, mut erased: impl FnMut(Key)) {
+        let from = self.swept.unwrap_or(Key::ZERO);
+        let mut range = self.records.range(from..);
+        let mut expired = Vec::new();
+        for (&key, held) in range.by_ref().take(count) {
+            if held.expires_at <= now {
+                expired.push(key);
+            }
+        }
+        self.swept = range.next().map(|(&key, _)| key);
+        for key in expired {
+            if let Some(held) = self.records.remove(&key) {
+                self.bytes -= held.bytes();
+                self.changes += 1;
+                erased(key);
+            }
+        }
+    }
+}
+
+impl Held {
+    fn bytes(&self) -> usize {
+        Key::BYTES + self.value.as_ref().map_or(0, Payload::len)
+    }
+}
+
+/// The same bytes without the rest of the message that they came in.
+fn unshared(value: Payload) -> Payload {
+    match value {
+        Payload::Bytes(bytes) => Payload::Bytes(Bytes::copy_from_slice(&bytes)),
+        Payload::Zeros(len) => Payload::Zeros(len),
+    }
+}

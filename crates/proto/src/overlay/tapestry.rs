@@ -1,0 +1,310 @@
+use std::ops::Range;
+
+use super::cells::Cells;
+use super::pastry::{cell_of, prefix_range};
+use super::{Chore, Hop, Key, Router, Space, Step, Topic, keep_nearest};
+use crate::core::NodeId;
+
+/// Nodes in a cell of the routing table.
+const CELL: usize = 8;
+/// Copies of a key whose holders a right table knows exactly.
+const HOLDERS: usize = 8;
+/// Nodes in one answer.
+const ANSWER: usize = 192;
+/// Nodes tried at a time for a cell that has one already.
+const SPARES_A_TURN: usize = 2;
+
+/// Tapestry: prefix routing without a leaf set. Where no node has the key's next digit, the next
+/// higher one that some node has stands in for it, round from f to 0: surrogate routing.
+///
+/// Row r holds, for each digit, up to eight nodes that share the first r digits and go on with that
+/// one: the first is used, the others stand by. An empty cell says that there is no such node, so a
+/// joiner makes itself known to all nodes that share as many digits with it as any: it finds them
+/// because they are those it needs itself. Source: Zhao et al., *Tapestry: A Resilient Global-scale
+/// Overlay for Service Deployment*, IEEE Journal on Selected Areas in Communications 22(1), 2004;
+/// Hildrum et al., *Distributed Object Location in a Dynamic Network*, SPAA 2002. Nodes have no
+/// distance but that of keys; the first of a cell is the one that is most like this node beyond the
+/// digit.
+///
+/// The order of digits that surrogate routing tries is a distance, compared place by place. Each
+/// hop lessens it, whatever the tables say. The second copy of a key is with the node that would be
+/// responsible without the first, and so on. To know these, the rows next to this node are kept in
+/// full: a row is not limited to eight nodes in a cell while fewer than eight nodes, this one
+/// among them, share more digits.
+#[derive(Clone, Debug)]
+pub struct Tapestry {
+    space: Space,
+    own: NodeId,
+    /// By digits shared, by the next digit, then by likeness.
+    cells: Cells,
+}
+
+impl Tapestry {
+    /// The routing table, row after row.
+    pub fn entries(&self) -> &[NodeId] {
+        self.cells.all()
+    }
+
+    fn key(&self) -> Key {
+        self.space.key(self.own)
+    }
+
+    fn cell_of(&self) -> impl Fn(NodeId) -> u16 + use<> {
+        cell_of(self.space, self.own)
+    }
+
+    // How unlike this node another of the cell is: the distance from this node's key with the
+    // cell's digit.
+    fn unlikeness(&self, cell: u16) -> impl Fn(NodeId) -> Key + use<> {
+        let (row, digit) = (u32::from(cell / 16), (cell % 16) as u8);
+        let (space, target) = (self.space, self.key().with_digit(row, digit));
+        move |node| {
+            let key = space.key(node);
+            target.clockwise_to(key).min(key.clockwise_to(target))
+        }
+    }
+
+    fn row(&self, row: u16) -> Range<usize> {
+        self.cells.range(row * 16..row * 16 + 16, self.cell_of())
+    }
+
+    // Rows with somebody in them, and all before.
+    fn rows(&self) -> u16 {
+        let cell_of = self.cell_of();
+        self.cells.all().last().map_or(0, |&node| cell_of(node) / 16 + 1)
+    }
+
+    // How many nodes, this one among them, share more digits than those of a row.
+    fn alike(&self, row: u16) -> usize {
+        1 + self.cells.all().len() - self.row(row).end
+    }
+
+    // Where a message goes, and the key up to which all others go there too.
+    fn route(&self, key: Key) -> (Option<(u16, NodeId)>, Key) {
+        let (own, cell_of) = (self.key(), self.cell_of());
+        let rows = self.rows();
+        let mut row = own.digits_shared(key) as u16;
+        // In rows that are not there, this node is alone with its prefix, and any digit leads here.
+        let mut end = key.last_of_prefix(4 * u32::from(rows));
+        while row < rows {
+            let place = u32::from(row);
+            let (first, wanted) = (row * 16, u16::from(key.digit(place)));
+            let in_row = |&(cell, _): &(u16, NodeId)| cell / 16 == row;
+            let ahead = self.cells.first_from(first + wanted, &cell_of).filter(in_row);
+            let other = ahead.or_else(|| self.cells.first_from(first, &cell_of).filter(in_row));
+            let steps = |digit: u16| (digit + 16 - wanted) % 16;
+            let mine = u16::from(own.digit(place));
+            let hop = other.filter(|&(cell, _)| steps(cell % 16) < steps(mine));
+            // All digits up to the one that was taken lead to it.
+            let taken = hop.map_or(mine, |(cell, _)| cell % 16);
+            let last = if taken < wanted { 0xf } else { taken as u8 };
+            if hop.is_some() || row + 1 == rows {
+                end = key.with_digit(place, last).last_of_prefix(4 * (place + 1));
+            }
+            if hop.is_some() {
+                return (hop, end);
+            }
+            row += 1;
+        }
+        (None, end)
+    }
+
+    // Puts a node where it belongs, if there is room or it is more alike than another.
+    fn add(&mut self, node: NodeId) {
+        let cell_of = self.cell_of();
+        let cell = cell_of(node);
+        let range = self.cells.range(cell..cell + 1, &cell_of);
+        let nodes = &self.cells.all()[range.clone()];
+        if node == self.own || nodes.contains(&node) {
+            return;
+        }
+        let unlikeness = self.unlikeness(cell);
+        let mine = unlikeness(node);
+        let place = nodes.partition_point(|&other| unlikeness(other) < mine);
+        let row = cell / 16;
+        if place >= CELL && self.alike(row) >= HOLDERS {
+            return;
+        }
+        self.cells.insert(range.start + place, node);
+        if self.alike(row) >= HOLDERS {
+            self.trim(cell);
+        }
+        for above in (0..row).rev() {
+            // A row that was kept in full until now, for want of nodes more alike.
+            if self.alike(above) == HOLDERS {
+                (above * 16..above * 16 + 16).for_each(|cell| self.trim(cell));
+            }
+        }
+    }
+
+    fn trim(&mut self, cell: u16) {
+        let range = self.cells.range(cell..cell + 1, self.cell_of());
+        self.cells.remove(range.end.min(range.start + CELL)..range.end);
+    }
+
+    // Nodes that somebody named may be gone: those that are wanted are asked first. `Some` number
+    // of them may be spares.
+    fn consider(&self, from: NodeId, nodes: &[NodeId], spares: usize, out: &mut Vec<Chore>) {
+        let (own, cell_of) = (self.key(), self.cell_of());
+        let mut alike = [1; Key::DIGITS as usize + 1];
+        let shared = |node: NodeId| own.digits_shared(self.space.key(node)) as usize;
+        let known = self.cells.all();
+        let mut named: Vec<NodeId> = nodes.to_vec();
+        named.push(from);
+        named.retain(|&node| node != self.own);
+        named.sort_unstable_by_key(|&node| (cell_of(node), node));
+        named.dedup();
+        // While joining, what others know counts as well: the rows to keep in full are those near.
+        let is_new = |node: &&NodeId| !self.cells.cell(cell_of(**node), &cell_of).contains(node);
+        for &node in known.iter().chain(named.iter().filter(is_new)) {
+            alike[..shared(node)].iter_mut().for_each(|count| *count += 1);
+        }
+        let mut last = (u16::MAX, 0);
+        for &node in named.iter().filter(is_new).filter(|&&node| node != from) {
+            let (cell, row) = (cell_of(node), shared(node));
+            if last.0 != cell {
+                last = (cell, self.cells.cell(cell, &cell_of).len());
+            }
+            let had = self.cells.cell(cell, &cell_of).len();
+            let asked = last.1 - had;
+            if alike[row] < HOLDERS {
+                out.push(Chore::Ask(node, Topic::Row(row as u8, own)));
+            } else if asked == 0 && had == 0 || last.1 < CELL && asked < spares {
+                last.1 += 1;
+                out.push(Chore::Ask(node, Topic::Neighbours));
+            }
+        }
+    }
+}
+
+impl Router for Tapestry {
+    type Walk = ();
+
+    const NAME: &'static str = "tapestry";
+
+    fn new(space: Space, own: NodeId) -> Tapestry {
+        Tapestry { space, own, cells: Cells::default() }
+    }
+
+    fn distance(key: Key, node: Key) -> Key {
+        node.digits_less(key)
+    }
+
+    fn next_hop(&self, key: Key, _walk: &mut ()) -> Step {
+        let (hop, until) = self.route(key);
+        Step { hop: hop.map_or(Hop::Here, |(_, node)| Hop::Via(node)), until }
+    }
+
+    fn candidates(&self, key: Key, _walk: &mut (), count: usize, out: &mut Vec<NodeId>) {
+        if let (Some((cell, _)), _) = self.route(key) {
+            out.extend(self.cells.cell(cell, self.cell_of()).iter().take(count));
+        }
+    }
+
+    fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {
+        let start = out.len();
+        // From the row where this node and the key part on, whoever shares more digits with this
+        // node is nearer than those of a row above.
+        let mut row = (self.key().digits_shared(key) as u16).min(self.rows());
+        while row > 0 && 1 + self.cells.all().len() - self.row(row).start < count {
+            row -= 1;
+        }
+        out.push(self.own);
+        out.extend(&self.cells.all()[self.row(row).start..]);
+        keep_nearest::<Tapestry>(&self.space, key, count, start, out);
+    }
+
+    fn learn(&mut self, node: NodeId) -> Option<NodeId> {
+        self.add(node);
+        None
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        if let Some(at) = self.cells.all().iter().position(|&entry| entry == node) {
+            self.cells.remove(at..at + 1);
+        }
+    }
+
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
+        for row in 0..self.rows() {
+            let entries = &self.cells.all()[self.row(row)];
+            let at = (turn % entries.len().max(1) as u64) as usize;
+            let topic = Topic::Row(row as u8, self.key());
+            out.extend(entries.get(at).map(|&node| Chore::Ask(node, topic)));
+        }
+    }
+
+    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
+        match topic {
+            Topic::Row(row, key) if u32::from(row) <= self.key().digits_shared(key) => {
+                let entries = &self.cells.all()[self.row(row.into()).start..];
+                out.extend(entries.iter().take(ANSWER));
+            }
+            Topic::Row(..) => {}
+            Topic::Neighbours => self.replicas(self.key(), HOLDERS, out),
+            Topic::Nearest(key) => self.replicas(key, HOLDERS, out),
+        }
+    }
+
+    fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
+        let spares = if matches!(topic, Topic::Row(..)) { SPARES_A_TURN } else { 0 };
+        self.consider(from, nodes, spares, out);
+    }
+
+    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>) {
+        if key == self.key() && node != self.own {
+            // It shares the first digits, so its first rows are this node's as well.
+            let shared = key.digits_shared(self.space.key(node));
+            out.extend((0..=shared).map(|row| Chore::Ask(node, Topic::Row(row as u8, key))));
+        }
+    }
+
+    fn notified(&mut self, by: NodeId, _out: &mut Vec<Chore>) {
+        self.learn(by);
+    }
+
+    fn contacts(&self, out: &mut Vec<NodeId>) {
+        out.extend(self.cells.all());
+    }
+
+    fn fill(&mut self, ring: &[(Key, NodeId)]) {
+        let own = self.key();
+        let mut entries = Vec::new();
+        let mut outer = ring;
+        for row in 0..Key::DIGITS {
+            let inner = prefix_range(outer, own, row + 1);
+            if outer.len() <= 1 {
+                break;
+            }
+            let room = if inner.len() < HOLDERS { usize::MAX } else { CELL };
+            for digit in (0..16).filter(|&digit| digit != own.digit(row)) {
+                let target = own.with_digit(row, digit);
+                let cell = prefix_range(outer, target, row + 1);
+                nearest_first(cell, target, room, &mut entries);
+            }
+            outer = inner;
+        }
+        self.cells.replace(entries);
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.cells.heap_bytes()
+    }
+}
+
+// The nodes nearest to a key, of some sorted ones around it.
+fn nearest_first(nodes: &[(Key, NodeId)], to: Key, count: usize, out: &mut Vec<NodeId>) {
+    let mut above = nodes.partition_point(|&(key, _)| key < to);
+    let mut below = above;
+    for _ in 0..count.min(nodes.len()) {
+        let is_above =
+            above < nodes.len() && (below == 0 || nodes[above].0 - to <= to - nodes[below - 1].0);
+        if is_above {
+            out.push(nodes[above].1);
+            above += 1;
+        } else {
+            below -= 1;
+            out.push(nodes[below].1);
+        }
+    }
+}

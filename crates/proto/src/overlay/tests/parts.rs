@@ -1,0 +1,128 @@
+//! What each algorithm promises of a table at any time, and of a message at each hop.
+
+use super::*;
+
+fn distinct(nodes: &[NodeId], own: NodeId) {
+    let mut sorted = nodes.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), nodes.len(), "{nodes:?}");
+    assert!(!nodes.contains(&own), "{own:?} is in its own table");
+}
+
+fn rising(space: Space, own: NodeId, nodes: &[NodeId]) {
+    let distance = |node: &NodeId| space.key(own).clockwise_to(space.key(*node));
+    assert!(nodes.is_sorted_by(|a, b| distance(a) < distance(b)), "{nodes:?}");
+}
+
+// On its way a message comes nearer to the key from below, and on its last leg from above.
+fn on_ring(space: Space, node: NodeId, key: Key, leg: Leg) -> Option<(Key, Key)> {
+    let at = space.key(node);
+    Some(match leg {
+        Leg::Way => (Key::from(1), at.clockwise_to(key)),
+        Leg::Last => (Key::ZERO, key.clockwise_to(at)),
+    })
+}
+
+impl Checked for Chord {
+    fn check_form(&self, space: Space, own: NodeId) {
+        distinct(self.successors(), own);
+        distinct(self.fingers(), own);
+        rising(space, own, self.successors());
+        rising(space, own, self.fingers());
+        let bits = |node: &NodeId| space.key(own).clockwise_to(space.key(*node)).leading_zeros();
+        assert!(self.fingers().is_sorted_by(|a, b| bits(a) > bits(b)), "two of one cell");
+    }
+
+    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> Option<(Key, Key)> {
+        on_ring(space, node, key, walk)
+    }
+}
+
+impl Checked for Koorde {
+    fn check_form(&self, space: Space, own: NodeId) {
+        distinct(self.successors(), own);
+        rising(space, own, self.successors());
+        let mut edges = self.edges().to_vec();
+        edges.retain(|&node| node != own);
+        distinct(&edges, own);
+    }
+
+    fn remaining(space: Space, node: NodeId, key: Key, walk: Walk) -> Option<(Key, Key)> {
+        match walk {
+            Walk::Last => on_ring(space, node, key, Leg::Last),
+            // Bits left to shift in; the way along the ring goes forwards or back.
+            Walk::Imaginary { .. } | Walk::Start => None,
+        }
+    }
+}
+
+impl Checked for Pastry {
+    fn check_form(&self, space: Space, own: NodeId) {
+        let at = space.key(own);
+        distinct(self.entries(), own);
+        let cell = |node: &NodeId| {
+            let key = space.key(*node);
+            let row = at.digits_shared(key);
+            (row, key.digit(row))
+        };
+        assert!(self.entries().is_sorted_by(|a, b| cell(a) < cell(b)), "a cell has one node");
+        // The leaves are the nearest of all known.
+        let mut known = Vec::new();
+        self.contacts(&mut known);
+        known.sort_unstable_by_key(|&node| at.clockwise_to(space.key(node)));
+        let count = known.len().min(4);
+        let (lower, upper) = self.leaves();
+        assert_eq!(upper, &known[..count]);
+        known.reverse();
+        assert_eq!(lower, &known[..count]);
+    }
+
+    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> Option<(Key, Key)> {
+        let at = space.key(node);
+        Some(match walk {
+            Leg::Way => {
+                let digits = u64::from(Key::DIGITS - at.digits_shared(key));
+                (Key::from(1 + digits), Pastry::distance(key, at))
+            }
+            Leg::Last => (Key::ZERO, Pastry::distance(key, at)),
+        })
+    }
+}
+
+impl Checked for Tapestry {
+    fn check_form(&self, space: Space, own: NodeId) {
+        let at = space.key(own);
+        distinct(self.entries(), own);
+        let cell = |node: &NodeId| {
+            let key = space.key(*node);
+            let row = at.digits_shared(key);
+            (row, key.digit(row))
+        };
+        assert!(self.entries().is_sorted_by_key(cell));
+        for part in self.entries().chunk_by(|a, b| cell(a) == cell(b)) {
+            let row = cell(&part[0]).0;
+            let alike = 1 + self.entries().iter().filter(|node| cell(node).0 > row).count();
+            assert!(part.len() <= 8 || alike < 8, "{} in a cell, {alike} alike", part.len());
+        }
+    }
+
+    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> Option<(Key, Key)> {
+        Some((Key::ZERO, Tapestry::distance(key, space.key(node))))
+    }
+}
+
+impl Checked for Kademlia {
+    fn check_form(&self, space: Space, own: NodeId) {
+        distinct(self.entries(), own);
+        let bucket = |node: &NodeId| (space.key(own) ^ space.key(*node)).leading_zeros();
+        assert!(self.entries().is_sorted_by_key(bucket));
+        for part in self.entries().chunk_by(|a, b| bucket(a) == bucket(b)) {
+            assert!(part.len() <= 20);
+        }
+    }
+
+    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> Option<(Key, Key)> {
+        Some((Key::ZERO, Kademlia::distance(key, space.key(node))))
+    }
+}

@@ -1,0 +1,381 @@
+//! Coming in, keeping the table right, and going.
+
+use bytes::Bytes;
+
+use super::command::{Event, JoinFailure, Outcome, Role, Style};
+use super::exchange::Cause;
+use super::message::{Body, NODES_MAX};
+use super::node::{Cx, Overlay, Timer};
+use super::request::{Kind, Owner};
+use super::{Chore, Key, Router, Topic};
+use crate::core::{Instant, NodeId, mix};
+
+/// Turns without a change after which turns become seldom.
+const QUIET_TURNS: u32 = 8;
+/// Nodes that are told that this one leaves.
+const GOODBYES_MAX: usize = 1024;
+
+/// Where the looking after the table stands.
+#[derive(Debug, Default)]
+pub(super) struct Upkeep {
+    turn: u64,
+    // Turns in a row that found nothing changed, and timers until the next turn.
+    quiet: u32,
+    skip: u32,
+    is_armed: bool,
+    // What the table looked like.
+    table: u64,
+}
+
+impl Upkeep {
+    /// Something changed: the next timer is a turn.
+    pub(super) fn hurry(&mut self) {
+        (self.quiet, self.skip) = (0, 0);
+    }
+}
+
+/// A node on its way in.
+#[derive(Debug)]
+pub(super) struct Joining {
+    seeds: Vec<NodeId>,
+    next_seed: usize,
+    give_up_at: Instant,
+    retry_at: Instant,
+    // Told by a member.
+    is_told: bool,
+    // Told that this node may be their neighbour once it is a member.
+    notices: Vec<NodeId>,
+}
+
+impl<R: Router> Overlay<R> {
+    pub(super) fn bootstrap(&mut self, cx: &mut Cx<'_, R>, address: Bytes) {
+        if self.role != Role::Outside {
+            return cx.count("overlay_already_in", 1);
+        }
+        self.rest().address = address;
+        self.begin_membership(cx);
+    }
+
+    pub(super) fn join(&mut self, cx: &mut Cx<'_, R>, address: Bytes, seeds: Vec<NodeId>) {
+        if self.role != Role::Outside {
+            return cx.count("overlay_already_in", 1);
+        }
+        let seeds: Vec<NodeId> = seeds.into_iter().filter(|&seed| seed != cx.node).collect();
+        if seeds.is_empty() {
+            return cx.deliver(Event::JoinFailed { reason: JoinFailure::NoSeeds });
+        }
+        self.role = Role::Joining;
+        let give_up_at = cx.now + cx.shared.join_within;
+        let rest = self.rest();
+        rest.address = address;
+        rest.joining = Some(Joining {
+            seeds,
+            next_seed: 0,
+            give_up_at,
+            retry_at: Instant::ZERO,
+            is_told: false,
+            notices: Vec::new(),
+        });
+        self.find_place(cx);
+    }
+
+    /// The seed that is asked next.
+    pub(super) fn next_seed(&mut self) -> Option<NodeId> {
+        let joining = self.rest().joining.as_mut()?;
+        let seed = joining.seeds[joining.next_seed % joining.seeds.len()];
+        joining.next_seed += 1;
+        Some(seed)
+    }
+
+    /// Asks who is responsible for this node's own key: that is its neighbour.
+    fn find_place(&mut self, cx: &mut Cx<'_, R>) {
+        let retry_at = cx.now + 2 * self.patience(cx.shared);
+        self.router = R::new(cx.shared.space, cx.node);
+        if let Some(joining) = &mut self.rest().joining {
+            joining.retry_at = retry_at;
+            joining.is_told = false;
+            joining.notices.clear();
+        }
+        let keys = vec![cx.shared.space.key(cx.node)];
+        self.begin_request(cx, Owner::Join, keys, Vec::new(), Kind::Locate, Style::Iterative);
+    }
+
+    pub(super) fn join_found(&mut self, cx: &mut Cx<'_, R>, outcomes: &[(Key, Outcome)]) {
+        if self.role != Role::Joining {
+            return;
+        }
+        self.table_found(cx, outcomes);
+    }
+
+    /// Goes on with joining if nothing is under way, from the beginning if need be.
+    pub(super) fn handle_join_due(&mut self, cx: &mut Cx<'_, R>) {
+        self.end_join(cx);
+        let Some(joining) = self.rest_if_any().and_then(|rest| rest.joining.as_ref()) else {
+            return;
+        };
+        let (give_up_at, retry_at) = (joining.give_up_at, joining.retry_at);
+        if give_up_at <= cx.now {
+            self.go_outside(cx);
+            cx.deliver(Event::JoinFailed { reason: JoinFailure::Unreachable });
+        } else if retry_at <= cx.now && self.is_table_idle() {
+            self.find_place(cx);
+        }
+    }
+
+    /// True if nothing that was asked for the table's sake is open.
+    fn is_table_idle(&self) -> bool {
+        let asks = self.exchanges.iter().any(|(_, exchange)| exchange.cause == Cause::Table);
+        let is_own = |owner| matches!(owner, Owner::Table | Owner::Join);
+        let finds = self
+            .rest_if_any()
+            .is_some_and(|rest| rest.requests.iter().any(|(_, request)| is_own(request.owner)));
+        !asks && !finds
+    }
+
+    /// The node is a member once its neighbours told it all that its table asked for.
+    fn end_join(&mut self, cx: &mut Cx<'_, R>) {
+        if self.role != Role::Joining || !self.is_table_idle() {
+            return;
+        }
+        let mut neighbours = Vec::new();
+        self.router.tell(Topic::Neighbours, &mut neighbours);
+        let has_neighbours = neighbours.iter().any(|&node| node != cx.node);
+        let joining = &mut self.rest().joining;
+        let Some(ended) = joining.take_if(|joining| joining.is_told && has_neighbours) else {
+            return;
+        };
+        self.begin_membership(cx);
+        for node in ended.notices {
+            self.tell(cx, node, Body::Notify);
+        }
+        self.turn(cx);
+    }
+
+    fn begin_membership(&mut self, cx: &mut Cx<'_, R>) {
+        self.role = Role::Member;
+        self.rest().sync.hurry();
+        cx.deliver(Event::Joined);
+        self.begin_upkeep(cx);
+    }
+
+    /// Arms the timer of upkeep, somewhere in its period.
+    pub(super) fn begin_upkeep(&mut self, cx: &mut Cx<'_, R>) {
+        let Some(every) = cx.shared.upkeep_every else {
+            return;
+        };
+        let upkeep = &mut self.rest().upkeep;
+        upkeep.hurry();
+        if !upkeep.is_armed {
+            upkeep.is_armed = true;
+            let after = every.mul_f64(cx.rng.unit());
+            cx.set_timer(after, Timer::Upkeep);
+        }
+    }
+
+    pub(super) fn handle_upkeep(&mut self, cx: &mut Cx<'_, R>) {
+        let Some(every) = cx.shared.upkeep_every else {
+            return;
+        };
+        let is_member = self.is_member();
+        self.rest().upkeep.is_armed = is_member;
+        if !is_member {
+            return;
+        }
+        // A tenth more or less, so that nodes that began together do not go on together.
+        let after = every.mul_f64(0.9 + 0.2 * cx.rng.unit());
+        cx.set_timer(after, Timer::Upkeep);
+        let upkeep = &mut self.rest().upkeep;
+        if upkeep.skip > 0 {
+            upkeep.skip -= 1;
+        } else {
+            self.turn(cx);
+        }
+        self.sync(cx);
+    }
+
+    fn turn(&mut self, cx: &mut Cx<'_, R>) {
+        let mut nodes = Vec::new();
+        self.router.contacts(&mut nodes);
+        // In whatever order they come.
+        let sum = |nodes: &[NodeId]| {
+            nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0.into())))
+        };
+        let table = sum(&nodes);
+        nodes.clear();
+        self.router.tell(Topic::Neighbours, &mut nodes);
+        let neighbours = sum(&nodes);
+        let slowest = cx.shared.upkeep_every.map_or(1, |every| {
+            (cx.shared.upkeep_every_max.as_nanos() / every.as_nanos().max(1)).clamp(1, 1 << 16)
+        });
+        let rest = self.rest();
+        if rest.sync.neighbours != neighbours {
+            rest.sync.neighbours = neighbours;
+            rest.sync.hurry();
+        }
+        let upkeep = &mut rest.upkeep;
+        upkeep.quiet = if upkeep.table == table { upkeep.quiet + 1 } else { 0 };
+        upkeep.table = table;
+        let slow = 1u32 << upkeep.quiet.saturating_sub(QUIET_TURNS).min(16);
+        upkeep.skip = slow.min(slowest as u32) - 1;
+        let turn = upkeep.turn;
+        upkeep.turn += 1;
+        let mut chores = Vec::new();
+        self.router.upkeep(turn, &mut chores);
+        self.run(cx, &chores);
+    }
+
+    /// Does what the table wants done.
+    pub(super) fn run(&mut self, cx: &mut Cx<'_, R>, chores: &[Chore]) {
+        let is_member = self.is_member();
+        for &chore in chores {
+            if !self.has_room(cx) {
+                return;
+            }
+            match chore {
+                Chore::Ask(node, _) | Chore::Notify(node) if node == cx.node => {}
+                Chore::Ask(node, topic) => {
+                    let body = Body::Ask { exchange: 0, is_member, topic };
+                    self.ask(cx, node, Cause::Table, 0, None, body);
+                }
+                Chore::Notify(node) if is_member => self.tell(cx, node, Body::Notify),
+                // Nobody shall take this node for a member before it is one.
+                Chore::Notify(node) => {
+                    if let Some(joining) = &mut self.rest().joining {
+                        joining.notices.push(node);
+                    }
+                }
+                Chore::Find(key) => {
+                    if self.requests_open() >= cx.shared.requests_max {
+                        cx.count("overlay_requests_full", 1);
+                        continue;
+                    }
+                    let style = if is_member { Style::Recursive } else { Style::Iterative };
+                    let (owner, kind) = (Owner::Table, Kind::Locate);
+                    self.begin_request(cx, owner, vec![key], Vec::new(), kind, style);
+                }
+            }
+        }
+    }
+
+    pub(super) fn table_found(&mut self, cx: &mut Cx<'_, R>, outcomes: &[(Key, Outcome)]) {
+        let mut chores = Vec::new();
+        for (key, outcome) in outcomes {
+            if let Outcome::Located(node) = outcome {
+                self.router.found(*key, *node, &mut chores);
+            }
+        }
+        self.run(cx, &chores);
+        self.end_join(cx);
+    }
+
+    pub(super) fn receive_ask(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        exchange: u32,
+        is_member: bool,
+        topic: Topic,
+    ) {
+        if is_member {
+            self.heard(cx, from, 1);
+        } else {
+            self.router.forget(from);
+        }
+        let mut nodes = Vec::new();
+        self.router.tell(topic, &mut nodes);
+        nodes.truncate(NODES_MAX);
+        self.tell(cx, from, Body::Told { exchange, nodes });
+    }
+
+    pub(super) fn receive_told(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        exchange: u32,
+        nodes: &[NodeId],
+    ) {
+        let Some(exchange) = self.answered(cx, from, exchange) else {
+            return;
+        };
+        let Body::Ask { topic, .. } = exchange.body else {
+            return cx.count("overlay_bad_answer", 1);
+        };
+        let mut chores = Vec::new();
+        self.heard(cx, from, 1);
+        self.router.told(from, topic, nodes, &mut chores);
+        if let Some(joining) = &mut self.rest().joining {
+            joining.is_told = true;
+        }
+        self.run(cx, &chores);
+        self.end_join(cx);
+    }
+
+    /// Whom the table asked does not answer, and was forgotten.
+    pub(super) fn ask_unanswered(&mut self, cx: &mut Cx<'_, R>) {
+        self.end_join(cx);
+    }
+
+    pub(super) fn receive_notify(&mut self, cx: &mut Cx<'_, R>, from: NodeId) {
+        let mut chores = Vec::new();
+        self.router.notified(from, &mut chores);
+        self.run(cx, &chores);
+    }
+
+    pub(super) fn leave(&mut self, cx: &mut Cx<'_, R>) {
+        match self.role {
+            Role::Outside | Role::Leaving => {}
+            Role::Joining => {
+                self.go_outside(cx);
+                cx.deliver(Event::Left);
+            }
+            Role::Member => {
+                self.role = Role::Leaving;
+                let leave_by = cx.now + cx.shared.leave_within;
+                self.rest().leave_by = leave_by;
+                self.hand_over(cx);
+                self.arm(cx);
+            }
+        }
+    }
+
+    pub(super) fn handle_leave_due(&mut self, cx: &mut Cx<'_, R>) {
+        if self.role != Role::Leaving {
+            return;
+        }
+        self.hand_over(cx);
+        let is_empty = self.store.as_ref().is_none_or(|store| store.is_empty());
+        let mut nodes = Vec::new();
+        self.router.contacts(&mut nodes);
+        let rest = self.rest();
+        let is_done = (is_empty || nodes.is_empty()) && rest.jobs.len() == 0;
+        if !is_done && cx.now < rest.leave_by {
+            return;
+        }
+        nodes.truncate(GOODBYES_MAX);
+        for node in nodes {
+            self.tell(cx, node, Body::Goodbye);
+        }
+        self.go_outside(cx);
+        cx.deliver(Event::Left);
+    }
+
+    /// Forgets everything of the membership. What was not handed over is lost here.
+    fn go_outside(&mut self, cx: &mut Cx<'_, R>) {
+        self.fail_requests(cx);
+        self.role = Role::Outside;
+        self.router = R::new(cx.shared.space, cx.node);
+        let left = self.store.as_ref().map_or(0, |store| store.len());
+        if left > 0 {
+            cx.count("overlay_left_behind", left as u64);
+        }
+        self.store = None;
+        let exchanges = std::mem::take(&mut self.exchanges);
+        // Answers to what was asked before must not be taken for answers to what is asked next.
+        self.exchanges.set_salt(exchanges.next_salt());
+        let rest = self.rest();
+        rest.joining = None;
+        let jobs = std::mem::take(&mut rest.jobs);
+        rest.jobs.set_salt(jobs.next_salt());
+        rest.sync = Default::default();
+    }
+}

@@ -1,0 +1,150 @@
+//! Bundles over overlays whose tables are right: who is reached, by how many messages.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_proto::core::{Instant, LinkFaults, NodeId, Payload, Rng};
+use paceline_proto::overlay::{
+    Chord, Command, Config, Event, Item, Kademlia, Key, Koorde, Operation, Oracle, Outcome,
+    Overlay, Pastry, PingPolicy, Router, Space, Style, Tapestry,
+};
+use paceline_sim::{Codec, NetworkConfig, Observer, Reply, Sim, SimConfig};
+
+const NODES: u32 = 200;
+
+struct Run<R: Router> {
+    oracle: Oracle,
+    sim: Sim<'static, Overlay<R>>,
+    told: Told,
+}
+
+#[derive(Default)]
+struct Told {
+    outcomes: BTreeMap<u64, BTreeMap<Key, Outcome>>,
+    delivered: Vec<(NodeId, NodeId, Vec<Key>)>,
+}
+
+impl<R: Router> Observer<Overlay<R>> for Told {
+    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<Overlay<R>>) {
+        match event {
+            Event::Outcome { id, outcomes } => {
+                let told = self.outcomes.entry(*id).or_default();
+                for (key, outcome) in outcomes {
+                    let twice = told.insert(*key, outcome.clone());
+                    assert_eq!(twice, None, "request {id}, key {key}");
+                }
+            }
+            Event::Delivered { origin, keys, .. } => {
+                self.delivered.push((node, *origin, keys.clone()));
+            }
+            other => panic!("{node}: {other:?}"),
+        }
+    }
+}
+
+fn config(space: Space) -> Config {
+    Config::new(space).with_upkeep_every(None).with_ping(PingPolicy::Off)
+}
+
+impl<R: Router + 'static> Run<R> {
+    fn new(config: Config, codec: Codec) -> Run<R> {
+        let space = config.space();
+        let config = config.build().expect("within the ranges");
+        let oracle = Oracle::new(space, (0..NODES).map(NodeId));
+        let ring = oracle.clone();
+        let mut sim_config = SimConfig::new(NODES as usize, 7);
+        sim_config.codec = codec;
+        sim_config.network = NetworkConfig {
+            link: LinkFaults { delay: Duration::from_millis(1), ..LinkFaults::default() },
+            ..NetworkConfig::default()
+        };
+        let shared = config.clone();
+        let sim = Sim::new(sim_config, Arc::new(config), move |node| {
+            let mut router = R::new(space, node);
+            router.fill(ring.ring());
+            Overlay::with_router(&shared, node, router)
+        });
+        Run { oracle, sim, told: Told::default() }
+    }
+
+    fn request(&mut self, node: u32, id: u64, operation: Operation, style: Style) {
+        let command = Command::Request { id, operation, style };
+        self.sim.command_at(self.sim.now(), NodeId(node), command);
+    }
+
+    fn finish(&mut self) {
+        self.sim.run_until(Instant::MAX, &mut self.told);
+        for node in (0..NODES).map(NodeId) {
+            assert_eq!(self.sim.node(node).in_flight(), 0, "{node}");
+            assert_eq!(self.sim.node(node).requests_open(), 0, "{node}");
+        }
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.sim.counters().count(&format!("overlay_{name}"))
+    }
+}
+
+fn keys(count: u32, salt: u32) -> Vec<Key> {
+    (0..count).map(|n| Key::of(&[n.to_be_bytes(), salt.to_be_bytes()].concat())).collect()
+}
+
+fn everything_is_reached<R: Router + 'static>() {
+    for style in [Style::Recursive, Style::Iterative] {
+        for codec in [Codec::Typed, Codec::CheckWire] {
+            let mut run = Run::<R>::new(config(Space::new(3)), codec);
+            let mut rng = Rng::new(1, 1);
+            let keys = keys(400, 0);
+            let node = |rng: &mut Rng| rng.below(NODES);
+            for (id, bundle) in (0..).zip(keys.chunks(10)) {
+                let bundle = bundle.to_vec();
+                run.request(node(&mut rng), id, Operation::Locate(bundle), style);
+            }
+            run.finish();
+            for (id, bundle) in (0..).zip(keys.chunks(10)) {
+                let put = bundle.iter().map(|&key| Item {
+                    key,
+                    value: Payload::from(key.to_bytes().to_vec()),
+                    lifetime: Duration::from_secs(60),
+                });
+                run.request(node(&mut rng), 100 + id, Operation::Put(put.collect()), style);
+            }
+            run.finish();
+            for (id, bundle) in (0..).zip(keys.chunks(10)) {
+                run.request(node(&mut rng), 200 + id, Operation::Get(bundle.to_vec()), style);
+            }
+            let absent = Key::of(b"nobody put this");
+            run.request(0, 300, Operation::Get(vec![absent]), style);
+            run.finish();
+            for (id, bundle) in (0..).zip(keys.chunks(10)) {
+                for key in bundle {
+                    let located = &run.told.outcomes[&id][key];
+                    let owner = run.oracle.responsible::<R>(*key).expect("there are nodes");
+                    assert_eq!(*located, Outcome::Located(owner), "{} {style:?}", R::NAME);
+                    assert_eq!(run.told.outcomes[&(100 + id)][key], Outcome::Stored { copies: 1 });
+                    match &run.told.outcomes[&(200 + id)][key] {
+                        Outcome::Found { version, value } => {
+                            assert_eq!(*value, Payload::from(key.to_bytes().to_vec()));
+                            assert_eq!(version.count, 1);
+                        }
+                        other => panic!("{key}: {other:?}"),
+                    }
+                }
+            }
+            assert_eq!(run.told.outcomes[&300][&absent], Outcome::Absent);
+            for counter in ["no_progress", "unanswered", "duplicate", "bad_answer", "stale"] {
+                assert_eq!(run.count(counter), 0, "{} {style:?} {counter}", R::NAME);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_key_of_every_bundle_is_reached_in_both_styles() {
+    everything_is_reached::<Chord>();
+    everything_is_reached::<Koorde>();
+    everything_is_reached::<Pastry>();
+    everything_is_reached::<Tapestry>();
+    everything_is_reached::<Kademlia>();
+}
