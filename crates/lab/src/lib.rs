@@ -12,6 +12,7 @@ mod error;
 pub mod figure;
 pub mod group;
 mod machine;
+pub mod overlay;
 mod progress;
 pub mod report;
 pub mod reproduce;
@@ -37,7 +38,7 @@ use scenario::Scenario;
 use world::Prepared;
 
 /// What `paceline reproduce` knows, by name.
-pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION, group::REPRODUCTION];
+pub const REPRODUCTIONS: &[Reproduction] = &[broadcast::REPRODUCTION, group::REPRODUCTION, overlay::REPRODUCTION];
 
 /// Takes scenario, seed, where a trace goes, and whom to tell how far it is.
 type Simulate = fn(&Scenario, u64, Option<&Path>, &dyn Progress) -> Outcome;
@@ -77,6 +78,13 @@ const REGISTERED: &[Registered] = &[
             let service = Members::read(prepared.scenario());
             prepared.serve(service)
         },
+    },
+    Registered {
+        name: "overlay",
+        keys: overlay::KEYS,
+        simulate: overlay::run,
+        run_on_sockets: overlay::run_on_sockets,
+        serve: overlay::serve,
     },
 ];
 

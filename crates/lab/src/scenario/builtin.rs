@@ -26,6 +26,9 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "group/partition-3-1",
     "group/paused",
     "group/rolling-restart",
+    "overlay/bundle",
+    "overlay/packets",
+    "overlay/time",
 ];
 
 /// The names of the scenarios that are part of the binary, sorted.

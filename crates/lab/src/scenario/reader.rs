@@ -453,7 +453,7 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(u16 u32 u64 usize i64);
+integers!(u8 u16 u32 u64 usize i64);
 
 fn whole_number<T: Integer>(range: &RangeInclusive<T>) -> String {
     if range.end().to_i64() == i64::MAX {

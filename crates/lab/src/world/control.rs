@@ -100,6 +100,11 @@ impl Prepared {
         &self.scenario
     }
 
+    /// The run's seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Runs the node as the parent says, and reports to it on standard output, also if the
     /// service could not be made.
     pub fn serve<S>(self, service: Result<S, LabError>) -> Result<(), LabError>

@@ -1,0 +1,213 @@
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant as WallClock;
+
+use paceline_net::Hosted;
+use paceline_proto::overlay::{Chord, Kademlia, Koorde, Overlay, Pastry, Router, Tapestry};
+use paceline_sim::{Codec, Observer, Trace};
+
+use super::figures::{Measured, figures};
+use super::{Action, Algorithm, Ledger, Requests, Settings};
+use crate::LabError;
+use crate::progress::Progress;
+use crate::run::{Metric, RunResult, Sample};
+use crate::scenario::Scenario;
+use crate::world::{
+    Launch, Outcome, Prepared, Sockets, node_command, run_processes, run_sockets, simulate,
+};
+
+/// Calls a generic function with the router of an algorithm.
+macro_rules! with_router {
+    ($algorithm:expr, $call:ident($($argument:expr),*)) => {
+        match $algorithm {
+            Algorithm::Chord => $call::<Chord>($($argument),*),
+            Algorithm::Koorde => $call::<Koorde>($($argument),*),
+            Algorithm::Pastry => $call::<Pastry>($($argument),*),
+            Algorithm::Tapestry => $call::<Tapestry>($($argument),*),
+            Algorithm::Kademlia => $call::<Kademlia>($($argument),*),
+        }
+    };
+}
+
+/// Runs an overlay scenario in the simulator, and writes a trace of it to a file if there is one.
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let settings = Settings::read(scenario, seed)?;
+    with_router!(settings.algorithm, run_by(settings, scenario, seed, trace, progress))
+}
+
+/// Runs an overlay scenario on loopback sockets: with a process for each node if there is a
+/// program to start, else all in this one.
+pub fn run_on_sockets(
+    scenario: Arc<Scenario>,
+    seed: u64,
+    program: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let settings = Settings::read(&scenario, seed)?;
+    let problem = match settings.plan.tables {
+        super::Tables::Ideal => "tables = \"ideal\" are filled in the simulator only",
+        super::Tables::Joined => "",
+    };
+    if !problem.is_empty() {
+        return Err(LabError::Unsupported(problem.to_owned()));
+    }
+    with_router!(settings.algorithm, run_on_sockets_by(settings, scenario, seed, program, progress))
+}
+
+/// Runs one node of an overlay scenario as a parent process says.
+pub fn serve(prepared: Prepared) -> Result<(), LabError> {
+    match Settings::read(prepared.scenario(), prepared.seed()) {
+        Ok(settings) => with_router!(settings.algorithm, serve_by(settings, prepared)),
+        Err(error) => prepared.serve::<Requests<Chord>>(Err(error)),
+    }
+}
+
+fn serve_by<R: Router + Send + 'static>(
+    settings: Settings,
+    prepared: Prepared,
+) -> Result<(), LabError>
+where
+    Overlay<R>: Hosted,
+{
+    prepared.serve(Ok(Requests::<R>::new(settings)))
+}
+
+fn run_by<R: Router + Send + 'static>(
+    settings: Settings,
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let requests = Requests::<R>::new(settings);
+    let started = WallClock::now();
+    let (ledger, outcome) = match trace {
+        None => simulate_with(&requests, scenario, seed, &mut (), progress),
+        Some(path) => {
+            let file = File::create(path).map_err(LabError::write(path))?;
+            let mut trace = Trace::new(BufWriter::new(file));
+            let simulated = simulate_with(&requests, scenario, seed, &mut trace, progress);
+            trace.finish().map_err(LabError::write(path))?;
+            simulated
+        }
+    };
+    let mut result = result(requests.settings(), scenario, seed, &ledger, &outcome);
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
+/// Runs requests in the simulator, seeing `observer` along the way.
+pub(super) fn simulate_with<R: Router + Send + 'static>(
+    requests: &Requests<R>,
+    scenario: &Scenario,
+    seed: u64,
+    observer: &mut impl Observer<Overlay<R>>,
+    progress: &dyn Progress,
+) -> (Ledger, Outcome) {
+    let codec = if requests.settings().check_wire { Codec::CheckWire } else { Codec::Typed };
+    simulate(requests, scenario, seed, codec, observer, progress)
+}
+
+fn run_on_sockets_by<R: Router + Send + 'static>(
+    settings: Settings,
+    scenario: Arc<Scenario>,
+    seed: u64,
+    program: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError>
+where
+    Overlay<R>: Hosted,
+{
+    let requests = Arc::new(Requests::<R>::new(settings));
+    let started = WallClock::now();
+    let (ledger, outcome) = match program {
+        Some(program) => {
+            let command = |_| node_command(program);
+            let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
+            run_processes(&*requests, &scenario, seed, &launch, progress)?
+        }
+        None => run_sockets(requests.clone(), &scenario, seed, progress)?,
+    };
+    let mut result = result(requests.settings(), &scenario, seed, &ledger, &outcome);
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
+/// The counters of requests: what one phase counted of each is part of the series.
+const COUNTED: [&str; 12] = [
+    "overlay_route",
+    "overlay_ack",
+    "overlay_result",
+    "overlay_find",
+    "overlay_found",
+    "overlay_put",
+    "overlay_put_reply",
+    "overlay_ping",
+    "overlay_pong",
+    "overlay_lookups",
+    "overlay_hops",
+    "overlay_targets_ended",
+];
+
+fn result(
+    settings: &Settings,
+    scenario: &Scenario,
+    seed: u64,
+    ledger: &Ledger,
+    outcome: &Outcome,
+) -> RunResult {
+    let tallies = ledger.tallies();
+    let sum = |of: fn(&super::Tally) -> u64| tallies.iter().map(of).sum::<u64>() as f64;
+    let (asked, told) = (sum(|tally| tally.asked), sum(super::Tally::told));
+    let mut summary = vec![
+        Metric::new("keys_asked", asked, ""),
+        Metric::new("keys_done", sum(|tally| tally.done), ""),
+        Metric::new("keys_absent", sum(|tally| tally.absent), ""),
+        Metric::new("keys_wrong", sum(|tally| tally.wrong), ""),
+        Metric::new("keys_failed", sum(|tally| tally.failed), ""),
+        Metric::new("keys_unanswered", asked - told, ""),
+        Metric::new("ended", outcome.ended.as_secs_f64(), "s"),
+    ];
+    for (number, (phase, tally)) in settings.plan.phases.iter().zip(tallies).enumerate() {
+        let action = match phase.action {
+            Action::Put => "put",
+            Action::Get => "get",
+        };
+        let rate = tally.done as f64 / tally.seconds();
+        let name = format!("{number}_{action}_{}_rate", phase.grouping.name());
+        summary.push(Metric::new(name, rate, "keys/s"));
+    }
+    if let Some(bytes) = outcome.driver_bytes_per_node {
+        summary.push(Metric::new("driver_bytes_per_node", bytes, "B"));
+    }
+    if outcome.is_stopped {
+        summary.push(Metric::new("stopped_early", 1.0, ""));
+    }
+    let counters = outcome.counters.sorted();
+    summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
+    let mut series = Vec::new();
+    for (number, phase) in settings.plan.phases.iter().enumerate() {
+        for counter in COUNTED {
+            let counted = ledger.counted(number, counter, &outcome.counters) as f64;
+            series.push(Sample::overall(phase.begins.as_secs_f64(), counter, counted));
+        }
+    }
+    let mut result = RunResult {
+        summary,
+        series,
+        events: outcome.events,
+        digest: outcome.digest.clone(),
+        ..RunResult::default()
+    };
+    let measured = Measured { settings, ledger, counters: &outcome.counters };
+    let figures = figures(&measured).into_iter();
+    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
+    result
+}
