@@ -153,7 +153,7 @@ impl<M: Wire> Network<M> {
     ) -> Network<M> {
         let port =
             Port { sends_until: Instant::ZERO, receives_until: Instant::ZERO, queue: NO_QUEUE };
-        let needs_pairs = has_faults || config.shape == Shape::Mesh || !config.link.is_perfect();
+        let needs_pairs = has_faults || config.shape == Shape::Mesh || !config.link.is_steady();
         let ports = if config.shape == Shape::Star { vec![port; nodes] } else { Vec::new() };
         Network {
             config,
@@ -240,7 +240,7 @@ impl<M: Wire> Network<M> {
         let to = queued.to;
         let charged = self.config.overhead.charge(queued.lane, queued.bytes);
         let airtime = self.airtime(charged);
-        let mut copies = Copies::One(Duration::ZERO);
+        let mut copies = Copies::One(self.config.link.delay);
         if self.needs_pairs {
             if self.is_blocked(from, to) || !self.pair(from, to).stalled.is_empty() {
                 return match queued.lane {

@@ -495,7 +495,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
             }
         }
         if !self.outbox.counters.is_empty() {
-            self.counters.merge(&std::mem::take(&mut self.outbox.counters));
+            self.outbox.counters.drain_into(&mut self.counters);
         }
     }
 

@@ -10,7 +10,11 @@ pub struct Counters {
 impl Counters {
     /// Adds `n` to the counter `name`.
     pub fn add(&mut self, name: &'static str, n: u64) {
-        match self.counts.iter_mut().find(|(known, _)| *known == name) {
+        // A name at the same address is the same name; the linker may keep two copies of one.
+        let same = |known: &str| std::ptr::eq(known, name);
+        let at = self.counts.iter().position(|(known, _)| same(known));
+        let at = at.or_else(|| self.counts.iter().position(|(known, _)| *known == name));
+        match at.map(|at| &mut self.counts[at]) {
             Some((_, count)) => *count += n,
             None => self.counts.push((name, n)),
         }

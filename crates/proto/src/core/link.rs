@@ -77,8 +77,12 @@ impl Default for LinkFaults {
 impl LinkFaults {
     /// True if the link neither delays nor harms anything.
     pub fn is_perfect(&self) -> bool {
-        self.delay.is_zero()
-            && self.jitter.is_zero()
+        self.delay.is_zero() && self.is_steady()
+    }
+
+    /// True if the link does the same to every message: it delays each by as much.
+    pub fn is_steady(&self) -> bool {
+        self.jitter.is_zero()
             && self.loss == Loss::None
             && self.duplicate == 0.0
             && self.reorder == 0.0
