@@ -8,6 +8,8 @@ use crate::core::{NodeId, mix};
 const BUCKET: usize = 20;
 /// Nodes tried at a time for a bucket, of those that another node named.
 const TRIED_A_TIME: usize = 3;
+/// Buckets looked after a turn.
+const BUCKETS_A_TURN: u64 = 2;
 
 /// Kademlia: a key belongs to the node nearest to it by exclusive or.
 ///
@@ -173,20 +175,23 @@ impl Router for Kademlia {
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
         let Some(deepest) = self.buckets().checked_sub(1) else { return };
         let mut ask = |node, key| out.push(Chore::Ask(node, Topic::Nearest(key)));
-        // Neighbours, of whom there may be new ones, and one other bucket.
+        // Neighbours, of whom there may be new ones, and a few buckets in turn.
         let start = self.bucket(deepest).start.min(self.buckets.all().len().saturating_sub(BUCKET));
         let near = &self.buckets.all()[start..];
         ask(near[(turn % near.len() as u64) as usize], self.key());
-        let bucket = (turn % (u64::from(deepest) + 1)) as u16;
-        let key = self.sample(bucket, turn);
-        let range = self.bucket(bucket);
-        // Whoever was not heard from for the longest time, or those who have such a bucket too.
-        match self.buckets.all().get(range.start).filter(|_| !range.is_empty()) {
-            Some(&first) => ask(first, key),
-            None => {
-                let mut nearest = Vec::new();
-                self.nearest(key, 1, &mut nearest);
-                nearest.into_iter().for_each(|node| ask(node, key));
+        let count = u64::from(deepest) + 1;
+        for number in 0..BUCKETS_A_TURN.min(count) {
+            let bucket = (turn.wrapping_mul(BUCKETS_A_TURN).wrapping_add(number) % count) as u16;
+            let key = self.sample(bucket, turn);
+            let range = self.bucket(bucket);
+            // Whoever was not heard from for the longest time, or those who have such a bucket too.
+            match self.buckets.all().get(range.start).filter(|_| !range.is_empty()) {
+                Some(&first) => ask(first, key),
+                None => {
+                    let mut nearest = Vec::new();
+                    self.nearest(key, 1, &mut nearest);
+                    nearest.into_iter().for_each(|node| ask(node, key));
+                }
             }
         }
     }

@@ -30,7 +30,7 @@ mod tests;
 pub use chord::Chord;
 pub use kademlia::Kademlia;
 pub use key::{Key, Space};
-pub use koorde::{Koorde, Walk};
+pub use koorde::{Koorde, Side, Walk};
 pub use leg::Leg;
 pub use oracle::Oracle;
 pub use pastry::Pastry;

@@ -97,7 +97,7 @@ impl Step {
     }
 }
 
-/// What a table wants done.
+/// What a table wants done. It may want it again before it is done: once is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chore {
     /// Ask a node. It counts as gone if it does not answer.

@@ -11,6 +11,8 @@ const CELL: usize = 8;
 const HOLDERS: usize = 8;
 /// Nodes in one answer.
 const ANSWER: usize = 192;
+/// Turns of upkeep in which each node of the table is asked once.
+const TURNS_A_SWEEP: u64 = 32;
 /// Nodes tried at a time for a cell that has one already.
 const SPARES_A_TURN: usize = 2;
 
@@ -228,9 +230,12 @@ impl Router for Tapestry {
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
         for row in 0..self.rows() {
             let entries = &self.cells.all()[self.row(row)];
-            let at = (turn % entries.len().max(1) as u64) as usize;
+            let first = (turn % TURNS_A_SWEEP) as usize;
+            let asked = entries.iter().skip(first).step_by(TURNS_A_SWEEP as usize);
+            out.extend(asked.map(|&node| Chore::Ask(node, Topic::Neighbours)));
+            let any = entries.get((turn % entries.len().max(1) as u64) as usize);
             let topic = Topic::Row(row as u8, self.key());
-            out.extend(entries.get(at).map(|&node| Chore::Ask(node, topic)));
+            out.extend(any.map(|&node| Chore::Ask(node, topic)));
         }
     }
 

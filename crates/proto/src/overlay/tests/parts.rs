@@ -16,12 +16,12 @@ fn rising(space: Space, own: NodeId, nodes: &[NodeId]) {
 }
 
 // On its way a message comes nearer to the key from below, and on its last leg from above.
-fn on_ring(space: Space, node: NodeId, key: Key, leg: Leg) -> Option<(Key, Key)> {
+fn on_ring(space: Space, node: NodeId, key: Key, leg: Leg) -> (Key, Key) {
     let at = space.key(node);
-    Some(match leg {
+    match leg {
         Leg::Way => (Key::from(1), at.clockwise_to(key)),
         Leg::Last => (Key::ZERO, key.clockwise_to(at)),
-    })
+    }
 }
 
 impl Checked for Chord {
@@ -34,7 +34,7 @@ impl Checked for Chord {
         assert!(self.fingers().is_sorted_by(|a, b| bits(a) > bits(b)), "two of one cell");
     }
 
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> Option<(Key, Key)> {
+    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> (Key, Key) {
         on_ring(space, node, key, walk)
     }
 }
@@ -48,11 +48,19 @@ impl Checked for Koorde {
         distinct(&edges, own);
     }
 
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Walk) -> Option<(Key, Key)> {
+    fn remaining(space: Space, node: NodeId, key: Key, walk: Walk) -> (Key, Key) {
         match walk {
             Walk::Last => on_ring(space, node, key, Leg::Last),
-            // Bits left to shift in; the way along the ring goes forwards or back.
-            Walk::Imaginary { .. } | Walk::Start => None,
+            // First the bits left to shift in; for each, back along the ring and then forwards.
+            Walk::Imaginary { prefix, left, side } => {
+                let at = crate::overlay::koorde::imaginary(key, prefix, left);
+                let left = 1 + 2 * u64::from(left);
+                match side {
+                    Side::Ahead => (Key::from(left), space.key(node).clockwise_to(at)),
+                    Side::Behind => (Key::from(left + 1), at.clockwise_to(space.key(node))),
+                }
+            }
+            Walk::Start => (Key::MAX, Key::MAX),
         }
     }
 }
@@ -78,15 +86,15 @@ impl Checked for Pastry {
         assert_eq!(lower, &known[..count]);
     }
 
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> Option<(Key, Key)> {
+    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> (Key, Key) {
         let at = space.key(node);
-        Some(match walk {
+        match walk {
             Leg::Way => {
                 let digits = u64::from(Key::DIGITS - at.digits_shared(key));
                 (Key::from(1 + digits), Pastry::distance(key, at))
             }
             Leg::Last => (Key::ZERO, Pastry::distance(key, at)),
-        })
+        }
     }
 }
 
@@ -107,8 +115,8 @@ impl Checked for Tapestry {
         }
     }
 
-    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> Option<(Key, Key)> {
-        Some((Key::ZERO, Tapestry::distance(key, space.key(node))))
+    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> (Key, Key) {
+        (Key::ZERO, Tapestry::distance(key, space.key(node)))
     }
 }
 
@@ -122,7 +130,7 @@ impl Checked for Kademlia {
         }
     }
 
-    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> Option<(Key, Key)> {
-        Some((Key::ZERO, Kademlia::distance(key, space.key(node))))
+    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> (Key, Key) {
+        (Key::ZERO, Kademlia::distance(key, space.key(node)))
     }
 }
