@@ -237,6 +237,10 @@ impl Router for Kademlia {
         self.learn(by);
     }
 
+    fn has_joined(&self) -> bool {
+        !self.buckets.all().is_empty()
+    }
+
     fn contacts(&self, out: &mut Vec<NodeId>) {
         out.extend(self.buckets.all());
     }

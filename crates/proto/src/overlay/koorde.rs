@@ -375,6 +375,10 @@ impl Router for Koorde {
         self.place.notified(by, out);
     }
 
+    fn has_joined(&self) -> bool {
+        !self.place.successors.is_empty()
+    }
+
     fn contacts(&self, out: &mut Vec<NodeId>) {
         let start = out.len();
         out.extend(&*self.place.successors);

@@ -353,6 +353,10 @@ impl Router for Pastry {
         self.learn(by);
     }
 
+    fn has_joined(&self) -> bool {
+        !self.cells.all().is_empty()
+    }
+
     fn contacts(&self, out: &mut Vec<NodeId>) {
         let start = out.len();
         out.extend(self.leaf_set());

@@ -59,6 +59,11 @@ pub trait Router: Sized {
     /// before the notice can be judged is asked.
     fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>);
 
+    /// True if the table has its place among other nodes. Until then a joiner is not to be sent
+    /// anything, nor to help others to join: it begins anew if this does not come true. Never true
+    /// of a node that is alone.
+    fn has_joined(&self) -> bool;
+
     /// Every node in the table, each once, in no particular order.
     fn contacts(&self, out: &mut Vec<NodeId>);
 

@@ -268,6 +268,10 @@ impl Router for Tapestry {
         self.learn(by);
     }
 
+    fn has_joined(&self) -> bool {
+        !self.cells.all().is_empty()
+    }
+
     fn contacts(&self, out: &mut Vec<NodeId>) {
         out.extend(self.cells.all());
     }

@@ -88,7 +88,10 @@ impl<R: Checked> Net<R> {
     }
 
     pub fn join(&mut self, node: NodeId) {
-        let members: Vec<NodeId> = self.nodes.keys().copied().collect();
+        let mut members: Vec<NodeId> = self.nodes.keys().copied().collect();
+        if members.len() > 1 {
+            members.retain(|node| self.nodes[node].has_joined());
+        }
         let mut router = R::new(self.space, node);
         let mut out = Vec::new();
         if let Some(&via) = members.get(self.rng.below(members.len() as u32) as usize) {
@@ -100,6 +103,17 @@ impl<R: Checked> Net<R> {
         self.work(node, out);
     }
 
+    // A joiner whose helpers were gone asks again.
+    fn rejoin(&mut self) {
+        let lost = |(&node, router): (&NodeId, &R)| (!router.has_joined()).then_some(node);
+        for node in self.nodes.iter().filter_map(lost).collect::<Vec<_>>() {
+            if self.nodes.len() > 1 {
+                self.nodes.remove(&node);
+                self.join(node);
+            }
+        }
+    }
+
     /// Turns of upkeep of everybody.
     pub fn settle(&mut self, turns: u64) {
         for _ in 0..turns {
@@ -109,6 +123,7 @@ impl<R: Checked> Net<R> {
                 router.upkeep(self.turn, &mut out);
                 self.work(node, out);
             }
+            self.rejoin();
             self.turn += 1;
         }
     }
