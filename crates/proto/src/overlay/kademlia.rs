@@ -207,7 +207,10 @@ impl Router for Kademlia {
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
         let own = self.key();
         let bucket_of = self.bucket_of();
-        let tries = if topic == Topic::Nearest(own) { BUCKET } else { TRIED_A_TIME };
+        // All of its neighbourhood has to know a joiner; of nodes farther away a few are enough.
+        let near = self.buckets.all().len().checked_sub(BUCKET);
+        let near = near.map_or(0, |place| bucket_of(self.buckets.all()[place]));
+        let is_near = topic == Topic::Nearest(own);
         let mut tried: Vec<(u16, NodeId)> = Vec::new();
         for &node in nodes.iter().filter(|&&node| node != self.own && node != from) {
             // Those named may be gone: they are taken once they answer.
@@ -215,7 +218,13 @@ impl Router for Kademlia {
             let known = &self.buckets.all()[self.bucket(bucket)];
             let count = tried.iter().filter(|&&(other, _)| other == bucket).count();
             let is_new = !known.contains(&node) && !tried.contains(&(bucket, node));
-            if is_new && known.len() + count < BUCKET && count < tries {
+            let room = BUCKET - known.len();
+            let wanted = match is_near {
+                true if bucket >= near => room,
+                true => usize::from(known.is_empty()),
+                false => room.min(TRIED_A_TIME),
+            };
+            if is_new && count < wanted {
                 tried.push((bucket, node));
                 out.push(Chore::Ask(node, Topic::Nearest(own)));
             }

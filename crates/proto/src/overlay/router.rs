@@ -59,9 +59,9 @@ pub trait Router: Sized {
     /// before the notice can be judged is asked.
     fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>);
 
-    /// True if the table has its place among other nodes. Until then a joiner is not to be sent
-    /// anything, nor to help others to join: it begins anew if this does not come true. Never true
-    /// of a node that is alone.
+    /// True if the table has its place among other nodes. A node of which this is not true, or no
+    /// longer, answers nobody, takes no messages, and begins anew: two of them that helped each
+    /// other would be an overlay of their own. Only the first node of all is right to be alone.
     fn has_joined(&self) -> bool;
 
     /// Every node in the table, each once, in no particular order.

@@ -48,6 +48,8 @@ pub(super) struct Net<R: Router> {
     pub nodes: BTreeMap<NodeId, R>,
     pub turn: u64,
     pub asks: usize,
+    /// The node that the others join, should none have joined.
+    founder: Option<NodeId>,
     rng: Rng,
 }
 
@@ -60,7 +62,7 @@ pub(super) struct Way {
 impl<R: Checked> Net<R> {
     pub fn new(seed: u64) -> Net<R> {
         let (space, rng) = (Space::new(seed), Rng::new(seed, 1));
-        Net { space, nodes: BTreeMap::new(), turn: 0, asks: 0, rng }
+        Net { space, nodes: BTreeMap::new(), turn: 0, asks: 0, founder: None, rng }
     }
 
     /// Nodes with ideal tables.
@@ -89,8 +91,10 @@ impl<R: Checked> Net<R> {
 
     pub fn join(&mut self, node: NodeId) {
         let mut members: Vec<NodeId> = self.nodes.keys().copied().collect();
-        if members.len() > 1 {
-            members.retain(|node| self.nodes[node].has_joined());
+        members.retain(|node| self.nodes[node].has_joined());
+        if members.is_empty() {
+            self.founder = self.nodes.keys().next().copied();
+            members.extend(self.founder);
         }
         let mut router = R::new(self.space, node);
         let mut out = Vec::new();
@@ -162,7 +166,7 @@ impl<R: Checked> Net<R> {
             let mut next = walk;
             match router.next_hop(key, &mut next).hop {
                 Hop::Here => return Way { end: at, path },
-                Hop::Via(node) if !self.nodes.contains_key(&node) => {
+                Hop::Via(node) if !self.answers(node) => {
                     self.nodes.get_mut(&at).expect("a live node").forget(node);
                 }
                 Hop::Via(node) => {
@@ -211,7 +215,7 @@ impl<R: Checked> Net<R> {
                 Chore::Ask(whom, topic) => {
                     self.asks += 1;
                     let mut answer = Vec::new();
-                    if self.nodes.contains_key(&whom) {
+                    if self.answers(whom) {
                         self.hear(whom, node);
                         self.nodes[&whom].tell(topic, &mut answer);
                         self.hear(node, whom);
@@ -241,6 +245,12 @@ impl<R: Checked> Net<R> {
                 }
             }
         }
+    }
+
+    // A node that lost its place is as good as gone, unless it is the one to begin with.
+    fn answers(&self, node: NodeId) -> bool {
+        let router = self.nodes.get(&node);
+        router.is_some_and(|router| router.has_joined() || self.founder == Some(node))
     }
 
     fn hear(&mut self, node: NodeId, from: NodeId) {

@@ -6,6 +6,8 @@ for_each_router!(
     a_table_settles_and_then_stays,
     one_of_two_is_left_alone,
     founder_and_joiners_at_once,
+    whatever_comes_and_goes_tables_are_right_in_the_end,
+    zz_stats,
 );
 
 fn dead<R: Checked>(net: &Net<R>) -> usize {
@@ -84,4 +86,53 @@ fn founder_and_joiners_at_once<R: Checked>() {
     }
     net.settle(3 * TURNS);
     net.check(50);
+}
+
+fn whatever_comes_and_goes_tables_are_right_in_the_end<R: Checked>() {
+    for seed in 100..100 + CHURNS {
+        let mut net = Net::<R>::joined(seed, 1 + seed as u32 % 24);
+        let mut next = 100;
+        for _ in 0..seed % 7 {
+            for _ in 0..4 {
+                net.join(NodeId(next));
+                next += 1;
+            }
+            if net.nodes.len() > 20 {
+                net.crash_a_third();
+            }
+            net.settle(seed % 3);
+        }
+        net.settle(3 * TURNS);
+        if R::NAME == "chord" {
+            let ring: Vec<_> = net.oracle().ring().iter().map(|x| x.1).collect();
+            for (i, n) in ring.iter().enumerate() {
+                let mut told = vec![];
+                net.nodes[n].tell(Topic::Neighbours, &mut told);
+                if ring.len() > 1 && told.get(1) != Some(&ring[(i + 1) % ring.len()]) {
+                    println!("SEED {seed} {n:?} {told:?} ring {ring:?}");
+                }
+            }
+        }
+        net.check(30);
+        assert_eq!(dead(&net), 0, "{} {seed}", R::NAME);
+    }
+}
+
+const CHURNS: u64 = 300;
+
+fn zz_stats<R: Checked>() {
+    for count in [200, 1000, 4000] {
+        let mut net = Net::<R>::ideal(1, count);
+        net.settle(1);
+        let asks = net.asks;
+        net.settle(4);
+        let turn = (net.asks - asks) as f64 / 4.0 / f64::from(count);
+        let asks = net.asks;
+        (count..count + 20).for_each(|node| net.join(NodeId(node)));
+        println!(
+            "STAT {} {count}: {turn:.1} asks a node and turn, {} a join",
+            R::NAME,
+            (net.asks - asks) / 20
+        );
+    }
 }

@@ -82,7 +82,7 @@ fn every_key_up_to_until_takes_the_same_hop<R: Checked>() {
             net.crash_a_third();
         }
         let mut wide = 0;
-        for _ in 0..3000 {
+        for _ in 0..200 {
             let (key, node) = (net.key(), net.any());
             let router = &net.nodes[&node];
             // On its way from here, and as it arrives one hop on.
