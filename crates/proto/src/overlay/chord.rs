@@ -167,12 +167,10 @@ impl Router for Chord {
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
         if topic == Topic::Neighbours {
             self.place.told(from, nodes, out);
-            if self.place.successors.is_full() {
-                // The list covers these now.
-                let first = self.first_finger() as u16;
-                let covered = self.fingers.range(0..first, Chord::cell_of(&self.place));
-                self.fingers.remove(covered);
-            }
+            // What the list covers is no finger.
+            let first = self.first_finger() as u16;
+            let covered = self.fingers.range(0..first, Chord::cell_of(&self.place));
+            self.fingers.remove(covered);
         }
     }
 

@@ -317,6 +317,9 @@ impl Router for Koorde {
     fn forget(&mut self, node: NodeId) {
         self.place.forget(node);
         self.edges.remove(node);
+        if self.edges[..] == [self.place.own] {
+            self.edges = List::new();
+        }
     }
 
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {

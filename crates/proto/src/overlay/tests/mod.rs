@@ -1,6 +1,7 @@
 //! Routers driven without messages: a chore is done at once, and a node that is gone is forgotten
 //! by whoever asks it.
 
+mod codec;
 mod figures;
 mod hostile;
 mod parts;
@@ -36,6 +37,9 @@ pub(crate) use for_each_router;
 pub(super) trait Checked: Router + Clone {
     /// What a table must be like at any time.
     fn check_form(&self, space: Space, own: NodeId);
+
+    /// What of a settled table is the same as of an ideal one.
+    fn check_same(&self, ideal: &Self, space: Space, own: NodeId);
 
     /// How far a message still has to go: each hop lessens that. The walk is the one with which
     /// it arrived.

@@ -24,6 +24,18 @@ fn on_ring(space: Space, node: NodeId, key: Key, leg: Leg) -> (Key, Key) {
     }
 }
 
+fn cell(own: Key, key: Key) -> (u32, u8) {
+    let row = own.digits_shared(key);
+    (row, key.digit(row))
+}
+
+fn cells(space: Space, own: NodeId, entries: &[NodeId]) -> Vec<(u32, u8)> {
+    let cell = |node: &NodeId| cell(space.key(own), space.key(*node));
+    let mut cells: Vec<_> = entries.iter().map(cell).collect();
+    cells.dedup();
+    cells
+}
+
 impl Checked for Chord {
     fn check_form(&self, space: Space, own: NodeId) {
         distinct(self.successors(), own);
@@ -32,6 +44,12 @@ impl Checked for Chord {
         rising(space, own, self.fingers());
         let bits = |node: &NodeId| space.key(own).clockwise_to(space.key(*node)).leading_zeros();
         assert!(self.fingers().is_sorted_by(|a, b| bits(a) > bits(b)), "two of one cell");
+    }
+
+    fn check_same(&self, ideal: &Chord, _space: Space, _own: NodeId) {
+        assert_eq!(self.successors(), ideal.successors());
+        assert_eq!(self.predecessor(), ideal.predecessor());
+        assert_eq!(self.fingers(), ideal.fingers());
     }
 
     fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> (Key, Key) {
@@ -46,6 +64,12 @@ impl Checked for Koorde {
         let mut edges = self.edges().to_vec();
         edges.retain(|&node| node != own);
         distinct(&edges, own);
+    }
+
+    fn check_same(&self, ideal: &Koorde, _space: Space, _own: NodeId) {
+        assert_eq!(self.successors(), ideal.successors());
+        assert_eq!(self.predecessor(), ideal.predecessor());
+        assert_eq!(self.edges(), ideal.edges());
     }
 
     fn remaining(space: Space, node: NodeId, key: Key, walk: Walk) -> (Key, Key) {
@@ -69,11 +93,7 @@ impl Checked for Pastry {
     fn check_form(&self, space: Space, own: NodeId) {
         let at = space.key(own);
         distinct(self.entries(), own);
-        let cell = |node: &NodeId| {
-            let key = space.key(*node);
-            let row = at.digits_shared(key);
-            (row, key.digit(row))
-        };
+        let cell = |node: &NodeId| cell(at, space.key(*node));
         assert!(self.entries().is_sorted_by(|a, b| cell(a) < cell(b)), "a cell has one node");
         // The leaves are the nearest of all known.
         let mut known = Vec::new();
@@ -84,6 +104,11 @@ impl Checked for Pastry {
         assert_eq!(upper, &known[..count]);
         known.reverse();
         assert_eq!(lower, &known[..count]);
+    }
+
+    fn check_same(&self, ideal: &Pastry, space: Space, own: NodeId) {
+        assert_eq!(self.leaves(), ideal.leaves());
+        assert_eq!(cells(space, own, self.entries()), cells(space, own, ideal.entries()));
     }
 
     fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> (Key, Key) {
@@ -102,17 +127,24 @@ impl Checked for Tapestry {
     fn check_form(&self, space: Space, own: NodeId) {
         let at = space.key(own);
         distinct(self.entries(), own);
-        let cell = |node: &NodeId| {
-            let key = space.key(*node);
-            let row = at.digits_shared(key);
-            (row, key.digit(row))
-        };
+        let cell = |node: &NodeId| cell(at, space.key(*node));
         assert!(self.entries().is_sorted_by_key(cell));
         for part in self.entries().chunk_by(|a, b| cell(a) == cell(b)) {
             let row = cell(&part[0]).0;
             let alike = 1 + self.entries().iter().filter(|node| cell(node).0 > row).count();
             assert!(part.len() <= 8 || alike < 8, "{} in a cell, {alike} alike", part.len());
         }
+    }
+
+    fn check_same(&self, ideal: &Tapestry, space: Space, own: NodeId) {
+        // A cell is empty only if no node belongs there, and neighbours are known to the last.
+        assert_eq!(cells(space, own, self.entries()), cells(space, own, ideal.entries()));
+        let neighbours = |table: &Tapestry| {
+            let mut nodes = Vec::new();
+            table.replicas(space.key(own), 8, &mut nodes);
+            nodes
+        };
+        assert_eq!(neighbours(self), neighbours(ideal));
     }
 
     fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> (Key, Key) {
@@ -128,6 +160,16 @@ impl Checked for Kademlia {
         for part in self.entries().chunk_by(|a, b| bucket(a) == bucket(b)) {
             assert!(part.len() <= 20);
         }
+    }
+
+    fn check_same(&self, ideal: &Kademlia, space: Space, own: NodeId) {
+        let buckets = |table: &Kademlia| {
+            let bucket = |node: &NodeId| (space.key(own) ^ space.key(*node)).leading_zeros();
+            let mut buckets: Vec<_> = table.entries().iter().map(bucket).collect();
+            buckets.dedup();
+            buckets
+        };
+        assert_eq!(buckets(self), buckets(ideal));
     }
 
     fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> (Key, Key) {
