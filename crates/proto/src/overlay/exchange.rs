@@ -143,6 +143,8 @@ pub(super) enum Cause {
     Sync,
     /// The table.
     Table,
+    /// Whether a node that was given up is there again.
+    Lost,
     /// The node whose place in the table another may have if there is no answer.
     Ping(NodeId),
 }

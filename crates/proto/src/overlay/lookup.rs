@@ -43,18 +43,16 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    /// Begins at a node that is no part of the table, which is empty: this node wants to join.
-    pub(super) fn find_by_seed(
+    /// Begins at another node, because this one's table would not do.
+    pub(super) fn find_by(
         &mut self,
         cx: &mut Cx<'_, R>,
         name: u32,
+        node: NodeId,
         targets: Arc<[Target<R::Walk>]>,
     ) {
-        let Some(seed) = self.next_seed() else {
-            return;
-        };
         let trail = Trail { hops: 1, named_by: None, others: Vec::new() };
-        self.find_at(cx, name, seed, &Purpose::Upkeep, targets, trail, 0);
+        self.find_at(cx, name, node, &Purpose::Upkeep, targets, trail, 0);
     }
 
     #[allow(clippy::too_many_arguments)]

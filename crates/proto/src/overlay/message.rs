@@ -297,6 +297,8 @@ pub enum Body<W> {
         lacking: Vec<u16>,
         /// Where I hold something newer.
         newer: Vec<u16>,
+        /// Where you are to hold nothing: I am responsible, and it is held by those that are to.
+        surplus: Vec<u16>,
     },
     /// About your table.
     Ask {
@@ -446,8 +448,9 @@ impl<W> fmt::Display for Message<W> {
                 write!(f, "summary:")?;
                 list(f, &mut entries.iter().map(|&(key, _)| key))
             }
-            Body::SummaryReply { lacking, newer, .. } => {
-                write!(f, "summary reply: lacking {lacking:?}, newer {newer:?}")
+            Body::SummaryReply { lacking, newer, surplus, .. } => {
+                write!(f, "summary reply: lacking {lacking:?}, newer {newer:?}")?;
+                write!(f, ", surplus {surplus:?}")
             }
             Body::Ask { topic, .. } => write!(f, "ask {topic:?}"),
             Body::Told { nodes, .. } => write!(f, "told {} nodes", nodes.len()),

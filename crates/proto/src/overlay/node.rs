@@ -117,7 +117,7 @@ impl<R: Router> Overlay<R> {
 
     /// True if the node forwards, stores and answers.
     pub fn is_member(&self) -> bool {
-        matches!(self.role, Role::Member | Role::Leaving)
+        self.role == Role::Member
     }
 
     /// What is stored here, if anything ever was.
@@ -347,6 +347,8 @@ impl<R: Router> Overlay<R> {
             return false;
         }
         let exchange = match body {
+            // What a node that leaves still holds may be asked for.
+            Body::Fetch { .. } | Body::Summary { .. } if self.role == Role::Leaving => return false,
             Body::Route(Route { exchange, .. })
             | Body::Find { exchange, .. }
             | Body::Put { exchange, .. }
@@ -393,8 +395,8 @@ impl<R: Router> Overlay<R> {
             Body::Summary { exchange, entries } => {
                 self.receive_summary(cx, from, exchange, &entries);
             }
-            Body::SummaryReply { exchange, lacking, newer } => {
-                self.receive_summary_reply(cx, from, exchange, &lacking, &newer);
+            Body::SummaryReply { exchange, lacking, newer, surplus } => {
+                self.receive_summary_reply(cx, from, exchange, [&lacking, &newer, &surplus]);
             }
             Body::Ask { exchange, is_member, topic } => {
                 self.receive_ask(cx, from, exchange, is_member, topic);
@@ -404,15 +406,12 @@ impl<R: Router> Overlay<R> {
             Body::Ping { exchange } => {
                 self.tell(cx, from, Body::Pong { exchange });
             }
-            Body::Pong { exchange } => {
-                if self.answered(cx, from, exchange).is_some() {
-                    self.router.learn(from);
-                }
-            }
+            Body::Pong { exchange } => self.receive_pong(cx, from, exchange),
             Body::NotMember { exchange } => {
                 if let Some(exchange) = self.answered(cx, from, exchange) {
                     cx.count("overlay_not_member", 1);
                     self.unanswered(cx, exchange);
+                    self.rest().upkeep.find_again(from);
                 }
             }
             Body::Goodbye => self.forget(cx, from),
@@ -471,9 +470,15 @@ impl<R: Router> Overlay<R> {
 
     /// A node did not answer, however often it was asked.
     pub(super) fn unanswered(&mut self, cx: &mut Cx<'_, R>, exchange: Exchange<R::Walk>) {
-        // A responsible node that is slow to write is not gone.
-        if !matches!(exchange.body, Body::Put { .. }) {
-            self.forget(cx, exchange.to);
+        match exchange.cause {
+            Cause::Lost => {}
+            // A responsible node that is slow to write is not gone.
+            _ if matches!(exchange.body, Body::Put { .. }) => {}
+            _ => {
+                self.forget(cx, exchange.to);
+                let now = cx.now;
+                self.rest().upkeep.lose(exchange.to, now);
+            }
         }
         match exchange.cause {
             Cause::Relay { from } => {
@@ -491,7 +496,7 @@ impl<R: Router> Overlay<R> {
                 self.router.learn(newcomer);
             }
             Cause::Table => self.ask_unanswered(cx),
-            Cause::Sync => {}
+            Cause::Sync | Cause::Lost => {}
         }
     }
 }

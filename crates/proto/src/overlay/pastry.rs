@@ -239,6 +239,10 @@ impl Router for Pastry {
         apart(key, node)
     }
 
+    fn advances(key: Key, from: Key, to: Key) -> bool {
+        to.digits_shared(key) > from.digits_shared(key) || apart(key, to) < apart(key, from)
+    }
+
     fn next_hop(&self, key: Key, walk: &mut Leg) -> Step {
         if !self.is_last(key, *walk) {
             let step = self.step_way(key);
@@ -351,6 +355,10 @@ impl Router for Pastry {
 
     fn notified(&mut self, by: NodeId, _out: &mut Vec<Chore>) {
         self.learn(by);
+    }
+
+    fn has_joined(&self) -> bool {
+        !self.cells.all().is_empty()
     }
 
     fn contacts(&self, out: &mut Vec<NodeId>) {

@@ -68,16 +68,8 @@ impl<R: Router> Overlay<R> {
     /// The nodes other than this one that hold copies of a key, as far as the table knows.
     pub(super) fn other_replicas(&self, cx: &Cx<'_, R>, key: Key) -> Vec<NodeId> {
         let mut nodes = Vec::new();
-        let copies = cx.shared.copies();
-        if self.role == super::Role::Leaving {
-            // The next one takes the place of this one.
-            self.router.replicas(key, copies + 1, &mut nodes);
-            nodes.retain(|&node| node != cx.node);
-            nodes.truncate(copies);
-        } else {
-            self.router.replicas(key, copies, &mut nodes);
-            nodes.retain(|&node| node != cx.node);
-        }
+        self.router.replicas(key, cx.shared.copies(), &mut nodes);
+        nodes.retain(|&node| node != cx.node);
         nodes
     }
 

@@ -43,6 +43,10 @@ pub(super) enum Owner {
     Table,
     /// The node, which wants to know where it belongs.
     Join,
+    /// The same, of those that a node knows that was given up.
+    Merge(NodeId),
+    /// Replicas that compare what they hold.
+    Sync,
 }
 
 #[derive(Clone, Debug)]
@@ -80,12 +84,12 @@ pub(super) enum State {
 impl Request {
     fn purpose(&self) -> Purpose {
         match (&self.kind, self.owner) {
-            (_, Owner::Table | Owner::Join) => Purpose::Upkeep,
-            (Kind::Get, _) => Purpose::Get,
-            (Kind::Send(payload), _) if self.style == Style::Recursive => {
+            (Kind::Get, Owner::Application(_)) => Purpose::Get,
+            (Kind::Send(payload), Owner::Application(_)) if self.style == Style::Recursive => {
                 Purpose::Send(payload.clone())
             }
-            _ => Purpose::Locate,
+            (_, Owner::Application(_)) => Purpose::Locate,
+            _ => Purpose::Upkeep,
         }
     }
 
@@ -219,8 +223,15 @@ impl<R: Router> Overlay<R> {
         }
         let (purpose, style, owner) = (request.purpose(), request.style, request.owner);
         let tag = tag(cx, name);
-        if owner == Owner::Join {
-            return self.find_by_seed(cx, name, targets);
+        let seed = match owner {
+            Owner::Join => self.next_seed(),
+            Owner::Merge(node) => Some(node),
+            // Its own table says that it is responsible itself.
+            Owner::Sync if !self.is_member() => self.any_contact(cx),
+            _ => None,
+        };
+        if let Some(seed) = seed {
+            return self.find_by(cx, name, seed, targets);
         }
         let route =
             Route { exchange: 0, ttl: cx.shared.ttl, initiator: cx.node, tag, purpose, targets };
@@ -330,6 +341,8 @@ impl<R: Router> Overlay<R> {
             Owner::Application(id) => cx.deliver(Event::Outcome { id, outcomes }),
             Owner::Table => self.table_found(cx, &outcomes),
             Owner::Join => self.join_found(cx, &outcomes),
+            Owner::Merge(_) => self.merge_found(cx, &outcomes),
+            Owner::Sync => self.owners_found(cx, &outcomes),
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Held {
     pub expires_at: Instant,
     /// The value; `None` if it was removed.
     pub value: Option<Payload>,
+    // The neighbourhood in which all others that are to hold it said they do; 0 for none.
+    pub(super) settled_in: u64,
 }
 
 /// What became of a record that was to be stored.
@@ -96,6 +98,7 @@ impl Store {
             stamp: record.stamp,
             expires_at: now + Duration::from_millis(record.lifetime_ms.into()),
             value: record.value.clone(),
+            settled_in: 0,
         };
         let bytes = self.bytes - freed + held.bytes();
         // What says that a record was removed makes room rather than takes it.
@@ -112,16 +115,25 @@ impl Store {
         Accepted::New
     }
 
-    /// Removes a record of this age. False if there is none.
+    /// Removes a record of this age, or an older one. False if there is none.
     pub(super) fn drop_record(&mut self, key: Key, version: Version) -> bool {
         match self.records.get(&key) {
-            Some(held) if held.stamp.version == version => {
+            Some(held) if held.stamp.version <= version => {
                 let held = self.records.remove(&key).expect("just seen");
                 self.bytes -= held.bytes();
                 self.changes += 1;
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Others hold it too, as long as the neighbourhood is this one.
+    pub(super) fn settle(&mut self, key: Key, version: Version, neighbourhood: u64) {
+        if let Some(held) = self.records.get_mut(&key)
+            && held.stamp.version == version
+        {
+            held.settled_in = neighbourhood;
         }
     }
 

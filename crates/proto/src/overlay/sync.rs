@@ -1,22 +1,24 @@
-//! Replicas compare what they hold, bundle by bundle; what is missing is copied, and what a node
-//! is not to hold any longer is dropped once those that are hold it.
+//! Replicas compare what they hold, bundle by bundle. The responsible node tells the others what
+//! it holds, and they tell it; what is missing is copied. Whoever is not to hold a record any
+//! longer drops it when the responsible node says that all that are to do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::bundle::pieces;
-use super::command::{Event, Role};
+use super::command::{Event, Outcome, Style};
 use super::exchange::Cause;
 use super::message::{Body, CopyAnswer, ITEMS_MAX, Record, Version};
 use super::node::{Cx, Overlay};
 use super::relay::list_bytes_max;
 use super::replicate::copy_pieces;
-use super::{Key, Router};
-use crate::core::{Instant, NodeId};
+use super::request::{Kind, Owner};
+use super::{Hop, Key, Router, Step, Topic};
+use crate::core::{Instant, NodeId, mix};
 
 /// Records compared in one turn.
-const PAGE: usize = 1024;
+const PAGE: usize = ITEMS_MAX;
 /// How many times seldomer replicas compare while nothing changes.
 const SLOWEST: u32 = 8;
 const SUMMARY_HEAD_BYTES: usize = 320;
@@ -27,13 +29,13 @@ const ENTRY_BYTES: usize = Key::BYTES + 12;
 pub(super) struct Sync {
     // Where the next page begins.
     cursor: Option<Key>,
-    next_at: Instant,
+    begun_at: Option<Instant>,
     is_hurried: bool,
     slowness: u32,
-    // Records that are not this node's any longer, and who confirmed to hold them.
-    parting: BTreeMap<Key, (Version, Vec<NodeId>)>,
-    // What the table's neighbourhood looked like.
-    pub(super) neighbours: u64,
+    // Records that this node is responsible for, and who confirmed to hold them.
+    confirmed: BTreeMap<Key, (Version, Vec<NodeId>)>,
+    // Names the nodes around this one.
+    neighbourhood: u64,
 }
 
 impl Sync {
@@ -47,33 +49,23 @@ impl<R: Router> Overlay<R> {
     /// Compares one page, if it is time.
     pub(super) fn sync(&mut self, cx: &mut Cx<'_, R>) {
         let now = cx.now;
-        let Some(store) = &mut self.store else {
-            return;
-        };
-        let is_durable = cx.shared.is_durable;
-        let outbox = &mut *cx.outbox;
-        store.sweep(PAGE, now, |key| {
-            outbox.counters.add("overlay_expired", 1);
-            if is_durable {
-                outbox.events.push(Event::Erase { key });
-            }
-        });
-        if store.is_empty() {
+        self.sweep(cx);
+        if self.store.as_ref().is_none_or(|store| store.is_empty()) {
             return;
         }
+        self.look_around();
         let every = cx.shared.sync_every;
         let sync = &mut self.rest().sync;
         if sync.cursor.is_none() {
-            let soonest = if sync.is_hurried { Duration::ZERO } else { every };
             let slowness = sync.slowness.max(1);
-            // `next_at` is when a page was due last.
-            if now < sync.next_at + soonest * slowness && sync.next_at > Instant::ZERO {
+            let wait = if sync.is_hurried { Duration::ZERO } else { every * slowness };
+            if sync.begun_at.is_some_and(|begun| now < begun + wait) {
                 return;
             }
-            sync.next_at = now;
+            sync.begun_at = Some(now);
             sync.slowness = if sync.is_hurried { 1 } else { (2 * slowness).min(SLOWEST) };
             sync.is_hurried = false;
-            sync.parting.clear();
+            sync.confirmed.clear();
         }
         let cursor = self.rest().sync.cursor;
         let (page, next) = self.store_mut().page(cursor, PAGE, now);
@@ -81,34 +73,94 @@ impl<R: Router> Overlay<R> {
         self.compare(cx, &page);
     }
 
-    /// Tells the replicas of these records what is held here.
+    fn sweep(&mut self, cx: &mut Cx<'_, R>) {
+        let Some(store) = &mut self.store else {
+            return;
+        };
+        let is_durable = cx.shared.is_durable;
+        let outbox = &mut *cx.outbox;
+        store.sweep(PAGE, cx.now, |key| {
+            outbox.counters.add("overlay_expired", 1);
+            if is_durable {
+                outbox.events.push(Event::Erase { key });
+            }
+        });
+    }
+
+    /// Others may be responsible, or to hold copies, once the neighbours are not the same.
+    fn look_around(&mut self) {
+        let mut nodes = Vec::new();
+        self.router.tell(Topic::Neighbours, &mut nodes);
+        let sum = nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0.into()))) | 1;
+        let sync = &mut self.rest().sync;
+        if sync.neighbourhood != sum {
+            sync.neighbourhood = sum;
+            sync.hurry();
+        }
+    }
+
     fn compare(&mut self, cx: &mut Cx<'_, R>, page: &[(Key, Version)]) {
         let mut by_node: BTreeMap<NodeId, Vec<(Key, Version)>> = BTreeMap::new();
-        let mut replicas = Vec::new();
-        let is_leaving = self.role == Role::Leaving;
+        let mut of_others = Vec::new();
+        let mut step: Option<Step> = None;
         for &(key, version) in page {
-            replicas.clear();
-            self.router.replicas(key, cx.shared.copies(), &mut replicas);
-            let is_mine = replicas.contains(&cx.node) && !is_leaving;
-            let others = self.other_replicas(cx, key);
-            if !is_mine && !others.is_empty() {
-                self.rest().sync.parting.insert(key, (version, Vec::new()));
+            if step.is_none_or(|step| key > step.until) {
+                step = Some(self.router.next_hop(key, &mut R::Walk::default()));
             }
-            for node in others {
+            let is_mine = step.is_some_and(|step| step.hop == Hop::Here) && self.is_member();
+            if !is_mine {
+                of_others.push(key);
+                continue;
+            }
+            let replicas = self.other_replicas(cx, key);
+            let sync = &mut self.rest().sync;
+            if replicas.is_empty() {
+                let neighbourhood = sync.neighbourhood;
+                self.store_mut().settle(key, version, neighbourhood);
+            } else {
+                sync.confirmed.insert(key, (version, Vec::new()));
+            }
+            for node in replicas {
                 by_node.entry(node).or_default().push((key, version));
             }
         }
         for (node, entries) in by_node {
-            if !self.has_room(cx) {
-                return self.rest().sync.hurry();
+            self.tell_summary(cx, node, &entries);
+        }
+        if !of_others.is_empty() {
+            let style = if self.is_member() { Style::Recursive } else { Style::Iterative };
+            self.begin_request(cx, Owner::Sync, of_others, Vec::new(), Kind::Locate, style);
+        }
+    }
+
+    /// The nodes responsible for records that this one holds.
+    pub(super) fn owners_found(&mut self, cx: &mut Cx<'_, R>, outcomes: &[(Key, Outcome)]) {
+        let mut by_node: BTreeMap<NodeId, Vec<(Key, Version)>> = BTreeMap::new();
+        for (key, outcome) in outcomes {
+            let held = self.store.as_ref().and_then(|store| store.get(*key, cx.now));
+            match (outcome, held) {
+                (Outcome::Located(node), Some(held)) if *node != cx.node => {
+                    by_node.entry(*node).or_default().push((*key, held.stamp.version));
+                }
+                (Outcome::Located(_), _) => {}
+                _ => self.rest().sync.hurry(),
             }
-            let bytes_max =
-                list_bytes_max(cx, SUMMARY_HEAD_BYTES, ENTRY_BYTES * entries.len(), ENTRY_BYTES);
-            for piece in pieces(&entries, ITEMS_MAX, bytes_max, |_| ENTRY_BYTES) {
-                let entries: Arc<[_]> = entries[piece].into();
-                let body = Body::Summary { exchange: 0, entries };
-                self.ask(cx, node, Cause::Sync, 0, None, body);
-            }
+        }
+        for (node, entries) in by_node {
+            self.tell_summary(cx, node, &entries);
+        }
+    }
+
+    fn tell_summary(&mut self, cx: &mut Cx<'_, R>, node: NodeId, entries: &[(Key, Version)]) {
+        if !self.has_room(cx) {
+            return self.rest().sync.hurry();
+        }
+        let total = ENTRY_BYTES * entries.len();
+        let bytes_max = list_bytes_max(cx, SUMMARY_HEAD_BYTES, total, ENTRY_BYTES);
+        for piece in pieces(entries, ITEMS_MAX, bytes_max, |_| ENTRY_BYTES) {
+            let entries: Arc<[_]> = entries[piece].into();
+            let body = Body::Summary { exchange: 0, entries };
+            self.ask(cx, node, Cause::Sync, 0, None, body);
         }
     }
 
@@ -119,16 +171,29 @@ impl<R: Router> Overlay<R> {
         exchange: u32,
         entries: &[(Key, Version)],
     ) {
-        let (mut lacking, mut newer) = (Vec::new(), Vec::new());
+        let (mut lacking, mut newer, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
+        let neighbourhood = self.rest().sync.neighbourhood;
+        let (mut step, mut replicas): (Option<Step>, _) = (None, Vec::new());
         for (place, &(key, version)) in (0..).zip(entries) {
             let held = self.store.as_ref().and_then(|store| store.get(key, cx.now));
-            match held.map(|held| held.stamp.version) {
-                Some(here) if here == version => {}
-                Some(here) if here > version => newer.push(place),
-                _ => lacking.push(place),
+            let Some(held) = held.filter(|held| held.stamp.version >= version) else {
+                lacking.push(place);
+                continue;
+            };
+            if step.is_none_or(|step| key > step.until) {
+                step = Some(self.router.next_hop(key, &mut R::Walk::default()));
+            }
+            replicas.clear();
+            self.router.replicas(key, cx.shared.copies(), &mut replicas);
+            let is_mine = step.is_some_and(|step| step.hop == Hop::Here) && self.is_member();
+            let is_settled = replicas.len() <= 1 || held.settled_in == neighbourhood;
+            if is_mine && is_settled && !replicas.contains(&from) {
+                surplus.push(place);
+            } else if held.stamp.version > version {
+                newer.push(place);
             }
         }
-        self.tell(cx, from, Body::SummaryReply { exchange, lacking, newer });
+        self.tell(cx, from, Body::SummaryReply { exchange, lacking, newer, surplus });
     }
 
     pub(super) fn receive_summary_reply(
@@ -136,8 +201,7 @@ impl<R: Router> Overlay<R> {
         cx: &mut Cx<'_, R>,
         from: NodeId,
         exchange: u32,
-        lacking: &[u16],
-        newer: &[u16],
+        [lacking, newer, surplus]: [&[u16]; 3],
     ) {
         let Some(exchange) = self.answered(cx, from, exchange) else {
             return;
@@ -145,19 +209,22 @@ impl<R: Router> Overlay<R> {
         let Body::Summary { entries, .. } = &exchange.body else {
             return cx.count("overlay_bad_answer", 1);
         };
-        let is_place = |place: &u16| usize::from(*place) < entries.len();
-        if !lacking.iter().chain(newer).all(is_place) {
-            return cx.count("overlay_bad_answer", 1);
-        }
         let mut states = vec![0u8; entries.len()];
-        lacking.iter().for_each(|&place| states[usize::from(place)] |= 1);
-        newer.iter().for_each(|&place| states[usize::from(place)] |= 2);
+        for (state, places) in (1..).zip([lacking, newer, surplus]) {
+            for &place in places {
+                match states.get_mut(usize::from(place)) {
+                    Some(known) => *known = state,
+                    None => return cx.count("overlay_bad_answer", 1),
+                }
+            }
+        }
         let (mut copies, mut wanted) = (Vec::new(), Vec::new());
         for (&(key, version), state) in entries.iter().zip(states) {
             match state {
                 0 => self.confirmed(cx, key, version, from),
                 1 => copies.extend(self.store_mut().record(key, cx.now)),
-                _ => wanted.push(key),
+                2 => wanted.push(key),
+                _ => self.drop_surplus(cx, key, version),
             }
         }
         if !copies.is_empty() || !wanted.is_empty() {
@@ -187,35 +254,40 @@ impl<R: Router> Overlay<R> {
         for (record, answer) in records.iter().zip(answers) {
             match answer {
                 CopyAnswer::Held => self.confirmed(cx, record.key, record.stamp.version, from),
-                // What is newer there is newer than what is to go.
                 CopyAnswer::Newer(_) => self.rest().sync.hurry(),
                 CopyAnswer::OverQuota | CopyAnswer::Far => {}
             }
         }
     }
 
-    /// Another node holds a record of this age. It is dropped here once all hold it that are to,
-    /// if this node is none of those.
+    /// Another node holds a record of this age.
     fn confirmed(&mut self, cx: &mut Cx<'_, R>, key: Key, version: Version, by: NodeId) {
         let sync = &mut self.rest().sync;
-        let Some((parting, holders)) = sync.parting.get_mut(&key) else {
+        let neighbourhood = sync.neighbourhood;
+        let Some((known, holders)) = sync.confirmed.get_mut(&key) else {
             return;
         };
-        if *parting != version {
+        if *known != version {
             return;
         }
         if !holders.contains(&by) {
             holders.push(by);
         }
         let holders = holders.clone();
-        let mut replicas = Vec::new();
-        self.router.replicas(key, cx.shared.copies(), &mut replicas);
-        let is_mine = replicas.contains(&cx.node) && self.role != Role::Leaving;
-        let others = self.other_replicas(cx, key);
-        if is_mine || others.is_empty() || !others.iter().all(|node| holders.contains(node)) {
-            return;
+        if self.other_replicas(cx, key).iter().all(|node| holders.contains(node)) {
+            self.rest().sync.confirmed.remove(&key);
+            self.store_mut().settle(key, version, neighbourhood);
         }
-        self.rest().sync.parting.remove(&key);
+    }
+
+    /// The responsible node says that this one need not hold a record.
+    fn drop_surplus(&mut self, cx: &mut Cx<'_, R>, key: Key, version: Version) {
+        let is_mine = self.is_member()
+            && self.router.next_hop(key, &mut R::Walk::default()).hop == Hop::Here;
+        if is_mine {
+            // Two nodes hold themselves responsible. Tables will tell.
+            return self.rest().sync.hurry();
+        }
         if self.store_mut().drop_record(key, version) {
             cx.count("overlay_handed_over", 1);
             if cx.shared.is_durable {
@@ -227,7 +299,10 @@ impl<R: Router> Overlay<R> {
     /// One more round of handing over, for a node that leaves, unless one is under way.
     pub(super) fn hand_over(&mut self, cx: &mut Cx<'_, R>) {
         let is_waiting = self.exchanges.iter().any(|(_, exchange)| exchange.cause == Cause::Sync);
-        if !is_waiting {
+        let is_seeking = self.rest_if_any().is_some_and(|rest| {
+            rest.requests.iter().any(|(_, request)| request.owner == Owner::Sync)
+        });
+        if !is_waiting && !is_seeking {
             self.rest().sync.hurry();
             self.sync(cx);
         }

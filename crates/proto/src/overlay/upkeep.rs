@@ -1,5 +1,7 @@
 //! Coming in, keeping the table right, and going.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::command::{Event, JoinFailure, Outcome, Role, Style};
@@ -9,6 +11,11 @@ use super::node::{Cx, Overlay, Timer};
 use super::request::{Kind, Owner};
 use super::{Chore, Key, Router, Topic};
 use crate::core::{Instant, NodeId, mix};
+
+/// Nodes that were given up and are looked for.
+const LOST_MAX: usize = 16;
+/// How often they are.
+const LOST_TRIES_MAX: u8 = 10;
 
 /// Turns without a change after which turns become seldom.
 const QUIET_TURNS: u32 = 8;
@@ -25,9 +32,38 @@ pub(super) struct Upkeep {
     is_armed: bool,
     // What the table looked like.
     table: u64,
+    // Nodes that did not answer, how often they were looked for, and when they are next: the
+    // network may have been cut in two.
+    lost: Vec<(NodeId, u8, Instant)>,
 }
 
 impl Upkeep {
+    /// A node does not answer. It will be looked for.
+    pub(super) fn lose(&mut self, node: NodeId, now: Instant) {
+        if self.lost.iter().any(|(known, ..)| *known == node) {
+            return;
+        }
+        if self.lost.len() >= LOST_MAX {
+            self.lost.remove(0);
+        }
+        self.lost.push((node, 0, now + Duration::from_secs(1)));
+    }
+
+    /// A node is there again, or is known to be gone.
+    pub(super) fn find_again(&mut self, node: NodeId) {
+        self.lost.retain(|(known, ..)| *known != node);
+    }
+
+    /// A node that it is time to look for.
+    fn next_lost(&mut self, now: Instant) -> Option<NodeId> {
+        let (node, tries, next_at) = self.lost.iter_mut().find(|(.., at)| *at <= now)?;
+        *tries += 1;
+        *next_at = now + Duration::from_secs(1 << (*tries).min(6));
+        let node = *node;
+        self.lost.retain(|(_, tries, _)| *tries < LOST_TRIES_MAX);
+        Some(node)
+    }
+
     /// Something changed: the next timer is a turn.
     pub(super) fn hurry(&mut self) {
         (self.quiet, self.skip) = (0, 0);
@@ -85,6 +121,40 @@ impl<R: Router> Overlay<R> {
         let seed = joining.seeds[joining.next_seed % joining.seeds.len()];
         joining.next_seed += 1;
         Some(seed)
+    }
+
+    /// Some node of the table.
+    pub(super) fn any_contact(&mut self, cx: &mut Cx<'_, R>) -> Option<NodeId> {
+        let mut nodes = Vec::new();
+        self.router.contacts(&mut nodes);
+        nodes.get(cx.rng.below(nodes.len() as u32) as usize).copied()
+    }
+
+    pub(super) fn receive_pong(&mut self, cx: &mut Cx<'_, R>, from: NodeId, exchange: u32) {
+        let Some(exchange) = self.answered(cx, from, exchange) else {
+            return;
+        };
+        self.router.learn(from);
+        if exchange.cause == Cause::Lost {
+            cx.count("overlay_found_again", 1);
+            let rest = self.rest();
+            rest.upkeep.find_again(from);
+            rest.upkeep.hurry();
+            // It may know others whom this node does not, and who do not know this node.
+            let keys = vec![cx.shared.space.key(cx.node)];
+            let owner = Owner::Merge(from);
+            self.begin_request(cx, owner, keys, Vec::new(), Kind::Locate, Style::Iterative);
+        }
+    }
+
+    /// Who would be this node's neighbour, as others say: the table judges.
+    pub(super) fn merge_found(&mut self, cx: &mut Cx<'_, R>, outcomes: &[(Key, Outcome)]) {
+        if let Some((_, Outcome::Located(node))) = outcomes.first()
+            && *node != cx.node
+        {
+            self.run(cx, &[Chore::Ask(*node, Topic::Neighbours)]);
+            self.table_found(cx, outcomes);
+        }
     }
 
     /// Asks who is responsible for this node's own key: that is its neighbour.
@@ -201,24 +271,21 @@ impl<R: Router> Overlay<R> {
             nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0.into())))
         };
         let table = sum(&nodes);
-        nodes.clear();
-        self.router.tell(Topic::Neighbours, &mut nodes);
-        let neighbours = sum(&nodes);
         let slowest = cx.shared.upkeep_every.map_or(1, |every| {
             (cx.shared.upkeep_every_max.as_nanos() / every.as_nanos().max(1)).clamp(1, 1 << 16)
         });
-        let rest = self.rest();
-        if rest.sync.neighbours != neighbours {
-            rest.sync.neighbours = neighbours;
-            rest.sync.hurry();
-        }
-        let upkeep = &mut rest.upkeep;
+        let now = cx.now;
+        let upkeep = &mut self.rest().upkeep;
+        let lost = upkeep.next_lost(now);
         upkeep.quiet = if upkeep.table == table { upkeep.quiet + 1 } else { 0 };
         upkeep.table = table;
         let slow = 1u32 << upkeep.quiet.saturating_sub(QUIET_TURNS).min(16);
         upkeep.skip = slow.min(slowest as u32) - 1;
         let turn = upkeep.turn;
         upkeep.turn += 1;
+        if let Some(node) = lost {
+            self.ask(cx, node, Cause::Lost, 0, None, Body::Ping { exchange: 0 });
+        }
         let mut chores = Vec::new();
         self.router.upkeep(turn, &mut chores);
         self.run(cx, &chores);
@@ -329,6 +396,13 @@ impl<R: Router> Overlay<R> {
                 cx.deliver(Event::Left);
             }
             Role::Member => {
+                // The others take this node for gone, so that they hold what it was to hold.
+                let mut nodes = Vec::new();
+                self.router.contacts(&mut nodes);
+                for &node in nodes.iter().take(GOODBYES_MAX) {
+                    self.tell(cx, node, Body::Goodbye);
+                }
+                self.fail_requests(cx);
                 self.role = Role::Leaving;
                 let leave_by = cx.now + cx.shared.leave_within;
                 self.rest().leave_by = leave_by;
@@ -344,19 +418,13 @@ impl<R: Router> Overlay<R> {
         }
         self.hand_over(cx);
         let is_empty = self.store.as_ref().is_none_or(|store| store.is_empty());
-        let mut nodes = Vec::new();
-        self.router.contacts(&mut nodes);
+        let is_alone = self.any_contact(cx).is_none();
         let rest = self.rest();
-        let is_done = (is_empty || nodes.is_empty()) && rest.jobs.len() == 0;
-        if !is_done && cx.now < rest.leave_by {
-            return;
+        let is_done = (is_empty || is_alone) && rest.jobs.len() == 0;
+        if is_done || cx.now >= rest.leave_by {
+            self.go_outside(cx);
+            cx.deliver(Event::Left);
         }
-        nodes.truncate(GOODBYES_MAX);
-        for node in nodes {
-            self.tell(cx, node, Body::Goodbye);
-        }
-        self.go_outside(cx);
-        cx.deliver(Event::Left);
     }
 
     /// Forgets everything of the membership. What was not handed over is lost here.

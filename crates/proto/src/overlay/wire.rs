@@ -591,7 +591,9 @@ impl<W: Wire> Wire for Message<W> {
                 4 + 1 + 2 + records.iter().map(Record::wire_len).sum::<usize>()
             }
             Body::Summary { entries, .. } => 4 + 2 + (Key::BYTES + VERSION_BYTES) * entries.len(),
-            Body::SummaryReply { lacking, newer, .. } => 4 + 4 + 2 * (lacking.len() + newer.len()),
+            Body::SummaryReply { lacking, newer, surplus, .. } => {
+                4 + 6 + 2 * (lacking.len() + newer.len() + surplus.len())
+            }
             Body::Ask { topic, .. } => 4 + 1 + topic_len(topic),
             Body::Told { nodes, .. } => 4 + 2 + 4 * nodes.len(),
             Body::Ack { .. } | Body::Ping { .. } | Body::Pong { .. } | Body::NotMember { .. } => 4,
@@ -693,10 +695,11 @@ impl<W: Wire> Wire for Message<W> {
                     put_version(head, version);
                 }
             }
-            Body::SummaryReply { exchange, lacking, newer } => {
+            Body::SummaryReply { exchange, lacking, newer, surplus } => {
                 head.put_u32(*exchange);
                 put_places(head, lacking);
                 put_places(head, newer);
+                put_places(head, surplus);
             }
             Body::Ask { exchange, is_member, topic } => {
                 head.put_u32(*exchange);
@@ -825,7 +828,7 @@ fn decode_body<W: Wire>(tag: u8, bytes: &mut Bytes) -> Result<Body<W>, DecodeErr
         12 => {
             let exchange = take_u32(bytes)?;
             let (lacking, newer) = (take_places(bytes)?, take_places(bytes)?);
-            Body::SummaryReply { exchange, lacking, newer }
+            Body::SummaryReply { exchange, lacking, newer, surplus: take_places(bytes)? }
         }
         13 => {
             let (exchange, is_member) = (take_u32(bytes)?, take_flag(bytes, "member")?);

@@ -10,6 +10,9 @@ use paceline_proto::core::{Instant, NodeId};
 
 pub mod chain;
 pub mod group;
+pub mod overlay;
+pub mod tables;
+pub mod zave;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

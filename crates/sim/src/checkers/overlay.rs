@@ -1,0 +1,593 @@
+//! The ledger of an overlay: what was written under each key, who holds it, and how bundles were
+//! divided.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use paceline_proto::core::{Instant, Lane, NodeId, Payload, Protocol, mix};
+use paceline_proto::overlay::{
+    Body, Command, Config, Event, Key, Message, Operation, Oracle, Outcome, Overlay, Purpose,
+    Role, Route, Router, Space, Timer, Version,
+};
+
+use super::Violation;
+use super::tables::Table;
+use crate::{Fault, Input, Observer, Reply, Sim};
+
+/// What an overlay promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// D1: once faults are over, a look-up ends at the node that is responsible.
+    Lookup,
+    /// D2: each hop comes nearer.
+    Progress,
+    /// D3: once faults are over, tables are right.
+    Table,
+    /// D4: what was acknowledged is held by somebody, unless all its holders failed too soon after
+    /// one another.
+    Durability,
+    /// D4: once faults are over, exactly the responsible nodes hold it.
+    Placement,
+    /// D5: a value that is read was written under that key.
+    Value,
+    /// D5: once faults are over, it is none older than the last that was acknowledged.
+    Freshness,
+    /// D6: the targets of a bundle are those of its parts, each in one.
+    Partition,
+    /// D6: each key of a request gets one outcome, and gets it.
+    Outcome,
+    /// A payload is delivered once at a node for a key.
+    Delivery,
+    /// What is held stays within its bounds.
+    Bounds,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Rule::Lookup => "D1 lookup",
+            Rule::Progress => "D2 progress",
+            Rule::Table => "D3 table",
+            Rule::Durability => "D4 durability",
+            Rule::Placement => "D4 placement",
+            Rule::Value => "D5 value",
+            Rule::Freshness => "D5 freshness",
+            Rule::Partition => "D6 partition",
+            Rule::Outcome => "D6 outcome",
+            Rule::Delivery => "delivery",
+            Rule::Bounds => "bounds",
+        })
+    }
+}
+
+/// The messages of a router's nodes.
+pub type MessageOf<R> = Message<<R as Router>::Walk>;
+
+/// A protocol in which a node of an overlay can be found: itself, or what wraps it.
+pub trait Host:
+    Protocol<
+        Message = MessageOf<Self::Router>,
+        Timer = Timer,
+        Command = Command,
+        Event = Event,
+        Shared = Config,
+    >
+{
+    /// Its routing table.
+    type Router: Table;
+
+    /// The node.
+    fn overlay(&self) -> &Overlay<Self::Router>;
+}
+
+impl<R: Table> Host for Overlay<R> {
+    type Router = R;
+
+    fn overlay(&self) -> &Overlay<R> {
+        self
+    }
+}
+
+/// How hard the world of a run is: what holds only if it is not harder.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Crashes of holders farther apart than this are repaired in between; `None` if the network
+    /// may be in the way of that.
+    pub repaired_within: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+struct Write {
+    // Of the value; `None` if it removes.
+    hash: Option<u64>,
+    request: (NodeId, u64),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Under {
+    writes: Vec<Write>,
+    // The last write that was acknowledged, when, on how many nodes, and its version.
+    acknowledged: Option<(usize, Instant, usize, Version)>,
+    // Live nodes that hold something: its age, and the hash of the value.
+    holders: BTreeMap<NodeId, (Version, Option<u64>)>,
+    losses: Vec<Instant>,
+    is_lost: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    keys: BTreeSet<Key>,
+    is_write: bool,
+}
+
+/// A bundle that is being handled, and what became of its targets so far.
+#[derive(Clone, Debug, Default)]
+struct Dividing {
+    node: NodeId0,
+    initiator: NodeId0,
+    tag: u64,
+    is_read: bool,
+    targets: BTreeSet<Key>,
+    parts: Vec<Key>,
+    ended: Vec<Key>,
+    reads: bool,
+}
+
+// A node that is not there by default.
+type NodeId0 = Option<NodeId>;
+
+/// Watches an overlay from its first node on.
+pub struct OverlayLedger {
+    space: Space,
+    terms: Terms,
+    under: BTreeMap<Key, Under>,
+    open: BTreeMap<(NodeId, u64), Open>,
+    closed: BTreeMap<(NodeId, u64), BTreeSet<Key>>,
+    delivered: BTreeSet<(NodeId, u64, Key)>,
+    // The state of each node's store when it was looked at last.
+    changes: BTreeMap<NodeId, u64>,
+    held_keys: BTreeMap<NodeId, BTreeSet<Key>>,
+    // Acknowledged in the present call.
+    acknowledged: Vec<(NodeId, u64, Key, usize)>,
+    dividing: Option<Dividing>,
+    // Requests that are asked once all is quiet.
+    final_from: Option<Instant>,
+    outcomes: u64,
+    failed: u64,
+    violation: Option<Violation<Rule>>,
+}
+
+/// The hash of a value.
+pub fn hash(payload: &Payload) -> u64 {
+    let mut hash = mix(payload.len() as u64);
+    payload.for_each_chunk(|chunk| {
+        for word in chunk.chunks(8) {
+            let mut bytes = [0; 8];
+            bytes[..word.len()].copy_from_slice(word);
+            hash = mix(hash ^ u64::from_le_bytes(bytes));
+        }
+    });
+    hash
+}
+
+impl OverlayLedger {
+    /// An empty ledger.
+    pub fn new(config: &Config, terms: Terms) -> OverlayLedger {
+        OverlayLedger {
+            space: config.space(),
+            terms,
+            under: BTreeMap::new(),
+            open: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            delivered: BTreeSet::new(),
+            changes: BTreeMap::new(),
+            held_keys: BTreeMap::new(),
+            acknowledged: Vec::new(),
+            dividing: None,
+            final_from: None,
+            outcomes: 0,
+            failed: 0,
+            violation: None,
+        }
+    }
+
+    /// The first broken promise.
+    pub fn violation(&self) -> Option<&Violation<Rule>> {
+        self.violation.as_ref()
+    }
+
+    /// Outcomes so far, and how many of them were failures.
+    pub fn outcomes(&self) -> (u64, u64) {
+        (self.outcomes, self.failed)
+    }
+
+    /// From this time on, all is to be as it should: what is asked is answered rightly.
+    pub fn expect_quiet_from(&mut self, at: Instant) {
+        self.final_from = Some(at);
+    }
+
+    /// Every key that was ever written.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.under.keys().copied()
+    }
+
+    fn broken(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {
+        self.violation.get_or_insert(Violation { rule, at, node, what });
+    }
+
+    /// All that must hold once faults are over for long enough: tables, placement, open requests.
+    pub fn check_quiet<P: Host>(&mut self, sim: &Sim<'_, P>, nodes: u32) {
+        let now = sim.now();
+        let all = (0..nodes).map(NodeId).filter(|&node| sim.is_alive(node));
+        let members: Vec<NodeId> =
+            all.clone().filter(|&node| sim.node(node).overlay().is_member()).collect();
+        let oracle = Oracle::new(self.space, members.iter().copied());
+        for &node in &members {
+            let router = sim.node(node).overlay().router();
+            if let Some(fault) = router.fault(self.space, node, oracle.ring()) {
+                return self.broken(Rule::Table, now, node, fault);
+            }
+        }
+        for node in all {
+            let overlay = sim.node(node).overlay();
+            if overlay.requests_open() > 0 || overlay.role() == Role::Joining {
+                let what = format!("{:?}, {} open", overlay.role(), overlay.requests_open());
+                return self.broken(Rule::Outcome, now, node, what);
+            }
+        }
+        if let Some((&(node, id), open)) = self.open.iter().next() {
+            let what = format!("request {id} has no outcome for {:?}", open.keys);
+            return self.broken(Rule::Outcome, now, node, what);
+        }
+        let copies = sim.shared().copies();
+        for (key, under) in &self.under {
+            let Some((_, _, _, version)) = under.acknowledged.filter(|_| !under.is_lost) else {
+                continue;
+            };
+            let wanted: BTreeSet<NodeId> =
+                oracle.holders::<P::Router>(*key, copies).into_iter().collect();
+            let held = under.holders.iter().filter(|(_, (held, _))| *held >= version);
+            let held: BTreeSet<NodeId> = held.map(|(&node, _)| node).collect();
+            if held != wanted {
+                let what = format!("{key} is held by {held:?}, not {wanted:?}");
+                let node = wanted.first().copied().unwrap_or(NodeId(0));
+                return self.broken(Rule::Placement, now, node, what);
+            }
+        }
+    }
+
+    /// What this outcome must be, now that all is quiet.
+    pub fn check_answer<P: Host>(
+        &mut self,
+        sim: &Sim<'_, P>,
+        nodes: u32,
+        at: Instant,
+        node: NodeId,
+        key: Key,
+        outcome: &Outcome,
+    ) {
+        let members = (0..nodes).map(NodeId).filter(|&node| sim.is_alive(node));
+        let members = members.filter(|&node| sim.node(node).overlay().is_member());
+        let oracle = Oracle::new(self.space, members);
+        let owner = oracle.responsible::<P::Router>(key);
+        match outcome {
+            Outcome::Located(found) if Some(*found) == owner => {}
+            Outcome::Located(found) => {
+                let what = format!("{key} is {owner:?}'s, not {found}'s");
+                self.broken(Rule::Lookup, at, node, what);
+            }
+            Outcome::Found { value, .. } => {
+                let under = self.under.entry(key).or_default();
+                let hash = hash(value);
+                let place = under.writes.iter().rposition(|write| write.hash == Some(hash));
+                let last = under.acknowledged.map(|(write, ..)| write);
+                if !under.is_lost && last.is_some_and(|last| place < Some(last)) {
+                    let what = format!("{key}: write {place:?}, but {last:?} was acknowledged");
+                    self.broken(Rule::Freshness, at, node, what);
+                }
+            }
+            Outcome::Absent => {
+                let under = self.under.entry(key).or_default();
+                let last = under.acknowledged.map_or(0, |(write, ..)| write);
+                let removed = under.writes.iter().skip(last).any(|write| write.hash.is_none());
+                if under.acknowledged.is_some() && !removed && !under.is_lost {
+                    let what = format!("{key} is absent, but write {last} was acknowledged");
+                    self.broken(Rule::Freshness, at, node, what);
+                }
+            }
+            other => {
+                let what = format!("{key}: {other:?} though all is quiet");
+                self.broken(Rule::Lookup, at, node, what);
+            }
+        }
+    }
+
+    fn note_request(&mut self, at: Instant, node: NodeId, id: u64, operation: &Operation) {
+        let mut write = |key: Key, hash: Option<u64>| {
+            let write = Write { hash, request: (node, id) };
+            self.under.entry(key).or_default().writes.push(write);
+        };
+        let is_write = match operation {
+            Operation::Put(items) => {
+                items.iter().for_each(|item| write(item.key, Some(hash(&item.value))));
+                true
+            }
+            Operation::Remove(keys) => {
+                keys.iter().for_each(|&key| write(key, None));
+                true
+            }
+            _ => false,
+        };
+        let open = Open { keys: operation.keys().collect(), is_write };
+        if self.open.insert((node, id), open).is_some() || self.closed.contains_key(&(node, id)) {
+            self.broken(Rule::Outcome, at, node, format!("request {id} was used twice"));
+        }
+    }
+
+    fn note_outcomes(&mut self, at: Instant, node: NodeId, id: u64, outcomes: &[(Key, Outcome)]) {
+        for (key, outcome) in outcomes {
+            self.outcomes += 1;
+            self.failed += u64::from(matches!(outcome, Outcome::Failed(_)));
+            let open = self.open.get_mut(&(node, id));
+            let is_known = open.is_some_and(|open| open.keys.remove(key));
+            if !is_known {
+                let what = format!("request {id}, {key}: {outcome:?}, not asked for");
+                return self.broken(Rule::Outcome, at, node, what);
+            }
+            match outcome {
+                Outcome::Stored { copies } => self.acknowledged.push((node, id, *key, *copies)),
+                Outcome::Removed => self.acknowledged.push((node, id, *key, 1)),
+                Outcome::Found { value, .. } => {
+                    let hash = Some(hash(value));
+                    let under = self.under.entry(*key).or_default();
+                    if !under.writes.iter().any(|write| write.hash == hash) {
+                        let what = format!("{key}: a value that nobody wrote there");
+                        return self.broken(Rule::Value, at, node, what);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if self.open.get(&(node, id)).is_some_and(|open| open.keys.is_empty()) {
+            self.open.remove(&(node, id));
+            self.closed.insert((node, id), BTreeSet::new());
+        }
+    }
+
+    /// Looks at a node's store again if it changed.
+    fn mirror<P: Host>(&mut self, at: Instant, node: NodeId, protocol: &P) {
+        let store = protocol.overlay().store();
+        let changes = store.map_or(0, |store| store.changes());
+        if self.changes.insert(node, changes) == Some(changes) {
+            return;
+        }
+        let mut keys = BTreeSet::new();
+        for (key, held) in store.into_iter().flat_map(|store| store.iter()) {
+            keys.insert(key);
+            let hash = held.value.as_ref().map(hash);
+            let under = self.under.entry(key).or_default();
+            let old = under.holders.insert(node, (held.stamp.version, hash));
+            if old.is_some_and(|(version, _)| version > held.stamp.version) {
+                let what = format!("{key} went back to {}", held.stamp.version);
+                return self.broken(Rule::Durability, at, node, what);
+            }
+        }
+        let gone = self.held_keys.insert(node, keys.clone()).unwrap_or_default();
+        for key in gone.difference(&keys).copied().collect::<Vec<_>>() {
+            if let Some(under) = self.under.get_mut(&key) {
+                under.holders.remove(&node);
+            }
+            self.check_held(at, node, key);
+        }
+    }
+
+    fn take_acknowledged(&mut self, at: Instant) {
+        for (node, id, key, copies) in std::mem::take(&mut self.acknowledged) {
+            let Some(under) = self.under.get_mut(&key) else {
+                continue;
+            };
+            let place = under.writes.iter().rposition(|write| write.request == (node, id));
+            let Some(place) = place else {
+                continue;
+            };
+            if under.acknowledged.is_some_and(|(last, ..)| last > place) {
+                continue;
+            }
+            let hash = under.writes[place].hash;
+            let mine = under.holders.values().filter(|(_, held)| *held == hash);
+            let version = mine.map(|&(version, _)| version).max();
+            let newest = under.holders.values().map(|&(version, _)| version).max();
+            // A later write may have replaced it before the answer was here.
+            let Some(version) = version.or(newest) else {
+                let what = format!("{key}: acknowledged, and held by nobody");
+                // All that held it may have gone while the answer was on its way.
+                if under.losses.iter().all(|&loss| loss + ANSWER < at) {
+                    self.broken(Rule::Durability, at, node, what);
+                }
+                continue;
+            };
+            under.acknowledged = Some((place, at, copies, version));
+            under.is_lost = false;
+            let held = under.holders.values().filter(|(held, _)| *held >= version).count();
+            let losses = under.losses.iter().filter(|&&loss| loss + ANSWER >= at).count();
+            if held + losses < copies {
+                let what = format!("{key}: {copies} copies acknowledged, {held} held");
+                self.broken(Rule::Durability, at, node, what);
+            }
+        }
+    }
+
+    /// A node lost what it held.
+    fn lose(&mut self, at: Instant, node: NodeId) {
+        self.changes.remove(&node);
+        for key in self.held_keys.remove(&node).unwrap_or_default() {
+            if let Some(under) = self.under.get_mut(&key)
+                && under.holders.remove(&node).is_some()
+            {
+                under.losses.push(at);
+            }
+            self.check_held(at, node, key);
+        }
+    }
+
+    fn check_held(&mut self, at: Instant, node: NodeId, key: Key) {
+        let window = self.terms.repaired_within;
+        let Some(under) = self.under.get_mut(&key) else {
+            return;
+        };
+        let Some((_, since, copies, version)) = under.acknowledged.filter(|_| !under.is_lost)
+        else {
+            return;
+        };
+        if under.holders.values().any(|(held, _)| *held >= version) {
+            return;
+        }
+        let from = window.map_or(since, |window| {
+            let start = at.as_nanos().saturating_sub(window.as_nanos() as u64);
+            Instant::from_nanos(start).max(since)
+        });
+        // Those that failed while the answer was on its way count too.
+        let from = Instant::from_nanos(from.as_nanos().saturating_sub(ANSWER.as_nanos() as u64));
+        let losses = under.losses.iter().filter(|&&loss| loss >= from).count();
+        if losses >= copies {
+            under.is_lost = true;
+        } else {
+            let what = format!("{key}: the last of {copies} copies is gone after {losses} losses");
+            self.broken(Rule::Durability, at, node, what);
+        }
+    }
+
+    fn begin_dividing<W>(&mut self, node: NodeId, route: &Route<W>) {
+        self.dividing = Some(Dividing {
+            node: Some(node),
+            initiator: Some(route.initiator),
+            tag: route.tag,
+            is_read: route.purpose == Purpose::Get,
+            targets: route.targets.iter().map(|target| target.key).collect(),
+            ..Dividing::default()
+        });
+    }
+
+    fn end_dividing(&mut self, at: Instant) {
+        let Some(dividing) = self.dividing.take() else {
+            return;
+        };
+        let node = dividing.node.unwrap_or(NodeId(0));
+        let nothing_done = dividing.parts.is_empty() && dividing.ended.is_empty();
+        // A duplicate, or a node that is no member; and results for itself send nothing.
+        if (nothing_done && !dividing.reads) || dividing.initiator == dividing.node {
+            return;
+        }
+        let mut seen = BTreeSet::new();
+        for key in dividing.parts.iter().chain(&dividing.ended) {
+            if !seen.insert(*key) || !dividing.targets.contains(key) {
+                let what = format!("{key} is in two parts of a bundle, or was not in it");
+                return self.broken(Rule::Partition, at, node, what);
+            }
+        }
+        if seen != dividing.targets && !(dividing.is_read && dividing.reads) {
+            let lost: Vec<_> = dividing.targets.difference(&seen).collect();
+            let what = format!("{lost:?} are in no part of their bundle");
+            self.broken(Rule::Partition, at, node, what);
+        }
+    }
+}
+
+/// How long an answer may be on its way.
+const ANSWER: Duration = Duration::from_secs(4);
+
+impl<P: Host> Observer<P> for OverlayLedger {
+    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+        match input {
+            Input::Command(Command::Request { id, operation, .. }) => {
+                self.note_request(at, node, *id, operation);
+            }
+            Input::Message { message, .. } => {
+                if let Body::Route(route) = &message.body {
+                    self.begin_dividing(node, route);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
+        if let Body::Route(route) = &message.body {
+            for target in route.targets.iter() {
+                let (here, there) = (self.space.key(from), self.space.key(to));
+                // What results told of ranges may lead anywhere, from the requester.
+                let is_guess = from == route.initiator;
+                if !is_guess && !P::Router::advances(target.key, here, there) {
+                    let what = format!("{} goes to {to}, which is no nearer", target.key);
+                    return self.broken(Rule::Progress, at, from, what);
+                }
+            }
+            if route.targets.len() > 1024 {
+                self.broken(Rule::Bounds, at, from, format!("{} targets", route.targets.len()));
+            }
+        }
+        let _ = lane;
+        let Some(dividing) = &mut self.dividing else {
+            return;
+        };
+        match &message.body {
+            Body::Route(route) if route.tag == dividing.tag => {
+                dividing.parts.extend(route.targets.iter().map(|target| target.key));
+            }
+            Body::Result { tag, answers, .. } if *tag == dividing.tag => {
+                dividing.ended.extend(answers.iter().map(|(key, _)| *key));
+            }
+            Body::Fetch { .. } => dividing.reads = true,
+            _ => {}
+        }
+    }
+
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
+        match event {
+            Event::Outcome { id, outcomes } => self.note_outcomes(at, node, *id, outcomes),
+            Event::Rejected { id, .. } => {
+                if let Some(open) = self.open.remove(&(node, *id))
+                    && open.is_write
+                {
+                    for under in self.under.values_mut() {
+                        under.writes.retain(|write| write.request != (node, *id));
+                    }
+                }
+            }
+            Event::Delivered { keys, payload, .. } => {
+                let hash = hash(payload);
+                for &key in keys {
+                    if !self.delivered.insert((node, hash, key)) {
+                        let what = format!("{key}: a payload was delivered twice");
+                        self.broken(Rule::Delivery, at, node, what);
+                    }
+                }
+            }
+            Event::Left => self.lose(at, node),
+            _ => {}
+        }
+        if self.violation.is_some() {
+            reply.stop();
+        }
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        self.end_dividing(at);
+        self.mirror(at, node, protocol);
+        if !self.acknowledged.is_empty() {
+            self.take_acknowledged(at);
+        }
+        if self.violation.is_some() {
+            reply.stop();
+        }
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        if let Fault::Crash(node) = fault {
+            self.lose(at, *node);
+            // Nobody is told any more.
+            self.open.retain(|(by, _), _| by != node);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a routing table must be once everybody has been told everything.
+
+use std::collections::BTreeSet;
+
+use paceline_proto::core::NodeId;
+use paceline_proto::overlay::{Chord, Kademlia, Key, Koorde, Pastry, Router, Space, Tapestry};
+
+/// A routing table that can be compared with the nodes there are.
+pub trait Table: Router {
+    /// What is not as it should be, of the table of the node with this key. `ring` holds all
+    /// members, sorted by key.
+    fn fault(&self, space: Space, own: NodeId, ring: &[(Key, NodeId)]) -> Option<String>;
+
+    /// The nodes that follow on the ring, if the algorithm has one.
+    fn successors(&self) -> Option<&[NodeId]> {
+        None
+    }
+}
+
+/// The `count` nodes after (or before) a node on the ring.
+fn around(ring: &[(Key, NodeId)], own: Key, count: usize, is_ahead: bool) -> Vec<NodeId> {
+    let at = ring.partition_point(|&(key, _)| key < own);
+    let len = ring.len();
+    let count = count.min(len.saturating_sub(1));
+    let step = |steps: usize| if is_ahead { at + steps } else { at + len - steps };
+    (1..=count).map(|steps| ring[step(steps) % len].1).collect()
+}
+
+fn ring_fault(
+    own: Key,
+    ring: &[(Key, NodeId)],
+    successors: &[NodeId],
+    predecessor: Option<NodeId>,
+) -> Option<String> {
+    let right = around(ring, own, 8, true);
+    if successors != right {
+        return Some(format!("successors {successors:?}, not {right:?}"));
+    }
+    let right = around(ring, own, 1, false).first().copied();
+    (predecessor != right).then(|| format!("predecessor {predecessor:?}, not {right:?}"))
+}
+
+/// Nodes in the table that are no members.
+fn dead<R: Router>(router: &R, ring: &[(Key, NodeId)]) -> Option<String> {
+    let mut contacts = Vec::new();
+    router.contacts(&mut contacts);
+    let members: BTreeSet<NodeId> = ring.iter().map(|&(_, node)| node).collect();
+    let dead: Vec<NodeId> = contacts.into_iter().filter(|node| !members.contains(node)).collect();
+    (!dead.is_empty()).then(|| format!("{dead:?} are no members"))
+}
+
+/// Parts of the space, each with nodes in it, of which the table knows none.
+fn gaps(
+    ring: &[(Key, NodeId)],
+    own: NodeId,
+    entries: &[NodeId],
+    space: Space,
+    part: impl Fn(Key) -> (u32, u8),
+) -> Option<String> {
+    let known: BTreeSet<_> = entries.iter().map(|&node| part(space.key(node))).collect();
+    let others = ring.iter().filter(|&&(_, node)| node != own);
+    let missing: BTreeSet<_> =
+        others.map(|&(key, _)| part(key)).filter(|part| !known.contains(part)).collect();
+    (!missing.is_empty()).then(|| format!("nothing in {missing:?}"))
+}
+
+/// The digits shared with `own`, and the one after them.
+fn cell(own: Key) -> impl Fn(Key) -> (u32, u8) {
+    move |key| {
+        let row = own.digits_shared(key).min(Key::DIGITS - 1);
+        (row, key.digit(row))
+    }
+}
+
+impl Table for Chord {
+    fn fault(&self, space: Space, own: NodeId, ring: &[(Key, NodeId)]) -> Option<String> {
+        let key = space.key(own);
+        ring_fault(key, ring, self.successors(), self.predecessor())
+    }
+
+    fn successors(&self) -> Option<&[NodeId]> {
+        Some(self.successors())
+    }
+}
+
+impl Table for Koorde {
+    fn fault(&self, space: Space, own: NodeId, ring: &[(Key, NodeId)]) -> Option<String> {
+        let key = space.key(own);
+        ring_fault(key, ring, self.successors(), self.predecessor())
+    }
+
+    fn successors(&self) -> Option<&[NodeId]> {
+        Some(self.successors())
+    }
+}
+
+impl Table for Pastry {
+    fn fault(&self, space: Space, own: NodeId, ring: &[(Key, NodeId)]) -> Option<String> {
+        let key = space.key(own);
+        let (lower, upper) = self.leaves();
+        for (leaves, is_ahead) in [(lower, false), (upper, true)] {
+            let right = around(ring, key, 4, is_ahead);
+            if leaves != right {
+                return Some(format!("leaves {leaves:?}, not {right:?}"));
+            }
+        }
+        let mut contacts = Vec::new();
+        self.contacts(&mut contacts);
+        dead(self, ring).or_else(|| gaps(ring, own, &contacts, space, cell(key)))
+    }
+}
+
+impl Table for Tapestry {
+    fn fault(&self, space: Space, own: NodeId, ring: &[(Key, NodeId)]) -> Option<String> {
+        let key = space.key(own);
+        dead(self, ring).or_else(|| gaps(ring, own, self.entries(), space, cell(key)))
+    }
+}
+
+impl Table for Kademlia {
+    fn fault(&self, space: Space, own: NodeId, ring: &[(Key, NodeId)]) -> Option<String> {
+        let key = space.key(own);
+        let bucket = |other: Key| ((key ^ other).leading_zeros(), 0);
+        dead(self, ring).or_else(|| gaps(ring, own, self.entries(), space, bucket))
+    }
+}

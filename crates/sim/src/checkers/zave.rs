@@ -1,0 +1,172 @@
+//! Zave's invariant of Chord, after every event.
+//!
+//! *Reasoning about Identifier Spaces: How to Make Chord Correct*, IEEE Transactions on Software
+//! Engineering 43(12), 2017. A member's extended list is the member and its successors. A member
+//! is *principal* if no extended list skips it: it lies between no two neighbours in any.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use paceline_proto::core::{Instant, NodeId};
+use paceline_proto::overlay::{Config, Key, Space};
+
+use super::Violation;
+use super::overlay::Host;
+use super::tables::Table;
+use crate::{Fault, Observer, Reply};
+
+/// What the ring of Chord promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Every member has a successor that lives.
+    OneLiveSuccessor,
+    /// There are more principals than successors in a list, once there were.
+    SufficientPrincipals,
+    /// Lists go up, no node stands in one twice, and none in its own.
+    OrderedSuccessorLists,
+    /// A principal stays one as long as it lives.
+    LossOfPrincipal,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Zave's {self:?}")
+    }
+}
+
+/// Length of a successor list.
+const SUCCESSORS: usize = 8;
+
+/// Watches a ring.
+pub struct RingChecker {
+    space: Space,
+    // Off where faults go beyond what the invariant is proved for.
+    is_armed: bool,
+    members: BTreeMap<NodeId, Vec<NodeId>>,
+    principals: BTreeSet<NodeId>,
+    is_sufficient: bool,
+    checks: u64,
+    violation: Option<Violation<Rule>>,
+}
+
+impl RingChecker {
+    /// A ring without members. It is armed if failures are found out rightly: no message is lost.
+    pub fn new(config: &Config, is_armed: bool) -> RingChecker {
+        RingChecker {
+            space: config.space(),
+            is_armed,
+            members: BTreeMap::new(),
+            principals: BTreeSet::new(),
+            is_sufficient: false,
+            checks: 0,
+            violation: None,
+        }
+    }
+
+    /// The first broken promise.
+    pub fn violation(&self) -> Option<&Violation<Rule>> {
+        self.violation.as_ref()
+    }
+
+    /// How often the ring was looked at.
+    pub fn checks(&self) -> u64 {
+        self.checks
+    }
+
+    fn key(&self, node: NodeId) -> Key {
+        self.space.key(node)
+    }
+
+    fn find_principals(&self) -> BTreeSet<NodeId> {
+        let mut principals: BTreeSet<NodeId> = self.members.keys().copied().collect();
+        for (&node, list) in &self.members {
+            let mut before = self.key(node);
+            for &next in list {
+                let at = self.key(next);
+                principals.retain(|&it| !self.key(it).is_between(before, at));
+                before = at;
+            }
+        }
+        principals
+    }
+
+    fn check(&mut self, at: Instant, node: NodeId) {
+        if !self.is_armed || self.violation.is_some() {
+            return;
+        }
+        self.checks += 1;
+        let mut found: Option<Violation<Rule>> = None;
+        let mut broken = |rule, node, what| {
+            found.get_or_insert(Violation { rule, at, node, what });
+        };
+        let own = self.space.key(node);
+        if let Some(list) = self.members.get(&node) {
+            let distances: Vec<Key> =
+                list.iter().map(|&node| own.clockwise_to(self.space.key(node))).collect();
+            let rises = distances.windows(2).all(|pair| pair[0] < pair[1]);
+            if !rises || list.contains(&node) {
+                broken(Rule::OrderedSuccessorLists, node, format!("{list:?}"));
+            }
+        }
+        let is_alive = |node: &NodeId| self.members.contains_key(node);
+        if self.members.len() > 1
+            && let Some((&lonely, list)) =
+                self.members.iter().find(|(_, list)| !list.iter().any(is_alive))
+        {
+            // The founder does not know of the second before that has told it.
+            if self.is_sufficient || !list.is_empty() {
+                broken(Rule::OneLiveSuccessor, lonely, format!("{list:?}"));
+            }
+        }
+        let principals = self.find_principals();
+        if let Some(&lost) = self.principals.iter().find(|it| !principals.contains(it)) {
+            broken(Rule::LossOfPrincipal, node, format!("{lost} is skipped"));
+        }
+        if self.is_sufficient && principals.len() <= SUCCESSORS {
+            let what = format!("{} principals", principals.len());
+            broken(Rule::SufficientPrincipals, node, what);
+        }
+        self.is_sufficient |= principals.len() > SUCCESSORS;
+        self.principals = principals;
+        self.violation = found;
+    }
+
+    fn remove(&mut self, node: NodeId) {
+        if self.members.remove(&node).is_none() {
+            return;
+        }
+        self.principals.remove(&node);
+        // The invariant is proved for failures that leave principals enough, and everybody with a
+        // live successor.
+        let is_alive = |node: &NodeId| self.members.contains_key(node);
+        let leaves_all = self.members.len() <= 1
+            || self.members.values().all(|list| list.iter().any(is_alive));
+        if !leaves_all || (self.is_sufficient && self.principals.len() <= SUCCESSORS) {
+            self.is_armed = false;
+        }
+    }
+}
+
+impl<P: Host> Observer<P> for RingChecker {
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        let overlay = protocol.overlay();
+        let Some(list) = overlay.router().successors() else {
+            return;
+        };
+        if !overlay.is_member() {
+            self.remove(node);
+        } else if self.members.get(&node).is_none_or(|known| known != list) {
+            self.members.insert(node, list.to_vec());
+            self.check(at, node);
+        }
+        if self.violation.is_some() {
+            reply.stop();
+        }
+    }
+
+    fn on_fault(&mut self, _: Instant, fault: &Fault) {
+        if let Fault::Crash(node) = fault {
+            self.remove(*node);
+        }
+    }
+}

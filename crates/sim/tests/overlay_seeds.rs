@@ -1,0 +1,54 @@
+//! Random overlays whose nodes come and go under random faults: who is reached, what is kept.
+//!
+//! `PACELINE_SEEDS` is the number of seeds (default 200), `PACELINE_SEED_FIRST` the first one.
+
+mod overlay_swarm;
+mod seeds;
+
+use overlay_swarm::{Algorithm, Outcome, Scenario, honest};
+use paceline_proto::overlay::{Chord, Kademlia, Koorde, Pastry, Tapestry};
+use paceline_sim::Codec;
+use paceline_sim::checkers::tables::Table;
+
+fn run_with<R: Table + 'static>(scenario: &Scenario) -> Result<Outcome, String> {
+    let outcome = scenario.run(honest::<R>(&scenario.config))?;
+    if scenario.seed.is_multiple_of(16) {
+        for codec in [Codec::Typed, Codec::CheckWire] {
+            let again = Scenario { codec, ..scenario.clone() };
+            if again.run(honest::<R>(&scenario.config))?.digest != outcome.digest {
+                return Err(format!("{codec:?} gives another digest\n{}", scenario.replay()));
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+/// Runs a seed; every sixteenth also through the other codec.
+fn run(seed: u64) -> Result<Outcome, String> {
+    let scenario = Scenario::draw(seed);
+    match scenario.algorithm {
+        Algorithm::Chord => run_with::<Chord>(&scenario),
+        Algorithm::Koorde => run_with::<Koorde>(&scenario),
+        Algorithm::Pastry => run_with::<Pastry>(&scenario),
+        Algorithm::Tapestry => run_with::<Tapestry>(&scenario),
+        Algorithm::Kademlia => run_with::<Kademlia>(&scenario),
+    }
+}
+
+#[test]
+fn seeds_reach_the_responsible_and_keep_what_was_acknowledged() {
+    let measured = |outcome: Outcome| {
+        let Outcome { outcomes, failed, events, ring_checks, .. } = outcome;
+        [outcomes, failed, events, ring_checks]
+    };
+    let (count, [outcomes, failed, events, ring_checks]) =
+        seeds::run_all(|seed| run(seed).map(measured));
+    println!(
+        "{count} seeds: {outcomes} outcomes, {failed} of them failures, {events} events, \
+         {ring_checks} looks at rings"
+    );
+    if count >= 100 {
+        assert!(outcomes > 100 * count && ring_checks > 0, "the seeds tested nothing");
+        assert!(failed > 0 && failed < outcomes / 10, "{failed} of {outcomes} failed");
+    }
+}
