@@ -175,7 +175,7 @@ fn read_plan(
     let actions = table.choice_or("actions", &ACTIONS, "put-get")?;
     let styles = table.choice_or("style", &STYLES, "recursive")?;
     let groupings = table.choice_or("grouping", &GROUPINGS, "all")?;
-    let clients: Option<u32> = table.integer_optional("clients", 1..=nodes)?;
+    let clients = table.counts_optional("clients", nodes)?;
     let every = table.duration_optional("every")?;
     let pace = every.map_or(Pace::Closed, Pace::Open);
     if pace == Pace::Closed && clients.is_none() {
@@ -200,8 +200,14 @@ fn read_plan(
     };
     let mut begins = table.duration_or("start", joining)?;
     let mut first_bundle = 0;
-    for &style in styles {
-        for &grouping in groupings {
+    let clients = match clients {
+        None => vec![None],
+        Some(listed) => listed.into_iter().map(Some).collect(),
+    };
+    for &clients in &clients {
+        for (&style, &grouping) in
+            styles.iter().flat_map(|style| groupings.iter().map(move |grouping| (style, grouping)))
+        {
             for &action in actions {
                 let phase = Phase { action, style, grouping, clients, begins, first_bundle };
                 let bundles = plan.bundles_of(grouping);
@@ -210,7 +216,7 @@ fn read_plan(
                 begins += match (length, pace) {
                     (Some(length), _) => length,
                     (None, Pace::Open(every)) => every * bundles + Duration::from_secs(2),
-                    (None, Pace::Closed) => Duration::from_secs(1) * (bundles / 10).max(10),
+                    (None, Pace::Closed) => Duration::from_millis(100) * bundles.max(100),
                 };
             }
         }

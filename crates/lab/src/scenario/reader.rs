@@ -246,6 +246,21 @@ impl<'a> Table<'a> {
         Ok(Some(set))
     }
 
+    /// Reads numbers of nodes if the key is there, from 1 to `nodes`: `1`, or `[1, 10]`.
+    pub fn counts_optional(
+        &mut self,
+        key: &'a str,
+        nodes: u32,
+    ) -> Result<Option<Vec<u32>>, LabError> {
+        let counts = self.nodes_optional(key, nodes.saturating_add(1))?;
+        match counts {
+            Some(counts) if counts.contains(&0) => {
+                Err(self.error(key, "0 is nobody", "a number of nodes, or a list of numbers"))
+            }
+            counts => Ok(counts),
+        }
+    }
+
     /// Reads a list of groups of nodes, each as [`Table::nodes_optional`]; an error without it.
     pub fn groups(&mut self, key: &'a str, nodes: u32) -> Result<Vec<Vec<u32>>, LabError> {
         const ACCEPTED: &str = "a list of groups: [[0, 1], [2, 3]] or [\"0-4\", \"5-9\"]";
