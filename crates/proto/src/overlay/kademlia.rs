@@ -59,12 +59,13 @@ impl Kademlia {
         let apart = self.key() ^ key;
         let bucket_of = self.bucket_of();
         loop {
-            let (at, _) = self.buckets.first_from(bucket, &bucket_of)?;
             // Those that differ from this node in a bit in which the key differs too.
-            if (apart.shifted_left(at.into())).leading_zeros() == 0 {
+            bucket += apart.shifted_left(bucket.into()).leading_zeros() as u16;
+            let (at, _) = self.buckets.first_from(bucket, &bucket_of)?;
+            if at == bucket {
                 return Some((at, self.buckets.cell(at, &bucket_of)));
             }
-            bucket = at + 1;
+            bucket = at;
         }
     }
 
@@ -116,15 +117,15 @@ impl Router for Kademlia {
             // Every key that has the same bits where there are buckets.
             return Step { hop: Hop::Here, until: key.last_of_prefix(self.buckets().into()) };
         };
-        let (distance, node) = nodes
-            .iter()
-            .map(|&node| (key ^ self.space.key(node), node))
-            .min()
-            .expect("a bucket that was found has a node");
+        let mut keys = [Key::ZERO; BUCKET];
+        let keys = &mut keys[..nodes.len()];
+        keys.iter_mut().zip(nodes).for_each(|(key, &node)| *key = self.space.key(node));
+        let nearest = (0..keys.len()).min_by_key(|&place| key ^ keys[place]);
+        let place = nearest.expect("a bucket that was found has a node");
+        let (node, at) = (nodes[place], keys[place]);
         // The same node is nearest for keys that agree with it wherever it parts from another.
-        let at = key ^ distance;
-        let others = nodes.iter().filter(|&&other| other != node);
-        let parts = others.map(|&other| (at ^ self.space.key(other)).leading_zeros() + 1).max();
+        let others = keys.iter().filter(|&&other| other != at);
+        let parts = others.map(|&other| (at ^ other).leading_zeros() + 1).max();
         let fixed = parts.unwrap_or(0).max(u32::from(bucket) + 1);
         Step { hop: Hop::Via(node), until: key.last_of_prefix(fixed) }
     }
@@ -157,7 +158,7 @@ impl Router for Kademlia {
         let range = self.bucket(bucket);
         let nodes = &self.buckets.all()[range.clone()];
         if let Some(at) = nodes.iter().position(|&entry| entry == node) {
-            self.buckets.to_end(range.start + at..range.end);
+            self.buckets.rotate(range.start + at..range.end);
         } else if nodes.len() < BUCKET {
             self.buckets.insert(range.end, node);
         } else {

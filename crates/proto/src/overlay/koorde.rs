@@ -20,8 +20,7 @@ const TURNS_A_SEARCH: u64 = 16;
 /// node is not at home with the receiver, the successor list leads on; should an edge have
 /// overshot, because a better one died, the message goes back. The walk begins with the imaginary
 /// node at home here that has the fewest bits left to shift in. Source: Kaashoek and Karger,
-/// *Koorde: A Simple Degree-optimal Distributed Hash Table*, IPTPS 2003, and its section 4 for the
-/// start.
+/// *Koorde: A Simple Degree-optimal Distributed Hash Table*, IPTPS 2003.
 ///
 /// A node takes a constant number of entries, all in place. The answer of a table to one key says
 /// little about the next: steps of a walk hold for their key alone.
@@ -336,7 +335,7 @@ impl Router for Koorde {
             // Neighbours have neighbouring edges.
             let whom = edge.or(neighbour);
             out.extend(whom.map(|node| Chore::Ask(node, Topic::Nearest(self.doubled()))));
-            if turn % TURNS_A_SEARCH == 0 {
+            if turn.is_multiple_of(TURNS_A_SEARCH) {
                 out.push(Chore::Find(self.doubled()));
             }
         }

@@ -1,7 +1,8 @@
 use std::ops::Range;
 
 use super::cells::Cells;
-use super::pastry::{cell_of, prefix_range};
+use super::oracle::parts;
+use super::pastry::cell_of;
 use super::{Chore, Hop, Key, Router, Space, Step, Topic, keep_nearest};
 use crate::core::NodeId;
 
@@ -144,8 +145,8 @@ impl Tapestry {
         self.cells.remove(range.end.min(range.start + CELL)..range.end);
     }
 
-    // Nodes that somebody named may be gone: those that are wanted are asked first. Those are all of
-    // the rows that are kept in full, the first of each cell, and some spares of one row.
+    // Nodes that somebody named may be gone: those that are wanted are asked first. Those are all
+    // of the rows that are kept in full, the first of each cell, and some spares of one row.
     fn consider(&self, from: NodeId, nodes: &[NodeId], spare: Option<u8>, out: &mut Vec<Chore>) {
         let cell_of = self.cell_of();
         let by_cell = |nodes: &[NodeId]| {
@@ -281,19 +282,16 @@ impl Router for Tapestry {
     fn fill(&mut self, ring: &[(Key, NodeId)]) {
         let own = self.key();
         let mut entries = Vec::new();
-        let mut outer = ring;
-        for row in 0..Key::DIGITS {
-            let inner = prefix_range(outer, own, row + 1);
-            if outer.len() <= 1 {
-                break;
-            }
+        let (mut outer, mut row) = (ring, 0);
+        while outer.len() > 1 && row < Key::DIGITS {
+            let is_own = |cell: &&[(Key, NodeId)]| cell[0].0.digit(row) == own.digit(row);
+            let inner = parts(outer, row).find(is_own).unwrap_or_default();
             let room = if inner.len() < HOLDERS { usize::MAX } else { CELL };
-            for digit in (0..16).filter(|&digit| digit != own.digit(row)) {
-                let target = own.with_digit(row, digit);
-                let cell = prefix_range(outer, target, row + 1);
+            for cell in parts(outer, row).filter(|cell| !is_own(cell)) {
+                let target = own.with_digit(row, cell[0].0.digit(row));
                 nearest_first(cell, target, room, &mut entries);
             }
-            outer = inner;
+            (outer, row) = (inner, row + 1);
         }
         self.cells.replace(entries);
     }

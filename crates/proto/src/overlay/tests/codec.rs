@@ -1,3 +1,5 @@
+//! Walks in bytes: what survives, what is refused, and the very bytes.
+
 use bytes::Bytes;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Tables get right again: nodes join, and go without a word.
+
 use super::*;
 
 for_each_router!(

@@ -1,3 +1,5 @@
+//! Routes lead to the nodes that the oracle names, and steps hold as far as they say.
+
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
