@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes};
-use paceline_proto::core::{DecodeError, Instant, NodeId, Payload, Wire};
+use paceline_proto::core::{Instant, NodeId};
 use paceline_proto::overlay::{
     Chore, Command, Config, Event, Hop, Key, Operation, Outcome, Overlay, Router, Space, Step,
     Style, Topic,
@@ -14,24 +13,6 @@ use paceline_sim::{NetworkConfig, Observer, Reply, Sim, SimConfig};
 
 use crate::LabError;
 use crate::figure::Figure;
-
-/// Messages carry nothing of their way.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Nothing;
-
-impl Wire for Nothing {
-    fn wire_len(&self) -> usize {
-        0
-    }
-
-    fn encode(&self, _: &mut impl BufMut) -> Option<&Payload> {
-        None
-    }
-
-    fn decode(_: &mut Bytes) -> Result<Nothing, DecodeError> {
-        Ok(Nothing)
-    }
-}
 
 /// Node A is 0, B is 1, C to E are 2 to 4, F to J are 5 to 9: where each sends what is for F to J.
 #[rustfmt::skip]
@@ -63,7 +44,7 @@ impl ByHand {
 }
 
 impl Router for ByHand {
-    type Walk = Nothing;
+    type Walk = ();
 
     const NAME: &'static str = "by-hand";
 
@@ -75,13 +56,13 @@ impl Router for ByHand {
         key ^ node
     }
 
-    fn next_hop(&self, key: Key, _: &mut Nothing) -> Step {
+    fn next_hop(&self, key: Key, _: &mut ()) -> Step {
         let next = NodeId(NEXT[self.own.index()][self.place(key)]);
         let hop = if next == self.own { Hop::Here } else { Hop::Via(next) };
         Step { hop, until: key }
     }
 
-    fn candidates(&self, key: Key, walk: &mut Nothing, count: usize, out: &mut Vec<NodeId>) {
+    fn candidates(&self, key: Key, walk: &mut (), count: usize, out: &mut Vec<NodeId>) {
         if let Hop::Via(next) = self.next_hop(key, walk).hop
             && count > 0
         {
@@ -108,6 +89,10 @@ impl Router for ByHand {
     fn found(&mut self, _: Key, _: NodeId, _: &mut Vec<Chore>) {}
 
     fn notified(&mut self, _: NodeId, _: &mut Vec<Chore>) {}
+
+    fn has_joined(&self) -> bool {
+        true
+    }
 
     fn contacts(&self, _: &mut Vec<NodeId>) {}
 
