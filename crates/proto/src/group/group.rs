@@ -402,8 +402,7 @@ impl Group {
         let view = message.view();
         let awaits = self.acceptor.promised.is_some() || self.role == Role::Joining;
         if view > self.view.id() && awaits {
-            let on_stream = message.is_on_stream();
-            if !on_stream {
+            if !message.waits_for_view() {
                 return; // It is repeated.
             }
             let bytes = message.wire_len();
@@ -620,10 +619,7 @@ impl Protocol for Group {
                 }
             }
             Command::Consumed { view, origin, end } => {
-                if view == self.view.id() {
-                    let command = chain::Command::Consumed { origin, end };
-                    self.with_chain(cx, |chain, cx| chain.handle_command(cx, command));
-                }
+                self.with_chain(cx, |chain, cx| chain.consumed_in(cx, view, origin, end));
             }
         }
         self.settle(cx);
