@@ -124,12 +124,12 @@ impl Chain {
     /// The view ends: keeps what its flows leave unconsumed, of origins that are in the next one.
     /// Returns the origins from whom something came in it.
     pub(super) fn carry_unread(&mut self, next: &View) -> Vec<NodeId> {
-        self.unread.retain(|unread| has_member(next, unread.origin));
+        self.unread.retain(|unread| next.contains(unread.origin));
         let view = self.view.id();
         let mut heard = Vec::new();
         for flow in self.flows.iter().filter(|flow| flow.received > 0) {
             let origin = self.view.members()[flow.rank as usize];
-            if !has_member(next, origin) {
+            if !next.contains(origin) {
                 continue;
             }
             heard.push(origin.node);
@@ -203,8 +203,4 @@ impl Chain {
         self.inject(cx);
         self.note_admission(cx);
     }
-}
-
-fn has_member(view: &View, member: Member) -> bool {
-    view.rank(member.node).is_some_and(|rank| view.members()[rank] == member)
 }

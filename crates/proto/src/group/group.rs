@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::agree::Acceptor;
 use super::message::{Contact, Message, Refusal};
+use super::post::{Post, SendFailure};
 use super::propose::{Installing, Proposer};
 use super::{Ballot, Config};
 use crate::chain::{self, Chain, RejectReason, Topology, Urgency};
@@ -44,12 +45,30 @@ pub enum Command {
         /// to hear of the former.
         ticket: u64,
     },
+    /// Send this to one other member.
+    SendTo {
+        /// The member, as a view named it: no other incarnation of its node is told.
+        to: Member,
+        /// The message.
+        payload: Payload,
+        /// Echoed in [`Event::Received`] and [`Event::Undelivered`]; 0 if the application does not
+        /// want to hear of the former.
+        ticket: u64,
+    },
     /// The application is done with all messages of this origin up to the one that ended at `end`.
     Consumed {
         /// The view in which they were delivered.
         view: ViewId,
         /// The origin.
         origin: NodeId,
+        /// The `end` of the last message consumed.
+        end: u64,
+    },
+    /// The application is done with all messages that this member sent to it alone, up to the one
+    /// that ended at `end`.
+    ConsumedDirect {
+        /// The member.
+        from: Member,
         /// The `end` of the last message consumed.
         end: u64,
     },
@@ -82,6 +101,18 @@ pub enum Event {
         /// The message.
         payload: Payload,
     },
+    /// A message to this member alone: once, whole, in the order in which the other sent to it, and
+    /// in the view it was sent in.
+    Direct {
+        /// The view.
+        view: ViewId,
+        /// Who sent it.
+        from: Member,
+        /// The number after its last block: what [`Command::ConsumedDirect`] wants.
+        end: u64,
+        /// The message.
+        payload: Payload,
+    },
     /// A view was installed, with this node in it. What is delivered from now on was sent in it.
     View(Arc<View>),
     /// Too few members are reachable to decide anything: nothing is accepted until that changes.
@@ -108,6 +139,18 @@ pub enum Event {
     Stable {
         /// The broadcast's.
         ticket: u64,
+    },
+    /// The member to which a message was sent has told it to its application.
+    Received {
+        /// The message's.
+        ticket: u64,
+    },
+    /// A message to one member was not delivered, or it is not known whether it was.
+    Undelivered {
+        /// The message's.
+        ticket: u64,
+        /// Why.
+        failure: SendFailure,
     },
     /// A broadcast was not accepted; nothing was sent.
     Rejected {
@@ -175,8 +218,10 @@ pub struct Group {
     pub(super) has_primary: bool,
     // Since when the view should change.
     pub(super) change_since: Option<Instant>,
+    // Messages to one member.
+    pub(super) post: Post,
     // Blocks of the next view that came before it was installed here.
-    early: Vec<(NodeId, chain::Message)>,
+    early: Vec<(NodeId, Message)>,
     early_bytes: usize,
     pub(super) repeat_at: Instant,
     pub(super) excluded_after: Instant,
@@ -225,6 +270,7 @@ impl Group {
             round: 0,
             has_primary: false,
             change_since: None,
+            post: Post::default(),
             early: Vec::new(),
             early_bytes: 0,
             repeat_at: Instant::MAX,
@@ -400,18 +446,11 @@ impl Group {
     /// Blocks that the broadcast cannot take yet wait; others go to it.
     fn receive_chain(&mut self, cx: &mut Cx<'_>, from: NodeId, message: chain::Message) {
         let view = message.view();
-        let awaits = self.acceptor.promised.is_some() || self.role == Role::Joining;
-        if view > self.view.id() && awaits {
+        if view > self.view.id() && self.awaits_view() {
             if !message.waits_for_view() {
                 return; // It is repeated.
             }
-            let bytes = message.wire_len();
-            if self.early_bytes + bytes > cx.shared.early_bytes_max {
-                cx.count("group_early_overflow", 1);
-                return cx.disconnect(from);
-            }
-            self.early_bytes += bytes;
-            return self.early.push((from, message));
+            return self.keep_early(cx, from, Message::Chain(message));
         }
         if view < self.view.id() && self.is_member() && self.view.rank(from).is_none() {
             self.tell_excluded(cx, from);
@@ -419,13 +458,34 @@ impl Group {
         self.with_chain(cx, |chain, cx| chain.handle_message(cx, from, message));
     }
 
-    /// Hands the broadcast what came of the installed view before it was installed.
+    /// True if another view than the present one may be installed already elsewhere, with this
+    /// node in it.
+    pub(super) fn awaits_view(&self) -> bool {
+        self.is_ending() || self.role == Role::Joining
+    }
+
+    /// Keeps what came of a view that is not installed here yet.
+    pub(super) fn keep_early(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        let bytes = message.wire_len();
+        if self.early_bytes + bytes > cx.shared.early_bytes_max {
+            cx.count("group_early_overflow", 1);
+            return cx.disconnect(from);
+        }
+        self.early_bytes += bytes;
+        self.early.push((from, message));
+    }
+
+    /// Takes in what came of the installed view before it was installed.
     pub(super) fn replay_early(&mut self, cx: &mut Cx<'_>) {
         let early = std::mem::take(&mut self.early);
         self.early_bytes = 0;
         for (from, message) in early {
-            if message.view() >= self.view.id() {
-                self.receive_chain(cx, from, message);
+            match message {
+                Message::Chain(message) if message.view() >= self.view.id() => {
+                    self.receive_chain(cx, from, message);
+                }
+                Message::Direct(block) => self.receive_direct(cx, from, block),
+                _ => {}
             }
         }
     }
@@ -518,6 +578,7 @@ impl Protocol for Group {
 
     fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
         self.with_chain(cx, |chain, cx| chain.handle_peer(cx, peer, state));
+        self.note_stream(cx, peer, state);
         match state {
             PeerState::Down => self.probe_member(cx, peer),
             // A driver has found out who is at the address of a seed.
@@ -531,6 +592,18 @@ impl Protocol for Group {
         match message {
             Message::Chain(message) => {
                 self.receive_chain(cx, from, message);
+                return self.settle_broadcast(cx);
+            }
+            Message::Direct(block) => {
+                self.receive_direct(cx, from, block);
+                return self.settle_broadcast(cx);
+            }
+            Message::DirectAck { sender, receiver, received, consumed } => {
+                self.receive_direct_ack(cx, from, (sender, receiver), received, consumed);
+                return self.settle_broadcast(cx);
+            }
+            Message::DirectProbe { sender, receiver } => {
+                self.receive_direct_probe(cx, from, (sender, receiver));
                 return self.settle_broadcast(cx);
             }
             Message::Detector(bytes) => {
@@ -618,6 +691,8 @@ impl Protocol for Group {
                     self.with_chain(cx, |chain, cx| chain.handle_command(cx, command));
                 }
             }
+            Command::SendTo { to, payload, ticket } => self.send_to(cx, to, payload, ticket),
+            Command::ConsumedDirect { from, end } => self.consumed_direct(cx, from, end),
             Command::Consumed { view, origin, end } => {
                 self.with_chain(cx, |chain, cx| chain.consumed_in(cx, view, origin, end));
             }

@@ -249,6 +249,7 @@ impl Group {
         cx.deliver(Event::View(view.clone()));
         self.watch_view(cx);
         self.with_chain(cx, |chain, cx| crate::core::Protocol::handle_view(chain, cx, &view));
+        self.carry_direct(cx);
         self.replay_early(cx);
     }
 
@@ -283,6 +284,7 @@ impl Group {
     fn go_outside(&mut self, cx: &mut Cx<'_>) {
         self.role = Role::Outside;
         self.renew_chain(cx);
+        self.give_up_direct(cx);
         (self.proposer, self.has_primary) = (None, false);
         cx.deliver(Event::Left);
     }
@@ -293,6 +295,7 @@ impl Group {
         if self.role == Role::Leaving {
             return self.go_outside(cx);
         }
+        self.give_up_direct(cx);
         cx.deliver(Event::Excluded);
         self.begin(cx);
         self.role = Role::Joining;

@@ -376,6 +376,7 @@ impl Group {
             is_waiting = true;
         }
         self.repeat_flush(cx);
+        is_waiting |= self.probe_direct(cx);
         if is_waiting {
             self.repeat_soon(cx);
         }
