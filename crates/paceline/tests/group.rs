@@ -509,8 +509,9 @@ async fn whoever_sends_to_one_that_is_gone_or_never_was_is_told() {
     let too_large = SendFailure::TooLarge { bytes: 1001, bytes_max: 1000 };
     assert_eq!(refused, Some(failed(too_large)));
 
-    // Sent to one that has just died.
-    groups[2].stop().await;
+    // Sent to one that stands still, until the others give it up.
+    groups[2].node().emulate(EmulateChange::Pause(Duration::from_secs(60))).unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
     let sent = groups[0].send_to(victim, "too late").await.unwrap();
     let ticket = sent.ticket();
     let told = tokio::time::timeout(Duration::from_secs(10), sent.delivered()).await;

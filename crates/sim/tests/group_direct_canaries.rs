@@ -3,6 +3,8 @@
 mod group_swarm;
 mod seeds;
 
+use std::collections::BTreeSet;
+
 use group_swarm::Scenario;
 use paceline_proto::core::{Context, Member, NodeId, Outbox, PeerState, Protocol};
 use paceline_proto::group::{Command, Config, Event, Group, Message, SendFailure, Timer};
@@ -44,6 +46,7 @@ struct Sabotaged {
     kept: Option<Event>,
     // Sent, and nothing heard of it.
     open: Vec<u64>,
+    given_up: BTreeSet<u64>,
     // What was hidden from the application is consumed all the same.
     unseen: Vec<Command>,
     outbox: Outbox<Group>,
@@ -63,6 +66,7 @@ impl Sabotaged {
             deliveries: 0,
             kept: None,
             open: Vec::new(),
+            given_up: BTreeSet::new(),
             unseen: Vec::new(),
             outbox: Outbox::default(),
         }
@@ -88,8 +92,15 @@ impl Sabotaged {
             self.group.handle_command(&mut inner, command);
         }
         let events = std::mem::take(&mut self.outbox.events);
+        let has_view = events.iter().any(|event| matches!(event, Event::View(_)));
         for event in events {
             self.tell(cx, event);
+        }
+        if has_view && self.bug == Some(Bug::GiveUp) {
+            for ticket in std::mem::take(&mut self.open) {
+                self.given_up.insert(ticket);
+                cx.deliver(Event::Undelivered { ticket, failure: SendFailure::Departed });
+            }
         }
         cx.outbox.sends.append(&mut self.outbox.sends);
         cx.outbox.timers.append(&mut self.outbox.timers);
@@ -137,14 +148,11 @@ impl Sabotaged {
                 cx.deliver(Event::Received { ticket });
             }
             (Some(Bug::Presume), Event::Received { .. }) => {}
-            (Some(Bug::GiveUp), Event::View(view)) => {
-                cx.deliver(Event::View(view));
-                for ticket in std::mem::take(&mut self.open) {
-                    cx.deliver(Event::Undelivered { ticket, failure: SendFailure::Departed });
-                }
-            }
             (_, event) => {
                 if let Event::Received { ticket } | Event::Undelivered { ticket, .. } = &event {
+                    if self.given_up.contains(ticket) {
+                        return;
+                    }
                     self.open.retain(|open| open != ticket);
                 }
                 cx.deliver(event);

@@ -44,6 +44,8 @@ pub struct Scenario {
     pub config: Config,
     pub network: NetworkConfig,
     pub codec: Codec,
+    /// The application of this node consumes nothing.
+    pub never_reads: Option<NodeId>,
     pub acts: Vec<(Instant, Act)>,
 }
 
@@ -91,7 +93,15 @@ impl Scenario {
         for node in 1..nodes {
             acts.push((at(2), Act::Command(NodeId(node), join([0]))));
         }
-        Scenario { seed, nodes, config: config(), network, codec: Codec::Typed, acts }
+        Scenario {
+            seed,
+            nodes,
+            config: config(),
+            network,
+            codec: Codec::Typed,
+            never_reads: None,
+            acts,
+        }
     }
 
     /// Every member sends `count` messages, evenly over the time of the faults.
@@ -249,7 +259,9 @@ impl Scenario {
             }
         }
         let ledger = GroupLedger::new(&self.config);
-        let mut observers = (ledger, Application::new(self.seed));
+        let mut application = Application::new(self.seed);
+        application.never_reads = self.never_reads;
+        let mut observers = (ledger, application);
         let end = Instant::ZERO + FAULTS + HEAL;
         sim.run_until(end, &mut observers);
         let (ledger, application) = &observers;
@@ -313,6 +325,7 @@ pub struct Application {
     directs: Directs,
     // Reads more slowly than the others.
     laggard: Option<NodeId>,
+    never_reads: Option<NodeId>,
     pub excluded: u64,
     /// The first frame that was sent although the group should be at rest.
     late_frame: Option<String>,
@@ -322,7 +335,8 @@ impl Application {
     pub fn new(seed: u64) -> Application {
         let rng = Rng::new(seed, 0xa44);
         let laggard = seed.is_multiple_of(3).then_some(NodeId((seed / 3 % 3) as u32));
-        Application { rng, directs: Directs::new(seed), laggard, excluded: 0, late_frame: None }
+        let directs = Directs::new(seed);
+        Application { rng, directs, laggard, never_reads: None, excluded: 0, late_frame: None }
     }
 
     fn reads_after(&mut self, node: NodeId) -> Duration {
@@ -392,6 +406,7 @@ impl<P: Host> Observer<P> for Application {
 
     fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
         match event {
+            Event::Delivered { .. } | Event::Direct { .. } if self.never_reads == Some(node) => {}
             Event::Delivered { view, origin, end, .. } => {
                 let command = Command::Consumed { view: *view, origin: *origin, end: *end };
                 reply.command(self.reads_after(node), node, command);
