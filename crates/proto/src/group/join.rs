@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::agree::Acceptor;
-use super::group::{Cx, Event, Group, Role};
+use super::group::{Cx, Group};
+use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Message, Refusal};
 use crate::core::{Instant, Member, NodeId, View, ViewId};
 use crate::detector::Health;

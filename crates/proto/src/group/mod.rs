@@ -29,6 +29,7 @@ mod direct;
 // The file bears the name of the type in it.
 #[allow(clippy::module_inception)]
 mod group;
+mod interface;
 mod join;
 mod message;
 mod pair;
@@ -37,7 +38,8 @@ mod propose;
 
 pub use config::{Config, ConfigError};
 pub use direct::Direct;
-pub use group::{Command, Event, Group, Role, Timer};
+pub use group::Group;
+pub use interface::{Command, Event, Role, Timer};
 pub use message::{
     ADDRESS_BYTES_MAX, Ballot, Contact, Cut, MEMBERS_MAX, Message, Proposal, Received, Refusal,
 };

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::direct::Direct;
-use super::group::{Cx, Event, Group, Role};
+use super::group::{Cx, Group};
+use super::interface::{Event, Role};
 use super::message::Message;
 use super::pair::{Inbound, Limits, Outbound, Refusal};
 use crate::core::{Lane, Member, NodeId, Payload, PeerState};
