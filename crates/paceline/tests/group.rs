@@ -517,12 +517,10 @@ async fn whoever_sends_to_one_that_is_gone_or_never_was_is_told() {
     let told = tokio::time::timeout(Duration::from_secs(10), sent.delivered()).await;
     assert_eq!(told.expect("in time"), Err(failed(SendFailure::Departed)));
     loop {
-        match heard.recv().await.expect("the host runs") {
-            Event::Undelivered { to, ticket: told, failure } => {
-                assert_eq!((to, told, failure), (victim, ticket, SendFailure::Departed));
-                break;
-            }
-            _ => {}
+        let event = heard.recv().await.expect("the host runs");
+        if let Event::Undelivered { to, ticket: told, failure } = event {
+            assert_eq!((to, told, failure), (victim, ticket, SendFailure::Departed));
+            break;
         }
     }
     let refused = groups[0].send_to(victim, "later still").await.err();

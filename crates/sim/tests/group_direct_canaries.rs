@@ -141,8 +141,10 @@ impl Sabotaged {
                     }
                 }
             }
-            (Some(Bug::ForgetFailures), Event::Undelivered { failure, .. })
-                if failure == SendFailure::Departed => {}
+            (
+                Some(Bug::ForgetFailures),
+                Event::Undelivered { failure: SendFailure::Departed, .. },
+            ) => {}
             (Some(Bug::ReportTwice), Event::Received { ticket }) => {
                 cx.deliver(Event::Received { ticket });
                 cx.deliver(Event::Received { ticket });

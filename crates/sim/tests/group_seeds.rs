@@ -32,8 +32,8 @@ fn seeds_agree_on_views_and_on_what_was_delivered_in_them() {
     let (count, totals) = seeds::run_all(|seed| run(seed).map(measured));
     let [deliveries, directs, events, views, excluded, lost] = totals;
     println!(
-        "{count} seeds: {deliveries} deliveries, {directs} to one member, {events} events, {views} views, \
-         {excluded} excluded, {lost} without a primary in the end"
+        "{count} seeds: {deliveries} deliveries, {directs} to one member, {events} events, \
+         {views} views, {excluded} excluded, {lost} without a primary in the end"
     );
     if count >= 100 {
         let is_tested = deliveries > 0 && directs > count && excluded > 0 && views > count;

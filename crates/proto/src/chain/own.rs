@@ -35,8 +35,8 @@ pub(super) struct Own {
     // Bytes of the blocks from `consumed.lowest` on.
     in_flight: VecDeque<u32>,
     in_flight_bytes: usize,
-    /// The progress of the window when it was last looked at, and how often since it was asked in vain
-    /// for credit that may have got lost.
+    /// The progress of the window when it was last looked at, and how often since it was asked in
+    /// vain for credit that may have got lost.
     pub(super) probed_progress: u64,
     pub(super) probes: u32,
     /// What the others were told is stable while this member was at rest.

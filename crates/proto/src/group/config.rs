@@ -88,11 +88,11 @@ impl Config {
         self
     }
 
-    /// Bytes of messages to one other member ([`Command::SendTo`](super::Command::SendTo)) that were
-    /// sent and that its application has not consumed, at most; as much again may wait here, and a
-    /// message longer than that alone. At least 1, default 256 KiB. Must be equal at all members.
-    /// It takes as much memory at both ends, for each member that sends to another, and there two
-    /// messages more: one in assembly, one delivered.
+    /// Bytes of messages to one other member ([`Command::SendTo`](super::Command::SendTo)) that
+    /// were sent and that its application has not consumed, at most. As much again may wait at the
+    /// sender, and one message more. At least 1, default 256 KiB. Must be equal at all members. A
+    /// receiver holds so much of each member that sends to it, and two messages more: one in
+    /// assembly, one delivered.
     pub fn with_direct_window_bytes(mut self, bytes: usize) -> Config {
         self.direct_window_bytes = bytes;
         self

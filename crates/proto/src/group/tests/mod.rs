@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Ballot, Contact, Cut, Direct, Message, Proposal, Received, Refusal};
+use super::{Ballot, Config, Contact, Cut, Direct, Message, Proposal, Received, Refusal};
 use crate::chain::{self, Frame, Topology};
 use crate::core::{
     DecodeError, Member, NodeId, Payload, ViewId, Wire, decode_exact, encode_to_bytes,
 };
+use crate::detector;
 
 fn contact(node: u32, address: &'static str) -> Contact {
     Contact {
@@ -171,4 +172,11 @@ fn a_damaged_block_to_one_member_is_refused() {
     }
     let longer = Bytes::from([&whole[..], &[0]].concat());
     assert_eq!(decode_exact::<Message>(longer), Err(DecodeError::Checksum));
+}
+
+#[test]
+fn a_window_of_nothing_is_refused_by_its_name() {
+    let config = Config::new(chain::Config::for_groups(), detector::Config::new());
+    let refused = config.with_direct_window_bytes(0).build().unwrap_err();
+    assert_eq!(refused.to_string(), "direct_window_bytes is 0, expected at least 1");
 }
