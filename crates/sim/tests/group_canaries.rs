@@ -64,6 +64,8 @@ enum Bug {
     WideWindows,
     /// One node that comes in with a view is not told so.
     IgnoreJoiner,
+    /// A member grants a window in each view, whatever its application has not read.
+    ForgetUnread,
 }
 
 struct Sabotaged {
@@ -195,6 +197,15 @@ impl Sabotaged {
                 for send in sends {
                     if let Message::Promise { accepted, .. } = &mut send.message {
                         *accepted = None;
+                    }
+                }
+            }
+            Bug::ForgetUnread => {
+                for send in sends {
+                    if let Message::Chain(chain::Message::Owed { blocks, bytes, .. }) =
+                        &mut send.message
+                    {
+                        (*blocks, *bytes) = (0, 0);
                     }
                 }
             }
@@ -670,4 +681,26 @@ fn windows_beyond_what_was_agreed_are_caught() {
     let found = verdict(&scenario, Some((Bug::WideWindows, Who::All))).unwrap_err();
     println!("WideWindows: {}", found.lines().next().unwrap_or_default());
     assert_expected(&found, Bug::WideWindows, &[BOUNDS]);
+}
+
+#[test]
+fn a_member_that_grants_a_new_window_in_each_view_is_caught() {
+    let mut scenario = Scenario::new(7, 5);
+    for change in 0..10 {
+        let command = if change % 2 == 0 { Command::Leave } else { join([0]) };
+        scenario.acts.push((at(3000 + change * 1000), Act::Command(NodeId(4), command)));
+    }
+    for node in [0, 1, 3].map(NodeId) {
+        for number in 0..300 {
+            let when = at(1000 + 50 * number);
+            scenario.acts.push((when, Act::Command(node, message(node, number, 4000))));
+        }
+    }
+    scenario.never_reads = Some(NodeId(2));
+    // What waits for it is not delivered, and nothing else is wrong.
+    let found = verdict(&scenario, None).unwrap_err();
+    assert_expected(&found, Bug::ForgetUnread, &[VALIDITY]);
+    let found = verdict(&scenario, Some((Bug::ForgetUnread, Who::One(2)))).unwrap_err();
+    println!("ForgetUnread: {}", found.lines().next().unwrap_or_default());
+    assert_expected(&found, Bug::ForgetUnread, &[BOUNDS]);
 }

@@ -8,6 +8,7 @@ use paceline_proto::core::{Instant, Member, NodeId, Payload, Protocol, View, Vie
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 
 use super::Violation;
+use super::direct::{Broken, DirectLedger, Unread};
 use crate::{Input, Observer, Reply, Sim};
 
 /// What a group promises.
@@ -25,12 +26,20 @@ pub enum Rule {
     /// C5: once faults are over, every accepted message of a member that stayed is delivered by
     /// every member.
     Validity,
-    /// C8: what is held stays within the windows.
+    /// C8: what is held, and what is told and not consumed, stays within the windows.
     Bounds,
     /// C10: one view follows another, never two.
     Primary,
     /// V1, V5: once faults are over all that want to be members are, in one view.
     Convergence,
+    /// D1: a message to one member was sent to it, in this incarnation, byte for byte, and is
+    /// delivered once.
+    DirectIntegrity,
+    /// D2: the messages of one member to another are delivered in the order sent, without gap.
+    DirectFifo,
+    /// D3: whoever sent to one member is told what became of it, once and truly; while both stay,
+    /// it is delivered.
+    DirectOutcome,
 }
 
 impl fmt::Display for Rule {
@@ -44,6 +53,9 @@ impl fmt::Display for Rule {
             Rule::Bounds => "C8 bounds",
             Rule::Primary => "C10 primary",
             Rule::Convergence => "V5 convergence",
+            Rule::DirectIntegrity => "D1 direct integrity",
+            Rule::DirectFifo => "D2 direct fifo",
+            Rule::DirectOutcome => "D3 direct outcome",
         })
     }
 }
@@ -89,6 +101,9 @@ pub struct GroupLedger {
     starts: BTreeMap<(ViewId, NodeId, u64), usize>,
     // A broadcast is being handed to this node.
     submitting: Option<(NodeId, u64)>,
+    direct: DirectLedger,
+    // By reader and origin.
+    unread: BTreeMap<(NodeId, NodeId, u64), Unread>,
     deliveries: u64,
     held_bytes_max: usize,
     violation: Option<Violation<Rule>>,
@@ -117,6 +132,8 @@ impl GroupLedger {
             ends: BTreeMap::new(),
             starts: BTreeMap::new(),
             submitting: None,
+            direct: DirectLedger::new(config),
+            unread: BTreeMap::new(),
             deliveries: 0,
             held_bytes_max: 0,
             violation: None,
@@ -133,6 +150,11 @@ impl GroupLedger {
         self.deliveries
     }
 
+    /// Deliveries of messages to one member.
+    pub fn direct_deliveries(&self) -> u64 {
+        self.direct.deliveries
+    }
+
     /// The views that were installed, with their members.
     pub fn views(&self) -> impl Iterator<Item = (ViewId, &[Member])> {
         self.views.iter().map(|(&id, members)| (id, members.as_slice()))
@@ -145,6 +167,35 @@ impl GroupLedger {
 
     fn break_rule(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {
         self.violation.get_or_insert(Violation { rule, at, node, what });
+    }
+
+    fn judge(&mut self, at: Instant, node: NodeId, judged: Result<(), Broken>) {
+        if let Err((rule, what)) = judged {
+            self.break_rule(rule, at, node, what);
+        }
+    }
+
+    /// The incarnation of the node that the last call has left.
+    fn member(&mut self, node: NodeId) -> Member {
+        let incarnation = self.progress.entry(node).or_default().incarnation;
+        Member { node, incarnation }
+    }
+
+    fn note_direct(&mut self, at: Instant, node: NodeId, event: &Event) {
+        let Event::Direct { view, from, end, payload } = event else { return };
+        let to = self.member(node);
+        let in_view = self.progress[&node].view;
+        let are_members = self
+            .views
+            .get(view)
+            .is_some_and(|members| members.contains(from) && members.contains(&to));
+        if in_view != Some(*view) || !are_members {
+            let what = format!("a message of {view} from {from:?} to {to:?} in {in_view:?}");
+            self.break_rule(Rule::Views, at, node, what);
+        }
+        let message = (*end, payload.len(), hash(payload));
+        let judged = self.direct.note_delivery(*from, to, message);
+        self.judge(at, node, judged);
     }
 
     fn note_view(&mut self, at: Instant, node: NodeId, view: &View) {
@@ -186,8 +237,14 @@ impl GroupLedger {
     }
 
     fn note_delivery(&mut self, at: Instant, node: NodeId, event: &Event) {
-        let Event::Delivered { view, origin, incarnation, payload, .. } = event else { return };
+        let Event::Delivered { view, origin, incarnation, end, payload, .. } = event else {
+            return;
+        };
         self.deliveries += 1;
+        let unread = self.unread.entry((node, *origin, *incarnation)).or_default();
+        unread.push(*view, *end, payload.len());
+        let judged = unread.check(self.window_bytes);
+        self.judge(at, node, judged);
         let (key, content) = ((*origin, *incarnation), hash(payload));
         let progress = self.progress.entry(node).or_default();
         let in_view = progress.view;
@@ -266,17 +323,35 @@ impl GroupLedger {
                 }
             }
         }
-        Ok(())
+        let settled = self.direct.check_settled(view, &self.views);
+        settled.or_else(|(node, (rule, what))| fail(rule, node, what))
     }
 }
 
 impl<P: Host> Observer<P> for GroupLedger {
     fn before_call(&mut self, _at: Instant, node: NodeId, input: &Input<'_, P>) {
-        if let Input::Command(Command::Broadcast { payload, .. }) = input {
-            self.submitting = Some((node, hash(payload)));
-            // Before the handler: what it delivers to itself was sent.
-            let incarnation = self.progress.entry(node).or_default().incarnation;
-            self.accepted.entry((node, incarnation)).or_default().push(hash(payload));
+        let Input::Command(command) = input else { return };
+        let member = self.member(node);
+        match command {
+            Command::Broadcast { payload, .. } => {
+                self.submitting = Some((node, hash(payload)));
+                // Before the handler: what it delivers to itself was sent.
+                let accepted = self.accepted.entry((node, member.incarnation)).or_default();
+                accepted.push(hash(payload));
+            }
+            Command::SendTo { to, payload, ticket } => {
+                let view = self.progress[&node].view;
+                self.direct.note_send((member, view), *to, *ticket, hash(payload));
+            }
+            Command::Consumed { view, origin, end } => {
+                for (_, unread) in
+                    self.unread.range_mut((node, *origin, 0)..=(node, *origin, u64::MAX))
+                {
+                    unread.consume(*view, *end);
+                }
+            }
+            Command::ConsumedDirect { from, end } => self.direct.note_consumed(*from, member, *end),
+            _ => {}
         }
     }
 
@@ -284,6 +359,15 @@ impl<P: Host> Observer<P> for GroupLedger {
         match event {
             Event::Delivered { .. } => self.note_delivery(at, node, event),
             Event::View(view) => self.note_view(at, node, view),
+            Event::Direct { .. } => self.note_direct(at, node, event),
+            Event::Received { ticket } => {
+                let judged = self.direct.note_received(node, *ticket);
+                self.judge(at, node, judged);
+            }
+            Event::Undelivered { ticket, failure } => {
+                let judged = self.direct.note_failure(node, *ticket, *failure);
+                self.judge(at, node, judged);
+            }
             Event::Rejected { .. } => {
                 // What this call was about to accept, or what waited when the node was excluded.
                 if let Some((node, content)) = self.submitting.take() {
@@ -306,6 +390,7 @@ impl<P: Host> Observer<P> for GroupLedger {
         let progress = self.progress.entry(node).or_default();
         if progress.incarnation != group.member().incarnation {
             *progress = Progress { incarnation: group.member().incarnation, ..Progress::default() };
+            self.unread.retain(|&(reader, ..), _| reader != node);
         }
         let held = group.chain().bytes_held();
         self.held_bytes_max = self.held_bytes_max.max(held);
