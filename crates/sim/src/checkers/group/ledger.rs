@@ -1,13 +1,10 @@
-//! The ledger of a group whose members come and go: which views there were, and what was delivered
-//! in them.
-
 use std::collections::BTreeMap;
 use std::fmt;
 
 use paceline_proto::core::{Instant, Member, NodeId, Payload, Protocol, View, ViewId, mix};
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 
-use super::Violation;
+use super::super::Violation;
 use crate::{Input, Observer, Reply, Sim};
 
 /// What a group promises.
