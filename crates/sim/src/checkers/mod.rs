@@ -10,6 +10,7 @@ use paceline_proto::core::{Instant, NodeId};
 
 pub mod chain;
 pub mod group;
+mod hops;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
