@@ -31,6 +31,7 @@ mod group;
 mod join;
 mod message;
 mod propose;
+mod seen;
 
 pub use config::{Config, ConfigError};
 pub use group::{Command, Event, Group, Role, Timer};
