@@ -20,7 +20,7 @@ pub(super) struct Proposer {
     pub(super) proposal: Option<Arc<Proposal>>,
     accepted: BTreeSet<u32>,
     // When it was last made or moved on.
-    since: Instant,
+    pub(super) since: Instant,
 }
 
 #[derive(Debug)]
