@@ -8,8 +8,8 @@ use paceline_proto::core::{Instant, Loss, NodeId};
 use crate::Fault;
 
 /// How long after its cause a member may still be excluded: nobody can tell at once that a fault is
-/// over, and an attempt that was made meanwhile goes on.
-const EXCUSED_FOR: Duration = Duration::from_secs(5);
+/// over, and an attempt that was made meanwhile goes on, for `answer_within` by default.
+const EXCUSED_FOR: Duration = Duration::from_secs(2);
 
 /// The faults of a run, as far as they have taken effect.
 #[derive(Debug, Default)]

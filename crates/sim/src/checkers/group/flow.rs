@@ -11,8 +11,9 @@ use super::calm::Calm;
 use super::{Broken, Rule};
 
 /// T_fc: in a view that nothing disturbs, a member with data sends a block within this time, if all
-/// consume. Five times the longest pause between two reminders of a lost credit.
-const ADVANCES_WITHIN: Duration = Duration::from_secs(5);
+/// consume. As long as it takes to detect a crash (1.5 s) and to give up on one that does not answer
+/// (2 s), with the defaults.
+const ADVANCES_WITHIN: Duration = Duration::from_millis(3500);
 
 /// What one member has of one origin.
 #[derive(Clone, Debug, Default)]
