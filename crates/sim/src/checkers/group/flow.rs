@@ -29,7 +29,7 @@ struct Row {
 /// A view and what its members have in it.
 #[derive(Debug)]
 struct InView {
-    members: Vec<Member>,
+    view: Arc<View>,
     // By member's rank, then by origin's; empty for a member that has not come yet.
     rows: Vec<Vec<Row>>,
     // By origin. No member has less, as far as was looked.
@@ -59,9 +59,9 @@ pub(super) struct Flows {
 }
 
 impl InView {
-    fn new(view: &View) -> InView {
+    fn new(view: &Arc<View>) -> InView {
         InView {
-            members: view.members().to_vec(),
+            view: view.clone(),
             rows: vec![Vec::new(); view.len()],
             received_lowest: vec![0; view.len()],
             credit_lowest: vec![0; view.len()],
@@ -71,16 +71,12 @@ impl InView {
 
     /// The member's rows, made when it comes.
     fn rows(&mut self, rank: usize) -> &mut Vec<Row> {
-        let members = self.members.len();
+        let members = self.view.len();
         let rows = &mut self.rows[rank];
         if rows.is_empty() {
             rows.resize(members, Row::default());
         }
         rows
-    }
-
-    fn rank(&self, node: NodeId) -> Option<usize> {
-        self.members.iter().position(|member| member.node == node)
     }
 
     fn lowest(&self, origin: usize, of: impl Fn(&Row) -> u64) -> u64 {
@@ -99,7 +95,7 @@ impl Flows {
     }
 
     /// A node was told of a view.
-    pub(super) fn note_view(&mut self, view: &View) {
+    pub(super) fn note_view(&mut self, view: &Arc<View>) {
         self.views.entry(view.id()).or_insert_with(|| InView::new(view));
     }
 
@@ -112,10 +108,6 @@ impl Flows {
 
     /// The application is done with what ends at `end` or before.
     pub(super) fn note_consumed(&mut self, node: NodeId, view: ViewId, origin: NodeId, end: u64) {
-        let present = self.nodes.get(&node).and_then(|node| node.view.as_ref());
-        if present.is_none_or(|present| present.id() != view) {
-            return;
-        }
         let Some(row) = self.row(node, view, origin) else { return };
         while row.ends.front().is_some_and(|&front| front <= end) {
             row.consumed = row.ends.pop_front().expect("looked at above");
@@ -124,7 +116,7 @@ impl Flows {
 
     fn row(&mut self, node: NodeId, view: ViewId, origin: NodeId) -> Option<&mut Row> {
         let in_view = self.views.get_mut(&view)?;
-        let (rank, origin) = (in_view.rank(node)?, in_view.rank(origin)?);
+        let (rank, origin) = (in_view.view.rank(node)?, in_view.view.rank(origin)?);
         Some(&mut in_view.rows(rank)[origin])
     }
 
@@ -153,7 +145,7 @@ impl Flows {
             return Ok(());
         };
         let in_view = self.views.entry(view.id()).or_insert_with(|| InView::new(view));
-        if in_view.members.len() != view.len() {
+        if in_view.view.len() != view.len() {
             return Ok(()); // Two views of one number: another rule's.
         }
         let state = self.nodes.entry(node).or_default();
@@ -194,8 +186,7 @@ impl Flows {
         state.waiting = Some((sent, since));
         let Some(quiet_since) = calm.quiet_since() else { return Ok(()) };
         let since = since.max(quiet_since).max(in_view.changed_at);
-        let consumes = |rows: &Vec<Row>| rows.get(rank).is_none_or(|row| row.ends.is_empty());
-        if at.since(since) > ADVANCES_WITHIN && in_view.rows.iter().all(consumes) {
+        if at.since(since) > ADVANCES_WITHIN && self.have_consumed(view, group.member()) {
             let (waiting, in_flight) = (chain.messages_waiting(), chain.blocks_in_flight());
             let what = format!(
                 "{waiting} messages wait since {since}, {sent} blocks sent, {in_flight} in flight, \
@@ -204,6 +195,23 @@ impl Flows {
             return Err((Rule::Flow, what));
         }
         Ok(())
+    }
+}
+
+impl Flows {
+    /// True if the applications of all members of this view have consumed what they were told of
+    /// this origin, in earlier views too.
+    fn have_consumed(&self, view: &View, origin: Member) -> bool {
+        let is_in = |other: &View, member: Member| {
+            other.rank(member.node).filter(|&rank| other.members()[rank] == member)
+        };
+        self.views.range(..=view.id()).all(|(_, in_view)| {
+            let Some(origin) = is_in(&in_view.view, origin) else { return true };
+            view.members().iter().all(|&reader| {
+                let rows = is_in(&in_view.view, reader).map(|rank| &in_view.rows[rank]);
+                rows.and_then(|rows| rows.get(origin)).is_none_or(|row| row.ends.is_empty())
+            })
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use paceline_proto::core::{Instant, Lane, Member, NodeId, Payload, Protocol, View, ViewId, mix};
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
@@ -197,7 +198,7 @@ impl GroupLedger {
         }
     }
 
-    fn note_view(&mut self, at: Instant, node: NodeId, view: &View) {
+    fn note_view(&mut self, at: Instant, node: NodeId, view: &Arc<View>) {
         let Some(rank) = view.rank(node) else {
             return self.break_rule(Rule::Views, at, node, format!("not in {view:?}"));
         };
