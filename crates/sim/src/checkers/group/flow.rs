@@ -162,11 +162,8 @@ impl Flows {
         }
         for ((origin, freed, received), (_, credit)) in chain.origins().zip(chain.credits()) {
             let row = &mut in_view.rows(rank)[origin];
-            row.received = received;
-            if credit != row.credit {
-                row.credit = credit;
-                row.check_credit(origin)?;
-            }
+            (row.received, row.credit) = (received, credit);
+            row.check_credit(origin)?;
             if freed > row.freed {
                 row.freed = freed;
                 in_view.check_freed(origin, freed)?;

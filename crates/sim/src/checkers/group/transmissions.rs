@@ -147,8 +147,8 @@ impl Sender {
     ) -> Result<(), String> {
         let present = self.view.as_ref().filter(|present| present.id() == view);
         let Some(present) = present else {
-            let present = self.view.as_ref().map(|present| present.id());
-            return Err(format!("a frame of {view} to {to} by a member in {present:?}: {sent:?}"));
+            let present = self.view.as_ref().map_or(ViewId(0), |present| present.id());
+            return Err(format!("a frame of {view} to {to} by a member of {present}: {sent:?}"));
         };
         let (Some(from_rank), Some(to_rank)) = (present.rank(node), present.rank(to)) else {
             return Err(format!("a frame to {to}, not from member to member of {view}"));
