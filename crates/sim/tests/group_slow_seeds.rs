@@ -45,30 +45,43 @@ fn draw(seed: u64, longest: Duration) -> (Scenario, u64) {
     (scenario, pauses)
 }
 
-/// Runs the seeds with this detector; gives the pauses and the exclusions.
-fn run_all(longest: Duration, detector: &detector::Config) -> [u64; 2] {
-    let (count, [pauses, excluded]) = seeds::run_all(|seed| {
-        let (mut scenario, pauses) = draw(seed, longest);
-        let config = scenario.config.clone().with_detector(|_| detector.clone());
-        scenario.config = config.build().expect("within the ranges");
-        let outcome = scenario.run(honest(&scenario.config))?;
-        Ok([pauses, outcome.excluded])
-    });
+/// Runs a seed with this detector; gives the pauses and the exclusions.
+fn run(seed: u64, longest: Duration, detector: detector::Config) -> Result<[u64; 2], String> {
+    let (mut scenario, pauses) = draw(seed, longest);
+    let config = scenario.config.clone().with_detector(|_| detector);
+    scenario.config = config.build().expect("within the ranges");
+    let outcome = scenario.run(honest(&scenario.config))?;
+    Ok([pauses, outcome.excluded])
+}
+
+/// Runs the seeds with the default detector.
+fn run_all(longest: Duration) -> [u64; 2] {
+    let run = |seed| run(seed, longest, detector::Config::default());
+    let (count, [pauses, excluded]) = seeds::run_all(run);
     println!("{count} seeds: {pauses} pauses of up to {longest:?}, {excluded} exclusions");
     [pauses, excluded]
 }
 
 #[test]
 fn seeds_in_which_a_member_is_slow_hardly_ever_expel_it() {
-    let [pauses, excluded] = run_all(SHORT, &detector::Config::default());
+    let [pauses, excluded] = run_all(SHORT);
     let allowed = pauses / PAUSES_AN_EXCLUSION;
     assert!(excluded <= allowed, "{excluded} exclusions by {pauses} pauses, {allowed} allowed");
 }
 
 #[test]
 fn seeds_in_which_a_member_stands_still_for_long_expel_nobody_else() {
-    let [pauses, excluded] = run_all(LONG, &detector::Config::default());
+    let [pauses, excluded] = run_all(LONG);
     assert!(excluded * 10 > pauses, "{excluded} exclusions by {pauses} pauses: none was long");
+}
+
+#[test]
+fn a_detector_that_gives_a_slow_member_no_time_is_caught() {
+    let hasty = detector::Config::default().with_suspect_for(Duration::from_millis(50));
+    let ran = (0..100).filter_map(|seed| run(seed, SHORT, hasty.clone()).ok());
+    let [pauses, excluded] = ran.fold([0, 0], |[a, b], [c, d]| [a + c, b + d]);
+    println!("{excluded} exclusions by {pauses} pauses");
+    assert!(excluded > pauses / PAUSES_AN_EXCLUSION, "the bug went unnoticed");
 }
 
 /// What it is told first when it goes on is not the answer that it waits for.
