@@ -11,43 +11,9 @@ use super::calm::Calm;
 use super::{Broken, Rule};
 
 /// T_fc: in a view that nothing disturbs, a member with data sends a block within this time, if all
-/// consume. As long as it takes to detect a crash (1.5 s) and to give up on one that does not answer
-/// (2 s), with the defaults.
+/// consume. As long as it takes to detect a crash (1.5 s) and to give up on a member that does not
+/// answer (2 s), with the defaults.
 const ADVANCES_WITHIN: Duration = Duration::from_millis(3500);
-
-/// What one member has of one origin.
-#[derive(Clone, Debug, Default)]
-struct Row {
-    received: u64,
-    credit: u64,
-    freed: u64,
-    consumed: u64,
-    // Where the messages end that were delivered and not consumed.
-    ends: VecDeque<u64>,
-}
-
-/// A view and what its members have in it.
-#[derive(Debug)]
-struct InView {
-    view: Arc<View>,
-    // By member's rank, then by origin's; empty for a member that has not come yet.
-    rows: Vec<Vec<Row>>,
-    // By origin. No member has less, as far as was looked.
-    received_lowest: Vec<u64>,
-    credit_lowest: Vec<u64>,
-    // When a member last came, or heard that the view ends.
-    changed_at: Instant,
-}
-
-/// A member, in its present view.
-#[derive(Debug, Default)]
-struct Node {
-    incarnation: u64,
-    view: Option<Arc<View>>,
-    is_frozen: bool,
-    // It has messages that wait: how many blocks it had sent, and since when.
-    waiting: Option<(u64, Instant)>,
-}
 
 /// Credits and stability in all views.
 #[derive(Debug)]
@@ -56,32 +22,6 @@ pub(super) struct Flows {
     window_bytes: usize,
     views: BTreeMap<ViewId, InView>,
     nodes: BTreeMap<NodeId, Node>,
-}
-
-impl InView {
-    fn new(view: &Arc<View>) -> InView {
-        InView {
-            view: view.clone(),
-            rows: vec![Vec::new(); view.len()],
-            received_lowest: vec![0; view.len()],
-            credit_lowest: vec![0; view.len()],
-            changed_at: Instant::ZERO,
-        }
-    }
-
-    /// The member's rows, made when it comes.
-    fn rows(&mut self, rank: usize) -> &mut Vec<Row> {
-        let members = self.view.len();
-        let rows = &mut self.rows[rank];
-        if rows.is_empty() {
-            rows.resize(members, Row::default());
-        }
-        rows
-    }
-
-    fn lowest(&self, origin: usize, of: impl Fn(&Row) -> u64) -> u64 {
-        self.rows.iter().map(|rows| rows.get(origin).map_or(0, &of)).min().unwrap_or(0)
-    }
 }
 
 impl Flows {
@@ -193,9 +133,6 @@ impl Flows {
         }
         Ok(())
     }
-}
-
-impl Flows {
     /// True if the applications of all members of this view have consumed what they were told of
     /// this origin, in earlier views too.
     fn have_consumed(&self, view: &View, origin: Member) -> bool {
@@ -210,6 +147,17 @@ impl Flows {
             })
         })
     }
+}
+
+/// What one member has of one origin.
+#[derive(Clone, Debug, Default)]
+struct Row {
+    received: u64,
+    credit: u64,
+    freed: u64,
+    consumed: u64,
+    // Where the messages end that were delivered and not consumed.
+    ends: VecDeque<u64>,
 }
 
 impl Row {
@@ -230,7 +178,44 @@ impl Row {
     }
 }
 
+/// A view and what its members have in it.
+#[derive(Debug)]
+struct InView {
+    view: Arc<View>,
+    // By member's rank, then by origin's; empty for a member that has not come yet.
+    rows: Vec<Vec<Row>>,
+    // By origin. No member has less, as far as was looked.
+    received_lowest: Vec<u64>,
+    credit_lowest: Vec<u64>,
+    // When a member last came, or heard that the view ends.
+    changed_at: Instant,
+}
+
 impl InView {
+    fn new(view: &Arc<View>) -> InView {
+        InView {
+            view: view.clone(),
+            rows: vec![Vec::new(); view.len()],
+            received_lowest: vec![0; view.len()],
+            credit_lowest: vec![0; view.len()],
+            changed_at: Instant::ZERO,
+        }
+    }
+
+    /// The member's rows, made when it comes.
+    fn rows(&mut self, rank: usize) -> &mut Vec<Row> {
+        let members = self.view.len();
+        let rows = &mut self.rows[rank];
+        if rows.is_empty() {
+            rows.resize(members, Row::default());
+        }
+        rows
+    }
+
+    fn lowest(&self, origin: usize, of: impl Fn(&Row) -> u64) -> u64 {
+        self.rows.iter().map(|rows| rows.get(origin).map_or(0, &of)).min().unwrap_or(0)
+    }
+
     /// C8: what a member frees, all members have.
     fn check_freed(&mut self, origin: usize, freed: u64) -> Result<(), Broken> {
         if freed > self.received_lowest[origin] {
@@ -277,4 +262,14 @@ impl InView {
         }
         Ok(())
     }
+}
+
+/// A member, in its present view.
+#[derive(Debug, Default)]
+struct Node {
+    incarnation: u64,
+    view: Option<Arc<View>>,
+    is_frozen: bool,
+    // It has messages that wait: how many blocks it had sent, and since when.
+    waiting: Option<(u64, Instant)>,
 }

@@ -8,41 +8,8 @@ use paceline_proto::core::{Lane, NodeId, PeerState, View, ViewId};
 use paceline_proto::group::{Group, Message, Role};
 
 use super::super::hops::{Hop, Passage};
-
 use super::{Broken, Host, Rule};
 use crate::Input;
-
-/// What of a call's sends is looked at.
-#[derive(Clone, Copy, Debug)]
-enum Sent {
-    Block { link: u64, passage: Passage },
-    Skip { link: u64 },
-    Flushed { origin: u32, seq: u64 },
-}
-
-/// Blocks that a member was asked for, and has not sent.
-#[derive(Debug)]
-struct Fetch {
-    by: NodeId,
-    origin: u32,
-    next: u64,
-    end: u64,
-}
-
-/// The sending end of a member's hops, in its present view.
-#[derive(Debug, Default)]
-struct Sender {
-    view: Option<Arc<View>>,
-    incarnation: u64,
-    hops: BTreeMap<NodeId, Hop>,
-    fetches: Vec<Fetch>,
-}
-
-impl Sender {
-    fn enter(&mut self, view: Option<Arc<View>>, incarnation: u64) {
-        *self = Sender { view, incarnation, ..Sender::default() };
-    }
-}
 
 /// What all hops carry.
 #[derive(Debug, Default)]
@@ -136,7 +103,37 @@ impl Transmissions {
     }
 }
 
+/// What of a call's sends is looked at.
+#[derive(Clone, Copy, Debug)]
+enum Sent {
+    Block { link: u64, passage: Passage },
+    Skip { link: u64 },
+    Flushed { origin: u32, seq: u64 },
+}
+
+/// Blocks that a member was asked for, and has not sent.
+#[derive(Debug)]
+struct Fetch {
+    by: NodeId,
+    origin: u32,
+    next: u64,
+    end: u64,
+}
+
+/// The sending end of a member's hops, in its present view.
+#[derive(Debug, Default)]
+struct Sender {
+    view: Option<Arc<View>>,
+    incarnation: u64,
+    hops: BTreeMap<NodeId, Hop>,
+    fetches: Vec<Fetch>,
+}
+
 impl Sender {
+    fn enter(&mut self, view: Option<Arc<View>>, incarnation: u64) {
+        *self = Sender { view, incarnation, ..Sender::default() };
+    }
+
     fn check(
         &mut self,
         node: NodeId,
