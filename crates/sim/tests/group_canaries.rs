@@ -62,6 +62,8 @@ enum Bug {
     WideWindows,
     /// One node that comes in with a view is not told so.
     IgnoreJoiner,
+    /// A member grants a window in each view, whatever its application has not read.
+    ForgetUnread,
 }
 
 struct Sabotaged {
@@ -193,6 +195,15 @@ impl Sabotaged {
                 for send in sends {
                     if let Message::Promise { accepted, .. } = &mut send.message {
                         *accepted = None;
+                    }
+                }
+            }
+            Bug::ForgetUnread => {
+                for send in sends {
+                    if let Message::Chain(chain::Message::Owed { blocks, bytes, .. }) =
+                        &mut send.message
+                    {
+                        (*blocks, *bytes) = (0, 0);
                     }
                 }
             }
@@ -635,4 +646,26 @@ fn windows_beyond_what_was_agreed_are_caught() {
     let pause = std::time::Duration::from_millis(400);
     scenario.acts.push((at(3000), Act::Fault(Fault::Pause(NodeId(3), pause))));
     bug(Bug::WideWindows, Who::All, &[BOUNDS]).in_a_run(&scenario);
+}
+
+#[test]
+fn a_member_that_grants_a_new_window_in_each_view_is_caught() {
+    let mut scenario = Scenario::new(7, 5);
+    for change in 0..10 {
+        let command = if change % 2 == 0 { Command::Leave } else { join([0]) };
+        scenario.acts.push((at(3000 + change * 1000), Act::Command(NodeId(4), command)));
+    }
+    for node in [0, 1, 3].map(NodeId) {
+        for number in 0..300 {
+            let when = at(1000 + 50 * number);
+            scenario.acts.push((when, Act::Command(node, message(node, number, 4000))));
+        }
+    }
+    scenario.never_reads = Some(NodeId(2));
+    // What waits for it is not delivered, and nothing else is wrong.
+    let hunt = bug(Bug::ForgetUnread, Who::One(2), &[BOUNDS]);
+    let found = hunt.verdict(&scenario, false).unwrap_err();
+    assert!(found.starts_with(VALIDITY), "{found}");
+    let found = hunt.verdict(&scenario, true).unwrap_err();
+    hunt.assert_expected("in a run", &found);
 }

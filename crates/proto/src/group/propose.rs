@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::group::{Cx, Event, Group, Role};
+use super::group::{Cx, Group};
+use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
 use crate::core::{Instant, NodeId, ViewId};
 
@@ -376,6 +377,7 @@ impl Group {
             is_waiting = true;
         }
         self.repeat_flush(cx);
+        is_waiting |= self.probe_direct(cx);
         if is_waiting {
             self.repeat_soon(cx);
         }

@@ -9,6 +9,7 @@ use std::fmt;
 use paceline_proto::core::{Instant, NodeId};
 
 pub mod chain;
+mod direct;
 pub mod group;
 mod hops;
 

@@ -92,7 +92,14 @@ pub struct Ran {
 
 /// True for what members say about views, and for the blocks of a flush.
 pub fn is_control(message: &Message) -> bool {
-    !matches!(message, Message::Chain(_) | Message::Detector(_))
+    !matches!(
+        message,
+        Message::Chain(_)
+            | Message::Detector(_)
+            | Message::Direct(_)
+            | Message::DirectAck { .. }
+            | Message::DirectProbe { .. }
+    )
 }
 
 /// A node that stops at a boundary: of what a handler wants sent, the rest does not leave.

@@ -23,12 +23,17 @@ where
     P: Host + 'static,
     F: Fn(NodeId, &Config, bool) -> P + Clone + Send + 'static,
 {
-    fn verdict(&self, scenario: &Scenario, is_planted: bool) -> Result<(), String> {
+    /// What a run of one scenario says.
+    pub fn verdict(&self, scenario: &Scenario, is_planted: bool) -> Result<(), String> {
         let (make, config) = (self.make.clone(), scenario.config.clone());
         scenario.run(move |node| make(node, &config, is_planted)).map(|_| ())
     }
 
-    fn assert_expected(&self, place: &str, found: &str) {
+    /// What was found is what was to be found.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn assert_expected(&self, place: &str, found: &str) {
         let first = found.lines().next().unwrap_or_default();
         println!("{}: {place}: {first}", self.bug);
         let is_expected = self.expected.iter().any(|rule| first.starts_with(rule));

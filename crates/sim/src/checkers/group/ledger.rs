@@ -6,6 +6,7 @@ use paceline_proto::core::{Instant, Lane, Member, NodeId, Payload, Protocol, Vie
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 
 use super::super::Violation;
+use super::super::direct::{DirectLedger, Unread};
 use super::calm::Calm;
 use super::endings::Endings;
 use super::flow::Flows;
@@ -33,7 +34,8 @@ pub enum Rule {
     /// C7: a hop carries a block once, and again only after its stream broke or a flush asked for
     /// it; nothing circulates, and no frame leaves its view.
     Transmission,
-    /// C8: what is held stays within the windows, and is freed only when all have it.
+    /// C8: what is held, and what is told and not consumed, stays within the windows; a block is
+    /// freed only when all have it.
     Bounds,
     /// C9: credits add up, and whoever has data gets on while all consume.
     Flow,
@@ -51,6 +53,14 @@ pub enum Rule {
     Maps,
     /// V1, V5: once faults are over all that want to be members are, in one view.
     Convergence,
+    /// D1: a message to one member was sent to it, in this incarnation, byte for byte, and is
+    /// delivered once.
+    DirectIntegrity,
+    /// D2: the messages of one member to another are delivered in the order sent, without gap.
+    DirectFifo,
+    /// D3: whoever sent to one member is told what became of it, once and truly; while both stay,
+    /// it is delivered.
+    DirectOutcome,
 }
 
 impl fmt::Display for Rule {
@@ -71,6 +81,9 @@ impl fmt::Display for Rule {
             Rule::Adoption => "V6 adoption",
             Rule::Maps => "V7 maps",
             Rule::Convergence => "V5 convergence",
+            Rule::DirectIntegrity => "D1 direct integrity",
+            Rule::DirectFifo => "D2 direct fifo",
+            Rule::DirectOutcome => "D3 direct outcome",
         })
     }
 }
@@ -121,6 +134,9 @@ pub struct GroupLedger {
     starts: BTreeMap<(ViewId, NodeId, u64), usize>,
     // A broadcast is being handed to this node.
     submitting: Option<(NodeId, u64)>,
+    direct: DirectLedger,
+    // By reader and origin.
+    unread: BTreeMap<(NodeId, NodeId, u64), Unread>,
     deliveries: u64,
     held_bytes_max: usize,
     calm: Calm,
@@ -155,6 +171,8 @@ impl GroupLedger {
             ends: BTreeMap::new(),
             starts: BTreeMap::new(),
             submitting: None,
+            direct: DirectLedger::new(config),
+            unread: BTreeMap::new(),
             deliveries: 0,
             held_bytes_max: 0,
             calm: Calm::default(),
@@ -177,6 +195,11 @@ impl GroupLedger {
         self.deliveries
     }
 
+    /// Deliveries of messages to one member.
+    pub fn direct_deliveries(&self) -> u64 {
+        self.direct.deliveries
+    }
+
     /// The views that were installed, with their members.
     pub fn views(&self) -> impl Iterator<Item = (ViewId, &[Member])> {
         self.views.iter().map(|(&id, members)| (id, members.as_slice()))
@@ -196,6 +219,29 @@ impl GroupLedger {
         if let Err((rule, what)) = result {
             self.break_rule(rule, at, node, what);
         }
+    }
+
+    /// The incarnation of the node that the last call has left.
+    fn member(&mut self, node: NodeId) -> Member {
+        let incarnation = self.progress.entry(node).or_default().incarnation;
+        Member { node, incarnation }
+    }
+
+    fn note_direct(&mut self, at: Instant, node: NodeId, event: &Event) {
+        let Event::Direct { view, from, end, payload } = event else { return };
+        let to = self.member(node);
+        let in_view = self.progress[&node].view;
+        let are_members = self
+            .views
+            .get(view)
+            .is_some_and(|members| members.contains(from) && members.contains(&to));
+        if in_view != Some(*view) || !are_members {
+            let what = format!("a message of {view} from {from:?} to {to:?} in {in_view:?}");
+            self.break_rule(Rule::Views, at, node, what);
+        }
+        let message = (*end, payload.len(), hash(payload));
+        let judged = self.direct.note_delivery(*from, to, message);
+        self.judge(at, node, judged);
     }
 
     fn note_view(&mut self, at: Instant, node: NodeId, view: &Arc<View>) {
@@ -249,6 +295,10 @@ impl GroupLedger {
         };
         self.flows.note_delivery(node, *view, *origin, *end);
         self.deliveries += 1;
+        let unread = self.unread.entry((node, *origin, *incarnation)).or_default();
+        unread.push(*view, *end, payload.len());
+        let judged = unread.check(self.window_bytes);
+        self.judge(at, node, judged);
         let (key, content) = ((*origin, *incarnation), hash(payload));
         let progress = self.progress.entry(node).or_default();
         let in_view = progress.view;
@@ -327,7 +377,8 @@ impl GroupLedger {
                 }
             }
         }
-        Ok(())
+        let settled = self.direct.check_settled(view, &self.views);
+        settled.or_else(|(node, (rule, what))| fail(rule, node, what))
     }
 }
 
@@ -336,16 +387,27 @@ impl<P: Host> Observer<P> for GroupLedger {
         self.transmissions.before_call(node, input);
         let Input::Command(command) = input else { return };
         self.lives.note_command(node, command);
+        let member = self.member(node);
         match command {
             Command::Broadcast { payload, .. } => {
                 self.submitting = Some((node, hash(payload)));
                 // Before the handler: what it delivers to itself was sent.
-                let incarnation = self.progress.entry(node).or_default().incarnation;
-                self.accepted.entry((node, incarnation)).or_default().push(hash(payload));
+                let accepted = self.accepted.entry((node, member.incarnation)).or_default();
+                accepted.push(hash(payload));
+            }
+            Command::SendTo { to, payload, ticket } => {
+                let view = self.progress[&node].view;
+                self.direct.note_send((member, view), *to, *ticket, hash(payload));
             }
             Command::Consumed { view, origin, end } => {
                 self.flows.note_consumed(node, *view, *origin, *end);
+                for (_, unread) in
+                    self.unread.range_mut((node, *origin, 0)..=(node, *origin, u64::MAX))
+                {
+                    unread.consume(*view, *end);
+                }
             }
+            Command::ConsumedDirect { from, end } => self.direct.note_consumed(*from, member, *end),
             _ => {}
         }
     }
@@ -367,6 +429,15 @@ impl<P: Host> Observer<P> for GroupLedger {
             Event::Excluded => {
                 let found = self.lives.note_excluded(at, &self.calm, node);
                 self.judge(at, node, found);
+            }
+            Event::Direct { .. } => self.note_direct(at, node, event),
+            Event::Received { ticket } => {
+                let judged = self.direct.note_received(node, *ticket);
+                self.judge(at, node, judged);
+            }
+            Event::Undelivered { ticket, failure } => {
+                let judged = self.direct.note_failure(node, *ticket, *failure);
+                self.judge(at, node, judged);
             }
             Event::Rejected { .. } => {
                 // What this call was about to accept, or what waited when the node was excluded.
@@ -390,6 +461,7 @@ impl<P: Host> Observer<P> for GroupLedger {
         let progress = self.progress.entry(node).or_default();
         if progress.incarnation != group.member().incarnation {
             *progress = Progress { incarnation: group.member().incarnation, ..Progress::default() };
+            self.unread.retain(|&(reader, ..), _| reader != node);
         }
         let held = group.chain().bytes_held();
         self.held_bytes_max = self.held_bytes_max.max(held);

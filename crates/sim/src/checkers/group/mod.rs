@@ -13,4 +13,4 @@ pub use layers::Layers;
 pub use ledger::{GroupLedger, Host, Rule};
 
 /// What a part of the ledger found: the rule and how it was broken.
-type Broken = (Rule, String);
+pub(super) type Broken = (Rule, String);
