@@ -210,6 +210,17 @@ impl Chain {
         self.flows.iter().map(|flow| (flow.rank as usize, flow.credit()))
     }
 
+    /// The nodes at the other ends of the hops that were used in the view.
+    pub fn hop_peers(&self) -> impl Iterator<Item = NodeId> {
+        let to = self.out_links.iter().map(|link| link.peer);
+        to.chain(self.in_links.iter().map(|link| link.peer))
+    }
+
+    /// How many members' acknowledgements of own blocks are kept; `None` before the first block.
+    pub fn members_counted(&self) -> Option<usize> {
+        self.own.as_ref().map(|own| own.members())
+    }
+
     /// Bytes of blocks that are held because some member may lack them.
     pub fn bytes_held(&self) -> usize {
         self.flows.iter().map(|flow| flow.held_bytes).sum()

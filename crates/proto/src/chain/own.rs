@@ -89,6 +89,11 @@ impl Own {
         Own { received, consumed: Watermarks::new(members), ..Own::default() }
     }
 
+    /// How many members' marks are kept.
+    pub(super) fn members(&self) -> usize {
+        self.received.marks.len().min(self.consumed.marks.len())
+    }
+
     /// Every member has the blocks below this.
     pub(super) fn stable(&self) -> u64 {
         self.received.lowest.min(self.next)

@@ -165,4 +165,9 @@ impl Config {
     pub fn chain(&self) -> &chain::Config {
         &self.chain
     }
+
+    /// How long whoever does not read holds its senders before it is taken for down, if ever.
+    pub fn expel_after(&self) -> Option<Duration> {
+        self.expel_after
+    }
 }

@@ -382,6 +382,22 @@ impl Group {
         self.arm(cx, deadline);
     }
 
+    /// Before an input. If the driver should have woken this member earlier, it stood still: what
+    /// others were to do meanwhile is done perhaps, and waits to be read. The time does not count.
+    fn make_up_for_stall(&mut self, cx: &Cx<'_>) {
+        let lost = cx.now - self.armed_at;
+        if lost.is_zero() {
+            return;
+        }
+        self.armed_at = Instant::MAX;
+        if let Some(proposer) = &mut self.proposer {
+            proposer.since += lost;
+        }
+        if let Some(stall) = &mut self.stall {
+            stall.since += lost;
+        }
+    }
+
     fn arm(&mut self, cx: &mut Cx<'_>, deadline: Instant) {
         if deadline != Instant::MAX && (deadline < self.armed_at || self.armed_at <= cx.now) {
             self.armed_at = deadline.max(cx.now);
@@ -409,6 +425,7 @@ impl Protocol for Group {
     }
 
     fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
+        self.make_up_for_stall(cx);
         self.with_chain(cx, |chain, cx| chain.handle_peer(cx, peer, state));
         self.note_stream(cx, peer, state);
         match state {
@@ -421,6 +438,7 @@ impl Protocol for Group {
     }
 
     fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        self.make_up_for_stall(cx);
         match message {
             Message::Chain(message) => {
                 self.receive_chain(cx, from, message);
@@ -482,6 +500,7 @@ impl Protocol for Group {
     }
 
     fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        self.make_up_for_stall(cx);
         match timer {
             Timer::Chain(timer) => {
                 self.with_chain(cx, |chain, cx| chain.handle_timer(cx, timer));
@@ -504,6 +523,7 @@ impl Protocol for Group {
     }
 
     fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        self.make_up_for_stall(cx);
         match command {
             Command::Bootstrap { address } => self.bootstrap(cx, address),
             Command::Join { address, seeds } => self.join(cx, address, seeds),

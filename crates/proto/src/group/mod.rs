@@ -35,6 +35,7 @@ mod message;
 mod pair;
 mod post;
 mod propose;
+mod seen;
 
 pub use config::{Config, ConfigError};
 pub use direct::Direct;

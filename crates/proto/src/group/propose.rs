@@ -16,12 +16,12 @@ const INSTALL_REPEATS: u32 = 50;
 pub(super) struct Proposer {
     pub(super) ballot: Ballot,
     // Ranks of those that must answer.
-    asked: Vec<u32>,
+    pub(super) asked: Vec<u32>,
     promises: BTreeMap<u32, Promise>,
-    proposal: Option<Arc<Proposal>>,
+    pub(super) proposal: Option<Arc<Proposal>>,
     accepted: BTreeSet<u32>,
     // When it was last made or moved on.
-    since: Instant,
+    pub(super) since: Instant,
 }
 
 #[derive(Debug)]

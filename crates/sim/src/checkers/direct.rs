@@ -7,10 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use paceline_proto::core::{Member, NodeId, View, ViewId};
 use paceline_proto::group::{Config, SendFailure};
 
-use super::group::Rule;
-
-/// A promise that was broken, and how.
-pub(super) type Broken = (Rule, String);
+use super::group::{Broken, Rule};
 
 /// Who sent, and to whom.
 type PairOf = (Member, Member);

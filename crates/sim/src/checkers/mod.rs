@@ -11,6 +11,7 @@ use paceline_proto::core::{Instant, NodeId};
 pub mod chain;
 mod direct;
 pub mod group;
+mod hops;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

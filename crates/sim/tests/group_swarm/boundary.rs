@@ -8,7 +8,7 @@ use paceline_proto::core::{
     Context, Instant, NodeId, Outbox, Outgoing, PeerState, Protocol, Rng, View, ViewId,
 };
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
-use paceline_sim::checkers::group::{GroupLedger, Host};
+use paceline_sim::checkers::group::{GroupLedger, Host, Layers};
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
 use super::{Application, HEAL, Scenario, at, join, message};
@@ -115,6 +115,10 @@ pub struct Stopping<P: Host> {
 impl<P: Host> Host for Stopping<P> {
     fn group(&self) -> &Group {
         self.inner.group()
+    }
+
+    fn layers(&self) -> Layers {
+        self.inner.layers()
     }
 }
 

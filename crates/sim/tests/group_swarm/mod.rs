@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod boundary;
+pub mod hunt;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
