@@ -313,7 +313,15 @@ fn put_contacts(head: &mut impl BufMut, contacts: &[Contact]) {
 
 fn take_contacts(bytes: &mut Bytes) -> Result<Vec<Contact>, DecodeError> {
     let count = take_count(bytes, 13)?;
-    (0..count).map(|_| Contact::decode(bytes)).collect()
+    let contacts: Vec<Contact> =
+        (0..count).map(|_| Contact::decode(bytes)).collect::<Result<_, _>>()?;
+    // A view has each node once, and ranks must mean the same to all.
+    let mut nodes: Vec<u32> = contacts.iter().map(|contact| contact.member.node.0).collect();
+    nodes.sort_unstable();
+    match nodes.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => Err(DecodeError::OutOfRange { field: "members", value: twice[0].into() }),
+        None => Ok(contacts),
+    }
 }
 
 impl Proposal {

@@ -138,6 +138,14 @@ fn counts_that_promise_more_than_there_is_cost_no_memory() {
 }
 
 #[test]
+fn a_list_that_names_a_member_twice_is_refused() {
+    let twice = vec![contact(7, "a"), contact(8, "b"), contact(7, "c")];
+    let install = Message::Install { after: ViewId(3), made_at: ballot(1, 7), members: twice };
+    let refused = decode_exact::<Message>(encode_to_bytes(&install));
+    assert_eq!(refused, Err(DecodeError::OutOfRange { field: "members", value: 7 }));
+}
+
+#[test]
 fn a_block_to_one_member_is_encoded_as_it_always_was() {
     let hex = |message: &Message| -> String {
         encode_to_bytes(message).iter().map(|byte| format!("{byte:02x}")).collect()
