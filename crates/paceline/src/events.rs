@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use paceline_net::{Events as NodeEvents, Node};
-use paceline_proto::core::{NodeId, View, ViewId};
-use paceline_proto::group::{Command, Event as GroupEvent, Group, Refusal};
+use paceline_proto::core::{Member, NodeId, View, ViewId};
+use paceline_proto::group::{Command, Event as GroupEvent, Group, Refusal, SendFailure};
 
 use crate::group::{BroadcastError, Status};
 
@@ -26,11 +26,31 @@ pub struct Delivery {
     pub payload: Bytes,
 }
 
+impl Delivery {
+    /// Who sent it, as [`Group::send_to`](crate::Group::send_to) wants it for an answer.
+    pub fn sender(&self) -> Member {
+        Member { node: self.origin, incarnation: self.incarnation }
+    }
+}
+
+/// A message that was sent to this member alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectDelivery {
+    /// The view in which it was sent and is delivered.
+    pub view: ViewId,
+    /// Who sent it.
+    pub from: Member,
+    /// The message.
+    pub payload: Bytes,
+}
+
 /// What a member is told, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A message.
     Delivered(Delivery),
+    /// A message to this member alone: once, and of each sender in the order in which it sent.
+    Direct(DirectDelivery),
     /// A view was installed. All that go from one view to the next together have been told the
     /// same messages in between.
     View(Arc<View>),
@@ -49,6 +69,15 @@ pub enum Event {
     JoinRefused(Refusal),
     /// A message that had been admitted was not accepted after all; nothing of it was sent.
     Rejected(BroadcastError),
+    /// A message to one member was not delivered, or it is not known whether it was.
+    Undelivered {
+        /// To whom it was sent.
+        to: Member,
+        /// The number that [`Sent`](crate::Sent) gave it.
+        ticket: u64,
+        /// Why.
+        failure: SendFailure,
+    },
 }
 
 /// The receiving side of a member: every message of every member, oneself included, once, and of
@@ -65,6 +94,8 @@ pub struct Events {
     // What was handed out or is done with, not yet told to the protocol: by view and
     // origin, the end.
     consumed: Vec<((ViewId, NodeId), u64)>,
+    // The same of messages to this member alone, by sender.
+    consumed_direct: Vec<(Member, u64)>,
     consumed_messages: usize,
 }
 
@@ -76,6 +107,7 @@ impl Events {
             status,
             ahead: VecDeque::new(),
             consumed: Vec::new(),
+            consumed_direct: Vec::new(),
             consumed_messages: 0,
         }
     }
@@ -90,7 +122,11 @@ impl Events {
                 Some(event) => event,
                 None => {
                     self.return_credit();
-                    self.events.recv().await?
+                    let Some(event) = self.events.recv().await else {
+                        self.status.sending.close();
+                        return None;
+                    };
+                    event
                 }
             };
             if let Some(event) = self.take(event) {
@@ -144,6 +180,22 @@ impl Events {
                 let payload = payload.to_bytes();
                 Event::Delivered(Delivery { view, origin, incarnation, seq, payload })
             }
+            GroupEvent::Direct { view, from, end, payload } => {
+                self.consumed_messages += 1;
+                match self.consumed_direct.iter_mut().find(|(known, _)| *known == from) {
+                    Some((_, through)) => *through = end,
+                    None => self.consumed_direct.push((from, end)),
+                }
+                Event::Direct(DirectDelivery { view, from, payload: payload.to_bytes() })
+            }
+            GroupEvent::Received { ticket } => {
+                self.status.sending.resolve(ticket, Ok(()));
+                return None;
+            }
+            GroupEvent::Undelivered { ticket, failure } => {
+                let to = self.status.sending.resolve(ticket, Err(failure.into()))?;
+                Event::Undelivered { to, ticket, failure }
+            }
             GroupEvent::View(view) => {
                 self.status.note_view(&view);
                 Event::View(view)
@@ -179,6 +231,9 @@ impl Events {
         for ((view, origin), end) in self.consumed.drain(..) {
             // After a stop nobody needs the credit.
             let _ = self.node.command(Command::Consumed { view, origin, end });
+        }
+        for (from, end) in self.consumed_direct.drain(..) {
+            let _ = self.node.command(Command::ConsumedDirect { from, end });
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::Host;
 use crate::events::{Event, Events};
+use crate::send::Sending;
 
 /// Why a node did not become a member.
 #[derive(Debug, Error)]
@@ -189,9 +190,9 @@ impl GroupBuilder {
         let bound = bound.in_cluster(&format!("{cluster}/{}", self.name));
         let roster = Roster::new([(id, address)]).expect("one member is not named twice");
         let message_bytes_max = config.chain().message_bytes_max();
+        let status = Arc::new(Status::new(config.direct_window_bytes()));
         let protocol = group::Group::new(&config);
         let (node, events) = bound.start(roster, protocol, Arc::new(config))?;
-        let status = Arc::new(Status::default());
         let events = Events::new(node.clone(), events, status.clone());
         let group = Group {
             node,
@@ -220,10 +221,11 @@ async fn resolve(names: &[String]) -> Result<Vec<SocketAddr>, JoinError> {
 }
 
 /// What the events have told so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Status {
     state: Mutex<State>,
     tickets: AtomicU64,
+    pub(crate) sending: Sending,
 }
 
 #[derive(Debug, Default)]
@@ -234,6 +236,11 @@ struct State {
 }
 
 impl Status {
+    fn new(direct_window_bytes: usize) -> Status {
+        let sending = Sending::new(direct_window_bytes);
+        Status { state: Mutex::default(), tickets: AtomicU64::default(), sending }
+    }
+
     pub(crate) fn note_view(&self, view: &Arc<View>) {
         let mut state = self.lock();
         (state.view, state.refuses) = (Some(view.clone()), None);
@@ -452,7 +459,11 @@ impl Group {
         }
     }
 
-    fn checked_len(&self, payload: &Bytes) -> Result<usize, BroadcastError> {
+    pub(crate) fn sending(&self) -> &Sending {
+        &self.status.sending
+    }
+
+    pub(crate) fn checked_len(&self, payload: &Bytes) -> Result<usize, BroadcastError> {
         if let Some(error) = self.status.lock().refuses {
             return Err(error);
         }

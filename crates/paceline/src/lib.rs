@@ -26,10 +26,12 @@
 mod events;
 mod group;
 mod host;
+mod send;
 
-pub use events::{Delivery, Event, Events};
+pub use events::{Delivery, DirectDelivery, Event, Events};
 pub use group::{BroadcastError, Group, GroupBuilder, JoinError, Receipt, TryBroadcastError};
 pub use host::{Host, HostBuilder, HostError};
+pub use send::{SendError, Sent, TrySendError};
 
 pub use paceline_net as net;
 pub use paceline_net::Stats;
@@ -37,4 +39,4 @@ pub use paceline_proto as proto;
 pub use paceline_proto::chain::{Config as BroadcastConfig, Topology, Urgency};
 pub use paceline_proto::core::{Member, NodeId, View, ViewId};
 pub use paceline_proto::detector::Config as DetectorConfig;
-pub use paceline_proto::group::{Config as ViewsConfig, Refusal};
+pub use paceline_proto::group::{Config as ViewsConfig, Refusal, SendFailure};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use paceline::net::EmulateChange;
 use paceline::{
-    BroadcastConfig, BroadcastError, Event, Events, Group, Host, JoinError, NodeId, Refusal,
-    Topology, TryBroadcastError,
+    BroadcastConfig, BroadcastError, Event, Events, Group, Host, JoinError, Member, NodeId,
+    Refusal, SendError, SendFailure, Topology, TryBroadcastError, TrySendError,
 };
 
 type Change = fn(BroadcastConfig) -> BroadcastConfig;
@@ -328,4 +328,211 @@ async fn a_second_member_with_the_same_id_is_refused_and_the_first_goes_on() {
     for events in &mut events {
         assert_eq!(receive(events, 1).await, [(1, "still here".to_owned())]);
     }
+}
+
+/// The member of this number, as the view names it.
+fn member(group: &Group, id: u32) -> Member {
+    let view = group.view().expect("in a view");
+    *view.members().iter().find(|member| member.node == NodeId(id)).expect("in the view")
+}
+
+/// The next messages to this member alone, as `(sender, text)`.
+async fn receive_direct(events: &mut Events, count: usize) -> Vec<(u32, String)> {
+    let mut received = Vec::new();
+    while received.len() < count {
+        let next = tokio::time::timeout(Duration::from_secs(20), events.recv()).await;
+        match next.expect("a message comes in time").expect("the host runs") {
+            Event::Direct(message) => {
+                let text = String::from_utf8(message.payload.to_vec()).unwrap();
+                received.push((message.from.node.0, text));
+            }
+            Event::Delivered(message) => panic!("{message:?}"),
+            _ => {}
+        }
+    }
+    received
+}
+
+/// Reads on, and passes on what may matter.
+fn read(mut events: Events) -> tokio::sync::mpsc::UnboundedReceiver<Event> {
+    let (told, heard) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(event) = events.recv().await {
+            let _ = told.send(event);
+        }
+    });
+    heard
+}
+
+#[tokio::test]
+async fn a_message_to_one_member_comes_to_it_alone_in_order_and_its_sender_is_told() {
+    let (groups, mut events) = cluster(3, |config| config).await;
+    let mut others = events.split_off(1);
+    let mut heard = read(events.remove(0));
+    let (first, second) = (member(&groups[0], 1), member(&groups[0], 2));
+    let mut sent = Vec::new();
+    for number in 0..200 {
+        sent.push(groups[0].send_to(first, format!("one {number}")).await.unwrap());
+        sent.push(groups[0].send_to(second, format!("two {number}")).await.unwrap());
+    }
+    for (events, name) in others.iter_mut().zip(["one", "two"]) {
+        let expected: Vec<_> = (0..200).map(|number| (0, format!("{name} {number}"))).collect();
+        assert_eq!(receive_direct(events, 200).await, expected);
+    }
+    for message in sent {
+        let told = tokio::time::timeout(Duration::from_secs(10), message.delivered()).await;
+        told.expect("in time").unwrap();
+    }
+    // An answer goes to whoever asked.
+    groups[0].broadcast("who is there?").await.unwrap();
+    let asked = others[1].delivery().await.unwrap();
+    groups[2].send_to(asked.sender(), "I am").await.unwrap();
+    loop {
+        if let Event::Direct(message) = heard.recv().await.unwrap() {
+            assert_eq!((message.from.node, &message.payload[..]), (NodeId(2), &b"I am"[..]));
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_large_message_to_one_member_is_cut_and_streams_that_break_lose_nothing() {
+    let (groups, mut events) = cluster(3, |config| config).await;
+    let mut reader = events.pop().unwrap();
+    let _told: Vec<_> = events.into_iter().map(read).collect();
+    let to = member(&groups[0], 2);
+    let large: Bytes = (0..3_000_000u32).map(|i| (i % 251) as u8).collect::<Vec<u8>>().into();
+    let (sender, payload) = (groups[0].clone(), large.clone());
+    tokio::spawn(async move {
+        for number in 0..400u32 {
+            let payload = if number == 100 { payload.clone() } else { format!("{number}").into() };
+            sender.send_to(to, payload).await.unwrap();
+            if number % 40 == 20 {
+                sender.node().emulate(EmulateChange::Reset(to.node)).unwrap();
+            }
+        }
+    });
+    let mut number = 0u32;
+    while number < 400 {
+        let next = tokio::time::timeout(Duration::from_secs(20), reader.recv()).await;
+        if let Event::Direct(message) = next.expect("in time").expect("the host runs") {
+            let expected = if number == 100 { large.clone() } else { format!("{number}").into() };
+            assert!(message.payload == expected, "message {number}");
+            number += 1;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_stands_still_holds_its_sender_back_and_nobody_else() {
+    const MESSAGE: usize = 8000;
+    let (groups, mut events) = cluster(3, |config| config).await;
+    let mut slow = events.pop().unwrap();
+    let mut fast = events.pop().unwrap();
+    let _told = read(events.pop().unwrap());
+    let (to_slow, to_fast) = (member(&groups[0], 2), member(&groups[0], 1));
+    let (mut accepted, mut refusals) = (0u32, 0);
+    while refusals < 50 {
+        match groups[0].try_send_to(to_slow, vec![accepted as u8; MESSAGE]) {
+            Ok(_) => (accepted, refusals) = (accepted + 1, 0),
+            Err(TrySendError::WouldBlock(_)) => {
+                refusals += 1;
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        // A window unread over there, and as much waits here.
+        assert!(accepted as usize * MESSAGE < 3 * (256 << 10), "it holds nobody back");
+    }
+    assert!(accepted as usize * MESSAGE > 256 << 10, "the window was not used: {accepted}");
+    for number in 0..100 {
+        groups[0].send_to(to_fast, format!("{number}")).await.unwrap();
+        assert_eq!(receive_direct(&mut fast, 1).await, [(0, format!("{number}"))]);
+    }
+    let group = groups[0].clone();
+    let more = tokio::spawn(async move {
+        for number in accepted..accepted + 100 {
+            group.send_to(to_slow, vec![number as u8; MESSAGE]).await.unwrap();
+        }
+    });
+    let mut number = 0;
+    while number < accepted + 100 {
+        let next = tokio::time::timeout(Duration::from_secs(20), slow.recv()).await;
+        if let Event::Direct(message) = next.expect("in time").expect("the host runs") {
+            assert_eq!(message.payload[..], vec![number as u8; MESSAGE]);
+            number += 1;
+        }
+    }
+    more.await.unwrap();
+}
+
+#[tokio::test]
+async fn messages_to_one_member_go_on_through_views_and_each_comes_once() {
+    let (groups, mut events) = cluster(3, |config| config).await;
+    let mut reader = events.remove(1);
+    let _told: Vec<_> = events.into_iter().map(read).collect();
+    let to = member(&groups[0], 1);
+    let (sender, leaver) = (groups[0].clone(), groups[2].clone());
+    let seed = sender.local_addr().to_string();
+    tokio::spawn(async move {
+        for number in 0..1000 {
+            sender.send_to(to, format!("{number}")).await.unwrap();
+            if number == 300 {
+                leaver.leave().unwrap();
+            }
+            if number % 10 == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    });
+    let joined = tokio::spawn(async move { host(7).group("g").join([seed]).await.unwrap() });
+    let received = receive_direct(&mut reader, 1000).await;
+    let expected: Vec<_> = (0..1000).map(|number| (0, format!("{number}"))).collect();
+    assert_eq!(received, expected);
+    joined.await.unwrap();
+    let view = groups[0].view().unwrap();
+    assert!(view.contains(to) && view.rank(NodeId(2)).is_none(), "{view:?}");
+}
+
+#[tokio::test]
+async fn whoever_sends_to_one_that_is_gone_or_never_was_is_told() {
+    let (groups, mut events) = cluster(4, |config| config.with_message_bytes_max(1000)).await;
+    let mut heard = read(events.remove(0));
+    let (victim, other) = (member(&groups[0], 2), member(&groups[0], 1));
+    let failed = |failure| SendError::Failed(failure);
+    let stranger = Member { node: NodeId(2), incarnation: victim.incarnation ^ 1 };
+    let refused = groups[0].send_to(stranger, "another incarnation").await.err();
+    assert_eq!(refused, Some(failed(SendFailure::NotInView)));
+    let refused = groups[0].send_to(member(&groups[0], 0), "oneself").await.err();
+    assert_eq!(refused, Some(failed(SendFailure::NotInView)));
+    let refused = groups[0].send_to(other, vec![0; 1001]).await.err();
+    let too_large = SendFailure::TooLarge { bytes: 1001, bytes_max: 1000 };
+    assert_eq!(refused, Some(failed(too_large)));
+
+    // Sent to one that stands still, until the others give it up.
+    groups[2].node().emulate(EmulateChange::Pause(Duration::from_secs(60))).unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let sent = groups[0].send_to(victim, "too late").await.unwrap();
+    let ticket = sent.ticket();
+    let told = tokio::time::timeout(Duration::from_secs(10), sent.delivered()).await;
+    assert_eq!(told.expect("in time"), Err(failed(SendFailure::Departed)));
+    loop {
+        let event = heard.recv().await.expect("the host runs");
+        if let Event::Undelivered { to, ticket: told, failure } = event {
+            assert_eq!((to, told, failure), (victim, ticket, SendFailure::Departed));
+            break;
+        }
+    }
+    let refused = groups[0].send_to(victim, "later still").await.err();
+    assert_eq!(refused, Some(failed(SendFailure::NotInView)));
+
+    // Without a quorum nothing is accepted, and after a stop neither.
+    groups[1].stop().await;
+    groups[3].stop().await;
+    while heard.recv().await.expect("the host runs") != Event::LostPrimary {}
+    let refused = groups[0].send_to(other, "alone").await.err();
+    assert_eq!(refused, Some(failed(SendFailure::LostPrimary)));
+    groups[0].stop().await;
+    while heard.recv().await.is_some() {}
+    assert!(groups[0].send_to(other, "stopped").await.is_err());
 }

@@ -3,30 +3,38 @@
 mod group_swarm;
 mod seeds;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use group_swarm::{Scenario, at, config, honest, join, message};
-use paceline_proto::core::{Instant, NodeId};
+use paceline_proto::core::{Instant, NodeId, ViewId};
 use paceline_proto::group::{Command, Config, Event, Group};
 use paceline_sim::checkers::group::GroupLedger;
 use paceline_sim::{FaultSupport, Observer, Reply, Sim, SimConfig};
 
 const IDLER: NodeId = NodeId(2);
 
-/// Consumes at once, but for one node, which never does; notes the rest.
+/// Consumes at once, but for one node, which does not; notes the rest.
 #[derive(Default)]
 struct Idle {
     events: Vec<(Instant, NodeId, Event)>,
     delivered: u64,
+    // Of what the idle node was told by each origin: the bytes, and where the last message ended.
+    unread: BTreeMap<NodeId, (usize, ViewId, u64)>,
+    // From some time on it reads as well.
+    is_over: bool,
 }
 
 impl Observer<Group> for Idle {
     fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<Group>) {
         match event {
-            Event::Delivered { view, origin, end, .. } => {
+            Event::Delivered { view, origin, end, payload, .. } => {
                 self.delivered += u64::from(node == NodeId(1));
-                if node != IDLER {
+                if node == IDLER && !self.is_over {
+                    let (bytes, ..) = self.unread.get(origin).copied().unwrap_or_default();
+                    self.unread.insert(*origin, (bytes + payload.len(), *view, *end));
+                } else {
                     let consumed = Command::Consumed { view: *view, origin: *origin, end: *end };
                     reply.command(Duration::ZERO, node, consumed);
                 }
@@ -83,4 +91,56 @@ fn by_policy_it_is_taken_for_down_and_the_others_go_on() {
     let excluded = idle.events.iter().filter(|(_, _, event)| *event == Event::Excluded);
     let excluded: Vec<NodeId> = excluded.map(|&(_, node, _)| node).collect();
     assert!(excluded.iter().all(|&node| node == IDLER) && !excluded.is_empty(), "{excluded:?}");
+}
+
+#[test]
+fn a_reader_that_stands_still_through_many_views_holds_one_window_of_each_origin() {
+    const CHANGES: u64 = 10;
+    let config = config();
+    let scenario = Scenario::new(1, 4);
+    let mut sim_config = SimConfig::new(5, 1);
+    sim_config.network = scenario.network.clone();
+    sim_config.faults = FaultSupport::Any;
+    let mut sim = Sim::new(sim_config, Arc::new(config.clone()), honest(&config));
+    sim.command_at(at(1), NodeId(0), Command::Bootstrap { address: bytes::Bytes::new() });
+    for node in 1..4 {
+        sim.command_at(at(2), NodeId(node), join([0]));
+    }
+    // A fifth node comes and goes, and each time the view changes, while three members have more
+    // to send than a window for each view.
+    for change in 0..CHANGES {
+        let command = if change % 2 == 0 { join([0]) } else { Command::Leave };
+        sim.command_at(at(3_000 + change * 2_000), NodeId(4), command);
+    }
+    let count = 40 * (CHANGES + 1);
+    for node in [0, 1, 3].map(NodeId) {
+        for number in 0..count {
+            sim.command_at(at(1_000 + number * 50), node, message(node, number, 4000));
+        }
+    }
+    let mut observers = (GroupLedger::new(&config), Idle::default());
+    sim.run_until(at(25_000), &mut observers);
+    assert_eq!(observers.0.violation(), None);
+    let views = observers.0.views().count() as u64;
+    assert!(views > CHANGES, "only {views} views");
+    let told = lagging(&observers.1);
+    assert!(told.iter().all(|(_, _, members)| members == &[IDLER]), "{told:?}");
+    let window = config.chain().window_bytes();
+    for (&origin, &(bytes, ..)) in &observers.1.unread {
+        assert!(bytes <= window, "{bytes} bytes of {origin} unread, the window is {window}");
+        assert!(bytes > window / 2, "{bytes} bytes of {origin}: the window was not used");
+        assert!(told.iter().any(|&(_, node, _)| node == origin), "{origin} was not told");
+    }
+    assert_eq!(observers.1.unread.len(), 3);
+
+    // Once it reads, what it was told in whatever view, all that was accepted comes.
+    observers.1.is_over = true;
+    for (&origin, &(_, view, end)) in &observers.1.unread {
+        sim.command_at(at(25_010), IDLER, Command::Consumed { view, origin, end });
+    }
+    sim.run_until(at(35_000), &mut observers);
+    assert_eq!(observers.0.violation(), None);
+    assert_eq!(observers.1.delivered, 3 * count);
+    let members = [0, 1, 2, 3].map(NodeId);
+    observers.0.check_converged(&sim, &members).unwrap_or_else(|broken| panic!("{broken}"));
 }

@@ -26,17 +26,18 @@ fn run(seed: u64) -> Result<Outcome, String> {
 #[test]
 fn seeds_agree_on_views_and_on_what_was_delivered_in_them() {
     let measured = |outcome: Outcome| {
-        let Outcome { deliveries, events, views, excluded, is_lost, .. } = outcome;
-        [deliveries, events, views, excluded, u64::from(is_lost)]
+        let Outcome { deliveries, directs, events, views, excluded, is_lost, .. } = outcome;
+        [deliveries, directs, events, views, excluded, u64::from(is_lost)]
     };
     let (count, totals) = seeds::run_all(|seed| run(seed).map(measured));
-    let [deliveries, events, views, excluded, lost] = totals;
+    let [deliveries, directs, events, views, excluded, lost] = totals;
     println!(
-        "{count} seeds: {deliveries} deliveries, {events} events, {views} views, \
-         {excluded} excluded, {lost} without a primary in the end"
+        "{count} seeds: {deliveries} deliveries, {directs} to one member, {events} events, \
+         {views} views, {excluded} excluded, {lost} without a primary in the end"
     );
     if count >= 100 {
-        assert!(deliveries > 0 && excluded > 0 && views > count, "the seeds tested nothing");
+        let is_tested = deliveries > 0 && directs > count && excluded > 0 && views > count;
+        assert!(is_tested, "the seeds tested nothing");
         assert!(lost < count / 4, "{lost} of {count} groups were lost for good");
     }
 }

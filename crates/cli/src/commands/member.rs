@@ -100,7 +100,7 @@ impl Args {
 /// What an event that is not a message says to people.
 pub fn describe(event: &Event) -> Option<String> {
     Some(match event {
-        Event::Delivered(_) => return None,
+        Event::Delivered(_) | Event::Direct(_) => return None,
         Event::View(view) => {
             let members: Vec<String> =
                 view.members().iter().map(|member| member.node.to_string()).collect();
@@ -119,6 +119,9 @@ pub fn describe(event: &Event) -> Option<String> {
             "a message was not accepted: too few members are reachable".to_owned()
         }
         Event::Rejected(error) => format!("a message was not accepted: {error}"),
+        Event::Undelivered { to, failure, .. } => {
+            format!("a message to {} may not have come: {failure}", to.node)
+        }
     })
 }
 

@@ -90,16 +90,24 @@ pub(super) async fn begin<S>(
     let _ = node.command(command);
 }
 
-/// Submits all that the node's application has to submit from now on.
-pub(super) async fn submit_all<S>(desk: Arc<Desk<S>>, id: NodeId, node: Node<S::Protocol>)
-where
+/// Submits all that the node's application has to submit: after a restart, from now on.
+pub(super) async fn submit_all<S>(
+    desk: Arc<Desk<S>>,
+    id: NodeId,
+    node: Node<S::Protocol>,
+    start: Start,
+) where
     S: Service,
     S::Protocol: Hosted,
 {
     if !desk.service.active_nodes().contains(&id) {
         return;
     }
-    for number in next_due(&*desk.service, id, 0, desk.clock.now()).. {
+    let first = match start {
+        Start::First => 0,
+        Start::Again => next_due(&*desk.service, id, 0, desk.clock.now()),
+    };
+    for number in first.. {
         let Some(due) = desk.service.due(id, number) else { return };
         if due > desk.clock.now() {
             desk.clock.sleep_until(due).await;

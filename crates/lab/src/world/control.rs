@@ -171,7 +171,7 @@ where
         let (desk, node) = (desk.clone(), node.clone());
         async move {
             tokio::time::sleep_until(started).await;
-            submit_all(desk, id, node).await;
+            submit_all(desk, id, node, start).await;
         }
     });
     let mut is_reported = false;

@@ -52,7 +52,7 @@ where
             tokio::spawn(emulate_all(service.clone(), scenario, clock, id, node.clone()));
             tokio::spawn(begin(service.clone(), started, id, node.clone(), Start::First));
             tokio::spawn(observe_all(desk.clone(), id, node.clone(), events));
-            tokio::spawn(submit_all(desk.clone(), id, node.clone()));
+            tokio::spawn(submit_all(desk.clone(), id, node.clone(), Start::First));
             handles.push(node);
         }
         let until = Instant::ZERO + scenario.duration;

@@ -76,7 +76,7 @@ impl Chain {
             return;
         };
         own.probes = 0;
-        own.probed_consumed = own.consumed();
+        own.probed_progress = own.progress();
         self.is_probe_armed = true;
         cx.set_timer(remind_pause(cx.shared.ack_after, 0), Timer::Probe);
     }
@@ -85,26 +85,28 @@ impl Chain {
         self.is_probe_armed = false;
         let (own_rank, view) = (self.rank, self.view.id());
         // With nothing in flight the window is open, and what waits waits for a hop.
-        let is_waiting =
-            |own: &&mut Box<Own>| own.in_flight_blocks() > 0 && !own.waiting.is_empty();
+        let is_waiting = |own: &&mut Box<Own>| own.is_held_back() && !own.waiting.is_empty();
         let Some(own) = self.own.as_mut().filter(is_waiting) else {
             return;
         };
         self.is_probe_armed = true;
-        if own.probed_consumed == own.consumed() {
+        if own.probed_progress == own.progress() {
             own.probes += 1;
-            for rank in own.slowest().filter(|&rank| Some(rank as u32) != own_rank) {
+            for rank in own.holding_back().filter(|&rank| Some(rank as u32) != own_rank) {
                 let message = Message::Probe { view, incarnation: cx.incarnation };
                 cx.send(self.view.node(rank), Lane::Datagram, message);
             }
         } else {
             own.probes = 0;
-            own.probed_consumed = own.consumed();
+            own.probed_progress = own.progress();
         }
         cx.set_timer(remind_pause(cx.shared.ack_after, own.probes), Timer::Probe);
     }
 
     pub(super) fn answer_probe(&mut self, cx: &mut Cx<'_>, from: usize, incarnation: u64) {
+        if incarnation == self.view.members()[from].incarnation {
+            self.tell_owed(cx, self.view.node(from));
+        }
         let Ok(flow) = self.flow_index(from as u32) else {
             return; // Nothing has come yet.
         };

@@ -6,6 +6,7 @@ use super::link::{InLink, LinkState, OutLink, known_link};
 use super::message::Message;
 use super::own::Own;
 use super::plan::{Reason, Urgency};
+use super::unread::{Owed, Unread};
 use super::{Config, Topology};
 use crate::core::{Context, NodeId, Payload, PeerState, Protocol, View};
 
@@ -106,6 +107,8 @@ pub struct Chain {
     pub(super) own: Option<Box<Own>>,
     // Sorted by the origin's rank, this member's own blocks among them.
     pub(super) flows: Vec<Flow>,
+    // Of origins that stayed: what earlier views left unconsumed.
+    pub(super) unread: Vec<Unread>,
     pub(super) out_links: Vec<OutLink>,
     pub(super) in_links: Vec<InLink>,
     pub(super) is_ack_armed: bool,
@@ -127,6 +130,7 @@ impl Chain {
             rank: None,
             own: None,
             flows: Vec::new(),
+            unread: Vec::new(),
             out_links: Vec::new(),
             in_links: Vec::new(),
             is_ack_armed: false,
@@ -178,13 +182,16 @@ impl Chain {
         self.own.as_ref().map_or(0, |own| own.in_flight_bytes())
     }
 
-    /// While this member's window is closed: the members that keep it closed, and the number of the
-    /// first block that they have not consumed. Those that do not read, or are slow.
+    /// While this member's window is closed: the members that keep it closed, and a number that
+    /// changes with whatever they consume. Those that do not read, or are slow.
     pub fn held_back_by(&self) -> Option<(u64, impl Iterator<Item = NodeId>)> {
         let own = self.own.as_ref().filter(|own| self.is_probe_armed && !own.waiting.is_empty())?;
+        if !own.is_held_back() {
+            return None;
+        }
         let me = self.rank.map(|rank| rank as usize);
-        let others = own.slowest().filter(move |&rank| Some(rank) != me);
-        Some((own.consumed(), others.map(|rank| self.view.node(rank))))
+        let others = own.holding_back().filter(move |&rank| Some(rank) != me);
+        Some((own.progress(), others.map(|rank| self.view.node(rank))))
     }
 
     /// Messages that wait here to be sent.
@@ -201,6 +208,17 @@ impl Chain {
     /// For each origin heard of: its rank, and the credit that this member gave it.
     pub fn credits(&self) -> impl Iterator<Item = (usize, u64)> {
         self.flows.iter().map(|flow| (flow.rank as usize, flow.credit()))
+    }
+
+    /// The nodes at the other ends of the hops that were used in the view.
+    pub fn hop_peers(&self) -> impl Iterator<Item = NodeId> {
+        let to = self.out_links.iter().map(|link| link.peer);
+        to.chain(self.in_links.iter().map(|link| link.peer))
+    }
+
+    /// How many members' acknowledgements of own blocks are kept; `None` before the first block.
+    pub fn members_counted(&self) -> Option<usize> {
+        self.own.as_ref().map(|own| own.members())
     }
 
     /// Bytes of blocks that are held because some member may lack them.
@@ -259,6 +277,8 @@ impl Protocol for Chain {
             // Blocks belong to their view; what had not left wholly is sent in the new one.
             self.queue_bytes_left = QUEUE_BYTES_MIN.min(cx.shared.queue_bytes);
             let own = self.own.take();
+            let heard = self.carry_unread(view);
+            let owed = own.as_ref().map_or(Vec::new(), |own| self.owed_by(own, view));
             let ended = own.as_ref().map_or(0, |own| own.messages_ended());
             let mut waiting = own.map(|own| own.waiting).unwrap_or_default();
             waiting.retain(|message| message.injected < message.blocks);
@@ -269,11 +289,14 @@ impl Protocol for Chain {
             self.is_installed = true;
             self.is_frozen = false;
             self.enter_view(cx, view);
-            if let Some(rank) = self.rank.filter(|_| ended > 0) {
+            let is_owed = owed.iter().any(|owed| !owed.is_nothing());
+            if let Some(rank) = self.rank.filter(|_| ended > 0 || is_owed) {
                 let mut own = Own::new(rank as usize, self.members());
                 own.messages_stable = ended;
+                own.set_owed(owed);
                 self.own = Some(Box::new(own));
             }
+            self.tell_all_owed(cx, &heard);
             for message in waiting {
                 let asked = (message.plan.reason == Reason::Asked).then_some(message.plan.topology);
                 self.broadcast(cx, message.payload, asked, Urgency::Throughput);
@@ -331,6 +354,9 @@ impl Protocol for Chain {
             Message::Resync { next, .. } => self.answer_resync(cx, from, next),
             Message::Resume { next, .. } => self.resume(cx, from, next),
             Message::Probe { incarnation, .. } => self.answer_probe(cx, sender, incarnation),
+            Message::Owed { incarnation, blocks, bytes, .. } => {
+                self.receive_owed(cx, from, incarnation, Owed { blocks, bytes });
+            }
             Message::Skip { link, .. } => {
                 if self.accept_link(cx, from, link) {
                     cx.count("chain_skipped", 1);

@@ -211,6 +211,11 @@ impl Config {
         self.message_bytes_max.div_ceil(self.block_bytes_max)
     }
 
+    /// Room of a hop, bytes.
+    pub fn hop_bytes(&self) -> usize {
+        self.hop_bytes
+    }
+
     /// Blocks of one origin in flight, at most.
     pub fn window_blocks(&self) -> usize {
         self.window_blocks

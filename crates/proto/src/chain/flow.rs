@@ -206,6 +206,15 @@ impl Flow {
         self.delivered = self.received;
     }
 
+    /// Delivered messages that were not consumed, oldest first: the number after the last block,
+    /// blocks and bytes.
+    pub(super) fn unconsumed(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        self.unconsumed.iter().scan(self.consumed, |end, &(blocks, bytes)| {
+            *end += u64::from(blocks);
+            Some((*end, blocks.into(), bytes.into()))
+        })
+    }
+
     /// The application consumed all messages that end at or below `through`.
     pub(super) fn consume(&mut self, through: u64) {
         while let Some(&(blocks, bytes)) = self.unconsumed.front() {

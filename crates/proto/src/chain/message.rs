@@ -171,6 +171,17 @@ pub enum Message {
         /// The link number it had.
         link: u64,
     },
+    /// To an origin: what was delivered here of its blocks in earlier views and is not consumed.
+    Owed {
+        /// The present view.
+        view: ViewId,
+        /// The origin's incarnation.
+        incarnation: u64,
+        /// Blocks.
+        blocks: u64,
+        /// Bytes.
+        bytes: u64,
+    },
 }
 
 impl Message {
@@ -184,13 +195,20 @@ impl Message {
             | Message::Resync { view, .. }
             | Message::Resume { view, .. }
             | Message::Probe { view, .. }
-            | Message::Skip { view, .. } => *view,
+            | Message::Skip { view, .. }
+            | Message::Owed { view, .. } => *view,
         }
     }
 
     /// True if it keeps its place among blocks.
     pub fn is_on_stream(&self) -> bool {
         matches!(self, Message::Data(_) | Message::Skip { .. } | Message::Resync { .. })
+    }
+
+    /// True if it is not repeated at once, so that a member that has not begun the view yet had
+    /// better keep it.
+    pub fn waits_for_view(&self) -> bool {
+        self.is_on_stream() || matches!(self, Message::Owed { .. })
     }
 }
 
@@ -217,6 +235,9 @@ impl fmt::Display for Message {
             Message::Resume { view, next } => write!(f, "resume {view} next {next}"),
             Message::Skip { view, link } => write!(f, "skip {view} link {link}"),
             Message::Probe { view, .. } => write!(f, "probe {view}"),
+            Message::Owed { view, blocks, bytes, .. } => {
+                write!(f, "owed {view} {blocks} blocks {bytes} B")
+            }
         }
     }
 }
@@ -225,7 +246,7 @@ impl Wire for Message {
     fn wire_len(&self) -> usize {
         match self {
             Message::Data(frame) => Frame::HEAD_BYTES + frame.payload.len(),
-            Message::Ack { .. } => 33,
+            Message::Ack { .. } | Message::Owed { .. } => 33,
             Message::Stable { .. } => 25,
             Message::LinkAck { .. }
             | Message::Resync { .. }
@@ -257,6 +278,9 @@ impl Wire for Message {
             Message::Resume { view, next } => put(5, &[view.0, *next]),
             Message::Skip { view, link } => put(6, &[view.0, *link]),
             Message::Probe { view, incarnation } => put(7, &[view.0, *incarnation]),
+            Message::Owed { view, incarnation, blocks, bytes } => {
+                put(8, &[view.0, *incarnation, *blocks, *bytes]);
+            }
         }
         None
     }
@@ -266,7 +290,7 @@ impl Wire for Message {
         if tag == 0 {
             return Ok(Message::Data(Frame::decode(bytes)?));
         }
-        if tag > 7 {
+        if tag > 8 {
             return Err(DecodeError::UnknownTag(tag));
         }
         let view = ViewId(take_u64(bytes)?);
@@ -283,7 +307,13 @@ impl Wire for Message {
             4 => Message::Resync { view, next: first },
             5 => Message::Resume { view, next: first },
             6 => Message::Skip { view, link: first },
-            _ => Message::Probe { view, incarnation: first },
+            7 => Message::Probe { view, incarnation: first },
+            _ => Message::Owed {
+                view,
+                incarnation: first,
+                blocks: take_u64(bytes)?,
+                bytes: take_u64(bytes)?,
+            },
         })
     }
 }

@@ -31,6 +31,7 @@ mod pipeline;
 mod plan;
 mod receive;
 mod topology;
+mod unread;
 
 pub use chain::{Chain, Command, Event, RejectReason, Timer};
 pub use config::{Config, ConfigError};

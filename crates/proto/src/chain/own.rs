@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use super::pace::Pace;
 use super::pipeline::Transfer;
+use super::unread::Owed;
 use super::{Plan, Topology};
 use crate::core::Payload;
 
@@ -34,9 +35,9 @@ pub(super) struct Own {
     // Bytes of the blocks from `consumed.lowest` on.
     in_flight: VecDeque<u32>,
     in_flight_bytes: usize,
-    /// Where the window began when it was last looked at, and how often since it was asked in vain
-    /// for credit that may have got lost.
-    pub(super) probed_consumed: u64,
+    /// The progress of the window when it was last looked at, and how often since it was asked in
+    /// vain for credit that may have got lost.
+    pub(super) probed_progress: u64,
     pub(super) probes: u32,
     /// What the others were told is stable while this member was at rest.
     pub(super) announced: u64,
@@ -45,6 +46,9 @@ pub(super) struct Own {
     ends: VecDeque<u64>,
     /// Messages that are with every member.
     pub(super) messages_stable: u64,
+    // What each member owes from earlier views, by rank, and the most of it; empty if nothing.
+    owed: Vec<Owed>,
+    owed_max: Owed,
 }
 
 /// A number a member, and the lowest of them, in amortised constant time.
@@ -85,6 +89,11 @@ impl Own {
         Own { received, consumed: Watermarks::new(members), ..Own::default() }
     }
 
+    /// How many members' marks are kept.
+    pub(super) fn members(&self) -> usize {
+        self.received.marks.len().min(self.consumed.marks.len())
+    }
+
     /// Every member has the blocks below this.
     pub(super) fn stable(&self) -> u64 {
         self.received.lowest.min(self.next)
@@ -95,10 +104,46 @@ impl Own {
         self.consumed.lowest
     }
 
+    /// True if some member's application has not consumed something.
+    pub(super) fn is_held_back(&self) -> bool {
+        !self.in_flight.is_empty() || !self.owed_max.is_nothing()
+    }
+
     /// The ranks of the members that keep the window from moving.
-    pub(super) fn slowest(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn holding_back(&self) -> impl Iterator<Item = usize> {
         let marks = self.consumed.marks.iter().enumerate();
-        marks.filter(|&(_, &mark)| mark == self.consumed.lowest).map(|(rank, _)| rank)
+        let is_slowest = |mark| !self.in_flight.is_empty() && mark == self.consumed.lowest;
+        let owes = |rank| self.owed.get(rank).is_some_and(|owed: &Owed| !owed.is_nothing());
+        marks.filter(move |&(rank, &mark)| is_slowest(mark) || owes(rank)).map(|(rank, _)| rank)
+    }
+
+    /// A number that rises with whatever is consumed within a view.
+    pub(super) fn progress(&self) -> u64 {
+        let owed = self.owed.iter().fold(0, |sum: u64, owed| sum.saturating_add(owed.bytes));
+        self.consumed.lowest.wrapping_sub(owed)
+    }
+
+    /// What members owe from earlier views, by rank.
+    pub(super) fn set_owed(&mut self, owed: Vec<Owed>) {
+        self.owed_max = owed.iter().copied().fold(Owed::default(), Owed::max);
+        self.owed = if self.owed_max.is_nothing() { Vec::new() } else { owed };
+    }
+
+    /// A member said what it owes, which only falls.
+    pub(super) fn lower_owed(&mut self, rank: usize, owed: Owed) {
+        if let Some(known) = self.owed.get_mut(rank) {
+            *known = known.min(owed);
+            let owed = std::mem::take(&mut self.owed);
+            self.set_owed(owed);
+        }
+    }
+
+    /// What the member owes once the view is over: unknown, unless it has consumed all.
+    pub(super) fn owed_of(&self, rank: usize) -> Owed {
+        if self.consumed.marks[rank] < self.next {
+            return Owed::UNKNOWN;
+        }
+        self.owed.get(rank).copied().unwrap_or_default()
     }
 
     /// Blocks that some member's application has not consumed.
@@ -164,9 +209,13 @@ impl Own {
         window_blocks: usize,
         window_bytes: usize,
     ) -> bool {
-        self.in_flight.is_empty()
-            || (self.in_flight.len() < window_blocks
-                && self.in_flight_bytes + bytes <= window_bytes)
+        let Owed { blocks: owed_blocks, bytes: owed_bytes } = self.owed_max;
+        if self.in_flight.is_empty() && self.owed_max.is_nothing() {
+            return true;
+        }
+        let blocks = owed_blocks.saturating_add(self.in_flight.len() as u64);
+        let bytes = owed_bytes.saturating_add((self.in_flight_bytes + bytes) as u64);
+        blocks < window_blocks as u64 && bytes <= window_bytes as u64
     }
 
     /// The topology of the message at the head of the queue.

@@ -140,10 +140,15 @@ impl Chain {
         frame: Frame,
     ) -> Result<(), Refusal> {
         let config = cx.shared;
+        let unread = match self.unread.is_empty() {
+            true => 0,
+            false => self.unread_bytes(self.view.node(frame.origin as usize)),
+        };
+        let unconsumed_bytes_max = config.window_bytes + config.message_bytes_max;
         let room = Room {
             window_blocks: config.window_blocks,
             window_bytes: config.window_bytes,
-            unconsumed_bytes_max: config.window_bytes + config.message_bytes_max,
+            unconsumed_bytes_max: unconsumed_bytes_max.saturating_sub(unread),
         };
         self.take_in_with(cx, flow, frame, room)
     }

@@ -13,7 +13,7 @@ impl fmt::Display for ViewId {
 }
 
 /// A member of a view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
     /// The driver's handle.
     pub node: NodeId,
@@ -87,6 +87,11 @@ impl View {
         }
         let place = self.ranks.binary_search_by_key(&node, |&(known, _)| known).ok()?;
         Some(self.ranks[place].1 as usize)
+    }
+
+    /// True if this member is in the view, in this incarnation.
+    pub fn contains(&self, member: Member) -> bool {
+        self.rank(member.node).is_some_and(|rank| self.members[rank] == member)
     }
 
     /// The rank that follows `rank` on the ring.

@@ -225,6 +225,18 @@ impl Detector {
         self.around.place(node).map(|place| self.around.watched[place].health)
     }
 
+    /// Who is watched, by node.
+    pub fn watched(&self) -> impl Iterator<Item = Member> {
+        self.around.watched.iter().map(|watched| watched.member)
+    }
+
+    /// Every member of which something is known, and every node for which something is due. None
+    /// but those watched.
+    pub fn remembered(&self) -> impl Iterator<Item = NodeId> {
+        let known = self.foca.iter_membership_state().map(|known| known.id().member.node);
+        known.chain(self.around.schedule.nodes())
+    }
+
     /// Sets the clock. If this member stood still, what is due comes later by that time. The first
     /// time round a trip more, so that what waits in the socket is read before anybody is blamed.
     fn advance(&mut self, now: Instant) {

@@ -112,6 +112,15 @@ impl Schedule {
         })
     }
 
+    /// The nodes for which something is due.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        let asked = self.tasks.iter().filter_map(|(_, task)| match task {
+            Task::Asked(node) => Some(*node),
+            _ => None,
+        });
+        asked.chain(self.condemned().map(|(id, _)| id.member.node))
+    }
+
     /// Drops the suspicion of this node; true if one was running.
     pub fn acquit(&mut self, node: NodeId) -> bool {
         let before = self.tasks.len();

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::group::{Cx, Group, Role};
+use super::group::{Cx, Group};
+use super::interface::Role;
 use super::message::{Ballot, Message, Proposal, Received};
 use crate::chain::Frame;
 use crate::core::{Instant, Lane, NodeId, ViewId};

@@ -15,6 +15,7 @@ pub struct Config {
     pub(super) join_every: Duration,
     pub(super) gather_joins: Duration,
     pub(super) early_bytes_max: usize,
+    pub(super) direct_window_bytes: usize,
     pub(super) lag_after: Duration,
     pub(super) expel_after: Option<Duration>,
 }
@@ -42,6 +43,7 @@ impl Config {
             join_every: Duration::from_millis(250),
             gather_joins: Duration::from_millis(50),
             early_bytes_max: 64 << 20,
+            direct_window_bytes: 256 << 10,
             lag_after: Duration::from_secs(1),
             expel_after: None,
         }
@@ -83,6 +85,16 @@ impl Config {
     /// Default 64 MiB; beyond it the stream they come on is broken and resumes.
     pub fn with_early_bytes_max(mut self, bytes: usize) -> Config {
         self.early_bytes_max = bytes;
+        self
+    }
+
+    /// Bytes of messages to one other member ([`Command::SendTo`](super::Command::SendTo)) that
+    /// were sent and that its application has not consumed, at most. As much again may wait at the
+    /// sender, and one message more. At least 1, default 256 KiB. Must be equal at all members. A
+    /// receiver holds so much of each member that sends to it, and two messages more: one in
+    /// assembly, one delivered.
+    pub fn with_direct_window_bytes(mut self, bytes: usize) -> Config {
+        self.direct_window_bytes = bytes;
         self
     }
 
@@ -131,6 +143,10 @@ impl Config {
                 return Err(chain::ConfigError::NoTime { knob }.into());
             }
         }
+        if self.direct_window_bytes == 0 {
+            let (knob, expected) = ("direct_window_bytes", "at least 1");
+            return Err(chain::ConfigError::OutOfRange { knob, value: 0, expected }.into());
+        }
         let (members, max) = (self.members_max, super::MEMBERS_MAX);
         if !(1..=max).contains(&members) {
             let (knob, expected) = ("members_max", "1 to 1024");
@@ -140,8 +156,18 @@ impl Config {
         Ok(self)
     }
 
+    /// Bytes of messages to one other member in flight, at most.
+    pub fn direct_window_bytes(&self) -> usize {
+        self.direct_window_bytes
+    }
+
     /// The configuration of the broadcast.
     pub fn chain(&self) -> &chain::Config {
         &self.chain
+    }
+
+    /// How long whoever does not read holds its senders before it is taken for down, if ever.
+    pub fn expel_after(&self) -> Option<Duration> {
+        self.expel_after
     }
 }

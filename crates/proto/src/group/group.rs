@@ -4,141 +4,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::agree::Acceptor;
-use super::message::{Contact, Message, Refusal};
+use super::interface::{Command, Event, Role, Timer};
+use super::message::{Contact, Message};
+use super::post::Post;
 use super::propose::{Installing, Proposer};
 use super::{Ballot, Config};
-use crate::chain::{self, Chain, RejectReason, Topology, Urgency};
+use crate::chain::{self, Chain, RejectReason};
 use crate::core::{
-    Context, Instant, Lane, Member, NodeId, Outbox, Payload, PeerState, Protocol, View, ViewId,
-    Wire,
+    Context, Instant, Lane, Member, NodeId, Outbox, PeerState, Protocol, View, ViewId, Wire,
 };
 use crate::detector::{self, Detector, Health};
-
-/// What the application asks of its member.
-#[derive(Clone, Debug)]
-pub enum Command {
-    /// Found the group: this node alone is its first view. For the first start, and for a restart
-    /// after every member was lost.
-    Bootstrap {
-        /// Where the driver of another member reaches this one.
-        address: Bytes,
-    },
-    /// Become a member.
-    Join {
-        /// Where the driver of another member reaches this one.
-        address: Bytes,
-        /// Nodes to ask, any members.
-        seeds: Vec<NodeId>,
-    },
-    /// Stop being a member, once what was sent is with the others.
-    Leave,
-    /// Send this to every member, oneself included.
-    Broadcast {
-        /// The message.
-        payload: Payload,
-        /// How it spreads; `None` for the configured way.
-        topology: Option<Topology>,
-        /// What the planner, if it is asked, shall care for.
-        urgency: Urgency,
-        /// Echoed in [`Event::Stable`] and [`Event::Rejected`]; 0 if the application does not want
-        /// to hear of the former.
-        ticket: u64,
-    },
-    /// The application is done with all messages of this origin up to the one that ended at `end`.
-    Consumed {
-        /// The view in which they were delivered.
-        view: ViewId,
-        /// The origin.
-        origin: NodeId,
-        /// The `end` of the last message consumed.
-        end: u64,
-    },
-}
-
-impl Command {
-    /// A broadcast the configured way.
-    pub fn broadcast(payload: impl Into<Payload>) -> Command {
-        let payload = payload.into();
-        Command::Broadcast { payload, topology: None, urgency: Urgency::Throughput, ticket: 0 }
-    }
-}
-
-/// What a member tells its application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A message: once, whole, in the order in which its origin sent, and in the view it was sent
-    /// in.
-    Delivered {
-        /// The view.
-        view: ViewId,
-        /// Who sent it.
-        origin: NodeId,
-        /// The origin's incarnation.
-        incarnation: u64,
-        /// The number of its first block at its origin, in this view.
-        seq: u64,
-        /// The number after its last block: what [`Command::Consumed`] wants.
-        end: u64,
-        /// The message.
-        payload: Payload,
-    },
-    /// A view was installed, with this node in it. What is delivered from now on was sent in it.
-    View(Arc<View>),
-    /// Too few members are reachable to decide anything: nothing is accepted until that changes.
-    LostPrimary,
-    /// Enough members are reachable again, and the view is the same.
-    RegainedPrimary,
-    /// This member cannot send, because these have not consumed what they were told for
-    /// `lag_after`: their applications are slow, or stand still. Told once for each time.
-    Lagging {
-        /// Who.
-        members: Vec<NodeId>,
-    },
-    /// The others went on without this node, which joins anew, under another incarnation. What it
-    /// sent and was not delivered here is lost.
-    Excluded,
-    /// The node has left.
-    Left,
-    /// A member says that this node may not join. It goes on asking.
-    JoinRefused {
-        /// Why.
-        refusal: Refusal,
-    },
-    /// A message of this member is with every member of the view.
-    Stable {
-        /// The broadcast's.
-        ticket: u64,
-    },
-    /// A broadcast was not accepted; nothing was sent.
-    Rejected {
-        /// The broadcast's.
-        ticket: u64,
-        /// Why.
-        reason: RejectReason,
-    },
-}
-
-/// Why the driver wakes a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timer {
-    /// Something of the broadcast.
-    Chain(chain::Timer),
-    /// The detector, or something to repeat.
-    Group,
-}
-
-/// What a node is to the group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Nothing: it was told neither to found nor to join one, or it has left.
-    Outside,
-    /// It asks to join.
-    Joining,
-    /// It is in the view.
-    Member,
-    /// It is in the view and wants to leave.
-    Leaving,
-}
 
 /// A node's part in a group.
 pub struct Group {
@@ -175,8 +50,10 @@ pub struct Group {
     pub(super) has_primary: bool,
     // Since when the view should change.
     pub(super) change_since: Option<Instant>,
+    // Messages to one member.
+    pub(super) post: Post,
     // Blocks of the next view that came before it was installed here.
-    early: Vec<(NodeId, chain::Message)>,
+    early: Vec<(NodeId, Message)>,
     early_bytes: usize,
     pub(super) repeat_at: Instant,
     pub(super) excluded_after: Instant,
@@ -225,6 +102,7 @@ impl Group {
             round: 0,
             has_primary: false,
             change_since: None,
+            post: Post::default(),
             early: Vec::new(),
             early_bytes: 0,
             repeat_at: Instant::MAX,
@@ -400,19 +278,11 @@ impl Group {
     /// Blocks that the broadcast cannot take yet wait; others go to it.
     fn receive_chain(&mut self, cx: &mut Cx<'_>, from: NodeId, message: chain::Message) {
         let view = message.view();
-        let awaits = self.acceptor.promised.is_some() || self.role == Role::Joining;
-        if view > self.view.id() && awaits {
-            let on_stream = message.is_on_stream();
-            if !on_stream {
+        if view > self.view.id() && self.awaits_view() {
+            if !message.waits_for_view() {
                 return; // It is repeated.
             }
-            let bytes = message.wire_len();
-            if self.early_bytes + bytes > cx.shared.early_bytes_max {
-                cx.count("group_early_overflow", 1);
-                return cx.disconnect(from);
-            }
-            self.early_bytes += bytes;
-            return self.early.push((from, message));
+            return self.keep_early(cx, from, Message::Chain(message));
         }
         if view < self.view.id() && self.is_member() && self.view.rank(from).is_none() {
             self.tell_excluded(cx, from);
@@ -420,13 +290,34 @@ impl Group {
         self.with_chain(cx, |chain, cx| chain.handle_message(cx, from, message));
     }
 
-    /// Hands the broadcast what came of the installed view before it was installed.
+    /// True if another view than the present one may be installed already elsewhere, with this
+    /// node in it.
+    pub(super) fn awaits_view(&self) -> bool {
+        self.is_ending() || self.role == Role::Joining
+    }
+
+    /// Keeps what came of a view that is not installed here yet.
+    pub(super) fn keep_early(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        let bytes = message.wire_len();
+        if self.early_bytes + bytes > cx.shared.early_bytes_max {
+            cx.count("group_early_overflow", 1);
+            return cx.disconnect(from);
+        }
+        self.early_bytes += bytes;
+        self.early.push((from, message));
+    }
+
+    /// Takes in what came of the installed view before it was installed.
     pub(super) fn replay_early(&mut self, cx: &mut Cx<'_>) {
         let early = std::mem::take(&mut self.early);
         self.early_bytes = 0;
         for (from, message) in early {
-            if message.view() >= self.view.id() {
-                self.receive_chain(cx, from, message);
+            match message {
+                Message::Chain(message) if message.view() >= self.view.id() => {
+                    self.receive_chain(cx, from, message);
+                }
+                Message::Direct(block) => self.receive_direct(cx, from, block),
+                _ => {}
             }
         }
     }
@@ -491,6 +382,22 @@ impl Group {
         self.arm(cx, deadline);
     }
 
+    /// Before an input. If the driver should have woken this member earlier, it stood still: what
+    /// others were to do meanwhile is done perhaps, and waits to be read. The time does not count.
+    fn make_up_for_stall(&mut self, cx: &Cx<'_>) {
+        let lost = cx.now - self.armed_at;
+        if lost.is_zero() {
+            return;
+        }
+        self.armed_at = Instant::MAX;
+        if let Some(proposer) = &mut self.proposer {
+            proposer.since += lost;
+        }
+        if let Some(stall) = &mut self.stall {
+            stall.since += lost;
+        }
+    }
+
     fn arm(&mut self, cx: &mut Cx<'_>, deadline: Instant) {
         if deadline != Instant::MAX && (deadline < self.armed_at || self.armed_at <= cx.now) {
             self.armed_at = deadline.max(cx.now);
@@ -518,7 +425,9 @@ impl Protocol for Group {
     }
 
     fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
+        self.make_up_for_stall(cx);
         self.with_chain(cx, |chain, cx| chain.handle_peer(cx, peer, state));
+        self.note_stream(cx, peer, state);
         match state {
             PeerState::Down => self.probe_member(cx, peer),
             // A driver has found out who is at the address of a seed.
@@ -529,9 +438,22 @@ impl Protocol for Group {
     }
 
     fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        self.make_up_for_stall(cx);
         match message {
             Message::Chain(message) => {
                 self.receive_chain(cx, from, message);
+                return self.settle_broadcast(cx);
+            }
+            Message::Direct(block) => {
+                self.receive_direct(cx, from, block);
+                return self.settle_broadcast(cx);
+            }
+            Message::DirectAck { sender, receiver, received, consumed } => {
+                self.receive_direct_ack(cx, from, (sender, receiver), received, consumed);
+                return self.settle_broadcast(cx);
+            }
+            Message::DirectProbe { sender, receiver } => {
+                self.receive_direct_probe(cx, from, (sender, receiver));
                 return self.settle_broadcast(cx);
             }
             Message::Detector(bytes) => {
@@ -578,6 +500,7 @@ impl Protocol for Group {
     }
 
     fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        self.make_up_for_stall(cx);
         match timer {
             Timer::Chain(timer) => {
                 self.with_chain(cx, |chain, cx| chain.handle_timer(cx, timer));
@@ -600,6 +523,7 @@ impl Protocol for Group {
     }
 
     fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        self.make_up_for_stall(cx);
         match command {
             Command::Bootstrap { address } => self.bootstrap(cx, address),
             Command::Join { address, seeds } => self.join(cx, address, seeds),
@@ -619,11 +543,10 @@ impl Protocol for Group {
                     self.with_chain(cx, |chain, cx| chain.handle_command(cx, command));
                 }
             }
+            Command::SendTo { to, payload, ticket } => self.send_to(cx, to, payload, ticket),
+            Command::ConsumedDirect { from, end } => self.consumed_direct(cx, from, end),
             Command::Consumed { view, origin, end } => {
-                if view == self.view.id() {
-                    let command = chain::Command::Consumed { origin, end };
-                    self.with_chain(cx, |chain, cx| chain.handle_command(cx, command));
-                }
+                self.with_chain(cx, |chain, cx| chain.consumed_in(cx, view, origin, end));
             }
         }
         self.settle(cx);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::agree::Acceptor;
-use super::group::{Cx, Event, Group, Role};
+use super::group::{Cx, Group};
+use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Message, Refusal};
 use crate::core::{Instant, Member, NodeId, View, ViewId};
 use crate::detector::Health;
@@ -249,6 +250,7 @@ impl Group {
         cx.deliver(Event::View(view.clone()));
         self.watch_view(cx);
         self.with_chain(cx, |chain, cx| crate::core::Protocol::handle_view(chain, cx, &view));
+        self.carry_direct(cx);
         self.replay_early(cx);
     }
 
@@ -283,6 +285,7 @@ impl Group {
     fn go_outside(&mut self, cx: &mut Cx<'_>) {
         self.role = Role::Outside;
         self.renew_chain(cx);
+        self.give_up_direct(cx);
         (self.proposer, self.has_primary) = (None, false);
         cx.deliver(Event::Left);
     }
@@ -293,6 +296,7 @@ impl Group {
         if self.role == Role::Leaving {
             return self.go_outside(cx);
         }
+        self.give_up_direct(cx);
         cx.deliver(Event::Excluded);
         self.begin(cx);
         self.role = Role::Joining;

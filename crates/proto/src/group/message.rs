@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 
+use super::direct::Direct;
 use crate::chain;
 use crate::core::{
     DecodeError, Member, NodeId, Payload, ViewId, Wire, split, take_u8, take_u16, take_u32,
@@ -177,6 +178,28 @@ pub enum Message {
         /// The present view.
         view: ViewId,
     },
+    /// A block of a message to this one member, on the stream lane.
+    Direct(Direct),
+    /// The answer: how far the blocks of this pair have come.
+    DirectAck {
+        /// The incarnation of the blocks' sender.
+        sender: u64,
+        /// The incarnation of their receiver.
+        receiver: u64,
+        /// All blocks below this are here.
+        received: u64,
+        /// All blocks below this are consumed, or in assembly while nothing else waits for the
+        /// application.
+        consumed: u64,
+    },
+    /// From a sender that was told nothing for a while: how far are my blocks? Answered by
+    /// [`Message::DirectAck`].
+    DirectProbe {
+        /// The incarnation of the blocks' sender.
+        sender: u64,
+        /// The incarnation of their receiver.
+        receiver: u64,
+    },
 }
 
 impl fmt::Display for Message {
@@ -211,6 +234,14 @@ impl fmt::Display for Message {
                 write!(f, "flushed {} origin {} seq {}", frame.view, frame.origin, frame.seq)
             }
             Message::Excluded { view } => write!(f, "excluded, {view}"),
+            Message::Direct(Direct { view, number, index, count, payload, .. }) => {
+                let (part, bytes) = (index + 1, payload.len());
+                write!(f, "direct {view} number {number} ({part}/{count}) {bytes} B")
+            }
+            Message::DirectAck { received, consumed, .. } => {
+                write!(f, "direct-ack received {received} consumed {consumed}")
+            }
+            Message::DirectProbe { .. } => f.write_str("direct-probe"),
         }
     }
 }
@@ -282,7 +313,15 @@ fn put_contacts(head: &mut impl BufMut, contacts: &[Contact]) {
 
 fn take_contacts(bytes: &mut Bytes) -> Result<Vec<Contact>, DecodeError> {
     let count = take_count(bytes, 13)?;
-    (0..count).map(|_| Contact::decode(bytes)).collect()
+    let contacts: Vec<Contact> =
+        (0..count).map(|_| Contact::decode(bytes)).collect::<Result<_, _>>()?;
+    // A view has each node once, and ranks must mean the same to all.
+    let mut nodes: Vec<u32> = contacts.iter().map(|contact| contact.member.node.0).collect();
+    nodes.sort_unstable();
+    match nodes.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => Err(DecodeError::OutOfRange { field: "members", value: twice[0].into() }),
+        None => Ok(contacts),
+    }
 }
 
 impl Proposal {
@@ -361,6 +400,9 @@ impl Wire for Message {
                 // A frame's head counts the tag.
                 chain::Frame::HEAD_BYTES - 1 + frame.payload.len()
             }
+            Message::Direct(block) => Direct::HEAD_BYTES - 1 + block.payload.len(),
+            Message::DirectAck { .. } => 32,
+            Message::DirectProbe { .. } => 16,
         }
     }
 
@@ -450,6 +492,19 @@ impl Wire for Message {
                 head.put_u8(14);
                 head.put_u64(view.0);
             }
+            Message::Direct(block) => {
+                head.put_u8(15);
+                block.encode(head);
+                return Some(&block.payload);
+            }
+            Message::DirectAck { sender, receiver, received, consumed } => {
+                head.put_u8(16);
+                [sender, receiver, received, consumed].iter().for_each(|word| head.put_u64(**word));
+            }
+            Message::DirectProbe { sender, receiver } => {
+                head.put_u8(17);
+                [sender, receiver].iter().for_each(|word| head.put_u64(**word));
+            }
         }
         None
     }
@@ -474,6 +529,19 @@ impl Wire for Message {
                 return Ok(Message::Refused { refusal });
             }
             13 => return Ok(Message::Flushed(chain::Frame::decode(bytes)?)),
+            15 => return Ok(Message::Direct(Direct::decode(bytes)?)),
+            16 => {
+                return Ok(Message::DirectAck {
+                    sender: take_u64(bytes)?,
+                    receiver: take_u64(bytes)?,
+                    received: take_u64(bytes)?,
+                    consumed: take_u64(bytes)?,
+                });
+            }
+            17 => {
+                let (sender, receiver) = (take_u64(bytes)?, take_u64(bytes)?);
+                return Ok(Message::DirectProbe { sender, receiver });
+            }
             4..=12 | 14 => {}
             _ => return Err(DecodeError::UnknownTag(tag)),
         }

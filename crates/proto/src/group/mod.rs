@@ -25,18 +25,26 @@
 
 mod agree;
 mod config;
+mod direct;
 // The file bears the name of the type in it.
 #[allow(clippy::module_inception)]
 mod group;
+mod interface;
 mod join;
 mod message;
+mod pair;
+mod post;
 mod propose;
+mod seen;
 
 pub use config::{Config, ConfigError};
-pub use group::{Command, Event, Group, Role, Timer};
+pub use direct::Direct;
+pub use group::Group;
+pub use interface::{Command, Event, Role, Timer};
 pub use message::{
     ADDRESS_BYTES_MAX, Ballot, Contact, Cut, MEMBERS_MAX, Message, Proposal, Received, Refusal,
 };
+pub use post::SendFailure;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::group::{Cx, Event, Group, Role};
+use super::group::{Cx, Group};
+use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
 use crate::core::{Instant, NodeId, ViewId};
 
@@ -15,12 +16,12 @@ const INSTALL_REPEATS: u32 = 50;
 pub(super) struct Proposer {
     pub(super) ballot: Ballot,
     // Ranks of those that must answer.
-    asked: Vec<u32>,
+    pub(super) asked: Vec<u32>,
     promises: BTreeMap<u32, Promise>,
-    proposal: Option<Arc<Proposal>>,
+    pub(super) proposal: Option<Arc<Proposal>>,
     accepted: BTreeSet<u32>,
     // When it was last made or moved on.
-    since: Instant,
+    pub(super) since: Instant,
 }
 
 #[derive(Debug)]
@@ -376,6 +377,7 @@ impl Group {
             is_waiting = true;
         }
         self.repeat_flush(cx);
+        is_waiting |= self.probe_direct(cx);
         if is_waiting {
             self.repeat_soon(cx);
         }

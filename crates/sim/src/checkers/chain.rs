@@ -10,6 +10,7 @@ use paceline_proto::core::{
 };
 
 use super::Violation;
+use super::hops::{Hop, Passage};
 use crate::{Input, Observer, Reply, Sim};
 
 /// What a group promises.
@@ -117,16 +118,6 @@ struct Progress {
     received: u64,
     credit: u64,
     stable: u64,
-}
-
-/// What one hop carried.
-#[derive(Debug, Default)]
-struct Hop {
-    next_link: u64,
-    // After a break: link numbers from here on may be sent once more.
-    resend_from: Option<u64>,
-    // By origin: the blocks that the hop carried, from the first that is not stable on.
-    carried: BTreeMap<u32, (u64, VecDeque<bool>)>,
 }
 
 /// Watches a group in a fixed view.
@@ -315,59 +306,30 @@ impl ChainLedger {
 
     fn check_frame(&mut self, at: Instant, from: NodeId, to: NodeId, frame: &Frame) {
         let (sender, receiver) = (self.rank(from), self.rank(to));
-        let what = if frame.view != self.views[sender] {
-            "of a view that is not current"
-        } else if frame.hops_left as usize >= self.view.len() {
-            "with more hops left than members"
-        } else if frame.origin as usize == receiver {
-            "returned to its origin"
-        } else if self.check_link(at, from, to, frame.link)
-            && !self.is_first(from, to, frame.origin, frame.seq)
-        {
-            "sent a second time under a new link number"
-        } else {
-            return;
+        let wrong = match Passage::from(frame).wrong(self.view.len(), sender, receiver) {
+            _ if frame.view != self.views[sender] => Some("of a view that is not current"),
+            Some(wrong) => Some(wrong),
+            None => {
+                let is_new = self.check_link(at, from, to, frame.link);
+                let stable = self.origins[frame.origin as usize].stable;
+                let hop = self.hops.entry((from, to)).or_default();
+                (is_new && !hop.is_first(frame.origin, frame.seq, stable))
+                    .then_some("sent a second time under a new link number")
+            }
         };
-        let name = format!("block {} of rank {} to {to}", frame.seq, frame.origin);
-        self.fail(Rule::Transmission, at, from, format!("{name} {what}"));
-    }
-
-    /// True if the hop carries this block for the first time.
-    fn is_first(&mut self, from: NodeId, to: NodeId, origin: u32, seq: u64) -> bool {
-        let stable = self.origins[origin as usize].stable;
-        let hop = self.hops.entry((from, to)).or_default();
-        let (base, carried) = hop.carried.entry(origin).or_default();
-        while *base < stable && carried.pop_front().is_some() {
-            *base += 1;
+        if let Some(what) = wrong {
+            let name = format!("block {} of rank {} to {to}", frame.seq, frame.origin);
+            self.fail(Rule::Transmission, at, from, format!("{name} {what}"));
         }
-        *base = stable.max(*base);
-        let Some(place) = seq.checked_sub(*base) else {
-            return false; // Every member has it, so the hop carried it before.
-        };
-        let place = place as usize;
-        if place >= carried.len() {
-            carried.resize(place + 1, false);
-        }
-        !std::mem::replace(&mut carried[place], true)
     }
 
     /// Notes a link number. True if it is a new one.
     fn check_link(&mut self, at: Instant, from: NodeId, to: NodeId, link: u64) -> bool {
         let hop = self.hops.entry((from, to)).or_default();
-        if link == hop.next_link {
-            hop.next_link += 1;
-            return true;
-        }
-        let may_resend = link < hop.next_link && hop.resend_from.is_some_and(|next| link >= next);
-        let next = hop.next_link;
-        if may_resend {
-            hop.resend_from = Some(link + 1);
-        } else {
-            let what =
-                format!("frame {link} to {to} where {next} is next, and the hop did not break");
-            self.fail(Rule::Transmission, at, from, what);
-        }
-        false
+        hop.note_link(link).unwrap_or_else(|what| {
+            self.fail(Rule::Transmission, at, from, format!("frame {link} to {to} {what}"));
+            false
+        })
     }
 
     fn check_state(&mut self, at: Instant, node: NodeId, chain: &Chain) {
@@ -434,7 +396,7 @@ impl<P: Member> Observer<P> for ChainLedger {
                 self.frames_arrived += 1;
             }
             Input::Peer { peer, state: PeerState::Up { .. } } => {
-                self.hops.entry((node, *peer)).or_default().resend_from = Some(0);
+                self.hops.entry((node, *peer)).or_default().resume();
             }
             Input::View(view) => {
                 let rank = self.rank(node);

@@ -9,10 +9,10 @@ use std::fmt;
 use paceline_proto::core::{Instant, NodeId};
 
 pub mod chain;
+mod direct;
 pub mod group;
+mod hops;
 pub mod overlay;
-pub mod tables;
-pub mod zave;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use paceline_proto::core::{
     Context, Instant, NodeId, Outbox, Outgoing, PeerState, Protocol, Rng, View, ViewId,
 };
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
-use paceline_sim::checkers::group::{GroupLedger, Host};
+use paceline_sim::checkers::group::{GroupLedger, Host, Layers};
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
 use super::{Application, HEAL, Scenario, at, join, message};
@@ -92,7 +92,14 @@ pub struct Ran {
 
 /// True for what members say about views, and for the blocks of a flush.
 pub fn is_control(message: &Message) -> bool {
-    !matches!(message, Message::Chain(_) | Message::Detector(_))
+    !matches!(
+        message,
+        Message::Chain(_)
+            | Message::Detector(_)
+            | Message::Direct(_)
+            | Message::DirectAck { .. }
+            | Message::DirectProbe { .. }
+    )
 }
 
 /// A node that stops at a boundary: of what a handler wants sent, the rest does not leave.
@@ -108,6 +115,10 @@ pub struct Stopping<P: Host> {
 impl<P: Host> Host for Stopping<P> {
     fn group(&self) -> &Group {
         self.inner.group()
+    }
+
+    fn layers(&self) -> Layers {
+        self.inner.layers()
     }
 }
 

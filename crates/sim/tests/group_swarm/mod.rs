@@ -4,13 +4,16 @@
 #![allow(dead_code)]
 
 pub mod boundary;
+pub mod hunt;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_proto::core::{Instant, Lane, LinkFaults, Loss, NodeId, Payload, Rng, ViewId};
+use paceline_proto::core::{
+    Instant, Lane, LinkFaults, Loss, Member, NodeId, Payload, Rng, View, ViewId,
+};
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 use paceline_proto::{chain, detector};
 use paceline_sim::checkers::group::{GroupLedger, Host};
@@ -42,6 +45,8 @@ pub struct Scenario {
     pub config: Config,
     pub network: NetworkConfig,
     pub codec: Codec,
+    /// The application of this node consumes nothing.
+    pub never_reads: Option<NodeId>,
     pub acts: Vec<(Instant, Act)>,
 }
 
@@ -54,7 +59,8 @@ pub fn config() -> Config {
         .with_ack_blocks(8)
         .build()
         .expect("within the ranges");
-    Config::new(chain, detector::Config::default()).build().expect("within the ranges")
+    let config = Config::new(chain, detector::Config::default());
+    config.with_direct_window_bytes(64 << 10).build().expect("within the ranges")
 }
 
 pub fn at(ms: u64) -> Instant {
@@ -88,7 +94,15 @@ impl Scenario {
         for node in 1..nodes {
             acts.push((at(2), Act::Command(NodeId(node), join([0]))));
         }
-        Scenario { seed, nodes, config: config(), network, codec: Codec::Typed, acts }
+        Scenario {
+            seed,
+            nodes,
+            config: config(),
+            network,
+            codec: Codec::Typed,
+            never_reads: None,
+            acts,
+        }
     }
 
     /// Every member sends `count` messages, evenly over the time of the faults.
@@ -246,7 +260,9 @@ impl Scenario {
             }
         }
         let ledger = GroupLedger::new(&self.config);
-        let mut observers = (ledger, Application::new(self.seed));
+        let mut application = Application::new(self.seed);
+        application.never_reads = self.never_reads;
+        let mut observers = (ledger, application);
         let end = Instant::ZERO + FAULTS + HEAL;
         sim.run_until(end, &mut observers);
         let (ledger, application) = &observers;
@@ -274,6 +290,7 @@ impl Scenario {
         Ok(Outcome {
             digest: sim.digest(),
             deliveries: ledger.deliveries(),
+            directs: ledger.direct_deliveries(),
             events: sim.events_handled(),
             views: ledger.views().count() as u64,
             excluded: application.excluded,
@@ -295,15 +312,21 @@ impl Scenario {
 pub struct Outcome {
     pub digest: Digest,
     pub deliveries: u64,
+    pub directs: u64,
     pub events: u64,
     pub views: u64,
     pub excluded: u64,
     pub is_lost: bool,
 }
 
-/// Consumes what it is given after a while.
+/// The application of every member: consumes what it is given after a while, and with each view
+/// sends something to some of the others.
 pub struct Application {
     rng: Rng,
+    directs: Directs,
+    // Reads more slowly than the others.
+    laggard: Option<NodeId>,
+    never_reads: Option<NodeId>,
     pub excluded: u64,
     /// The first frame that was sent although the group should be at rest.
     late_frame: Option<String>,
@@ -311,25 +334,89 @@ pub struct Application {
 
 impl Application {
     pub fn new(seed: u64) -> Application {
-        Application { rng: Rng::new(seed, 0xa44), excluded: 0, late_frame: None }
+        let rng = Rng::new(seed, 0xa44);
+        let laggard = seed.is_multiple_of(3).then_some(NodeId((seed / 3 % 3) as u32));
+        let directs = Directs::new(seed);
+        Application { rng, directs, laggard, never_reads: None, excluded: 0, late_frame: None }
     }
+
+    fn reads_after(&mut self, node: NodeId) -> Duration {
+        let within = if self.laggard == Some(node) { 200_000 } else { 5000 };
+        Duration::from_micros(u64::from(self.rng.below(within)))
+    }
+}
+
+/// Draws messages to one member. Each says from whom, to whom and which it is.
+struct Directs {
+    rng: Rng,
+    number: u64,
+}
+
+impl Directs {
+    /// None is sent later than this.
+    const UNTIL: Duration = Duration::from_secs(20);
+
+    fn new(seed: u64) -> Directs {
+        Directs { rng: Rng::new(seed, 0xd1), number: 0 }
+    }
+
+    fn send<P: Host>(&mut self, at: Instant, node: NodeId, view: &View, reply: &mut Reply<P>) {
+        if view.len() < 2 {
+            return;
+        }
+        // Many at once to one member, more than a window at times; or a few to some.
+        let is_burst = self.rng.chance(0.3);
+        let count = 1 + self.rng.below(if is_burst { 12 } else { 4 });
+        let after = u64::from(self.rng.below(2000));
+        let mut to = self.rng.below(view.len() as u32);
+        for _ in 0..count {
+            let when = if is_burst { after } else { u64::from(self.rng.below(2000)) };
+            if !is_burst {
+                to = self.rng.below(view.len() as u32);
+            }
+            let to = view.members()[to as usize];
+            let bytes = [24, 100, 4000, 4096, 20_000][self.rng.below(5) as usize];
+            self.number += 1;
+            let after = Duration::from_millis(when);
+            if to.node != node && at + after < Instant::ZERO + Directs::UNTIL {
+                reply.command(after, node, direct(node, to, self.number, bytes));
+            }
+        }
+    }
+}
+
+/// A message to one member.
+pub fn direct(from: NodeId, to: Member, ticket: u64, bytes: usize) -> Command {
+    let mut content = Vec::with_capacity(bytes.max(24));
+    content.extend_from_slice(&from.0.to_be_bytes());
+    content.extend_from_slice(&to.node.0.to_be_bytes());
+    content.extend_from_slice(&to.incarnation.to_be_bytes());
+    content.extend_from_slice(&ticket.to_be_bytes());
+    content.resize(bytes.max(24), to.node.0 as u8);
+    Command::SendTo { to, payload: Payload::from(content), ticket }
 }
 
 impl<P: Host> Observer<P> for Application {
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, _: Lane, message: &Message) {
-        let is_frame = matches!(message, Message::Chain(chain::Message::Data(_)));
+        let is_frame =
+            matches!(message, Message::Chain(chain::Message::Data(_)) | Message::Direct(_));
         if is_frame && at >= Instant::ZERO + REST {
             self.late_frame.get_or_insert_with(|| format!("{at}: {from} to {to}: {message}"));
         }
     }
 
-    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
         match event {
+            Event::Delivered { .. } | Event::Direct { .. } if self.never_reads == Some(node) => {}
             Event::Delivered { view, origin, end, .. } => {
-                let after = Duration::from_micros(u64::from(self.rng.below(5000)));
                 let command = Command::Consumed { view: *view, origin: *origin, end: *end };
-                reply.command(after, node, command);
+                reply.command(self.reads_after(node), node, command);
             }
+            Event::Direct { from, end, .. } => {
+                let command = Command::ConsumedDirect { from: *from, end: *end };
+                reply.command(self.reads_after(node), node, command);
+            }
+            Event::View(view) => self.directs.send(at, node, view, reply),
             Event::Excluded => self.excluded += 1,
             _ => {}
         }

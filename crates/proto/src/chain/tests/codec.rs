@@ -50,6 +50,9 @@ fn any_message() -> impl Strategy<Value = Message> {
         (word, word).prop_map(|(view, link)| Message::Skip { view: ViewId(view), link }),
         (word, word)
             .prop_map(|(view, incarnation)| Message::Probe { view: ViewId(view), incarnation }),
+        (word, word, word, word).prop_map(|(view, incarnation, blocks, bytes)| {
+            Message::Owed { view: ViewId(view), incarnation, blocks, bytes }
+        }),
     ]
 }
 
@@ -79,7 +82,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_are_a_message_in_its_only_form_or_refused(
-        tag in 0u8..9, tail in prop::collection::vec(any::<u8>(), 0..120)
+        tag in 0u8..10, tail in prop::collection::vec(any::<u8>(), 0..120)
     ) {
         let bytes = [&[tag][..], &tail].concat();
         if let Ok(message) = decode(&bytes) {
@@ -137,4 +140,7 @@ fn the_encoding_is_what_it_always_was() {
     assert_eq!(hex(&Message::Data(frame)), expected.concat().replace(' ', ""));
     let expected = "01 0000000000000001 0000000000000002 0000000000000003 0000000000000400";
     assert_eq!(hex(&ack), expected.replace(' ', ""));
+    let owed = Message::Owed { view: ViewId(1), incarnation: 2, blocks: 3, bytes: 0x0400 };
+    let expected = "08 0000000000000001 0000000000000002 0000000000000003 0000000000000400";
+    assert_eq!(hex(&owed), expected.replace(' ', ""));
 }

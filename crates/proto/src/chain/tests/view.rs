@@ -53,3 +53,91 @@ fn an_older_view_changes_nothing_and_its_frames_are_counted() {
     bench.message(1, Message::Stable { view: ViewId(0), incarnation: 101, stable: 0 });
     assert_eq!(bench.outbox.counters.count("chain_foreign_view"), 1);
 }
+
+/// Member `node` of a view 1 of three, which all have installed.
+fn in_view(node: u32) -> Bench {
+    let mut bench = Bench::new(3, node);
+    let first = known_view(1);
+    bench.call(|chain, cx| chain.handle_view(cx, &first));
+    bench.outbox.sends.clear();
+    bench
+}
+
+/// A view of three whose incarnations are those of the bench: 7 is the member under test.
+fn known_view(id: u64) -> Arc<View> {
+    let incarnations = [INCARNATION, 101, 102];
+    let members = (0u32..).zip(incarnations);
+    let members = members.map(|(n, incarnation)| Member { node: NodeId(n), incarnation });
+    Arc::new(View::new(ViewId(id), members))
+}
+
+fn owed(bench: &mut Bench) -> Vec<String> {
+    bench.sent().into_iter().filter(|line| line.contains("owed")).collect()
+}
+
+#[test]
+fn what_a_member_did_not_consume_it_tells_the_origin_in_the_next_view() {
+    let mut bench = in_view(0);
+    for seq in 0..3 {
+        let frame = Frame { view: ViewId(1), ..frame(1, seq, seq) };
+        bench.message(2, Message::Data(signed(frame)));
+    }
+    bench.consume(1, 1);
+    bench.outbox.sends.clear();
+    let next = known_view(2);
+    bench.call(|chain, cx| chain.handle_view(cx, &next));
+    assert_eq!(owed(&mut bench), ["n1: owed 2 20"]);
+    let probe = Message::Probe { view: ViewId(2), incarnation: 101 };
+    bench.message(1, probe);
+    assert_eq!(owed(&mut bench), ["n1: owed 2 20"], "asked, it says so again");
+    // A quarter of the window is worth a message.
+    bench.call(|chain, cx| chain.consumed_in(cx, ViewId(1), NodeId(1), 2));
+    assert_eq!(owed(&mut bench), ["n1: owed 1 10"]);
+    // Who consumes what came later has consumed that, too.
+    bench.call(|chain, cx| chain.consumed_in(cx, ViewId(2), NodeId(1), 0));
+    assert_eq!(owed(&mut bench), ["n1: owed 0 0"]);
+    bench.call(|chain, cx| chain.consumed_in(cx, ViewId(1), NodeId(1), 3));
+    assert_eq!(owed(&mut bench), [] as [&str; 0]);
+}
+
+#[test]
+fn an_origin_sends_nothing_before_it_knows_what_it_is_owed_and_no_more_than_the_rest_of_a_window() {
+    let mut bench = in_view(0);
+    // All but the last block are consumed by one, none by the other; this one has read all.
+    (0..4).for_each(|_| bench.broadcast(10));
+    let ack = |received, consumed| Message::Ack {
+        view: ViewId(1),
+        incarnation: INCARNATION,
+        received,
+        consumed,
+    };
+    bench.message(1, ack(4, 4));
+    bench.message(2, ack(4, 0));
+    bench.consume(0, 4);
+    let next = known_view(2);
+    bench.call(|chain, cx| chain.handle_view(cx, &next));
+    (0..4).for_each(|_| bench.broadcast(10));
+    let blocks = |bench: &mut Bench| {
+        let sent = bench.sent();
+        sent.iter().filter(|line| line.contains("block")).cloned().collect::<Vec<_>>()
+    };
+    bench.outbox.sends.retain(|send| send.message.view() == ViewId(2));
+    assert_eq!(blocks(&mut bench), [] as [&str; 0]);
+    let (_, members) = bench.chain.held_back_by().expect("the window is closed");
+    assert_eq!(members.collect::<Vec<_>>(), [NodeId(2)]);
+    while bench.fire() != Timer::Probe {}
+    assert!(bench.sent().contains(&"n2: probe".to_string()), "should the news have got lost");
+    let owed = |incarnation, blocks| Message::Owed {
+        view: ViewId(2),
+        incarnation,
+        blocks,
+        bytes: 10 * blocks,
+    };
+    bench.message(2, owed(INCARNATION + 1, 0));
+    assert_eq!(blocks(&mut bench), [] as [&str; 0], "meant for an earlier start");
+    bench.message(2, owed(INCARNATION, 2));
+    assert_eq!(blocks(&mut bench).len(), 2);
+    bench.message(2, owed(INCARNATION, 4));
+    bench.message(2, owed(INCARNATION, 1));
+    assert_eq!(blocks(&mut bench).len(), 1, "it only falls, whatever the order");
+}

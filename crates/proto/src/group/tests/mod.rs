@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Ballot, Contact, Cut, Message, Proposal, Received, Refusal};
+use super::{Ballot, Config, Contact, Cut, Direct, Message, Proposal, Received, Refusal};
 use crate::chain::{self, Frame, Topology};
 use crate::core::{
     DecodeError, Member, NodeId, Payload, ViewId, Wire, decode_exact, encode_to_bytes,
 };
+use crate::detector;
 
 fn contact(node: u32, address: &'static str) -> Contact {
     Contact {
@@ -25,6 +26,20 @@ fn proposal() -> Arc<Proposal> {
         next: vec![contact(7, "10.0.0.7:7946"), contact(9, "")],
         cuts: vec![Cut { origin: 2, incarnation: 77, end: 1 << 33, holder: 0 }],
     })
+}
+
+fn direct() -> Direct {
+    let block = Direct {
+        view: ViewId(5),
+        sender: 0x0102_0304_0506_0708,
+        receiver: 0x1112_1314_1516_1718,
+        number: 300,
+        index: 1,
+        count: 3,
+        checksum: 0,
+        payload: Payload::Bytes(Bytes::from_static(b"block")),
+    };
+    Direct { checksum: block.computed_checksum(), ..block }
 }
 
 fn ballot(round: u32, proposer: u32) -> Ballot {
@@ -73,6 +88,9 @@ fn messages() -> Vec<(Message, &'static [u8])> {
         (Message::Fetch { view, origin: 1, from: 2, to: 3 }, &[12]),
         (Message::Flushed(frame), &[13]),
         (Message::Excluded { view }, &[14]),
+        (Message::Direct(direct()), &[15, 0, 0, 0, 0, 0, 0, 0, 5]),
+        (Message::DirectAck { sender: 1, receiver: 2, received: 9, consumed: 8 }, &[16]),
+        (Message::DirectProbe { sender: 1, receiver: 2 }, &[17]),
     ]
 }
 
@@ -91,7 +109,7 @@ fn a_message_that_was_cut_short_or_goes_on_is_refused() {
     for (message, _) in messages() {
         let bytes = encode_to_bytes(&message);
         // These take whatever follows; the broadcast's checksum sees to its own.
-        if matches!(message, Message::Detector(_) | Message::Flushed(_)) {
+        if matches!(message, Message::Detector(_) | Message::Flushed(_) | Message::Direct(_)) {
             continue;
         }
         for length in 0..bytes.len() {
@@ -114,7 +132,59 @@ fn counts_that_promise_more_than_there_is_cost_no_memory() {
         assert_eq!(decode_exact::<Message>(bytes), Err(expected));
     }
     assert_eq!(
-        decode_exact::<Message>(Bytes::from_static(&[15])),
-        Err(DecodeError::UnknownTag(15))
+        decode_exact::<Message>(Bytes::from_static(&[18])),
+        Err(DecodeError::UnknownTag(18))
     );
+}
+
+#[test]
+fn a_list_that_names_a_member_twice_is_refused() {
+    let twice = vec![contact(7, "a"), contact(8, "b"), contact(7, "c")];
+    let install = Message::Install { after: ViewId(3), made_at: ballot(1, 7), members: twice };
+    let refused = decode_exact::<Message>(encode_to_bytes(&install));
+    assert_eq!(refused, Err(DecodeError::OutOfRange { field: "members", value: 7 }));
+}
+
+#[test]
+fn a_block_to_one_member_is_encoded_as_it_always_was() {
+    let hex = |message: &Message| -> String {
+        encode_to_bytes(message).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let expected = [
+        "0f 0000000000000005 0102030405060708 1112131415161718 000000000000012c 0001 0003",
+        "02faceef 626c6f636b",
+    ];
+    assert_eq!(hex(&Message::Direct(direct())), expected.concat().replace(' ', ""));
+    let ack = Message::DirectAck { sender: 1, receiver: 2, received: 3, consumed: 0x0400 };
+    let expected = "10 0000000000000001 0000000000000002 0000000000000003 0000000000000400";
+    assert_eq!(hex(&ack), expected.replace(' ', ""));
+    let probe = Message::DirectProbe { sender: 1, receiver: 2 };
+    assert_eq!(hex(&probe), "11 0000000000000001 0000000000000002".replace(' ', ""));
+}
+
+#[test]
+fn a_damaged_block_to_one_member_is_refused() {
+    let whole = encode_to_bytes(&Message::Direct(direct()));
+    for (place, expected) in [
+        (8, DecodeError::Checksum),
+        (whole.len() - 1, DecodeError::Checksum),
+        (34, DecodeError::OutOfRange { field: "index", value: 1 ^ 0x40 }),
+        (25, DecodeError::OutOfRange { field: "number", value: 300 | 0x80 << 56 }),
+    ] {
+        let mut bytes = whole.to_vec();
+        bytes[place] ^= if place == 25 { 0x80 } else { 0x40 };
+        assert_eq!(decode_exact::<Message>(Bytes::from(bytes)), Err(expected), "byte {place}");
+    }
+    for length in 0..whole.len() {
+        assert!(decode_exact::<Message>(whole.slice(..length)).is_err(), "cut to {length}");
+    }
+    let longer = Bytes::from([&whole[..], &[0]].concat());
+    assert_eq!(decode_exact::<Message>(longer), Err(DecodeError::Checksum));
+}
+
+#[test]
+fn a_window_of_nothing_is_refused_by_its_name() {
+    let config = Config::new(chain::Config::for_groups(), detector::Config::new());
+    let refused = config.with_direct_window_bytes(0).build().unwrap_err();
+    assert_eq!(refused.to_string(), "direct_window_bytes is 0, expected at least 1");
 }

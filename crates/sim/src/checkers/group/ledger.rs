@@ -1,14 +1,20 @@
-//! The ledger of a group whose members come and go: which views there were, and what was delivered
-//! in them.
-
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use paceline_proto::core::{Instant, Member, NodeId, Payload, Protocol, View, ViewId, mix};
+use paceline_proto::core::{Instant, Lane, Member, NodeId, Payload, Protocol, View, ViewId, mix};
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 
-use super::Violation;
-use crate::{Input, Observer, Reply, Sim};
+use super::super::Violation;
+use super::super::direct::{DirectLedger, Unread};
+use super::calm::Calm;
+use super::endings::Endings;
+use super::flow::Flows;
+use super::layers::Looks;
+use super::lives::Lives;
+use super::transmissions::Transmissions;
+use super::{Broken, Layers};
+use crate::{Fault, Input, Observer, Reply, Sim};
 
 /// What a group promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +31,36 @@ pub enum Rule {
     /// C5: once faults are over, every accepted message of a member that stayed is delivered by
     /// every member.
     Validity,
-    /// C8: what is held stays within the windows.
+    /// C7: a hop carries a block once, and again only after its stream broke or a flush asked for
+    /// it; nothing circulates, and no frame leaves its view.
+    Transmission,
+    /// C8: what is held, and what is told and not consumed, stays within the windows; a block is
+    /// freed only when all have it.
     Bounds,
+    /// C9: credits add up, and whoever has data gets on while all consume.
+    Flow,
     /// C10: one view follows another, never two.
     Primary,
+    /// V1: whoever has not failed, stood still or been cut off is not excluded.
+    Exclusion,
+    /// V3: all layers of a node are in the same view.
+    Layers,
+    /// V4: whoever starts, joins again or comes back does so under an incarnation never seen.
+    Incarnation,
+    /// V6: what all that were asked have accepted is not replaced by something else.
+    Adoption,
+    /// V7: no map by member lacks a member of the view, or keeps one that is gone.
+    Maps,
     /// V1, V5: once faults are over all that want to be members are, in one view.
     Convergence,
+    /// D1: a message to one member was sent to it, in this incarnation, byte for byte, and is
+    /// delivered once.
+    DirectIntegrity,
+    /// D2: the messages of one member to another are delivered in the order sent, without gap.
+    DirectFifo,
+    /// D3: whoever sent to one member is told what became of it, once and truly; while both stay,
+    /// it is delivered.
+    DirectOutcome,
 }
 
 impl fmt::Display for Rule {
@@ -41,9 +71,19 @@ impl fmt::Display for Rule {
             Rule::Views => "C3 views",
             Rule::Agreement => "C4 agreement",
             Rule::Validity => "C5 validity",
+            Rule::Transmission => "C7 transmission",
             Rule::Bounds => "C8 bounds",
+            Rule::Flow => "C9 flow",
             Rule::Primary => "C10 primary",
+            Rule::Exclusion => "V1 exclusion",
+            Rule::Layers => "V3 layers",
+            Rule::Incarnation => "V4 incarnation",
+            Rule::Adoption => "V6 adoption",
+            Rule::Maps => "V7 maps",
             Rule::Convergence => "V5 convergence",
+            Rule::DirectIntegrity => "D1 direct integrity",
+            Rule::DirectFifo => "D2 direct fifo",
+            Rule::DirectOutcome => "D3 direct outcome",
         })
     }
 }
@@ -54,6 +94,11 @@ pub trait Host:
 {
     /// The node's part in the group.
     fn group(&self) -> &Group;
+
+    /// What its layers hold of the members.
+    fn layers(&self) -> Layers {
+        Layers::of(self.group())
+    }
 }
 
 impl Host for Group {
@@ -89,8 +134,17 @@ pub struct GroupLedger {
     starts: BTreeMap<(ViewId, NodeId, u64), usize>,
     // A broadcast is being handed to this node.
     submitting: Option<(NodeId, u64)>,
+    direct: DirectLedger,
+    // By reader and origin.
+    unread: BTreeMap<(NodeId, NodeId, u64), Unread>,
     deliveries: u64,
     held_bytes_max: usize,
+    calm: Calm,
+    lives: Lives,
+    transmissions: Transmissions,
+    flows: Flows,
+    looks: Looks,
+    endings: Endings,
     violation: Option<Violation<Rule>>,
 }
 
@@ -117,8 +171,16 @@ impl GroupLedger {
             ends: BTreeMap::new(),
             starts: BTreeMap::new(),
             submitting: None,
+            direct: DirectLedger::new(config),
+            unread: BTreeMap::new(),
             deliveries: 0,
             held_bytes_max: 0,
+            calm: Calm::default(),
+            lives: Lives::new(config),
+            transmissions: Transmissions::default(),
+            flows: Flows::new(config),
+            looks: Looks::default(),
+            endings: Endings::default(),
             violation: None,
         }
     }
@@ -131,6 +193,11 @@ impl GroupLedger {
     /// Deliveries so far, of all members together.
     pub fn deliveries(&self) -> u64 {
         self.deliveries
+    }
+
+    /// Deliveries of messages to one member.
+    pub fn direct_deliveries(&self) -> u64 {
+        self.direct.deliveries
     }
 
     /// The views that were installed, with their members.
@@ -147,7 +214,37 @@ impl GroupLedger {
         self.violation.get_or_insert(Violation { rule, at, node, what });
     }
 
-    fn note_view(&mut self, at: Instant, node: NodeId, view: &View) {
+    /// Notes what a part of the ledger found.
+    fn judge(&mut self, at: Instant, node: NodeId, result: Result<(), Broken>) {
+        if let Err((rule, what)) = result {
+            self.break_rule(rule, at, node, what);
+        }
+    }
+
+    /// The incarnation of the node that the last call has left.
+    fn member(&mut self, node: NodeId) -> Member {
+        let incarnation = self.progress.entry(node).or_default().incarnation;
+        Member { node, incarnation }
+    }
+
+    fn note_direct(&mut self, at: Instant, node: NodeId, event: &Event) {
+        let Event::Direct { view, from, end, payload } = event else { return };
+        let to = self.member(node);
+        let in_view = self.progress[&node].view;
+        let are_members = self
+            .views
+            .get(view)
+            .is_some_and(|members| members.contains(from) && members.contains(&to));
+        if in_view != Some(*view) || !are_members {
+            let what = format!("a message of {view} from {from:?} to {to:?} in {in_view:?}");
+            self.break_rule(Rule::Views, at, node, what);
+        }
+        let message = (*end, payload.len(), hash(payload));
+        let judged = self.direct.note_delivery(*from, to, message);
+        self.judge(at, node, judged);
+    }
+
+    fn note_view(&mut self, at: Instant, node: NodeId, view: &Arc<View>) {
         let Some(rank) = view.rank(node) else {
             return self.break_rule(Rule::Views, at, node, format!("not in {view:?}"));
         };
@@ -167,6 +264,13 @@ impl GroupLedger {
         if before.is_some_and(|before| before >= id) {
             self.break_rule(Rule::Views, at, node, format!("{id} after {before:?}"));
         }
+        if !self.views.contains_key(&id)
+            && let Some(ended) = self.views.get(&ViewId(id.0 - 1))
+        {
+            let found = self.lives.note_successor(at, &self.calm, ended, view.members());
+            self.judge(at, node, found);
+        }
+        self.flows.note_view(view);
         let known = self.views.entry(id).or_insert_with(|| view.members().to_vec());
         if known != view.members() {
             let what = format!("{id} is {:?} here and {known:?} elsewhere", view.members());
@@ -186,8 +290,15 @@ impl GroupLedger {
     }
 
     fn note_delivery(&mut self, at: Instant, node: NodeId, event: &Event) {
-        let Event::Delivered { view, origin, incarnation, payload, .. } = event else { return };
+        let Event::Delivered { view, origin, incarnation, end, payload, .. } = event else {
+            return;
+        };
+        self.flows.note_delivery(node, *view, *origin, *end);
         self.deliveries += 1;
+        let unread = self.unread.entry((node, *origin, *incarnation)).or_default();
+        unread.push(*view, *end, payload.len());
+        let judged = unread.check(self.window_bytes);
+        self.judge(at, node, judged);
         let (key, content) = ((*origin, *incarnation), hash(payload));
         let progress = self.progress.entry(node).or_default();
         let in_view = progress.view;
@@ -266,24 +377,68 @@ impl GroupLedger {
                 }
             }
         }
-        Ok(())
+        let settled = self.direct.check_settled(view, &self.views);
+        settled.or_else(|(node, (rule, what))| fail(rule, node, what))
     }
 }
 
 impl<P: Host> Observer<P> for GroupLedger {
     fn before_call(&mut self, _at: Instant, node: NodeId, input: &Input<'_, P>) {
-        if let Input::Command(Command::Broadcast { payload, .. }) = input {
-            self.submitting = Some((node, hash(payload)));
-            // Before the handler: what it delivers to itself was sent.
-            let incarnation = self.progress.entry(node).or_default().incarnation;
-            self.accepted.entry((node, incarnation)).or_default().push(hash(payload));
+        self.transmissions.before_call(node, input);
+        let Input::Command(command) = input else { return };
+        self.lives.note_command(node, command);
+        let member = self.member(node);
+        match command {
+            Command::Broadcast { payload, .. } => {
+                self.submitting = Some((node, hash(payload)));
+                // Before the handler: what it delivers to itself was sent.
+                let accepted = self.accepted.entry((node, member.incarnation)).or_default();
+                accepted.push(hash(payload));
+            }
+            Command::SendTo { to, payload, ticket } => {
+                let view = self.progress[&node].view;
+                self.direct.note_send((member, view), *to, *ticket, hash(payload));
+            }
+            Command::Consumed { view, origin, end } => {
+                self.flows.note_consumed(node, *view, *origin, *end);
+                for (_, unread) in
+                    self.unread.range_mut((node, *origin, 0)..=(node, *origin, u64::MAX))
+                {
+                    unread.consume(*view, *end);
+                }
+            }
+            Command::ConsumedDirect { from, end } => self.direct.note_consumed(*from, member, *end),
+            _ => {}
         }
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        self.calm.note(at, fault);
+        self.lives.note_fault(fault);
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &Message) {
+        let found = self.transmissions.note_send(to, lane, message);
+        self.judge(at, from, found);
     }
 
     fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
         match event {
             Event::Delivered { .. } => self.note_delivery(at, node, event),
             Event::View(view) => self.note_view(at, node, view),
+            Event::Excluded => {
+                let found = self.lives.note_excluded(at, &self.calm, node);
+                self.judge(at, node, found);
+            }
+            Event::Direct { .. } => self.note_direct(at, node, event),
+            Event::Received { ticket } => {
+                let judged = self.direct.note_received(node, *ticket);
+                self.judge(at, node, judged);
+            }
+            Event::Undelivered { ticket, failure } => {
+                let judged = self.direct.note_failure(node, *ticket, *failure);
+                self.judge(at, node, judged);
+            }
             Event::Rejected { .. } => {
                 // What this call was about to accept, or what waited when the node was excluded.
                 if let Some((node, content)) = self.submitting.take() {
@@ -306,12 +461,25 @@ impl<P: Host> Observer<P> for GroupLedger {
         let progress = self.progress.entry(node).or_default();
         if progress.incarnation != group.member().incarnation {
             *progress = Progress { incarnation: group.member().incarnation, ..Progress::default() };
+            self.unread.retain(|&(reader, ..), _| reader != node);
         }
         let held = group.chain().bytes_held();
         self.held_bytes_max = self.held_bytes_max.max(held);
         let bound = group.view().len().max(1) * self.window_bytes;
         if held > bound {
             self.break_rule(Rule::Bounds, at, node, format!("{held} bytes held, {bound} allowed"));
+        }
+        let flows = &self.flows;
+        let freed = |view, origin| flows.freed(node, view, origin);
+        let found = [
+            self.transmissions.after_call(node, group, freed),
+            self.flows.after_call(at, node, group, &self.calm),
+            self.lives.after_call(node, group),
+            self.looks.after_call(node, protocol),
+            self.endings.after_call(node, group),
+        ];
+        found.into_iter().for_each(|found| self.judge(at, node, found));
+        if self.violation.is_some() {
             reply.stop();
         }
     }

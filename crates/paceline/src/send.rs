@@ -1,0 +1,211 @@
+//! Messages to one member: how much waits for whom, and what became of each.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use paceline_proto::core::Member;
+use paceline_proto::group::{Command, Direct, SendFailure};
+use thiserror::Error;
+use tokio::sync::{Notify, oneshot};
+
+use crate::group::{BroadcastError, Group};
+
+/// Why a message to one member was not accepted, or what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SendError {
+    /// It was not sent, or it is not known whether it was delivered: which of the two, the failure
+    /// says.
+    #[error(transparent)]
+    Failed(#[from] SendFailure),
+    /// The host has stopped.
+    #[error("the host has stopped")]
+    Closed,
+}
+
+/// Why a message to one member was not accepted at once; nothing was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TrySendError {
+    /// Too much waits for this member already; here is the message again.
+    #[error("as much waits for the member as is admitted")]
+    WouldBlock(Bytes),
+    /// It would not be accepted later either.
+    #[error(transparent)]
+    Refused(#[from] SendError),
+}
+
+impl From<BroadcastError> for SendError {
+    fn from(error: BroadcastError) -> SendError {
+        SendError::Failed(match error {
+            BroadcastError::TooLarge { bytes, bytes_max } => {
+                SendFailure::TooLarge { bytes, bytes_max }
+            }
+            BroadcastError::LostPrimary => SendFailure::LostPrimary,
+            BroadcastError::NotAMember => SendFailure::NotAMember,
+            BroadcastError::Closed => return SendError::Closed,
+        })
+    }
+}
+
+/// A message to one member that was accepted; made by [`Group::send_to`]. To drop it is to send
+/// without asking: a failure is an [`Event::Undelivered`](crate::Event::Undelivered) all the same.
+#[derive(Debug)]
+pub struct Sent {
+    ticket: u64,
+    outcome: oneshot::Receiver<Result<(), SendError>>,
+}
+
+impl Sent {
+    /// The number under which events speak of the message.
+    pub fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    /// Waits until the member has told it to its application. Somebody must read the
+    /// [`Events`](crate::Events) of this node meanwhile.
+    ///
+    /// # Errors
+    /// If one of the two was no member any more before that was known, or the host has stopped.
+    pub async fn delivered(self) -> Result<(), SendError> {
+        self.outcome.await.unwrap_or(Err(SendError::Closed))
+    }
+}
+
+impl Group {
+    /// Sends a message to one other member, in the incarnation that a view named, as soon as there
+    /// is room. Once this returns it is accepted: it is delivered once, in the order in which this
+    /// member sends to that one, unless one of the two leaves, crashes or is excluded before. Then
+    /// [`Event::Undelivered`](crate::Event::Undelivered) says so.
+    ///
+    /// Somebody must read the [`Events`](crate::Events) meanwhile: they tell when there is room.
+    ///
+    /// # Errors
+    /// If the message is too large, the addressee is not another member of the view, this node is
+    /// no member, too few members are reachable, or the host has stopped.
+    pub async fn send_to(
+        &self,
+        member: Member,
+        payload: impl Into<Bytes>,
+    ) -> Result<Sent, SendError> {
+        let mut payload = payload.into();
+        loop {
+            let mut has_room = pin!(self.sending().room.notified());
+            has_room.as_mut().enable();
+            payload = match self.try_send_to(member, payload) {
+                Ok(sent) => return Ok(sent),
+                Err(TrySendError::Refused(error)) => return Err(error),
+                Err(TrySendError::WouldBlock(payload)) => payload,
+            };
+            has_room.await;
+        }
+    }
+
+    /// Sends a message to one other member if there is room now.
+    ///
+    /// # Errors
+    /// [`TrySendError::WouldBlock`] gives it back if too much waits for this member.
+    pub fn try_send_to(
+        &self,
+        member: Member,
+        payload: impl Into<Bytes>,
+    ) -> Result<Sent, TrySendError> {
+        let payload = payload.into();
+        self.checked_len(&payload).map_err(SendError::from)?;
+        let is_other = member.node != self.id();
+        if !is_other || !self.view().is_some_and(|view| view.contains(member)) {
+            return Err(SendError::from(SendFailure::NotInView).into());
+        }
+        let Some((ticket, outcome)) = self.sending().open(member, payload.len())? else {
+            return Err(TrySendError::WouldBlock(payload));
+        };
+        let command = Command::SendTo { to: member, payload: payload.into(), ticket };
+        if self.node().command(command).is_err() {
+            self.sending().close();
+            return Err(SendError::Closed.into());
+        }
+        Ok(Sent { ticket, outcome })
+    }
+}
+
+/// What was sent to single members and not answered.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    window_bytes: usize,
+    state: Mutex<State>,
+    room: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: HashMap<u64, Open>,
+    queued_bytes: HashMap<Member, usize>,
+    ticket: u64,
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    to: Member,
+    bytes: usize,
+    told: oneshot::Sender<Result<(), SendError>>,
+}
+
+/// The ticket of an accepted message, and where its outcome will be told.
+type Opened = (u64, oneshot::Receiver<Result<(), SendError>>);
+
+impl Sending {
+    pub(crate) fn new(window_bytes: usize) -> Sending {
+        Sending { window_bytes, state: Mutex::default(), room: Notify::new() }
+    }
+
+    /// Counts a message, as the protocol does; `None` if as much waits already.
+    fn open(&self, to: Member, payload_bytes: usize) -> Result<Option<Opened>, SendError> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(SendError::Closed);
+        }
+        let bytes = payload_bytes + Direct::HEAD_BYTES;
+        let queued = state.queued_bytes.entry(to).or_default();
+        if *queued >= self.window_bytes {
+            return Ok(None);
+        }
+        *queued += bytes;
+        state.ticket += 1;
+        let ticket = state.ticket;
+        let (told, outcome) = oneshot::channel();
+        state.open.insert(ticket, Open { to, bytes, told });
+        Ok(Some((ticket, outcome)))
+    }
+
+    /// What became of a message; returns to whom it was sent.
+    pub(crate) fn resolve(&self, ticket: u64, outcome: Result<(), SendError>) -> Option<Member> {
+        let mut state = self.lock();
+        let Open { to, bytes, told } = state.open.remove(&ticket)?;
+        if let Some(queued) = state.queued_bytes.get_mut(&to) {
+            *queued -= bytes;
+            if *queued == 0 {
+                state.queued_bytes.remove(&to);
+            }
+        }
+        drop(state);
+        // Whoever wanted to know may have stopped waiting.
+        let _ = told.send(outcome);
+        self.room.notify_waiters();
+        Some(to)
+    }
+
+    /// Nothing more will be heard.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.open.clear();
+        drop(state);
+        self.room.notify_waiters();
+    }
+
+    // A panic while the lock is held leaves the state intact.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

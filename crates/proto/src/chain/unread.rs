@@ -1,0 +1,206 @@
+//! What was delivered in earlier views and not consumed counts against the present window.
+//!
+//! The numbers of blocks begin anew with each view, and with them the windows: a reader that stands
+//! still would get one more window for each change of view. So each member keeps account of what
+//! its application has not consumed of the members that stayed, and tells each of them how much
+//! that is. An origin that sent something which a member may not have consumed sends that member
+//! nothing in the next view before it was told.
+
+use std::collections::VecDeque;
+
+use super::chain::{Chain, Cx};
+use super::message::Message;
+use super::own::Own;
+use crate::core::{Lane, Member, NodeId, View, ViewId};
+
+/// An amount of messages that were delivered in earlier views and not consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owed {
+    pub(super) blocks: u64,
+    pub(super) bytes: u64,
+}
+
+impl Owed {
+    /// That of a member that has not said yet what it is.
+    pub(super) const UNKNOWN: Owed = Owed { blocks: u64::MAX, bytes: u64::MAX };
+
+    pub(super) fn is_nothing(self) -> bool {
+        self == Owed::default()
+    }
+
+    pub(super) fn max(self, other: Owed) -> Owed {
+        Owed { blocks: self.blocks.max(other.blocks), bytes: self.bytes.max(other.bytes) }
+    }
+
+    pub(super) fn min(self, other: Owed) -> Owed {
+        Owed { blocks: self.blocks.min(other.blocks), bytes: self.bytes.min(other.bytes) }
+    }
+
+    fn add(&mut self, other: Owed) {
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+    }
+
+    fn subtract(&mut self, other: Owed) {
+        self.blocks -= other.blocks;
+        self.bytes -= other.bytes;
+    }
+}
+
+/// One origin's messages of earlier views that this member's application has not consumed. Kept,
+/// even if there are none, as long as the origin may ask for them.
+#[derive(Debug)]
+pub(super) struct Unread {
+    origin: Member,
+    // View, number after the last block, and size; oldest first.
+    messages: VecDeque<(ViewId, u64, Owed)>,
+    owed: Owed,
+    // What the origin was told last.
+    told: Owed,
+}
+
+impl Unread {
+    fn new(origin: Member) -> Unread {
+        let owed = Owed::default();
+        Unread { origin, messages: VecDeque::new(), owed, told: owed }
+    }
+
+    fn push(&mut self, view: ViewId, end: u64, size: Owed) {
+        self.messages.push_back((view, end, size));
+        self.owed.add(size);
+    }
+
+    /// The application consumed everything up to the message of this view that ended at `through`.
+    fn consume(&mut self, view: ViewId, through: u64) {
+        while let Some(&(sent_in, end, size)) = self.messages.front() {
+            if (sent_in, end) > (view, through) {
+                break;
+            }
+            self.owed.subtract(size);
+            self.messages.pop_front();
+        }
+    }
+}
+
+impl Chain {
+    /// The application is done with all messages of this origin up to the one that was delivered in
+    /// this view and ended at `end`: returns the origin's credit, whatever the view is by now.
+    pub fn consumed_in(&mut self, cx: &mut Cx<'_>, view: ViewId, origin: NodeId, end: u64) {
+        if !self.unread.is_empty() {
+            self.consumed_earlier(cx, view, origin, end);
+        }
+        if view == self.view.id() {
+            self.consumed(cx, origin, end);
+        }
+    }
+
+    fn consumed_earlier(&mut self, cx: &mut Cx<'_>, view: ViewId, origin: NodeId, end: u64) {
+        let Some(unread) = self.unread.iter_mut().find(|unread| unread.origin.node == origin)
+        else {
+            return;
+        };
+        unread.consume(view, end);
+        let (owed, told) = (unread.owed, unread.told);
+        if origin == cx.node {
+            return self.settle_owed(cx, origin, owed);
+        }
+        let due_bytes = cx.shared.window_bytes as u64 / 4;
+        let due_blocks = cx.shared.window_blocks as u64 / 4;
+        let is_due = owed != told
+            && (owed.is_nothing()
+                || told.bytes - owed.bytes >= due_bytes
+                || told.blocks - owed.blocks >= due_blocks);
+        if is_due {
+            self.tell_owed(cx, origin);
+        }
+    }
+
+    /// Bytes of this origin that were delivered in earlier views and not consumed here.
+    pub(super) fn unread_bytes(&self, origin: NodeId) -> usize {
+        let unread = self.unread.iter().find(|unread| unread.origin.node == origin);
+        unread.map_or(0, |unread| unread.owed.bytes as usize)
+    }
+
+    /// The view ends: keeps what its flows leave unconsumed, of origins that are in the next one.
+    /// Returns the origins from whom something came in it.
+    pub(super) fn carry_unread(&mut self, next: &View) -> Vec<NodeId> {
+        self.unread.retain(|unread| next.contains(unread.origin));
+        let view = self.view.id();
+        let mut heard = Vec::new();
+        for flow in self.flows.iter().filter(|flow| flow.received > 0) {
+            let origin = self.view.members()[flow.rank as usize];
+            if !next.contains(origin) {
+                continue;
+            }
+            heard.push(origin.node);
+            let place = self.unread.iter().position(|unread| unread.origin == origin);
+            let place = place.unwrap_or_else(|| {
+                self.unread.push(Unread::new(origin));
+                self.unread.len() - 1
+            });
+            for (end, blocks, bytes) in flow.unconsumed() {
+                self.unread[place].push(view, end, Owed { blocks, bytes });
+            }
+        }
+        heard
+    }
+
+    /// What each member of the next view owes this one, as far as this one can tell.
+    pub(super) fn owed_by(&self, own: &Own, next: &View) -> Vec<Owed> {
+        let owed = |member: &Member| {
+            let Some(rank) = self.view.rank(member.node) else { return Owed::default() };
+            if self.view.members()[rank] != *member {
+                Owed::default()
+            } else if Some(rank as u32) == self.rank {
+                let unread = self.unread.iter().find(|unread| unread.origin == *member);
+                unread.map_or(Owed::default(), |unread| unread.owed)
+            } else {
+                own.owed_of(rank)
+            }
+        };
+        next.members().iter().map(owed).collect()
+    }
+
+    /// The view begins: tells the origins from whom something came in the last one, and those who
+    /// wait for credit.
+    pub(super) fn tell_all_owed(&mut self, cx: &mut Cx<'_>, heard: &[NodeId]) {
+        let concerned =
+            |unread: &&Unread| !unread.owed.is_nothing() || heard.contains(&unread.origin.node);
+        let origins = self.unread.iter().filter(concerned).map(|unread| unread.origin.node);
+        for origin in origins.filter(|&node| node != cx.node).collect::<Vec<_>>() {
+            self.tell_owed(cx, origin);
+        }
+    }
+
+    /// Tells an origin what is owed to it, if it may want to know.
+    pub(super) fn tell_owed(&mut self, cx: &mut Cx<'_>, origin: NodeId) {
+        let view = self.view.id();
+        let Some(unread) = self.unread.iter_mut().find(|unread| unread.origin.node == origin)
+        else {
+            return;
+        };
+        unread.told = unread.owed;
+        let (incarnation, Owed { blocks, bytes }) = (unread.origin.incarnation, unread.owed);
+        cx.send(origin, Lane::Datagram, Message::Owed { view, incarnation, blocks, bytes });
+    }
+
+    pub(super) fn receive_owed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        incarnation: u64,
+        owed: Owed,
+    ) {
+        if incarnation != cx.incarnation {
+            return cx.count("chain_foreign_incarnation", 1);
+        }
+        self.settle_owed(cx, from, owed);
+    }
+
+    fn settle_owed(&mut self, cx: &mut Cx<'_>, member: NodeId, owed: Owed) {
+        let (Some(rank), Some(own)) = (self.view.rank(member), &mut self.own) else { return };
+        own.lower_owed(rank, owed);
+        self.inject(cx);
+        self.note_admission(cx);
+    }
+}

@@ -1,0 +1,178 @@
+//! What the application and the driver say to a member, and what it tells them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::message::Refusal;
+use super::post::SendFailure;
+use crate::chain::{self, RejectReason, Topology, Urgency};
+use crate::core::{Member, NodeId, Payload, View, ViewId};
+
+/// What the application asks of its member.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Found the group: this node alone is its first view. For the first start, and for a restart
+    /// after every member was lost.
+    Bootstrap {
+        /// Where the driver of another member reaches this one.
+        address: Bytes,
+    },
+    /// Become a member.
+    Join {
+        /// Where the driver of another member reaches this one.
+        address: Bytes,
+        /// Nodes to ask, any members.
+        seeds: Vec<NodeId>,
+    },
+    /// Stop being a member, once what was sent is with the others.
+    Leave,
+    /// Send this to every member, oneself included.
+    Broadcast {
+        /// The message.
+        payload: Payload,
+        /// How it spreads; `None` for the configured way.
+        topology: Option<Topology>,
+        /// What the planner, if it is asked, shall care for.
+        urgency: Urgency,
+        /// Echoed in [`Event::Stable`] and [`Event::Rejected`]; 0 if the application does not want
+        /// to hear of the former.
+        ticket: u64,
+    },
+    /// Send this to one other member.
+    SendTo {
+        /// The member, as a view named it: no other incarnation of its node is told.
+        to: Member,
+        /// The message.
+        payload: Payload,
+        /// Echoed in [`Event::Received`] and [`Event::Undelivered`]; 0 if the application does not
+        /// want to hear of the former.
+        ticket: u64,
+    },
+    /// The application is done with all messages of this origin up to the one that ended at `end`.
+    Consumed {
+        /// The view in which they were delivered.
+        view: ViewId,
+        /// The origin.
+        origin: NodeId,
+        /// The `end` of the last message consumed.
+        end: u64,
+    },
+    /// The application is done with all messages that this member sent to it alone, up to the one
+    /// that ended at `end`.
+    ConsumedDirect {
+        /// The member.
+        from: Member,
+        /// The `end` of the last message consumed.
+        end: u64,
+    },
+}
+
+impl Command {
+    /// A broadcast the configured way.
+    pub fn broadcast(payload: impl Into<Payload>) -> Command {
+        let payload = payload.into();
+        Command::Broadcast { payload, topology: None, urgency: Urgency::Throughput, ticket: 0 }
+    }
+}
+
+/// What a member tells its application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message: once, whole, in the order in which its origin sent, and in the view it was sent
+    /// in.
+    Delivered {
+        /// The view.
+        view: ViewId,
+        /// Who sent it.
+        origin: NodeId,
+        /// The origin's incarnation.
+        incarnation: u64,
+        /// The number of its first block at its origin, in this view.
+        seq: u64,
+        /// The number after its last block: what [`Command::Consumed`] wants.
+        end: u64,
+        /// The message.
+        payload: Payload,
+    },
+    /// A message to this member alone: once, whole, in the order in which the other sent to it, and
+    /// in the view it was sent in.
+    Direct {
+        /// The view.
+        view: ViewId,
+        /// Who sent it.
+        from: Member,
+        /// The number after its last block: what [`Command::ConsumedDirect`] wants.
+        end: u64,
+        /// The message.
+        payload: Payload,
+    },
+    /// A view was installed, with this node in it. What is delivered from now on was sent in it.
+    View(Arc<View>),
+    /// Too few members are reachable to decide anything: nothing is accepted until that changes.
+    LostPrimary,
+    /// Enough members are reachable again, and the view is the same.
+    RegainedPrimary,
+    /// This member cannot send, because these have not consumed what they were told for
+    /// `lag_after`: their applications are slow, or stand still. Told once for each time.
+    Lagging {
+        /// Who.
+        members: Vec<NodeId>,
+    },
+    /// The others went on without this node, which joins anew, under another incarnation. What it
+    /// sent and was not delivered here is lost.
+    Excluded,
+    /// The node has left.
+    Left,
+    /// A member says that this node may not join. It goes on asking.
+    JoinRefused {
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A message of this member is with every member of the view.
+    Stable {
+        /// The broadcast's.
+        ticket: u64,
+    },
+    /// The member to which a message was sent has told it to its application.
+    Received {
+        /// The message's.
+        ticket: u64,
+    },
+    /// A message to one member was not delivered, or it is not known whether it was.
+    Undelivered {
+        /// The message's.
+        ticket: u64,
+        /// Why.
+        failure: SendFailure,
+    },
+    /// A broadcast was not accepted; nothing was sent.
+    Rejected {
+        /// The broadcast's.
+        ticket: u64,
+        /// Why.
+        reason: RejectReason,
+    },
+}
+
+/// Why the driver wakes a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Something of the broadcast.
+    Chain(chain::Timer),
+    /// The detector, or something to repeat.
+    Group,
+}
+
+/// What a node is to the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Nothing: it was told neither to found nor to join one, or it has left.
+    Outside,
+    /// It asks to join.
+    Joining,
+    /// It is in the view.
+    Member,
+    /// It is in the view and wants to leave.
+    Leaving,
+}

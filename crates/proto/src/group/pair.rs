@@ -1,0 +1,441 @@
+//! Messages from one member to one other: the two ends of a pair, without a network.
+//!
+//! Blocks are numbered from the first message of the pair on, through all views in which both are.
+//! So whatever is sent again, after a broken stream or in the next view, is told from what has come
+//! already.
+
+use std::collections::VecDeque;
+
+use super::direct::Direct;
+use crate::core::{Instant, Member, Payload, ViewId};
+
+/// What both ends must agree on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Largest block.
+    pub(super) block_bytes_max: usize,
+    /// Largest message.
+    pub(super) message_bytes_max: usize,
+    /// Bytes that were sent and are not consumed, heads included.
+    pub(super) window_bytes: usize,
+    /// Bytes that were sent and are not acknowledged: what one pair adds to the load of a hop.
+    pub(super) hop_bytes: usize,
+}
+
+/// What a block takes of the window.
+fn cost(payload: &Payload) -> usize {
+    Direct::HEAD_BYTES + payload.len()
+}
+
+/// A message that is not wholly acknowledged.
+#[derive(Debug)]
+struct Letter {
+    payload: Payload,
+    ticket: u64,
+    /// The number of its first block.
+    first: u64,
+    blocks: u16,
+}
+
+/// The sending end.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    pub(super) to: Member,
+    /// The stream stands; else blocks wait until it does.
+    pub(super) is_open: bool,
+    letters: VecDeque<Letter>,
+    queued_bytes: usize,
+    // Numbers: of the next message, of the next block to send, and of the first one never sent.
+    accepted: u64,
+    next: u64,
+    unsent: u64,
+    // What the other said: all blocks below these are there, and consumed.
+    received: u64,
+    consumed: u64,
+    // What each block from `consumed` to `unsent` takes of the window.
+    flight: VecDeque<u32>,
+    flight_bytes: usize,
+    // The same of the blocks from `received` to `next`.
+    hop_bytes: usize,
+    /// When to ask the other how far it is, should it have said nothing until then.
+    pub(super) probe_at: Instant,
+    /// How often it was asked in vain.
+    pub(super) probes: u32,
+}
+
+impl Outbound {
+    pub(super) fn new(to: Member) -> Outbound {
+        Outbound {
+            to,
+            is_open: true,
+            letters: VecDeque::new(),
+            queued_bytes: 0,
+            accepted: 0,
+            next: 0,
+            unsent: 0,
+            received: 0,
+            consumed: 0,
+            flight: VecDeque::new(),
+            flight_bytes: 0,
+            hop_bytes: 0,
+            probe_at: Instant::MAX,
+            probes: 0,
+        }
+    }
+
+    /// Bytes that wait or are not acknowledged, a head for each message included.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// True if something is not acknowledged.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.letters.is_empty()
+    }
+
+    pub(super) fn push(&mut self, payload: Payload, ticket: u64, limits: Limits) {
+        let blocks = payload.len().div_ceil(limits.block_bytes_max).max(1) as u16;
+        self.queued_bytes += cost(&payload);
+        self.letters.push_back(Letter { payload, ticket, first: self.accepted, blocks });
+        self.accepted += u64::from(blocks);
+    }
+
+    /// What is not acknowledged is sent again: the stream broke, or another view began.
+    pub(super) fn go_back(&mut self) {
+        self.next = self.received;
+        self.hop_bytes = 0;
+    }
+
+    /// The next block, if the stream and the window have room, and whether it was sent before.
+    pub(super) fn next_block(
+        &mut self,
+        view: ViewId,
+        sender: u64,
+        limits: Limits,
+    ) -> Option<(Direct, bool)> {
+        if !self.is_open || self.next == self.accepted {
+            return None;
+        }
+        let place = self.letters.partition_point(|letter| letter.first <= self.next) - 1;
+        let letter = &self.letters[place];
+        let index = (self.next - letter.first) as u16;
+        let start = usize::from(index) * limits.block_bytes_max;
+        let end = (start + limits.block_bytes_max).min(letter.payload.len());
+        let payload = letter.payload.slice(start..end);
+        let bytes = cost(&payload);
+        if self.hop_bytes > 0 && self.hop_bytes + bytes > limits.hop_bytes {
+            return None;
+        }
+        let is_new = self.next == self.unsent;
+        if is_new {
+            if self.flight_bytes > 0 && self.flight_bytes + bytes > limits.window_bytes {
+                return None;
+            }
+            self.flight.push_back(bytes as u32);
+            self.flight_bytes += bytes;
+            self.unsent += 1;
+        }
+        self.hop_bytes += bytes;
+        self.next += 1;
+        let block = Direct {
+            view,
+            sender,
+            receiver: self.to.incarnation,
+            number: self.next - 1,
+            index,
+            count: letter.blocks,
+            checksum: 0,
+            payload,
+        };
+        Some((Direct { checksum: block.computed_checksum(), ..block }, !is_new))
+    }
+
+    /// The other said how far it is; gives the tickets of messages that are wholly there. False if
+    /// it claims what was never sent.
+    pub(super) fn acknowledge(
+        &mut self,
+        received: u64,
+        consumed: u64,
+        mut is_there: impl FnMut(u64),
+    ) -> bool {
+        if received > self.unsent || consumed > received {
+            return false;
+        }
+        if received > self.received || consumed > self.consumed {
+            self.probes = 0;
+        }
+        if received > self.received {
+            let place = |number: u64| (number - self.consumed) as usize;
+            let sent = place(self.received)..place(received.min(self.next).max(self.received));
+            let bytes: usize = self.flight.range(sent).map(|&bytes| bytes as usize).sum();
+            self.hop_bytes -= bytes;
+            self.received = received;
+            self.next = self.next.max(received);
+        }
+        for _ in self.consumed..consumed {
+            self.flight_bytes -= self.flight.pop_front().unwrap_or(0) as usize;
+        }
+        self.consumed = self.consumed.max(consumed);
+        while let Some(letter) = self.letters.front() {
+            if letter.first + u64::from(letter.blocks) > self.received {
+                break;
+            }
+            self.queued_bytes -= cost(&letter.payload);
+            is_there(letter.ticket);
+            self.letters.pop_front();
+        }
+        true
+    }
+
+    /// The tickets of what was not acknowledged, oldest first.
+    pub(super) fn tickets(&self) -> impl Iterator<Item = u64> {
+        self.letters.iter().map(|letter| letter.ticket)
+    }
+}
+
+/// Why a block was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It is here already.
+    Duplicate,
+    /// Blocks before it are missing: the stream has lost them, and they will be sent again.
+    Gap,
+    /// It is beyond what this member granted.
+    BeyondCredit,
+    /// It does not continue its message, which an honest sender never does.
+    Misfit,
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub(super) struct Inbound {
+    pub(super) from: Member,
+    // All blocks below this are here; all below that are consumed, or granted for other reasons.
+    received: u64,
+    granted: u64,
+    // What the blocks from `granted` on take of the window.
+    held_bytes: usize,
+    // Delivered messages that were not consumed: the number after the last block, and what they
+    // take of the window.
+    unconsumed: VecDeque<(u64, usize)>,
+    // The blocks of the message in assembly, their payloads' bytes, and what they take.
+    assembly: Vec<Payload>,
+    assembly_bytes: usize,
+    assembly_held_bytes: usize,
+    // What was consumed since the sender was told.
+    untold_bytes: usize,
+}
+
+impl Inbound {
+    pub(super) fn new(from: Member) -> Inbound {
+        Inbound {
+            from,
+            received: 0,
+            granted: 0,
+            held_bytes: 0,
+            unconsumed: VecDeque::new(),
+            assembly: Vec::new(),
+            assembly_bytes: 0,
+            assembly_held_bytes: 0,
+            untold_bytes: 0,
+        }
+    }
+
+    /// What the sender is to be told: blocks below the one are here, below the other consumed.
+    pub(super) fn marks(&mut self) -> (u64, u64) {
+        self.untold_bytes = 0;
+        (self.received, self.granted)
+    }
+
+    /// Takes a block; the message if that makes it whole, with the number after its last block.
+    pub(super) fn take(
+        &mut self,
+        block: Direct,
+        limits: Limits,
+    ) -> Result<Option<(u64, Payload)>, Refusal> {
+        if block.number < self.received {
+            return Err(Refusal::Duplicate);
+        }
+        if block.number > self.received {
+            return Err(Refusal::Gap);
+        }
+        let bytes = cost(&block.payload);
+        if self.held_bytes > 0 && self.held_bytes + bytes > limits.window_bytes {
+            return Err(Refusal::BeyondCredit);
+        }
+        let fits = usize::from(block.index) == self.assembly.len()
+            && block.payload.len() <= limits.block_bytes_max
+            && self.assembly_bytes + block.payload.len() <= limits.message_bytes_max;
+        if !fits {
+            return Err(Refusal::Misfit);
+        }
+        self.received += 1;
+        self.held_bytes += bytes;
+        self.assembly_held_bytes += bytes;
+        self.assembly_bytes += block.payload.len();
+        self.assembly.push(block.payload);
+        if self.assembly.len() < usize::from(block.count) {
+            self.grant_assembly();
+            return Ok(None);
+        }
+        let whole = match self.assembly.len() {
+            1 => self.assembly.pop().expect("one block is there"),
+            _ => Payload::concat(&self.assembly),
+        };
+        self.unconsumed.push_back((self.received, self.assembly_held_bytes));
+        self.assembly.clear();
+        (self.assembly_bytes, self.assembly_held_bytes) = (0, 0);
+        Ok(Some((self.received, whole)))
+    }
+
+    /// The application consumed all messages that end at or below `through`. True if the sender
+    /// is to be told; of less it hears with the next acknowledgement, or when it asks.
+    pub(super) fn consume(&mut self, through: u64, limits: Limits) -> bool {
+        while let Some(&(end, bytes)) = self.unconsumed.front() {
+            if end > through {
+                break;
+            }
+            self.unconsumed.pop_front();
+            self.granted = end;
+            self.held_bytes -= bytes;
+            self.untold_bytes += bytes;
+        }
+        self.grant_assembly();
+        self.untold_bytes >= limits.window_bytes / 4
+    }
+
+    /// While nothing else waits for the application the blocks in assembly take no credit, or a
+    /// message longer than the window would not get through.
+    fn grant_assembly(&mut self) {
+        if self.unconsumed.is_empty() {
+            self.granted = self.received;
+            self.untold_bytes += self.assembly_held_bytes;
+            self.held_bytes -= self.assembly_held_bytes;
+            self.assembly_held_bytes = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::NodeId;
+
+    const LIMITS: Limits = Limits {
+        block_bytes_max: 10,
+        message_bytes_max: 100,
+        window_bytes: 4 * (Direct::HEAD_BYTES + 10),
+        hop_bytes: 2 * (Direct::HEAD_BYTES + 10),
+    };
+    const PEER: Member = Member { node: NodeId(1), incarnation: 9 };
+
+    fn sent(out: &mut Outbound) -> Vec<Direct> {
+        let next = || out.next_block(ViewId(1), 7, LIMITS).map(|(block, _)| block);
+        std::iter::from_fn(next).collect()
+    }
+
+    fn numbers(out: &mut Outbound) -> Vec<u64> {
+        sent(out).iter().map(|block| block.number).collect()
+    }
+
+    fn acknowledge(out: &mut Outbound, received: u64, consumed: u64) -> Vec<u64> {
+        let mut there = Vec::new();
+        assert!(out.acknowledge(received, consumed, |ticket| there.push(ticket)));
+        there
+    }
+
+    #[test]
+    fn a_message_is_cut_and_put_together_and_one_longer_than_the_window_gets_through() {
+        let (mut out, mut inbound) = (Outbound::new(PEER), Inbound::new(PEER));
+        let payload = Payload::from((0..95).collect::<Vec<u8>>());
+        out.push(payload.clone(), 1, LIMITS);
+        out.push(Payload::Zeros(0), 2, LIMITS);
+        let (mut told, mut whole) = (Vec::new(), Vec::new());
+        for _ in 0..20 {
+            for block in sent(&mut out) {
+                whole.extend(inbound.take(block, LIMITS).unwrap());
+            }
+            let (received, granted) = inbound.marks();
+            told.extend(acknowledge(&mut out, received, granted));
+        }
+        assert_eq!(whole, [(10, payload), (11, Payload::Zeros(0))]);
+        assert_eq!(told, [1, 2]);
+        assert!(!out.is_waiting() && out.queued_bytes() == 0);
+        inbound.consume(11, LIMITS);
+        assert_eq!((inbound.marks(), inbound.held_bytes), ((11, 11), 0));
+    }
+
+    #[test]
+    fn a_hop_carries_its_share_and_a_reader_that_stands_still_gets_no_more_than_a_window() {
+        let (mut out, mut inbound) = (Outbound::new(PEER), Inbound::new(PEER));
+        (0..9).for_each(|ticket| out.push(Payload::Zeros(10), ticket, LIMITS));
+        let mut take = |out: &mut Outbound| {
+            let blocks = sent(out);
+            let numbers: Vec<u64> = blocks.iter().map(|block| block.number).collect();
+            blocks.into_iter().for_each(|block| {
+                inbound.take(block, LIMITS).unwrap();
+            });
+            let (received, granted) = inbound.marks();
+            acknowledge(out, received, granted);
+            numbers
+        };
+        assert_eq!(take(&mut out), [0, 1]);
+        assert_eq!(take(&mut out), [2, 3]);
+        assert_eq!(take(&mut out), [] as [u64; 0]);
+        let beyond = Direct { number: 4, ..block(0, 1, 10) };
+        assert_eq!(inbound.take(beyond, LIMITS), Err(Refusal::BeyondCredit));
+        assert!(inbound.consume(1, LIMITS), "a quarter of the window");
+        assert_eq!(inbound.marks(), (4, 1));
+        acknowledge(&mut out, 4, 1);
+        assert_eq!(numbers(&mut out), [4]);
+    }
+
+    #[test]
+    fn what_is_sent_again_bears_its_number_and_is_taken_once() {
+        let (mut out, mut inbound) = (Outbound::new(PEER), Inbound::new(PEER));
+        (0..3).for_each(|ticket| out.push(Payload::Zeros(10), ticket, LIMITS));
+        let first = sent(&mut out);
+        inbound.take(first[0].clone(), LIMITS).unwrap();
+        out.is_open = false;
+        out.go_back();
+        assert_eq!(numbers(&mut out), [] as [u64; 0], "the stream is down");
+        out.is_open = true;
+        let again = sent(&mut out);
+        assert_eq!(again.iter().map(|block| block.number).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(inbound.take(again[0].clone(), LIMITS), Err(Refusal::Duplicate));
+        assert_eq!(
+            inbound.take(Direct { number: 2, ..block(0, 1, 10) }, LIMITS),
+            Err(Refusal::Gap)
+        );
+        inbound.take(again[1].clone(), LIMITS).unwrap();
+        // The acknowledgement of what went out before the stream broke counts as well.
+        out.go_back();
+        assert_eq!(acknowledge(&mut out, 2, 0), [0, 1]);
+        assert_eq!(numbers(&mut out), [2]);
+        assert_eq!(out.tickets().collect::<Vec<_>>(), [2]);
+        assert!(!out.acknowledge(4, 0, |_| ()), "never sent");
+        assert!(!out.acknowledge(2, 3, |_| ()), "consumed before it came");
+        assert_eq!(acknowledge(&mut out, 1, 0), [] as [u64; 0], "old news");
+    }
+
+    #[test]
+    fn blocks_that_form_no_message_are_refused() {
+        let mut inbound = Inbound::new(PEER);
+        assert_eq!(inbound.take(block(1, 2, 10), LIMITS), Err(Refusal::Misfit));
+        assert_eq!(inbound.take(block(0, 1, 11), LIMITS), Err(Refusal::Misfit));
+        assert_eq!(inbound.take(block(0, 1, 10), LIMITS), Ok(Some((1, Payload::Zeros(10)))));
+    }
+
+    fn block(index: u16, count: u16, bytes: u32) -> Direct {
+        Direct {
+            view: ViewId(1),
+            sender: 7,
+            receiver: 9,
+            number: 0,
+            index,
+            count,
+            checksum: 0,
+            payload: Payload::Zeros(bytes),
+        }
+    }
+}

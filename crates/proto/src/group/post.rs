@@ -1,0 +1,291 @@
+//! The member's part in messages to one other member.
+//!
+//! The receiver delivers what was sent in the view in which it is, to the incarnation that it is,
+//! by numbers that go on through all views: so a message is sent again until it is acknowledged,
+//! also in the next view, and delivered once. When one of the two is not in the view any more the
+//! sender is told what was not acknowledged. While a view ends nothing is sent.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::direct::Direct;
+use super::group::{Cx, Group};
+use super::interface::{Event, Role};
+use super::message::Message;
+use super::pair::{Inbound, Limits, Outbound, Refusal};
+use crate::core::{Lane, Member, NodeId, Payload, PeerState};
+
+/// The longest pause between two questions to a member that acknowledges nothing.
+const PROBE_AFTER_MAX: Duration = Duration::from_secs(1);
+
+/// Why a message to one member was not delivered, as far as its sender knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendFailure {
+    /// It is larger than the broadcast's `message_bytes_max`. Nothing was sent.
+    #[error("message of {bytes} bytes, at most {bytes_max} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// This node is not a member of the group. Nothing was sent.
+    #[error("this node is not a member of the group")]
+    NotAMember,
+    /// Too few members are reachable. Nothing was sent.
+    #[error("too few members are reachable: the group may go on elsewhere, without this node")]
+    LostPrimary,
+    /// The addressee is not another member of the view, in this incarnation. Nothing was sent.
+    #[error("the addressee is not another member of the present view")]
+    NotInView,
+    /// As much waits for the addressee as may. Nothing was sent.
+    #[error("as much waits for the addressee as is admitted")]
+    Full,
+    /// The addressee crashed, left or was excluded before it acknowledged; whether it was told is
+    /// not known.
+    #[error("the addressee is gone and has not acknowledged the message")]
+    Departed,
+    /// This node left or was excluded before the addressee acknowledged; whether that was told is
+    /// not known.
+    #[error("this node was no member any more before the addressee acknowledged the message")]
+    Parted,
+}
+
+/// The ends of all pairs that this member is part of.
+#[derive(Debug, Default)]
+pub(super) struct Post {
+    outbound: BTreeMap<NodeId, Outbound>,
+    inbound: BTreeMap<NodeId, Inbound>,
+}
+
+impl Group {
+    /// Bytes of messages to this member that it has not acknowledged, as far as they count against
+    /// `direct_window_bytes`: payloads, and [`Direct::HEAD_BYTES`] for each.
+    pub fn direct_bytes_queued(&self, to: NodeId) -> usize {
+        self.post.outbound.get(&to).map_or(0, Outbound::queued_bytes)
+    }
+
+    fn limits(cx: &Cx<'_>) -> Limits {
+        let chain = cx.shared.chain();
+        Limits {
+            block_bytes_max: chain.block_bytes_max(),
+            message_bytes_max: chain.message_bytes_max(),
+            window_bytes: cx.shared.direct_window_bytes,
+            hop_bytes: chain.hop_bytes() / 2,
+        }
+    }
+
+    pub(super) fn send_to(&mut self, cx: &mut Cx<'_>, to: Member, payload: Payload, ticket: u64) {
+        let (bytes, bytes_max) = (payload.len(), cx.shared.chain().message_bytes_max());
+        let waits = self.direct_bytes_queued(to.node);
+        let failure = if self.role != Role::Member {
+            Some(SendFailure::NotAMember)
+        } else if !self.has_primary {
+            Some(SendFailure::LostPrimary)
+        } else if to == self.me.member || !self.view.contains(to) {
+            Some(SendFailure::NotInView)
+        } else if bytes > bytes_max {
+            Some(SendFailure::TooLarge { bytes, bytes_max })
+        } else if waits >= cx.shared.direct_window_bytes {
+            Some(SendFailure::Full)
+        } else {
+            None
+        };
+        if let Some(failure) = failure {
+            cx.count("group_direct_refused", 1);
+            return cx.deliver(Event::Undelivered { ticket, failure });
+        }
+        let out = self.post.outbound.entry(to.node).or_insert_with(|| Outbound::new(to));
+        if !out.is_waiting() {
+            (out.probe_at, out.probes) = (cx.now + cx.shared.repeat_every, 0);
+        }
+        out.push(payload, ticket, Self::limits(cx));
+        self.pump(cx, to.node);
+        self.repeat_soon(cx);
+    }
+
+    /// Sends what has room.
+    fn pump(&mut self, cx: &mut Cx<'_>, to: NodeId) {
+        if self.is_ending() || !self.is_member() {
+            return;
+        }
+        let (view, sender, limits) = (self.view.id(), self.me.member.incarnation, Self::limits(cx));
+        let Some(out) = self.post.outbound.get_mut(&to) else { return };
+        while let Some((block, is_again)) = out.next_block(view, sender, limits) {
+            if is_again {
+                cx.count("group_direct_resent", 1);
+            }
+            cx.send(to, Lane::Stream, Message::Direct(block));
+        }
+    }
+
+    /// A stream broke, or stands again: what was under way may be lost.
+    pub(super) fn note_stream(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
+        let Some(out) = self.post.outbound.get_mut(&peer) else { return };
+        match state {
+            PeerState::Down => out.is_open = false,
+            PeerState::Up { .. } => {
+                out.is_open = true;
+                out.go_back();
+                self.pump(cx, peer);
+            }
+            PeerState::Suspect => {}
+        }
+    }
+
+    pub(super) fn receive_direct(&mut self, cx: &mut Cx<'_>, from: NodeId, block: Direct) {
+        if block.view > self.view.id() && self.awaits_view() {
+            return self.keep_early(cx, from, Message::Direct(block));
+        }
+        if block.view < self.view.id() && self.is_member() && self.view.rank(from).is_none() {
+            self.tell_excluded(cx, from);
+        }
+        if block.view != self.view.id() || !self.is_member() {
+            // Its sender sends it again in the view that it comes to, or is told.
+            return cx.count("group_direct_foreign_view", 1);
+        }
+        let sender = Member { node: from, incarnation: block.sender };
+        let is_mine = block.receiver == self.me.member.incarnation;
+        if !is_mine || sender == self.me.member || !self.view.contains(sender) {
+            return cx.count("group_direct_foreign_member", 1);
+        }
+        let limits = Self::limits(cx);
+        if usize::from(block.count) > cx.shared.chain().message_blocks_max() {
+            cx.count("group_direct_misfit", 1);
+            return cx.disconnect(from);
+        }
+        let view = block.view;
+        let inbound = self.post.inbound.entry(from).or_insert_with(|| Inbound::new(sender));
+        match inbound.take(block, limits) {
+            Ok(None) => {}
+            Ok(Some((end, payload))) => {
+                cx.deliver(Event::Direct { view, from: sender, end, payload });
+            }
+            // Its sender does not know that it is here.
+            Err(Refusal::Duplicate) => cx.count("group_direct_duplicate", 1),
+            Err(Refusal::Gap) => return cx.count("group_direct_gap", 1),
+            Err(Refusal::BeyondCredit) => {
+                cx.count("group_direct_beyond_credit", 1);
+                return cx.disconnect(from);
+            }
+            Err(Refusal::Misfit) => {
+                cx.count("group_direct_misfit", 1);
+                return cx.disconnect(from);
+            }
+        }
+        self.acknowledge_direct(cx, from);
+    }
+
+    fn acknowledge_direct(&mut self, cx: &mut Cx<'_>, to: NodeId) {
+        let receiver = self.me.member.incarnation;
+        let Some(inbound) = self.post.inbound.get_mut(&to) else { return };
+        let sender = inbound.from.incarnation;
+        let (received, consumed) = inbound.marks();
+        let message = Message::DirectAck { sender, receiver, received, consumed };
+        cx.send(to, Lane::Datagram, message);
+    }
+
+    /// The numbers go on through all views, so that an acknowledgement holds in any.
+    pub(super) fn receive_direct_ack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        (sender, receiver): (u64, u64),
+        received: u64,
+        consumed: u64,
+    ) {
+        let is_mine = sender == self.me.member.incarnation;
+        let outbound = self.post.outbound.get_mut(&from);
+        let Some(out) = outbound.filter(|out| is_mine && out.to.incarnation == receiver) else {
+            return cx.count("group_direct_foreign_member", 1);
+        };
+        let is_there = |ticket| {
+            if ticket != 0 {
+                cx.outbox.events.push(Event::Received { ticket });
+            }
+        };
+        if !out.acknowledge(received, consumed, is_there) {
+            return cx.count("group_direct_ack_out_of_range", 1);
+        }
+        if out.probes == 0 {
+            out.probe_at = cx.now + cx.shared.repeat_every;
+        }
+        self.pump(cx, from);
+    }
+
+    pub(super) fn receive_direct_probe(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        (sender, receiver): (u64, u64),
+    ) {
+        let inbound = self.post.inbound.get(&from);
+        let is_known = inbound.is_some_and(|inbound| inbound.from.incarnation == sender);
+        // If nothing has come of it yet there is nothing to say.
+        if is_known && receiver == self.me.member.incarnation {
+            self.acknowledge_direct(cx, from);
+        }
+    }
+
+    /// The application is done with a member's messages up to the one that ended at `end`.
+    pub(super) fn consumed_direct(&mut self, cx: &mut Cx<'_>, from: Member, end: u64) {
+        let limits = Self::limits(cx);
+        let inbound = self.post.inbound.get_mut(&from.node);
+        let Some(inbound) = inbound.filter(|inbound| inbound.from == from) else { return };
+        if inbound.consume(end, limits) {
+            self.acknowledge_direct(cx, from.node);
+        }
+    }
+
+    /// Asks those that have acknowledged nothing for a while. True if any message is under way.
+    pub(super) fn probe_direct(&mut self, cx: &mut Cx<'_>) -> bool {
+        let sender = self.me.member.incarnation;
+        let mut is_waiting = false;
+        for (&node, out) in self.post.outbound.iter_mut().filter(|(_, out)| out.is_waiting()) {
+            is_waiting = true;
+            if cx.now < out.probe_at {
+                continue;
+            }
+            let pause = cx.shared.repeat_every.saturating_mul(1 << out.probes.min(16));
+            let pause = pause.min(PROBE_AFTER_MAX.max(cx.shared.repeat_every));
+            out.probes += 1;
+            out.probe_at = cx.now + pause;
+            let receiver = out.to.incarnation;
+            cx.send(node, Lane::Datagram, Message::DirectProbe { sender, receiver });
+        }
+        is_waiting
+    }
+
+    /// A view was installed: what was not acknowledged is sent again in it, or is given up.
+    pub(super) fn carry_direct(&mut self, cx: &mut Cx<'_>) {
+        let view = self.view.clone();
+        self.post.inbound.retain(|_, inbound| view.contains(inbound.from));
+        let (stay, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.post.outbound)
+                .into_iter()
+                .partition(|(_, out)| view.contains(out.to));
+        self.post.outbound = stay;
+        give_up(cx, gone, SendFailure::Departed);
+        for to in self.post.outbound.keys().copied().collect::<Vec<_>>() {
+            if let Some(out) = self.post.outbound.get_mut(&to) {
+                out.go_back();
+            }
+            self.pump(cx, to);
+        }
+    }
+
+    /// This node is no member any more.
+    pub(super) fn give_up_direct(&mut self, cx: &mut Cx<'_>) {
+        let post = std::mem::take(&mut self.post);
+        give_up(cx, post.outbound, SendFailure::Parted);
+    }
+}
+
+fn give_up(cx: &mut Cx<'_>, outbound: BTreeMap<NodeId, Outbound>, failure: SendFailure) {
+    for out in outbound.values() {
+        for ticket in out.tickets() {
+            cx.count("group_direct_given_up", 1);
+            cx.deliver(Event::Undelivered { ticket, failure });
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What can be seen of a member from outside: by checkers, and by whoever looks for a fault.
+
+use super::group::Group;
+use super::message::{Ballot, Proposal};
+use crate::core::{Member, NodeId};
+use crate::detector::Detector;
+
+impl Group {
+    /// The members whose addresses are known, by their rank in the view.
+    pub fn contacts(&self) -> impl Iterator<Item = Member> {
+        self.contacts.iter().map(|contact| contact.member)
+    }
+
+    /// The nodes of which something is noted that ends with the view: that they leave, do not
+    /// answer, or are taken for down.
+    pub fn noted(&self) -> impl Iterator<Item = NodeId> {
+        self.leavers.iter().chain(&self.silent).chain(&self.expelled).copied()
+    }
+
+    /// The member's failure detector; `None` before it joined for the first time.
+    pub fn detector(&self) -> Option<&Detector> {
+        self.detector.as_ref()
+    }
+
+    /// The ballot at which the proposal of the present view was first made.
+    pub fn made_at(&self) -> Ballot {
+        self.made_at
+    }
+
+    /// What this member proposes, as long as it is not decided: the ballot, the nodes that must
+    /// accept, itself among them, and the proposal.
+    pub fn proposed(&self) -> Option<(Ballot, impl Iterator<Item = NodeId>, &Proposal)> {
+        let proposer = self.proposer.as_ref()?;
+        let asked = proposer.asked.iter().map(|&rank| self.view.node(rank as usize));
+        Some((proposer.ballot, asked, proposer.proposal.as_deref()?))
+    }
+
+    /// What this member accepted last of how its view ends, and at which ballot.
+    pub fn accepted(&self) -> Option<(Ballot, &Proposal)> {
+        self.acceptor.accepted.as_ref().map(|(ballot, proposal)| (*ballot, &**proposal))
+    }
+}

@@ -1,0 +1,139 @@
+//! V1 and V4: who is excluded, and under which incarnation a node lives.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use paceline_proto::core::{Instant, Member, NodeId};
+use paceline_proto::group::{Command, Config, Group, Role};
+
+use super::calm::Calm;
+use super::{Broken, Rule};
+use crate::Fault;
+
+/// A node from the outside.
+#[derive(Debug)]
+struct Life {
+    incarnation: Option<u64>,
+    role: Role,
+    has_crashed: bool,
+    // Founded or joined a group since it started.
+    has_begun: bool,
+    // The present call must end under another incarnation.
+    is_renewed: bool,
+}
+
+impl Default for Life {
+    fn default() -> Life {
+        let role = Role::Outside;
+        Life { incarnation: None, role, has_crashed: false, has_begun: false, is_renewed: false }
+    }
+}
+
+/// The incarnations of all nodes, and which of them a view need not keep.
+#[derive(Debug, Default)]
+pub(super) struct Lives {
+    lives: BTreeMap<NodeId, Life>,
+    seen: BTreeSet<(NodeId, u64)>,
+    // Crashed, told to leave, or excluded for a reason.
+    gone: BTreeSet<(NodeId, u64)>,
+    // By policy, whoever does not consume may be excluded.
+    expels: bool,
+}
+
+impl Lives {
+    pub(super) fn new(config: &Config) -> Lives {
+        Lives { expels: config.expel_after().is_some(), ..Lives::default() }
+    }
+
+    pub(super) fn note_fault(&mut self, fault: &Fault) {
+        match fault {
+            Fault::Crash(node) => {
+                self.leave(*node);
+                self.lives.entry(*node).or_default().has_crashed = true;
+            }
+            Fault::Restart(node) => {
+                let life = self.lives.entry(*node).or_default();
+                if std::mem::take(&mut life.has_crashed) {
+                    (life.has_begun, life.is_renewed) = (false, true);
+                    life.role = Role::Outside;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn note_command(&mut self, node: NodeId, command: &Command) {
+        match command {
+            Command::Bootstrap { .. } | Command::Join { .. } => {
+                let life = self.lives.entry(node).or_default();
+                if life.role == Role::Outside {
+                    life.is_renewed |= life.has_begun;
+                    life.has_begun = true;
+                }
+            }
+            Command::Leave => self.leave(node),
+            _ => {}
+        }
+    }
+
+    /// The present incarnation of the node goes.
+    fn leave(&mut self, node: NodeId) {
+        if let Some(incarnation) = self.lives.entry(node).or_default().incarnation {
+            self.gone.insert((node, incarnation));
+        }
+    }
+
+    /// V1: a member that is missing from the next view, or told so, has given cause.
+    fn check_excluded(&mut self, at: Instant, calm: &Calm, member: Member) -> Result<(), Broken> {
+        let key = (member.node, member.incarnation);
+        let has_cause = self.gone.contains(&key) || calm.excuses(at, member.node) || self.expels;
+        if !has_cause {
+            let what = format!("{} is excluded, and nothing was wrong with it", member.node);
+            return Err((Rule::Exclusion, what));
+        }
+        self.gone.insert(key);
+        Ok(())
+    }
+
+    /// A view was installed for the first time.
+    pub(super) fn note_successor(
+        &mut self,
+        at: Instant,
+        calm: &Calm,
+        before: &[Member],
+        next: &[Member],
+    ) -> Result<(), Broken> {
+        let mut missing = before.iter().filter(|member| !next.contains(member));
+        missing.try_for_each(|&member| self.check_excluded(at, calm, member))
+    }
+
+    /// A node was told that it is excluded.
+    pub(super) fn note_excluded(
+        &mut self,
+        at: Instant,
+        calm: &Calm,
+        node: NodeId,
+    ) -> Result<(), Broken> {
+        let life = self.lives.entry(node).or_default();
+        life.is_renewed = true;
+        let Some(incarnation) = life.incarnation else { return Ok(()) };
+        self.check_excluded(at, calm, Member { node, incarnation })
+    }
+
+    /// V4: whoever starts, joins again or comes back does so as somebody new.
+    pub(super) fn after_call(&mut self, node: NodeId, group: &Group) -> Result<(), Broken> {
+        let life = self.lives.entry(node).or_default();
+        let incarnation = group.member().incarnation;
+        let is_renewed = std::mem::take(&mut life.is_renewed);
+        life.role = group.role();
+        let before = life.incarnation.replace(incarnation);
+        if before == Some(incarnation) {
+            if is_renewed {
+                let what = format!("begins anew and still is {incarnation:#x}");
+                return Err((Rule::Incarnation, what));
+            }
+        } else if !self.seen.insert((node, incarnation)) {
+            return Err((Rule::Incarnation, format!("is {incarnation:#x} for the second time")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,16 @@
+//! The ledger of a group whose members come and go: which views there were, and what was delivered
+//! in them.
+
+mod calm;
+mod endings;
+mod flow;
+mod layers;
+mod ledger;
+mod lives;
+mod transmissions;
+
+pub use layers::Layers;
+pub use ledger::{GroupLedger, Host, Rule};
+
+/// What a part of the ledger found: the rule and how it was broken.
+pub(super) type Broken = (Rule, String);
