@@ -312,7 +312,7 @@ impl<R: Router> Overlay<R> {
                     }
                 }
                 Chore::Find(key) => {
-                    if self.requests_open() >= cx.shared.requests_max {
+                    if self.rest().requests.len() >= cx.shared.requests_max {
                         cx.count("overlay_requests_full", 1);
                         continue;
                     }

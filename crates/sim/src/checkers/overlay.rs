@@ -586,8 +586,9 @@ impl<P: Host> Observer<P> for OverlayLedger {
     fn on_fault(&mut self, at: Instant, fault: &Fault) {
         if let Fault::Crash(node) = fault {
             self.lose(at, *node);
-            // Nobody is told any more.
+            // Nobody is told any more, and it does not know what it was told.
             self.open.retain(|(by, _), _| by != node);
+            self.delivered.retain(|(to, ..)| to != node);
         }
     }
 }
