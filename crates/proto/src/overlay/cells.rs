@@ -51,7 +51,7 @@ impl Cells {
     }
 
     /// Moves the node at the start of these places to their end.
-    pub fn to_end(&mut self, places: Range<usize>) {
+    pub fn rotate(&mut self, places: Range<usize>) {
         self.nodes[places].rotate_left(1);
     }
 

@@ -13,9 +13,9 @@ const FINGERS_A_TURN: u64 = 3;
 /// covers are left out. Source: Stoica et al., *Chord: A Scalable Peer-to-peer Lookup Protocol for
 /// Internet Applications*, IEEE/ACM Transactions on Networking 11(1), 2003.
 ///
-/// A message goes to the last known node before its key. Once the key lies within the successor
-/// list it goes straight to the node that comes at or after it, and says so ([`Leg::Last`]): if
-/// that node knows of a better one before itself, because the sender's list was old, it passes the
+/// A message goes to the last known node before its key, finger or successor. The node that has
+/// the key between itself and its successor sends it there, and says so ([`Leg::Last`]): if that
+/// one knows of a better node before itself, because the sender's list was old, it passes the
 /// message back.
 #[derive(Clone, Debug)]
 pub struct Chord {
@@ -40,19 +40,13 @@ impl Chord {
         self.fingers.all()
     }
 
-    // The first finger that the successor list does not cover.
+    // The first finger that lies beyond the successor list.
     fn first_finger(&self) -> u32 {
-        match self.place.successors.last() {
-            Some(&last) if self.place.successors.is_full() => {
-                Key::BITS - self.place.distance_to(last).leading_zeros()
-            }
-            // All nodes there are stand in a list that is not full.
-            Some(_) => Key::BITS,
-            None => 0,
-        }
+        let last = self.place.successors.last();
+        last.map_or(0, |&last| Key::BITS - self.place.distance_to(last).leading_zeros())
     }
 
-    // How many fingers and successors lie before the key, which lies outside the successor list.
+    // How many fingers and successors lie before the key.
     fn preceding(&self, key: Key) -> (usize, usize) {
         let distance = self.place.key().clockwise_to(key);
         let is_before = |node: &NodeId| self.place.distance_to(*node) < distance;
@@ -67,8 +61,9 @@ impl Chord {
         let before =
             [last(&self.fingers.all()[..fingers]), last(&self.place.successors[..successors])];
         let best = before.into_iter().flatten().max_by_key(|&node| self.place.distance_to(node));
-        let next = self.fingers.all().get(fingers).copied();
-        let end = next.map_or(self.place.key(), |node| self.place.space.key(node));
+        let after = [self.fingers.all().get(fingers), self.place.successors.get(successors)];
+        let next = after.into_iter().flatten().min_by_key(|&&node| self.place.distance_to(node));
+        let end = next.map_or(self.place.key(), |&node| self.place.space.key(node));
         let hop = best.map_or(Hop::Here, Hop::Via);
         Step::through(hop, key, self.place.up_to_own(key, end))
     }
@@ -124,7 +119,7 @@ impl Router for Chord {
     fn candidates(&self, key: Key, walk: &mut Leg, count: usize, out: &mut Vec<NodeId>) {
         let came = *walk;
         if let Some(step) = self.place.step(key, walk) {
-            return self.place.candidates(key, came, step.hop, count, out);
+            return self.place.candidates(came, step.hop, count, out);
         }
         let (fingers, successors) = self.preceding(key);
         let start = out.len();
@@ -177,6 +172,10 @@ impl Router for Chord {
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
         if topic == Topic::Neighbours {
             self.place.told(from, nodes, out);
+            // What the list covers is no finger.
+            let first = self.first_finger() as u16;
+            let covered = self.fingers.range(0..first, Chord::cell_of(&self.place));
+            self.fingers.remove(covered);
         }
     }
 
@@ -200,6 +199,10 @@ impl Router for Chord {
 
     fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>) {
         self.place.notified(by, out);
+    }
+
+    fn has_joined(&self) -> bool {
+        !self.place.successors.is_empty()
     }
 
     fn contacts(&self, out: &mut Vec<NodeId>) {

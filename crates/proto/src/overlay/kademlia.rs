@@ -8,6 +8,8 @@ use crate::core::{NodeId, mix};
 const BUCKET: usize = 20;
 /// Nodes tried at a time for a bucket, of those that another node named.
 const TRIED_A_TIME: usize = 3;
+/// Buckets looked after a turn.
+const BUCKETS_A_TURN: u64 = 2;
 
 /// Kademlia: a key belongs to the node nearest to it by exclusive or.
 ///
@@ -57,12 +59,13 @@ impl Kademlia {
         let apart = self.key() ^ key;
         let bucket_of = self.bucket_of();
         loop {
-            let (at, _) = self.buckets.first_from(bucket, &bucket_of)?;
             // Those that differ from this node in a bit in which the key differs too.
-            if (apart.shifted_left(at.into())).leading_zeros() == 0 {
+            bucket += apart.shifted_left(bucket.into()).leading_zeros() as u16;
+            let (at, _) = self.buckets.first_from(bucket, &bucket_of)?;
+            if at == bucket {
                 return Some((at, self.buckets.cell(at, &bucket_of)));
             }
-            bucket = at + 1;
+            bucket = at;
         }
     }
 
@@ -114,15 +117,15 @@ impl Router for Kademlia {
             // Every key that has the same bits where there are buckets.
             return Step { hop: Hop::Here, until: key.last_of_prefix(self.buckets().into()) };
         };
-        let (distance, node) = nodes
-            .iter()
-            .map(|&node| (key ^ self.space.key(node), node))
-            .min()
-            .expect("a bucket that was found has a node");
+        let mut keys = [Key::ZERO; BUCKET];
+        let keys = &mut keys[..nodes.len()];
+        keys.iter_mut().zip(nodes).for_each(|(key, &node)| *key = self.space.key(node));
+        let nearest = (0..keys.len()).min_by_key(|&place| key ^ keys[place]);
+        let place = nearest.expect("a bucket that was found has a node");
+        let (node, at) = (nodes[place], keys[place]);
         // The same node is nearest for keys that agree with it wherever it parts from another.
-        let at = key ^ distance;
-        let others = nodes.iter().filter(|&&other| other != node);
-        let parts = others.map(|&other| (at ^ self.space.key(other)).leading_zeros() + 1).max();
+        let others = keys.iter().filter(|&&other| other != at);
+        let parts = others.map(|&other| (at ^ other).leading_zeros() + 1).max();
         let fixed = parts.unwrap_or(0).max(u32::from(bucket) + 1);
         Step { hop: Hop::Via(node), until: key.last_of_prefix(fixed) }
     }
@@ -155,7 +158,7 @@ impl Router for Kademlia {
         let range = self.bucket(bucket);
         let nodes = &self.buckets.all()[range.clone()];
         if let Some(at) = nodes.iter().position(|&entry| entry == node) {
-            self.buckets.to_end(range.start + at..range.end);
+            self.buckets.rotate(range.start + at..range.end);
         } else if nodes.len() < BUCKET {
             self.buckets.insert(range.end, node);
         } else {
@@ -173,20 +176,23 @@ impl Router for Kademlia {
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
         let Some(deepest) = self.buckets().checked_sub(1) else { return };
         let mut ask = |node, key| out.push(Chore::Ask(node, Topic::Nearest(key)));
-        // Neighbours, of whom there may be new ones, and one other bucket.
+        // Neighbours, of whom there may be new ones, and a few buckets in turn.
         let start = self.bucket(deepest).start.min(self.buckets.all().len().saturating_sub(BUCKET));
         let near = &self.buckets.all()[start..];
         ask(near[(turn % near.len() as u64) as usize], self.key());
-        let bucket = (turn % (u64::from(deepest) + 1)) as u16;
-        let key = self.sample(bucket, turn);
-        let range = self.bucket(bucket);
-        // Whoever was not heard from for the longest time, or those who have such a bucket too.
-        match self.buckets.all().get(range.start).filter(|_| !range.is_empty()) {
-            Some(&first) => ask(first, key),
-            None => {
-                let mut nearest = Vec::new();
-                self.nearest(key, 1, &mut nearest);
-                nearest.into_iter().for_each(|node| ask(node, key));
+        let count = u64::from(deepest) + 1;
+        for number in 0..BUCKETS_A_TURN.min(count) {
+            let bucket = (turn.wrapping_mul(BUCKETS_A_TURN).wrapping_add(number) % count) as u16;
+            let key = self.sample(bucket, turn);
+            let range = self.bucket(bucket);
+            // Whoever was not heard from for the longest time, or those who have such a bucket too.
+            match self.buckets.all().get(range.start).filter(|_| !range.is_empty()) {
+                Some(&first) => ask(first, key),
+                None => {
+                    let mut nearest = Vec::new();
+                    self.nearest(key, 1, &mut nearest);
+                    nearest.into_iter().for_each(|node| ask(node, key));
+                }
             }
         }
     }
@@ -202,7 +208,10 @@ impl Router for Kademlia {
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
         let own = self.key();
         let bucket_of = self.bucket_of();
-        let tries = if topic == Topic::Nearest(own) { BUCKET } else { TRIED_A_TIME };
+        // All of its neighbourhood has to know a joiner; of nodes farther away a few are enough.
+        let near = self.buckets.all().len().checked_sub(BUCKET);
+        let near = near.map_or(0, |place| bucket_of(self.buckets.all()[place]));
+        let is_near = topic == Topic::Nearest(own);
         let mut tried: Vec<(u16, NodeId)> = Vec::new();
         for &node in nodes.iter().filter(|&&node| node != self.own && node != from) {
             // Those named may be gone: they are taken once they answer.
@@ -210,7 +219,13 @@ impl Router for Kademlia {
             let known = &self.buckets.all()[self.bucket(bucket)];
             let count = tried.iter().filter(|&&(other, _)| other == bucket).count();
             let is_new = !known.contains(&node) && !tried.contains(&(bucket, node));
-            if is_new && known.len() + count < BUCKET && count < tries {
+            let room = BUCKET - known.len();
+            let wanted = match is_near {
+                true if bucket >= near => room,
+                true => usize::from(known.is_empty()),
+                false => room.min(TRIED_A_TIME),
+            };
+            if is_new && count < wanted {
                 tried.push((bucket, node));
                 out.push(Chore::Ask(node, Topic::Nearest(own)));
             }
@@ -230,6 +245,10 @@ impl Router for Kademlia {
 
     fn notified(&mut self, by: NodeId, _out: &mut Vec<Chore>) {
         self.learn(by);
+    }
+
+    fn has_joined(&self) -> bool {
+        !self.buckets.all().is_empty()
     }
 
     fn contacts(&self, out: &mut Vec<NodeId>) {

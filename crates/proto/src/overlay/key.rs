@@ -90,8 +90,12 @@ impl Key {
 
     /// The digit of four bits at this place; the first has place 0.
     pub fn digit(self, place: u32) -> u8 {
-        let shift = 4 * (Key::DIGITS - 1 - place);
-        (self.shifted_right(shift).low & 0xf) as u8
+        let word = match place {
+            0..16 => self.high >> (60 - 4 * place),
+            16..32 => self.middle >> (124 - 4 * place),
+            _ => u64::from(self.low) >> (156 - 4 * place),
+        };
+        (word & 0xf) as u8
     }
 
     /// This key with another digit of four bits at this place.
@@ -189,7 +193,8 @@ impl Add for Key {
         let (low, carry) = self.low.overflowing_add(other.low);
         let (middle, first) = self.middle.overflowing_add(other.middle);
         let (middle, second) = middle.overflowing_add(u64::from(carry));
-        let high = self.high.wrapping_add(other.high).wrapping_add(u64::from(first | second));
+        let high = self.high.wrapping_add(other.high);
+        let high = high.wrapping_add(u64::from(first)).wrapping_add(u64::from(second));
         Key { high, middle, low }
     }
 }
@@ -201,7 +206,8 @@ impl Sub for Key {
         let (low, borrow) = self.low.overflowing_sub(other.low);
         let (middle, first) = self.middle.overflowing_sub(other.middle);
         let (middle, second) = middle.overflowing_sub(u64::from(borrow));
-        let high = self.high.wrapping_sub(other.high).wrapping_sub(u64::from(first | second));
+        let high = self.high.wrapping_sub(other.high);
+        let high = high.wrapping_sub(u64::from(first)).wrapping_sub(u64::from(second));
         Key { high, middle, low }
     }
 }
@@ -301,7 +307,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_are_their_bytes_and_a_ring(a in any::<[u8; 20]>(), b in any::<[u8; 20]>(), bits in 0u32..170) {
+        fn keys_are_their_bytes_and_a_ring(
+            a in any::<[u8; 20]>(),
+            b in any::<[u8; 20]>(),
+            bits in 0u32..170,
+        ) {
             let (x, y) = (Key::from_bytes(a), Key::from_bytes(b));
             prop_assert_eq!(x.to_bytes(), a);
             prop_assert_eq!(x.cmp(&y), a.cmp(&b));

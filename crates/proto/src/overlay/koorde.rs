@@ -20,8 +20,7 @@ const TURNS_A_SEARCH: u64 = 16;
 /// node is not at home with the receiver, the successor list leads on; should an edge have
 /// overshot, because a better one died, the message goes back. The walk begins with the imaginary
 /// node at home here that has the fewest bits left to shift in. Source: Kaashoek and Karger,
-/// *Koorde: A Simple Degree-optimal Distributed Hash Table*, IPTPS 2003, and its section 4 for the
-/// start.
+/// *Koorde: A Simple Degree-optimal Distributed Hash Table*, IPTPS 2003.
 ///
 /// A node takes a constant number of entries, all in place. The answer of a table to one key says
 /// little about the next: steps of a walk hold for their key alone.
@@ -46,11 +45,23 @@ pub enum Walk {
         prefix: u64,
         /// How many bits are left, at most 64.
         left: u8,
+        /// Where on the ring the node lies at which it is at home.
+        side: Side,
     },
     /// The sender believed the receiver to be responsible.
     Last,
 }
 
+/// Where the home of an imaginary node lies, seen from the receiver of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Here or ahead.
+    Ahead,
+    /// Behind: an edge led too far.
+    Behind,
+}
+
+const BEHIND: u8 = 0x80;
 const START: u8 = 0xfe;
 const LAST: u8 = 0xff;
 
@@ -66,8 +77,8 @@ impl Wire for Walk {
         match self {
             Walk::Start => head.put_u8(START),
             Walk::Last => head.put_u8(LAST),
-            Walk::Imaginary { prefix, left } => {
-                head.put_u8(*left);
+            Walk::Imaginary { prefix, left, side } => {
+                head.put_u8(if *side == Side::Behind { BEHIND | *left } else { *left });
                 head.put_uint(*prefix, prefix_bytes(*left));
             }
         }
@@ -75,10 +86,11 @@ impl Wire for Walk {
     }
 
     fn decode(bytes: &mut Bytes) -> Result<Walk, DecodeError> {
-        let left = match take_u8(bytes)? {
+        let (left, side) = match take_u8(bytes)? {
             START => return Ok(Walk::Start),
             LAST => return Ok(Walk::Last),
-            left => left,
+            left if left >= BEHIND => (left - BEHIND, Side::Behind),
+            left => (left, Side::Ahead),
         };
         if u32::from(left) > BITS_MAX {
             return Err(DecodeError::OutOfRange { field: "bits left", value: left.into() });
@@ -88,7 +100,7 @@ impl Wire for Walk {
         if prefix.checked_shr(left.into()).unwrap_or(0) != 0 {
             return Err(DecodeError::OutOfRange { field: "prefix", value: prefix });
         }
-        Ok(Walk::Imaginary { prefix, left })
+        Ok(Walk::Imaginary { prefix, left, side })
     }
 }
 
@@ -97,7 +109,7 @@ fn prefix_bytes(left: u8) -> usize {
 }
 
 // The imaginary node of a walk to `key`.
-fn imaginary(key: Key, prefix: u64, left: u8) -> Key {
+pub(super) fn imaginary(key: Key, prefix: u64, left: u8) -> Key {
     Key::from(prefix).shifted_left(Key::BITS - u32::from(left)) + key.shifted_right(left.into())
 }
 
@@ -130,34 +142,47 @@ impl Koorde {
 
     // The steps of a walk, until it leaves this node.
     fn step_far(&self, key: Key, walk: &mut Walk) -> Hop {
-        let (mut prefix, mut left) = match *walk {
-            Walk::Imaginary { prefix, left } => (prefix, left),
+        let Some(&next) = self.place.successors.first() else { return Hop::Here };
+        let (mut prefix, mut left, mut side) = match *walk {
+            Walk::Imaginary { prefix, left, side } => (prefix, left, side),
             Walk::Start | Walk::Last => self.start(key),
         };
         let own = self.place.key();
         let hop = loop {
             let at = imaginary(key, prefix, left);
-            let is_home = match self.place.successors.first() {
-                Some(&next) => own.clockwise_to(at) < self.place.distance_to(next),
-                None => false,
+            let is_home = match (side, self.place.predecessor) {
+                (Side::Ahead, _) => own.clockwise_to(at) < self.place.distance_to(next),
+                (Side::Behind, Some(node)) => {
+                    let before = self.place.space.key(node);
+                    if before.clockwise_to(at) < before.clockwise_to(own) {
+                        side = Side::Ahead;
+                    }
+                    break Some(node);
+                }
+                // Nobody else is known to be nearer.
+                (Side::Behind, None) => true,
             };
             if !is_home || left == 0 {
-                break self.walk_on_ring(at);
+                side = Side::Ahead;
+                break self.before_on_ring(at);
             }
             (prefix, left) = shifted(prefix, left);
-            match self.edge_before(imaginary(key, prefix, left)) {
-                Some(node) if node == self.place.own => {}
-                Some(node) => break Some(node),
+            match self.edge_to(imaginary(key, prefix, left)) {
+                Some((node, to)) if node == self.place.own => side = to,
+                Some((node, to)) => {
+                    side = to;
+                    break Some(node);
+                }
                 // Nothing is known of the graph: what is left is the ring.
-                None => (prefix, left) = (0, 0),
+                None => (prefix, left, side) = (0, 0, Side::Ahead),
             }
         };
-        *walk = Walk::Imaginary { prefix, left };
+        *walk = Walk::Imaginary { prefix, left, side };
         hop.map_or(Hop::Here, Hop::Via)
     }
 
     // The imaginary node at home here that needs the fewest bits.
-    fn start(&self, key: Key) -> (u64, u8) {
+    fn start(&self, key: Key) -> (u64, u8, Side) {
         let own = self.place.key();
         let room = self.place.successors.first().map(|&next| self.place.distance_to(next));
         let ahead = |left: u32| {
@@ -166,27 +191,25 @@ impl Koorde {
         };
         let is_home = |left: &u32| room.is_some_and(|room| ahead(*left) < room);
         let left = (0..=BITS_MAX).find(is_home).unwrap_or(BITS_MAX);
-        ((own + ahead(left)).prefix(left), left as u8)
+        ((own + ahead(left)).prefix(left), left as u8, Side::Ahead)
     }
 
     // The edge from which it is not far, going up, to an imaginary node; or the first one after it.
-    fn edge_before(&self, at: Key) -> Option<NodeId> {
+    fn edge_to(&self, at: Key) -> Option<(NodeId, Side)> {
         let key = |node: &NodeId| self.place.space.key(*node);
-        let before = self.edges.iter().filter(|&node| is_ahead(key(node), at));
-        let nearest = before.min_by_key(|&node| key(node).clockwise_to(at));
-        let after = || self.edges.iter().min_by_key(|&node| at.clockwise_to(key(node)));
-        nearest.or_else(after).copied()
+        let half = |node: &&NodeId| key(node).clockwise_to(at).leading_zeros() > 0;
+        let before = self.edges.iter().filter(half).min_by_key(|node| key(node).clockwise_to(at));
+        let after = || self.edges.iter().min_by_key(|node| at.clockwise_to(key(node)));
+        let before = before.map(|&node| (node, Side::Ahead));
+        before.or_else(|| after().map(|&node| (node, Side::Behind)))
     }
 
-    // One hop along the ring towards an imaginary node, forwards or back.
-    fn walk_on_ring(&self, at: Key) -> Option<NodeId> {
-        let own = self.place.key();
-        if !is_ahead(own, at) && self.place.predecessor.is_some() {
-            return self.place.predecessor;
-        }
+    // The last known node ahead that is at or before an imaginary one.
+    fn before_on_ring(&self, at: Key) -> Option<NodeId> {
+        let room = self.place.key().clockwise_to(at);
         let is_before = |node: &&NodeId| {
             let distance = self.place.distance_to(**node);
-            distance != Key::ZERO && distance <= own.clockwise_to(at)
+            distance != Key::ZERO && distance <= room
         };
         let known = self.place.successors.iter().chain(&*self.edges);
         known.filter(is_before).max_by_key(|&&node| self.place.distance_to(node)).copied()
@@ -211,11 +234,6 @@ impl Koorde {
             out.push(Chore::Ask(before, Topic::Nearest(doubled)));
         }
     }
-}
-
-// True if it is at most half the circle from one to the other, going up.
-fn is_ahead(from: Key, to: Key) -> bool {
-    from.clockwise_to(to).leading_zeros() > 0
 }
 
 impl Router for Koorde {
@@ -244,6 +262,9 @@ impl Router for Koorde {
             }
             return step;
         }
+        if self.place.successors.is_empty() {
+            return Step { hop: Hop::Here, until: Key::MAX };
+        }
         Step { hop: self.step_far(key, walk), until: key }
     }
 
@@ -254,21 +275,33 @@ impl Router for Koorde {
             if leg == Leg::Last {
                 *walk = Walk::Last;
             }
-            return self.place.candidates(key, came, step.hop, count, out);
+            return self.place.candidates(came, step.hop, count, out);
         }
+        let came = *walk;
         let Hop::Via(first) = self.step_far(key, walk) else { return };
-        let Walk::Imaginary { prefix, left } = *walk else { return };
-        // From any of the others the ring leads to the imaginary node as well, if not as soon.
+        if count > 0 {
+            out.push(first);
+        }
+        let Walk::Imaginary { prefix, left, side: Side::Ahead } = *walk else { return };
+        // From others the ring leads to the imaginary node as well, if not as soon. If it is still
+        // the one that came, they have to be nearer than this node.
         let at = imaginary(key, prefix, left);
-        let start = out.len();
-        out.extend(&*self.edges);
-        out.extend(&*self.place.successors);
-        out.retain(|&node| node != first && node != self.place.own);
-        keep_distinct(start, out);
         let distance = |node: NodeId| self.place.space.key(node).clockwise_to(at);
+        let room = match came {
+            Walk::Imaginary { left: before, side, .. } if before == left => match side {
+                Side::Ahead => distance(self.place.own),
+                Side::Behind => return,
+            },
+            _ => Key::MAX,
+        };
+        let start = out.len();
+        let known = self.edges.iter().chain(&*self.place.successors).copied();
+        out.extend(
+            known.filter(|&node| node != first && node != self.place.own && distance(node) < room),
+        );
+        keep_distinct(start, out);
         out[start..].sort_unstable_by_key(|&node| distance(node));
-        out.insert(start, first);
-        out.truncate(start + count);
+        out.truncate(start + count.saturating_sub(1));
     }
 
     fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {
@@ -288,6 +321,9 @@ impl Router for Koorde {
     fn forget(&mut self, node: NodeId) {
         self.place.forget(node);
         self.edges.remove(node);
+        if self.edges[..] == [self.place.own] {
+            self.edges = List::new();
+        }
     }
 
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
@@ -299,7 +335,7 @@ impl Router for Koorde {
             // Neighbours have neighbouring edges.
             let whom = edge.or(neighbour);
             out.extend(whom.map(|node| Chore::Ask(node, Topic::Nearest(self.doubled()))));
-            if turn % TURNS_A_SEARCH == 0 {
+            if turn.is_multiple_of(TURNS_A_SEARCH) {
                 out.push(Chore::Find(self.doubled()));
             }
         }
@@ -344,6 +380,10 @@ impl Router for Koorde {
 
     fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>) {
         self.place.notified(by, out);
+    }
+
+    fn has_joined(&self) -> bool {
+        !self.place.successors.is_empty()
     }
 
     fn contacts(&self, out: &mut Vec<NodeId>) {

@@ -71,7 +71,7 @@ pub use command::{
 pub use config::{Config, ConfigError, PingPolicy};
 pub use kademlia::Kademlia;
 pub use key::{Key, Space};
-pub use koorde::{Koorde, Walk};
+pub use koorde::{Koorde, Side, Walk};
 pub use leg::Leg;
 pub use message::{
     ADDRESS_BYTES_MAX, Addresses, Answer, Body, CANDIDATES_MAX, CopyAnswer, Found, HEAD_BYTES_MAX,

@@ -71,8 +71,8 @@ impl Oracle {
     }
 }
 
-// Nodes that share their first digits, parted by the next one.
-fn parts(nodes: &[(Key, NodeId)], place: u32) -> impl Iterator<Item = &[(Key, NodeId)]> {
+/// Nodes sorted by key that share their first digits, parted by the next one.
+pub(super) fn parts(nodes: &[(Key, NodeId)], place: u32) -> impl Iterator<Item = &[(Key, NodeId)]> {
     let mut rest = nodes;
     std::iter::from_fn(move || {
         let digit = rest.first()?.0.digit(place);

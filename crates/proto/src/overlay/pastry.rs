@@ -1,5 +1,6 @@
 use super::cells::Cells;
 use super::list::List;
+use super::oracle::parts;
 use super::{Chore, Hop, Key, Leg, Router, Space, Step, Topic, keep_distinct, keep_nearest};
 use crate::core::NodeId;
 
@@ -53,15 +54,6 @@ pub(super) fn cell_of(space: Space, own: NodeId) -> impl Fn(NodeId) -> u16 {
 pub(super) fn cell_of_key(own: Key, key: Key) -> u16 {
     let row = own.digits_shared(key).min(Key::DIGITS - 1);
     row as u16 * 16 + u16::from(key.digit(row))
-}
-
-/// Of the nodes sorted by key, those that share the first `digits` digits with `key`.
-pub(super) fn prefix_range(ring: &[(Key, NodeId)], key: Key, digits: u32) -> &[(Key, NodeId)] {
-    let last = key.last_of_prefix(4 * digits);
-    let first = last - Key::ZERO.last_of_prefix(4 * digits);
-    let start = ring.partition_point(|&(key, _)| key < first);
-    let len = ring[start..].partition_point(|&(key, _)| key <= last);
-    &ring[start..start + len]
 }
 
 impl Pastry {
@@ -357,6 +349,10 @@ impl Router for Pastry {
         self.learn(by);
     }
 
+    fn has_joined(&self) -> bool {
+        !self.cells.all().is_empty()
+    }
+
     fn contacts(&self, out: &mut Vec<NodeId>) {
         let start = out.len();
         out.extend(self.leaf_set());
@@ -372,17 +368,19 @@ impl Router for Pastry {
         self.upper = List::of((1..=others).map(ahead));
         self.lower = List::of((1..=others).rev().map(ahead));
         let mut entries = Vec::new();
-        for row in 0..Key::DIGITS {
-            let alike = prefix_range(ring, own, row);
-            if alike.len() <= 1 {
-                break;
-            }
-            for digit in (0..16).filter(|&digit| digit != own.digit(row)) {
+        let (mut alike, mut row) = (ring, 0);
+        while alike.len() > 1 && row < Key::DIGITS {
+            for cell in parts(std::mem::take(&mut alike), row) {
+                let digit = cell[0].0.digit(row);
+                if digit == own.digit(row) {
+                    alike = cell;
+                    continue;
+                }
                 let target = own.with_digit(row, digit);
-                let cell = prefix_range(alike, target, row + 1);
                 let at = cell.partition_point(|&(key, _)| key < target);
-                entries.extend(cell.get(at).or(cell.last()).map(|&(_, node)| node));
+                entries.push(cell[at.min(cell.len() - 1)].1);
             }
+            row += 1;
         }
         self.cells.replace(entries);
     }

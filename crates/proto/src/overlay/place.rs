@@ -48,7 +48,7 @@ impl Place {
     pub fn step(&self, key: Key, leg: &mut Leg) -> Option<Step> {
         let own = self.key();
         let arrived = Some(Step::through(Hop::Here, key, own));
-        let Some(last) = self.successors.last() else {
+        let Some(&next) = self.successors.first() else {
             // Alone, or not yet at home: whoever lies between is somebody else's to know.
             return if self.owns(key) { arrived } else { self.step_back(key, *leg) };
         };
@@ -58,10 +58,9 @@ impl Place {
         if *leg == Leg::Last {
             return self.step_back(key, *leg);
         }
-        if !key.is_in(own, self.space.key(*last)) {
+        if !key.is_in(own, self.space.key(next)) {
             return None;
         }
-        let next = self.successors[self.first_successor(key)];
         *leg = Leg::Last;
         Some(Step::through(Hop::Via(next), key, self.up_to_own(key, self.space.key(next))))
     }
@@ -87,12 +86,10 @@ impl Place {
 
     /// The nodes to which a message that came on this leg may go, the one that [`Place::step`]
     /// named first.
-    pub fn candidates(&self, key: Key, came: Leg, hop: Hop, count: usize, out: &mut Vec<NodeId>) {
+    pub fn candidates(&self, came: Leg, hop: Hop, count: usize, out: &mut Vec<NodeId>) {
         match (hop, came) {
             (Hop::Here, _) => {}
-            (Hop::Via(_), Leg::Way) => {
-                out.extend(self.successors[self.first_successor(key)..].iter().take(count));
-            }
+            (Hop::Via(_), Leg::Way) => out.extend(self.successors.iter().take(count)),
             (Hop::Via(node), Leg::Last) => out.extend(Some(node).filter(|_| count > 0)),
         }
     }
@@ -101,12 +98,6 @@ impl Place {
     pub fn owns(&self, key: Key) -> bool {
         let own = self.key();
         key == own || self.predecessor.is_some_and(|node| key.is_in(self.space.key(node), own))
-    }
-
-    // The successor list's first entry at or after the key. The key lies after this node.
-    fn first_successor(&self, key: Key) -> usize {
-        let distance = self.key().clockwise_to(key);
-        self.successors.partition_point(|&node| self.distance_to(node) < distance)
     }
 
     /// How far a node lies ahead.

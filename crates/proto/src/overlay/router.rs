@@ -65,6 +65,11 @@ pub trait Router: Sized {
     /// before the notice can be judged is asked.
     fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>);
 
+    /// True if the table has its place among other nodes. A node of which this is not true, or no
+    /// longer, answers nobody, takes no messages, and begins anew: two of them that helped each
+    /// other would be an overlay of their own. Only the first node of all is right to be alone.
+    fn has_joined(&self) -> bool;
+
     /// Every node in the table, each once, in no particular order.
     fn contacts(&self, out: &mut Vec<NodeId>);
 
@@ -103,7 +108,7 @@ impl Step {
     }
 }
 
-/// What a table wants done.
+/// What a table wants done. It may want it again before it is done: once is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chore {
     /// Ask a node. It counts as gone if it does not answer.

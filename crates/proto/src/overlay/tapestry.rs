@@ -1,7 +1,8 @@
 use std::ops::Range;
 
 use super::cells::Cells;
-use super::pastry::{cell_of, prefix_range};
+use super::oracle::parts;
+use super::pastry::cell_of;
 use super::{Chore, Hop, Key, Router, Space, Step, Topic, keep_nearest};
 use crate::core::NodeId;
 
@@ -11,8 +12,10 @@ const CELL: usize = 8;
 const HOLDERS: usize = 8;
 /// Nodes in one answer.
 const ANSWER: usize = 192;
+/// Turns of upkeep in which each node of the table is asked once.
+const TURNS_A_SWEEP: u64 = 32;
 /// Nodes tried at a time for a cell that has one already.
-const SPARES_A_TURN: usize = 2;
+const SPARES_A_TIME: usize = 2;
 
 /// Tapestry: prefix routing without a leaf set. Where no node has the key's next digit, the next
 /// higher one that some node has stands in for it, round from f to 0: surrogate routing.
@@ -142,37 +145,39 @@ impl Tapestry {
         self.cells.remove(range.end.min(range.start + CELL)..range.end);
     }
 
-    // Nodes that somebody named may be gone: those that are wanted are asked first. `Some` number
-    // of them may be spares.
-    fn consider(&self, from: NodeId, nodes: &[NodeId], spares: usize, out: &mut Vec<Chore>) {
-        let (own, cell_of) = (self.key(), self.cell_of());
-        let mut alike = [1; Key::DIGITS as usize + 1];
-        let shared = |node: NodeId| own.digits_shared(self.space.key(node)) as usize;
-        let known = self.cells.all();
-        let mut named: Vec<NodeId> = nodes.to_vec();
-        named.push(from);
-        named.retain(|&node| node != self.own);
-        named.sort_unstable_by_key(|&node| (cell_of(node), node));
-        named.dedup();
-        // While joining, what others know counts as well: the rows to keep in full are those near.
-        let is_new = |node: &&NodeId| !self.cells.cell(cell_of(**node), &cell_of).contains(node);
-        for &node in known.iter().chain(named.iter().filter(is_new)) {
-            alike[..shared(node)].iter_mut().for_each(|count| *count += 1);
-        }
-        let mut last = (u16::MAX, 0);
-        for &node in named.iter().filter(is_new).filter(|&&node| node != from) {
-            let (cell, row) = (cell_of(node), shared(node));
-            if last.0 != cell {
-                last = (cell, self.cells.cell(cell, &cell_of).len());
-            }
-            let had = self.cells.cell(cell, &cell_of).len();
-            let asked = last.1 - had;
-            if alike[row] < HOLDERS {
-                out.push(Chore::Ask(node, Topic::Row(row as u8, own)));
-            } else if asked == 0 && had == 0 || last.1 < CELL && asked < spares {
-                last.1 += 1;
-                out.push(Chore::Ask(node, Topic::Neighbours));
-            }
+    // Nodes that somebody named may be gone: those that are wanted are asked first. Those are all
+    // of the rows that are kept in full, the first of each cell, and some spares of one row.
+    fn consider(&self, from: NodeId, nodes: &[NodeId], spare: Option<u8>, out: &mut Vec<Chore>) {
+        let cell_of = self.cell_of();
+        let by_cell = |nodes: &[NodeId]| {
+            let mut nodes: Vec<_> = nodes.iter().map(|&node| (cell_of(node), node)).collect();
+            nodes.sort_unstable();
+            nodes.dedup();
+            nodes
+        };
+        let known = by_cell(self.cells.all());
+        let mut new = by_cell(nodes);
+        new.retain(|entry| entry.1 != self.own && known.binary_search(entry).is_err());
+        let count_from = |nodes: &[(u16, NodeId)], cell: u16| {
+            nodes.len() - nodes.partition_point(|entry| entry.0 < cell)
+        };
+        for cell in new.chunk_by(|a, b| a.0 == b.0) {
+            let (at, row) = (cell[0].0, cell[0].0 / 16);
+            let room = CELL.saturating_sub(count_from(&known, at) - count_from(&known, at + 1));
+            // While joining, what others know counts as well: the rows to keep in full are those
+            // next to this node, not those that happen to come first.
+            let below = (row + 1) * 16;
+            let is_full = 1 + count_from(&known, below) + count_from(&new, below) < HOLDERS;
+            let wanted = if is_full {
+                cell.len()
+            } else if spare.is_some_and(|spare| u16::from(spare) == row) {
+                room.min(SPARES_A_TIME)
+            } else {
+                usize::from(room == CELL)
+            };
+            let topic = if is_full { Topic::Row(row as u8, self.key()) } else { Topic::Neighbours };
+            let asked = cell.iter().filter(|&&(_, node)| node != from).take(wanted);
+            out.extend(asked.map(|&(_, node)| Chore::Ask(node, topic)));
         }
     }
 }
@@ -228,9 +233,12 @@ impl Router for Tapestry {
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
         for row in 0..self.rows() {
             let entries = &self.cells.all()[self.row(row)];
-            let at = (turn % entries.len().max(1) as u64) as usize;
+            let first = (turn % TURNS_A_SWEEP) as usize;
+            let asked = entries.iter().skip(first).step_by(TURNS_A_SWEEP as usize);
+            out.extend(asked.map(|&node| Chore::Ask(node, Topic::Neighbours)));
+            let any = entries.get((turn % entries.len().max(1) as u64) as usize);
             let topic = Topic::Row(row as u8, self.key());
-            out.extend(entries.get(at).map(|&node| Chore::Ask(node, topic)));
+            out.extend(any.map(|&node| Chore::Ask(node, topic)));
         }
     }
 
@@ -247,8 +255,8 @@ impl Router for Tapestry {
     }
 
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
-        let spares = if matches!(topic, Topic::Row(..)) { SPARES_A_TURN } else { 0 };
-        self.consider(from, nodes, spares, out);
+        let spare = if let Topic::Row(row, _) = topic { Some(row) } else { None };
+        self.consider(from, nodes, spare, out);
     }
 
     fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>) {
@@ -263,6 +271,10 @@ impl Router for Tapestry {
         self.learn(by);
     }
 
+    fn has_joined(&self) -> bool {
+        !self.cells.all().is_empty()
+    }
+
     fn contacts(&self, out: &mut Vec<NodeId>) {
         out.extend(self.cells.all());
     }
@@ -270,19 +282,16 @@ impl Router for Tapestry {
     fn fill(&mut self, ring: &[(Key, NodeId)]) {
         let own = self.key();
         let mut entries = Vec::new();
-        let mut outer = ring;
-        for row in 0..Key::DIGITS {
-            let inner = prefix_range(outer, own, row + 1);
-            if outer.len() <= 1 {
-                break;
-            }
+        let (mut outer, mut row) = (ring, 0);
+        while outer.len() > 1 && row < Key::DIGITS {
+            let is_own = |cell: &&[(Key, NodeId)]| cell[0].0.digit(row) == own.digit(row);
+            let inner = parts(outer, row).find(is_own).unwrap_or_default();
             let room = if inner.len() < HOLDERS { usize::MAX } else { CELL };
-            for digit in (0..16).filter(|&digit| digit != own.digit(row)) {
-                let target = own.with_digit(row, digit);
-                let cell = prefix_range(outer, target, row + 1);
+            for cell in parts(outer, row).filter(|cell| !is_own(cell)) {
+                let target = own.with_digit(row, cell[0].0.digit(row));
                 nearest_first(cell, target, room, &mut entries);
             }
-            outer = inner;
+            (outer, row) = (inner, row + 1);
         }
         self.cells.replace(entries);
     }

@@ -1,3 +1,5 @@
+//! Hops of a thousand nodes, and bytes of a million.
+
 use super::*;
 
 for_each_router!(hops_of_a_thousand_are_as_expected);

@@ -1,6 +1,7 @@
 //! Routers driven without messages: a chore is done at once, and a node that is gone is forgotten
 //! by whoever asks it.
 
+mod codec;
 mod figures;
 mod hostile;
 mod parts;
@@ -37,9 +38,12 @@ pub(super) trait Checked: Router + Clone {
     /// What a table must be like at any time.
     fn check_form(&self, space: Space, own: NodeId);
 
-    /// How far a message still has to go, for an algorithm in which each hop lessens that. The
-    /// walk is the one with which it arrived.
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Self::Walk) -> Option<(Key, Key)>;
+    /// What of a settled table is the same as of an ideal one.
+    fn check_same(&self, ideal: &Self, space: Space, own: NodeId);
+
+    /// How far a message still has to go: each hop lessens that. The walk is the one with which
+    /// it arrived.
+    fn remaining(space: Space, node: NodeId, key: Key, walk: Self::Walk) -> (Key, Key);
 }
 
 /// Nodes and their tables.
@@ -48,6 +52,8 @@ pub(super) struct Net<R: Router> {
     pub nodes: BTreeMap<NodeId, R>,
     pub turn: u64,
     pub asks: usize,
+    /// The node that the others join, should none have joined.
+    founder: Option<NodeId>,
     rng: Rng,
 }
 
@@ -60,7 +66,7 @@ pub(super) struct Way {
 impl<R: Checked> Net<R> {
     pub fn new(seed: u64) -> Net<R> {
         let (space, rng) = (Space::new(seed), Rng::new(seed, 1));
-        Net { space, nodes: BTreeMap::new(), turn: 0, asks: 0, rng }
+        Net { space, nodes: BTreeMap::new(), turn: 0, asks: 0, founder: None, rng }
     }
 
     /// Nodes with ideal tables.
@@ -79,13 +85,21 @@ impl<R: Checked> Net<R> {
     /// of upkeep between and after.
     pub fn joined(seed: u64, count: u32) -> Net<R> {
         let mut net = Net::new(seed);
-        (0..count).for_each(|node| net.join(NodeId(node)));
+        for node in 0..count {
+            net.join(NodeId(node));
+            net.settle(u64::from(node % 4 == 3));
+        }
         net.settle(TURNS);
         net
     }
 
     pub fn join(&mut self, node: NodeId) {
-        let members: Vec<NodeId> = self.nodes.keys().copied().collect();
+        let mut members: Vec<NodeId> = self.nodes.keys().copied().collect();
+        members.retain(|node| self.nodes[node].has_joined());
+        if members.is_empty() {
+            self.founder = self.nodes.keys().next().copied();
+            members.extend(self.founder);
+        }
         let mut router = R::new(self.space, node);
         let mut out = Vec::new();
         if let Some(&via) = members.get(self.rng.below(members.len() as u32) as usize) {
@@ -97,6 +111,17 @@ impl<R: Checked> Net<R> {
         self.work(node, out);
     }
 
+    // A joiner whose helpers were gone asks again.
+    fn rejoin(&mut self) {
+        let lost = |(&node, router): (&NodeId, &R)| (!router.has_joined()).then_some(node);
+        for node in self.nodes.iter().filter_map(lost).collect::<Vec<_>>() {
+            if self.nodes.len() > 1 {
+                self.nodes.remove(&node);
+                self.join(node);
+            }
+        }
+    }
+
     /// Turns of upkeep of everybody.
     pub fn settle(&mut self, turns: u64) {
         for _ in 0..turns {
@@ -106,6 +131,7 @@ impl<R: Checked> Net<R> {
                 router.upkeep(self.turn, &mut out);
                 self.work(node, out);
             }
+            self.rejoin();
             self.turn += 1;
         }
     }
@@ -144,16 +170,13 @@ impl<R: Checked> Net<R> {
             let mut next = walk;
             match router.next_hop(key, &mut next).hop {
                 Hop::Here => return Way { end: at, path },
-                Hop::Via(node) if !self.nodes.contains_key(&node) => {
+                Hop::Via(node) if !self.answers(node) => {
                     self.nodes.get_mut(&at).expect("a live node").forget(node);
                 }
                 Hop::Via(node) => {
                     let old = R::remaining(self.space, at, key, walk);
                     let new = R::remaining(self.space, node, key, next);
-                    assert!(
-                        old.is_none() || new < old,
-                        "{at:?} to {node:?} is not nearer to {key}"
-                    );
+                    assert!(new < old, "{at:?} to {node:?} is not nearer to {key}");
                     (at, walk) = (node, next);
                     path.push(at);
                     assert!(path.len() <= 161, "{} goes on and on to {key}: {path:?}", R::NAME);
@@ -196,7 +219,7 @@ impl<R: Checked> Net<R> {
                 Chore::Ask(whom, topic) => {
                     self.asks += 1;
                     let mut answer = Vec::new();
-                    if self.nodes.contains_key(&whom) {
+                    if self.answers(whom) {
                         self.hear(whom, node);
                         self.nodes[&whom].tell(topic, &mut answer);
                         self.hear(node, whom);
@@ -220,8 +243,18 @@ impl<R: Checked> Net<R> {
                     whom
                 }
             };
-            queue.extend(out.into_iter().map(|chore| (whose, chore)));
+            for chore in out.into_iter().map(|chore| (whose, chore)) {
+                if !queue.contains(&chore) {
+                    queue.push_back(chore);
+                }
+            }
         }
+    }
+
+    // A node that lost its place is as good as gone, unless it is the one to begin with.
+    fn answers(&self, node: NodeId) -> bool {
+        let router = self.nodes.get(&node);
+        router.is_some_and(|router| router.has_joined() || self.founder == Some(node))
     }
 
     fn hear(&mut self, node: NodeId, from: NodeId) {

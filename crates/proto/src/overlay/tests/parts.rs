@@ -16,12 +16,24 @@ fn rising(space: Space, own: NodeId, nodes: &[NodeId]) {
 }
 
 // On its way a message comes nearer to the key from below, and on its last leg from above.
-fn on_ring(space: Space, node: NodeId, key: Key, leg: Leg) -> Option<(Key, Key)> {
+fn on_ring(space: Space, node: NodeId, key: Key, leg: Leg) -> (Key, Key) {
     let at = space.key(node);
-    Some(match leg {
+    match leg {
         Leg::Way => (Key::from(1), at.clockwise_to(key)),
         Leg::Last => (Key::ZERO, key.clockwise_to(at)),
-    })
+    }
+}
+
+fn cell(own: Key, key: Key) -> (u32, u8) {
+    let row = own.digits_shared(key);
+    (row, key.digit(row))
+}
+
+fn cells(space: Space, own: NodeId, entries: &[NodeId]) -> Vec<(u32, u8)> {
+    let cell = |node: &NodeId| cell(space.key(own), space.key(*node));
+    let mut cells: Vec<_> = entries.iter().map(cell).collect();
+    cells.dedup();
+    cells
 }
 
 impl Checked for Chord {
@@ -34,7 +46,13 @@ impl Checked for Chord {
         assert!(self.fingers().is_sorted_by(|a, b| bits(a) > bits(b)), "two of one cell");
     }
 
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> Option<(Key, Key)> {
+    fn check_same(&self, ideal: &Chord, _space: Space, _own: NodeId) {
+        assert_eq!(self.successors(), ideal.successors());
+        assert_eq!(self.predecessor(), ideal.predecessor());
+        assert_eq!(self.fingers(), ideal.fingers());
+    }
+
+    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> (Key, Key) {
         on_ring(space, node, key, walk)
     }
 }
@@ -48,11 +66,25 @@ impl Checked for Koorde {
         distinct(&edges, own);
     }
 
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Walk) -> Option<(Key, Key)> {
+    fn check_same(&self, ideal: &Koorde, _space: Space, _own: NodeId) {
+        assert_eq!(self.successors(), ideal.successors());
+        assert_eq!(self.predecessor(), ideal.predecessor());
+        assert_eq!(self.edges(), ideal.edges());
+    }
+
+    fn remaining(space: Space, node: NodeId, key: Key, walk: Walk) -> (Key, Key) {
         match walk {
             Walk::Last => on_ring(space, node, key, Leg::Last),
-            // Bits left to shift in; the way along the ring goes forwards or back.
-            Walk::Imaginary { .. } | Walk::Start => None,
+            // First the bits left to shift in; for each, back along the ring and then forwards.
+            Walk::Imaginary { prefix, left, side } => {
+                let at = crate::overlay::koorde::imaginary(key, prefix, left);
+                let left = 1 + 2 * u64::from(left);
+                match side {
+                    Side::Ahead => (Key::from(left), space.key(node).clockwise_to(at)),
+                    Side::Behind => (Key::from(left + 1), at.clockwise_to(space.key(node))),
+                }
+            }
+            Walk::Start => (Key::MAX, Key::MAX),
         }
     }
 }
@@ -61,11 +93,7 @@ impl Checked for Pastry {
     fn check_form(&self, space: Space, own: NodeId) {
         let at = space.key(own);
         distinct(self.entries(), own);
-        let cell = |node: &NodeId| {
-            let key = space.key(*node);
-            let row = at.digits_shared(key);
-            (row, key.digit(row))
-        };
+        let cell = |node: &NodeId| cell(at, space.key(*node));
         assert!(self.entries().is_sorted_by(|a, b| cell(a) < cell(b)), "a cell has one node");
         // The leaves are the nearest of all known.
         let mut known = Vec::new();
@@ -78,15 +106,20 @@ impl Checked for Pastry {
         assert_eq!(lower, &known[..count]);
     }
 
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> Option<(Key, Key)> {
+    fn check_same(&self, ideal: &Pastry, space: Space, own: NodeId) {
+        assert_eq!(self.leaves(), ideal.leaves());
+        assert_eq!(cells(space, own, self.entries()), cells(space, own, ideal.entries()));
+    }
+
+    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> (Key, Key) {
         let at = space.key(node);
-        Some(match walk {
+        match walk {
             Leg::Way => {
                 let digits = u64::from(Key::DIGITS - at.digits_shared(key));
                 (Key::from(1 + digits), Pastry::distance(key, at))
             }
             Leg::Last => (Key::ZERO, Pastry::distance(key, at)),
-        })
+        }
     }
 }
 
@@ -94,11 +127,7 @@ impl Checked for Tapestry {
     fn check_form(&self, space: Space, own: NodeId) {
         let at = space.key(own);
         distinct(self.entries(), own);
-        let cell = |node: &NodeId| {
-            let key = space.key(*node);
-            let row = at.digits_shared(key);
-            (row, key.digit(row))
-        };
+        let cell = |node: &NodeId| cell(at, space.key(*node));
         assert!(self.entries().is_sorted_by_key(cell));
         for part in self.entries().chunk_by(|a, b| cell(a) == cell(b)) {
             let row = cell(&part[0]).0;
@@ -107,8 +136,19 @@ impl Checked for Tapestry {
         }
     }
 
-    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> Option<(Key, Key)> {
-        Some((Key::ZERO, Tapestry::distance(key, space.key(node))))
+    fn check_same(&self, ideal: &Tapestry, space: Space, own: NodeId) {
+        // A cell is empty only if no node belongs there, and neighbours are known to the last.
+        assert_eq!(cells(space, own, self.entries()), cells(space, own, ideal.entries()));
+        let neighbours = |table: &Tapestry| {
+            let mut nodes = Vec::new();
+            table.replicas(space.key(own), 8, &mut nodes);
+            nodes
+        };
+        assert_eq!(neighbours(self), neighbours(ideal));
+    }
+
+    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> (Key, Key) {
+        (Key::ZERO, Tapestry::distance(key, space.key(node)))
     }
 }
 
@@ -122,7 +162,17 @@ impl Checked for Kademlia {
         }
     }
 
-    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> Option<(Key, Key)> {
-        Some((Key::ZERO, Kademlia::distance(key, space.key(node))))
+    fn check_same(&self, ideal: &Kademlia, space: Space, own: NodeId) {
+        let buckets = |table: &Kademlia| {
+            let bucket = |node: &NodeId| (space.key(own) ^ space.key(*node)).leading_zeros();
+            let mut buckets: Vec<_> = table.entries().iter().map(bucket).collect();
+            buckets.dedup();
+            buckets
+        };
+        assert_eq!(buckets(self), buckets(ideal));
+    }
+
+    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> (Key, Key) {
+        (Key::ZERO, Kademlia::distance(key, space.key(node)))
     }
 }

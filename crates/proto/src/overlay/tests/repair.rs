@@ -1,11 +1,15 @@
+//! Tables get right again: nodes join, and go without a word.
+
 use super::*;
 
 for_each_router!(
     crashes_of_a_third_are_repaired,
+    settled_tables_say_what_ideal_ones_do,
     those_that_join_later_are_found,
     a_table_settles_and_then_stays,
     one_of_two_is_left_alone,
     founder_and_joiners_at_once,
+    whatever_comes_and_goes_tables_are_right_in_the_end,
 );
 
 fn dead<R: Checked>(net: &Net<R>) -> usize {
@@ -19,13 +23,34 @@ fn dead<R: Checked>(net: &Net<R>) -> usize {
 }
 
 fn crashes_of_a_third_are_repaired<R: Checked>() {
-    for seed in 1..4 {
-        let mut net = Net::<R>::ideal(seed, 200);
+    for seed in 1..3 {
+        let mut net = Net::<R>::ideal(seed, 120);
         net.crash_a_third();
         assert!(dead(&net) > 0);
         net.settle(3 * TURNS);
         assert_eq!(dead(&net), 0, "{}", R::NAME);
         net.check(20);
+    }
+}
+
+fn settled_tables_say_what_ideal_ones_do<R: Checked>() {
+    for count in [1, 2, 8, 9, 10, 90] {
+        let mut net = Net::<R>::joined(15, count);
+        let oracle = net.oracle();
+        for (&node, router) in &net.nodes {
+            let mut ideal = R::new(net.space, node);
+            ideal.fill(oracle.ring());
+            router.check_same(&ideal, net.space, node);
+        }
+        net.nodes.remove(&NodeId(0));
+        (100..100 + count / 3).for_each(|node| net.join(NodeId(node)));
+        net.settle(3 * TURNS);
+        let oracle = net.oracle();
+        for (&node, router) in &net.nodes {
+            let mut ideal = R::new(net.space, node);
+            ideal.fill(oracle.ring());
+            router.check_same(&ideal, net.space, node);
+        }
     }
 }
 
@@ -41,7 +66,7 @@ fn those_that_join_later_are_found<R: Checked>() {
 }
 
 fn a_table_settles_and_then_stays<R: Checked>() {
-    let mut net = Net::<R>::joined(12, 60);
+    let mut net = Net::<R>::joined(12, 40);
     net.settle(3 * TURNS);
     let contacts = |net: &Net<R>| {
         net.nodes.values().fold(Vec::new(), |mut all, router| {
@@ -84,4 +109,24 @@ fn founder_and_joiners_at_once<R: Checked>() {
     }
     net.settle(3 * TURNS);
     net.check(50);
+}
+
+fn whatever_comes_and_goes_tables_are_right_in_the_end<R: Checked>() {
+    for seed in 100..112 {
+        let mut net = Net::<R>::joined(seed, 1 + seed as u32 % 24);
+        let mut next = 100;
+        for _ in 0..seed % 7 {
+            for _ in 0..4 {
+                net.join(NodeId(next));
+                next += 1;
+            }
+            if net.nodes.len() > 20 {
+                net.crash_a_third();
+            }
+            net.settle(seed % 3);
+        }
+        net.settle(3 * TURNS);
+        net.check(30);
+        assert_eq!(dead(&net), 0, "{} {seed}", R::NAME);
+    }
 }
