@@ -140,11 +140,20 @@ impl<R: Router> Overlay<R> {
                     found.range = Some(Box::new((first.key, step.until)));
                 }
             }
-            found.nodes.extend_from_slice(&candidates);
-            let segment = Segment { targets: count as u16, nodes: candidates.len() as u8 };
+            // Targets that go the same way are one segment, whatever look-ups it took.
+            let before = found.nodes.len().saturating_sub(candidates.len());
             match found.segments.last_mut() {
-                Some(last) if last.nodes == 0 && segment.nodes == 0 => last.targets += count as u16,
-                _ => found.segments.push(segment),
+                Some(last)
+                    if usize::from(last.nodes) == candidates.len()
+                        && found.nodes[before..] == candidates =>
+                {
+                    last.targets += count as u16;
+                }
+                _ => {
+                    found.nodes.extend_from_slice(&candidates);
+                    let (targets, nodes) = (count as u16, candidates.len() as u8);
+                    found.segments.push(Segment { targets, nodes });
+                }
             }
         }
         cx.count("overlay_lookups", lookups);

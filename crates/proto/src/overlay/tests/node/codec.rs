@@ -232,7 +232,7 @@ fn each_bad_field_is_named() {
     assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 1, 1]), bad("copies", 1));
     assert_eq!(refusal(&[8, 0, 0, 0, 5, 0, 1, 4]), bad("copy answer", 4));
     assert_eq!(refusal(&[0x8f, 0, 0]), bad("addresses", 0));
-    assert_eq!(refusal(&[0x8f, 0, 1, 0, 0, 0, 4, 0]), bad("address", 0));
+    assert_eq!(refusal(&[0x8f, 0, 1, 0, 0, 0, 4, 0, 0]), bad("address", 0));
     assert_eq!(refusal(&[10, 0, 0, 0, 5, 3]), bad("whole", 3));
     let head = [0, 0, 0, 0, 1, 9, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1];
     assert_eq!(refusal(&[&head[..], &[4]].concat()), bad("purpose", 4));

@@ -85,7 +85,7 @@ fn a_write_is_acknowledged_once_all_replicas_hold_it() {
     assert_eq!((net.count("copy:"), net.count("copy reply"), net.count("put reply")), (2, 1, 0));
     assert_eq!(net.events, []);
     net.silent.clear();
-    net.wait(Duration::from_secs(3));
+    net.wait(Duration::from_secs(10));
     assert_eq!(net.outcomes()[&key(1)], Outcome::Stored { copies: 3 });
     for node in 1..4 {
         let held = net.nodes[&n(node)].store().and_then(|store| store.get(key(1), net.now));
