@@ -114,6 +114,9 @@ pub struct PutItem {
     pub key: Key,
     /// Milliseconds until it is forgotten.
     pub lifetime_ms: u32,
+    /// Earlier writes of the same writer have got no higher version count than this, as far as it
+    /// remembers.
+    pub after: u64,
     /// The value; `None` removes.
     pub value: Option<Payload>,
 }
@@ -347,6 +350,22 @@ impl Addresses {
     /// The nodes and their addresses.
     pub fn iter(&self) -> impl Iterator<Item = &(NodeId, Bytes)> {
         self.0.iter().flat_map(|addresses| addresses.iter())
+    }
+}
+
+impl<W> Found<W> {
+    /// True if it answers for so many targets, and its lists are as long as its segments say.
+    pub(super) fn covers(&self, targets: usize) -> bool {
+        let (mut ended, mut nodes, mut walks) = (0, 0, 0);
+        for segment in &self.segments {
+            nodes += usize::from(segment.nodes);
+            *(if segment.nodes == 0 { &mut ended } else { &mut walks }) +=
+                usize::from(segment.targets);
+        }
+        ended + walks == targets
+            && ended == self.ended.len()
+            && walks == self.walks.len()
+            && nodes == self.nodes.len()
     }
 }
 

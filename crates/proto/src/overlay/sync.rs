@@ -172,6 +172,7 @@ impl<R: Router> Overlay<R> {
         entries: &[(Key, Version)],
     ) {
         let (mut lacking, mut newer, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
+        self.look_around();
         let neighbourhood = self.rest().sync.neighbourhood;
         let (mut step, mut replicas): (Option<Step>, _) = (None, Vec::new());
         for (place, &(key, version)) in (0..).zip(entries) {
@@ -282,8 +283,8 @@ impl<R: Router> Overlay<R> {
 
     /// The responsible node says that this one need not hold a record.
     fn drop_surplus(&mut self, cx: &mut Cx<'_, R>, key: Key, version: Version) {
-        let is_mine = self.is_member()
-            && self.router.next_hop(key, &mut R::Walk::default()).hop == Hop::Here;
+        let is_mine =
+            self.is_member() && self.router.next_hop(key, &mut R::Walk::default()).hop == Hop::Here;
         if is_mine {
             // Two nodes hold themselves responsible. Tables will tell.
             return self.rest().sync.hurry();
