@@ -13,6 +13,8 @@ mod direct;
 pub mod group;
 mod hops;
 pub mod overlay;
+pub mod tables;
+pub mod zave;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
