@@ -79,12 +79,23 @@ impl Measured<'_> {
         }
     }
 
-    // True if the run is the published one, to which the bands belong.
-    fn is_published(&self, keys: usize) -> bool {
-        let plan = &self.settings.plan;
-        self.settings.nodes == 1000 && plan.keys.len() == keys && plan.bundle == 10
+    // Gives a figure its band, if the run is one to which it belongs: the published one, which has
+    // so many keys, or the quick one, whose bands are wider.
+    fn banded(&self, figure: Figure, keys: usize, full: (f64, f64), quick: (f64, f64)) -> Figure {
+        let (nodes, count) = (self.settings.nodes, self.settings.plan.keys.len());
+        match (nodes, count) {
+            (1000, count) if count == keys => figure.with_band(full.0, full.1),
+            QUICK => {
+                let note = format!("{}; 200 nodes, 2,000 keys, a wider band", figure.note);
+                figure.with_band(quick.0, quick.1).with_note(note)
+            }
+            _ => figure,
+        }
     }
 }
+
+/// Nodes and keys of quick runs.
+const QUICK: (u32, usize) = (200, 2000);
 
 fn style_name(style: Style) -> &'static str {
     match style {
@@ -98,7 +109,7 @@ const BOTH: [Action; 2] = [Action::Put, Action::Get];
 /// The figures that a scenario asks for.
 pub(super) fn figures(measured: &Measured<'_>) -> Vec<Figure> {
     match measured.settings.measure {
-        Measure::Outcomes => Vec::new(),
+        Measure::Outcomes | Measure::Tree => Vec::new(),
         Measure::Packets => packets(measured),
         Measure::Time => time(measured),
         Measure::Bundle => bundle(measured),
@@ -141,7 +152,6 @@ fn packets(measured: &Measured<'_>) -> Vec<Figure> {
         true => format!("{algorithm}-ping"),
         false => algorithm.name().to_owned(),
     };
-    let is_published = measured.is_published(50_000);
     let mut figures = Vec::new();
     for style in [Style::Recursive, Style::Iterative] {
         let Some(serial) = measured.counted(style, Grouping::Serial, &BOTH) else { continue };
@@ -165,9 +175,14 @@ fn packets(measured: &Measured<'_>) -> Vec<Figure> {
                     all(serial),
                 ),
             );
-            if is_published && style == Style::Recursive {
+            if style == Style::Recursive && settings.plan.bundle == 10 {
                 let (low, high) = packets_band(algorithm, pings, grouping);
-                figure = figure.with_band(low, high);
+                // With fewer keys a node more bundles end at several.
+                let quick = match grouping {
+                    Grouping::Random => (low - 0.05, 1.0),
+                    _ => (low, high + if pings { 0.2 } else { 0.11 }),
+                };
+                figure = measured.banded(figure, 50_000, (low, high), quick);
             }
             let published = match (algorithm, grouping) {
                 (Algorithm::Chord, Grouping::Clustered) => Some(0.12),
@@ -189,10 +204,8 @@ fn packets(measured: &Measured<'_>) -> Vec<Figure> {
         let figure = Figure::new(format!("overlay/hops/{algorithm}"), hops, "hops")
             .with_note("of a get on its own, recursive");
         let (low, high) = hops_band(algorithm);
-        figures.push(match measured.settings.nodes {
-            1000 => measured.judged(figure.with_band(low, high)),
-            _ => measured.judged(figure),
-        });
+        let figure = measured.banded(figure, 50_000, (low, high), (0.6 * low, high));
+        figures.push(measured.judged(figure));
         let clustered = measured.counted(Style::Recursive, Grouping::Clustered, &[Action::Get]);
         if let Some(clustered) = clustered {
             let nodes = f64::from(measured.settings.nodes);
@@ -244,7 +257,6 @@ fn time(measured: &Measured<'_>) -> Vec<Figure> {
         ("clients-10", Grouping::Serial, 10),
         ("both", Grouping::Random, 10),
     ];
-    let is_published = measured.is_published(10_000);
     let ratio = |&(what, grouping, clients): &(&str, Grouping, u32)| {
         let seconds = seconds(grouping, clients)?;
         let id = format!("overlay/time/{algorithm}/{what}");
@@ -256,9 +268,11 @@ fn time(measured: &Measured<'_>) -> Vec<Figure> {
             );
         }
         let figure = Figure::new(id, seconds / serial, "of serial").with_note(note);
-        let figure = match time_band(algorithm, what).filter(|_| is_published) {
-            Some((low, high)) => figure.with_band(low, high),
-            None => figure,
+        let figure = match time_band(algorithm, what) {
+            Some((low, high)) if measured.settings.plan.bundle == 10 => {
+                measured.banded(figure, 10_000, (low, high), (0.9 * low, 1.15 * high))
+            }
+            _ => figure,
         };
         let figure = match (algorithm, what) {
             (Algorithm::Chord, "bundle-random") => figure.with_paper(0.130),
@@ -290,10 +304,8 @@ fn bundle(measured: &Measured<'_>) -> Vec<Figure> {
         100 => Some((0.015, 0.019)),
         _ => None,
     };
-    let is_published = (settings.nodes, settings.plan.keys.len()) == (1000, 50_000)
-        && settings.algorithm == Algorithm::Chord;
-    let figure = match band.filter(|_| is_published) {
-        Some((low, high)) => figure.with_band(low, high),
+    let figure = match band.filter(|_| settings.algorithm == Algorithm::Chord) {
+        Some((low, high)) => measured.banded(figure, 50_000, (low, high), (low, high + 0.05)),
         None => figure,
     };
     vec![measured.judged(figure)]
@@ -377,7 +389,7 @@ fn reproduce(
     progress.start(jobs.len() as u64 + 1, "overlay");
     let quick: &[&str] = match settings.scale {
         Scale::Full => &[],
-        Scale::Quick => &["nodes=200", "keys=2000", "start=60s"],
+        Scale::Quick => &["nodes=200", "keys=2000"],
     };
     let run_one = |job: &Job| -> Result<Vec<Figure>, LabError> {
         if progress.stopped() {
@@ -395,11 +407,6 @@ fn reproduce(
     let mut figures = vec![worked::figure(settings.seed.unwrap_or(1))?];
     figures.extend(measured.concat());
     progress.inc(1);
-    if settings.scale == Scale::Quick {
-        for figure in &mut figures {
-            figure.note = format!("{}; 200 nodes and 2,000 keys", figure.note);
-        }
-    }
     progress.finish();
     Ok(figures)
 }

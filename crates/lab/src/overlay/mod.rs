@@ -6,6 +6,7 @@ mod plan;
 mod report;
 mod run;
 mod scenario;
+mod tree;
 mod worked;
 
 use std::collections::BTreeMap;

@@ -1,10 +1,11 @@
 //! What a report says of the overlay figures: plots of them.
 
-use super::Algorithm;
+use super::{Algorithm, run};
 use crate::LabError;
 use crate::figure::{Figure, Settings};
-use crate::progress::Progress;
+use crate::progress::{Progress, Quiet};
 use crate::report::{Axis, Plot, Section};
+use crate::scenario::ScenarioFile;
 
 const PACKETS: &str = "Messages that putting and then getting all keys takes in bundles of ten, \
     over those it takes one by one. Keys that lie next to each other share all of their way but \
@@ -18,10 +19,14 @@ const TIME: &str = "Time that one node takes to get all keys, each request after
 const BUNDLES: &str = "Forwardings of clustered bundles against their size, on Chord: the most that \
     a bundle of b can save leaves 1 / b.";
 
+const TREE: &str = "Sixteen keys that one of 128 nodes gets on Chord. Every arrow is a message from \
+    a node to the next hop; nodes are drawn at their place on the ring. A bundle is divided where \
+    the ways of its keys part.";
+
 /// The sections of the report of `reproduce overlay`.
 pub(super) fn sections(
     figures: &[Figure],
-    _: &Settings,
+    settings: &Settings,
     _: &dyn Progress,
 ) -> Result<Vec<Section>, LabError> {
     let mut sections = Vec::new();
@@ -33,6 +38,9 @@ pub(super) fn sections(
     add("Messages", PACKETS, packets.into_iter().flatten().collect());
     add("Time", TIME, time(figures).into_iter().collect());
     add("Bundle size", BUNDLES, bundles(figures).into_iter().collect());
+    let scenario = ScenarioFile::load("overlay/tree")?.resolve()?;
+    let seed = settings.seed.unwrap_or(scenario.seed);
+    add("How a bundle spreads", TREE, run(&scenario, seed, None, &Quiet)?.drawings);
     sections.retain(|section| !section.plots.is_empty());
     Ok(sections)
 }

@@ -9,7 +9,8 @@ use paceline_proto::overlay::{Chord, Kademlia, Koorde, Overlay, Pastry, Router, 
 use paceline_sim::{Codec, Observer, Trace};
 
 use super::figures::{Measured, figures};
-use super::{Action, Algorithm, Ledger, Requests, Settings};
+use super::tree::Tree;
+use super::{Action, Algorithm, Ledger, Measure, Requests, Settings};
 use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult, Sample};
@@ -88,7 +89,11 @@ fn run_by<R: Router + Send + 'static>(
 ) -> Result<RunResult, LabError> {
     let requests = Requests::<R>::new(settings);
     let started = WallClock::now();
+    let mut tree = Tree::new(requests.settings().config.space());
     let (ledger, outcome) = match trace {
+        None if requests.settings().measure == Measure::Tree => {
+            simulate_with(&requests, scenario, seed, &mut tree, progress)
+        }
         None => simulate_with(&requests, scenario, seed, &mut (), progress),
         Some(path) => {
             let file = File::create(path).map_err(LabError::write(path))?;
@@ -99,6 +104,10 @@ fn run_by<R: Router + Send + 'static>(
         }
     };
     let mut result = result(requests.settings(), scenario, seed, &ledger, &outcome);
+    if requests.settings().measure == Measure::Tree {
+        let settings = requests.settings();
+        result.drawings = tree.drawings(&settings.plan, settings.config.ttl());
+    }
     result.wall_s = started.elapsed().as_secs_f64();
     Ok(result)
 }

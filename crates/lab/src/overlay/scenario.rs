@@ -22,6 +22,8 @@ pub enum Measure {
     Bundle,
     /// Keys that were stored and not found again.
     Lost,
+    /// None: a drawing of how bundles spread.
+    Tree,
 }
 
 /// What an overlay scenario does and measures.
@@ -83,12 +85,13 @@ pub(crate) const KEYS: KnownKeys = &[
     ("measure", &["figures"]),
 ];
 
-const MEASURES: [(&str, Measure); 5] = [
+const MEASURES: [(&str, Measure); 6] = [
     ("outcomes", Measure::Outcomes),
     ("packets", Measure::Packets),
     ("time", Measure::Time),
     ("bundle", Measure::Bundle),
     ("lost", Measure::Lost),
+    ("tree", Measure::Tree),
 ];
 
 const STYLES: [(&str, &[Style]); 3] = [

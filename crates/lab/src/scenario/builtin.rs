@@ -27,8 +27,10 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "group/paused",
     "group/rolling-restart",
     "overlay/bundle",
+    "overlay/churn",
     "overlay/packets",
     "overlay/time",
+    "overlay/tree",
 ];
 
 /// The names of the scenarios that are part of the binary, sorted.

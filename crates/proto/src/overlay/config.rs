@@ -227,6 +227,11 @@ impl Config {
         }
     }
 
+    /// Hops that a bundle may make.
+    pub fn ttl(&self) -> u8 {
+        self.ttl
+    }
+
     /// Where nodes lie.
     pub fn space(&self) -> Space {
         self.space

@@ -1,0 +1,88 @@
+//! How one bundle spreads: a drawing of every message that it becomes.
+
+use paceline_proto::core::{Instant, Lane, NodeId};
+use paceline_proto::overlay::{Body, Message, Overlay, Purpose, Router, Space};
+use paceline_sim::Observer;
+
+use super::{Action, Grouping, Plan};
+use crate::report::{Axis, Mark, Plot};
+
+/// Messages that are kept; a drawing of more would show nothing.
+const KEPT_MAX: usize = 2_000;
+
+/// Watches the bundles of a run.
+pub(super) struct Tree {
+    space: Space,
+    // By time: hops made before, from, to, targets.
+    hops: Vec<(Instant, u8, NodeId, NodeId, usize)>,
+    // Where targets ended, and after how many hops.
+    ends: Vec<(Instant, NodeId)>,
+}
+
+impl Tree {
+    pub fn new(space: Space) -> Tree {
+        Tree { space, hops: Vec::new(), ends: Vec::new() }
+    }
+
+    fn place(&self, node: NodeId) -> f64 {
+        let key = self.space.key(node).to_bytes();
+        let first = u32::from_be_bytes([key[0], key[1], key[2], key[3]]);
+        f64::from(first) / (f64::from(u32::MAX) + 1.0)
+    }
+
+    /// One drawing for each grouping in which keys are got.
+    pub fn drawings(&self, plan: &Plan, ttl: u8) -> Vec<Plot> {
+        let gets = plan.phases.iter().enumerate().filter(|(_, p)| p.action == Action::Get);
+        let drawn = gets.map(|(number, phase)| {
+            let from = Instant::ZERO + phase.begins;
+            let until = plan.phases.get(number + 1).map_or(Instant::MAX, |next| {
+                Instant::ZERO + next.begins
+            });
+            let within = |at: Instant| at >= from && at < until;
+            let hops: Vec<_> = self.hops.iter().filter(|hop| within(hop.0)).collect();
+            let ends = self.ends.iter().filter(|end| within(end.0));
+            let title = match phase.grouping {
+                Grouping::Serial => "One by one".to_owned(),
+                grouping => format!("One bundle, {}", grouping.name()),
+            };
+            let x = Axis::new("hops", "");
+            let y = Axis::new("place on the ring", "").with_range(0.0, 1.0);
+            let arrows = hops.iter().flat_map(|&&(_, left, from, to, _)| {
+                let made = f64::from(ttl.saturating_sub(left));
+                [(made, self.place(from)), (made + 1.0, self.place(to))]
+            });
+            // A node may be reached after several numbers of hops: the last one is drawn.
+            let reached = |node: NodeId| {
+                let here = hops.iter().filter(|hop| hop.3 == node);
+                here.map(|hop| f64::from(ttl.saturating_sub(hop.1)) + 1.0).fold(0.0, f64::max)
+            };
+            let ends: Vec<(f64, f64)> =
+                ends.map(|&(_, node)| (reached(node), self.place(node))).collect();
+            let caption = format!("{} keys, {} messages.", plan.keys.len(), hops.len());
+            Plot::new(title, x, y)
+                .with_layer("a message", Mark::Arrows, arrows)
+                .with_layer("keys end here", Mark::Points, ends)
+                .with_caption(caption)
+        });
+        drawn.collect()
+    }
+}
+
+impl<R: Router> Observer<Overlay<R>> for Tree {
+    fn on_send(
+        &mut self,
+        at: Instant,
+        from: NodeId,
+        to: NodeId,
+        _: Lane,
+        message: &Message<R::Walk>,
+    ) {
+        match &message.body {
+            Body::Route(route) if route.purpose == Purpose::Get && self.hops.len() < KEPT_MAX => {
+                self.hops.push((at, route.ttl, from, to, route.targets.len()));
+            }
+            Body::Result { .. } if self.ends.len() < KEPT_MAX => self.ends.push((at, from)),
+            _ => {}
+        }
+    }
+}
