@@ -81,7 +81,12 @@ impl<R: Router> Observer<Overlay<R>> for Tree {
             Body::Route(route) if route.purpose == Purpose::Get && self.hops.len() < KEPT_MAX => {
                 self.hops.push((at, route.ttl, from, to, route.targets.len()));
             }
-            Body::Result { .. } if self.ends.len() < KEPT_MAX => self.ends.push((at, from)),
+            // Others are upkeep's.
+            Body::Result { .. } if self.hops.iter().any(|hop| hop.0 <= at && hop.3 == from) => {
+                if self.ends.len() < KEPT_MAX {
+                    self.ends.push((at, from));
+                }
+            }
             _ => {}
         }
     }
