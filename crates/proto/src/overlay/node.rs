@@ -288,10 +288,11 @@ impl<R: Router> Overlay<R> {
 
     /// A member was heard from, in a message with so many targets.
     pub(super) fn heard(&mut self, cx: &mut Cx<'_, R>, from: NodeId, targets: usize) {
-        if from == cx.node {
+        let policy = cx.shared.ping;
+        let is_static = cx.shared.upkeep_every.is_none() && policy == PingPolicy::Off;
+        if from == cx.node || is_static {
             return;
         }
-        let policy = cx.shared.ping;
         let times = if policy == PingPolicy::PerMessage { targets } else { 1 };
         for _ in 0..times {
             let Some(longest_silent) = self.router.learn(from) else {

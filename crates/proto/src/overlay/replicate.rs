@@ -51,11 +51,14 @@ struct Writing {
 }
 
 impl<R: Router> Overlay<R> {
-    /// The nodes other than this one that hold copies of a key, as far as the table knows.
+    /// The nodes other than this one, which is responsible, that hold copies of a key, as far as
+    /// the table knows.
     pub(super) fn other_replicas(&self, cx: &Cx<'_, R>, key: Key) -> Vec<NodeId> {
         let mut nodes = Vec::new();
-        self.router.replicas(key, cx.shared.copies(), &mut nodes);
-        nodes.retain(|&node| node != cx.node);
+        if cx.shared.copies() > 1 {
+            self.router.replicas(key, cx.shared.copies(), &mut nodes);
+            nodes.retain(|&node| node != cx.node);
+        }
         nodes
     }
 
