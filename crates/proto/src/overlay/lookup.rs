@@ -224,7 +224,8 @@ impl<R: Router> Overlay<R> {
             let (walked, others) = walks.split_at(these.len());
             walks = others;
             for (target, &walk) in these.iter().zip(walked) {
-                // Whoever is named must be nearer than whoever named it. The way may lead over this node itself, unless it is none that forwards.
+                // Whoever is named must be nearer than whoever named it. The way may lead over
+                // this node itself, unless it is none that forwards.
                 let is_nearer = |&&node: &&NodeId| {
                     (node != cx.node || is_member)
                         && R::advances(target.key, asked, space.key(node))

@@ -14,7 +14,6 @@ use crate::core::{Backlog, Context, Instant, NodeId, Outbox, Payload, Protocol, 
 /// A table that a test writes: for each of the first bytes of keys, where it goes.
 #[derive(Clone, Debug)]
 pub(super) struct Scripted {
-    pub own: NodeId,
     /// The first byte of a key, and the nodes to which it may go, the best first. What is not
     /// named is here.
     pub ways: BTreeMap<u8, Vec<NodeId>>,
@@ -28,7 +27,7 @@ impl Router for Scripted {
     const NAME: &'static str = "scripted";
 
     fn new(_: Space, own: NodeId) -> Scripted {
-        Scripted { own, ways: BTreeMap::new(), replicas: vec![own], full: None }
+        Scripted { ways: BTreeMap::new(), replicas: vec![own], full: None }
     }
 
     fn distance(key: Key, node: Key) -> Key {
