@@ -114,6 +114,9 @@ pub struct PutItem {
     pub key: Key,
     /// Milliseconds until it is forgotten.
     pub lifetime_ms: u32,
+    /// Earlier writes of the same writer have got no higher version count than this, as far as it
+    /// remembers.
+    pub after: u64,
     /// The value; `None` removes.
     pub value: Option<Payload>,
 }

@@ -8,7 +8,7 @@ use super::exchange::{Cause, Exchange, Slab, Trail};
 use super::message::{Addresses, Body, Message, Purpose, Route};
 use super::ranges::Ranges;
 use super::replicate::Job;
-use super::request::Request;
+use super::request::{Owner, Request};
 use super::store::Store;
 use super::sync::Sync;
 use super::upkeep::{Joining, Upkeep};
@@ -34,6 +34,8 @@ pub(super) struct Rest {
     pub jobs: Slab<Job>,
     // The number of the last write of this run.
     pub writes: u32,
+    // No write of this node has a higher version count, by key.
+    floors: BTreeMap<Key, u64>,
     pub ranges: Ranges,
     pub delivered: Vec<(NodeId, u64, Key, Instant)>,
     pub sync: Sync,
@@ -43,6 +45,27 @@ pub(super) struct Rest {
     // Where this node is, and others are. Empty in the simulator.
     pub address: Bytes,
     addresses: BTreeMap<NodeId, Bytes>,
+}
+
+/// Keys of which a writer remembers how high versions may have gone.
+const FLOORS_MAX: usize = 4096;
+/// How much higher one write may take the version: a step for each node that may take it for the
+/// responsible one, unknown to each other.
+const FLOOR_STEP: u64 = 16;
+
+impl Rest {
+    /// How high the version of this node's earlier writes under a key may be. It goes up with
+    /// each write, known to have been done or not, so that after a cut of the network the last
+    /// write is the newest.
+    pub fn floor(&mut self, key: Key) -> u64 {
+        if self.floors.len() >= FLOORS_MAX && !self.floors.contains_key(&key) {
+            self.floors.pop_first();
+        }
+        let floor = self.floors.entry(key).or_default();
+        let before = *floor;
+        *floor += FLOOR_STEP;
+        before
+    }
 }
 
 /// Why the driver wakes a node.
@@ -132,7 +155,9 @@ impl<R: Router> Overlay<R> {
 
     /// Requests of the application that are open.
     pub fn requests_open(&self) -> usize {
-        self.rest.as_ref().map_or(0, |rest| rest.requests.len())
+        let is_of_application =
+            |(_, request): &(u32, &Request)| matches!(request.owner, Owner::Application(_));
+        self.rest.as_ref().map_or(0, |rest| rest.requests.iter().filter(is_of_application).count())
     }
 
     /// Bytes on the heap that are kept between events, without those of the table and the values.

@@ -18,6 +18,8 @@ use crate::core::{NodeId, Payload};
 
 /// Rounds of asking replicas before a job ends as it stands.
 const ROUNDS_MAX: u8 = 4;
+/// The largest version count that is believed: a node can always go higher.
+const COUNT_MAX: u64 = u64::MAX / 2;
 /// Bytes of a list of records besides the records, at most.
 const COPY_HEAD_BYTES: usize = 320;
 
@@ -274,7 +276,8 @@ impl<R: Router> Overlay<R> {
             Job::Write(job) => (job.from, job.exchange) == (from, exchange),
             Job::Read(_) => false,
         };
-        if rest.jobs.iter().any(|(_, job)| is_same(job)) {
+        // Parts of an own request may come one after the other, under its one name.
+        if from != cx.node && rest.jobs.iter().any(|(_, job)| is_same(job)) {
             return cx.count("overlay_duplicate", 1);
         }
         if rest.jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
@@ -327,7 +330,9 @@ impl<R: Router> Overlay<R> {
                 return refused(PutAnswer::Superseded);
             }
             old => {
-                let count = old.map_or(0, |old| old.stamp.version.count) + 1;
+                // What this node does not know of, because the network was cut, the writer may.
+                let after = item.after.min(COUNT_MAX - 1);
+                let count = old.map_or(0, |old| old.stamp.version.count).max(after) + 1;
                 let version = Version { count, by: cx.node.0 };
                 let max = if item.value.is_some() {
                     cx.shared.lifetime_max
@@ -512,7 +517,7 @@ impl<R: Router> Overlay<R> {
             CopyAnswer::Newer(stamp) => {
                 // This write comes after the one that this node did not know of.
                 if stamp.version >= record.stamp.version {
-                    let count = stamp.version.count.saturating_add(1);
+                    let count = stamp.version.count.min(COUNT_MAX) + 1;
                     record.stamp.version = Version { count, by: cx.node.0 };
                     item.holders.clear();
                     let record = record.clone();
@@ -583,8 +588,7 @@ pub(super) fn copy_pieces<R: Router>(
 fn is_sound<R: Router>(cx: &Cx<'_, R>, record: &Record) -> bool {
     let max = cx.shared.lifetime_max.max(cx.shared.tombstone_lifetime).as_millis() as u32;
     let length = record.value.as_ref().map_or(0, Payload::len);
-    // So far away that a node can always go higher.
-    let is_sane = record.stamp.version.count < u64::MAX / 2;
+    let is_sane = record.stamp.version.count <= COUNT_MAX;
     length <= cx.shared.value_bytes_max && record.lifetime_ms <= max && is_sane
 }
 

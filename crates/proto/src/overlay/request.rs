@@ -118,7 +118,7 @@ impl<R: Router> Overlay<R> {
             Operation::Send { keys, payload } => (keys, Kind::Send(Arc::new(payload))),
             Operation::Remove(keys) => {
                 let lifetime_ms = cx.shared.tombstone_lifetime.as_millis() as u32;
-                let item = |&key: &Key| PutItem { key, lifetime_ms, value: None };
+                let item = |&key: &Key| PutItem { key, lifetime_ms, after: 0, value: None };
                 items = keys.iter().map(item).collect();
                 (keys, Kind::Remove)
             }
@@ -130,7 +130,8 @@ impl<R: Router> Overlay<R> {
                     } else if ms == 0 {
                         outcomes.push((key, Outcome::Failed(FailReason::Expired)));
                     } else {
-                        items.push(PutItem { key, lifetime_ms: ms, value: Some(value) });
+                        let value = Some(value);
+                        items.push(PutItem { key, lifetime_ms: ms, after: 0, value });
                     }
                 }
                 (items.iter().map(|item| item.key).collect(), Kind::Put)
@@ -169,7 +170,8 @@ impl<R: Router> Overlay<R> {
         {
             return Err(RejectReason::TooLarge);
         }
-        if self.requests_open() >= cx.shared.requests_max {
+        let requests = self.rest_if_any().map_or(0, |rest| rest.requests.len());
+        if requests >= cx.shared.requests_max {
             return Err(RejectReason::Busy);
         }
         Ok(())
@@ -387,6 +389,9 @@ impl<R: Router> Overlay<R> {
             let (_, items, keys) = orders.last_mut().expect("pushed above");
             keys.push(request.slots[place].key);
             items.extend(request.items.get(place).cloned());
+        }
+        for (_, items, _) in &mut orders {
+            items.iter_mut().for_each(|item| item.after = self.rest().floor(item.key));
         }
         for (node, items, keys) in orders {
             match &kind {

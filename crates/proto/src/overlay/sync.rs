@@ -172,6 +172,7 @@ impl<R: Router> Overlay<R> {
         entries: &[(Key, Version)],
     ) {
         let (mut lacking, mut newer, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
+        self.look_around();
         let neighbourhood = self.rest().sync.neighbourhood;
         let (mut step, mut replicas): (Option<Step>, _) = (None, Vec::new());
         for (place, &(key, version)) in (0..).zip(entries) {

@@ -54,13 +54,13 @@ impl Upkeep {
         self.lost.retain(|(known, ..)| *known != node);
     }
 
-    /// A node that it is time to look for.
-    fn next_lost(&mut self, now: Instant) -> Option<NodeId> {
+    /// A node that it is time to look for. Who has nobody else does not give up.
+    fn next_lost(&mut self, now: Instant, is_alone: bool) -> Option<NodeId> {
         let (node, tries, next_at) = self.lost.iter_mut().find(|(.., at)| *at <= now)?;
-        *tries += 1;
-        *next_at = now + Duration::from_secs(1 << (*tries).min(6));
+        *tries = tries.saturating_add(1);
+        *next_at = now + Duration::from_secs(1 << (*tries).min(if is_alone { 2 } else { 6 }));
         let node = *node;
-        self.lost.retain(|(_, tries, _)| *tries < LOST_TRIES_MAX);
+        self.lost.retain(|(_, tries, _)| *tries < LOST_TRIES_MAX || is_alone);
         Some(node)
     }
 
@@ -140,6 +140,7 @@ impl<R: Router> Overlay<R> {
             let rest = self.rest();
             rest.upkeep.find_again(from);
             rest.upkeep.hurry();
+            self.run(cx, &[Chore::Ask(from, Topic::Neighbours)]);
             // It may know others whom this node does not, and who do not know this node.
             let keys = vec![cx.shared.space.key(cx.node)];
             let owner = Owner::Merge(from);
@@ -207,11 +208,9 @@ impl<R: Router> Overlay<R> {
         if self.role != Role::Joining || !self.is_table_idle() {
             return;
         }
-        let mut neighbours = Vec::new();
-        self.router.tell(Topic::Neighbours, &mut neighbours);
-        let has_neighbours = neighbours.iter().any(|&node| node != cx.node);
+        let has_joined = self.router.has_joined();
         let joining = &mut self.rest().joining;
-        let Some(ended) = joining.take_if(|joining| joining.is_told && has_neighbours) else {
+        let Some(ended) = joining.take_if(|joining| joining.is_told && has_joined) else {
             return;
         };
         self.begin_membership(cx);
@@ -275,8 +274,9 @@ impl<R: Router> Overlay<R> {
             (cx.shared.upkeep_every_max.as_nanos() / every.as_nanos().max(1)).clamp(1, 1 << 16)
         });
         let now = cx.now;
+        let is_alone = !self.router.has_joined();
         let upkeep = &mut self.rest().upkeep;
-        let lost = upkeep.next_lost(now);
+        let lost = upkeep.next_lost(now, is_alone);
         upkeep.quiet = if upkeep.table == table { upkeep.quiet + 1 } else { 0 };
         upkeep.table = table;
         let slow = 1u32 << upkeep.quiet.saturating_sub(QUIET_TURNS).min(16);
@@ -312,7 +312,7 @@ impl<R: Router> Overlay<R> {
                     }
                 }
                 Chore::Find(key) => {
-                    if self.requests_open() >= cx.shared.requests_max {
+                    if self.rest().requests.len() >= cx.shared.requests_max {
                         cx.count("overlay_requests_full", 1);
                         continue;
                     }

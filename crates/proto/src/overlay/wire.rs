@@ -24,7 +24,7 @@ const ADDRESSES_MAX: usize = 256;
 const VERSION_BYTES: usize = 12;
 const STAMP_BYTES: usize = VERSION_BYTES + 12;
 const RECORD_BYTES: usize = Key::BYTES + STAMP_BYTES + 8;
-const ITEM_BYTES: usize = Key::BYTES + 8;
+const ITEM_BYTES: usize = Key::BYTES + 16;
 
 pub(super) fn put_key(head: &mut impl BufMut, key: Key) {
     head.put_slice(&key.to_bytes());
@@ -452,9 +452,9 @@ fn take_items(bytes: &mut Bytes) -> Result<Arc<[PutItem]>, DecodeError> {
     let count = take_count(bytes, ITEMS_MAX, ITEM_BYTES)?;
     let (mut items, mut lengths) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for _ in 0..count {
-        let (key, lifetime_ms) = (take_key(bytes)?, take_u32(bytes)?);
+        let (key, lifetime_ms, after) = (take_key(bytes)?, take_u32(bytes)?, take_u64(bytes)?);
         lengths.push(take_length(bytes, true)?);
-        items.push(PutItem { key, lifetime_ms, value: None });
+        items.push(PutItem { key, lifetime_ms, after, value: None });
     }
     check_ascending(items.iter().map(|item| item.key))?;
     let values = take_values(bytes, &lengths)?;
@@ -642,6 +642,7 @@ impl<W: Wire> Wire for Message<W> {
                 for item in items.iter() {
                     put_key(head, item.key);
                     head.put_u32(item.lifetime_ms);
+                    head.put_u64(item.after);
                     put_length(head, item.value.as_ref());
                 }
                 return put_values(head, items.iter().filter_map(|item| item.value.as_ref()));

@@ -147,7 +147,10 @@ impl Scenario {
         let when = |rng: &mut Rng| BEGIN + u64::from(rng.below((FAULTS - BEGIN - 4000) as u32));
         let nodes = self.nodes;
         // Node 0 stays, so that there is always somebody to join through.
-        let any = |rng: &mut Rng| NodeId(1 + rng.below(nodes.saturating_sub(1).max(1)));
+        let is_cut = nodes > 2 && rng.chance(0.3);
+        // A writer that forgets how far it was cannot tell those who were cut off from it.
+        let first = if is_cut { self.writers.min(nodes - 1) } else { 1 };
+        let any = |rng: &mut Rng| NodeId(first + rng.below(nodes.saturating_sub(first).max(1)));
         let mut acts = Vec::new();
         if rng.chance(0.4) {
             self.has_network_faults = true;
@@ -184,14 +187,14 @@ impl Scenario {
                 }
             }
         }
-        if rng.chance(0.25) {
+        if nodes > 1 && rng.chance(0.25) {
             self.has_network_faults = true;
             for _ in 0..1 + rng.below(3) {
                 let pause = Duration::from_millis(u64::from(100 + rng.below(3000)));
                 acts.push((when(rng), Act::Fault(Fault::Pause(any(rng), pause))));
             }
         }
-        if nodes > 2 && rng.chance(0.3) {
+        if is_cut {
             self.has_network_faults = true;
             for _ in 0..1 + rng.below(2) {
                 let begin = when(rng);
