@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use paceline_proto::core::{Instant, Lane, NodeId, Payload, Protocol, mix};
 use paceline_proto::overlay::{
-    Body, Command, Config, Event, Key, Message, Operation, Oracle, Outcome, Overlay, Purpose,
-    Role, Route, Router, Space, Timer, Version,
+    Body, Command, Config, Event, Key, Message, Operation, Oracle, Outcome, Overlay, Purpose, Role,
+    Route, Router, Space, Timer, Version,
 };
 
 use super::Violation;

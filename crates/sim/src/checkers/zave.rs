@@ -151,8 +151,8 @@ impl RingChecker {
         // The invariant is proved for failures that leave principals enough, and everybody with a
         // live successor.
         let is_alive = |node: &NodeId| self.members.contains_key(node);
-        let leaves_all = self.members.len() <= 1
-            || self.members.values().all(|list| list.iter().any(is_alive));
+        let leaves_all =
+            self.members.len() <= 1 || self.members.values().all(|list| list.iter().any(is_alive));
         if !leaves_all || (self.is_sufficient && self.principals.len() <= SUCCESSORS) {
             self.is_armed = false;
         }

@@ -424,9 +424,8 @@ impl<P: Host> Observer<P> for Application {
         match event {
             Event::Outcome { id, outcomes } => {
                 if self.is_over {
-                    self.answers.extend(
-                        outcomes.iter().map(|(key, told)| (at, node, *key, told.clone())),
-                    );
+                    self.answers
+                        .extend(outcomes.iter().map(|(key, told)| (at, node, *key, told.clone())));
                 }
                 if let Some((writing, left)) = self.writing.get_mut(&node)
                     && writing == id
