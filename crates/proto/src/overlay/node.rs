@@ -373,7 +373,9 @@ impl<R: Router> Overlay<R> {
         }
         let exchange = match body {
             // What a node that leaves still holds may be asked for.
-            Body::Fetch { .. } | Body::Summary { .. } if self.role == Role::Leaving => return false,
+            Body::Fetch { .. } | Body::Summary { .. } if self.role == Role::Leaving => {
+                return false;
+            }
             Body::Route(Route { exchange, .. })
             | Body::Find { exchange, .. }
             | Body::Put { exchange, .. }

@@ -283,8 +283,8 @@ impl<R: Router> Overlay<R> {
 
     /// The responsible node says that this one need not hold a record.
     fn drop_surplus(&mut self, cx: &mut Cx<'_, R>, key: Key, version: Version) {
-        let is_mine = self.is_member()
-            && self.router.next_hop(key, &mut R::Walk::default()).hop == Hop::Here;
+        let is_mine =
+            self.is_member() && self.router.next_hop(key, &mut R::Walk::default()).hop == Hop::Here;
         if is_mine {
             // Two nodes hold themselves responsible. Tables will tell.
             return self.rest().sync.hurry();

@@ -7,7 +7,7 @@ use super::{Chore, Hop, Key, Router, Space, Step, Topic, keep_nearest};
 use crate::core::NodeId;
 
 /// Nodes in a cell of the routing table.
-const CELL: usize = 8;
+const CELL: usize = 4;
 /// Copies of a key whose holders a right table knows exactly.
 const HOLDERS: usize = 8;
 /// Nodes in one answer.
@@ -20,7 +20,7 @@ const SPARES_A_TIME: usize = 2;
 /// Tapestry: prefix routing without a leaf set. Where no node has the key's next digit, the next
 /// higher one that some node has stands in for it, round from f to 0: surrogate routing.
 ///
-/// Row r holds, for each digit, up to eight nodes that share the first r digits and go on with that
+/// Row r holds, for each digit, up to four nodes that share the first r digits and go on with that
 /// one: the first is used, the others stand by. An empty cell says that there is no such node, so a
 /// joiner makes itself known to all nodes that share as many digits with it as any: it finds them
 /// because they are those it needs itself. Source: Zhao et al., *Tapestry: A Resilient Global-scale
@@ -32,7 +32,7 @@ const SPARES_A_TIME: usize = 2;
 /// The order of digits that surrogate routing tries is a distance, compared place by place. Each
 /// hop lessens it, whatever the tables say. The second copy of a key is with the node that would be
 /// responsible without the first, and so on. To know these, the rows next to this node are kept in
-/// full: a row is not limited to eight nodes in a cell while fewer than eight nodes, this one
+/// full: a row is not limited to four nodes in a cell while fewer than eight nodes, this one
 /// among them, share more digits.
 #[derive(Clone, Debug)]
 pub struct Tapestry {
@@ -233,6 +233,10 @@ impl Router for Tapestry {
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
         for row in 0..self.rows() {
             let entries = &self.cells.all()[self.row(row)];
+            // Rows that are kept in full are so on both sides: who is new is wanted there.
+            if turn == 0 && self.alike(row) < HOLDERS {
+                out.extend(entries.iter().map(|&node| Chore::Notify(node)));
+            }
             let first = (turn % TURNS_A_SWEEP) as usize;
             let asked = entries.iter().skip(first).step_by(TURNS_A_SWEEP as usize);
             out.extend(asked.map(|&node| Chore::Ask(node, Topic::Neighbours)));
