@@ -6,6 +6,7 @@
 
 pub mod checkers;
 mod fault;
+mod links;
 mod network;
 mod observer;
 mod queue;

@@ -15,6 +15,8 @@ use paceline_proto::core::{
     Backlog, Copies, Instant, Lane, LinkFaults, LinkState, NodeId, Rng, Wire, mix,
 };
 
+use crate::links::Links;
+
 /// The shape of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
@@ -123,6 +125,8 @@ pub(crate) struct Network<M> {
     queues: Vec<PortQueue<M>>,
     idle_queues: Vec<u32>,
     pairs: BTreeMap<(NodeId, NodeId), Pair<M>>,
+    // Of a mesh whose pairs need no other state.
+    links: Links,
     blocked: BTreeSet<(NodeId, NodeId)>,
     // Links that behave otherwise than configured, the latest rule last.
     rules: Vec<LinkRule>,
@@ -153,7 +157,7 @@ impl<M: Wire> Network<M> {
     ) -> Network<M> {
         let port =
             Port { sends_until: Instant::ZERO, receives_until: Instant::ZERO, queue: NO_QUEUE };
-        let needs_pairs = has_faults || config.shape == Shape::Mesh || !config.link.is_steady();
+        let needs_pairs = has_faults || !config.link.is_steady();
         let ports = if config.shape == Shape::Star { vec![port; nodes] } else { Vec::new() };
         Network {
             config,
@@ -162,6 +166,7 @@ impl<M: Wire> Network<M> {
             queues: Vec::new(),
             idle_queues: Vec::new(),
             pairs: BTreeMap::new(),
+            links: Links::default(),
             blocked: BTreeSet::new(),
             rules: Vec::new(),
             groups: None,
@@ -255,28 +260,29 @@ impl<M: Wire> Network<M> {
             let pair = self.pair(from, to);
             copies = pair.link.draw(&faults, queued.lane, &mut pair.rng);
         }
-        let (wait, arrival) = match self.config.shape {
+        let leaves = match self.config.shape {
             Shape::Star => {
                 // The port is free already, except when a healed partition lets a batch through.
                 let port = &mut self.ports[from.index()];
                 let leaves = port.sends_until.max(now);
                 port.sends_until = leaves + airtime;
-                let start = self.ports[to.index()].receives_until.max(leaves);
-                (start - leaves, start + airtime)
+                leaves
             }
-            Shape::Mesh => {
-                let pair = self.pair(from, to);
-                let start = pair.sends_until.max(now);
-                (start - now, start + airtime)
-            }
+            Shape::Mesh => now,
         };
-        if queued.lane == Lane::Datagram && self.exceeds_queue(wait) {
+        let (queue_bytes_max, rate) =
+            (self.config.queue_bytes_max, self.config.rate_bits_per_second);
+        let busy_until = match self.config.shape {
+            Shape::Star => &mut self.ports[to.index()].receives_until,
+            Shape::Mesh if self.needs_pairs => &mut self.pair(from, to).sends_until,
+            Shape::Mesh => self.links.sends_until(from, to),
+        };
+        let start = leaves.max(*busy_until);
+        if queued.lane == Lane::Datagram && exceeds(queue_bytes_max, rate, start - leaves) {
             return Sent::Dropped("sim_queue_full");
         }
-        match self.config.shape {
-            Shape::Star => self.ports[to.index()].receives_until = arrival,
-            Shape::Mesh => self.pair(from, to).sends_until = arrival,
-        }
+        let arrival = start + airtime;
+        *busy_until = arrival;
         let arrivals = match copies {
             Copies::None => return Sent::Dropped("sim_lost"),
             Copies::One(delay) => [Some(self.in_order(from, &queued, arrival + delay)), None],
@@ -310,13 +316,6 @@ impl<M: Wire> Network<M> {
         }
     }
 
-    fn exceeds_queue(&self, wait: Duration) -> bool {
-        match (self.config.queue_bytes_max, self.config.rate_bits_per_second) {
-            (Some(limit), Some(rate)) => wait.as_secs_f64() * rate as f64 / 8.0 > limit as f64,
-            _ => false,
-        }
-    }
-
     /// The instant at which the backlog of a mesh link falls below this many bytes, if nothing is
     /// added. `None` where another event tells: a port becomes free, or a partition heals.
     pub(crate) fn drains_at(
@@ -325,12 +324,17 @@ impl<M: Wire> Network<M> {
         to: NodeId,
         below_bytes: usize,
     ) -> Option<Instant> {
-        let pair = self.pairs.get(&(from, to))?;
-        if self.config.shape == Shape::Star || !pair.stalled.is_empty() {
+        if self.config.shape == Shape::Star {
             return None;
         }
+        let sends_until = if self.needs_pairs {
+            let pair = self.pairs.get(&(from, to)).filter(|pair| pair.stalled.is_empty());
+            pair?.sends_until
+        } else {
+            self.links.get(from, to)?
+        };
         let ahead = self.airtime(below_bytes.saturating_sub(1) as u64);
-        let until = pair.sends_until.as_nanos();
+        let until = sends_until.as_nanos();
         Some(Instant::from_nanos(until.saturating_sub(ahead.as_nanos() as u64)))
     }
 
@@ -441,7 +445,9 @@ impl<M: Wire> Network<M> {
 
     /// Bytes held for nodes and pairs of nodes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.ports.capacity() * size_of::<Port>() + self.pairs.len() * (size_of::<Pair<M>>() + 24)
+        self.ports.capacity() * size_of::<Port>()
+            + self.pairs.len() * (size_of::<Pair<M>>() + 24)
+            + self.links.memory_bytes()
     }
 
     /// Bytes held for messages that wait for a port.
@@ -466,12 +472,24 @@ impl<M: Wire> Network<M> {
                 }
             },
             Shape::Mesh => {
-                let wait = pair.map_or(Duration::ZERO, |pair| pair.sends_until - now);
+                let sends_until = match pair {
+                    Some(pair) => Some(pair.sends_until),
+                    None => self.links.get(from, to),
+                };
+                let wait = sends_until.map_or(Duration::ZERO, |until| until - now);
                 let rate = self.config.rate_bits_per_second.unwrap_or(0);
                 (wait.as_nanos() * u128::from(rate) / 8_000_000_000) as usize
             }
         };
         stalled + waiting
+    }
+}
+
+/// True if more than this many bytes are waiting where a message has to wait for so long.
+fn exceeds(bytes_max: Option<u64>, rate_bits_per_second: Option<u64>, wait: Duration) -> bool {
+    match (bytes_max, rate_bits_per_second) {
+        (Some(limit), Some(rate)) => wait.as_secs_f64() * rate as f64 / 8.0 > limit as f64,
+        _ => false,
     }
 }
 

@@ -75,7 +75,11 @@ impl Measured<'_> {
     fn judged(&self, figure: Figure) -> Figure {
         match self.not_done() {
             0 => figure,
-            n => Figure { pass: false, note: format!("{n} keys not done; {}", figure.note), ..figure },
+            n => Figure {
+                pass: false,
+                note: format!("{n} keys not done; {}", figure.note),
+                ..figure
+            },
         }
     }
 
@@ -166,15 +170,14 @@ fn packets(measured: &Measured<'_>) -> Vec<Figure> {
                 Style::Recursive => "bundles, acknowledgements and results",
                 Style::Iterative => "questions and answers",
             };
-            let mut figure = Figure::new(id, all(bundled) / all(serial), "of serial").with_note(
-                format!(
+            let mut figure =
+                Figure::new(id, all(bundled) / all(serial), "of serial").with_note(format!(
                     "put and get; {counts}, puts and their answers{}: {} over {}; forwardings \
                      alone {forward:.3}",
                     if pings { ", pings" } else { "" },
                     all(bundled),
                     all(serial),
-                ),
-            );
+                ));
             if style == Style::Recursive && settings.plan.bundle == 10 {
                 let (low, high) = packets_band(algorithm, pings, grouping);
                 // With fewer keys a node more bundles end at several.
@@ -294,9 +297,11 @@ fn bundle(measured: &Measured<'_>) -> Vec<Figure> {
     };
     let size = settings.plan.bundle;
     let ratio = bundled.forward as f64 / serial.forward as f64;
-    let figure = Figure::new(format!("overlay/bundle/{size}"), ratio, "of serial").with_note(
-        format!("forwardings in clustered bundles of {size}; no less than {:.3}", 1.0 / size as f64),
-    );
+    let figure =
+        Figure::new(format!("overlay/bundle/{size}"), ratio, "of serial").with_note(format!(
+            "forwardings in clustered bundles of {size}; no less than {:.3}",
+            1.0 / size as f64
+        ));
     let band = match size {
         5 => Some((0.195, 0.22)),
         20 => Some((0.052, 0.061)),
@@ -361,8 +366,8 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
     for algorithm in &algorithms {
         add("overlay/packets", algorithm, &[]);
     }
-    let takes_pings = algorithms.len() > 1
-        || settings.sets.iter().any(|set| set.ends_with("algorithm=kademlia"));
+    let takes_pings =
+        algorithms.len() > 1 || settings.sets.iter().any(|set| set.ends_with("algorithm=kademlia"));
     if takes_pings && !is_set("ping") {
         let ping = ["algorithm=kademlia", "ping=per-message", "style=recursive"];
         add("overlay/packets", &[], &ping);

@@ -45,8 +45,8 @@ impl<R: Router> Requests<R> {
     pub fn new(settings: Settings) -> Requests<R> {
         let (plan, nodes) = (&settings.plan, settings.nodes);
         let space = settings.config.space();
-        let oracle = (plan.tables == Tables::Ideal)
-            .then(|| Oracle::new(space, (0..nodes).map(NodeId)));
+        let oracle =
+            (plan.tables == Tables::Ideal).then(|| Oracle::new(space, (0..nodes).map(NodeId)));
         let mut bundles: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
         for bundle in 0..plan.bundles() {
             bundles.entry(plan.requester(bundle, nodes)).or_default().push(bundle);

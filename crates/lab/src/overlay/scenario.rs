@@ -107,11 +107,8 @@ const GROUPINGS: [(&str, &[Grouping]); 4] = [
     ("all", &[Grouping::Serial, Grouping::Random, Grouping::Clustered]),
 ];
 
-const ACTIONS: [(&str, &[Action]); 3] = [
-    ("put", &[Action::Put]),
-    ("get", &[Action::Get]),
-    ("put-get", &[Action::Put, Action::Get]),
-];
+const ACTIONS: [(&str, &[Action]); 3] =
+    [("put", &[Action::Put]), ("get", &[Action::Get]), ("put-get", &[Action::Put, Action::Get])];
 
 impl Settings {
     /// Reads a scenario of kind `overlay`.

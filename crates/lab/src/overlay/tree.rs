@@ -35,9 +35,10 @@ impl Tree {
         let gets = plan.phases.iter().enumerate().filter(|(_, p)| p.action == Action::Get);
         let drawn = gets.map(|(number, phase)| {
             let from = Instant::ZERO + phase.begins;
-            let until = plan.phases.get(number + 1).map_or(Instant::MAX, |next| {
-                Instant::ZERO + next.begins
-            });
+            let until = plan
+                .phases
+                .get(number + 1)
+                .map_or(Instant::MAX, |next| Instant::ZERO + next.begins);
             let within = |at: Instant| at >= from && at < until;
             let hops: Vec<_> = self.hops.iter().filter(|hop| within(hop.0)).collect();
             let ends = self.ends.iter().filter(|end| within(end.0));

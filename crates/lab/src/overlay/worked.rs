@@ -108,13 +108,7 @@ impl Router for ByHand {
 struct Located(usize);
 
 impl Observer<Overlay<ByHand>> for Located {
-    fn on_event(
-        &mut self,
-        _: Instant,
-        _: NodeId,
-        event: &Event,
-        _: &mut Reply<Overlay<ByHand>>,
-    ) {
+    fn on_event(&mut self, _: Instant, _: NodeId, event: &Event, _: &mut Reply<Overlay<ByHand>>) {
         if let Event::Outcome { outcomes, .. } = event {
             let is_located = |outcome: &&(Key, Outcome)| matches!(outcome.1, Outcome::Located(_));
             self.0 += outcomes.iter().filter(is_located).count();
@@ -130,9 +124,7 @@ fn forwardings(bundle: usize, seed: u64) -> Result<(u64, u64, String), LabError>
     let mut sim_config = SimConfig::new(10, seed);
     sim_config.network = NetworkConfig::default();
     let member_config = config.clone();
-    let make = move |node| {
-        Overlay::with_router(&member_config, node, ByHand::new(space, node))
-    };
+    let make = move |node| Overlay::with_router(&member_config, node, ByHand::new(space, node));
     let mut sim = Sim::new(sim_config, Arc::new(config), make);
     let keys: Vec<Key> = (5..10).map(|node| space.key(NodeId(node))).collect();
     for (number, keys) in keys.chunks(bundle).enumerate() {

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use paceline_proto::core::{Instant, NodeId, Protocol};
@@ -68,14 +67,18 @@ where
             _ => {}
         }
     }
-    let done = service.active_nodes().into_iter().map(|node| (node, 0)).collect();
-    let applications =
-        Applications { service, ledger: service.ledger(), done, answers: Vec::new() };
-    for &node in applications.done.keys() {
-        if let Some(at) = service.due(node, 0) {
+    let active = service.active_nodes();
+    let mut work =
+        vec![Work::default(); active.iter().map(|node| node.index() + 1).max().unwrap_or(0)];
+    for node in active {
+        let due = service.due(node, 0);
+        work[node.index()] = Work { done: 0, due };
+        if let Some(at) = due {
             sim.wake_at(at, node);
         }
     }
+    let applications =
+        Applications { service, ledger: service.ledger(), work, answers: Vec::new() };
     let mut observers = (applications, observer);
     progress.start(u64::from(PIECES), &scenario.name);
     let mut is_stopped = false;
@@ -150,9 +153,18 @@ fn sim_faults(fault: &Fault) -> Vec<SimFault> {
 struct Applications<'a, S: Service> {
     service: &'a S,
     ledger: S::Ledger,
-    // Pieces of work submitted, for each active node.
-    done: BTreeMap<NodeId, u64>,
+    // By node. Asked for after each call of a handler.
+    work: Vec<Work>,
     answers: Vec<Answer<S>>,
+}
+
+/// How far an application is.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    // Pieces submitted.
+    done: u64,
+    // When the next one is; none if there is none.
+    due: Option<Instant>,
 }
 
 impl<S: Service> Applications<'_, S> {
@@ -163,16 +175,15 @@ impl<S: Service> Applications<'_, S> {
         protocol: &S::Protocol,
         reply: &mut Reply<S::Protocol>,
     ) {
-        let Some(done) = self.done.get_mut(&node) else { return };
-        let Some(due) = self.service.due(node, *done) else {
-            self.done.remove(&node);
+        let Some(work) = self.work.get_mut(node.index()) else { return };
+        if work.due.is_none_or(|due| due > at) {
             return;
-        };
-        let is_ready = self.service.is_ready(&self.ledger, node);
-        if due <= at && is_ready && protocol.admission() > 0 {
-            reply.submit(self.service.submit(&mut self.ledger, at, node, *done));
-            *done += 1;
-            if let Some(next) = self.service.due(node, *done).filter(|&next| next > at) {
+        }
+        if self.service.is_ready(&self.ledger, node) && protocol.admission() > 0 {
+            reply.submit(self.service.submit(&mut self.ledger, at, node, work.done));
+            work.done += 1;
+            work.due = self.service.due(node, work.done);
+            if let Some(next) = work.due.filter(|&next| next > at) {
                 reply.wake(next - at, node);
             }
         }
@@ -198,9 +209,11 @@ impl<S: Service> Observer<S::Protocol> for Applications<'_, S> {
 
     fn on_fault(&mut self, at: Instant, fault: &SimFault) {
         if let SimFault::Restart(node) = fault
-            && let Some(done) = self.done.get_mut(node)
+            && let Some(work) = self.work.get_mut(node.index())
+            && work.due.is_some()
         {
-            *done = next_due(self.service, *node, *done, at);
+            work.done = next_due(self.service, *node, work.done, at);
+            work.due = self.service.due(*node, work.done);
         }
     }
 

@@ -83,14 +83,17 @@ impl Chord {
         if node == place.own || u32::from(cell) < self.first_finger() {
             return;
         }
-        let range = self.fingers.range(cell..cell + 1, cell_of);
-        let at = range.start;
-        if range.is_empty() {
-            self.fingers.insert(at, node);
-        } else if place.distance_to(node) < place.distance_to(self.fingers.all()[at]) {
-            self.fingers.remove(range);
-            self.fingers.insert(at, node);
+        // Whoever shares the cell is next to where the node belongs, and usually nearer.
+        let distance = place.distance_to(node);
+        let fingers = self.fingers.all();
+        let at = fingers.partition_point(|&finger| place.distance_to(finger) < distance);
+        if at > 0 && cell_of(fingers[at - 1]) == cell || fingers.get(at) == Some(&node) {
+            return;
         }
+        if fingers.get(at).is_some_and(|&finger| cell_of(finger) == cell) {
+            self.fingers.remove(at..at + 1);
+        }
+        self.fingers.insert(at, node);
     }
 }
 

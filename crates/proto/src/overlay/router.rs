@@ -47,8 +47,8 @@ pub trait Router: Sized {
     /// A node does not answer. It is no longer in the table afterwards.
     fn forget(&mut self, node: NodeId);
 
-    /// Chores of one turn of upkeep. Turns are numbered from 0; the table is right some turns
-    /// after the last join or failure.
+    /// Chores of one turn of upkeep. Turns are numbered from 0, when the node has just become a
+    /// member; the table is right some turns after the last join or failure.
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>);
 
     /// What this table answers to a node that asks.

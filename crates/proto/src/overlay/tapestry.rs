@@ -7,7 +7,7 @@ use super::{Chore, Hop, Key, Router, Space, Step, Topic, keep_nearest};
 use crate::core::NodeId;
 
 /// Nodes in a cell of the routing table.
-const CELL: usize = 8;
+const CELL: usize = 4;
 /// Copies of a key whose holders a right table knows exactly.
 const HOLDERS: usize = 8;
 /// Nodes in one answer.
@@ -20,7 +20,7 @@ const SPARES_A_TIME: usize = 2;
 /// Tapestry: prefix routing without a leaf set. Where no node has the key's next digit, the next
 /// higher one that some node has stands in for it, round from f to 0: surrogate routing.
 ///
-/// Row r holds, for each digit, up to eight nodes that share the first r digits and go on with that
+/// Row r holds, for each digit, up to four nodes that share the first r digits and go on with that
 /// one: the first is used, the others stand by. An empty cell says that there is no such node, so a
 /// joiner makes itself known to all nodes that share as many digits with it as any: it finds them
 /// because they are those it needs itself. Source: Zhao et al., *Tapestry: A Resilient Global-scale
@@ -32,7 +32,7 @@ const SPARES_A_TIME: usize = 2;
 /// The order of digits that surrogate routing tries is a distance, compared place by place. Each
 /// hop lessens it, whatever the tables say. The second copy of a key is with the node that would be
 /// responsible without the first, and so on. To know these, the rows next to this node are kept in
-/// full: a row is not limited to eight nodes in a cell while fewer than eight nodes, this one
+/// full: a row is not limited to four nodes in a cell while fewer than eight nodes, this one
 /// among them, share more digits.
 #[derive(Clone, Debug)]
 pub struct Tapestry {
@@ -149,25 +149,27 @@ impl Tapestry {
     // of the rows that are kept in full, the first of each cell, and some spares of one row.
     fn consider(&self, from: NodeId, nodes: &[NodeId], spare: Option<u8>, out: &mut Vec<Chore>) {
         let cell_of = self.cell_of();
-        let by_cell = |nodes: &[NodeId]| {
-            let mut nodes: Vec<_> = nodes.iter().map(|&node| (cell_of(node), node)).collect();
-            nodes.sort_unstable();
-            nodes.dedup();
-            nodes
+        // A cell is known by a search without keys: most of those that are named are in it.
+        let cells: Vec<u16> = self.cells.all().iter().map(|&node| cell_of(node)).collect();
+        let place = |cell: u16| cells.partition_point(|&other| other < cell);
+        let is_known = |cell: u16, node: NodeId| {
+            let start = place(cell);
+            let len = cells[start..].iter().take_while(|&&other| other == cell).count();
+            self.cells.all()[start..start + len].contains(&node)
         };
-        let known = by_cell(self.cells.all());
-        let mut new = by_cell(nodes);
-        new.retain(|entry| entry.1 != self.own && known.binary_search(entry).is_err());
-        let count_from = |nodes: &[(u16, NodeId)], cell: u16| {
-            nodes.len() - nodes.partition_point(|entry| entry.0 < cell)
-        };
+        let others = nodes.iter().filter(|&&node| node != self.own);
+        let mut new: Vec<_> = others.map(|&node| (cell_of(node), node)).collect();
+        new.retain(|&(cell, node)| !is_known(cell, node));
+        new.sort_unstable();
+        new.dedup();
         for cell in new.chunk_by(|a, b| a.0 == b.0) {
             let (at, row) = (cell[0].0, cell[0].0 / 16);
-            let room = CELL.saturating_sub(count_from(&known, at) - count_from(&known, at + 1));
+            let room = CELL.saturating_sub(place(at + 1) - place(at));
             // While joining, what others know counts as well: the rows to keep in full are those
             // next to this node, not those that happen to come first.
             let below = (row + 1) * 16;
-            let is_full = 1 + count_from(&known, below) + count_from(&new, below) < HOLDERS;
+            let new_below = new.len() - new.partition_point(|entry| entry.0 < below);
+            let is_full = 1 + cells.len() - place(below) + new_below < HOLDERS;
             let wanted = if is_full {
                 cell.len()
             } else if spare.is_some_and(|spare| u16::from(spare) == row) {
@@ -231,24 +233,45 @@ impl Router for Tapestry {
     }
 
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
-        for row in 0..self.rows() {
-            let entries = &self.cells.all()[self.row(row)];
-            let first = (turn % TURNS_A_SWEEP) as usize;
-            let asked = entries.iter().skip(first).step_by(TURNS_A_SWEEP as usize);
-            out.extend(asked.map(|&node| Chore::Ask(node, Topic::Neighbours)));
-            let any = entries.get((turn % entries.len().max(1) as u64) as usize);
-            let topic = Topic::Row(row as u8, self.key());
-            out.extend(any.map(|&node| Chore::Ask(node, topic)));
+        let entries = self.cells.all();
+        // Rows that are kept in full are so on both sides: who is new is wanted there.
+        if turn == 0 {
+            let full = (0..self.rows()).filter(|&row| self.alike(row) < HOLDERS);
+            let nodes = full.flat_map(|row| &entries[self.row(row)]);
+            out.extend(nodes.map(|&node| Chore::Notify(node)));
+        }
+        let cell_of = self.cell_of();
+        let mut ask = |place: usize, round: u64| {
+            let node = entries[place];
+            let row = cell_of(node) / 16;
+            // It has the same rows up to the one that it is in, which is of use as a whole.
+            let rows = u64::from(row) + u64::from(self.alike(row) < HOLDERS);
+            out.push(match round.checked_rem(rows) {
+                Some(row) => Chore::Ask(node, Topic::Row(row as u8, self.key())),
+                None => Chore::Ask(node, Topic::Neighbours),
+            });
+        };
+        // A sweep, and one more in turn, whose rows are asked for in turn.
+        let (first, sweep) = ((turn % TURNS_A_SWEEP) as usize, TURNS_A_SWEEP as usize);
+        (first..entries.len()).step_by(sweep).for_each(|place| ask(place, turn / TURNS_A_SWEEP));
+        let len = entries.len() as u64;
+        if len > 0 {
+            ask(((turn + TURNS_A_SWEEP / 2) % len) as usize, turn / len + turn);
         }
     }
 
     fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
         match topic {
-            Topic::Row(row, key) if u32::from(row) <= self.key().digits_shared(key) => {
-                let entries = &self.cells.all()[self.row(row.into()).start..];
-                out.extend(entries.iter().take(ANSWER));
+            Topic::Row(row, key) => {
+                let shared = self.key().digits_shared(key);
+                let entries = match u32::from(row) {
+                    row if row > shared => return,
+                    // Whoever is beyond is in the asker's row too.
+                    row if row == shared => self.row(row as u16).start..self.cells.all().len(),
+                    row => self.row(row as u16),
+                };
+                out.extend(self.cells.all()[entries].iter().take(ANSWER));
             }
-            Topic::Row(..) => {}
             Topic::Neighbours => self.replicas(self.key(), HOLDERS, out),
             Topic::Nearest(key) => self.replicas(key, HOLDERS, out),
         }

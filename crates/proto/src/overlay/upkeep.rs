@@ -222,6 +222,7 @@ impl<R: Router> Overlay<R> {
 
     fn begin_membership(&mut self, cx: &mut Cx<'_, R>) {
         self.role = Role::Member;
+        self.rest().upkeep.turn = 0;
         self.rest().sync.hurry();
         cx.deliver(Event::Joined);
         self.begin_upkeep(cx);
@@ -294,6 +295,7 @@ impl<R: Router> Overlay<R> {
     /// Does what the table wants done.
     pub(super) fn run(&mut self, cx: &mut Cx<'_, R>, chores: &[Chore]) {
         let is_member = self.is_member();
+        let mut asked = self.asked();
         for &chore in chores {
             if !self.has_room(cx) {
                 return;
@@ -301,16 +303,25 @@ impl<R: Router> Overlay<R> {
             match chore {
                 Chore::Ask(node, _) | Chore::Notify(node) if node == cx.node => {}
                 Chore::Ask(node, topic) => {
+                    let place = asked.partition_point(|&(other, _)| other < node);
+                    let mut same = asked[place..].iter().take_while(|(other, _)| *other == node);
+                    if same.any(|&(_, other)| other == topic) {
+                        continue;
+                    }
+                    asked.insert(place, (node, topic));
                     let body = Body::Ask { exchange: 0, is_member, topic };
                     self.ask(cx, node, Cause::Table, 0, None, body);
                 }
                 Chore::Notify(node) if is_member => self.tell(cx, node, Body::Notify),
                 // Nobody shall take this node for a member before it is one.
                 Chore::Notify(node) => {
-                    if let Some(joining) = &mut self.rest().joining {
+                    if let Some(joining) = &mut self.rest().joining
+                        && !joining.notices.contains(&node)
+                    {
                         joining.notices.push(node);
                     }
                 }
+                Chore::Find(key) if self.is_finding(key) => {}
                 Chore::Find(key) => {
                     if self.rest().requests.len() >= cx.shared.requests_max {
                         cx.count("overlay_requests_full", 1);
@@ -322,6 +333,26 @@ impl<R: Router> Overlay<R> {
                 }
             }
         }
+    }
+
+    /// What other nodes are being asked for the table's sake, sorted by node.
+    fn asked(&self) -> Vec<(NodeId, Topic)> {
+        let asks = self.exchanges.iter().filter_map(|(_, exchange)| match exchange.body {
+            Body::Ask { topic, .. } => Some((exchange.to, topic)),
+            _ => None,
+        });
+        let mut asked: Vec<_> = asks.collect();
+        asked.sort_unstable_by_key(|&(node, _)| node);
+        asked
+    }
+
+    /// True if this key alone is being looked up for the table's sake.
+    fn is_finding(&self, key: Key) -> bool {
+        self.rest_if_any().is_some_and(|rest| {
+            rest.requests.iter().any(|(_, request)| {
+                request.owner == Owner::Table && request.slots.iter().all(|slot| slot.key == key)
+            })
+        })
     }
 
     pub(super) fn table_found(&mut self, cx: &mut Cx<'_, R>, outcomes: &[(Key, Outcome)]) {

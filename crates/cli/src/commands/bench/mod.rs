@@ -1,6 +1,7 @@
 //! `paceline bench`: how fast Paceline itself is.
 
 mod broadcast;
+mod overlay;
 mod simulator;
 
 use super::Outcome;
@@ -17,6 +18,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Broadcast(broadcast::Args),
+    Overlay(overlay::Args),
     Simulator(simulator::Args),
 }
 
@@ -24,6 +26,7 @@ enum What {
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     match args.what {
         What::Broadcast(args) => broadcast::run(args, ui),
+        What::Overlay(args) => overlay::run(args, ui),
         What::Simulator(args) => simulator::run(args, ui),
     }
 }

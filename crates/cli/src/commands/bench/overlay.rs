@@ -1,0 +1,83 @@
+use paceline_lab::bench::Bench;
+use paceline_lab::bench::overlay::{Row, Settings, run as measure};
+use paceline_lab::figure::number;
+use paceline_lab::table::table;
+
+use crate::commands::Outcome;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Seconds, events and bytes a node of bundled gets, from 1,000 nodes to a million
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The largest size, 100 to 4000000; sizes grow tenfold from 1,000
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(100..=4_000_000))]
+    nodes_max: u32,
+    /// Keys that are put and then got, 1000 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    keys: u32,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  paceline bench overlay
+  paceline bench overlay --nodes-max 100000 --json
+
+Chord and Kademlia with filled tables, in the simulator. All keys are put in sorted bundles of ten,
+each by any node, and then got the same way; times and counts of events and messages are of the
+gets. `table` is the bytes of a node's table, `node` all that it and the simulator keep for it, and
+`resident` what the process grew by, for each node.";
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let keys = args.keys as usize;
+    let settings = Settings { nodes_max: args.nodes_max, keys, ..Settings::default() };
+    let bench = Bench::new(measure(settings, &ui.progress())?);
+    ui.document(&bench)?;
+    let rows: Vec<[String; 13]> = bench.results.iter().map(|row| cells(row, &bench)).collect();
+    let header = [
+        "algorithm",
+        "nodes",
+        "fill s",
+        "put s",
+        "get s",
+        "events",
+        "events/s",
+        "ns/event",
+        "growth",
+        "messages/key",
+        "table B",
+        "node B",
+        "resident B",
+    ];
+    ui.print(&table(header, &rows))?;
+    for row in bench.results.iter().filter(|row| row.found < row.keys) {
+        let (found, keys) = (row.found, row.keys);
+        ui.print(&format!("\n{} at {}: {found} of {keys} found\n", row.algorithm, row.nodes))?;
+    }
+    ui.print(&format!("\n{}\n", bench.machine.describe()))?;
+    Ok(Outcome::Done)
+}
+
+fn cells(row: &Row, bench: &Bench<Row>) -> [String; 13] {
+    let smallest = bench.results.iter().find(|other| other.algorithm == row.algorithm);
+    let growth = smallest.map_or(f64::NAN, |smallest| row.ns_per_event / smallest.ns_per_event);
+    [
+        row.algorithm.to_owned(),
+        row.nodes.to_string(),
+        number(row.fill_seconds),
+        number(row.put_seconds),
+        number(row.get_seconds),
+        row.events.to_string(),
+        number(row.events_per_second.round()),
+        number(row.ns_per_event),
+        number(growth),
+        number(row.messages_per_key),
+        number(row.table_bytes_per_node),
+        number(row.bytes_per_node),
+        row.resident_bytes_per_node.map_or("-".to_owned(), number),
+    ]
+}

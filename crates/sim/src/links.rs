@@ -1,0 +1,87 @@
+use paceline_proto::core::{Instant, NodeId, mix};
+
+/// Until when each link of a mesh sends. It takes one look, and 16 bytes, a place; a link that was
+/// never used takes none.
+///
+/// Open addressing: a link lies at its place, or at the next free one.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    places: Vec<(u64, Instant)>,
+    used: usize,
+}
+
+// No link: a node does not send to itself by one.
+const FREE: u64 = u64::MAX;
+const PLACES_MIN: usize = 64;
+
+impl Links {
+    /// Until when the link from one node to another sends; to be changed.
+    pub(crate) fn sends_until(&mut self, from: NodeId, to: NodeId) -> &mut Instant {
+        if self.used * 4 >= self.places.len() * 3 {
+            self.grow();
+        }
+        let name = name(from, to);
+        let at = self.place(name);
+        let place = &mut self.places[at];
+        if place.0 == FREE {
+            *place = (name, Instant::ZERO);
+            self.used += 1;
+        }
+        &mut place.1
+    }
+
+    /// Until when the link sends, if it was ever used.
+    pub(crate) fn get(&self, from: NodeId, to: NodeId) -> Option<Instant> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let (name, until) = self.places[self.place(name(from, to))];
+        (name != FREE).then_some(until)
+    }
+
+    /// Bytes of memory it holds.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<(u64, Instant)>()
+    }
+
+    fn place(&self, name: u64) -> usize {
+        let mask = self.places.len() - 1;
+        let mut at = mix(name) as usize & mask;
+        while self.places[at].0 != name && self.places[at].0 != FREE {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    fn grow(&mut self) {
+        let places = (self.places.len() * 2).max(PLACES_MIN);
+        let old = std::mem::replace(&mut self.places, vec![(FREE, Instant::ZERO); places]);
+        for (name, until) in old.into_iter().filter(|(name, _)| *name != FREE) {
+            let at = self.place(name);
+            self.places[at] = (name, until);
+        }
+    }
+}
+
+fn name(from: NodeId, to: NodeId) -> u64 {
+    u64::from(from.0) << 32 | u64::from(to.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_link_keeps_its_own_time() {
+        let mut links = Links::default();
+        let all = || (0..60).flat_map(|from| (0..60).map(move |to| (NodeId(from), NodeId(to))));
+        let time = |from: NodeId, to: NodeId| Instant::from_nanos(u64::from(from.0 * 60 + to.0));
+        assert_eq!(links.get(NodeId(1), NodeId(2)), None);
+        all().for_each(|(from, to)| *links.sends_until(from, to) = time(from, to));
+        for (from, to) in all() {
+            assert_eq!(*links.sends_until(from, to), time(from, to));
+            assert_eq!(links.get(from, to), Some(time(from, to)));
+        }
+        assert_eq!(links.get(NodeId(60), NodeId(0)), None);
+    }
+}
