@@ -1,12 +1,10 @@
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant as WallClock;
 
 use paceline_proto::chain::{Chain, Message, Topology};
 use paceline_proto::core::{Instant, Lane, NodeId};
-use paceline_sim::{Codec, Observer, Trace};
+use paceline_sim::{Codec, Observer};
 
 use super::figures::{Measured, figures};
 use super::{Broadcast, Ledger, Measure};
@@ -14,7 +12,7 @@ use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
-use crate::world::{Launch, Outcome, Sockets, node_command, run_processes, run_sockets, simulate};
+use crate::world::{Outcome, Simulated, run_on_loopback, simulate_traced};
 
 /// The hops that blocks took, as far as a scenario of one message needs them.
 #[derive(Debug, Default)]
@@ -48,20 +46,11 @@ pub fn run(
 ) -> Result<RunResult, LabError> {
     let broadcast = Broadcast::read(scenario)?;
     let started = WallClock::now();
-    let (ledger, outcome, hops) = match trace {
-        None => simulate_one(&broadcast, scenario, seed, &mut (), progress),
-        Some(path) => {
-            let file = File::create(path).map_err(LabError::write(path))?;
-            let mut trace = Trace::new(BufWriter::new(file));
-            let simulated = simulate_one(&broadcast, scenario, seed, &mut trace, progress);
-            trace.finish().map_err(LabError::write(path))?;
-            simulated
-        }
-    };
+    let (ledger, outcome, hops) = simulate_one(&broadcast, scenario, seed, trace, progress)?;
     let mut baseline = None;
     if broadcast.plan().measure == Measure::Gain {
         let direct = broadcast.with_topology(Topology::Unicast);
-        let (ledger, outcome, _) = simulate_one(&direct, scenario, seed, &mut (), progress);
+        let (ledger, outcome, _) = simulate_one(&direct, scenario, seed, None, progress)?;
         baseline = Some(ledger.bytes_per_node_per_second(outcome.ended));
     }
     let measured = Measured { ledger: &ledger, outcome: &outcome, hops: Some(&hops), baseline };
@@ -84,14 +73,7 @@ pub fn run_on_sockets(
         return Err(LabError::Unsupported(problem.to_owned()));
     }
     let started = WallClock::now();
-    let (ledger, outcome) = match program {
-        Some(program) => {
-            let command = |_| node_command(program);
-            let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
-            run_processes(&*broadcast, &scenario, seed, &launch, progress)?
-        }
-        None => run_sockets(broadcast.clone(), &scenario, seed, progress)?,
-    };
+    let (ledger, outcome) = run_on_loopback(&broadcast, &scenario, seed, program, progress)?;
     let measured = Measured { ledger: &ledger, outcome: &outcome, hops: None, baseline: None };
     let mut result = result(&broadcast, &scenario, seed, &measured);
     result.wall_s = started.elapsed().as_secs_f64();
@@ -102,13 +84,14 @@ fn simulate_one(
     broadcast: &Broadcast,
     scenario: &Scenario,
     seed: u64,
-    observer: &mut impl Observer<Chain>,
+    trace: Option<&Path>,
     progress: &dyn Progress,
-) -> (Ledger, Outcome, Hops) {
+) -> Result<(Ledger, Outcome, Hops), LabError> {
     let codec = if broadcast.plan().check_wire { Codec::CheckWire } else { Codec::Typed };
-    let mut observers = (Hops::default(), observer);
-    let (ledger, outcome) = simulate(broadcast, scenario, seed, codec, &mut observers, progress);
-    (ledger, outcome, observers.0)
+    let simulated = Simulated { scenario, seed, codec, trace };
+    let mut hops = Hops::default();
+    let (ledger, outcome) = simulate_traced(broadcast, &simulated, &mut hops, progress)?;
+    Ok((ledger, outcome, hops))
 }
 
 /// What a run gives, in whichever world it ran.

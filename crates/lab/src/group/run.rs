@@ -1,12 +1,9 @@
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant as WallClock;
 
-use paceline_proto::group::Group;
+use paceline_sim::Codec;
 use paceline_sim::checkers::group::GroupLedger;
-use paceline_sim::{Codec, Observer, Trace};
 
 use super::figures::{Measured, figures};
 use super::tracks::Tracks;
@@ -16,7 +13,7 @@ use crate::broadcast::{Ledger, summed_up};
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
-use crate::world::{Launch, Outcome, Sockets, node_command, run_processes, run_sockets, simulate};
+use crate::world::{Outcome, Simulated, run_on_loopback, simulate_traced};
 
 /// Runs a group scenario in the simulator, every promise of the group checked after every event,
 /// and writes a trace of it to a file if there is one.
@@ -28,17 +25,12 @@ pub fn run(
 ) -> Result<RunResult, LabError> {
     let members = Members::read(scenario)?;
     let started = WallClock::now();
-    let simulated = match trace {
-        None => simulate_one(&members, scenario, seed, &mut (), progress),
-        Some(path) => {
-            let file = File::create(path).map_err(LabError::write(path))?;
-            let mut trace = Trace::new(BufWriter::new(file));
-            let simulated = simulate_one(&members, scenario, seed, &mut trace, progress);
-            trace.finish().map_err(LabError::write(path))?;
-            simulated
-        }
-    };
-    let (ledger, outcome, promises, tracks) = simulated;
+    let check_wire = members.broadcast().plan().check_wire;
+    let codec = if check_wire { Codec::CheckWire } else { Codec::Typed };
+    let simulated = Simulated { scenario, seed, codec, trace };
+    let mut checkers = (GroupLedger::new(&members.shared), Tracks::default());
+    let (ledger, outcome) = simulate_traced(&members, &simulated, &mut checkers, progress)?;
+    let (promises, tracks) = checkers;
     let mut result = result(&members, scenario, seed, &ledger, &outcome);
     let broken = promises.violation();
     let metric = Metric::new("promises_broken", f64::from(u8::from(broken.is_some())), "");
@@ -63,33 +55,10 @@ pub fn run_on_sockets(
 ) -> Result<RunResult, LabError> {
     let members = Arc::new(Members::read(&scenario)?);
     let started = WallClock::now();
-    let (ledger, outcome) = match program {
-        Some(program) => {
-            let command = |_| node_command(program);
-            let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
-            run_processes(&*members, &scenario, seed, &launch, progress)?
-        }
-        None => run_sockets(members.clone(), &scenario, seed, progress)?,
-    };
+    let (ledger, outcome) = run_on_loopback(&members, &scenario, seed, program, progress)?;
     let mut result = result(&members, &scenario, seed, &ledger, &outcome);
     result.wall_s = started.elapsed().as_secs_f64();
     Ok(result)
-}
-
-fn simulate_one(
-    members: &Members,
-    scenario: &Scenario,
-    seed: u64,
-    observer: &mut impl Observer<Group>,
-    progress: &dyn Progress,
-) -> (Ledger, Outcome, GroupLedger, Tracks) {
-    let check_wire = members.broadcast().plan().check_wire;
-    let codec = if check_wire { Codec::CheckWire } else { Codec::Typed };
-    let checkers = (GroupLedger::new(&members.shared), Tracks::default());
-    let mut observers = (checkers, observer);
-    let (ledger, outcome) = simulate(members, scenario, seed, codec, &mut observers, progress);
-    let (promises, tracks) = observers.0;
-    (ledger, outcome, promises, tracks)
 }
 
 fn result(

@@ -1,12 +1,10 @@
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant as WallClock;
 
 use paceline_net::Hosted;
 use paceline_proto::overlay::{Chord, Kademlia, Koorde, Overlay, Pastry, Router, Tapestry};
-use paceline_sim::{Codec, Observer, Trace};
+use paceline_sim::Codec;
 
 use super::figures::{Measured, figures};
 use super::tree::Tree;
@@ -15,9 +13,7 @@ use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult, Sample};
 use crate::scenario::Scenario;
-use crate::world::{
-    Launch, Outcome, Prepared, Sockets, node_command, run_processes, run_sockets, simulate,
-};
+use crate::world::{Outcome, Prepared, Simulated, run_on_loopback, simulate_traced};
 
 /// Calls a generic function with the router of an algorithm.
 macro_rules! with_router {
@@ -89,39 +85,20 @@ fn run_by<R: Router + Send + 'static>(
 ) -> Result<RunResult, LabError> {
     let requests = Requests::<R>::new(settings);
     let started = WallClock::now();
-    let mut tree = Tree::new(requests.settings().config.space());
-    let (ledger, outcome) = match trace {
-        None if requests.settings().measure == Measure::Tree => {
-            simulate_with(&requests, scenario, seed, &mut tree, progress)
-        }
-        None => simulate_with(&requests, scenario, seed, &mut (), progress),
-        Some(path) => {
-            let file = File::create(path).map_err(LabError::write(path))?;
-            let mut trace = Trace::new(BufWriter::new(file));
-            let simulated = simulate_with(&requests, scenario, seed, &mut trace, progress);
-            trace.finish().map_err(LabError::write(path))?;
-            simulated
-        }
+    let settings = requests.settings();
+    let codec = if settings.check_wire { Codec::CheckWire } else { Codec::Typed };
+    let simulated = Simulated { scenario, seed, codec, trace };
+    let mut tree = Tree::new(settings.config.space());
+    let (ledger, outcome) = match settings.measure {
+        Measure::Tree => simulate_traced(&requests, &simulated, &mut tree, progress)?,
+        _ => simulate_traced(&requests, &simulated, &mut (), progress)?,
     };
-    let mut result = result(requests.settings(), scenario, seed, &ledger, &outcome);
-    if requests.settings().measure == Measure::Tree {
-        let settings = requests.settings();
+    let mut result = result(settings, scenario, seed, &ledger, &outcome);
+    if settings.measure == Measure::Tree {
         result.drawings = tree.drawings(&settings.plan, settings.config.ttl());
     }
     result.wall_s = started.elapsed().as_secs_f64();
     Ok(result)
-}
-
-/// Runs requests in the simulator, seeing `observer` along the way.
-pub(super) fn simulate_with<R: Router + Send + 'static>(
-    requests: &Requests<R>,
-    scenario: &Scenario,
-    seed: u64,
-    observer: &mut impl Observer<Overlay<R>>,
-    progress: &dyn Progress,
-) -> (Ledger, Outcome) {
-    let codec = if requests.settings().check_wire { Codec::CheckWire } else { Codec::Typed };
-    simulate(requests, scenario, seed, codec, observer, progress)
 }
 
 fn run_on_sockets_by<R: Router + Send + 'static>(
@@ -136,14 +113,7 @@ where
 {
     let requests = Arc::new(Requests::<R>::new(settings));
     let started = WallClock::now();
-    let (ledger, outcome) = match program {
-        Some(program) => {
-            let command = |_| node_command(program);
-            let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
-            run_processes(&*requests, &scenario, seed, &launch, progress)?
-        }
-        None => run_sockets(requests.clone(), &scenario, seed, progress)?,
-    };
+    let (ledger, outcome) = run_on_loopback(&requests, &scenario, seed, program, progress)?;
     let mut result = result(requests.settings(), &scenario, seed, &ledger, &outcome);
     result.wall_s = started.elapsed().as_secs_f64();
     Ok(result)

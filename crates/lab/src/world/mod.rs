@@ -8,6 +8,7 @@ mod application;
 mod child;
 mod control;
 mod processes;
+mod run;
 mod sim;
 mod sockets;
 
@@ -19,6 +20,7 @@ use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
 pub(crate) use child::node_command;
 pub use control::Prepared;
 pub use processes::{Launch, run_processes};
+pub use run::{Simulated, run_on_loopback, simulate_traced};
 pub use sim::{network_config, simulate};
 pub use sockets::{Sockets, run_sockets};
 
