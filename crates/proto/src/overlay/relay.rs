@@ -67,7 +67,7 @@ impl<R: Router> Overlay<R> {
     /// that is no longer so, it goes on from there.
     pub(super) fn advance_by_ranges(&mut self, cx: &mut Cx<'_, R>, route: Route<R::Walk>) {
         let ranges = &self.rest().ranges;
-        let mut groups: Vec<(Option<NodeId>, Vec<Target<R::Walk>>)> = Vec::new();
+        let mut groups: Vec<(_, Vec<_>)> = Vec::new();
         for target in route.targets.iter() {
             let node = ranges.node(target.key);
             match groups.iter_mut().find(|(known, _)| *known == node) {

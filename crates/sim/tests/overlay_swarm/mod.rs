@@ -441,10 +441,10 @@ impl<P: Host> Observer<P> for Application {
                     }
                 }
             }
-            Event::Rejected { id, .. } => {
-                if self.writing.get(&node).is_some_and(|(writing, _)| writing == id) {
-                    self.writing.remove(&node);
-                }
+            Event::Rejected { id, .. }
+                if self.writing.get(&node).is_some_and(|(writing, _)| writing == id) =>
+            {
+                self.writing.remove(&node);
             }
             _ => {}
         }
