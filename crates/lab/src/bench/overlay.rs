@@ -182,29 +182,25 @@ fn phase<R: Router>(
     let started = WallClock::now();
     let begins = sim.now();
     let (first, count) = (plan.phases[number].first_bundle, plan.bundles_of(Grouping::Clustered));
+    for bundle in first..first + count {
+        let keys = plan.contents(bundle).1;
+        let operation = match plan.phases[number].action {
+            Action::Get => Operation::Get(keys.to_vec()),
+            Action::Put => {
+                let lifetime = plan.lifetime;
+                let item = |&key: &Key| Item { key, value: plan.value(key), lifetime };
+                Operation::Put(keys.iter().map(item).collect())
+            }
+        };
+        let command =
+            Command::Request { id: u64::from(bundle), operation, style: Style::Recursive };
+        let requester = plan.requester(bundle, got.nodes);
+        sim.command_at(begins + EVERY * (bundle - first), requester, command);
+    }
     let steps = STEPS / 4;
-    for step in 0..steps {
-        let part =
-            |step: u32| first + (u64::from(count) * u64::from(step) / u64::from(steps)) as u32;
-        for bundle in part(step)..part(step + 1) {
-            let keys = plan.contents(bundle).1;
-            let operation = match plan.phases[number].action {
-                Action::Get => Operation::Get(keys.to_vec()),
-                Action::Put => {
-                    let lifetime = plan.lifetime;
-                    let item = |&key: &Key| Item { key, value: plan.value(key), lifetime };
-                    Operation::Put(keys.iter().map(item).collect())
-                }
-            };
-            let command =
-                Command::Request { id: u64::from(bundle), operation, style: Style::Recursive };
-            let requester = plan.requester(bundle, got.nodes);
-            sim.command_at(begins + EVERY * (bundle - first), requester, command);
-        }
-        // Commands are given as their time comes: a queue of all of them is not what is measured.
-        let until =
-            if step + 1 < steps { begins + EVERY * (part(step + 1) - first) } else { Instant::MAX };
-        sim.run_until(until, got);
+    for step in 1..=steps {
+        let sent = begins + EVERY * count / steps * step;
+        sim.run_until(if step < steps { sent } else { Instant::MAX }, got);
         progress.inc(1);
         if progress.stopped() {
             return None;

@@ -294,8 +294,11 @@ impl<R: Router> Overlay<R> {
 
     /// Does what the table wants done.
     pub(super) fn run(&mut self, cx: &mut Cx<'_, R>, chores: &[Chore]) {
+        if chores.is_empty() {
+            return;
+        }
         let is_member = self.is_member();
-        let mut asked = self.asked();
+        let (mut asked, mut topics) = self.asked();
         for &chore in chores {
             if !self.has_room(cx) {
                 return;
@@ -303,12 +306,12 @@ impl<R: Router> Overlay<R> {
             match chore {
                 Chore::Ask(node, _) | Chore::Notify(node) if node == cx.node => {}
                 Chore::Ask(node, topic) => {
-                    let place = asked.partition_point(|&(other, _)| other < node);
-                    let mut same = asked[place..].iter().take_while(|(other, _)| *other == node);
-                    if same.any(|&(_, other)| other == topic) {
+                    let mut places = asked.iter().zip(&topics);
+                    if places.any(|(&other, of)| other == node && *of == topic) {
                         continue;
                     }
-                    asked.insert(place, (node, topic));
+                    asked.push(node);
+                    topics.push(topic);
                     let body = Body::Ask { exchange: 0, is_member, topic };
                     self.ask(cx, node, Cause::Table, 0, None, body);
                 }
@@ -335,15 +338,13 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    /// What other nodes are being asked for the table's sake, sorted by node.
-    fn asked(&self) -> Vec<(NodeId, Topic)> {
+    /// Which nodes are being asked for the table's sake, and what.
+    fn asked(&self) -> (Vec<NodeId>, Vec<Topic>) {
         let asks = self.exchanges.iter().filter_map(|(_, exchange)| match exchange.body {
             Body::Ask { topic, .. } => Some((exchange.to, topic)),
             _ => None,
         });
-        let mut asked: Vec<_> = asks.collect();
-        asked.sort_unstable_by_key(|&(node, _)| node);
-        asked
+        asks.unzip()
     }
 
     /// True if this key alone is being looked up for the table's sake.
