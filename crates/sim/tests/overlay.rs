@@ -148,3 +148,62 @@ fn every_key_of_every_bundle_is_reached_in_both_styles() {
     everything_is_reached::<Tapestry>();
     everything_is_reached::<Kademlia>();
 }
+
+/// Messages, without those of writing, for keys in bundles of this many.
+fn messages<R: Router + 'static>(keys: &[Key], bundle: usize, style: Style) -> u64 {
+    let mut run = Run::<R>::new(config(Space::new(3)), Codec::Typed);
+    for (id, keys) in (0..).zip(keys.chunks(bundle)) {
+        run.request(id as u32 % NODES, id, Operation::Locate(keys.to_vec()), style);
+    }
+    run.finish();
+    let names = ["route", "ack", "result", "find", "found"];
+    names.iter().map(|name| run.count(name)).sum()
+}
+
+fn bundles_save_messages<R: Router + 'static>() {
+    let mut sorted = keys(500, 1);
+    let random = sorted.clone();
+    sorted.sort_unstable();
+    for style in [Style::Recursive, Style::Iterative] {
+        // Each bundle's keys from the node that asks for the bundle.
+        let serial = |keys: &[Key]| {
+            let mut run = Run::<R>::new(config(Space::new(3)), Codec::Typed);
+            for (number, key) in (0..).zip(keys) {
+                let node = (number / 10) as u32 % NODES;
+                run.request(node, number, Operation::Locate(vec![*key]), style);
+            }
+            run.finish();
+            let hops = run.count("hops");
+            let names = ["route", "ack", "result", "find", "found"];
+            let messages: u64 = names.iter().map(|name| run.count(name)).sum();
+            // A bundle of one key is a message: there and back each hop, and a result.
+            let results = if style == Style::Recursive { run.count("result") } else { 0 };
+            assert_eq!(messages, 2 * hops + results, "{} {style:?}", R::NAME);
+            messages
+        };
+        let (random_serial, sorted_serial) = (serial(&random), serial(&sorted));
+        let (random, sorted) =
+            (messages::<R>(&random, 10, style), messages::<R>(&sorted, 10, style));
+        assert!(random < random_serial, "{} {style:?}: {random} {random_serial}", R::NAME);
+        assert!(2 * sorted < sorted_serial, "{} {style:?}: {sorted} {sorted_serial}", R::NAME);
+    }
+}
+
+#[test]
+fn bundles_take_fewer_messages_than_their_keys_one_by_one() {
+    bundles_save_messages::<Chord>();
+    bundles_save_messages::<Koorde>();
+    bundles_save_messages::<Pastry>();
+    bundles_save_messages::<Tapestry>();
+    bundles_save_messages::<Kademlia>();
+}
+
+#[test]
+fn an_idle_node_is_small() {
+    let config = config(Space::new(1)).build().expect("within the ranges");
+    let router = Chord::new(config.space(), NodeId(1));
+    let node = Overlay::with_router(&config, NodeId(1), router);
+    assert_eq!(node.heap_bytes(), 0);
+    let bytes = size_of::<Overlay<Chord>>() - size_of::<Chord>();
+    assert!(bytes <= 128, "{bytes} bytes beside the table");
+}

@@ -165,7 +165,7 @@ impl Config {
         /// Requests of the application that may be open. 1 to 65,535, default 4,096.
         with_requests_max: requests_max, usize;
         /// How often the table is looked after. `None` for never: for tables that were filled and
-        /// do not change. Default 1 s.
+        /// do not change; without pings they are not even told who was heard from. Default 1 s.
         with_upkeep_every: upkeep_every, Option<Duration>;
         /// How seldom, once nothing changes. Default 8 s.
         with_upkeep_every_max: upkeep_every_max, Duration;

@@ -24,16 +24,17 @@ struct Group<W> {
 }
 
 impl<R: Router> Overlay<R> {
-    /// Begins at this node's own table.
+    /// Goes on at this node's own table, where each look-up begins.
     pub(super) fn find(&mut self, cx: &mut Cx<'_, R>, name: u32, route: Route<R::Walk>, tries: u8) {
+        let hops = cx.shared.ttl - route.ttl;
         let split = split(&self.router, &route.targets);
         cx.count("overlay_lookups", split.lookups);
         for (next, targets) in split.onward {
-            let trail = Trail { hops: 1, named_by: None, others: Vec::new() };
+            let trail = Trail { hops: hops + 1, named_by: None, others: Vec::new() };
             self.find_at(cx, name, next, &route.purpose, targets, trail, tries);
         }
         if let Some(here) = split.here {
-            count_ended(cx, 0, here.len());
+            count_ended(cx, hops.into(), here.len());
             let keys = here.iter().map(|target| target.key);
             let answers = match route.purpose {
                 Purpose::Get => self.read(cx, cx.node, route.tag, keys),
@@ -139,11 +140,20 @@ impl<R: Router> Overlay<R> {
                     found.range = Some(Box::new((first.key, step.until)));
                 }
             }
-            found.nodes.extend_from_slice(&candidates);
-            let segment = Segment { targets: count as u16, nodes: candidates.len() as u8 };
+            // Targets that go the same way are one segment, whatever look-ups it took.
+            let before = found.nodes.len().saturating_sub(candidates.len());
             match found.segments.last_mut() {
-                Some(last) if last.nodes == 0 && segment.nodes == 0 => last.targets += count as u16,
-                _ => found.segments.push(segment),
+                Some(last)
+                    if usize::from(last.nodes) == candidates.len()
+                        && found.nodes[before..] == candidates =>
+                {
+                    last.targets += count as u16;
+                }
+                _ => {
+                    found.nodes.extend_from_slice(&candidates);
+                    let (targets, nodes) = (count as u16, candidates.len() as u8);
+                    found.segments.push(Segment { targets, nodes });
+                }
             }
         }
         cx.count("overlay_lookups", lookups);
@@ -183,8 +193,7 @@ impl<R: Router> Overlay<R> {
         else {
             return cx.count("overlay_bad_answer", 1);
         };
-        let told: usize = found.segments.iter().map(|segment| usize::from(segment.targets)).sum();
-        if told != targets.len() {
+        if !found.covers(targets.len()) {
             cx.count("overlay_bad_answer", 1);
             return self.find_elsewhere(cx, name, exchange);
         }
@@ -194,7 +203,7 @@ impl<R: Router> Overlay<R> {
         let trail = exchange.trail.unwrap_or_default();
         let space = cx.shared.space;
         let asked = space.key(from);
-        let may_go_on = trail.hops < cx.shared.ttl;
+        let (may_go_on, is_member) = (trail.hops < cx.shared.ttl, self.is_member());
         let mut groups: Vec<Group<R::Walk>> = Vec::new();
         let mut answers: Vec<(Key, Answer)> = Vec::new();
         let (mut nodes, mut walks) = (&found.nodes[..], &found.walks[..]);
@@ -215,9 +224,11 @@ impl<R: Router> Overlay<R> {
             let (walked, others) = walks.split_at(these.len());
             walks = others;
             for (target, &walk) in these.iter().zip(walked) {
-                // Whoever is named must be nearer than whoever named it.
+                // Whoever is named must be nearer than whoever named it. The way may lead over
+                // this node itself, unless it is none that forwards.
                 let is_nearer = |&&node: &&NodeId| {
-                    node != cx.node && R::advances(target.key, asked, space.key(node))
+                    (node != cx.node || is_member)
+                        && R::advances(target.key, asked, space.key(node))
                 };
                 let Some(&next) = named.iter().find(is_nearer).filter(|_| may_go_on) else {
                     forged += 1;
@@ -250,6 +261,18 @@ impl<R: Router> Overlay<R> {
             count_ended(cx, trail.hops.into(), count_here);
         }
         for group in groups {
+            if group.next == cx.node {
+                let route = Route {
+                    exchange: 0,
+                    ttl: cx.shared.ttl - trail.hops,
+                    initiator: cx.node,
+                    tag: *tag,
+                    purpose: purpose.clone(),
+                    targets: group.targets.into(),
+                };
+                self.find(cx, name, route, 0);
+                continue;
+            }
             let trail = Trail { hops: trail.hops + 1, named_by: Some(from), others: group.others };
             self.find_at(cx, name, group.next, purpose, group.targets.into(), trail, 0);
         }

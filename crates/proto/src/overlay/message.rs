@@ -353,6 +353,22 @@ impl Addresses {
     }
 }
 
+impl<W> Found<W> {
+    /// True if it answers for so many targets, and its lists are as long as its segments say.
+    pub(super) fn covers(&self, targets: usize) -> bool {
+        let (mut ended, mut nodes, mut walks) = (0, 0, 0);
+        for segment in &self.segments {
+            nodes += usize::from(segment.nodes);
+            *(if segment.nodes == 0 { &mut ended } else { &mut walks }) +=
+                usize::from(segment.targets);
+        }
+        ended + walks == targets
+            && ended == self.ended.len()
+            && walks == self.walks.len()
+            && nodes == self.nodes.len()
+    }
+}
+
 impl<W> Body<W> {
     /// Gives the message its number, if it has one of its sender's.
     pub(super) fn number(&mut self, number: u32) {

@@ -34,12 +34,15 @@
 //! that copies are restored after failures, and go to those that became responsible. What was
 //! removed leaves a mark for a while, so that no copy comes back.
 
+mod act;
+mod addresses;
 mod bundle;
 mod cells;
 mod chord;
 mod command;
 mod config;
 mod exchange;
+mod fields;
 mod kademlia;
 mod key;
 mod koorde;
@@ -52,6 +55,7 @@ mod oracle;
 mod pastry;
 mod place;
 mod ranges;
+mod read;
 mod relay;
 mod replicate;
 mod request;

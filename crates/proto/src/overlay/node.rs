@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::command::{Command, Event, Role};
 use super::exchange::{Cause, Exchange, Slab, Trail};
-use super::message::{Addresses, Body, Message, Purpose, Route};
+use super::message::{Body, Message, Purpose, Route};
 use super::ranges::Ranges;
 use super::replicate::Job;
 use super::request::{Owner, Request};
@@ -44,7 +44,7 @@ pub(super) struct Rest {
     pub leave_by: Instant,
     // Where this node is, and others are. Empty in the simulator.
     pub address: Bytes,
-    addresses: BTreeMap<NodeId, Bytes>,
+    pub addresses: BTreeMap<NodeId, Bytes>,
 }
 
 /// Keys of which a writer remembers how high versions may have gone.
@@ -288,10 +288,11 @@ impl<R: Router> Overlay<R> {
 
     /// A member was heard from, in a message with so many targets.
     pub(super) fn heard(&mut self, cx: &mut Cx<'_, R>, from: NodeId, targets: usize) {
-        if from == cx.node {
+        let policy = cx.shared.ping;
+        let is_static = cx.shared.upkeep_every.is_none() && policy == PingPolicy::Off;
+        if from == cx.node || is_static {
             return;
         }
-        let policy = cx.shared.ping;
         let times = if policy == PingPolicy::PerMessage { targets } else { 1 };
         for _ in 0..times {
             let Some(longest_silent) = self.router.learn(from) else {
@@ -311,59 +312,6 @@ impl<R: Router> Overlay<R> {
             cx.count("overlay_in_flight_full", 1);
         }
         has_room
-    }
-
-    /// The addresses of the nodes that a message names, and this node's own. None in the simulator.
-    fn addresses_for(&self, own: NodeId, body: &Body<R::Walk>) -> Addresses {
-        let Some(rest) = &self.rest else {
-            return Addresses::default();
-        };
-        if rest.address.is_empty() {
-            return Addresses::default();
-        }
-        let mut list = vec![(own, rest.address.clone())];
-        let mut add = |node: NodeId| {
-            if let Some(address) = rest.addresses.get(&node)
-                && list.len() < ADDRESSES_MAX
-                && list.iter().all(|(known, _)| *known != node)
-            {
-                list.push((node, address.clone()));
-            }
-        };
-        match body {
-            Body::Route(route) => add(route.initiator),
-            Body::Found(found) => found.nodes.iter().copied().for_each(add),
-            Body::Told { nodes, .. } => nodes.iter().copied().for_each(add),
-            Body::Ack { .. } | Body::Result { .. } | Body::Pong { .. } => {
-                return Addresses::default();
-            }
-            _ => {}
-        }
-        Addresses(Some(list.into()))
-    }
-
-    fn note_addresses(&mut self, cx: &mut Cx<'_, R>, addresses: &Addresses) {
-        if addresses.0.is_none() {
-            return;
-        }
-        let (own, max) = (cx.node, cx.shared.addresses_max);
-        for (node, address) in addresses.iter().filter(|(node, _)| *node != own) {
-            let known = &mut self.rest.get_or_insert_default().addresses;
-            if known.get(node) == Some(address) {
-                continue;
-            }
-            if known.len() >= max && !known.contains_key(node) {
-                let mut contacts = Vec::new();
-                self.router.contacts(&mut contacts);
-                known.retain(|node, _| contacts.contains(node));
-                cx.count("overlay_addresses_full", 1);
-                if known.len() >= max {
-                    continue;
-                }
-            }
-            known.insert(*node, address.clone());
-            cx.outbox.contacts.push((*node, address.clone()));
-        }
     }
 
     /// A node that is no member says so to what only a member can do. True if it did.
@@ -527,8 +475,6 @@ impl<R: Router> Overlay<R> {
         }
     }
 }
-
-const ADDRESSES_MAX: usize = 64;
 
 impl Rtt {
     fn sample(&mut self, time: Duration) {

@@ -1,5 +1,6 @@
 //! The recursive style: each hop divides the bundle and hands on the parts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::bundle::{pieces, split, target_bytes};
@@ -67,25 +68,19 @@ impl<R: Router> Overlay<R> {
     /// that is no longer so, it goes on from there.
     pub(super) fn advance_by_ranges(&mut self, cx: &mut Cx<'_, R>, route: Route<R::Walk>) {
         let ranges = &self.rest().ranges;
-        let mut groups: Vec<(_, Vec<_>)> = Vec::new();
-        for target in route.targets.iter() {
-            let node = ranges.node(target.key);
-            match groups.iter_mut().find(|(known, _)| *known == node) {
-                Some((_, targets)) => targets.push(*target),
-                None => groups.push((node, vec![*target])),
+        let (mut known, mut unknown) = (BTreeMap::<NodeId, Vec<_>>::new(), Vec::new());
+        for &target in route.targets.iter() {
+            match ranges.node(target.key) {
+                Some(node) => known.entry(node).or_default().push(target),
+                None => unknown.push(target),
             }
         }
-        for (node, targets) in groups {
-            match node {
-                Some(node) => {
-                    cx.count("overlay_range_hits", targets.len() as u64);
-                    self.hand_on(cx, cx.node, node, &route, targets.into(), 0);
-                }
-                None => {
-                    let targets = targets.into();
-                    self.advance(cx, cx.node, Route { targets, ..route.clone() }, 0);
-                }
-            }
+        for (node, targets) in known {
+            cx.count("overlay_range_hits", targets.len() as u64);
+            self.hand_on(cx, cx.node, node, &route, targets.into(), 0);
+        }
+        if !unknown.is_empty() {
+            self.advance(cx, cx.node, Route { targets: unknown.into(), ..route }, 0);
         }
     }
 

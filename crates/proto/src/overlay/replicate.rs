@@ -1,5 +1,4 @@
-//! What a responsible node does before it answers: other replicas take copies of what is written,
-//! and are asked for what is missing here.
+//! Writing: a responsible node answers once the other replicas hold copies.
 
 use std::sync::Arc;
 
@@ -7,21 +6,21 @@ use super::bundle::pieces;
 use super::command::Event;
 use super::exchange::Cause;
 use super::message::{
-    Answer, Body, CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, PutAnswer, PutItem, Record,
-    Stamp, Version,
+    Body, CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
 };
 use super::node::{Cx, Overlay};
+use super::read::ReadJob;
 use super::relay::list_bytes_max;
 use super::store::Accepted;
 use super::{Hop, Key, Router, Step};
 use crate::core::{NodeId, Payload};
 
 /// Rounds of asking replicas before a job ends as it stands.
-const ROUNDS_MAX: u8 = 4;
+pub(super) const ROUNDS_MAX: u8 = 4;
 /// The largest version count that is believed: a node can always go higher.
 const COUNT_MAX: u64 = u64::MAX / 2;
 /// Bytes of a list of records besides the records, at most.
-const COPY_HEAD_BYTES: usize = 320;
+pub(super) const COPY_HEAD_BYTES: usize = 320;
 
 /// Something done for a requester, with the help of others.
 #[derive(Clone, Debug)]
@@ -51,27 +50,15 @@ struct Writing {
     answer: PutAnswer,
 }
 
-/// Keys that are being looked for at other replicas.
-#[derive(Clone, Debug)]
-pub(super) struct ReadJob {
-    initiator: NodeId,
-    tag: u64,
-    keys: Vec<Key>,
-    asked: Vec<(NodeId, Key)>,
-    // Found and not stored here, for want of room.
-    found: Vec<Record>,
-    // Asked for and not told.
-    untold: Vec<Key>,
-    waiting: u32,
-    rounds: u8,
-}
-
 impl<R: Router> Overlay<R> {
-    /// The nodes other than this one that hold copies of a key, as far as the table knows.
+    /// The nodes other than this one, which is responsible, that hold copies of a key, as far as
+    /// the table knows.
     pub(super) fn other_replicas(&self, cx: &Cx<'_, R>, key: Key) -> Vec<NodeId> {
         let mut nodes = Vec::new();
-        self.router.replicas(key, cx.shared.copies(), &mut nodes);
-        nodes.retain(|&node| node != cx.node);
+        if cx.shared.copies() > 1 {
+            self.router.replicas(key, cx.shared.copies(), &mut nodes);
+            nodes.retain(|&node| node != cx.node);
+        }
         nodes
     }
 
@@ -88,178 +75,6 @@ impl<R: Router> Overlay<R> {
             _ => {}
         }
         accepted
-    }
-
-    /// Reads keys that this node is responsible for. What it must ask others for is not among the
-    /// answers: it follows in results.
-    pub(super) fn read(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        initiator: NodeId,
-        tag: u64,
-        keys: impl Iterator<Item = Key>,
-    ) -> Vec<(Key, Answer)> {
-        let (now, bytes_max) = (cx.now, cx.shared.answer_bytes_max);
-        let may_ask = cx.shared.copies() > 1;
-        let (mut answers, mut missing, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for key in keys {
-            let held = self.store.as_ref().and_then(|store| store.get(key, now));
-            let answer = match held.map(|held| (held.stamp.version, &held.value)) {
-                Some((version, Some(value))) => {
-                    bytes += value.len();
-                    if bytes > bytes_max && bytes > value.len() {
-                        Answer::Again
-                    } else {
-                        Answer::Found { version, value: value.clone() }
-                    }
-                }
-                Some((_, None)) => Answer::Absent,
-                None if may_ask && !self.other_replicas(cx, key).is_empty() => {
-                    missing.push(key);
-                    continue;
-                }
-                None => Answer::Absent,
-            };
-            answers.push((key, answer));
-        }
-        if !missing.is_empty() {
-            self.read_elsewhere(cx, initiator, tag, missing);
-        }
-        answers
-    }
-
-    fn read_elsewhere(&mut self, cx: &mut Cx<'_, R>, initiator: NodeId, tag: u64, keys: Vec<Key>) {
-        if self.rest().jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
-            cx.count("overlay_jobs_full", 1);
-            let answers = keys.into_iter().map(|key| (key, Answer::Busy)).collect();
-            return self.give_results(cx, initiator, tag, &Purpose::Get, answers, None);
-        }
-        let job = ReadJob {
-            initiator,
-            tag,
-            keys,
-            asked: Vec::new(),
-            found: Vec::new(),
-            untold: Vec::new(),
-            waiting: 0,
-            rounds: 0,
-        };
-        let name = self.rest().jobs.insert(Job::Read(job));
-        self.ask_replicas(cx, name);
-    }
-
-    /// Asks the replicas that were not asked yet. The job ends if there are none.
-    fn ask_replicas(&mut self, cx: &mut Cx<'_, R>, name: u32) {
-        let Some(Job::Read(mut job)) = self.rest().jobs.get(name).cloned() else {
-            return;
-        };
-        let mut by_node: Vec<(NodeId, Vec<Key>)> = Vec::new();
-        for &key in &job.keys {
-            for node in self.other_replicas(cx, key) {
-                if job.asked.contains(&(node, key)) {
-                    continue;
-                }
-                job.asked.push((node, key));
-                match by_node.iter_mut().find(|(known, _)| *known == node) {
-                    Some((_, keys)) => keys.push(key),
-                    None => by_node.push((node, vec![key])),
-                }
-            }
-        }
-        job.rounds += 1;
-        job.waiting = by_node.len() as u32;
-        let is_over = by_node.is_empty() || job.rounds > ROUNDS_MAX;
-        if is_over {
-            self.rest().jobs.remove(name);
-            return self.end_read(cx, job);
-        }
-        *self.rest().jobs.get_mut(name).expect("just seen") = Job::Read(job);
-        for (node, keys) in by_node {
-            let body = Body::Fetch { exchange: 0, keys: keys.into() };
-            self.ask(cx, node, Cause::Job(name), 0, None, body);
-        }
-    }
-
-    fn end_read(&mut self, cx: &mut Cx<'_, R>, job: ReadJob) {
-        let now = cx.now;
-        let answer = |&key: &Key| {
-            let stored = self.store.as_ref().and_then(|store| store.record(key, now));
-            let found = job.found.iter().filter(|record| record.key == key).cloned();
-            let newest = stored.into_iter().chain(found).max_by_key(|record| record.stamp.version);
-            let answer = match newest {
-                Some(Record { stamp, value: Some(value), .. }) => {
-                    Answer::Found { version: stamp.version, value }
-                }
-                Some(_) => Answer::Absent,
-                // Whoever might have it did not say.
-                None if job.untold.contains(&key) => Answer::Busy,
-                None => Answer::Absent,
-            };
-            (key, answer)
-        };
-        let answers = job.keys.iter().map(answer).collect();
-        self.give_results(cx, job.initiator, job.tag, &Purpose::Get, answers, None);
-    }
-
-    pub(super) fn receive_fetch(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        from: NodeId,
-        exchange: u32,
-        keys: &[Key],
-    ) {
-        let (mut records, mut bytes, mut is_whole) = (Vec::new(), COPY_HEAD_BYTES, true);
-        if let Some(store) = &self.store {
-            for &key in keys {
-                if let Some(record) = store.record(key, cx.now) {
-                    bytes += record.wire_len();
-                    if bytes > MESSAGE_BYTES_MAX && !records.is_empty() {
-                        is_whole = false;
-                        break;
-                    }
-                    records.push(record);
-                }
-            }
-        }
-        self.tell(cx, from, Body::Fetched { exchange, records, is_whole });
-    }
-
-    pub(super) fn receive_fetched(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        from: NodeId,
-        exchange: u32,
-        records: Vec<Record>,
-        is_whole: bool,
-    ) {
-        let Some(exchange) = self.answered(cx, from, exchange) else {
-            return;
-        };
-        let Body::Fetch { keys, .. } = &exchange.body else {
-            return cx.count("overlay_bad_answer", 1);
-        };
-        let last = records.last().map_or(Key::ZERO, |record| record.key);
-        let mut homeless = Vec::new();
-        for record in records {
-            if keys.binary_search(&record.key).is_err() || !is_sound(cx, &record) {
-                cx.count("overlay_bad_answer", 1);
-            } else if self.keep(cx, &record) == Accepted::OverQuota {
-                homeless.push(record);
-            }
-        }
-        let Cause::Job(name) = exchange.cause else {
-            return;
-        };
-        if let Some(Job::Read(job)) = self.rest().jobs.get_mut(name) {
-            job.waiting -= 1;
-            job.found.extend(homeless);
-            if !is_whole {
-                job.untold.extend(keys.iter().filter(|&&key| key > last));
-            }
-            if job.waiting == 0 {
-                self.ask_replicas(cx, name);
-            }
-        }
     }
 
     /// Writes items that this node is responsible for. The answer waits for the replicas.
@@ -585,7 +400,7 @@ pub(super) fn copy_pieces<R: Router>(
 }
 
 /// A record that a peer may send.
-fn is_sound<R: Router>(cx: &Cx<'_, R>, record: &Record) -> bool {
+pub(super) fn is_sound<R: Router>(cx: &Cx<'_, R>, record: &Record) -> bool {
     let max = cx.shared.lifetime_max.max(cx.shared.tombstone_lifetime).as_millis() as u32;
     let length = record.value.as_ref().map_or(0, Payload::len);
     let is_sane = record.stamp.version.count <= COUNT_MAX;

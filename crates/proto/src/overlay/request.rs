@@ -1,19 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bundle::pieces;
 use super::command::{Event, FailReason, Item, Operation, Outcome, RejectReason, Style};
-use super::exchange::Cause;
-use super::message::{
-    Answer, Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, PutAnswer, PutItem, Route, Target,
-};
+use super::message::{Answer, ITEMS_MAX, Purpose, PutItem, Route, Target};
 use super::node::{Cx, Overlay};
-use super::relay::list_bytes_max;
 use super::{Key, Router};
 use crate::core::{Instant, NodeId, Payload};
-
-/// Bytes of a put besides its items, at most.
-const PUT_HEAD_BYTES: usize = 320;
 
 /// A bundle that this node asked for.
 #[derive(Clone, Debug)]
@@ -328,7 +320,12 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Tells whoever asked, and ends the request if that was all.
-    fn give_outcomes(&mut self, cx: &mut Cx<'_, R>, name: u32, outcomes: Vec<(Key, Outcome)>) {
+    pub(super) fn give_outcomes(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        name: u32,
+        outcomes: Vec<(Key, Outcome)>,
+    ) {
         let Some(request) = self.rest().requests.get(name) else {
             return;
         };
@@ -350,7 +347,7 @@ impl<R: Router> Overlay<R> {
 
     /// Goes on with what can go on: writes once all is located, asks again soon if nothing is
     /// under way.
-    fn settle(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+    pub(super) fn settle(&mut self, cx: &mut Cx<'_, R>, name: u32) {
         let retry_after = RETRY_AFTER;
         let now = cx.now;
         let Some(request) = self.rest().requests.get_mut(name) else {
@@ -364,159 +361,6 @@ impl<R: Router> Overlay<R> {
         if request.is_idle() {
             request.due_at = request.due_at.min(now + retry_after);
         }
-    }
-
-    /// Tells responsible nodes what to do: one message each, if it fits.
-    fn act(&mut self, cx: &mut Cx<'_, R>, name: u32) {
-        let Some(request) = self.rest().requests.get_mut(name) else {
-            return;
-        };
-        let mut by_node: Vec<(NodeId, usize)> = Vec::new();
-        for (place, slot) in request.slots.iter_mut().enumerate() {
-            if let State::Located(node) = slot.state {
-                by_node.push((node, place));
-                slot.state = State::Acting;
-            }
-        }
-        by_node.sort_unstable();
-        let write = u64::from(cx.incarnation as u32) << 32 | u64::from(request.write);
-        let kind = request.kind.clone();
-        let mut orders: Vec<(NodeId, Vec<PutItem>, Vec<Key>)> = Vec::new();
-        for (node, place) in by_node {
-            if orders.last().is_none_or(|(last, ..)| *last != node) {
-                orders.push((node, Vec::new(), Vec::new()));
-            }
-            let (_, items, keys) = orders.last_mut().expect("pushed above");
-            keys.push(request.slots[place].key);
-            items.extend(request.items.get(place).cloned());
-        }
-        for (_, items, _) in &mut orders {
-            items.iter_mut().for_each(|item| item.after = self.rest().floor(item.key));
-        }
-        for (node, items, keys) in orders {
-            match &kind {
-                Kind::Put | Kind::Remove if node == cx.node => {
-                    self.receive_put(cx, node, name, write, &items);
-                }
-                Kind::Put | Kind::Remove => self.put(cx, name, node, write, &items),
-                Kind::Send(payload) => {
-                    let walk = R::Walk::default();
-                    let targets: Arc<[_]> =
-                        keys.into_iter().map(|key| Target { key, walk }).collect();
-                    let route = Route {
-                        exchange: 0,
-                        ttl: cx.shared.ttl,
-                        initiator: cx.node,
-                        tag: tag(cx, name),
-                        purpose: Purpose::Send(payload.clone()),
-                        targets: targets.clone(),
-                    };
-                    if node == cx.node {
-                        self.advance(cx, node, route, 0);
-                    } else {
-                        self.hand_on(cx, cx.node, node, &route, targets, 0);
-                    }
-                }
-                Kind::Locate | Kind::Get => {}
-            }
-        }
-    }
-
-    fn put(&mut self, cx: &mut Cx<'_, R>, name: u32, node: NodeId, write: u64, items: &[PutItem]) {
-        let total: usize = items.iter().map(PutItem::wire_len).sum();
-        let largest = items.iter().map(PutItem::wire_len).max().unwrap_or(0);
-        let bytes_max = if total + PUT_HEAD_BYTES <= cx.datagram_bytes_max {
-            MESSAGE_BYTES_MAX
-        } else {
-            list_bytes_max(cx, PUT_HEAD_BYTES, total, largest)
-        };
-        for piece in pieces(items, ITEMS_MAX, bytes_max, PutItem::wire_len) {
-            let items: Arc<[PutItem]> = items[piece].into();
-            let body = Body::Put { exchange: 0, write, items };
-            self.ask(cx, node, Cause::Request(name), 0, None, body);
-        }
-    }
-
-    pub(super) fn receive_put_reply(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        from: NodeId,
-        number: u32,
-        answers: &[PutAnswer],
-    ) {
-        let Some(exchange) = self.answered(cx, from, number) else {
-            return;
-        };
-        let (Cause::Request(name), Body::Put { items, .. }) = (exchange.cause, &exchange.body)
-        else {
-            return;
-        };
-        if answers.len() != items.len() {
-            cx.count("overlay_bad_answer", 1);
-            return self.put_unanswered(cx, name, items);
-        }
-        let keys = items.iter().map(|item| item.key);
-        let answers: Vec<(Key, PutAnswer)> = keys.zip(answers.iter().copied()).collect();
-        self.put_answered(cx, name, &answers);
-    }
-
-    /// What became of items at the responsible node.
-    pub(super) fn put_answered(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        name: u32,
-        answers: &[(Key, PutAnswer)],
-    ) {
-        let Some(request) = self.rest().requests.get_mut(name) else {
-            return;
-        };
-        let is_removal = matches!(request.kind, Kind::Remove);
-        let mut outcomes = Vec::new();
-        for &(key, answer) in answers {
-            let Ok(place) = request.slots.binary_search_by_key(&key, |slot| slot.key) else {
-                continue;
-            };
-            let slot = &mut request.slots[place];
-            if slot.state == State::Done {
-                continue;
-            }
-            let outcome = match answer {
-                PutAnswer::Stored(_) if is_removal => Outcome::Removed,
-                PutAnswer::Stored(copies) => Outcome::Stored { copies: copies.into() },
-                PutAnswer::TooLarge => Outcome::Failed(FailReason::TooLarge),
-                PutAnswer::OverQuota => Outcome::Failed(FailReason::OverQuota),
-                PutAnswer::Superseded => Outcome::Failed(FailReason::Superseded),
-                PutAnswer::Elsewhere | PutAnswer::Unreplicated | PutAnswer::Busy => {
-                    slot.state = State::Waiting;
-                    slot.why = match answer {
-                        PutAnswer::Elsewhere => FailReason::NoRoute,
-                        PutAnswer::Busy => FailReason::Busy,
-                        _ => FailReason::Unreplicated,
-                    };
-                    continue;
-                }
-            };
-            slot.state = State::Done;
-            request.open -= 1;
-            outcomes.push((key, outcome));
-        }
-        self.give_outcomes(cx, name, outcomes);
-        self.settle(cx, name);
-    }
-
-    pub(super) fn put_unanswered(&mut self, cx: &mut Cx<'_, R>, name: u32, items: &[PutItem]) {
-        let Some(request) = self.rest().requests.get_mut(name) else {
-            return;
-        };
-        for item in items {
-            if let Ok(place) = request.slots.binary_search_by_key(&item.key, |slot| slot.key) {
-                let slot = &mut request.slots[place];
-                if slot.state == State::Acting {
-                    (slot.state, slot.why) = (State::Waiting, FailReason::TimedOut);
-                }
-            }
-        }
-        self.settle(cx, name);
     }
 
     /// Asks again for what is open for too long, or gives it up.

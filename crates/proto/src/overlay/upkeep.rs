@@ -462,13 +462,15 @@ impl<R: Router> Overlay<R> {
     /// Forgets everything of the membership. What was not handed over is lost here.
     fn go_outside(&mut self, cx: &mut Cx<'_, R>) {
         self.fail_requests(cx);
+        // What was restored before a join that failed is still good for the next.
+        if self.role != Role::Joining {
+            let left = self.store.take().map_or(0, |store| store.len());
+            if left > 0 {
+                cx.count("overlay_left_behind", left as u64);
+            }
+        }
         self.role = Role::Outside;
         self.router = R::new(cx.shared.space, cx.node);
-        let left = self.store.as_ref().map_or(0, |store| store.len());
-        if left > 0 {
-            cx.count("overlay_left_behind", left as u64);
-        }
-        self.store = None;
         let exchanges = std::mem::take(&mut self.exchanges);
         // Answers to what was asked before must not be taken for answers to what is asked next.
         self.exchanges.set_salt(exchanges.next_salt());

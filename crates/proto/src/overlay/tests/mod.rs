@@ -4,6 +4,7 @@
 mod codec;
 mod figures;
 mod hostile;
+mod node;
 mod parts;
 mod repair;
 mod routes;

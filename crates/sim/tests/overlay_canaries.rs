@@ -1,0 +1,293 @@
+//! Each promise of an overlay is caught broken by the bug planted for it.
+//!
+//! `Sabotaged` wraps an honest node and tampers with what goes in and what comes out. The bug is in
+//! every node, as a bug of the program would be.
+
+mod overlay_swarm;
+mod seeds;
+
+use std::collections::BTreeMap;
+
+use overlay_swarm::{Algorithm, Scenario, at};
+use paceline_proto::core::{Context, Lane, NodeId, Outbox, Payload, Protocol};
+use paceline_proto::overlay::{
+    Answer, Body, Chord, Command, Config, CopyAnswer, Event, Kademlia, Key, Message, Overlay,
+    Purpose, Route, Timer,
+};
+use paceline_sim::checkers::overlay::{Host, MessageOf, Rule};
+use paceline_sim::checkers::tables::Table;
+use paceline_sim::checkers::zave;
+
+/// A run of the swarm must find a bug within so many seeds.
+const SEEDS_MAX: u64 = 300;
+
+/// Whom the others do not want to know.
+const IGNORED: NodeId = NodeId(5);
+
+/// What a node does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    /// The last target of a bundle is not forwarded.
+    LoseTarget,
+    /// The first target of a bundle goes to two nodes.
+    DoubleTarget,
+    /// A bundle goes to some node that is not nearer.
+    GoAnywhere,
+    /// An outcome is not told to the application.
+    SwallowOutcome,
+    TellTwice,
+    /// A replica says that it holds what it does not keep.
+    HoldNothing,
+    /// A replica is told to drop what it is to hold.
+    DropAll,
+    /// Replicas say that they hold the same, whatever they hold.
+    NeverCompare,
+    /// A value is changed on its way.
+    FlipValue,
+    /// A value is read as it was first.
+    ReadOld,
+    /// A node takes itself for responsible for what passes through it.
+    AnswerForOthers,
+    DeliverTwice,
+    /// What others say of a table is not listened to.
+    DeafTable,
+    /// One node is left out of what nodes tell of their neighbours.
+    SkipNode,
+}
+
+struct Sabotaged<R: Table> {
+    overlay: Overlay<R>,
+    bug: Bug,
+    first: BTreeMap<Key, Payload>,
+    outbox: Outbox<Overlay<R>>,
+}
+
+impl<R: Table> Host for Sabotaged<R> {
+    type Router = R;
+
+    fn overlay(&self) -> &Overlay<R> {
+        &self.overlay
+    }
+}
+
+type Cx<'a, R> = Context<'a, Sabotaged<R>>;
+
+impl<R: Table> Sabotaged<R> {
+    fn call(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        handler: impl FnOnce(&mut Overlay<R>, &mut Context<'_, Overlay<R>>),
+    ) {
+        let mut inner = Context {
+            now: cx.now,
+            node: cx.node,
+            incarnation: cx.incarnation,
+            shared: cx.shared,
+            rng: cx.rng,
+            outbox: &mut self.outbox,
+            backlog: cx.backlog,
+            datagram_bytes_max: cx.datagram_bytes_max,
+        };
+        handler(&mut self.overlay, &mut inner);
+        cx.outbox.timers.append(&mut self.outbox.timers);
+        self.outbox.counters.drain_into(&mut cx.outbox.counters);
+        for send in std::mem::take(&mut self.outbox.sends) {
+            self.send(cx, send.to, send.lane, send.message);
+        }
+        for event in std::mem::take(&mut self.outbox.events) {
+            self.tell(cx, event);
+        }
+    }
+
+    fn send(&mut self, cx: &mut Cx<'_, R>, mut to: NodeId, lane: Lane, mut message: MessageOf<R>) {
+        match (&mut message.body, self.bug) {
+            (Body::Route(route), Bug::LoseTarget) if is_relayed(cx, route) => {
+                let count = route.targets.len();
+                if count > 1 {
+                    route.targets = route.targets[..count - 1].into();
+                }
+            }
+            (Body::Route(route), Bug::DoubleTarget) if is_relayed(cx, route) => {
+                let again = Route { targets: route.targets[..1].into(), ..route.clone() };
+                cx.send(to, lane, Body::Route(again).into());
+            }
+            (Body::Route(route), Bug::GoAnywhere) if is_relayed(cx, route) => {
+                to = NodeId((to.0 + 1) % 5);
+            }
+            (Body::SummaryReply { lacking, newer, surplus, .. }, Bug::DropAll) => {
+                lacking.clear();
+                newer.clear();
+                *surplus = (0..4).collect();
+            }
+            (Body::SummaryReply { lacking, newer, surplus, .. }, Bug::NeverCompare) => {
+                lacking.clear();
+                newer.clear();
+                surplus.clear();
+            }
+            (Body::Result { answers, .. }, Bug::FlipValue | Bug::ReadOld) => {
+                answers.iter_mut().for_each(|(key, answer)| self.spoil(*key, answer));
+            }
+            (Body::Told { nodes, .. }, Bug::SkipNode) => nodes.retain(|&node| node != IGNORED),
+            _ => {}
+        }
+        cx.send(to, lane, message);
+    }
+
+    fn spoil(&mut self, key: Key, answer: &mut Answer) {
+        let Answer::Found { value, .. } = answer else {
+            return;
+        };
+        if self.bug == Bug::FlipValue {
+            let mut bytes = value.to_bytes().to_vec();
+            bytes[3] ^= 1;
+            *value = Payload::from(bytes);
+        } else {
+            *value = self.first.entry(key).or_insert(value.clone()).clone();
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Cx<'_, R>, event: Event) {
+        match (&event, self.bug) {
+            (Event::Outcome { id, .. }, Bug::SwallowOutcome) if id % 50 == 7 => return,
+            (Event::Outcome { id, .. }, Bug::TellTwice) if id % 50 == 7 => {
+                cx.deliver(event.clone());
+            }
+            (Event::Delivered { .. }, Bug::DeliverTwice) => cx.deliver(event.clone()),
+            _ => {}
+        }
+        cx.deliver(event);
+    }
+
+    /// What a node says to a message instead of looking at it.
+    fn answer(
+        &self,
+        cx: &Cx<'_, R>,
+        message: &MessageOf<R>,
+    ) -> Option<Vec<(NodeId, Body<R::Walk>)>> {
+        match (&message.body, self.bug) {
+            (Body::Copy { exchange, records }, Bug::HoldNothing) => {
+                let answers = vec![CopyAnswer::Held; records.len()];
+                Some(vec![(cx.node, Body::CopyReply { exchange: *exchange, answers })])
+            }
+            (Body::Route(route), Bug::AnswerForOthers)
+                if self.overlay.is_member() && route.purpose == Purpose::Locate =>
+            {
+                let answers =
+                    route.targets.iter().map(|target| (target.key, Answer::Here)).collect();
+                let result = Body::Result { tag: route.tag, answers, range: None };
+                let ack = Body::Ack { exchange: route.exchange };
+                Some(vec![(cx.node, ack), (route.initiator, result)])
+            }
+            _ => None,
+        }
+    }
+}
+
+fn is_relayed<R: Table>(cx: &Cx<'_, R>, route: &Route<R::Walk>) -> bool {
+    route.initiator != cx.node
+}
+
+impl<R: Table> Protocol for Sabotaged<R> {
+    type Message = MessageOf<R>;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Cx<'_, R>) {
+        self.call(cx, |overlay, cx| overlay.handle_start(cx));
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_, R>, from: NodeId, message: Message<R::Walk>) {
+        if let Some(answers) = self.answer(cx, &message) {
+            for (to, body) in answers {
+                let to = if to == cx.node { from } else { to };
+                cx.send(to, Lane::Datagram, body.into());
+            }
+            return;
+        }
+        let is_late = cx.now > at(1500);
+        if let (Body::Told { .. } | Body::Notify, Bug::DeafTable) = (&message.body, self.bug)
+            && is_late
+        {
+            return;
+        }
+        self.call(cx, |overlay, cx| overlay.handle_message(cx, from, message));
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_, R>, timer: Timer) {
+        self.call(cx, |overlay, cx| overlay.handle_timer(cx, timer));
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_, R>, command: Command) {
+        self.call(cx, |overlay, cx| overlay.handle_command(cx, command));
+    }
+}
+
+/// What each seed finds broken by a bug, of those that find something.
+fn found<R: Table + 'static>(
+    bug: Bug,
+    algorithm: Algorithm,
+) -> impl Iterator<Item = (u64, String)> {
+    (0..SEEDS_MAX).filter(move |&seed| Scenario::draw(seed).algorithm == algorithm).filter_map(
+        move |seed| {
+            let scenario = Scenario::draw(seed);
+            let config = scenario.config.clone();
+            let make = move |node| Sabotaged::<R> {
+                overlay: Overlay::new(&config, node),
+                bug,
+                first: BTreeMap::new(),
+                outbox: Outbox::default(),
+            };
+            let what = scenario.run(make).err()?;
+            Some((seed, what.lines().next().unwrap_or_default().into()))
+        },
+    )
+}
+
+fn is_caught(bug: Bug, rule: Rule) {
+    match found::<Kademlia>(bug, Algorithm::Kademlia).next() {
+        Some((_, what)) if what.starts_with(&format!("{rule} broken")) => {}
+        other => panic!("{bug:?}, which breaks {rule}: {other:?}"),
+    }
+}
+
+#[test]
+fn bundles_that_lose_or_double_targets_are_caught() {
+    is_caught(Bug::LoseTarget, Rule::Partition);
+    is_caught(Bug::DoubleTarget, Rule::Partition);
+    is_caught(Bug::GoAnywhere, Rule::Progress);
+}
+
+#[test]
+fn outcomes_that_are_not_told_or_told_twice_are_caught() {
+    is_caught(Bug::SwallowOutcome, Rule::Outcome);
+    is_caught(Bug::TellTwice, Rule::Outcome);
+    is_caught(Bug::DeliverTwice, Rule::Delivery);
+}
+
+#[test]
+fn records_that_are_not_kept_are_caught() {
+    is_caught(Bug::HoldNothing, Rule::Durability);
+    is_caught(Bug::DropAll, Rule::Placement);
+    is_caught(Bug::NeverCompare, Rule::Placement);
+}
+
+#[test]
+fn values_that_are_not_what_was_written_are_caught() {
+    is_caught(Bug::FlipValue, Rule::Value);
+    is_caught(Bug::ReadOld, Rule::Freshness);
+}
+
+#[test]
+fn tables_that_are_not_right_are_caught() {
+    is_caught(Bug::AnswerForOthers, Rule::Lookup);
+    is_caught(Bug::DeafTable, Rule::Table);
+}
+
+#[test]
+fn a_ring_that_skips_a_member_is_caught() {
+    let rule = format!("{} broken", zave::Rule::LossOfPrincipal);
+    let mut found = found::<Chord>(Bug::SkipNode, Algorithm::Chord);
+    assert!(found.any(|(_, what)| what.starts_with(&rule)));
+}
