@@ -269,7 +269,10 @@ fn outcomes_that_are_not_told_or_told_twice_are_caught() {
 #[test]
 fn records_that_are_not_kept_are_caught() {
     is_caught(Bug::HoldNothing, Rule::Durability);
-    is_caught(Bug::DropAll, Rule::Placement);
+    // Where the last copy is dropped before a replica lacks one, that is what is found first.
+    let rule = format!("{} broken", Rule::Placement);
+    let mut found = found::<Kademlia>(Bug::DropAll, Algorithm::Kademlia);
+    assert!(found.any(|(_, what)| what.starts_with(&rule)));
     is_caught(Bug::NeverCompare, Rule::Placement);
 }
 

@@ -1,4 +1,5 @@
 use super::cells::Cells;
+use super::oracle::place_of;
 use super::place::{Place, SUCCESSORS};
 use super::{Chore, Hop, Key, Leg, Router, Space, Step, Topic, keep_distinct, keep_nearest};
 use crate::core::NodeId;
@@ -222,7 +223,7 @@ impl Router for Chord {
         let mut fingers = Vec::new();
         for finger in self.first_finger()..Key::BITS {
             let target = own + Key::power_of_two(finger);
-            let at = ring.partition_point(|&(key, _)| key < target) % ring.len();
+            let at = place_of(ring, target) % ring.len();
             let distance = own.clockwise_to(ring[at].0);
             // A node farther than twice as far is a finger of a higher number as well, or this one.
             if distance.leading_zeros() == Key::BITS - 1 - finger {

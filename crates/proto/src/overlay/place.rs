@@ -1,4 +1,5 @@
 use super::list::List;
+use super::oracle::place_of;
 use super::{Chore, Hop, Key, Leg, Space, Step, Topic};
 use crate::core::NodeId;
 
@@ -36,7 +37,7 @@ impl Place {
 
     pub fn fill(&mut self, ring: &[(Key, NodeId)]) {
         let own = self.key();
-        let at = ring.partition_point(|&(key, _)| key < own);
+        let at = place_of(ring, own);
         let others = ring.len().saturating_sub(1);
         let after = |steps: usize| ring[(at + steps) % ring.len()].1;
         self.successors = List::of((1..=others.min(SUCCESSORS)).map(after));

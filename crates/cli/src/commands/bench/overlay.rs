@@ -29,7 +29,7 @@ Examples:
 Chord and Kademlia with filled tables, in the simulator. All keys are put in sorted bundles of ten,
 each by any node, and then got the same way; times and counts of events and messages are of the
 gets. `table` is the bytes of a node's table, `node` all that it and the simulator keep for it, and
-`resident` what the process grew by, for each node.";
+`resident` what the process grew by, for each node, beyond what earlier rows left free.";
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
