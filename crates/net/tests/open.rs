@@ -79,7 +79,7 @@ async fn a_stranger_is_let_in_once_it_has_said_hello() {
     stranger.say(addr, Kind::Message, &LETTER);
     // Before that it is asked who it is, and no message is taken.
     assert!(stranger.hears(Kind::Who).is_empty());
-    assert_eq!(node.count("record_unknown_session"), 1);
+    node.counted("record_unknown_session", 1).await;
     // Strangers are answered one at a time.
     tokio::time::sleep(Duration::from_millis(50)).await;
     stranger.say(addr, Kind::Who, &[]);

@@ -13,15 +13,15 @@ const PACKETS: &str = "Messages that putting and then getting all keys takes in 
     hops only, of which there are more the longer the ways are. The published 34 % at worst is \
     Kademlia's with a ping for each message; pings once a bundle make it 13 %.";
 
-const TIME: &str = "Time that one node takes to get all keys, each request after the one before it \
-    is answered. A bundle is answered when its last key is; ten clients are ten requests at a time.";
+const TIME: &str = "Time that one node takes to get all keys, each request after the one before is \
+    answered. A bundle is answered when its last key is; ten clients are ten requests at once.";
 
-const BUNDLES: &str = "Forwardings of clustered bundles against their size, on Chord: the most that \
-    a bundle of b can save leaves 1 / b.";
+const BUNDLES: &str = "Forwardings of clustered bundles against their size, on Chord: a bundle of \
+    b keys leaves no less than 1 / b of them.";
 
-const TREE: &str = "Sixteen keys that one of 128 nodes gets on Chord. Every arrow is a message from \
-    a node to the next hop; nodes are drawn at their place on the ring. A bundle is divided where \
-    the ways of its keys part.";
+const TREE: &str = "Sixteen keys that one of 128 nodes gets on Chord. Every arrow is a message \
+    from a node to the next hop; nodes are drawn at their place on the ring. A bundle is divided \
+    where the ways of its keys part.";
 
 /// The sections of the report of `reproduce overlay`.
 pub(super) fn sections(

@@ -83,10 +83,11 @@ impl<R: Router> Observer<Overlay<R>> for Tree {
                 self.hops.push((at, route.ttl, from, to, route.targets.len()));
             }
             // Others are upkeep's.
-            Body::Result { .. } if self.hops.iter().any(|hop| hop.0 <= at && hop.3 == from) => {
-                if self.ends.len() < KEPT_MAX {
-                    self.ends.push((at, from));
-                }
+            Body::Result { .. }
+                if self.ends.len() < KEPT_MAX
+                    && self.hops.iter().any(|hop| hop.0 <= at && hop.3 == from) =>
+            {
+                self.ends.push((at, from));
             }
             _ => {}
         }
