@@ -8,6 +8,13 @@ use serde::Serialize;
 
 use crate::machine::Machine;
 
+/// Numbers of nodes from 1,000 to the largest, each ten times the one before.
+fn sizes(nodes_max: u32) -> Vec<u32> {
+    let smallest = 1_000.min(nodes_max);
+    let grow = |&nodes: &u32| nodes.checked_mul(10).filter(|&next| next <= nodes_max);
+    std::iter::successors(Some(smallest), grow).collect()
+}
+
 /// What every `bench --json` prints: `{"machine":{..},"results":[..]}`.
 #[derive(Debug, Serialize)]
 pub struct Bench<R> {

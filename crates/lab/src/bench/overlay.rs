@@ -72,7 +72,6 @@ impl Default for Settings {
     }
 }
 
-const SMALLEST: u32 = 1_000;
 const SEED: u64 = 1;
 const DELAY: Duration = Duration::from_millis(1);
 const EVERY: Duration = Duration::from_micros(50);
@@ -81,13 +80,7 @@ const STEPS: u32 = 100;
 
 /// Runs both algorithms over sizes from 1,000 to `nodes_max`.
 pub fn run(settings: Settings, progress: &dyn Progress) -> Result<Vec<Row>, LabError> {
-    let mut sizes = vec![SMALLEST.min(settings.nodes_max)];
-    while let Some(next) = sizes[sizes.len() - 1].checked_mul(10) {
-        if next > settings.nodes_max {
-            break;
-        }
-        sizes.push(next);
-    }
+    let sizes = super::sizes(settings.nodes_max);
     let measures = [measure::<Chord>, measure::<Kademlia>];
     let total = sizes.len() * measures.len();
     progress.start(total as u64 * u64::from(STEPS), "overlay");

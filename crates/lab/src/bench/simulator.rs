@@ -58,7 +58,6 @@ impl Default for Settings {
     }
 }
 
-const SMALLEST: u32 = 1_000;
 const BLOCK_BYTES: u32 = 1_000;
 const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -70,13 +69,7 @@ const HOLDS: u64 = 2_000_000;
 
 /// Runs the loads over sizes from 1,000 to `nodes_max`.
 pub fn run(settings: Settings, progress: &dyn Progress) -> Result<Vec<Row>, LabError> {
-    let mut sizes = vec![SMALLEST.min(settings.nodes_max)];
-    while let Some(next) = sizes[sizes.len() - 1].checked_mul(10) {
-        if next > settings.nodes_max {
-            break;
-        }
-        sizes.push(next);
-    }
+    let sizes = super::sizes(settings.nodes_max);
     progress.start(3 * sizes.len() as u64, "simulator");
     let mut rows = Vec::new();
     let loads: [&dyn Fn(u32) -> Row; 3] =

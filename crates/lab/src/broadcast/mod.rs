@@ -18,10 +18,13 @@ pub use figures::{REPRODUCTION, figures};
 pub use ledger::{Attendance, Installed, Ledger, NodeLedger, Received, Window};
 pub(crate) use run::summed_up;
 pub use run::{run, run_on_sockets};
-pub(crate) use scenario::{KEYS, read_protocol, read_window, read_workload, wrong_knob};
+pub(crate) use scenario::{
+    KEYS, MEASURE_KEYS, PROTOCOL_KEYS, WORKLOAD_KEYS, read_protocol, read_window, read_workload,
+    wrong_knob,
+};
 pub use scenario::{Measure, Plan, Senders};
 
-use crate::world::{Answer, Service};
+use crate::world::{Answer, Service, answer};
 
 /// A broadcast scenario, ready to run in either world.
 #[derive(Debug)]
@@ -96,14 +99,11 @@ impl Service for Broadcast {
         let after = self.reads_for(ledger, at, node, payload.len());
         let consumed = Command::Consumed { origin: *origin, end: *end };
         // A reader that takes no time has consumed all before it: one credit for the batch.
-        let includes = |answer: &&mut Answer<Self>| match answer {
-            (Duration::ZERO, Command::Consumed { origin: other, .. }) => other == origin,
-            _ => false,
-        };
-        match answers.iter_mut().find(includes).filter(|_| after.is_zero()) {
-            Some(earlier) => earlier.1 = consumed,
-            None => answers.push((after, consumed)),
-        }
+        answer(
+            answers,
+            (after, consumed),
+            |earlier| matches!(earlier, Command::Consumed { origin: other, .. } if other == origin),
+        );
     }
 
     fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {

@@ -132,40 +132,40 @@ impl Broadcast {
 }
 
 /// The keys that the tables of this file accept.
-pub(crate) const KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "topology",
-            "block",
-            "message_max",
-            "window_blocks",
-            "window",
-            "hop",
-            "queue",
-            "queue_time",
-            "ack_blocks",
-            "ack_after",
-            "resync_after",
-            "check_wire",
-        ],
-    ),
-    (
-        "workload",
-        &[
-            "sender_nodes",
-            "senders",
-            "size",
-            "blocks",
-            "messages",
-            "rate",
-            "start",
-            "read_rate",
-            "content",
-        ],
-    ),
-    ("measure", &["figures", "warmup"]),
+pub(crate) const KEYS: KnownKeys =
+    &[("protocol", PROTOCOL_KEYS), ("workload", WORKLOAD_KEYS), ("measure", MEASURE_KEYS)];
+
+/// The keys of [`read_protocol`].
+pub(crate) const PROTOCOL_KEYS: &[&str] = &[
+    "topology",
+    "block",
+    "message_max",
+    "window_blocks",
+    "window",
+    "hop",
+    "queue",
+    "queue_time",
+    "ack_blocks",
+    "ack_after",
+    "resync_after",
+    "check_wire",
 ];
+
+/// The keys of [`read_workload`].
+pub(crate) const WORKLOAD_KEYS: &[&str] = &[
+    "sender_nodes",
+    "senders",
+    "size",
+    "blocks",
+    "messages",
+    "rate",
+    "start",
+    "read_rate",
+    "content",
+];
+
+/// What is measured, and the key of [`read_window`].
+pub(crate) const MEASURE_KEYS: &[&str] = &["figures", "warmup"];
 
 const TOPOLOGIES: [(&str, Option<Topology>); 5] = [
     ("unicast", Some(Topology::Unicast)),

@@ -22,7 +22,7 @@ pub use scenario::Measure;
 
 use crate::broadcast::{Attendance, Broadcast, Ledger};
 use crate::scenario::{Fault, Scenario};
-use crate::world::{Answer, Service, Start};
+use crate::world::{Answer, Service, Start, answer};
 
 /// A group scenario, ready to run in either world.
 #[derive(Debug)]
@@ -125,16 +125,12 @@ impl Service for Members {
                 let after = self.broadcast.reads_for(ledger, at, node, payload.len());
                 let consumed = Command::Consumed { view: *view, origin: *origin, end: *end };
                 // A reader that takes no time has consumed all before it: one credit for the batch.
-                let includes = |answer: &&mut Answer<Self>| match answer {
-                    (Duration::ZERO, Command::Consumed { view: same, origin: other, .. }) => {
+                answer(answers, (after, consumed), |earlier| match earlier {
+                    Command::Consumed { view: same, origin: other, .. } => {
                         (same, other) == (view, origin)
                     }
                     _ => false,
-                };
-                match answers.iter_mut().find(includes).filter(|_| after.is_zero()) {
-                    Some(earlier) => earlier.1 = consumed,
-                    None => answers.push((after, consumed)),
-                }
+                });
             }
             Event::View(view) => ledger.note_view(at, node, view),
             Event::LostPrimary => ledger.set_ready(node, false),

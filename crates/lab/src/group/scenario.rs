@@ -26,50 +26,25 @@ pub enum Measure {
     Repair,
 }
 
-/// The keys that the tables of this file accept.
+/// The keys that the tables of this file accept: the broadcast's, and some more.
 pub(crate) const KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "topology",
-            "block",
-            "message_max",
-            "window_blocks",
-            "window",
-            "hop",
-            "queue",
-            "queue_time",
-            "ack_blocks",
-            "ack_after",
-            "resync_after",
-            "check_wire",
-            "probe_every",
-            "probe_trip",
-            "suspect_for",
-            "members_max",
-            "answer_within",
-            "join_every",
-            "gather_joins",
-            "lag_after",
-            "expel_after",
-        ],
-    ),
-    (
-        "workload",
-        &[
-            "sender_nodes",
-            "senders",
-            "size",
-            "blocks",
-            "messages",
-            "rate",
-            "start",
-            "read_rate",
-            "content",
-            "join_after",
-        ],
-    ),
-    ("measure", &["figures", "warmup"]),
+    ("protocol", broadcast::PROTOCOL_KEYS),
+    ("protocol", MEMBERSHIP_KEYS),
+    ("workload", broadcast::WORKLOAD_KEYS),
+    ("workload", &["join_after"]),
+    ("measure", broadcast::MEASURE_KEYS),
+];
+
+const MEMBERSHIP_KEYS: &[&str] = &[
+    "probe_every",
+    "probe_trip",
+    "suspect_for",
+    "members_max",
+    "answer_within",
+    "join_every",
+    "gather_joins",
+    "lag_after",
+    "expel_after",
 ];
 
 const MEASURES: [(&str, Measure); 5] = [

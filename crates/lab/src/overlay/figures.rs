@@ -19,6 +19,17 @@ pub(super) struct Measured<'a> {
     pub counters: &'a Counters,
 }
 
+/// The counters of the messages of requests.
+pub(super) const MESSAGES: [&str; 7] = [
+    "overlay_route",
+    "overlay_ack",
+    "overlay_result",
+    "overlay_find",
+    "overlay_found",
+    "overlay_put",
+    "overlay_put_reply",
+];
+
 /// What phases of one kind counted together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
@@ -46,18 +57,7 @@ impl Measured<'_> {
         for phase in phases {
             let count = |name: &str| self.ledger.counted(phase, name, self.counters);
             sum.forward += count("overlay_route") + count("overlay_find");
-            sum.messages += [
-                "overlay_route",
-                "overlay_ack",
-                "overlay_result",
-                "overlay_find",
-                "overlay_found",
-                "overlay_put",
-                "overlay_put_reply",
-            ]
-            .map(count)
-            .iter()
-            .sum::<u64>();
+            sum.messages += MESSAGES.into_iter().map(count).sum::<u64>();
             sum.pings += count("overlay_ping") + count("overlay_pong");
             sum.lookups += count("overlay_lookups");
             sum.hops += count("overlay_hops");

@@ -35,8 +35,8 @@ pub struct Requests<R> {
     settings: Settings,
     // All nodes, where tables are filled.
     oracle: Option<Oracle>,
-    // By requester: its bundles, in order.
-    bundles: BTreeMap<NodeId, Vec<u32>>,
+    // By requester: its bundles, in order, and how many keys they have.
+    bundles: BTreeMap<NodeId, (Vec<u32>, usize)>,
     algorithm: std::marker::PhantomData<fn() -> R>,
 }
 
@@ -47,9 +47,11 @@ impl<R: Router> Requests<R> {
         let space = settings.config.space();
         let oracle =
             (plan.tables == Tables::Ideal).then(|| Oracle::new(space, (0..nodes).map(NodeId)));
-        let mut bundles: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
+        let mut bundles: BTreeMap<NodeId, (Vec<u32>, usize)> = BTreeMap::new();
         for bundle in 0..plan.bundles() {
-            bundles.entry(plan.requester(bundle, nodes)).or_default().push(bundle);
+            let (listed, keys) = bundles.entry(plan.requester(bundle, nodes)).or_default();
+            listed.push(bundle);
+            *keys += plan.contents(bundle).1.len();
         }
         let (shared, algorithm) = (Arc::new(settings.config.clone()), std::marker::PhantomData);
         Requests { shared, settings, oracle, bundles, algorithm }
@@ -65,7 +67,7 @@ impl<R: Router> Requests<R> {
     }
 
     fn bundle(&self, node: NodeId, number: u64) -> Option<u32> {
-        self.bundles.get(&node)?.get(usize::try_from(number).ok()?).copied()
+        self.bundles.get(&node)?.0.get(usize::try_from(number).ok()?).copied()
     }
 }
 
@@ -196,9 +198,7 @@ where
     }
 
     fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
-        let bundles = self.bundles.get(&node).map_or(&[][..], Vec::as_slice);
-        let keys: usize = bundles.iter().map(|&bundle| self.plan().contents(bundle).1.len()).sum();
-        ledger.done_at(node) == keys
+        ledger.done_at(node) == self.bundles.get(&node).map_or(0, |&(_, keys)| keys)
     }
 
     fn export(&self, ledger: &Ledger, _node: NodeId) -> serde_json::Value {

@@ -6,9 +6,9 @@ use paceline_net::Hosted;
 use paceline_proto::overlay::{Chord, Kademlia, Koorde, Overlay, Pastry, Router, Tapestry};
 use paceline_sim::Codec;
 
-use super::figures::{Measured, figures};
+use super::figures::{MESSAGES, Measured, figures};
 use super::tree::Tree;
-use super::{Action, Algorithm, Ledger, Measure, Requests, Settings};
+use super::{Action, Algorithm, Ledger, Measure, Requests, Settings, Tables, Tally};
 use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult, Sample};
@@ -48,11 +48,8 @@ pub fn run_on_sockets(
     progress: &dyn Progress,
 ) -> Result<RunResult, LabError> {
     let settings = Settings::read(&scenario, seed)?;
-    let problem = match settings.plan.tables {
-        super::Tables::Ideal => "tables = \"ideal\" are filled in the simulator only",
-        super::Tables::Joined => "",
-    };
-    if !problem.is_empty() {
+    if settings.plan.tables == Tables::Ideal {
+        let problem = "tables = \"ideal\" are filled in the simulator only";
         return Err(LabError::Unsupported(problem.to_owned()));
     }
     with_router!(settings.algorithm, run_on_sockets_by(settings, scenario, seed, program, progress))
@@ -119,21 +116,9 @@ where
     Ok(result)
 }
 
-/// The counters of requests: what one phase counted of each is part of the series.
-const COUNTED: [&str; 12] = [
-    "overlay_route",
-    "overlay_ack",
-    "overlay_result",
-    "overlay_find",
-    "overlay_found",
-    "overlay_put",
-    "overlay_put_reply",
-    "overlay_ping",
-    "overlay_pong",
-    "overlay_lookups",
-    "overlay_hops",
-    "overlay_targets_ended",
-];
+/// Besides the messages of requests, what one phase counted of these is part of the series.
+const COUNTED: [&str; 5] =
+    ["overlay_ping", "overlay_pong", "overlay_lookups", "overlay_hops", "overlay_targets_ended"];
 
 fn result(
     settings: &Settings,
@@ -143,8 +128,8 @@ fn result(
     outcome: &Outcome,
 ) -> RunResult {
     let tallies = ledger.tallies();
-    let sum = |of: fn(&super::Tally) -> u64| tallies.iter().map(of).sum::<u64>() as f64;
-    let (asked, told) = (sum(|tally| tally.asked), sum(super::Tally::told));
+    let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>() as f64;
+    let (asked, told) = (sum(|tally| tally.asked), sum(Tally::told));
     let mut summary = vec![
         Metric::new("keys_asked", asked, ""),
         Metric::new("keys_done", sum(|tally| tally.done), ""),
@@ -173,7 +158,7 @@ fn result(
     summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
     let mut series = Vec::new();
     for (number, phase) in settings.plan.phases.iter().enumerate() {
-        for counter in COUNTED {
+        for counter in MESSAGES.into_iter().chain(COUNTED) {
             let counted = ledger.counted(number, counter, &outcome.counters) as f64;
             series.push(Sample::overall(phase.begins.as_secs_f64(), counter, counted));
         }

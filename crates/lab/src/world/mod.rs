@@ -126,6 +126,20 @@ pub enum Start {
 /// A command that an application gives in answer to an event, and after which time.
 pub type Answer<S> = (Duration, <<S as Service>::Protocol as Protocol>::Command);
 
+/// Adds an answer. One that is given at once takes the place of an earlier such one that it
+/// includes.
+pub(crate) fn answer<C>(
+    answers: &mut Vec<(Duration, C)>,
+    (after, command): (Duration, C),
+    includes: impl Fn(&C) -> bool,
+) {
+    let earlier = answers.iter_mut().find(|(at, earlier)| at.is_zero() && includes(earlier));
+    match earlier.filter(|_| after.is_zero()) {
+        Some(earlier) => earlier.1 = command,
+        None => answers.push((after, command)),
+    }
+}
+
 /// How a run in a world went, beside the ledger.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {

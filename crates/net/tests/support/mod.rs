@@ -1,5 +1,5 @@
 //! A protocol that does what the test says and reports what it sees, and clusters of it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::Arc;
 use std::time::Duration;

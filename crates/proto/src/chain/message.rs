@@ -52,10 +52,7 @@ impl Frame {
         let mut head = [0u8; 33];
         let mut fields = &mut head[..];
         self.encode_fixed(&mut fields);
-        let mut crc = crc32fast::Hasher::new();
-        crc.update(&head);
-        self.payload.for_each_chunk(|chunk| crc.update(chunk));
-        crc.finalize()
+        self.payload.checksum_after(&head)
     }
 
     fn encode_fixed(&self, head: &mut impl BufMut) {

@@ -72,6 +72,14 @@ impl Payload {
         }
     }
 
+    /// CRC-32 of these bytes and then the payload's.
+    pub fn checksum_after(&self, head: &[u8]) -> u32 {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(head);
+        self.for_each_chunk(|chunk| crc.update(chunk));
+        crc.finalize()
+    }
+
     /// The payload as real bytes; zeros are written out.
     pub fn to_bytes(&self) -> Bytes {
         match self {

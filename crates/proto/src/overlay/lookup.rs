@@ -56,7 +56,7 @@ impl<R: Router> Overlay<R> {
         self.find_at(cx, name, node, &Purpose::Upkeep, targets, trail, 0);
     }
 
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "all that a question is made of")]
     fn find_at(
         &mut self,
         cx: &mut Cx<'_, R>,
@@ -86,7 +86,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "the fields of the message")]
     pub(super) fn receive_find(
         &mut self,
         cx: &mut Cx<'_, R>,
