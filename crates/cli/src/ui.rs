@@ -32,6 +32,11 @@ impl Ui {
         Ui { json, stop }
     }
 
+    /// True if standard output is kept for JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// True once the user asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

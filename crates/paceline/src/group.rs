@@ -207,7 +207,7 @@ impl GroupBuilder {
 }
 
 /// Resolves the names of seeds, each once.
-async fn resolve(names: &[String]) -> Result<Vec<SocketAddr>, JoinError> {
+pub(crate) async fn resolve(names: &[String]) -> Result<Vec<SocketAddr>, JoinError> {
     if names.is_empty() {
         return Err(JoinError::NoSeed);
     }

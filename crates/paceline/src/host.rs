@@ -4,6 +4,7 @@ use paceline_net::{BindError, Bound, Exposure, NodeConfig};
 use paceline_proto::core::NodeId;
 use thiserror::Error;
 
+use crate::dht::DhtBuilder;
 use crate::group::GroupBuilder;
 
 /// Why a host did not start.
@@ -125,5 +126,10 @@ impl Host {
     /// each other.
     pub fn group(self, name: impl AsRef<str>) -> GroupBuilder {
         GroupBuilder::new(self, name.as_ref())
+    }
+
+    /// The distributed hash table of this name: to be founded, joined or visited.
+    pub fn dht(self, name: impl AsRef<str>) -> DhtBuilder {
+        DhtBuilder::new(self, name.as_ref())
     }
 }

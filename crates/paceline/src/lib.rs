@@ -1,4 +1,4 @@
-//! Paceline for Rust programs: group broadcast on real sockets.
+//! Paceline for Rust programs: group broadcast and a distributed hash table on real sockets.
 //!
 //! ```no_run
 //! use paceline::{Event, Host};
@@ -19,15 +19,33 @@
 //! # }
 //! ```
 //!
+//! ```no_run
+//! use paceline::Host;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = Host::builder("shop").start()?;
+//! let dht = host.dht("stock").join(["127.0.0.1:7900"]).await?;
+//! dht.put("apples", "17").await?;
+//! assert_eq!(dht.get("apples").await?.unwrap(), "17");
+//! let mut results = dht.get_all(["apples".into(), "pears".into()]);
+//! while let Some(result) = results.next().await {
+//!     println!("{:?}: {:?}", result.key, result.outcome);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The protocols themselves are in [`proto`], the runtime that drives any of them (also yours) in
 //! [`net`]: see `examples/ping.rs` for a protocol of one's own.
 #![forbid(unsafe_code)]
 
+pub mod dht;
 mod events;
 mod group;
 mod host;
 mod send;
 
+pub use dht::{Algorithm, Dht, DhtBuilder, DhtError, KeyError};
 pub use events::{Delivery, DirectDelivery, Event, Events};
 pub use group::{BroadcastError, Group, GroupBuilder, JoinError, Receipt, TryBroadcastError};
 pub use host::{Host, HostBuilder, HostError};

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::dht::service::{self, Service};
 use super::{Outcome, this_program};
 use crate::error::CliError;
 use crate::ui::Ui;
@@ -23,14 +24,14 @@ const WITHIN: Duration = Duration::from_secs(10);
 pub struct Which {
     /// The cluster's name
     #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
-    cluster: String,
+    pub cluster: String,
 
     /// Where it keeps its list of processes and their logs
     #[arg(long, value_name = "DIR", env = "PACELINE_STATE")]
     state: Option<PathBuf>,
 }
 
-/// Start a group of processes on this machine, or what is missing of it
+/// Start a group of processes on this machine, or a table, or what is missing of it
 ///
 /// Each is `paceline node` on a port of loopback. Run again it starts those that have died, which
 /// join as new members.
@@ -39,19 +40,29 @@ pub struct Which {
 Examples:
   paceline up -n 5
   paceline broadcast --seed 127.0.0.1:7001     one more member, at your terminal
+  paceline up -n 16 --service dht              a distributed hash table instead
+  paceline dht put apples 17 --seed 127.0.0.1:7001
   paceline down")]
 pub struct UpArgs {
     /// How many processes, 1 to 64
     #[arg(short, value_name = "N", default_value = "3",
           value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
-    n: u16,
+    pub n: u16,
 
     /// The port of the first; the others follow
     #[arg(long, value_name = "PORT", default_value = "7001")]
-    port: u16,
+    pub port: u16,
 
     #[command(flatten)]
-    which: Which,
+    pub which: Which,
+
+    #[command(flatten)]
+    pub service: service::Shared,
+
+    /// With --service dht: each keeps a file of what it holds in this folder, and hands it back
+    /// when it is started again
+    #[arg(long, value_name = "DIR")]
+    pub durable: Option<PathBuf>,
 }
 
 /// End the processes that `up` started; they leave the group
@@ -63,13 +74,29 @@ pub struct DownArgs {
 
 /// A process of the cluster.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Process {
-    pid: u32,
-    address: SocketAddr,
-    log: PathBuf,
+pub struct Process {
+    pub pid: u32,
+    pub address: SocketAddr,
+    pub log: PathBuf,
+    /// What it is part of.
+    #[serde(default)]
+    pub service: Service,
+    /// Where it says what it holds.
+    #[serde(default)]
+    pub stat: Option<PathBuf>,
 }
 
 impl Which {
+    /// Another one, with its state elsewhere.
+    pub fn new(cluster: &str, state: &Path) -> Which {
+        Which { cluster: cluster.to_owned(), state: Some(state.to_owned()) }
+    }
+
+    /// Its processes that run.
+    pub fn processes(&self) -> Result<Vec<Process>, CliError> {
+        Ok(read(&self.folder()?)?.into_iter().filter(is_running).collect())
+    }
+
     fn folder(&self) -> Result<PathBuf, CliError> {
         let state = self.state.clone().or_else(|| {
             let variable = |name| std::env::var_os(name).map(PathBuf::from);
@@ -86,23 +113,7 @@ impl Which {
 
 /// Starts what is missing.
 pub fn up(args: UpArgs, ui: &Ui) -> Result<Outcome, CliError> {
-    let folder = args.which.folder()?;
-    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
-    let last = args.port.checked_add(args.n - 1).ok_or_else(|| {
-        CliError::Input(format!("{} ports from {} on go beyond 65535", args.n, args.port))
-    })?;
-    let mut processes: Vec<Process> = read(&folder)?.into_iter().filter(is_running).collect();
-    let kept = processes.len();
-    for port in args.port..=last {
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        if processes.iter().any(|process| process.address == address) {
-            continue;
-        }
-        let seed = processes.first().map(|process| process.address);
-        let process = start(&args.which.cluster, &folder, address, seed)?;
-        processes.push(process);
-        write(&folder, &processes)?;
-    }
+    let (processes, kept) = start_missing(&args)?;
     ui.document(&processes)?;
     let started = processes.len() - kept;
     let text: String = processes.iter().map(|p| format!("{} pid {}\n", p.address, p.pid)).collect();
@@ -111,10 +122,53 @@ pub fn up(args: UpArgs, ui: &Ui) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
+/// Starts what is missing; all that run, and how many did before.
+pub fn start_missing(args: &UpArgs) -> Result<(Vec<Process>, usize), CliError> {
+    let folder = args.which.folder()?;
+    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
+    let last = args.port.checked_add(args.n - 1).ok_or_else(|| {
+        CliError::Input(format!("{} ports from {} on go beyond 65535", args.n, args.port))
+    })?;
+    let mut processes: Vec<Process> = read(&folder)?.into_iter().filter(is_running).collect();
+    let kept = processes.len();
+    let service = args.service.service;
+    if let Some(other) = processes.iter().find(|process| process.service != service) {
+        return Err(CliError::Input(format!(
+            "{} runs another service: end it by `paceline down`, or name another --cluster",
+            other.address
+        )));
+    }
+    if let Some(durable) = &args.durable {
+        if service != Service::Dht {
+            return Err(CliError::Input("--durable is for --service dht".to_owned()));
+        }
+        fs::create_dir_all(durable).map_err(|error| failed(durable, &error))?;
+    }
+    for port in args.port..=last {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if processes.iter().any(|process| process.address == address) {
+            continue;
+        }
+        let seed = processes.first().map(|process| process.address);
+        let process = start(args, &folder, address, seed)?;
+        processes.push(process);
+        write(&folder, &processes)?;
+    }
+    Ok((processes, kept))
+}
+
 /// Ends all of it.
 pub fn down(args: DownArgs, ui: &Ui) -> Result<Outcome, CliError> {
-    let folder = args.which.folder()?;
-    let processes: Vec<Process> = read(&folder)?.into_iter().filter(is_running).collect();
+    let processes = end(&args.which)?;
+    ui.document(&processes)?;
+    ui.print(&format!("{} ended\n", processes.len()))?;
+    Ok(Outcome::Done)
+}
+
+/// Ends the processes of a cluster; those that ran.
+pub fn end(which: &Which) -> Result<Vec<Process>, CliError> {
+    let folder = which.folder()?;
+    let processes = which.processes()?;
     for process in &processes {
         signal(process.pid, "-TERM");
     }
@@ -132,13 +186,11 @@ pub fn down(args: DownArgs, ui: &Ui) -> Result<Outcome, CliError> {
         }
         _ => {}
     }
-    ui.document(&processes)?;
-    ui.print(&format!("{} ended\n", processes.len()))?;
-    Ok(Outcome::Done)
+    Ok(processes)
 }
 
 fn start(
-    cluster: &str,
+    args: &UpArgs,
     folder: &Path,
     address: SocketAddr,
     seed: Option<SocketAddr>,
@@ -147,11 +199,21 @@ fn start(
     let file = File::create(&log).map_err(|error| failed(&log, &error))?;
     let twin = file.try_clone().map_err(|error| failed(&log, &error))?;
     let mut command = Command::new(this_program()?);
-    command.args(["node", "--cluster", cluster, "--bind", &address.to_string()]);
+    command.args(["node", "--cluster", &args.which.cluster, "--bind", &address.to_string()]);
     match seed {
         None => command.arg("--bootstrap"),
         Some(seed) => command.args(["--seed", &seed.to_string()]),
     };
+    let service = args.service.service;
+    let mut stat = None;
+    if service == Service::Dht {
+        let file = folder.join(format!("{}.json", address.port()));
+        command.args(args.service.arguments()).arg("--stat").arg(&file);
+        stat = Some(file);
+        if let Some(durable) = &args.durable {
+            command.arg("--durable").arg(durable.join(format!("{}.redb", address.port())));
+        }
+    }
     // A Ctrl-C at this terminal is not meant for it.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -161,7 +223,7 @@ fn start(
     loop {
         let said = fs::read_to_string(&log).unwrap_or_default();
         if said.contains("listens on") {
-            return Ok(Process { pid: child.id(), address, log });
+            return Ok(Process { pid: child.id(), address, log, service, stat });
         }
         if let Ok(Some(_)) = child.try_wait() {
             return Err(CliError::Input(format!("{address}: {}", said.trim())));
@@ -186,7 +248,8 @@ fn is_running(process: &Process) -> bool {
     asked.is_ok_and(|status| status.success())
 }
 
-fn signal(pid: u32, signal: &str) {
+/// Sends a process a signal.
+pub fn signal(pid: u32, signal: &str) {
     // It may just have ended by itself.
     let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
 }

@@ -15,17 +15,17 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 /// Which member of which group, and where.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The group's name
+    /// The group's name, or the table's
     #[arg(long, value_name = "NAME", default_value = "main", env = "PACELINE_GROUP")]
-    group: String,
+    pub group: String,
 
     /// A member to ask, HOST:PORT; may be repeated
     #[arg(long = "seed", value_name = "HOST:PORT", env = "PACELINE_SEEDS", value_delimiter = ',')]
-    seeds: Vec<String>,
+    pub seeds: Vec<String>,
 
-    /// Found the group: for the first start, and after all members were lost
+    /// Found it: for the first start, and after all members were lost
     #[arg(long, conflicts_with = "seeds")]
-    bootstrap: bool,
+    pub bootstrap: bool,
 
     /// The address to listen on, by TCP and UDP
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
@@ -69,20 +69,7 @@ impl Args {
     /// Starts the member; returns once it is in a view.
     pub fn start(&self, runtime: &Runtime) -> Result<Member, CliError> {
         let input = |error: &dyn std::error::Error| CliError::Input(error.to_string());
-        let within = Duration::try_from_secs_f64(self.join_within)
-            .map_err(|_| CliError::Input(format!("--join-within {}", self.join_within)))?;
-        let mut builder = Host::builder(&self.cluster).bind(self.bind);
-        if let Some(address) = self.advertise {
-            builder = builder.advertise(address);
-        }
-        if let Some(id) = self.id {
-            builder = builder.id(NodeId(id));
-        }
-        if self.insecure_plaintext {
-            builder = builder.insecure_plaintext();
-        }
-        let host = builder.start().map_err(|error| input(&error))?;
-        let mut group = host.group(&self.group).within(within);
+        let mut group = self.host()?.group(&self.group).within(self.within()?);
         if let Some(Choice(topology)) = self.topology {
             group = group.with_broadcast(|config| config.with_topology(topology));
         }
@@ -94,6 +81,27 @@ impl Args {
             error => input(&error),
         })?;
         Ok(Member { group, events })
+    }
+
+    /// How long joining may take.
+    pub fn within(&self) -> Result<Duration, CliError> {
+        Duration::try_from_secs_f64(self.join_within)
+            .map_err(|_| CliError::Input(format!("--join-within {}", self.join_within)))
+    }
+
+    /// The host, its sockets bound.
+    pub fn host(&self) -> Result<Host, CliError> {
+        let mut builder = Host::builder(&self.cluster).bind(self.bind);
+        if let Some(address) = self.advertise {
+            builder = builder.advertise(address);
+        }
+        if let Some(id) = self.id {
+            builder = builder.id(NodeId(id));
+        }
+        if self.insecure_plaintext {
+            builder = builder.insecure_plaintext();
+        }
+        builder.start().map_err(|error| CliError::Input(error.to_string()))
     }
 }
 

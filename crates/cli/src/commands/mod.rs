@@ -4,6 +4,7 @@ mod bench;
 mod broadcast;
 mod cluster;
 mod completions;
+mod dht;
 mod doctor;
 mod list;
 mod member;
@@ -35,6 +36,7 @@ pub enum Command {
     Bench(bench::Args),
     Broadcast(broadcast::Args),
     Node(node::Args),
+    Dht(dht::Args),
     Up(cluster::UpArgs),
     Down(cluster::DownArgs),
     Doctor(doctor::Args),
@@ -77,6 +79,7 @@ impl Command {
             Command::List(args) => list::run(args, ui),
             Command::Bench(args) => bench::run(args, ui),
             Command::Broadcast(args) => broadcast::run(args, ui),
+            Command::Dht(args) => dht::run(args, ui),
             Command::Node(args) => node::run(args, ui),
             Command::Up(args) => cluster::up(args, ui),
             Command::Down(args) => cluster::down(args, ui),

@@ -3,16 +3,20 @@ use paceline_lab::serve_control;
 use paceline_lab::table::table;
 
 use super::Outcome;
+use super::dht::service::{self, Service};
 use super::member::{self, Member, describe, leave, runtime, stop_asked};
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Be a member that forwards what the others broadcast, until Ctrl-C
+/// Be a member that forwards what the others broadcast, or a host of a table, until Ctrl-C
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
     member: member::Args,
+
+    #[command(flatten)]
+    service: service::Args,
 
     /// Do what the parent process says in JSON lines on standard input: one node of a scenario
     #[arg(long, hide = true)]
@@ -23,6 +27,8 @@ const AFTER_HELP: &str = "\
 Examples:
   paceline node --bootstrap --bind 127.0.0.1:7001   the first of a group
   paceline node --seed 127.0.0.1:7001               one more
+  paceline node --service dht --bootstrap --bind 127.0.0.1:7001 --durable 7001.redb
+                                                    the first of a distributed hash table
 
 With --json the counters at the end are one JSON document.";
 
@@ -31,6 +37,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     if args.control {
         serve_control()?;
         return Ok(Outcome::Done);
+    }
+    if args.service.service == Service::Dht {
+        return service::host(&args.member, &args.service, ui);
     }
     let runtime = runtime()?;
     let Member { group, mut events } = args.member.start(&runtime)?;

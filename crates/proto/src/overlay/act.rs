@@ -48,7 +48,7 @@ impl<R: Router> Overlay<R> {
         for (node, items, keys) in orders {
             match &kind {
                 Kind::Put | Kind::Remove if node == cx.node => {
-                    self.receive_put(cx, node, name, write, &items);
+                    self.receive_put(cx, node, name, true, write, &items);
                 }
                 Kind::Put | Kind::Remove => self.put(cx, name, node, write, &items),
                 Kind::Send(payload) => {
@@ -84,7 +84,8 @@ impl<R: Router> Overlay<R> {
         };
         for piece in pieces(items, ITEMS_MAX, bytes_max, PutItem::wire_len) {
             let items: Arc<[PutItem]> = items[piece].into();
-            let body = Body::Put { exchange: 0, write, items };
+            let is_member = self.is_member();
+            let body = Body::Put { exchange: 0, is_member, write, items };
             self.ask(cx, node, Cause::Request(name), 0, None, body);
         }
     }

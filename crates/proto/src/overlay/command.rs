@@ -18,8 +18,15 @@ pub enum Command {
     Join {
         /// Where the driver of another node reaches this one; empty in the simulator.
         address: Bytes,
-        /// Nodes to ask, any members.
+        /// Nodes to ask, any members. On sockets there may be none: whom the driver finds at the
+        /// addresses of seeds is asked.
         seeds: Vec<NodeId>,
+    },
+    /// Become a guest, who asks members and is told, but forwards and stores nothing. It asks
+    /// whoever the driver finds at the addresses of seeds; its bundles travel iteratively.
+    Visit {
+        /// Where the driver of another node reaches this one.
+        address: Bytes,
     },
     /// Hand over what is stored here, and stop being a member.
     Leave,
@@ -37,6 +44,11 @@ pub enum Command {
     Restore {
         /// The records.
         records: Vec<Record>,
+    },
+    /// Tell what is here, by [`Event::Described`].
+    Describe {
+        /// Echoed.
+        id: u64,
     },
 }
 
@@ -115,6 +127,19 @@ pub enum Event {
         keys: Vec<Key>,
         /// The payload.
         payload: Payload,
+    },
+    /// What was here when [`Command::Describe`] came.
+    Described {
+        /// The command's.
+        id: u64,
+        /// What the node is to the overlay.
+        role: Role,
+        /// Other nodes in its table.
+        contacts: usize,
+        /// Values stored here.
+        values: usize,
+        /// Bytes of what is stored, keys included, and marks of what was removed.
+        bytes: usize,
     },
     /// Write this record to disk, in the place of an older one under its key. Told only if the
     /// node is configured to be durable.
@@ -217,6 +242,8 @@ pub enum Role {
     Member,
     /// It still does, and hands over what it stores.
     Leaving,
+    /// It asks, and is no member.
+    Guest,
 }
 
 impl Operation {

@@ -50,10 +50,11 @@ impl<R: Router> Overlay<R> {
         cx: &mut Cx<'_, R>,
         name: u32,
         node: NodeId,
+        purpose: &Purpose,
         targets: Arc<[Target<R::Walk>]>,
     ) {
         let trail = Trail { hops: 1, named_by: None, others: Vec::new() };
-        self.find_at(cx, name, node, &Purpose::Upkeep, targets, trail, 0);
+        self.find_at(cx, name, node, purpose, targets, trail, 0);
     }
 
     #[allow(clippy::too_many_arguments, reason = "all that a question is made of")]
@@ -197,7 +198,7 @@ impl<R: Router> Overlay<R> {
             cx.count("overlay_bad_answer", 1);
             return self.find_elsewhere(cx, name, exchange);
         }
-        if self.is_member() {
+        if self.is_member() || self.is_guest() {
             self.heard(cx, from, targets.len());
         }
         let trail = exchange.trail.unwrap_or_default();

@@ -243,6 +243,8 @@ pub enum Body<W> {
     Put {
         /// The writer's number of this message.
         exchange: u32,
+        /// The writer is a member of the overlay.
+        is_member: bool,
         /// The writer's run and the number of its request.
         write: u64,
         /// What.

@@ -43,6 +43,7 @@ mod command;
 mod config;
 mod exchange;
 mod fields;
+mod guest;
 mod kademlia;
 mod key;
 mod koorde;

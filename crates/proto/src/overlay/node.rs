@@ -13,7 +13,7 @@ use super::store::Store;
 use super::sync::Sync;
 use super::upkeep::{Joining, Upkeep};
 use super::{Config, Key, PingPolicy, Router};
-use crate::core::{Context, Instant, Lane, NodeId, Protocol, Wire};
+use crate::core::{Context, Instant, Lane, NodeId, PeerState, Protocol, Wire};
 
 /// A node of an overlay: forwards bundles, stores records, and asks on behalf of its application.
 pub struct Overlay<R: Router> {
@@ -41,6 +41,8 @@ pub(super) struct Rest {
     pub sync: Sync,
     pub upkeep: Upkeep,
     pub joining: Option<Joining>,
+    // Members that a guest knows from outside.
+    pub guides: Vec<NodeId>,
     pub leave_by: Instant,
     // Where this node is, and others are. Empty in the simulator.
     pub address: Bytes,
@@ -353,8 +355,8 @@ impl<R: Router> Overlay<R> {
                 self.receive_find(cx, from, is_member, exchange, tag, &purpose, &targets);
             }
             Body::Found(found) => self.receive_found(cx, from, *found),
-            Body::Put { exchange, write, items } => {
-                self.receive_put(cx, from, exchange, write, &items);
+            Body::Put { exchange, is_member, write, items } => {
+                self.receive_put(cx, from, exchange, is_member, write, &items);
             }
             Body::PutReply { exchange, answers } => {
                 self.receive_put_reply(cx, from, exchange, &answers);
@@ -521,6 +523,13 @@ impl<R: Router> Protocol for Overlay<R> {
         }
     }
 
+    fn handle_peer(&mut self, cx: &mut Cx<'_, R>, peer: NodeId, state: PeerState) {
+        // A driver has found out who is at the address of a seed.
+        if let PeerState::Up { .. } = state {
+            self.add_seed(cx, peer);
+        }
+    }
+
     fn handle_message(&mut self, cx: &mut Cx<'_, R>, from: NodeId, message: Message<R::Walk>) {
         self.note_addresses(cx, &message.addresses);
         if !self.refuses(cx, from, &message.body) {
@@ -542,9 +551,11 @@ impl<R: Router> Protocol for Overlay<R> {
         match command {
             Command::Bootstrap { address } => self.bootstrap(cx, address),
             Command::Join { address, seeds } => self.join(cx, address, seeds),
+            Command::Visit { address } => self.visit(cx, address),
             Command::Leave => self.leave(cx),
             Command::Request { id, operation, style } => self.request(cx, id, operation, style),
             Command::Restore { records } => self.restore(cx, records),
+            Command::Describe { id } => self.describe(cx, id),
         }
     }
 }

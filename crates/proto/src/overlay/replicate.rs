@@ -78,11 +78,13 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Writes items that this node is responsible for. The answer waits for the replicas.
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn receive_put(
         &mut self,
         cx: &mut Cx<'_, R>,
         from: NodeId,
         exchange: u32,
+        is_member: bool,
         write: u64,
         items: &[PutItem],
     ) {
@@ -100,7 +102,7 @@ impl<R: Router> Overlay<R> {
             let answers = items.iter().map(|item| (item.key, PutAnswer::Busy)).collect();
             return self.give_put_answers(cx, from, exchange, answers);
         }
-        if from != cx.node {
+        if from != cx.node && is_member {
             self.heard(cx, from, items.len());
         }
         let mut step: Option<Step> = None;

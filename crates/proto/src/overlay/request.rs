@@ -140,7 +140,7 @@ impl<R: Router> Overlay<R> {
     }
 
     fn check(&self, cx: &Cx<'_, R>, operation: &Operation) -> Result<(), RejectReason> {
-        if !self.is_member() {
+        if !self.is_member() && !self.is_guest() {
             return Err(RejectReason::NotMember);
         }
         let count = operation.keys().count();
@@ -217,7 +217,12 @@ impl<R: Router> Overlay<R> {
         }
         let (purpose, style, owner) = (request.purpose(), request.style, request.owner);
         let tag = tag(cx, name);
+        let guide = if self.is_guest() { self.guide(cx) } else { None };
         let seed = match owner {
+            _ if self.is_guest() => match guide {
+                Some(guide) => Some(guide),
+                None => return self.no_guide(cx, tag, &targets),
+            },
             Owner::Join => self.next_seed(),
             Owner::Merge(node) => Some(node),
             // Its own table says that it is responsible itself.
@@ -225,7 +230,8 @@ impl<R: Router> Overlay<R> {
             _ => None,
         };
         if let Some(seed) = seed {
-            return self.find_by(cx, name, seed, targets);
+            let purpose = if self.is_guest() { purpose } else { Purpose::Upkeep };
+            return self.find_by(cx, name, seed, &purpose, targets);
         }
         let route =
             Route { exchange: 0, ttl: cx.shared.ttl, initiator: cx.node, tag, purpose, targets };

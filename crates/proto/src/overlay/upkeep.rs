@@ -97,7 +97,8 @@ impl<R: Router> Overlay<R> {
             return cx.count("overlay_already_in", 1);
         }
         let seeds: Vec<NodeId> = seeds.into_iter().filter(|&seed| seed != cx.node).collect();
-        if seeds.is_empty() {
+        // Whom a driver finds may still come.
+        if seeds.is_empty() && address.is_empty() {
             return cx.deliver(Event::JoinFailed { reason: JoinFailure::NoSeeds });
         }
         self.role = Role::Joining;
@@ -112,13 +113,37 @@ impl<R: Router> Overlay<R> {
             is_told: false,
             notices: Vec::new(),
         });
+        if rest.joining.as_ref().is_some_and(|joining| joining.seeds.is_empty()) {
+            return self.arm(cx);
+        }
         self.find_place(cx);
+    }
+
+    /// Somebody to ask was found.
+    pub(super) fn add_seed(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
+        if self.is_guest() {
+            return self.add_guide(cx, node);
+        }
+        if self.role != Role::Joining {
+            return;
+        }
+        let Some(joining) = &mut self.rest().joining else {
+            return;
+        };
+        if joining.seeds.contains(&node) {
+            return;
+        }
+        joining.seeds.push(node);
+        if joining.seeds.len() == 1 {
+            self.find_place(cx);
+        }
     }
 
     /// The seed that is asked next.
     pub(super) fn next_seed(&mut self) -> Option<NodeId> {
         let joining = self.rest().joining.as_mut()?;
-        let seed = joining.seeds[joining.next_seed % joining.seeds.len()];
+        let count = joining.seeds.len().max(1);
+        let seed = joining.seeds.get(joining.next_seed % count).copied()?;
         joining.next_seed += 1;
         Some(seed)
     }
@@ -185,10 +210,11 @@ impl<R: Router> Overlay<R> {
             return;
         };
         let (give_up_at, retry_at) = (joining.give_up_at, joining.retry_at);
+        let has_seeds = !joining.seeds.is_empty();
         if give_up_at <= cx.now {
             self.go_outside(cx);
             cx.deliver(Event::JoinFailed { reason: JoinFailure::Unreachable });
-        } else if retry_at <= cx.now && self.is_table_idle() {
+        } else if has_seeds && retry_at <= cx.now && self.is_table_idle() {
             self.find_place(cx);
         }
     }
@@ -423,7 +449,7 @@ impl<R: Router> Overlay<R> {
     pub(super) fn leave(&mut self, cx: &mut Cx<'_, R>) {
         match self.role {
             Role::Outside | Role::Leaving => {}
-            Role::Joining => {
+            Role::Joining | Role::Guest => {
                 self.go_outside(cx);
                 cx.deliver(Event::Left);
             }
@@ -476,6 +502,7 @@ impl<R: Router> Overlay<R> {
         self.exchanges.set_salt(exchanges.next_salt());
         let rest = self.rest();
         rest.joining = None;
+        rest.guides.clear();
         let jobs = std::mem::take(&mut rest.jobs);
         rest.jobs.set_salt(jobs.next_salt());
         rest.sync = Default::default();

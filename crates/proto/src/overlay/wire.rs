@@ -32,7 +32,7 @@ impl<W: Wire> Wire for Message<W> {
             }
             Body::Found(found) => found.wire_len(),
             Body::Put { items, .. } => {
-                4 + 8 + 2 + items.iter().map(PutItem::wire_len).sum::<usize>()
+                4 + 1 + 8 + 2 + items.iter().map(PutItem::wire_len).sum::<usize>()
             }
             Body::PutReply { answers, .. } => 4 + 2 + 2 * answers.len(),
             Body::Copy { records, .. } => {
@@ -90,8 +90,9 @@ impl<W: Wire> Wire for Message<W> {
                 return purpose.payload();
             }
             Body::Found(found) => return found.encode(head),
-            Body::Put { exchange, write, items } => {
+            Body::Put { exchange, is_member, write, items } => {
                 head.put_u32(*exchange);
+                head.put_u8((*is_member).into());
                 head.put_u64(*write);
                 head.put_u16(items.len() as u16);
                 for item in items.iter() {
@@ -243,8 +244,8 @@ fn decode_body<W: Wire>(tag: u8, bytes: &mut Bytes) -> Result<Body<W>, DecodeErr
         }
         4 => Body::Found(Box::new(Found::decode(bytes)?)),
         5 => {
-            let (exchange, write) = (take_u32(bytes)?, take_u64(bytes)?);
-            Body::Put { exchange, write, items: take_items(bytes)? }
+            let (exchange, is_member) = (take_u32(bytes)?, take_flag(bytes, "member")?);
+            Body::Put { exchange, is_member, write: take_u64(bytes)?, items: take_items(bytes)? }
         }
         6 => {
             let exchange = take_u32(bytes)?;

@@ -1,6 +1,7 @@
 //! `paceline bench`: how fast Paceline itself is.
 
 mod broadcast;
+mod dht;
 mod overlay;
 mod simulator;
 
@@ -18,6 +19,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Broadcast(broadcast::Args),
+    Dht(dht::Args),
     Overlay(overlay::Args),
     Simulator(simulator::Args),
 }
@@ -26,6 +28,7 @@ enum What {
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     match args.what {
         What::Broadcast(args) => broadcast::run(args, ui),
+        What::Dht(args) => dht::run(args, ui),
         What::Overlay(args) => overlay::run(args, ui),
         What::Simulator(args) => simulator::run(args, ui),
     }

@@ -93,9 +93,14 @@ fn messages() -> Vec<(Message<()>, &'static str)> {
              00000003 00000001 76",
         ),
         (
-            Body::Put { exchange: 5, write: 6, items: [put(1, Some("ab")), put(2, None)].into() },
-            "05 00000005 0000000000000006 0002 K1 00000009 0000000000000010 00000002 K2 00000009 \
-             0000000000000010 ffffffff 6162",
+            Body::Put {
+                exchange: 5,
+                is_member: true,
+                write: 6,
+                items: [put(1, Some("ab")), put(2, None)].into(),
+            },
+            "05 00000005 01 0000000000000006 0002 K1 00000009 0000000000000010 00000002 \
+             K2 00000009 0000000000000010 ffffffff 6162",
         ),
         (
             Body::PutReply {

@@ -159,7 +159,7 @@ fn a_write_that_comes_again_is_the_same_write_and_one_that_is_late_is_none() {
     let mut send = |exchange, number, value| {
         net.sent.clear();
         let items = [item(value)].into();
-        net.forge(9, 1, Body::Put { exchange, write: write(number), items });
+        net.forge(9, 1, Body::Put { exchange, is_member: true, write: write(number), items });
         let held = net.nodes[&n(1)].store().and_then(|store| store.get(key(1), net.now)).cloned();
         (net.sent.remove(0), held.map(|held| held.stamp.version.count))
     };
@@ -168,7 +168,11 @@ fn a_write_that_comes_again_is_the_same_write_and_one_that_is_late_is_none() {
     assert_eq!(send(3, 5, "b"), ("n1 -> n9: put reply: [Stored(1)]".into(), Some(2)));
     assert_eq!(send(4, 4, "a"), ("n1 -> n9: put reply: [Superseded]".into(), Some(2)));
     // Keys of others are not taken.
-    net.forge(9, 0, Body::Put { exchange: 5, write: write(6), items: [item("c")].into() });
+    net.forge(
+        9,
+        0,
+        Body::Put { exchange: 5, is_member: true, write: write(6), items: [item("c")].into() },
+    );
     assert_eq!(net.sent.last().map(String::as_str), Some("n0 -> n9: put reply: [Elsewhere]"));
 }
 

@@ -1,0 +1,212 @@
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use paceline::{Dht, Host};
+use paceline_lab::Machine;
+use paceline_lab::table::table;
+use serde::Serialize;
+
+use crate::commands::Outcome;
+use crate::commands::cluster::{self, UpArgs, Which};
+use crate::commands::dht::service::{Service, Shared, explain};
+use crate::commands::dht::stat::stats;
+use crate::commands::member::runtime;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Load a table of processes on loopback, bundled and not; then kill two of them
+///
+/// A guest loads keys each on its own, then all keys bundled, and reads all back. Two hosts are
+/// killed; all is read again, and copies are counted until all are restored. Fails if an
+/// acknowledged key is not read back as it was written.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Hosts, 3 to 64
+    #[arg(long, value_name = "N", default_value = "16",
+          value_parser = clap::value_parser!(u16).range(3..=64))]
+    nodes: u16,
+
+    /// Keys that are loaded bundled
+    #[arg(long, value_name = "N", default_value = "100000")]
+    keys: u64,
+
+    /// Keys that are loaded unbundled [default: as many, at most 20,000]
+    #[arg(long, value_name = "N")]
+    unbundled: Option<u64>,
+
+    /// Bytes of a value
+    #[arg(long, value_name = "BYTES", default_value = "100")]
+    value: usize,
+
+    /// Keys of a bundle
+    #[arg(long, value_name = "N", default_value = "256")]
+    bundle: usize,
+
+    /// Bundles on their way at once, bundled or not
+    #[arg(long, value_name = "N", default_value = "16")]
+    in_flight: usize,
+
+    /// The port of the first host; the others follow
+    #[arg(long, value_name = "PORT", default_value = "17001")]
+    port: u16,
+
+    #[command(flatten)]
+    service: Shared,
+}
+
+/// Copies are restored within this time, or the bench fails.
+const RESTORED_WITHIN: Duration = Duration::from_secs(120);
+
+#[derive(Serialize)]
+struct Phase {
+    phase: &'static str,
+    keys: u64,
+    seconds: f64,
+    keys_per_s: f64,
+    failed: u64,
+    wrong: u64,
+}
+
+#[derive(Serialize)]
+struct Document {
+    machine: Machine,
+    nodes: u16,
+    bundle: usize,
+    in_flight: usize,
+    copies: u8,
+    phases: Vec<Phase>,
+    /// Keys a second, bundled over unbundled.
+    ratio: f64,
+    killed: usize,
+    /// Seconds from the kill until as many copies as before were there.
+    restored_s: Option<f64>,
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let state = std::env::temp_dir().join(format!("paceline-bench-{}", std::process::id()));
+    let service = Shared { service: Service::Dht, ..args.service };
+    let which = || Which::new("bench", &state);
+    let up = UpArgs { n: args.nodes, port: args.port, which: which(), service, durable: None };
+    let measured = measure(&args, &up, ui);
+    cluster::end(&which())?;
+    // Empty by now, and nothing depends on it.
+    let _ = std::fs::remove_dir(&state);
+    let document = measured?;
+    ui.document(&document)?;
+    let row = |phase: &Phase| {
+        let Phase { phase, keys, seconds, keys_per_s, failed, wrong } = phase;
+        let numbers = [format!("{seconds:.2}"), format!("{keys_per_s:.0}")];
+        let [seconds, rate] = numbers;
+        [(*phase).to_owned(), keys.to_string(), seconds, rate, (failed + wrong).to_string()]
+    };
+    let rows: Vec<[String; 5]> = document.phases.iter().map(row).collect();
+    ui.print(&table(["phase", "keys", "s", "keys/s", "lost"], &rows))?;
+    let restored = match document.restored_s {
+        Some(seconds) => format!("all copies restored {seconds:.1} s after two hosts were killed"),
+        None => format!("copies not restored within {RESTORED_WITHIN:?}"),
+    };
+    ui.print(&format!("bundled over unbundled: {:.1}; {restored}\n", document.ratio))?;
+    let is_lost = document.phases.iter().any(|phase| phase.failed + phase.wrong > 0);
+    Ok(Outcome::of(!is_lost && document.restored_s.is_some()))
+}
+
+fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
+    let (processes, _) = cluster::start_missing(up)?;
+    let seeds: Vec<String> = processes.iter().map(|p| p.address.to_string()).collect();
+    let runtime = runtime()?;
+    runtime.block_on(settled(args, up))?;
+    let visit = |bundle: usize| async move {
+        let host = Host::builder("bench").start();
+        let host = host.map_err(|error| CliError::Failed(error.to_string()))?;
+        let dht = host.dht("main").algorithm(args.service.algorithm).bundle(bundle);
+        dht.bundles_in_flight(args.in_flight).visit([seeds_of(up)]).await.map_err(explain)
+    };
+    let mut phases = Vec::new();
+    let alone = args.unbundled.unwrap_or(args.keys.min(20_000));
+    let mut restored_s = None;
+    let killed = 2;
+    runtime.block_on(async {
+        let single = visit(1).await?;
+        ui.note(&format!("{} hosts run; {alone} keys, each on its own", seeds.len()));
+        phases.push(load(&single, "put unbundled", alone, args, 'u').await);
+        single.leave().await.map_err(explain)?;
+        let guest = visit(args.bundle).await?;
+        ui.note(&format!("{} keys, in bundles of {}", args.keys, args.bundle));
+        phases.push(load(&guest, "put bundled", args.keys, args, 'b').await);
+        phases.push(read(&guest, "get bundled", args.keys, args, 'b').await);
+        ui.note("two hosts are killed");
+        let begun = Instant::now();
+        let middle = processes.len() / 2;
+        for process in [&processes[middle], &processes[middle - 1]] {
+            cluster::signal(process.pid, "-KILL");
+        }
+        phases.push(read(&guest, "get after kill", args.keys, args, 'b').await);
+        phases.push(read(&guest, "get after kill, unbundled's", alone, args, 'u').await);
+        let wanted = (args.keys + alone) as usize * usize::from(args.service.copies);
+        while begun.elapsed() < RESTORED_WITHIN && restored_s.is_none() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let values: usize = stats(&up.which)?.iter().map(|stat| stat.values).sum();
+            restored_s = (values == wanted).then(|| begun.elapsed().as_secs_f64());
+        }
+        phases.push(read(&guest, "get after repair", args.keys, args, 'b').await);
+        Ok::<(), CliError>(())
+    })?;
+    let ratio = phases[1].keys_per_s / phases[0].keys_per_s;
+    let (nodes, bundle, in_flight) = (args.nodes, args.bundle, args.in_flight);
+    let (machine, copies) = (Machine::observe(), args.service.copies);
+    Ok(Document { machine, nodes, bundle, in_flight, copies, phases, ratio, killed, restored_s })
+}
+
+fn seeds_of(up: &UpArgs) -> String {
+    format!("127.0.0.1:{}", up.port)
+}
+
+/// Waits until each host knows others.
+async fn settled(args: &Args, up: &UpArgs) -> Result<(), CliError> {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        let stats = stats(&up.which)?;
+        let knows = usize::from(args.nodes - 1).min(4);
+        if stats.iter().all(|stat| stat.contacts >= knows) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+fn entry(number: u64, args: &Args, of: char) -> (Bytes, Bytes) {
+    let key = format!("{of}{number}");
+    let value = format!("{key} ").into_bytes().into_iter().cycle().take(args.value).collect();
+    (key.into(), value)
+}
+
+async fn load(dht: &Dht, phase: &'static str, keys: u64, args: &Args, of: char) -> Phase {
+    let begun = Instant::now();
+    let entries: Vec<_> = (0..keys).map(|number| entry(number, args, of)).collect();
+    let mut results = dht.put_all(entries);
+    // What is not told of is lost as well.
+    let mut failed = keys;
+    while let Some(result) = results.next().await {
+        failed -= u64::from(result.outcome.is_ok());
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    Phase { phase, keys, seconds, keys_per_s: keys as f64 / seconds, failed, wrong: 0 }
+}
+
+async fn read(dht: &Dht, phase: &'static str, keys: u64, args: &Args, of: char) -> Phase {
+    let begun = Instant::now();
+    let wanted: Vec<_> = (0..keys).map(|number| entry(number, args, of)).collect();
+    let mut results = dht.get_all(wanted.clone().into_iter().map(|(key, _)| key));
+    let (mut failed, mut wrong) = (keys, 0);
+    while let Some(result) = results.next().await {
+        if let Ok(value) = result.outcome {
+            let written = &wanted[result.place as usize].1;
+            failed -= 1;
+            wrong += u64::from(value.as_ref() != Some(written));
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    Phase { phase, keys, seconds, keys_per_s: keys as f64 / seconds, failed, wrong }
+}

@@ -1,0 +1,387 @@
+//! `paceline dht load`: a file of entries, whatever its size.
+//!
+//! A thread reads and checks lines; the table takes them; outcomes are written in the order of the
+//! lines. So what is done is a part of the file from its beginning, and a journal of its length
+//! and checksum is all that is needed to go on later.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use paceline::KeyError;
+use paceline::dht::KeyResult;
+use paceline_lab::Progress;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use super::input::{Format, LINE_BYTES_MAX, field};
+use super::{Bundling, Guest, failed, replace};
+use crate::commands::Outcome;
+use crate::commands::member::runtime;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Write the entries of a file: CSV (key,value) or JSON Lines, one entry a line
+///
+/// The file is read as the table takes it, so it may be larger than memory. Stopped, or at a line
+/// that is no entry, the command keeps a journal of how far it came; run again it goes on there.
+/// Parquet is not read: convert it first.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The file
+    file: PathBuf,
+
+    /// How entries are written [default: by the file's name; .jsonl, .ndjson and .json are JSON
+    /// Lines, all else CSV]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// The first line of a CSV file names the columns
+    #[arg(long)]
+    header: bool,
+
+    /// Write what became of each key to this file, as CSV in the order of the lines; the journal
+    /// is this name with `.progress` behind it [default: the journal is FILE.progress]
+    #[arg(long, value_name = "FILE")]
+    outcomes: Option<PathBuf>,
+
+    #[command(flatten)]
+    bundling: Bundling,
+
+    #[command(flatten)]
+    guest: Guest,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  paceline dht load stock.csv --header --outcomes stock.outcomes.csv
+  paceline dht load stock.jsonl --bundle 1          each key on its own, to compare
+
+Exit status: 0 all were acknowledged; 1 some were not, or it was stopped; 2 a line is no entry.
+Outcomes are lines of `line,key,outcome,detail`: stored and on how many hosts, or failed and why.";
+
+/// Entries that wait to be taken.
+const AHEAD: usize = 256;
+/// How often the journal is written.
+const JOURNAL_EVERY: Duration = Duration::from_millis(500);
+
+/// How far it is: all lines before are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Done {
+    /// Bytes of the file.
+    offset: u64,
+    /// Lines of the file.
+    lines: u64,
+    /// Checksum of these bytes: the rest of the file may change in between.
+    crc32: u32,
+    stored: u64,
+    failed: u64,
+    /// Bytes of the file of outcomes.
+    outcomes_bytes: u64,
+}
+
+/// Where the line of an entry ends.
+struct Mark {
+    offset: u64,
+    line: u64,
+    crc32: u32,
+}
+
+/// Shared with the reader.
+#[derive(Default)]
+struct Reading {
+    marks: Mutex<VecDeque<Mark>>,
+    is_stopped: AtomicBool,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    file: PathBuf,
+    resumed_after_lines: u64,
+    stored: u64,
+    failed: u64,
+    seconds: f64,
+    keys_per_s: f64,
+    is_complete: bool,
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let path = args.file.as_path();
+    let input = |error: &io::Error| CliError::Input(format!("{}: {error}", path.display()));
+    let mut file = File::open(path).map_err(|error| input(&error))?;
+    let total = file.metadata().map_err(|error| input(&error))?.len();
+    let journal = journal_of(args.outcomes.as_deref().unwrap_or(path));
+    let done = resume(&mut file, &journal).map_err(|error| input(&error))?;
+    if done.lines > 0 {
+        ui.note(&format!("goes on after line {} of {}", done.lines, path.display()));
+    }
+    file.seek(SeekFrom::Start(done.offset)).map_err(|error| input(&error))?;
+    let outcomes = args.outcomes.as_deref().map(|path| Outcomes::open(path, &done)).transpose()?;
+
+    let reading = Arc::new(Reading::default());
+    let (entries, taken) = mpsc::channel(AHEAD);
+    let format = args.format.unwrap_or_else(|| Format::of(path));
+    let reader = Reader { format, has_header: args.header, done, reading: reading.clone() };
+    let bar = ui.progress();
+    let mut writer = Writer {
+        reading: reading.clone(),
+        waiting: BTreeMap::new(),
+        next: 0,
+        done,
+        outcomes,
+        journal,
+        saved_at: Instant::now(),
+    };
+    let (begun, before) = (Instant::now(), done);
+    let runtime = runtime()?;
+    let dht = runtime.block_on(args.guest.visit(Some(args.bundling)))?;
+    bar.start(total - done.offset, "bytes");
+    let reader = std::thread::spawn(move || reader.read(file, &entries));
+    let written = runtime.block_on(async {
+        let mut results = dht.put_all_from(taken);
+        while let Some(result) = results.next().await {
+            bar.inc(writer.take(result)?);
+            if ui.is_stopped() {
+                reading.is_stopped.store(true, Ordering::Relaxed);
+            }
+        }
+        writer.save()
+    });
+    bar.finish();
+    // After an error of the writer the reader finds nobody who takes what it reads.
+    let read = reader.join().expect("the reader does not panic");
+    written?;
+    let done = writer.done;
+    let fault = match read {
+        Ok(()) => None,
+        Err(Fault::Io(error)) => return Err(failed(path, &error)),
+        Err(Fault::Line(line, expected)) => Some((line, expected)),
+    };
+    let is_complete = fault.is_none() && !ui.is_stopped();
+    if is_complete {
+        remove(&writer.journal)?;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let count = done.stored + done.failed - before.stored - before.failed;
+    let summary = Summary {
+        file: args.file.clone(),
+        resumed_after_lines: before.lines,
+        stored: done.stored,
+        failed: done.failed,
+        seconds,
+        keys_per_s: count as f64 / seconds,
+        is_complete,
+    };
+    ui.document(&summary)?;
+    ui.print(&format!(
+        "{} stored, {} failed, {:.1} s, {:.0} keys/s\n",
+        summary.stored, summary.failed, seconds, summary.keys_per_s
+    ))?;
+    if let Some((line, expected)) = fault {
+        return Err(CliError::Input(format!(
+            "{}:{line}: {expected}\n  = {} lines are done; mend it and run again to go on",
+            path.display(),
+            done.lines,
+        )));
+    }
+    if !is_complete {
+        ui.note(&format!("stopped after line {}; run again to go on", done.lines));
+    }
+    Ok(Outcome::of(is_complete && done.failed == 0))
+}
+
+fn journal_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".progress");
+    PathBuf::from(name)
+}
+
+/// Where an earlier run came to, if the file still begins with the same bytes.
+fn resume(file: &mut File, journal: &Path) -> io::Result<Done> {
+    let Some(done) = fs::read(journal).ok().and_then(|text| serde_json::from_slice(&text).ok())
+    else {
+        return Ok(Done::default());
+    };
+    let done: Done = done;
+    let mut hasher = crc32fast::Hasher::new();
+    let mut head = BufReader::new(file.take(done.offset));
+    let mut bytes = 0;
+    loop {
+        let part = head.fill_buf()?;
+        if part.is_empty() {
+            break;
+        }
+        hasher.update(part);
+        let length = part.len();
+        bytes += length as u64;
+        head.consume(length);
+    }
+    let is_same = bytes == done.offset && hasher.finalize() == done.crc32;
+    Ok(if is_same { done } else { Done::default() })
+}
+
+fn remove(path: &Path) -> Result<(), CliError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Why reading ended early.
+enum Fault {
+    Io(io::Error),
+    Line(u64, String),
+}
+
+/// Reads lines and hands on entries.
+struct Reader {
+    format: Format,
+    has_header: bool,
+    done: Done,
+    reading: Arc<Reading>,
+}
+
+impl Reader {
+    fn read(self, file: File, entries: &mpsc::Sender<(Bytes, Bytes)>) -> Result<(), Fault> {
+        let mut file = BufReader::new(file);
+        let Done { mut offset, lines: mut number, crc32, .. } = self.done;
+        let mut hasher = crc32fast::Hasher::new_with_initial_len(crc32, offset);
+        let mut line = Vec::new();
+        while !self.reading.is_stopped.load(Ordering::Relaxed) {
+            line.clear();
+            let limit = LINE_BYTES_MAX as u64 + 1;
+            let length = (&mut file).take(limit).read_until(b'\n', &mut line).map_err(Fault::Io)?;
+            if length == 0 {
+                break;
+            }
+            number += 1;
+            offset += length as u64;
+            hasher.update(&line);
+            if length > LINE_BYTES_MAX {
+                let expected = format!("a line of more than {LINE_BYTES_MAX} bytes");
+                return Err(Fault::Line(number, expected + ": expected an entry a line"));
+            }
+            let fault = |expected: String| Fault::Line(number, expected);
+            let text = std::str::from_utf8(&line).map_err(|_| fault("expected UTF-8".into()))?;
+            let text = text.strip_suffix('\n').unwrap_or(text);
+            let text = text.strip_suffix('\r').unwrap_or(text);
+            let is_header = number == 1 && self.has_header && self.format == Format::Csv;
+            if text.is_empty() || is_header {
+                continue;
+            }
+            let (key, value) = self.format.parse(text).map_err(fault)?;
+            let mark = Mark { offset, line: number, crc32: hasher.clone().finalize() };
+            self.reading.marks.lock().expect("nobody panics with it").push_back(mark);
+            if entries.blocking_send((key.into(), value.into())).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Notes outcomes in the order of the lines.
+struct Writer {
+    reading: Arc<Reading>,
+    // Outcomes of later lines than the next.
+    waiting: BTreeMap<u64, (Bytes, Result<usize, KeyError>)>,
+    next: u64,
+    done: Done,
+    outcomes: Option<Outcomes>,
+    journal: PathBuf,
+    saved_at: Instant,
+}
+
+impl Writer {
+    /// Takes a result; how many bytes of the file are done by it.
+    fn take(&mut self, result: KeyResult<usize>) -> Result<u64, CliError> {
+        self.waiting.insert(result.place, (result.key, result.outcome));
+        let before = self.done.offset;
+        while let Some((key, outcome)) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            let mark = self.reading.marks.lock().expect("nobody panics with it").pop_front();
+            let mark = mark.expect("each entry has a mark before it is taken");
+            (self.done.offset, self.done.lines) = (mark.offset, mark.line);
+            self.done.crc32 = mark.crc32;
+            match &outcome {
+                Ok(_) => self.done.stored += 1,
+                Err(_) => self.done.failed += 1,
+            }
+            if let Some(outcomes) = &mut self.outcomes {
+                outcomes.write(mark.line, &key, &outcome, &mut self.done)?;
+            }
+        }
+        if self.saved_at.elapsed() >= JOURNAL_EVERY {
+            self.save()?;
+        }
+        Ok(self.done.offset - before)
+    }
+
+    fn save(&mut self) -> Result<(), CliError> {
+        self.saved_at = Instant::now();
+        if let Some(outcomes) = &mut self.outcomes {
+            outcomes.flush()?;
+        }
+        let text = serde_json::to_string(&self.done)
+            .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?;
+        replace(&self.journal, &text)
+    }
+}
+
+/// The file of outcomes.
+struct Outcomes {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+const OUTCOMES_HEADER: &str = "line,key,outcome,detail\n";
+
+impl Outcomes {
+    /// A new file, or what an earlier run wrote and noted.
+    fn open(path: &Path, done: &Done) -> Result<Outcomes, CliError> {
+        let open = || {
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+            file.set_len(done.outcomes_bytes)?;
+            file.seek(SeekFrom::End(0))?;
+            if done.outcomes_bytes == 0 {
+                file.write_all(OUTCOMES_HEADER.as_bytes())?;
+            }
+            Ok(file)
+        };
+        let file: io::Result<File> = open();
+        let file = file.map_err(|error| failed(path, &error))?;
+        Ok(Outcomes { path: path.to_owned(), file: BufWriter::new(file) })
+    }
+
+    fn write(
+        &mut self,
+        line: u64,
+        key: &[u8],
+        outcome: &Result<usize, KeyError>,
+        done: &mut Done,
+    ) -> Result<(), CliError> {
+        let key = String::from_utf8_lossy(key);
+        let key = field(&key);
+        let text = match outcome {
+            Ok(copies) => format!("{line},{key},stored,{copies}\n"),
+            Err(error) => format!("{line},{key},failed,{}\n", field(&error.to_string())),
+        };
+        if done.outcomes_bytes == 0 {
+            done.outcomes_bytes = OUTCOMES_HEADER.len() as u64;
+        }
+        done.outcomes_bytes += text.len() as u64;
+        self.file.write_all(text.as_bytes()).map_err(|error| failed(&self.path, &error))
+    }
+
+    fn flush(&mut self) -> Result<(), CliError> {
+        self.file.flush().map_err(|error| failed(&self.path, &error))
+    }
+}

@@ -1,0 +1,164 @@
+//! A host of a table, as a process.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use paceline::{Algorithm, Dht, DhtError};
+use serde::{Deserialize, Serialize};
+
+use super::super::Outcome;
+use super::super::member::{self, runtime, stop_asked};
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// How often a host writes what it holds.
+const STAT_EVERY: Duration = Duration::from_millis(500);
+
+/// What a process is part of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Service {
+    /// A group whose members broadcast
+    #[default]
+    Group,
+    /// A distributed hash table
+    Dht,
+}
+
+/// What the hosts of a table must agree on.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Shared {
+    /// What to be part of
+    #[arg(long, value_name = "SERVICE", default_value = "group")]
+    pub service: Service,
+
+    /// With --service dht: chord, koorde, pastry, tapestry or kademlia; all hosts need the same
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub algorithm: Algorithm,
+
+    /// With --service dht: hosts that hold each value, 1 to 16; all hosts need the same
+    #[arg(long, value_name = "K", default_value = "3")]
+    pub copies: u8,
+
+    /// With --service dht: the most that a host stores, MiB of keys and values
+    #[arg(long, value_name = "MIB", default_value = "64")]
+    pub quota: usize,
+}
+
+/// How to be a host.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub shared: Shared,
+
+    /// With --service dht: keep what this host holds in this file, and hand back what an earlier
+    /// run left in it
+    #[arg(long, value_name = "FILE")]
+    pub durable: Option<PathBuf>,
+
+    /// With --service dht: write what this host holds to this file, as JSON, twice a second
+    #[arg(long, value_name = "FILE")]
+    pub stat: Option<PathBuf>,
+}
+
+impl std::ops::Deref for Args {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Shared {
+    /// The same for another process.
+    pub fn arguments(&self) -> Vec<String> {
+        let words = format!(
+            "--service dht --algorithm {} --copies {} --quota {}",
+            self.algorithm, self.copies, self.quota
+        );
+        words.split(' ').map(str::to_owned).collect()
+    }
+}
+
+/// What a host says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stat {
+    pub address: String,
+    pub contacts: usize,
+    pub values: usize,
+    pub bytes: usize,
+}
+
+/// Is a host until Ctrl-C.
+pub fn host(member: &member::Args, args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let runtime = runtime()?;
+    let mut builder = member
+        .host()?
+        .dht(&member.group)
+        .algorithm(args.algorithm)
+        .copies(args.copies)
+        .quota(args.quota << 20, 16 << 20)
+        .within(member.within()?);
+    if let Some(file) = &args.durable {
+        builder = builder.durable(file);
+    }
+    runtime.block_on(async {
+        let joined = if member.bootstrap {
+            builder.bootstrap().await
+        } else {
+            builder.join(&member.seeds).await
+        };
+        let dht = joined.map_err(explain)?;
+        ui.note(&format!("{} listens on {}", dht.id(), dht.local_addr()));
+        let (mut last, mut due) = (None, Instant::now());
+        tokio::pin! { let stop = stop_asked(); }
+        tokio::pin! { let ended = dht.ended(); }
+        let failed = loop {
+            tokio::select! {
+                () = &mut stop => break None,
+                failed = &mut ended => break failed,
+                () = tokio::time::sleep_until(due.into()), if args.stat.is_some() => {
+                    due = Instant::now() + STAT_EVERY;
+                    if let Some(path) = &args.stat {
+                        tell(&dht, path, &mut last).await?;
+                    }
+                }
+            }
+        };
+        if let Some(error) = failed {
+            return Err(CliError::Failed(error.to_string()));
+        }
+        let stat = stat_of(&dht).await;
+        dht.leave().await.map_err(|error| CliError::Failed(error.to_string()))?;
+        if let Some(stat) = stat {
+            ui.document(&stat)?;
+            ui.note(&format!("left with {} values handed over", stat.values));
+        }
+        Ok(Outcome::Done)
+    })
+}
+
+async fn stat_of(dht: &Dht) -> Option<Stat> {
+    let stat = dht.stat().await.ok()?;
+    let address = dht.local_addr().to_string();
+    Some(Stat { address, contacts: stat.contacts, values: stat.values, bytes: stat.bytes })
+}
+
+async fn tell(dht: &Dht, path: &Path, last: &mut Option<Stat>) -> Result<(), CliError> {
+    let stat = stat_of(dht).await;
+    if stat == *last {
+        return Ok(());
+    }
+    let text = serde_json::to_string(&stat)
+        .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?;
+    *last = stat;
+    super::replace(path, &text)
+}
+
+/// Who is at fault.
+pub fn explain(error: DhtError) -> CliError {
+    match error {
+        DhtError::Closed => CliError::Failed(error.to_string()),
+        error => CliError::Input(error.to_string()),
+    }
+}

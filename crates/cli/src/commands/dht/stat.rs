@@ -1,0 +1,57 @@
+use std::fs;
+
+use paceline_lab::table::table;
+
+use super::service::Stat;
+use crate::commands::Outcome;
+use crate::commands::cluster::Which;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Show what the hosts that `up` started hold
+///
+/// Each says so itself, twice a second, in a file beside its log.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let stats = stats(&args.which)?;
+    if stats.is_empty() {
+        let cluster = &args.which.cluster;
+        return Err(CliError::Input(format!(
+            "no host of `{cluster}` runs here: `paceline up --service dht` starts some"
+        )));
+    }
+    ui.document(&stats)?;
+    let row = |stat: &Stat| {
+        [stat.address.clone(), stat.contacts.to_string(), stat.values.to_string()]
+            .into_iter()
+            .chain([stat.bytes.to_string()])
+            .collect::<Vec<_>>()
+            .try_into()
+            .expect("four cells")
+    };
+    let mut rows: Vec<[String; 4]> = stats.iter().map(row).collect();
+    let sum = |of: fn(&Stat) -> usize| stats.iter().map(of).sum::<usize>().to_string();
+    let all = format!("{} hosts", stats.len());
+    rows.push([all, String::new(), sum(|stat| stat.values), sum(|stat| stat.bytes)]);
+    ui.print(&table(["host", "contacts", "values", "bytes"], &rows))?;
+    Ok(Outcome::Done)
+}
+
+/// What the hosts of a cluster said last, those that run.
+pub fn stats(which: &Which) -> Result<Vec<Stat>, CliError> {
+    let mut stats = Vec::new();
+    for process in which.processes()? {
+        let Some(path) = &process.stat else { continue };
+        // It may not have said anything yet.
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let address = process.address.to_string();
+        stats.push(serde_json::from_str(&text).unwrap_or(Stat { address, ..Stat::default() }));
+    }
+    Ok(stats)
+}

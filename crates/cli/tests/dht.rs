@@ -1,0 +1,243 @@
+//! `paceline dht` against processes on loopback.
+
+mod support;
+
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::Place;
+
+/// A table of processes that ends with the test.
+struct Table {
+    place: Place,
+    state: String,
+    seed: String,
+}
+
+impl Table {
+    fn new(hosts: u16) -> Table {
+        let place = Place::new();
+        let port = free_ports(hosts);
+        let state = place.path().join("state").display().to_string();
+        let table = Table { place, state, seed: format!("127.0.0.1:{port}") };
+        let (hosts, port) = (hosts.to_string(), port.to_string());
+        let arguments =
+            ["up", "-n", &hosts, "--service", "dht", "--port", &port, "--state", &table.state];
+        for _ in 0..2 {
+            let ran = table.place.run(&arguments);
+            assert_eq!(ran.status, 0, "{}", ran.stderr);
+        }
+        table.settle(usize::from(arguments[2].parse::<u16>().unwrap().min(3)));
+        table
+    }
+
+    /// Waits until the hosts know each other: whatever is written has all its copies.
+    fn settle(&self, copies: usize) {
+        let said = format!("stored on {copies} hosts");
+        for key in ["a", "b", "c", "d", "apples", "third"] {
+            for attempt in 0.. {
+                if self.run(&["put", key, "0"], 0).0.starts_with(&said) {
+                    break;
+                }
+                assert!(attempt < 100, "{key} has no {copies} copies");
+            }
+            self.run(&["remove", key], 0);
+        }
+    }
+
+    fn arguments<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
+        [&["dht"], arguments, &["--seed", &self.seed]].concat()
+    }
+
+    fn run(&self, arguments: &[&str], status: i32) -> (String, String) {
+        let ran = self.place.run(&self.arguments(arguments));
+        assert_eq!(ran.status, status, "{arguments:?}: {}{}", ran.stdout, ran.stderr);
+        assert!(!ran.stderr.contains("a bug in Paceline"), "{}", ran.stderr);
+        (ran.stdout, ran.stderr)
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.place.run(&["down", "--state", &self.state]);
+    }
+}
+
+/// The first of so many ports of loopback that were free a moment ago.
+fn free_ports(count: u16) -> u16 {
+    loop {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let is_free = |port: u16| {
+            TcpListener::bind(("127.0.0.1", port)).is_ok()
+                && UdpSocket::bind(("127.0.0.1", port)).is_ok()
+        };
+        if first < 60_000 && (first..first + count).all(is_free) {
+            return first;
+        }
+    }
+}
+
+#[test]
+fn entries_are_written_read_removed_and_loaded_and_each_has_an_outcome() {
+    let table = Table::new(4);
+    let (said, _) = table.run(&["put", "apples", "17"], 0);
+    assert!(said.starts_with("stored on 3 hosts"), "{said}");
+    assert_eq!(table.run(&["get", "apples"], 0).0, "17\n");
+    table.run(&["remove", "apples"], 0);
+    assert!(table.run(&["get", "apples"], 1).1.contains("nothing under `apples`"));
+    assert!(table.run(&["put", "", "x"], 2).1.contains("1 to 512"));
+
+    let csv = "name,count\n\"a,b\",\"say \"\"x\"\"\"\nplain,1\n\n,no key\nplain,2\n";
+    table.place.write("stock.csv", csv);
+    let arguments = ["load", "stock.csv", "--header", "--outcomes", "out.csv"];
+    let (said, _) = table.run(&arguments, 1);
+    assert!(said.starts_with("2 stored, 2 failed"), "{said}");
+    let outcomes = fs::read_to_string(table.place.path().join("out.csv")).unwrap();
+    let lines: Vec<&str> = outcomes.lines().collect();
+    assert_eq!(lines[..3], ["line,key,outcome,detail", "2,\"a,b\",stored,3", "3,plain,stored,3"]);
+    assert!(lines[3].starts_with("5,,failed,") && lines[4].starts_with("6,plain,failed,"));
+    assert!(lines[4].contains("stands twice"), "{outcomes}");
+    assert!(!table.place.path().join("out.csv.progress").exists());
+
+    table.place.write("keys", "plain\na,b\n");
+    let (found, _) = table.run(&["get", "--keys-from", "keys"], 0);
+    let mut found: Vec<&str> = found.lines().collect();
+    found.sort_unstable();
+    assert_eq!(found, ["\"a,b\",\"say \"\"x\"\"\"", "plain,1"]);
+    table.place.write("keys", "plain\nnobody\n");
+    let (found, said) = table.run(&["get", "--keys-from", "keys", "--json"], 1);
+    assert_eq!(found, "{\"key\":\"plain\",\"value\":\"1\"}\n");
+    assert!(said.contains("nobody: nothing") && said.contains("1 found, 1 absent"), "{said}");
+}
+
+#[test]
+fn a_line_that_is_no_entry_is_named_what_was_before_it_is_kept_and_the_rest_follows() {
+    let table = Table::new(3);
+    table.place.write("bad.csv", "a,1\nb,2\nthird\nd,4\n");
+    let said = table.run(&["load", "bad.csv", "--outcomes", "out"], 2).1;
+    assert!(said.contains("bad.csv:3: one field: expected `key,value`"), "{said}");
+    assert_eq!(table.run(&["get", "b"], 0).0, "2\n");
+    assert!(table.run(&["get", "d"], 1).0.is_empty());
+    // Mended behind what is done, it goes on from there.
+    table.place.write("bad.csv", "a,1\nb,2\nthird,3\nd,4\n");
+    let (ran, json) = table.place.json(&table.arguments(&["load", "bad.csv", "--outcomes", "out"]));
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!((&json["resumed_after_lines"], &json["stored"]), (&2.into(), &4.into()));
+    let outcomes = fs::read_to_string(table.place.path().join("out")).unwrap();
+    let expected = "line,key,outcome,detail\n1,a,stored,3\n2,b,stored,3\n3,third,stored,3\n\
+                    4,d,stored,3\n";
+    assert_eq!(outcomes, expected);
+
+    table.place.write("bad.jsonl", "{\"key\":\"x\",\"value\":\"9\"}\n{\"key\":\"y\"}\n");
+    let said = table.run(&["load", "bad.jsonl"], 2).1;
+    assert!(said.contains("bad.jsonl:2: missing field `value`: expected {\"key\""), "{said}");
+    assert_eq!(table.run(&["get", "x"], 0).0, "9\n");
+    assert!(table.run(&["load", "no-such-file"], 2).1.contains("no-such-file"));
+}
+
+#[test]
+fn a_load_that_is_killed_goes_on_where_it_was() {
+    const COUNT: usize = 30_000;
+    let table = Table::new(3);
+    let text: String = (0..COUNT).map(|number| format!("key {number},value {number}\n")).collect();
+    table.place.write("big.csv", &text);
+    let load = ["load", "big.csv", "--outcomes", "out", "--bundle", "1", "--in-flight", "4"];
+    let mut child = table
+        .place
+        .command(&table.arguments(&load))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let journal = table.place.path().join("out.progress");
+    let lines = || {
+        let text = fs::read(&journal).unwrap_or_default();
+        let json: Value = serde_json::from_slice(&text).unwrap_or_default();
+        json["lines"].as_u64().unwrap_or(0)
+    };
+    while lines() == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let killed = Command::new("kill").args(["-KILL", &child.id().to_string()]).status();
+    assert!(killed.unwrap().success());
+    child.wait().unwrap();
+    let before = lines();
+
+    let load = ["load", "big.csv", "--outcomes", "out"];
+    let (ran, json) = table.place.json(&table.arguments(&load));
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(json["resumed_after_lines"], before);
+    assert_eq!((&json["stored"], &json["failed"]), (&COUNT.into(), &0.into()));
+    let outcomes = fs::read_to_string(table.place.path().join("out")).unwrap();
+    let numbers = outcomes.lines().skip(1).map(|line| line.split(',').next().unwrap());
+    assert!(numbers.eq((1..=COUNT).map(|number| number.to_string())), "one outcome a line");
+    assert!(!journal.exists());
+
+    let keys: String = (0..COUNT).map(|number| format!("key {number}\n")).collect();
+    table.place.write("keys", &keys);
+    let (found, _) = table.run(&["get", "--keys-from", "keys"], 0);
+    let mut found: Vec<&str> = found.lines().collect();
+    let mut written: Vec<&str> = text.lines().collect();
+    found.sort_unstable();
+    written.sort_unstable();
+    assert_eq!(found, written);
+}
+
+#[test]
+fn a_seed_that_leads_nowhere_and_knobs_out_of_range_are_input_errors() {
+    let place = Place::new();
+    let nowhere = format!("127.0.0.1:{}", free_ports(1));
+    let asked = ["dht", "get", "k", "--seed", &nowhere, "--join-within", "0.5"];
+    let said = place.error(&asked, 2);
+    assert!(said.contains(&nowhere) && said.contains("is one running"), "{said}");
+    assert!(place.error(&["dht", "get", "k"], 2).contains("no seed"));
+    let said = place.error(&["dht", "get", "k", "--seed", &nowhere, "--algorithm", "can"], 2);
+    assert!(said.contains("chord, koorde"), "{said}");
+    let state = place.path().join("state").display().to_string();
+    assert!(place.error(&["dht", "stat", "--state", &state], 2).contains("no host"));
+    let said = place.error(&["dht", "dump", "no-such-file"], 2);
+    assert!(said.contains("no-such-file"), "{said}");
+}
+
+#[test]
+fn durable_hosts_come_back_with_what_they_held_and_their_files_can_be_dumped() {
+    let place = Place::new();
+    let (port, state) = (free_ports(2).to_string(), place.path().join("state"));
+    let state = state.display().to_string();
+    let seed = format!("127.0.0.1:{port}");
+    let up = |place: &Place| {
+        let place_of = ["up", "-n", "2", "--service", "dht", "--durable", "files"];
+        let ran = place.run(&[&place_of[..], &["--port", &port, "--state", &state]].concat());
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+    };
+    up(&place);
+    place.write("few.csv", "a,1\nb,2\nc,3\n");
+    assert_eq!(place.run(&["dht", "load", "few.csv", "--seed", &seed]).status, 0);
+    assert_eq!(place.run(&["dht", "remove", "b", "--seed", &seed]).status, 0);
+    let said = place.error(&["up", "-n", "2", "--port", &port, "--state", &state], 2);
+    assert!(said.contains("another service"), "{said}");
+    let list = fs::read_to_string(place.path().join("state/paceline/nodes.json")).unwrap();
+    let list: Value = serde_json::from_str(&list).unwrap();
+    // Once it is on the disk.
+    std::thread::sleep(Duration::from_millis(500));
+    for process in list.as_array().unwrap() {
+        let pid = process["pid"].to_string();
+        assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let files = [format!("files/{port}.redb")];
+    let dumped = place.run(&["dht", "dump", &files[0]]);
+    let mut lines: Vec<&str> = dumped.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["a,1", "c,3"], "{}", dumped.stderr);
+    up(&place);
+    assert_eq!(place.run(&["dht", "get", "c", "--seed", &seed]).stdout, "3\n");
+    assert_eq!(place.run(&["dht", "get", "b", "--seed", &seed]).status, 1);
+    let (_, stats) = place.json(&["dht", "stat", "--state", &state]);
+    assert_eq!(stats.as_array().unwrap().len(), 2);
+    assert_eq!(place.run(&["down", "--state", &state]).status, 0);
+}

@@ -1,0 +1,313 @@
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline_net::Roster;
+use paceline_proto::overlay::{
+    Chord, Command, Config, Kademlia, Koorde, Overlay, Pastry, Router, Space, Style, Tapestry,
+};
+
+use super::desk::{Desk, Phase};
+use super::disk::File;
+use super::error::DhtError;
+use super::handle::{Dht, Member, Settings};
+use crate::Host;
+use crate::group::{JoinError, resolve};
+
+/// Records given back to the overlay at once.
+const RESTORED_TOGETHER: usize = 1024;
+
+/// How hosts are found that are responsible for keys. All hosts of a table need the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// A ring with fingers.
+    #[default]
+    Chord,
+    /// A ring with the edges of a de Bruijn graph.
+    Koorde,
+    /// Prefixes of digits, with the nearest hosts at the end.
+    Pastry,
+    /// Prefixes of digits, with surrogates at the end.
+    Tapestry,
+    /// Buckets by the exclusive-or of keys.
+    Kademlia,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 5] = [
+        Algorithm::Chord,
+        Algorithm::Koorde,
+        Algorithm::Pastry,
+        Algorithm::Tapestry,
+        Algorithm::Kademlia,
+    ];
+
+    /// The name, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Chord => Chord::NAME,
+            Algorithm::Koorde => Koorde::NAME,
+            Algorithm::Pastry => Pastry::NAME,
+            Algorithm::Tapestry => Tapestry::NAME,
+            Algorithm::Kademlia => Kademlia::NAME,
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Algorithm, String> {
+        let found = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text);
+        found.ok_or_else(|| {
+            let names = Algorithm::ALL.map(Algorithm::name);
+            format!("`{text}` is no algorithm: one of {}", names.join(", "))
+        })
+    }
+}
+
+/// A table that is to be founded, joined or visited; made by [`Host::dht`].
+pub struct DhtBuilder {
+    host: Host,
+    name: String,
+    algorithm: Algorithm,
+    config: Config,
+    settings: Settings,
+    bundles_in_flight: usize,
+    file: Option<PathBuf>,
+    within: Duration,
+}
+
+/// How a host takes part.
+enum Part {
+    Founder,
+    Member,
+    Guest,
+}
+
+impl DhtBuilder {
+    pub(crate) fn new(host: Host, name: &str) -> DhtBuilder {
+        DhtBuilder {
+            host,
+            name: name.to_owned(),
+            algorithm: Algorithm::default(),
+            config: Config::new(Space::new(0)).with_copies(3),
+            settings: Settings::default(),
+            bundles_in_flight: 16,
+            file: None,
+            within: Duration::from_secs(10),
+        }
+    }
+
+    /// How hosts are found that are responsible for keys; all hosts need the same. Default Chord.
+    pub fn algorithm(mut self, algorithm: Algorithm) -> DhtBuilder {
+        self.algorithm = algorithm;
+        self
+    }
+
+    /// Hosts that hold each value; all hosts need the same. 1 to 16, default 3.
+    pub fn copies(mut self, copies: u8) -> DhtBuilder {
+        self.config = self.config.with_copies(copies);
+        self
+    }
+
+    /// How this host's bundles travel; a guest's are always iterative. Default recursive.
+    pub fn style(mut self, style: Style) -> DhtBuilder {
+        self.settings.style = style;
+        self
+    }
+
+    /// Keys of a bundle, 1 to 1,024, default 64. With 1 each key travels alone.
+    pub fn bundle(mut self, keys: usize) -> DhtBuilder {
+        self.settings.bundle = keys;
+        self
+    }
+
+    /// Bundles of this host that may be on their way at once, 1 to 1,024, default 16: callers
+    /// wait. Each has at most 256 KiB, or one value.
+    pub fn bundles_in_flight(mut self, bundles: usize) -> DhtBuilder {
+        self.bundles_in_flight = bundles;
+        self
+    }
+
+    /// Keys of one call that are sorted before they are divided into bundles, 1 to 65,536, default
+    /// 1,024: neighbours travel together. Costs memory for as many keys and values, at most 8 MiB.
+    pub fn window(mut self, keys: usize) -> DhtBuilder {
+        self.settings.window = keys;
+        self
+    }
+
+    /// How long values live that this host writes; at most 30 days, the default.
+    pub fn lifetime(mut self, time: Duration) -> DhtBuilder {
+        self.settings.lifetime = time;
+        self
+    }
+
+    /// What this host stores at most: bytes of keys and values, and values. Default 64 MiB and a
+    /// million.
+    pub fn quota(mut self, bytes: usize, values: usize) -> DhtBuilder {
+        self.config = self.config.with_store_bytes_max(bytes).with_store_records_max(values);
+        self
+    }
+
+    /// Writes what this host holds to this file, and gives back to the table what an earlier run
+    /// left there. What that promises: see [`crate::dht`].
+    pub fn durable(mut self, file: impl Into<PathBuf>) -> DhtBuilder {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// Changes the overlay's configuration: patience, upkeep, the comparing of copies.
+    pub fn with_overlay(mut self, change: impl FnOnce(Config) -> Config) -> DhtBuilder {
+        self.config = change(self.config);
+        self
+    }
+
+    /// How long joining may take. Default 10 s.
+    pub fn within(mut self, time: Duration) -> DhtBuilder {
+        self.within = time;
+        self
+    }
+
+    /// Founds the table: this host holds all of it. For the first start, and for a restart after
+    /// all hosts were lost; a second one that is founded stays another table for ever.
+    ///
+    /// # Errors
+    /// If a knob is out of range, there is no tokio runtime, or the file cannot be used.
+    pub async fn bootstrap(self) -> Result<Dht, DhtError> {
+        self.begin(Part::Founder, Vec::new()).await
+    }
+
+    /// Joins by asking these hosts (`host:port`; a name stands for all its addresses), and takes
+    /// its part of what is stored. Returns once it can ask and be asked.
+    ///
+    /// # Errors
+    /// As [`DhtBuilder::bootstrap`]; if a seed cannot be resolved, or none answers in time.
+    pub async fn join(
+        self,
+        seeds: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Dht, DhtError> {
+        let seeds = seeds.into_iter().map(|seed| seed.as_ref().to_owned()).collect();
+        self.begin(Part::Member, seeds).await
+    }
+
+    /// Asks these hosts as a guest: it reads and writes, stores nothing, and no host depends on
+    /// it. For programs that come and go.
+    ///
+    /// # Errors
+    /// As [`DhtBuilder::join`].
+    pub async fn visit(
+        self,
+        seeds: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Dht, DhtError> {
+        if self.file.is_some() {
+            return Err(DhtError::DurableGuest);
+        }
+        let seeds = seeds.into_iter().map(|seed| seed.as_ref().to_owned()).collect();
+        self.begin(Part::Guest, seeds).await
+    }
+
+    async fn begin(self, part: Part, seeds: Vec<String>) -> Result<Dht, DhtError> {
+        let ranges = [
+            ("bundle", self.settings.bundle, 1, 1024, "1 to 1024"),
+            ("bundles_in_flight", self.bundles_in_flight, 1, 1024, "1 to 1024"),
+            ("window", self.settings.window, 1, 65_536, "1 to 65536"),
+        ];
+        for (knob, value, least, most, expected) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(DhtError::OutOfRange { knob, value, expected });
+            }
+        }
+        let addresses = match part {
+            Part::Founder => Vec::new(),
+            _ => resolve(&seeds).await.map_err(|error| match error {
+                JoinError::Unresolved { seed, source } => DhtError::Unresolved { seed, source },
+                _ => DhtError::NoSeed,
+            })?,
+        };
+        match self.algorithm {
+            Algorithm::Chord => self.start::<Chord>(part, seeds, addresses).await,
+            Algorithm::Koorde => self.start::<Koorde>(part, seeds, addresses).await,
+            Algorithm::Pastry => self.start::<Pastry>(part, seeds, addresses).await,
+            Algorithm::Tapestry => self.start::<Tapestry>(part, seeds, addresses).await,
+            Algorithm::Kademlia => self.start::<Kademlia>(part, seeds, addresses).await,
+        }
+    }
+
+    async fn start<R>(
+        self,
+        part: Part,
+        seeds: Vec<String>,
+        addresses: Vec<SocketAddr>,
+    ) -> Result<Dht, DhtError>
+    where
+        R: Router + Send + 'static,
+        R::Walk: Send + Sync + 'static,
+    {
+        let config = self.config.with_durable(self.file.is_some()).build()?;
+        let file = self.file.as_deref().map(File::open).transpose()?;
+        let Host { bound, id, cluster, address } = self.host;
+        // Who routes otherwise shall not be mistaken for one of these.
+        let bound = bound.in_cluster(&format!("{cluster}/{}/dht/{}", self.name, self.algorithm));
+        let roster = Roster::new([(id, address)]).expect("one member is not named twice");
+        let protocol: Overlay<R> = Overlay::new(&config, id);
+        let (node, events) = bound.start(roster, protocol, Arc::new(config))?;
+
+        let own = Bytes::from(address.to_string());
+        let command = match part {
+            Part::Founder => Command::Bootstrap { address: own },
+            Part::Member => Command::Join { address: own, seeds: Vec::new() },
+            Part::Guest => Command::Visit { address: own },
+        };
+        node.command(command).map_err(|_| DhtError::Closed)?;
+        if !addresses.is_empty() {
+            node.seek(addresses).map_err(|_| DhtError::Closed)?;
+        }
+        // Given back once the node is a member.
+        let mut kept = Vec::new();
+        if let Some(file) = &file {
+            file.read(RESTORED_TOGETHER, |records| kept.push(Command::Restore { records }))?;
+        }
+        let desk = Arc::new(Desk::new());
+        let mut phase = desk.phase();
+        let disk = file.map(File::start);
+        tokio::spawn(desk.clone().serve(events, disk));
+        let member: Arc<dyn Member> = Arc::new(node.clone());
+        let dht = Dht::new(member, desk, id, self.settings, self.bundles_in_flight);
+
+        let began = phase.wait_for(|phase| *phase != Phase::Starting);
+        let began = tokio::time::timeout(self.within, began).await;
+        match began.map(|phase| phase.map(|phase| phase.clone())) {
+            Ok(Ok(Phase::In)) => {
+                for command in kept {
+                    node.command(command).map_err(|_| DhtError::Closed)?;
+                }
+                Ok(dht)
+            }
+            Ok(Ok(Phase::Ended(Some(error)))) => Err(error.into()),
+            Ok(Ok(Phase::Unanswered)) | Err(_) => {
+                let counters = node.stats().counters;
+                dht.stop().await;
+                Err(if counters.count("peer_id_taken") + counters.count("peer_has_own_id") > 0 {
+                    DhtError::IdInUse
+                } else if counters.count("peer_later_start_known") > 0 {
+                    DhtError::ClockBehind
+                } else {
+                    DhtError::Unanswered { seeds: seeds.join(", "), within: self.within }
+                })
+            }
+            Ok(_) => Err(DhtError::Closed),
+        }
+    }
+}

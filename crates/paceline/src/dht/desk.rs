@@ -1,0 +1,161 @@
+//! Where what the node tells is given to whoever asked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use paceline_net::Events;
+use paceline_proto::overlay::{Event, Key, Outcome, Overlay, RejectReason, Router};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+
+use super::disk::{Disk, Write};
+use super::error::DiskError;
+use super::handle::DhtStat;
+
+/// What a request is told: under its number, in parts.
+pub enum Told {
+    /// What became of a key.
+    Outcome(Key, Outcome),
+    /// It was not accepted.
+    Rejected(RejectReason),
+    /// The node has stopped.
+    Closed,
+}
+
+/// How far membership is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// On its way in.
+    Starting,
+    /// In.
+    In,
+    /// No host answered.
+    Unanswered,
+    /// It has left.
+    Left,
+    /// The host has stopped, perhaps because its disk failed.
+    Ended(Option<DiskError>),
+}
+
+struct Asked {
+    told: mpsc::UnboundedSender<(u64, Told)>,
+    open: usize,
+    // Given back when all is told, whether or not whoever asked has read it.
+    _permit: OwnedSemaphorePermit,
+}
+
+#[derive(Default)]
+struct Open {
+    is_closed: bool,
+    requests: HashMap<u64, Asked>,
+    described: HashMap<u64, oneshot::Sender<DhtStat>>,
+}
+
+/// Who waits for what.
+pub struct Desk {
+    open: Mutex<Open>,
+    phase: watch::Sender<Phase>,
+}
+
+impl Desk {
+    pub fn new() -> Desk {
+        Desk { open: Mutex::default(), phase: watch::Sender::new(Phase::Starting) }
+    }
+
+    pub fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    /// Expects outcomes of so many keys.
+    pub fn expect(
+        &self,
+        id: u64,
+        keys: usize,
+        permit: OwnedSemaphorePermit,
+        told: mpsc::UnboundedSender<(u64, Told)>,
+    ) {
+        let mut open = self.lock();
+        if open.is_closed {
+            // Whoever asked may have stopped waiting.
+            let _ = told.send((id, Told::Closed));
+        } else {
+            open.requests.insert(id, Asked { told, open: keys, _permit: permit });
+        }
+    }
+
+    pub fn expect_description(&self, id: u64) -> oneshot::Receiver<DhtStat> {
+        let (told, description) = oneshot::channel();
+        let mut open = self.lock();
+        if !open.is_closed {
+            open.described.insert(id, told);
+        }
+        description
+    }
+
+    /// Hands out what comes until the node stops or the disk fails.
+    pub async fn serve<R>(self: Arc<Desk>, mut events: Events<Overlay<R>>, disk: Option<Disk>)
+    where
+        R: Router,
+    {
+        let mut failed = None;
+        while let Some(event) = events.recv().await {
+            let written = match (event, &disk) {
+                (Event::Persist { record }, Some(disk)) => disk.write(Write::Keep(record)).await,
+                (Event::Erase { key }, Some(disk)) => disk.write(Write::Erase(key)).await,
+                (event, _) => {
+                    self.hand_out(event);
+                    continue;
+                }
+            };
+            if written.is_err() {
+                break;
+            }
+        }
+        if let Some(disk) = disk {
+            failed = disk.close().await.err().or(failed);
+        }
+        let mut open = self.lock();
+        open.is_closed = true;
+        for (id, asked) in open.requests.drain() {
+            let _ = asked.told.send((id, Told::Closed));
+        }
+        open.described.clear();
+        self.phase.send_replace(Phase::Ended(failed));
+    }
+
+    fn hand_out(&self, event: Event) {
+        match event {
+            Event::Joined => drop(self.phase.send_replace(Phase::In)),
+            Event::Left => drop(self.phase.send_replace(Phase::Left)),
+            Event::JoinFailed { .. } => drop(self.phase.send_replace(Phase::Unanswered)),
+            Event::Outcome { id, outcomes } => {
+                let mut open = self.lock();
+                let Some(asked) = open.requests.get_mut(&id) else { return };
+                asked.open = asked.open.saturating_sub(outcomes.len());
+                for (key, outcome) in outcomes {
+                    // Whoever asked may have stopped waiting.
+                    let _ = asked.told.send((id, Told::Outcome(key, outcome)));
+                }
+                if asked.open == 0 {
+                    open.requests.remove(&id);
+                }
+            }
+            Event::Rejected { id, reason } => {
+                if let Some(asked) = self.lock().requests.remove(&id) {
+                    let _ = asked.told.send((id, Told::Rejected(reason)));
+                }
+            }
+            Event::Described { id, role, contacts, values, bytes } => {
+                if let Some(told) = self.lock().described.remove(&id) {
+                    let _ = told.send(DhtStat { role, contacts, values, bytes });
+                }
+            }
+            // This library sends no payloads to keys, and has no file if there is no disk.
+            Event::Delivered { .. } | Event::Persist { .. } | Event::Erase { .. } => {}
+        }
+    }
+
+    // A panic while the lock is held leaves the state intact.
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,157 @@
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use paceline_net::StartError;
+use paceline_proto::overlay::{ConfigError, FailReason, RejectReason};
+use thiserror::Error;
+
+use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+
+/// Why a host did not become part of a table.
+#[derive(Debug, Error)]
+pub enum DhtError {
+    /// A knob is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A knob of this library is out of range.
+    #[error("{knob} is {value}, which must be {expected}")]
+    OutOfRange {
+        /// The knob.
+        knob: &'static str,
+        /// Its value.
+        value: usize,
+        /// What would be accepted.
+        expected: &'static str,
+    },
+    /// The node could not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// No seed was given.
+    #[error("no seed: name a host of the table, or found it with `bootstrap`")]
+    NoSeed,
+    /// A seed is no address, or its name is not known.
+    #[error("seed `{seed}` cannot be resolved: {source}; expected HOST:PORT")]
+    Unresolved {
+        /// The seed.
+        seed: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// No host of the table answered in time.
+    #[error(
+        "no host of the table answered at {seeds} within {within:?}: is one running there, with \
+         the same cluster, name and algorithm?"
+    )]
+    Unanswered {
+        /// The seeds.
+        seeds: String,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// Another host that is alive has the same id.
+    #[error("refused: a host that is alive has the same id")]
+    IdInUse,
+    /// A host remembers a later start of this id.
+    #[error("a later start of this id is known: the clock was set back; mend it or use another id")]
+    ClockBehind,
+    /// The file of a durable host.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A guest holds nothing.
+    #[error("a guest holds nothing, so it has no file: leave out `durable`, or join")]
+    DurableGuest,
+    /// The host has stopped.
+    #[error("the host has stopped")]
+    Closed,
+}
+
+/// Why the file of a durable host cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}: {reason}", file.display())]
+pub struct DiskError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// What became of one key that did not go well.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// The key is empty.
+    #[error("the key is empty: it must have 1 to {KEY_BYTES_MAX} bytes")]
+    Empty,
+    /// The key is too long.
+    #[error("the key has {bytes} bytes: it must have 1 to {KEY_BYTES_MAX}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The key stands twice among keys that are sorted together.
+    #[error("the key stands twice among {window} keys that follow each other: name it once")]
+    Duplicate {
+        /// How many are sorted together.
+        window: usize,
+    },
+    /// The value is too large.
+    #[error("the value has {bytes} bytes, at most {VALUE_BYTES_MAX} are allowed: divide it")]
+    ValueTooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// The hosts that are to hold it have no room.
+    #[error("the hosts that are to hold it have no room: add hosts or raise their quota")]
+    OverQuota,
+    /// It was to live for no time at all.
+    #[error("its lifetime is no time at all")]
+    Expired,
+    /// Too few hosts took a copy. What was written may be found nevertheless.
+    #[error("too few hosts took a copy; it may have been written: try again")]
+    Unreplicated,
+    /// A later write was there before it.
+    #[error("a later write under the same key was there first")]
+    Superseded,
+    /// No host led to the one that is responsible.
+    #[error("no host leads to the one that is responsible: try again once the table has settled")]
+    NoRoute,
+    /// No answer came in time. What was asked for may have been done.
+    #[error("no answer in time; what was asked for may have been done: try again")]
+    TimedOut,
+    /// The hosts have too much to do.
+    #[error("the hosts have too much to do: try again later")]
+    Busy,
+    /// This host is no part of the table, or stopped being it meanwhile.
+    #[error("this host has left the table")]
+    Left,
+    /// The host has stopped.
+    #[error("the host has stopped")]
+    Closed,
+}
+
+impl From<FailReason> for KeyError {
+    fn from(reason: FailReason) -> KeyError {
+        match reason {
+            FailReason::NoRoute => KeyError::NoRoute,
+            FailReason::TimedOut => KeyError::TimedOut,
+            // Checked before, so the table allows less than this library does.
+            FailReason::TooLarge => KeyError::ValueTooLarge { bytes: VALUE_BYTES_MAX },
+            FailReason::OverQuota => KeyError::OverQuota,
+            FailReason::Expired => KeyError::Expired,
+            FailReason::Unreplicated => KeyError::Unreplicated,
+            FailReason::Superseded => KeyError::Superseded,
+            FailReason::Busy => KeyError::Busy,
+            FailReason::Left => KeyError::Left,
+        }
+    }
+}
+
+impl From<RejectReason> for KeyError {
+    fn from(reason: RejectReason) -> KeyError {
+        match reason {
+            RejectReason::NotMember => KeyError::Left,
+            // The others cannot come from this library.
+            _ => KeyError::Busy,
+        }
+    }
+}

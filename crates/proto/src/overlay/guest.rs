@@ -1,0 +1,74 @@
+//! Guests: they ask members, and are none.
+//!
+//! A guest forwards nothing and stores nothing, and no table names it. It begins each bundle at
+//! some member that it has heard from, and goes on from there iteratively.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::command::{Event, Role};
+use super::message::{Answer, Target};
+use super::node::{Cx, Overlay};
+use super::{Key, Router};
+use crate::core::NodeId;
+
+impl<R: Router> Overlay<R> {
+    /// True if the node asks members without being one.
+    pub fn is_guest(&self) -> bool {
+        self.role == Role::Guest
+    }
+
+    pub(super) fn visit(&mut self, cx: &mut Cx<'_, R>, address: Bytes) {
+        if self.role != Role::Outside {
+            return cx.count("overlay_already_in", 1);
+        }
+        self.role = Role::Guest;
+        self.rest().address = address;
+    }
+
+    /// The driver found a member.
+    pub(super) fn add_guide(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
+        let guides = &mut self.rest().guides;
+        if guides.contains(&node) {
+            return;
+        }
+        guides.push(node);
+        if guides.len() == 1 {
+            cx.deliver(Event::Joined);
+        }
+    }
+
+    /// A member to begin a bundle at: any that was heard from, so that none carries it all.
+    pub(super) fn guide(&mut self, cx: &mut Cx<'_, R>) -> Option<NodeId> {
+        if let Some(node) = self.any_contact(cx) {
+            return Some(node);
+        }
+        let guides = &self.rest().guides;
+        guides.get(cx.rng.below(guides.len().max(1) as u32) as usize).copied()
+    }
+
+    /// Nobody is known who could be asked.
+    pub(super) fn no_guide(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        tag: u64,
+        targets: &Arc<[Target<R::Walk>]>,
+    ) {
+        let answers: Vec<(Key, Answer)> =
+            targets.iter().map(|target| (target.key, Answer::NoRoute)).collect();
+        self.receive_answers(cx, cx.node, tag, answers, None);
+    }
+
+    pub(super) fn describe(&mut self, cx: &mut Cx<'_, R>, id: u64) {
+        let mut contacts = Vec::new();
+        self.router.contacts(&mut contacts);
+        let now = cx.now;
+        let (values, bytes) = self.store.as_ref().map_or((0, 0), |store| {
+            let is_value = |held: &super::Held| held.value.is_some() && held.expires_at > now;
+            (store.iter().filter(|(_, held)| is_value(held)).count(), store.bytes())
+        });
+        let (role, contacts) = (self.role, contacts.len());
+        cx.deliver(Event::Described { id, role, contacts, values, bytes });
+    }
+}
