@@ -121,6 +121,9 @@ pub enum KeyError {
     /// The hosts have too much to do.
     #[error("the hosts have too much to do: try again later")]
     Busy,
+    /// Hosts come and go where the key belongs, so that none can say for certain.
+    #[error("hosts come and go where the key belongs: try again once the table has settled")]
+    Unsettled,
     /// This host is no part of the table, or stopped being it meanwhile.
     #[error("this host has left the table")]
     Left,
@@ -141,6 +144,7 @@ impl From<FailReason> for KeyError {
             FailReason::Unreplicated => KeyError::Unreplicated,
             FailReason::Superseded => KeyError::Superseded,
             FailReason::Busy => KeyError::Busy,
+            FailReason::Unsettled => KeyError::Unsettled,
             FailReason::Left => KeyError::Left,
         }
     }

@@ -139,11 +139,15 @@ impl<R: Router> Overlay<R> {
                 PutAnswer::TooLarge => Outcome::Failed(FailReason::TooLarge),
                 PutAnswer::OverQuota => Outcome::Failed(FailReason::OverQuota),
                 PutAnswer::Superseded => Outcome::Failed(FailReason::Superseded),
-                PutAnswer::Elsewhere | PutAnswer::Unreplicated | PutAnswer::Busy => {
+                PutAnswer::Elsewhere
+                | PutAnswer::Unreplicated
+                | PutAnswer::Busy
+                | PutAnswer::Unsettled => {
                     slot.state = State::Waiting;
                     slot.why = match answer {
                         PutAnswer::Elsewhere => FailReason::NoRoute,
                         PutAnswer::Busy => FailReason::Busy,
+                        PutAnswer::Unsettled => FailReason::Unsettled,
                         _ => FailReason::Unreplicated,
                     };
                     continue;

@@ -201,6 +201,9 @@ pub enum FailReason {
     Superseded,
     /// The responsible nodes have too much to do.
     Busy,
+    /// Nodes came and went where the key belongs for as long as it was asked for, so that none
+    /// could say that it has no value, or take one.
+    Unsettled,
     /// The node left, or left off joining, before there was an answer.
     Left,
 }

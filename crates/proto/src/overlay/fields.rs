@@ -300,6 +300,7 @@ impl Answer {
             Answer::Again => 5,
             Answer::NoRoute => 6,
             Answer::Busy => 7,
+            Answer::Unsettled => 8,
         });
         if let Answer::Found { version, value } = self {
             put_version(head, *version);
@@ -322,6 +323,7 @@ impl Answer {
             5 => Answer::Again,
             6 => Answer::NoRoute,
             7 => Answer::Busy,
+            8 => Answer::Unsettled,
             value => return Err(out_of_range("answer", value)),
         })
     }
@@ -477,6 +479,7 @@ impl PutAnswer {
             PutAnswer::Unreplicated => 4,
             PutAnswer::Superseded => 5,
             PutAnswer::Busy => 6,
+            PutAnswer::Unsettled => 7,
         }
     }
 
@@ -493,6 +496,7 @@ impl PutAnswer {
             4 => PutAnswer::Unreplicated,
             5 => PutAnswer::Superseded,
             6 => PutAnswer::Busy,
+            7 => PutAnswer::Unsettled,
             value => return Err(out_of_range("put answer", value)),
         })
     }

@@ -145,6 +145,8 @@ pub enum Answer {
     NoRoute,
     /// The node has too much to do.
     Busy,
+    /// The node has nothing, and others may: who its neighbours are has just changed.
+    Unsettled,
 }
 
 /// A node's answer to [`Body::Find`].
@@ -190,6 +192,8 @@ pub enum PutAnswer {
     Superseded,
     /// The node has too much to do.
     Busy,
+    /// Another node may be responsible: who this one's neighbours are has just changed.
+    Unsettled,
 }
 
 /// What became of a record of [`Body::Copy`].
@@ -503,5 +507,6 @@ fn answer_word(answer: &Answer) -> &'static str {
         Answer::Again => "again",
         Answer::NoRoute => "no route",
         Answer::Busy => "busy",
+        Answer::Unsettled => "unsettled",
     }
 }

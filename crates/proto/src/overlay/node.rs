@@ -520,6 +520,9 @@ impl<R: Router> Protocol for Overlay<R> {
     fn handle_start(&mut self, cx: &mut Cx<'_, R>) {
         if self.role == Role::Member {
             self.begin_upkeep(cx);
+            if cx.shared.upkeep_every.is_some() {
+                self.trust_neighbours(cx.now);
+            }
         }
     }
 

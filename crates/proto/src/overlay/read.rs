@@ -35,6 +35,7 @@ impl<R: Router> Overlay<R> {
     ) -> Vec<(Key, Answer)> {
         let (now, bytes_max) = (cx.now, cx.shared.answer_bytes_max);
         let may_ask = cx.shared.copies() > 1;
+        let nothing = self.nothing(cx);
         let (mut answers, mut missing, mut bytes) = (Vec::new(), Vec::new(), 0);
         for key in keys {
             let held = self.store.as_ref().and_then(|store| store.get(key, now));
@@ -52,7 +53,7 @@ impl<R: Router> Overlay<R> {
                     missing.push(key);
                     continue;
                 }
-                None => Answer::Absent,
+                None => nothing.clone(),
             };
             answers.push((key, answer));
         }
@@ -60,6 +61,11 @@ impl<R: Router> Overlay<R> {
             self.read_elsewhere(cx, initiator, tag, missing);
         }
         answers
+    }
+
+    /// What to answer where nothing is found.
+    fn nothing(&mut self, cx: &mut Cx<'_, R>) -> Answer {
+        if self.is_settled(cx) { Answer::Absent } else { Answer::Unsettled }
     }
 
     fn read_elsewhere(&mut self, cx: &mut Cx<'_, R>, initiator: NodeId, tag: u64, keys: Vec<Key>) {
@@ -116,6 +122,7 @@ impl<R: Router> Overlay<R> {
 
     fn end_read(&mut self, cx: &mut Cx<'_, R>, job: ReadJob) {
         let now = cx.now;
+        let nothing = self.nothing(cx);
         let answer = |&key: &Key| {
             let stored = self.store.as_ref().and_then(|store| store.record(key, now));
             let found = job.found.iter().filter(|record| record.key == key).cloned();
@@ -127,7 +134,7 @@ impl<R: Router> Overlay<R> {
                 Some(_) => Answer::Absent,
                 // Whoever might have it did not say.
                 None if job.untold.contains(&key) => Answer::Busy,
-                None => Answer::Absent,
+                None => nothing.clone(),
             };
             (key, answer)
         };

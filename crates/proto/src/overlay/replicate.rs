@@ -50,6 +50,12 @@ struct Writing {
     answer: PutAnswer,
 }
 
+impl Writing {
+    fn refused(key: Key, answer: PutAnswer) -> Writing {
+        Writing { key, record: None, holders: Vec::new(), answer }
+    }
+}
+
 impl<R: Router> Overlay<R> {
     /// The nodes other than this one, which is responsible, that hold copies of a key, as far as
     /// the table knows.
@@ -105,6 +111,7 @@ impl<R: Router> Overlay<R> {
         if from != cx.node && is_member {
             self.heard(cx, from, items.len());
         }
+        let is_settled = self.is_settled(cx);
         let mut step: Option<Step> = None;
         let mut writing = Vec::with_capacity(items.len());
         for item in items {
@@ -113,7 +120,17 @@ impl<R: Router> Overlay<R> {
                 cx.count("overlay_lookups", 1);
             }
             let is_here = step.is_some_and(|step| step.hop == Hop::Here);
-            writing.push(self.write_here(cx, from, write, item, is_here));
+            writing.push(match is_here {
+                false => {
+                    cx.count("overlay_put_elsewhere", 1);
+                    Writing::refused(item.key, PutAnswer::Elsewhere)
+                }
+                true if !is_settled => {
+                    cx.count("overlay_put_unsettled", 1);
+                    Writing::refused(item.key, PutAnswer::Unsettled)
+                }
+                true => self.write_here(cx, from, write, item),
+            });
         }
         let job = WriteJob { from, exchange, items: writing, waiting: 0, rounds: 0 };
         if job.items.iter().all(|item| item.record.is_none()) {
@@ -129,15 +146,10 @@ impl<R: Router> Overlay<R> {
         from: NodeId,
         write: u64,
         item: &PutItem,
-        is_here: bool,
     ) -> Writing {
-        let refused = |answer| Writing { key: item.key, record: None, holders: Vec::new(), answer };
+        let refused = |answer| Writing::refused(item.key, answer);
         if item.value.as_ref().map_or(0, Payload::len) > cx.shared.value_bytes_max {
             return refused(PutAnswer::TooLarge);
-        }
-        if !is_here {
-            cx.count("overlay_put_elsewhere", 1);
-            return refused(PutAnswer::Elsewhere);
         }
         let old = self.store.as_ref().and_then(|store| store.record(item.key, cx.now));
         let record = match old {

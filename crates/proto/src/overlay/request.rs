@@ -14,6 +14,10 @@ pub(super) struct Request {
     pub style: Style,
     pub kind: Kind,
     pub attempt: u8,
+    /// How often in a row all that was open had to wait for others.
+    pub pauses: u8,
+    /// When whatever is open is given up, however often it was put off.
+    pub give_up_at: Instant,
     /// When whatever is open is asked for again.
     pub due_at: Instant,
     /// Keys without an outcome.
@@ -88,6 +92,13 @@ impl Request {
     fn is_idle(&self) -> bool {
         let waits = |slot: &Slot| matches!(slot.state, State::Waiting | State::Done);
         self.slots.iter().all(waits)
+    }
+
+    /// True if whatever is open was answered, by nodes that have too much to do or are not certain.
+    fn is_put_off(&self) -> bool {
+        let asks_patience = |why| matches!(why, FailReason::Busy | FailReason::Unsettled);
+        let waits = |slot: &Slot| slot.state == State::Waiting && asks_patience(slot.why);
+        self.slots.iter().all(|slot| slot.state == State::Done || waits(slot))
     }
 }
 
@@ -180,6 +191,7 @@ impl<R: Router> Overlay<R> {
         style: Style,
     ) -> u32 {
         let due_at = cx.now + cx.shared.answer_within;
+        let give_up_at = cx.now + cx.shared.answer_within * cx.shared.attempts.into();
         let salt = (cx.incarnation >> 16) as u16;
         let rest = self.rest();
         rest.requests.set_salt(salt);
@@ -191,6 +203,8 @@ impl<R: Router> Overlay<R> {
             style,
             kind,
             attempt: 0,
+            pauses: 0,
+            give_up_at,
             due_at,
             open: keys.len(),
             slots: keys.into_iter().map(slot).collect(),
@@ -297,6 +311,10 @@ impl<R: Router> Overlay<R> {
                     (slot.state, slot.why) = (State::Waiting, FailReason::Busy);
                     continue;
                 }
+                (Answer::Unsettled, _) => {
+                    (slot.state, slot.why) = (State::Waiting, FailReason::Unsettled);
+                    continue;
+                }
                 (Answer::Again, _) => {
                     (slot.state, slot.why) = (State::Waiting, FailReason::Busy);
                     again += 1;
@@ -354,7 +372,6 @@ impl<R: Router> Overlay<R> {
     /// Goes on with what can go on: writes once all is located, asks again soon if nothing is
     /// under way.
     pub(super) fn settle(&mut self, cx: &mut Cx<'_, R>, name: u32) {
-        let retry_after = RETRY_AFTER;
         let now = cx.now;
         let Some(request) = self.rest().requests.get_mut(name) else {
             return;
@@ -365,6 +382,7 @@ impl<R: Router> Overlay<R> {
             return self.act(cx, name);
         }
         if request.is_idle() {
+            let retry_after = RETRY_AFTER * (1 << request.pauses.min(DOUBLINGS_MAX));
             request.due_at = request.due_at.min(now + retry_after);
         }
     }
@@ -387,9 +405,14 @@ impl<R: Router> Overlay<R> {
         let Some(request) = self.rest().requests.get_mut(name) else {
             return;
         };
-        request.attempt = request.attempt.saturating_add(1);
+        // Who was asked to wait has not failed.
+        if request.is_put_off() {
+            request.pauses = request.pauses.saturating_add(1);
+        } else {
+            request.attempt = request.attempt.saturating_add(1);
+        }
         request.due_at = now + answer_within;
-        let is_over = request.attempt >= attempts;
+        let is_over = request.attempt >= attempts || now >= request.give_up_at;
         let is_send = matches!(request.kind, Kind::Send(_));
         let mut failed = Vec::new();
         let mut asked_again = 0;
@@ -446,6 +469,8 @@ impl<R: Router> Overlay<R> {
 
 /// How long to wait before asking again for what no node could take further.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
+/// How often that time doubles while others ask for patience.
+const DOUBLINGS_MAX: u8 = 2;
 
 /// A request's name to others: this run's, and no other's.
 pub(super) fn tag<R: Router>(cx: &Cx<'_, R>, name: u32) -> u64 {

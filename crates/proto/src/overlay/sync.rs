@@ -34,8 +34,9 @@ pub(super) struct Sync {
     slowness: u32,
     // Records that this node is responsible for, and who confirmed to hold them.
     confirmed: BTreeMap<Key, (Version, Vec<NodeId>)>,
-    // Names the nodes around this one.
+    // Names the nodes around this one, and since when it is these; `None` for as long as need be.
     neighbourhood: u64,
+    changed_at: Option<Instant>,
 }
 
 impl Sync {
@@ -53,7 +54,7 @@ impl<R: Router> Overlay<R> {
         if self.store.as_ref().is_none_or(|store| store.is_empty()) {
             return;
         }
-        self.look_around();
+        self.look_around(cx.now);
         let every = cx.shared.sync_every;
         let sync = &mut self.rest().sync;
         if sync.cursor.is_none() {
@@ -88,15 +89,35 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Others may be responsible, or to hold copies, once the neighbours are not the same.
-    fn look_around(&mut self) {
+    fn look_around(&mut self, now: Instant) {
         let mut nodes = Vec::new();
         self.router.tell(Topic::Neighbours, &mut nodes);
         let sum = nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0.into()))) | 1;
         let sync = &mut self.rest().sync;
         if sync.neighbourhood != sum {
             sync.neighbourhood = sum;
+            sync.changed_at = Some(now);
             sync.hurry();
         }
+    }
+
+    /// The neighbours are those that they have to be: nobody needs to be waited for.
+    pub(super) fn trust_neighbours(&mut self, now: Instant) {
+        self.look_around(now);
+        self.rest().sync.changed_at = None;
+    }
+
+    /// True if the neighbours have been the same for as long as it takes to notice that one is gone
+    /// and to set that right. Before that this node cannot know whether a key that it has nothing
+    /// under is its own: it may belong to a node between that it does not know yet.
+    pub(super) fn is_settled(&mut self, cx: &Cx<'_, R>) -> bool {
+        let Some(every) = cx.shared.upkeep_every else {
+            return true;
+        };
+        self.look_around(cx.now);
+        let settle_after = 3 * every + 8 * self.patience(cx.shared);
+        let changed_at = self.rest().sync.changed_at;
+        changed_at.is_none_or(|changed| cx.now >= changed + settle_after)
     }
 
     fn compare(&mut self, cx: &mut Cx<'_, R>, page: &[(Key, Version)]) {
@@ -172,7 +193,7 @@ impl<R: Router> Overlay<R> {
         entries: &[(Key, Version)],
     ) {
         let (mut lacking, mut newer, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
-        self.look_around();
+        self.look_around(cx.now);
         let neighbourhood = self.rest().sync.neighbourhood;
         let (mut step, mut replicas): (Option<Step>, _) = (None, Vec::new());
         for (place, &(key, version)) in (0..).zip(entries) {
