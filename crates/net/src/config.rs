@@ -31,6 +31,7 @@ pub struct NodeConfig {
     pub(crate) stream_read_bytes: usize,
     pub(crate) datagram_bytes_max: usize,
     pub(crate) datagram_queue_bytes_max: usize,
+    pub(crate) datagram_receive_bytes: u32,
     pub(crate) half_open_max: usize,
     pub(crate) hello_within: Duration,
     pub(crate) stop_within: Duration,
@@ -53,6 +54,7 @@ impl NodeConfig {
             stream_read_bytes: 256 << 10,
             datagram_bytes_max: 1200,
             datagram_queue_bytes_max: 4 << 20,
+            datagram_receive_bytes: 8 << 20,
             half_open_max: 64,
             hello_within: Duration::from_secs(5),
             stop_within: Duration::from_secs(1),
@@ -132,6 +134,14 @@ impl NodeConfig {
     /// Bytes of datagrams that may wait for the socket; the oldest are dropped. Default 4 MiB.
     pub fn with_datagram_queue_bytes_max(mut self, bytes: usize) -> Self {
         self.datagram_queue_bytes_max = bytes;
+        self
+    }
+
+    /// What the kernel is asked to hold of datagrams that have arrived, in bytes (`SO_RCVBUF`), if
+    /// [`NodeConfig::with_socket_buffer_bytes`] does not say. Beyond it they are lost, and a small datagram counts as about a kilobyte more than it has. The kernel may grant
+    /// less: [`Node::datagram_receive_bytes`](crate::Node::datagram_receive_bytes). Default 8 MiB.
+    pub fn with_datagram_receive_bytes(mut self, bytes: u32) -> Self {
+        self.datagram_receive_bytes = bytes;
         self
     }
 

@@ -124,6 +124,7 @@ impl Bound {
             stats: SharedStats::default(),
             local_addr: self.local_addr,
             incarnation: session.incarnation(),
+            datagram_receive_bytes: SockRef::from(&self.udp).recv_buffer_size().unwrap_or(0),
         });
         let driver = Driver::start(Parts {
             protocol,
@@ -157,6 +158,7 @@ pub(crate) struct Handles {
     pub(crate) stats: SharedStats,
     local_addr: SocketAddr,
     incarnation: u64,
+    datagram_receive_bytes: usize,
 }
 
 /// How a node ended.
@@ -293,6 +295,12 @@ impl<P: Hosted> Node<P> {
         self.handles.local_addr
     }
 
+    /// What the kernel granted for datagrams that have arrived and wait, in bytes: on Linux twice
+    /// what was asked for, at most twice `net.core.rmem_max`. 0 if it did not say.
+    pub fn datagram_receive_bytes(&self) -> usize {
+        self.handles.datagram_receive_bytes
+    }
+
     /// The random number by which protocols know this run of the node. Never 0.
     pub fn incarnation(&self) -> u64 {
         self.handles.incarnation
@@ -349,7 +357,11 @@ fn bind_both(addr: SocketAddr, config: &NodeConfig) -> io::Result<Sockets> {
     let local_addr = listener.local_addr()?;
     let udp = std::net::UdpSocket::bind(local_addr)?;
     udp.set_nonblocking(true)?;
-    set_buffers(&SockRef::from(&udp), config)?;
+    let socket = SockRef::from(&udp);
+    set_buffers(&socket, config)?;
+    if config.socket_buffer_bytes.is_none() {
+        socket.set_recv_buffer_size(config.datagram_receive_bytes as usize)?;
+    }
     Ok((listener, udp, local_addr))
 }
 

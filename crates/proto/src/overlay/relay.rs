@@ -13,6 +13,9 @@ use crate::core::{NodeId, Payload};
 
 /// Deliveries that are remembered, so that a bundle that comes again is not delivered again.
 const DELIVERED_MAX: usize = 4096;
+/// Datagrams of one list. Many bundles at once would overrun the receiver with more, and what is
+/// lost of answers is missed for seconds.
+const DATAGRAMS_MAX: usize = 4;
 /// Bytes of a bundle's message besides targets and payload, at most.
 const ROUTE_HEAD_BYTES: usize = 25;
 /// Bytes of a result besides its answers, at most.
@@ -269,7 +272,8 @@ pub(super) fn list_bytes_max<R: Router>(
     largest: usize,
 ) -> usize {
     let datagram = cx.datagram_bytes_max.saturating_sub(head);
-    if largest <= datagram && total <= 16 * datagram { datagram } else { MESSAGE_BYTES_MAX - head }
+    let is_few = largest <= datagram && total <= DATAGRAMS_MAX * datagram;
+    if is_few { datagram } else { MESSAGE_BYTES_MAX - head }
 }
 
 /// Targets came to their end.
