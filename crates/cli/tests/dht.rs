@@ -226,3 +226,59 @@ fn durable_hosts_come_back_with_what_they_held_and_their_files_can_be_dumped() {
     assert_eq!(stats.as_array().unwrap().len(), 2);
     assert_eq!(place.run(&["down", "--state", &state]).status, 0);
 }
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn parquet_is_refused_by_a_build_without_it_and_what_would_do_is_named() {
+    let place = Place::new();
+    place.write("few.parquet", "PAR1");
+    let said = place.error(&["dht", "load", "few.parquet", "--seed", "127.0.0.1:1"], 2);
+    assert!(said.contains("few.parquet: this build reads no Parquet"), "{said}");
+    assert!(said.contains("--features paceline-cli/parquet"), "{said}");
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_parquet_file_is_loaded_row_by_row() {
+    use std::sync::Arc;
+
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    let table = Table::new(3);
+    let write = |name: &str, schema: &str, columns: &[Vec<String>]| {
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let file = fs::File::create(table.place.path().join(name)).unwrap();
+        let properties = Arc::new(WriterProperties::builder().build());
+        let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        for texts in columns {
+            let mut column = group.next_column().unwrap().unwrap();
+            let texts: Vec<ByteArray> = texts.iter().map(|text| text.as_str().into()).collect();
+            column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
+            column.close().unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+    };
+    let texts = |what: &str| (0..500).map(|row| format!("{what} {row}")).collect::<Vec<_>>();
+    // The columns in another order, and one that is none of ours.
+    let schema = "message m { required binary value (UTF8); required binary key; \
+                  required binary more; }";
+    write("rows.parquet", schema, &[texts("value"), texts("key"), texts("more")]);
+    let load = ["load", "rows.parquet", "--outcomes", "out.csv"];
+    let (said, _) = table.run(&load, 0);
+    assert!(said.starts_with("500 stored, 0 failed"), "{said}");
+    let outcomes = fs::read_to_string(table.place.path().join("out.csv")).unwrap();
+    assert_eq!(outcomes.lines().nth(500), Some("500,key 499,stored,3"));
+    assert_eq!(table.run(&["get", "key 77"], 0).0, "value 77\n");
+
+    write("other.parquet", "message m { required binary name; }", &[texts("name")]);
+    let said = table.run(&["load", "other.parquet"], 2).1;
+    assert!(said.contains("no column `key` of text or bytes among name"), "{said}");
+    table.place.write("none.parquet", "no such thing");
+    let said = table.run(&["load", "none.parquet"], 2).1;
+    assert!(said.contains("none.parquet") && said.contains("expected a Parquet file"), "{said}");
+}

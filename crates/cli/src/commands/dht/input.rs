@@ -1,4 +1,4 @@
-//! Lines of keys and values: CSV and JSON Lines, one entry a line.
+//! How keys and values stand in a file: as CSV or JSON Lines, one entry a line, or as Parquet.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,6 +16,15 @@ pub enum Format {
     Csv,
     /// {"key":"..","value":".."}
     Jsonl,
+    /// columns `key` and `value`, of text or bytes (in builds with the feature `parquet`)
+    Parquet,
+}
+
+/// How the entries of a text are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    Csv,
+    Jsonl,
 }
 
 #[derive(Deserialize)]
@@ -29,14 +38,20 @@ impl Format {
     /// By the file's name; CSV if it says nothing.
     pub fn of(path: &Path) -> Format {
         let is_json = |end: &std::ffi::OsStr| end == "jsonl" || end == "ndjson" || end == "json";
-        if path.extension().is_some_and(is_json) { Format::Jsonl } else { Format::Csv }
+        match path.extension() {
+            Some(end) if is_json(end) => Format::Jsonl,
+            Some(end) if end == "parquet" => Format::Parquet,
+            _ => Format::Csv,
+        }
     }
+}
 
+impl Lines {
     /// Key and value of a line; what was expected if it has none.
     pub fn parse(self, line: &str) -> Result<(String, String), String> {
         match self {
-            Format::Csv => parse_csv(line),
-            Format::Jsonl => match serde_json::from_str(line) {
+            Lines::Csv => parse_csv(line),
+            Lines::Jsonl => match serde_json::from_str(line) {
                 Ok(Entry { key, value }) => Ok((key, value)),
                 Err(error) => {
                     // The line is ours to name.
@@ -112,20 +127,20 @@ mod tests {
     fn fields_come_back_as_they_were_written() {
         for (key, value) in [("a", "b"), ("", ""), ("a,b", "say \"x\""), ("\"", ","), ("k", "ü")] {
             let line = format!("{},{}", field(key), field(value));
-            assert_eq!(Format::Csv.parse(&line), Ok((key.to_owned(), value.to_owned())), "{line}");
+            assert_eq!(Lines::Csv.parse(&line), Ok((key.to_owned(), value.to_owned())), "{line}");
         }
         let line = "{\"value\":\"b\\n\", \"key\":\"a\"}";
-        assert_eq!(Format::Jsonl.parse(line), Ok(("a".to_owned(), "b\n".to_owned())));
+        assert_eq!(Lines::Jsonl.parse(line), Ok(("a".to_owned(), "b\n".to_owned())));
     }
 
     #[test]
     fn what_is_no_entry_is_refused_with_what_was_expected() {
         for line in ["alone", "a,b,c", "\"a,b", "\"a\"b,c", "a\"b,c"] {
-            let error = Format::Csv.parse(line).unwrap_err();
+            let error = Lines::Csv.parse(line).unwrap_err();
             assert!(error.contains("expected"), "{line}: {error}");
         }
         for line in ["", "{\"key\":\"a\"}", "{\"key\":1,\"value\":\"b\"}", "[]", "a,b"] {
-            let error = Format::Jsonl.parse(line).unwrap_err();
+            let error = Lines::Jsonl.parse(line).unwrap_err();
             assert!(error.contains("expected {\"key\"") && !error.contains("line 1"), "{error}");
         }
     }

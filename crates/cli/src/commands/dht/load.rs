@@ -1,8 +1,8 @@
 //! `paceline dht load`: a file of entries, whatever its size.
 //!
-//! A thread reads and checks lines; the table takes them; outcomes are written in the order of the
-//! lines. So what is done is a part of the file from its beginning, and a journal of its length
-//! and checksum is all that is needed to go on later.
+//! A thread reads and checks lines, or the rows of a Parquet file; the table takes them; outcomes
+//! are written in the order of the lines. So what is done is a part of the file from its beginning,
+//! and a journal of its length and checksum is all that is needed to go on later.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
@@ -19,18 +19,19 @@ use paceline_lab::Progress;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::input::{Format, LINE_BYTES_MAX, field};
+use super::input::{Format, LINE_BYTES_MAX, Lines, field};
+#[cfg(feature = "parquet")]
+use super::parquet::Rows;
 use super::{Bundling, Guest, failed, replace};
 use crate::commands::Outcome;
 use crate::commands::member::runtime;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Write the entries of a file: CSV (key,value) or JSON Lines, one entry a line
+/// Write the entries of a file: CSV (key,value) or JSON Lines, one entry a line, or Parquet
 ///
 /// The file is read as the table takes it, so it may be larger than memory. Stopped, or at a line
 /// that is no entry, the command keeps a journal of how far it came; run again it goes on there.
-/// Parquet is not read: convert it first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -38,7 +39,7 @@ pub struct Args {
     file: PathBuf,
 
     /// How entries are written [default: by the file's name; .jsonl, .ndjson and .json are JSON
-    /// Lines, all else CSV]
+    /// Lines, .parquet is Parquet, all else CSV]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 
@@ -71,14 +72,15 @@ const AHEAD: usize = 256;
 /// How often the journal is written.
 const JOURNAL_EVERY: Duration = Duration::from_millis(500);
 
-/// How far it is: all lines before are done.
+/// How far it is: all lines before are done. Of a Parquet file rows are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Done {
-    /// Bytes of the file.
+    /// Bytes of the file, or rows.
     offset: u64,
-    /// Lines of the file.
+    /// Lines of the file, or rows.
     lines: u64,
-    /// Checksum of these bytes: the rest of the file may change in between.
+    /// Checksum of these bytes: the rest of the file may change in between. Or of the end of a
+    /// Parquet file, which may not.
     crc32: u32,
     stored: u64,
     failed: u64,
@@ -114,21 +116,18 @@ struct Summary {
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let path = args.file.as_path();
-    let input = |error: &io::Error| CliError::Input(format!("{}: {error}", path.display()));
-    let mut file = File::open(path).map_err(|error| input(&error))?;
-    let total = file.metadata().map_err(|error| input(&error))?.len();
     let journal = journal_of(args.outcomes.as_deref().unwrap_or(path));
-    let done = resume(&mut file, &journal).map_err(|error| input(&error))?;
+    let opened = Opened::new(path, args.format.unwrap_or_else(|| Format::of(path)), &journal);
+    let input = |error| CliError::Input(format!("{}: {error}", path.display()));
+    let Opened { input, total, unit, done } = opened.map_err(input)?;
     if done.lines > 0 {
         ui.note(&format!("goes on after line {} of {}", done.lines, path.display()));
     }
-    file.seek(SeekFrom::Start(done.offset)).map_err(|error| input(&error))?;
     let outcomes = args.outcomes.as_deref().map(|path| Outcomes::open(path, &done)).transpose()?;
 
     let reading = Arc::new(Reading::default());
     let (entries, taken) = mpsc::channel(AHEAD);
-    let format = args.format.unwrap_or_else(|| Format::of(path));
-    let reader = Reader { format, has_header: args.header, done, reading: reading.clone() };
+    let reader = Reader { has_header: args.header, done, reading: reading.clone() };
     let bar = ui.progress();
     let mut writer = Writer {
         reading: reading.clone(),
@@ -142,8 +141,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let (begun, before) = (Instant::now(), done);
     let runtime = runtime()?;
     let dht = runtime.block_on(args.guest.visit(Some(args.bundling)))?;
-    bar.start(total - done.offset, "bytes");
-    let reader = std::thread::spawn(move || reader.read(file, &entries));
+    bar.start(total - done.offset, unit);
+    let reader = std::thread::spawn(move || reader.read(input, &entries));
     let written = runtime.block_on(async {
         let mut results = dht.put_all_from(taken);
         while let Some(result) = results.next().await {
@@ -203,13 +202,58 @@ fn journal_of(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// What entries are read from.
+enum Input {
+    Lines(Lines, File),
+    #[cfg(feature = "parquet")]
+    Rows(Box<Rows>),
+}
+
+/// A file that is read from where an earlier run came to.
+struct Opened {
+    input: Input,
+    total: u64,
+    unit: &'static str,
+    done: Done,
+}
+
+impl Opened {
+    /// Opens the file; what is wrong with it, and what was expected, if it cannot be read.
+    fn new(path: &Path, format: Format, journal: &Path) -> Result<Opened, String> {
+        let told = |error: io::Error| error.to_string();
+        let mut file = File::open(path).map_err(told)?;
+        let before = fs::read(journal).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let before: Done = before.unwrap_or_default();
+        let lines = match format {
+            Format::Csv => Lines::Csv,
+            Format::Jsonl => Lines::Jsonl,
+            Format::Parquet => return Opened::rows(file, before),
+        };
+        let total = file.metadata().map_err(told)?.len();
+        let done = resume(&mut file, before).map_err(told)?;
+        file.seek(SeekFrom::Start(done.offset)).map_err(told)?;
+        Ok(Opened { input: Input::Lines(lines, file), total, unit: "bytes", done })
+    }
+
+    #[cfg(feature = "parquet")]
+    fn rows(file: File, before: Done) -> Result<Opened, String> {
+        let mut rows = Box::new(Rows::open(file)?);
+        let is_same = before.crc32 == rows.crc32 && before.offset <= rows.total;
+        let done = if is_same { before } else { Done::default() };
+        rows.skip(done.offset);
+        Ok(Opened { total: rows.total, input: Input::Rows(rows), unit: "rows", done })
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn rows(_: File, _: Done) -> Result<Opened, String> {
+        Err("this build reads no Parquet: expected CSV or JSON Lines, or build with `--features \
+             paceline-cli/parquet`"
+            .to_owned())
+    }
+}
+
 /// Where an earlier run came to, if the file still begins with the same bytes.
-fn resume(file: &mut File, journal: &Path) -> io::Result<Done> {
-    let Some(done) = fs::read(journal).ok().and_then(|text| serde_json::from_slice(&text).ok())
-    else {
-        return Ok(Done::default());
-    };
-    let done: Done = done;
+fn resume(file: &mut File, done: Done) -> io::Result<Done> {
     let mut hasher = crc32fast::Hasher::new();
     let mut head = BufReader::new(file.take(done.offset));
     let mut bytes = 0;
@@ -240,16 +284,60 @@ enum Fault {
     Line(u64, String),
 }
 
-/// Reads lines and hands on entries.
+/// Reads the file and hands on entries.
 struct Reader {
-    format: Format,
     has_header: bool,
     done: Done,
     reading: Arc<Reading>,
 }
 
 impl Reader {
-    fn read(self, file: File, entries: &mpsc::Sender<(Bytes, Bytes)>) -> Result<(), Fault> {
+    fn read(self, input: Input, entries: &mpsc::Sender<(Bytes, Bytes)>) -> Result<(), Fault> {
+        match input {
+            Input::Lines(format, file) => self.read_lines(format, file, entries),
+            #[cfg(feature = "parquet")]
+            Input::Rows(rows) => self.read_rows(*rows, entries),
+        }
+    }
+
+    #[cfg(feature = "parquet")]
+    fn read_rows(
+        self,
+        mut rows: Rows,
+        entries: &mpsc::Sender<(Bytes, Bytes)>,
+    ) -> Result<(), Fault> {
+        let crc32 = rows.crc32;
+        let mut number = self.done.lines;
+        while !self.reading.is_stopped.load(Ordering::Relaxed) {
+            let Some(entry) = rows.next() else {
+                break;
+            };
+            number += 1;
+            let entry = entry.map_err(|expected| Fault::Line(number, expected))?;
+            if !self.hand_on(Mark { offset: number, line: number, crc32 }, entry, entries) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// False if nobody takes entries any more.
+    fn hand_on(
+        &self,
+        mark: Mark,
+        entry: (Bytes, Bytes),
+        entries: &mpsc::Sender<(Bytes, Bytes)>,
+    ) -> bool {
+        self.reading.marks.lock().expect("nobody panics with it").push_back(mark);
+        entries.blocking_send(entry).is_ok()
+    }
+
+    fn read_lines(
+        self,
+        format: Lines,
+        file: File,
+        entries: &mpsc::Sender<(Bytes, Bytes)>,
+    ) -> Result<(), Fault> {
         let mut file = BufReader::new(file);
         let Done { mut offset, lines: mut number, crc32, .. } = self.done;
         let mut hasher = crc32fast::Hasher::new_with_initial_len(crc32, offset);
@@ -272,14 +360,13 @@ impl Reader {
             let text = std::str::from_utf8(&line).map_err(|_| fault("expected UTF-8".into()))?;
             let text = text.strip_suffix('\n').unwrap_or(text);
             let text = text.strip_suffix('\r').unwrap_or(text);
-            let is_header = number == 1 && self.has_header && self.format == Format::Csv;
+            let is_header = number == 1 && self.has_header && format == Lines::Csv;
             if text.is_empty() || is_header {
                 continue;
             }
-            let (key, value) = self.format.parse(text).map_err(fault)?;
+            let (key, value) = format.parse(text).map_err(fault)?;
             let mark = Mark { offset, line: number, crc32: hasher.clone().finalize() };
-            self.reading.marks.lock().expect("nobody panics with it").push_back(mark);
-            if entries.blocking_send((key.into(), value.into())).is_err() {
+            if !self.hand_on(mark, (key.into(), value.into()), entries) {
                 break;
             }
         }

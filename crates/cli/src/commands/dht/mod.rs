@@ -3,6 +3,8 @@
 mod dump;
 mod input;
 mod load;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod read;
 pub mod service;
 pub mod stat;
