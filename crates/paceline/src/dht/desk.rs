@@ -144,9 +144,9 @@ impl Desk {
                     let _ = asked.told.send((id, Told::Rejected(reason)));
                 }
             }
-            Event::Described { id, role, contacts, values, bytes } => {
+            Event::Described { id, role, contacts, is_settled, values, bytes } => {
                 if let Some(told) = self.lock().described.remove(&id) {
-                    let _ = told.send(DhtStat { role, contacts, values, bytes });
+                    let _ = told.send(DhtStat { role, contacts, is_settled, values, bytes });
                 }
             }
             // This library sends no payloads to keys, and has no file if there is no disk.

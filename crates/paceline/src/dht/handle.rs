@@ -33,6 +33,9 @@ pub struct DhtStat {
     pub role: Role,
     /// Other hosts that it knows.
     pub contacts: usize,
+    /// It is a host whose neighbours have been the same for some seconds. Until then it takes no
+    /// writes, and does not say that there is nothing under a key; who asks waits.
+    pub is_settled: bool,
     /// Values that it holds.
     pub values: usize,
     /// Bytes of what it holds, with 20 for each key.

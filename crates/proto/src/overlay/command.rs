@@ -136,6 +136,8 @@ pub enum Event {
         role: Role,
         /// Other nodes in its table.
         contacts: usize,
+        /// It is a member whose neighbours have been the same for long enough: it takes writes.
+        is_settled: bool,
         /// Values stored here.
         values: usize,
         /// Bytes of what is stored, keys included, and marks of what was removed.

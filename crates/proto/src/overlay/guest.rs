@@ -69,6 +69,7 @@ impl<R: Router> Overlay<R> {
             (store.iter().filter(|(_, held)| is_value(held)).count(), store.bytes())
         });
         let (role, contacts) = (self.role, contacts.len());
-        cx.deliver(Event::Described { id, role, contacts, values, bytes });
+        let is_settled = self.is_member() && self.is_settled(cx);
+        cx.deliver(Event::Described { id, role, contacts, is_settled, values, bytes });
     }
 }

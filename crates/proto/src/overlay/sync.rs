@@ -17,8 +17,9 @@ use super::request::{Kind, Owner};
 use super::{Hop, Key, Router, Step, Topic};
 use crate::core::{Instant, NodeId, mix};
 
-/// Records compared in one turn.
+/// Records compared at a time, and how many times in one turn.
 const PAGE: usize = ITEMS_MAX;
+const PAGES: usize = 8;
 /// How many times seldomer replicas compare while nothing changes.
 const SLOWEST: u32 = 8;
 const SUMMARY_HEAD_BYTES: usize = 320;
@@ -47,7 +48,7 @@ impl Sync {
 }
 
 impl<R: Router> Overlay<R> {
-    /// Compares one page, if it is time.
+    /// Compares some pages, if it is time.
     pub(super) fn sync(&mut self, cx: &mut Cx<'_, R>) {
         let now = cx.now;
         self.sweep(cx);
@@ -68,10 +69,15 @@ impl<R: Router> Overlay<R> {
             sync.is_hurried = false;
             sync.confirmed.clear();
         }
-        let cursor = self.rest().sync.cursor;
-        let (page, next) = self.store_mut().page(cursor, PAGE, now);
-        self.rest().sync.cursor = next;
-        self.compare(cx, &page);
+        for _ in 0..PAGES {
+            let cursor = self.rest().sync.cursor;
+            let (page, next) = self.store_mut().page(cursor, PAGE, now);
+            self.rest().sync.cursor = next;
+            self.compare(cx, &page);
+            if next.is_none() {
+                return;
+            }
+        }
     }
 
     fn sweep(&mut self, cx: &mut Cx<'_, R>) {

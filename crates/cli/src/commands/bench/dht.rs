@@ -54,6 +54,8 @@ pub struct Args {
     service: Shared,
 }
 
+/// Hosts that have started know each other within this time.
+const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// Copies are restored within this time, or the bench fails.
 const RESTORED_WITHIN: Duration = Duration::from_secs(120);
 
@@ -162,18 +164,17 @@ fn seeds_of(up: &UpArgs) -> String {
     format!("127.0.0.1:{}", up.port)
 }
 
-/// Waits until each host knows others.
+/// Waits until each host takes writes.
 async fn settled(args: &Args, up: &UpArgs) -> Result<(), CliError> {
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) {
+    while begun.elapsed() < SETTLED_WITHIN {
         let stats = stats(&up.which)?;
-        let knows = usize::from(args.nodes - 1).min(4);
-        if stats.iter().all(|stat| stat.contacts >= knows) {
-            break;
+        if stats.len() == usize::from(args.nodes) && stats.iter().all(|stat| stat.is_settled) {
+            return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    Ok(())
+    Err(CliError::Failed(format!("the table has not settled within {SETTLED_WITHIN:?}")))
 }
 
 fn entry(number: u64, args: &Args, of: char) -> (Bytes, Bytes) {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use paceline::dht::DhtStat;
 use paceline::{Algorithm, Dht, DhtError};
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +86,7 @@ impl Shared {
 pub struct Stat {
     pub address: String,
     pub contacts: usize,
+    pub is_settled: bool,
     pub values: usize,
     pub bytes: usize,
 }
@@ -141,7 +143,8 @@ pub fn host(member: &member::Args, args: &Args, ui: &Ui) -> Result<Outcome, CliE
 async fn stat_of(dht: &Dht) -> Option<Stat> {
     let stat = dht.stat().await.ok()?;
     let address = dht.local_addr().to_string();
-    Some(Stat { address, contacts: stat.contacts, values: stat.values, bytes: stat.bytes })
+    let DhtStat { contacts, is_settled, values, bytes, .. } = stat;
+    Some(Stat { address, contacts, is_settled, values, bytes })
 }
 
 async fn tell(dht: &Dht, path: &Path, last: &mut Option<Stat>) -> Result<(), CliError> {

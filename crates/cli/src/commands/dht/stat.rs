@@ -10,7 +10,8 @@ use crate::ui::Ui;
 
 /// Show what the hosts that `up` started hold
 ///
-/// Each says so itself, twice a second, in a file beside its log.
+/// Each says so itself, twice a second, in a file beside its log. A host takes no writes until its
+/// neighbours have been the same for some seconds (settled).
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -28,18 +29,17 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     }
     ui.document(&stats)?;
     let row = |stat: &Stat| {
-        [stat.address.clone(), stat.contacts.to_string(), stat.values.to_string()]
-            .into_iter()
-            .chain([stat.bytes.to_string()])
-            .collect::<Vec<_>>()
-            .try_into()
-            .expect("four cells")
+        let Stat { address, contacts, is_settled, values, bytes } = stat;
+        let settled = if *is_settled { "yes" } else { "no" };
+        let [contacts, values, bytes] = [contacts, values, bytes].map(usize::to_string);
+        [address.clone(), contacts, settled.to_owned(), values, bytes]
     };
-    let mut rows: Vec<[String; 4]> = stats.iter().map(row).collect();
+    let mut rows: Vec<[String; 5]> = stats.iter().map(row).collect();
     let sum = |of: fn(&Stat) -> usize| stats.iter().map(of).sum::<usize>().to_string();
     let all = format!("{} hosts", stats.len());
-    rows.push([all, String::new(), sum(|stat| stat.values), sum(|stat| stat.bytes)]);
-    ui.print(&table(["host", "contacts", "values", "bytes"], &rows))?;
+    let none = String::new;
+    rows.push([all, none(), none(), sum(|stat| stat.values), sum(|stat| stat.bytes)]);
+    ui.print(&table(["host", "contacts", "settled", "values", "bytes"], &rows))?;
     Ok(Outcome::Done)
 }
 
