@@ -369,7 +369,7 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
     let takes_pings =
         algorithms.len() > 1 || settings.sets.iter().any(|set| set.ends_with("algorithm=kademlia"));
     if takes_pings && !is_set("ping") {
-        let ping = ["algorithm=kademlia", "ping=per-message", "style=recursive"];
+        let ping = ["algorithm=kademlia", "ping=each-mention", "style=recursive"];
         add("overlay/packets", &[], &ping);
     }
     for algorithm in &algorithms {

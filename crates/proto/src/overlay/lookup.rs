@@ -99,7 +99,8 @@ impl<R: Router> Overlay<R> {
         targets: &[Target<R::Walk>],
     ) {
         if is_member {
-            self.heard(cx, from, targets.len());
+            self.heard(cx, from);
+            self.mentioned(cx, from, 1);
         } else {
             // It was a member before, perhaps: it has lost its memory since.
             self.router.forget(from);
@@ -199,7 +200,7 @@ impl<R: Router> Overlay<R> {
             return self.find_elsewhere(cx, name, exchange);
         }
         if self.is_member() || self.is_guest() {
-            self.heard(cx, from, targets.len());
+            self.heard(cx, from);
         }
         let trail = exchange.trail.unwrap_or_default();
         let space = cx.shared.space;

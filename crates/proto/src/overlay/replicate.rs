@@ -103,7 +103,7 @@ impl<R: Router> Overlay<R> {
             return self.give_put_answers(cx, from, exchange, answers);
         }
         if from != cx.node && is_member {
-            self.heard(cx, from, items.len());
+            self.heard(cx, from);
         }
         let mut step: Option<Step> = None;
         let mut writing = Vec::with_capacity(items.len());

@@ -166,9 +166,10 @@ fn an_answer_of_the_wrong_shape_is_no_answer() {
 }
 
 #[test]
-fn full_tables_ping_once_a_message_or_once_a_target() {
+fn full_tables_ping_once_a_message_or_each_time_that_somebody_is_named() {
+    // Its sender, again as that, and the requester, who is the same.
     for (policy, pings) in
-        [(PingPolicy::Suppressed, 1), (PingPolicy::PerMessage, 3), (PingPolicy::Off, 0)]
+        [(PingPolicy::Suppressed, 1), (PingPolicy::EachMention, 3), (PingPolicy::Off, 0)]
     {
         let mut net = Net::new(config().with_ping(policy), &[(0, &[1], &[1])]);
         net.nodes.get_mut(&n(0)).expect("node 0").router.full = Some(n(1));
