@@ -276,7 +276,7 @@ impl<M: Wire> Network<M> {
         let busy_until = match self.config.shape {
             Shape::Star => &mut self.ports[to.index()].receives_until,
             Shape::Mesh if self.needs_pairs => &mut self.pair(from, to).sends_until,
-            Shape::Mesh => self.links.sends_until(from, to),
+            Shape::Mesh => self.links.sends_until(now, from, to),
         };
         let start = leaves.max(*busy_until);
         if queued.lane == Lane::Datagram && exceeds(queue_bytes_max, rate, start - leaves) {
