@@ -36,9 +36,9 @@ each by any node, and then got the same way; times and counts of events and mess
 gets. `table` is the bytes of a node's table, `node` all that it and the simulator keep for it, and
 `resident` what the process grew by, for each node, beyond what earlier rows left free.
 
-With --packets, `overlay/packets` with filled tables by all five algorithms, as many at a time as there
-are cores: messages in bundles of ten over messages one by one, recursive, and what it took. The last row
-has the seconds of all, the processor time, and the most memory that the process held.";
+With --packets, `overlay/packets` with filled tables by all five algorithms, as many at a time as
+there are cores: messages in bundles of ten over messages one by one, recursive, and what it took.
+The last row has the seconds of all, their processor time, and the most memory that was held.";
 
 /// Keys of the published count of messages.
 const PACKETS_KEYS: usize = 50_000;
