@@ -13,6 +13,7 @@ pub mod figure;
 pub mod group;
 mod machine;
 pub mod overlay;
+mod parallel;
 mod progress;
 pub mod report;
 pub mod reproduce;

@@ -78,6 +78,11 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS")
 }
 
+/// The most memory that this process ever held in RAM, bytes; none where the system does not say.
+pub(crate) fn resident_bytes_max() -> Option<u64> {
+    bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
+}
+
 fn averages(loadavg: &str) -> Option<[f64; 3]> {
     let mut numbers = loadavg.split_whitespace().map_while(|word| word.parse().ok());
     Some([numbers.next()?, numbers.next()?, numbers.next()?])

@@ -1,4 +1,5 @@
-//! One scenario, two worlds: every member is told the same messages in the same per-sender order.
+//! One scenario, two worlds: every member is told the same messages in the same per-sender order,
+//! and bundles are divided alike.
 
 use std::sync::Arc;
 
@@ -33,4 +34,22 @@ fn faults_on_sockets_cost_time_and_lose_nothing() {
     assert_eq!(value(&real, "messages_missing"), 0.0, "{:?}", real.summary);
     assert_eq!(real.deliveries, simulated.deliveries);
     assert!(value(&real, "chain_hop_resumed") > 0.0, "{:?}", real.summary);
+}
+
+#[test]
+fn bundles_stay_whole_in_both_worlds_where_datagrams_are_long_enough() {
+    for (datagram, is_divided) in [("1200B", true), ("8KiB", false)] {
+        let sets = ["nodes=8", "keys=200", "bundle=100", "grouping=clustered", "start=2s"];
+        let datagram = format!("datagram={datagram}");
+        let sets = sets.into_iter().chain([datagram.as_str()]);
+        let file = ScenarioFile::load("overlay/bundle").unwrap().with_sets(sets).unwrap();
+        let scenario = Arc::new(file.resolve().unwrap());
+        let simulated = simulate(&scenario, 1).unwrap();
+        let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
+        for result in [&simulated, &real] {
+            assert_eq!(value(result, "keys_done"), 400.0, "{datagram}: {:?}", result.summary);
+            assert_eq!(value(result, "overlay_split") > 0.0, is_divided, "{datagram}");
+            assert_eq!(value(result, "datagram_unsendable"), 0.0, "{datagram}");
+        }
+    }
 }

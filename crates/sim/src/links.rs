@@ -1,9 +1,10 @@
 use paceline_proto::core::{Instant, NodeId, mix};
 
-/// Until when each link of a mesh sends. It takes one look, and 16 bytes, a place; a link that was
-/// never used takes none.
+/// Until when each link of a mesh sends. It takes one look, and 16 bytes, a place; a link that has
+/// nothing to send takes none for long.
 ///
-/// Open addressing: a link lies at its place, or at the next free one.
+/// Open addressing: a link lies at its place, or at the next free one. Before it grows, links whose
+/// time is over are forgotten: a table of those that send stays in the processor's cache.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     places: Vec<(u64, Instant)>,
@@ -15,10 +16,11 @@ const FREE: u64 = u64::MAX;
 const PLACES_MIN: usize = 64;
 
 impl Links {
-    /// Until when the link from one node to another sends; to be changed.
-    pub(crate) fn sends_until(&mut self, from: NodeId, to: NodeId) -> &mut Instant {
+    /// Until when the link from one node to another sends; to be changed. A time that is over may
+    /// be told as zero.
+    pub(crate) fn sends_until(&mut self, now: Instant, from: NodeId, to: NodeId) -> &mut Instant {
         if self.used * 4 >= self.places.len() * 3 {
-            self.grow();
+            self.make_room(now);
         }
         let name = name(from, to);
         let at = self.place(name);
@@ -30,7 +32,7 @@ impl Links {
         &mut place.1
     }
 
-    /// Until when the link sends, if it was ever used.
+    /// Until when the link sends, if it did not end long ago.
     pub(crate) fn get(&self, from: NodeId, to: NodeId) -> Option<Instant> {
         if self.places.is_empty() {
             return None;
@@ -53,10 +55,15 @@ impl Links {
         at
     }
 
-    fn grow(&mut self) {
-        let places = (self.places.len() * 2).max(PLACES_MIN);
+    fn make_room(&mut self, now: Instant) {
+        let is_busy = |&(name, until): &(u64, Instant)| name != FREE && until > now;
+        let busy = self.places.iter().filter(|place| is_busy(place)).count();
+        // At most half of it is in use afterwards, so that it is not soon full again.
+        let places = (busy * 2 + 1).next_power_of_two().max(PLACES_MIN);
+        let places = places.max(self.places.len() / 2);
         let old = std::mem::replace(&mut self.places, vec![(FREE, Instant::ZERO); places]);
-        for (name, until) in old.into_iter().filter(|(name, _)| *name != FREE) {
+        self.used = busy;
+        for (name, until) in old.into_iter().filter(is_busy) {
             let at = self.place(name);
             self.places[at] = (name, until);
         }
@@ -77,11 +84,24 @@ mod tests {
         let all = || (0..60).flat_map(|from| (0..60).map(move |to| (NodeId(from), NodeId(to))));
         let time = |from: NodeId, to: NodeId| Instant::from_nanos(u64::from(from.0 * 60 + to.0));
         assert_eq!(links.get(NodeId(1), NodeId(2)), None);
-        all().for_each(|(from, to)| *links.sends_until(from, to) = time(from, to));
-        for (from, to) in all() {
-            assert_eq!(*links.sends_until(from, to), time(from, to));
+        let now = Instant::ZERO;
+        all().for_each(|(from, to)| *links.sends_until(now, from, to) = time(from, to));
+        for (from, to) in all().skip(1) {
+            assert_eq!(*links.sends_until(now, from, to), time(from, to));
             assert_eq!(links.get(from, to), Some(time(from, to)));
         }
         assert_eq!(links.get(NodeId(60), NodeId(0)), None);
+    }
+
+    #[test]
+    fn links_that_have_nothing_to_send_take_no_room() {
+        let mut links = Links::default();
+        for step in 0..100_000u32 {
+            let now = Instant::from_nanos(u64::from(step));
+            *links.sends_until(now, NodeId(step), NodeId(0)) =
+                Instant::from_nanos(u64::from(step) + 20);
+        }
+        assert!(links.memory_bytes() <= PLACES_MIN * 16 * 2, "{} bytes", links.memory_bytes());
+        assert_eq!(links.get(NodeId(99_999), NodeId(0)), Some(Instant::from_nanos(100_019)));
     }
 }

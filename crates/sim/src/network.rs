@@ -32,7 +32,8 @@ pub enum Shape {
 pub enum Overhead {
     /// Nothing: for scenarios that count rounds.
     None,
-    /// Ethernet, IP and TCP or UDP: stream bytes x 1538/1448, datagrams + 66 bytes.
+    /// Ethernet, IP and TCP or UDP: stream bytes x 1538/1448, datagrams + 66 bytes, and 58 more for
+    /// each fragment of a long one beyond the first.
     #[default]
     Ethernet,
 }
@@ -44,7 +45,7 @@ impl Overhead {
         match (self, lane) {
             (Overhead::None, _) => bytes,
             (Overhead::Ethernet, Lane::Stream) => (bytes * 1538).div_ceil(1448),
-            (Overhead::Ethernet, Lane::Datagram) => bytes + 66,
+            (Overhead::Ethernet, Lane::Datagram) => bytes + 8 + 58 * (bytes + 8).div_ceil(1480),
         }
     }
 }
@@ -275,7 +276,7 @@ impl<M: Wire> Network<M> {
         let busy_until = match self.config.shape {
             Shape::Star => &mut self.ports[to.index()].receives_until,
             Shape::Mesh if self.needs_pairs => &mut self.pair(from, to).sends_until,
-            Shape::Mesh => self.links.sends_until(from, to),
+            Shape::Mesh => self.links.sends_until(now, from, to),
         };
         let start = leaves.max(*busy_until);
         if queued.lane == Lane::Datagram && exceeds(queue_bytes_max, rate, start - leaves) {

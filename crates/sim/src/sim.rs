@@ -83,6 +83,8 @@ enum Event<P: Protocol> {
         lane: Lane,
         incarnation: u32,
         stream: u32,
+        // The message's length, so that it is computed once.
+        bytes: u32,
         message: P::Message,
     },
     Timer {
@@ -362,13 +364,13 @@ impl<'a, P: Protocol> Sim<'a, P> {
             }
         }
         match event {
-            Event::Arrive { from, to, lane, incarnation, stream, message } => {
+            Event::Arrive { from, to, lane, incarnation, stream, bytes, message } => {
                 let is_stale = incarnation != self.nodes[from.index()].starts
                     || (lane == Lane::Stream && stream != self.network.stream_epoch(from, to));
                 if is_stale {
                     return self.counters.add("sim_cut_off", 1);
                 }
-                self.fold(1, to, u64::from(from.0) << 32 | message.wire_len() as u64);
+                self.fold(1, to, u64::from(from.0) << 32 | u64::from(bytes));
                 observer.before_call(self.now, to, &Input::Message { from, message: &message });
                 self.call(to, observer, |protocol, cx| protocol.handle_message(cx, from, message));
             }
@@ -527,28 +529,44 @@ impl<'a, P: Protocol> Sim<'a, P> {
         }
         let message = self.through_codec(message);
         let sent = self.network.send(self.now, from, Queued { to, lane, message, bytes });
-        self.dispatch(from, to, lane, sent);
+        self.dispatch(from, to, lane, bytes, sent);
     }
 
-    fn dispatch(&mut self, from: NodeId, to: NodeId, lane: Lane, sent: Sent<P::Message>) {
+    fn dispatch(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        lane: Lane,
+        bytes: usize,
+        sent: Sent<P::Message>,
+    ) {
         match sent {
-            Sent::Arrives(arrivals, message) => self.arrive(from, to, lane, arrivals, message),
+            Sent::Arrives(at, message) => self.arrive(from, to, lane, at, bytes, message),
             Sent::Waits { port_free: Some(at) } => self.push(at, Event::PortFree { node: from }),
             Sent::Waits { port_free: None } | Sent::Stalls => {}
             Sent::Dropped(counter) => self.counters.add(counter, 1),
         }
     }
 
-    fn arrive(&mut self, from: NodeId, to: NodeId, lane: Lane, at: Arrivals, message: P::Message) {
+    fn arrive(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        lane: Lane,
+        at: Arrivals,
+        bytes: usize,
+        message: P::Message,
+    ) {
+        let bytes = bytes as u32;
         let incarnation = self.nodes[from.index()].starts;
         let stream = self.network.stream_epoch(from, to);
         let [first, second] = at;
         if let Some(at) = second {
             let message = message.clone();
-            self.push(at, Event::Arrive { from, to, lane, incarnation, stream, message });
+            self.push(at, Event::Arrive { from, to, lane, incarnation, stream, bytes, message });
         }
         if let Some(at) = first {
-            self.push(at, Event::Arrive { from, to, lane, incarnation, stream, message });
+            self.push(at, Event::Arrive { from, to, lane, incarnation, stream, bytes, message });
         }
     }
 
@@ -569,9 +587,9 @@ impl<'a, P: Protocol> Sim<'a, P> {
                 Err(later) => return self.push(later, Event::PortFree { node }),
                 Ok(None) => return,
                 Ok(Some(queued)) => {
-                    let (to, lane) = (queued.to, queued.lane);
+                    let (to, lane, bytes) = (queued.to, queued.lane, queued.bytes);
                     let sent = self.network.transmit(self.now, node, queued);
-                    self.dispatch(node, to, lane, sent);
+                    self.dispatch(node, to, lane, bytes, sent);
                     self.check_drained(node, to, observer);
                 }
             }
@@ -628,7 +646,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     fn hold(&mut self, node: NodeId, event: Event<P>) {
         let held = self.held.entry(node).or_default();
         let datagram_bytes = |event: &Event<P>| match event {
-            Event::Arrive { lane: Lane::Datagram, message, .. } => message.wire_len(),
+            Event::Arrive { lane: Lane::Datagram, bytes, .. } => *bytes as usize,
             _ => 0,
         };
         let bytes = datagram_bytes(&event);
@@ -667,9 +685,9 @@ impl<'a, P: Protocol> Sim<'a, P> {
             Fault::Block(from, to) => self.network.block(from, to),
             Fault::Heal => {
                 for (from, queued) in self.network.heal() {
-                    let (to, lane) = (queued.to, queued.lane);
+                    let (to, lane, bytes) = (queued.to, queued.lane, queued.bytes);
                     let sent = self.network.transmit(self.now, from, queued);
-                    self.dispatch(from, to, lane, sent);
+                    self.dispatch(from, to, lane, bytes, sent);
                     self.watch_drain(from, to);
                 }
             }

@@ -5,6 +5,7 @@ mod figures;
 mod group;
 mod member;
 mod netlab;
+mod overlay;
 mod soak;
 
 use std::time::Instant;
@@ -72,6 +73,21 @@ pub const CHECKS: &[Check] = &[
         name: "group",
         what: "members killed, paused, cut off, all at once, as processes on the lab (root)",
         run: group::run,
+    },
+    Check {
+        name: "overlay",
+        what: "the published experiment within 20 s and 200 MB, a million nodes within 60 s",
+        run: overlay::speed,
+    },
+    Check {
+        name: "dht",
+        what: "sixteen processes: bundles load five times faster; two are killed, nothing is lost",
+        run: overlay::table,
+    },
+    Check {
+        name: "parquet",
+        what: "a build with the feature `parquet` loads a Parquet file",
+        run: overlay::parquet,
     },
     Check {
         name: "soak-32k",

@@ -2,6 +2,7 @@
 
 pub mod broadcast;
 pub mod overlay;
+pub mod packets;
 pub mod simulator;
 
 use serde::Serialize;

@@ -2,13 +2,13 @@
 
 use paceline_proto::core::Counters;
 use paceline_proto::overlay::Style;
-use rayon::prelude::*;
 
 use super::report::sections;
 use super::worked;
 use super::{Action, Algorithm, Grouping, Ledger, Measure, Settings, run};
 use crate::LabError;
 use crate::figure::{self, Figure, Reproduction, Scale};
+use crate::parallel::costliest_first;
 use crate::progress::{Progress, Quiet};
 use crate::scenario::ScenarioFile;
 
@@ -341,6 +341,17 @@ struct Job {
     sets: Vec<String>,
 }
 
+impl Job {
+    // About how long it takes, beside the others: by styles and hops.
+    fn cost(&self) -> u64 {
+        let has = |set: &str| self.sets.iter().any(|known| known == set);
+        let styles = if self.scenario == "overlay/packets" { 2 } else { 1 };
+        styles * if has("algorithm=koorde") || has(EACH_MENTION) { 2 } else { 1 }
+    }
+}
+
+const EACH_MENTION: &str = "ping=each-mention";
+
 fn jobs(settings: &figure::Settings) -> Vec<Job> {
     let is_set = |key: &str| {
         let dotted = format!("protocol.{key}=");
@@ -368,8 +379,10 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
     }
     let takes_pings =
         algorithms.len() > 1 || settings.sets.iter().any(|set| set.ends_with("algorithm=kademlia"));
-    if takes_pings && !is_set("ping") {
-        let ping = ["algorithm=kademlia", "ping=per-message", "style=recursive"];
+    // In ideal tables each ping sets off many more than in those that were joined.
+    let is_ideal = settings.sets.iter().any(|set| set.ends_with("tables=ideal"));
+    if takes_pings && !is_ideal && !is_set("ping") {
+        let ping = ["algorithm=kademlia", EACH_MENTION, "style=recursive"];
         add("overlay/packets", &[], &ping);
     }
     for algorithm in &algorithms {
@@ -408,7 +421,8 @@ fn reproduce(
         progress.inc(1);
         Ok(result.figures)
     };
-    let measured = jobs.par_iter().map(run_one).collect::<Result<Vec<_>, _>>()?;
+    let measured = costliest_first(&jobs, Job::cost, run_one);
+    let measured = measured.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut figures = vec![worked::figure(settings.seed.unwrap_or(1))?];
     figures.extend(measured.concat());
     progress.inc(1);

@@ -33,7 +33,7 @@ pub struct Settings {
     pub algorithm: Algorithm,
     /// What the nodes agree on.
     pub config: Config,
-    /// Whether they ping for each target of a bundle.
+    /// Whether they ping each time that a node is named.
     pub pings_each: bool,
     /// Whether messages pass through their encoding in the simulator.
     pub check_wire: bool,
@@ -121,7 +121,7 @@ impl Settings {
         let tables = protocol.choice_or("tables", &tables, "joined")?;
         let pings = [
             ("suppressed", PingPolicy::Suppressed),
-            ("per-message", PingPolicy::PerMessage),
+            ("each-mention", PingPolicy::EachMention),
             ("off", PingPolicy::Off),
         ];
         let ping = protocol.choice_or("ping", &pings, "suppressed")?;
@@ -134,7 +134,7 @@ impl Settings {
         let mut table = scenario.measure();
         let measure = table.choice_or("figures", &MEASURES, "outcomes")?;
         table.finish()?;
-        let pings_each = ping == PingPolicy::PerMessage;
+        let pings_each = ping == PingPolicy::EachMention;
         Ok(Settings { algorithm, config, pings_each, check_wire, nodes, plan, measure })
     }
 }

@@ -40,8 +40,8 @@ fn said_of(text: &str, sets: &[&str]) -> String {
     }
 }
 
-const TOPOLOGY_KEYS: &str = "kind, nodes, rate, overhead, queue, delay, jitter, loss, burst, \
-                             duplicate, reorder, reorder_delay, stream_resend_after";
+const TOPOLOGY_KEYS: &str = "kind, nodes, rate, overhead, queue, datagram, delay, jitter, \
+                             loss, burst, duplicate, reorder, reorder_delay, stream_resend_after";
 
 #[track_caller]
 fn assert_said(actual: String, expected: &str) {
@@ -192,6 +192,14 @@ fn wrong_types_ranges_choices_and_missing_keys_point_at_their_line() {
 4 | nodes = 0
   |         ^
   = accepted: a whole number from 1 to 4000000"#,
+    );
+    assert_said(
+        said(5, "datagram = \"70kB\""),
+        r#"t.toml:5:12: `datagram` is out of range: 70000 bytes
+  |
+5 | datagram = "70kB"
+  |            ^^^^^^
+  = accepted: "576B" to "65000B""#,
     );
     assert_said(
         said(5, "kind = \"ring\""),
@@ -412,6 +420,7 @@ kind = "star"
 nodes = 8
 rate = "10Mbit"
 overhead = "ethernet"
+datagram = "1200B"
 delay = "0s"
 jitter = "0s"
 duplicate = 0.0

@@ -1,3 +1,4 @@
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use paceline_proto::core::{LinkFaults, Loss};
@@ -14,6 +15,7 @@ pub(crate) const KEYS: &[&str] = &[
     "rate",
     "overhead",
     "queue",
+    "datagram",
     "delay",
     "jitter",
     "loss",
@@ -26,6 +28,9 @@ pub(crate) const KEYS: &[&str] = &[
 
 /// The most nodes that a scenario may have.
 pub const NODES_MAX: u32 = 4_000_000;
+
+/// Bytes that a datagram may have: from what every host on IPv4 takes to what a socket takes.
+const DATAGRAM_BYTES: RangeInclusive<u64> = 576..=65_000;
 
 /// The network of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +45,10 @@ pub struct Topology {
     pub overhead: Overhead,
     /// Bytes that a port's queue holds before it drops. Default: unlimited.
     pub queue_bytes: Option<u64>,
+    /// The longest datagram, 576 to 65,000 bytes; on sockets with its record header. What is longer
+    /// travels divided or by stream. Above what a path carries whole, one lost fragment loses it
+    /// all. Default 1,200, which fits every usual path.
+    pub datagram_bytes_max: usize,
     /// What every link does to messages besides carrying them. Default: nothing.
     pub link: LinkFaults,
 }
@@ -60,9 +69,19 @@ impl Topology {
             rate,
             overhead: table.choice_or("overhead", &overheads, "ethernet")?,
             queue_bytes: table.size_optional("queue")?,
+            datagram_bytes_max: read_datagram(table)?,
             link: read_link(table, &LinkFaults::default())?,
         })
     }
+}
+
+fn read_datagram(table: &mut Table<'_>) -> Result<usize, LabError> {
+    let bytes = table.size_or("datagram", 1_200u64)?;
+    if !DATAGRAM_BYTES.contains(&bytes) {
+        let problem = format!("`datagram` is out of range: {bytes} bytes");
+        return Err(table.error("datagram", problem, "\"576B\" to \"65000B\""));
+    }
+    Ok(bytes as usize)
 }
 
 /// Reads what a link does to messages; what is not said stays as in `base`.

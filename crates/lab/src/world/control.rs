@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::application::{Clock, Desk, begin, emulate_all, observe_all, submit_all};
-use super::sockets::{Sockets, bind, cluster, start};
+use super::sockets::{Sockets, bind, start};
 use super::{Service, Start};
 use crate::LabError;
 use crate::scenario::{Scenario, ScenarioFile};
@@ -141,7 +141,7 @@ where
     S: Service<Ledger: Send> + Send + 'static,
     S::Protocol: Hosted,
 {
-    let bound = bind(&cluster(&scenario, seed), id, seed, &sockets)?;
+    let bound = bind(&scenario, id, seed, &sockets)?;
     report(&FromChild::Bound { address: bound.local_addr() });
 
     let Some(ToChild::Start { roster }) = next_order(orders).await? else { return Ok(()) };

@@ -28,6 +28,7 @@ where
     let nodes = scenario.topology.nodes;
     let mut config = SimConfig::new(nodes as usize, seed);
     config.network = network_config(&scenario.topology);
+    config.datagram_bytes_max = scenario.topology.datagram_bytes_max;
     config.codec = codec;
     if !scenario.faults.is_empty() {
         config.faults = FaultSupport::Any;

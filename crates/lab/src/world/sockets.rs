@@ -22,7 +22,7 @@ const NODES_MAX: u32 = 128;
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The name of the cluster that a scenario's nodes form.
-pub(super) fn cluster(scenario: &Scenario, seed: u64) -> String {
+fn cluster(scenario: &Scenario, seed: u64) -> String {
     format!("{}-{seed}", scenario.name)
 }
 
@@ -116,11 +116,10 @@ where
     S: Service,
     S::Protocol: Hosted,
 {
-    let cluster = cluster(scenario, seed);
     let failed = |error: &dyn std::error::Error| LabError::Run(error.to_string());
     let mut bound = Vec::new();
     for id in (0..scenario.topology.nodes).map(NodeId) {
-        bound.push(bind(&cluster, id, seed, &Sockets::default())?);
+        bound.push(bind(scenario, id, seed, &Sockets::default())?);
     }
     let roster = (0..).map(NodeId).zip(bound.iter().map(Bound::local_addr));
     let roster = Roster::new(roster).map_err(|error| failed(&error))?;
@@ -149,13 +148,14 @@ impl Default for Sockets {
 
 /// Binds a node's sockets.
 pub(super) fn bind(
-    cluster: &str,
+    scenario: &Scenario,
     id: NodeId,
     seed: u64,
     sockets: &Sockets,
 ) -> Result<Bound, LabError> {
-    let mut config = NodeConfig::new(cluster, id)
+    let mut config = NodeConfig::new(cluster(scenario, seed), id)
         .with_seed(seed ^ u64::from(id.0) << 32)
+        .with_datagram_bytes_max(scenario.topology.datagram_bytes_max)
         .with_socket_buffer_bytes(sockets.buffer_bytes);
     if !sockets.bind.ip().is_loopback() {
         // Only a lab of this machine's own asks for another address.

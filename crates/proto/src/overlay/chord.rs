@@ -125,13 +125,26 @@ impl Router for Chord {
         if let Some(step) = self.place.step(key, walk) {
             return self.place.candidates(came, step.hop, count, out);
         }
+        // Both lists go up, so the farthest of those that are left is the last of either.
         let (fingers, successors) = self.preceding(key);
-        let start = out.len();
-        out.extend(&self.fingers.all()[..fingers]);
-        out.extend(&self.place.successors[..successors]);
-        keep_distinct(start, out);
-        out[start..].sort_unstable_by_key(|&node| Key::ZERO - self.place.distance_to(node));
-        out.truncate(start + count);
+        let at = |&node: &NodeId| (self.place.distance_to(node), node);
+        let mut fingers = self.fingers.all()[..fingers].iter().rev().map(at).peekable();
+        let mut successors = self.place.successors[..successors].iter().rev().map(at).peekable();
+        let end = out.len() + count;
+        while out.len() < end {
+            let farthest = match (fingers.peek(), successors.peek()) {
+                (Some(finger), Some(successor)) if finger < successor => successors.next(),
+                (Some(finger), Some(successor)) => {
+                    let is_same = finger == successor;
+                    successors.next_if(|_| is_same);
+                    fingers.next()
+                }
+                (Some(_), None) => fingers.next(),
+                (None, _) => successors.next(),
+            };
+            let Some((_, node)) = farthest else { return };
+            out.push(node);
+        }
     }
 
     fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {

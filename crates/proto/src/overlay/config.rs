@@ -11,9 +11,11 @@ use super::message::{HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX};
 pub enum PingPolicy {
     /// At most once for each message that comes, however many targets it carries.
     Suppressed,
-    /// Once for each target that a message carries, as if each had come on its own: what bundling
-    /// does not save in the published implementation.
-    PerMessage,
+    /// Each time that a node is named, as in the implementation whose messages were counted
+    /// (Shudo 2017): its sender and its requester for each bundle, more than once; whoever pings;
+    /// and, for each target of a result, the node where it ended, which is what bundles do not
+    /// save. Requesters are taken into the table on the word of others. Costs most messages.
+    EachMention,
     /// Never.
     Off,
 }

@@ -197,22 +197,22 @@ impl Koorde {
     // The edge from which it is not far, going up, to an imaginary node; or the first one after it.
     fn edge_to(&self, at: Key) -> Option<(NodeId, Side)> {
         let key = |node: &NodeId| self.place.space.key(*node);
-        let half = |node: &&NodeId| key(node).clockwise_to(at).leading_zeros() > 0;
-        let before = self.edges.iter().filter(half).min_by_key(|node| key(node).clockwise_to(at));
+        let ahead = self.edges.iter().map(|node| (key(node).clockwise_to(at), *node));
+        let half = ahead.filter(|(distance, _)| distance.leading_zeros() > 0);
+        let before = half.min_by_key(|&(distance, _)| distance);
         let after = || self.edges.iter().min_by_key(|node| at.clockwise_to(key(node)));
-        let before = before.map(|&node| (node, Side::Ahead));
+        let before = before.map(|(_, node)| (node, Side::Ahead));
         before.or_else(|| after().map(|&node| (node, Side::Behind)))
     }
 
     // The last known node ahead that is at or before an imaginary one.
     fn before_on_ring(&self, at: Key) -> Option<NodeId> {
-        let room = self.place.key().clockwise_to(at);
-        let is_before = |node: &&NodeId| {
-            let distance = self.place.distance_to(**node);
-            distance != Key::ZERO && distance <= room
-        };
+        let own = self.place.key();
+        let room = own.clockwise_to(at);
         let known = self.place.successors.iter().chain(&*self.edges);
-        known.filter(is_before).max_by_key(|&&node| self.place.distance_to(node)).copied()
+        let known = known.map(|&node| (own.clockwise_to(self.place.space.key(node)), node));
+        let before = known.filter(|&(distance, _)| distance != Key::ZERO && distance <= room);
+        before.max_by_key(|&(distance, _)| distance).map(|(_, node)| node)
     }
 
     // Looks at what a node answered when asked who is nearest to the double of this one's key: the
@@ -294,14 +294,27 @@ impl Router for Koorde {
             },
             _ => Key::MAX,
         };
-        let start = out.len();
-        let known = self.edges.iter().chain(&*self.place.successors).copied();
-        out.extend(
-            known.filter(|&node| node != first && node != self.place.own && distance(node) < room),
-        );
-        keep_distinct(start, out);
-        out[start..].sort_unstable_by_key(|&node| distance(node));
-        out.truncate(start + count.saturating_sub(1));
+        let mut known = [(Key::MAX, NodeId(0)); EDGES + SUCCESSORS];
+        let mut len = 0;
+        for &node in self.edges.iter().chain(&*self.place.successors) {
+            let distance = distance(node);
+            if node != first && node != self.place.own && distance < room {
+                known[len] = (distance, node);
+                len += 1;
+            }
+        }
+        known[..len].sort_unstable();
+        // A node that is an edge and a successor stands beside itself.
+        let mut nodes = known[..len].iter().map(|&(_, node)| node);
+        let mut before = None;
+        let end = out.len() + count.saturating_sub(1);
+        while out.len() < end
+            && let Some(node) = nodes.next()
+        {
+            if before.replace(node) != Some(node) {
+                out.push(node);
+            }
+        }
     }
 
     fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {

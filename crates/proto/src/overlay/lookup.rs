@@ -72,18 +72,17 @@ impl<R: Router> Overlay<R> {
         let tag = tag(cx, name);
         let head = FIND_HEAD_BYTES + self.address_bytes();
         let room = cx.datagram_bytes_max.saturating_sub(head);
-        let mut send = |this: &mut Self, targets: Arc<[Target<R::Walk>]>| {
+        let mut send = |this: &mut Self, targets: Arc<[Target<R::Walk>]>, trail: Trail| {
             let purpose = purpose.clone();
             let body = Body::Find { exchange: 0, is_member, tag, purpose, targets };
-            let trail = Some(Box::new(trail.clone()));
-            this.ask(cx, node, Cause::Request(name), tries, trail, body);
+            this.ask(cx, node, Cause::Request(name), tries, Some(Box::new(trail)), body);
         };
         let total: usize = targets.iter().map(target_bytes).sum();
         if total <= room {
-            return send(self, targets);
+            return send(self, targets, trail);
         }
         for piece in pieces(&targets, ITEMS_MAX, room, target_bytes) {
-            send(self, targets[piece].into());
+            send(self, targets[piece].into(), trail.clone());
         }
     }
 
@@ -99,7 +98,8 @@ impl<R: Router> Overlay<R> {
         targets: &[Target<R::Walk>],
     ) {
         if is_member {
-            self.heard(cx, from, targets.len());
+            self.heard(cx, from);
+            self.mentioned(cx, from, 1);
         } else {
             // It was a member before, perhaps: it has lost its memory since.
             self.router.forget(from);
@@ -199,7 +199,7 @@ impl<R: Router> Overlay<R> {
             return self.find_elsewhere(cx, name, exchange);
         }
         if self.is_member() || self.is_guest() {
-            self.heard(cx, from, targets.len());
+            self.heard(cx, from);
         }
         let trail = exchange.trail.unwrap_or_default();
         let space = cx.shared.space;

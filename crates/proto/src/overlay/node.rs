@@ -288,22 +288,32 @@ impl<R: Router> Overlay<R> {
         rest.upkeep.hurry();
     }
 
-    /// A member was heard from, in a message with so many targets.
-    pub(super) fn heard(&mut self, cx: &mut Cx<'_, R>, from: NodeId, targets: usize) {
+    /// A member was heard from.
+    pub(super) fn heard(&mut self, cx: &mut Cx<'_, R>, from: NodeId) {
         let policy = cx.shared.ping;
         let is_static = cx.shared.upkeep_every.is_none() && policy == PingPolicy::Off;
         if from == cx.node || is_static {
             return;
         }
-        let times = if policy == PingPolicy::PerMessage { targets } else { 1 };
-        for _ in 0..times {
-            let Some(longest_silent) = self.router.learn(from) else {
-                continue;
-            };
-            if policy != PingPolicy::Off && self.has_room(cx) {
-                let body = Body::Ping { exchange: 0 };
-                self.ask(cx, longest_silent, Cause::Ping(from), 0, None, body);
-            }
+        let Some(longest_silent) = self.router.learn(from) else {
+            return;
+        };
+        // Whoever is pinged may take the sender for a member.
+        let may_ping = match policy {
+            PingPolicy::Suppressed => true,
+            PingPolicy::EachMention => self.is_member(),
+            PingPolicy::Off => false,
+        };
+        if may_ping && self.has_room(cx) {
+            let body = Body::Ping { exchange: 0 };
+            self.ask(cx, longest_silent, Cause::Ping(from), 0, None, body);
+        }
+    }
+
+    /// A member was named so often, beyond having sent something.
+    pub(super) fn mentioned(&mut self, cx: &mut Cx<'_, R>, node: NodeId, times: usize) {
+        if cx.shared.ping == PingPolicy::EachMention {
+            (0..times).for_each(|_| self.heard(cx, node));
         }
     }
 
@@ -348,7 +358,8 @@ impl<R: Router> Overlay<R> {
                 self.answered(cx, from, exchange);
             }
             Body::Result { tag, answers, range } => {
-                self.heard(cx, from, answers.len());
+                self.heard(cx, from);
+                self.mentioned(cx, from, answers.len());
                 self.receive_answers(cx, from, tag, answers, range.as_deref().copied());
             }
             Body::Find { exchange, is_member, tag, purpose, targets } => {
@@ -382,6 +393,7 @@ impl<R: Router> Overlay<R> {
             Body::Notify => self.receive_notify(cx, from),
             Body::Ping { exchange } => {
                 self.tell(cx, from, Body::Pong { exchange });
+                self.mentioned(cx, from, 1);
             }
             Body::Pong { exchange } => self.receive_pong(cx, from, exchange),
             Body::NotMember { exchange } => {

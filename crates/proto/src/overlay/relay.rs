@@ -34,7 +34,7 @@ impl<R: Router> Overlay<R> {
         if !self.is_new(from, exchange) {
             return cx.count("overlay_duplicate", 1);
         }
-        self.heard(cx, from, route.targets.len());
+        self.heard(cx, from);
         if route.ttl == 0 {
             return self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_ttl");
         }
@@ -42,19 +42,26 @@ impl<R: Router> Overlay<R> {
             return self.refuse(cx, &route, &route.targets, Answer::Busy, "overlay_busy");
         }
         route.ttl = route.ttl.min(cx.shared.ttl) - 1;
-        self.advance(cx, from, route, 0);
+        let initiator = route.initiator;
+        let parts = self.advance(cx, from, route, 0);
+        // The published implementation names the sender once more where a bundle stays whole, and
+        // the requester for each part.
+        self.mentioned(cx, from, usize::from(parts == 1));
+        self.mentioned(cx, initiator, parts);
     }
 
-    /// Takes a bundle one step further. Its `ttl` is how many hops it may make from here.
+    /// Takes a bundle one step further, and answers in how many parts. Its `ttl` is how many hops
+    /// it may make from here.
     pub(super) fn advance(
         &mut self,
         cx: &mut Cx<'_, R>,
         from: NodeId,
         route: Route<R::Walk>,
         tries: u8,
-    ) {
+    ) -> usize {
         let split = split(&self.router, &route.targets);
         cx.count("overlay_lookups", split.lookups);
+        let parts = split.onward.len() + usize::from(split.here.is_some());
         if let Some(here) = &split.here {
             self.end_here(cx, &route, here, split.range);
         }
@@ -65,6 +72,7 @@ impl<R: Router> Overlay<R> {
                 self.hand_on(cx, from, next, &route, targets, tries);
             }
         }
+        parts
     }
 
     /// The first step of a bundle: straight to whoever said to be responsible, if it is known. If

@@ -109,7 +109,7 @@ impl<R: Router> Overlay<R> {
             return self.give_put_answers(cx, from, exchange, answers);
         }
         if from != cx.node && is_member {
-            self.heard(cx, from, items.len());
+            self.heard(cx, from);
         }
         let is_settled = self.is_settled(cx);
         let mut step: Option<Step> = None;

@@ -251,7 +251,9 @@ impl<R: Router> Overlay<R> {
             Route { exchange: 0, ttl: cx.shared.ttl, initiator: cx.node, tag, purpose, targets };
         match style {
             Style::Recursive if cx.shared.has_ranges => self.advance_by_ranges(cx, route),
-            Style::Recursive => self.advance(cx, cx.node, route, 0),
+            Style::Recursive => {
+                self.advance(cx, cx.node, route, 0);
+            }
             Style::Iterative => self.find(cx, name, route, 0),
         }
     }

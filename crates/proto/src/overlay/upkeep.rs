@@ -403,7 +403,7 @@ impl<R: Router> Overlay<R> {
         topic: Topic,
     ) {
         if is_member {
-            self.heard(cx, from, 1);
+            self.heard(cx, from);
         } else {
             self.router.forget(from);
         }
@@ -427,7 +427,7 @@ impl<R: Router> Overlay<R> {
             return cx.count("overlay_bad_answer", 1);
         };
         let mut chores = Vec::new();
-        self.heard(cx, from, 1);
+        self.heard(cx, from);
         self.router.told(from, topic, nodes, &mut chores);
         if let Some(joining) = &mut self.rest().joining {
             joining.is_told = true;

@@ -1,5 +1,6 @@
 use paceline_lab::bench::Bench;
 use paceline_lab::bench::overlay::{Row, Settings, run as measure};
+use paceline_lab::bench::packets;
 use paceline_lab::figure::number;
 use paceline_lab::table::table;
 
@@ -19,20 +20,34 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
     keys: u32,
+    /// Instead, the published count of messages: five algorithms, both styles, 50,000 keys
+    #[arg(long, conflicts_with_all = ["nodes_max", "keys"])]
+    packets: bool,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   paceline bench overlay
   paceline bench overlay --nodes-max 100000 --json
+  paceline bench overlay --packets
 
 Chord and Kademlia with filled tables, in the simulator. All keys are put in sorted bundles of ten,
 each by any node, and then got the same way; times and counts of events and messages are of the
 gets. `table` is the bytes of a node's table, `node` all that it and the simulator keep for it, and
-`resident` what the process grew by, for each node, beyond what earlier rows left free.";
+`resident` what the process grew by, for each node, beyond what earlier rows left free.
+
+With --packets, `overlay/packets` with filled tables by all five algorithms, as many at a time as
+there are cores: messages in bundles of ten over messages one by one, recursive, and what it took.
+The last row has the seconds of all, their processor time, and the most memory that was held.";
+
+/// Keys of the published count of messages.
+const PACKETS_KEYS: usize = 50_000;
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    if args.packets {
+        return run_packets(ui);
+    }
     let keys = args.keys as usize;
     let settings = Settings { nodes_max: args.nodes_max, keys, ..Settings::default() };
     let bench = Bench::new(measure(settings, &ui.progress())?);
@@ -57,6 +72,34 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     for row in bench.results.iter().filter(|row| row.found < row.keys) {
         let (found, keys) = (row.found, row.keys);
         ui.print(&format!("\n{} at {}: {found} of {keys} found\n", row.algorithm, row.nodes))?;
+    }
+    ui.print(&format!("\n{}\n", bench.machine.describe()))?;
+    Ok(Outcome::Done)
+}
+
+fn run_packets(ui: &Ui) -> Result<Outcome, CliError> {
+    let bench = Bench::new(packets::run(PACKETS_KEYS, &ui.progress())?);
+    ui.document(&bench)?;
+    let or_none = |value: Option<f64>| value.map_or("-".to_owned(), number);
+    let cells = |row: &packets::Row| {
+        [
+            row.algorithm.to_owned(),
+            or_none(row.random),
+            or_none(row.clustered),
+            row.events.to_string(),
+            number(row.seconds),
+            or_none(row.cpu_seconds),
+            or_none(row.resident_bytes_max.map(|bytes| bytes as f64 / 1e6)),
+            row.digest.clone().unwrap_or("-".to_owned()),
+        ]
+    };
+    let rows: Vec<[String; 8]> = bench.results.iter().map(cells).collect();
+    let header =
+        ["algorithm", "random", "clustered", "events", "s", "processor s", "most MB", "digest"];
+    ui.print(&table(header, &rows))?;
+    for row in bench.results.iter().filter(|row| row.done < row.asked) {
+        let (done, asked) = (row.done, row.asked);
+        ui.print(&format!("\n{}: {done} of {asked} keys done\n", row.algorithm))?;
     }
     ui.print(&format!("\n{}\n", bench.machine.describe()))?;
     Ok(Outcome::Done)

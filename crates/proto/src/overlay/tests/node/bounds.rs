@@ -166,15 +166,31 @@ fn an_answer_of_the_wrong_shape_is_no_answer() {
 }
 
 #[test]
-fn full_tables_ping_once_a_message_or_once_a_target() {
+fn full_tables_ping_once_a_message_or_each_time_that_somebody_is_named() {
+    // Its sender, again as that, and the requester, who is the same.
     for (policy, pings) in
-        [(PingPolicy::Suppressed, 1), (PingPolicy::PerMessage, 3), (PingPolicy::Off, 0)]
+        [(PingPolicy::Suppressed, 1), (PingPolicy::EachMention, 3), (PingPolicy::Off, 0)]
     {
         let mut net = Net::new(config().with_ping(policy), &[(0, &[1], &[1])]);
         net.nodes.get_mut(&n(0)).expect("node 0").router.full = Some(n(1));
         net.forge(9, 0, Body::Route(route(1, 9, &[key(5), key(6), key(7)])));
         assert_eq!(net.count("n0 -> n1: ping"), pings, "{policy:?}");
         assert_eq!(net.count("pong"), pings);
+    }
+}
+
+#[test]
+fn targets_of_a_result_and_whoever_pings_are_mentions() {
+    for (policy, of_result, of_ping) in
+        [(PingPolicy::Suppressed, 1, 0), (PingPolicy::EachMention, 3, 1), (PingPolicy::Off, 0, 0)]
+    {
+        let mut net = Net::new(config().with_ping(policy), &[(0, &[1], &[1])]);
+        net.nodes.get_mut(&n(0)).expect("node 0").router.full = Some(n(1));
+        let answers = [key(5), key(6)].map(|key| (key, Answer::Absent)).to_vec();
+        net.forge(9, 0, Body::Result { tag: 0, answers, range: None });
+        assert_eq!(net.count("n0 -> n1: ping"), of_result, "{policy:?}");
+        net.forge(9, 0, Body::Ping { exchange: 1 });
+        assert_eq!(net.count("n0 -> n1: ping"), of_result + of_ping, "{policy:?}");
     }
 }
 
