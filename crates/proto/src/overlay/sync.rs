@@ -51,11 +51,12 @@ impl<R: Router> Overlay<R> {
     /// Compares some pages, if it is time.
     pub(super) fn sync(&mut self, cx: &mut Cx<'_, R>) {
         let now = cx.now;
+        // Seen when it happens, not when somebody asks.
+        self.look_around(now);
         self.sweep(cx);
         if self.store.as_ref().is_none_or(|store| store.is_empty()) {
             return;
         }
-        self.look_around(cx.now);
         let every = cx.shared.sync_every;
         let sync = &mut self.rest().sync;
         if sync.cursor.is_none() {
