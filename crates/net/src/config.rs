@@ -138,8 +138,9 @@ impl NodeConfig {
     }
 
     /// What the kernel is asked to hold of datagrams that have arrived, in bytes (`SO_RCVBUF`), if
-    /// [`NodeConfig::with_socket_buffer_bytes`] does not say. Beyond it they are lost, and a small datagram counts as about a kilobyte more than it has. The kernel may grant
-    /// less: [`Node::datagram_receive_bytes`](crate::Node::datagram_receive_bytes). Default 8 MiB.
+    /// [`NodeConfig::with_socket_buffer_bytes`] does not say. Beyond it they are lost, and a small
+    /// datagram counts as about a kilobyte more than it has. The kernel may grant less:
+    /// [`Node::datagram_receive_bytes`](crate::Node::datagram_receive_bytes). Default 8 MiB.
     pub fn with_datagram_receive_bytes(mut self, bytes: u32) -> Self {
         self.datagram_receive_bytes = bytes;
         self

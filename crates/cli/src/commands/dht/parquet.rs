@@ -47,7 +47,8 @@ impl Rows {
                 let fields = schema.get_fields().iter().map(|field| field.name());
                 let fields: Vec<&str> = fields.collect();
                 let columns = fields.join(", ");
-                format!("no column `{name}` of text or bytes among {columns}: expected `key` and `value`")
+                let missing = format!("no column `{name}` of text or bytes among {columns}");
+                missing + ": expected `key` and `value`"
             })
         };
         let fields = vec![column("key")?, column("value")?];
