@@ -186,6 +186,10 @@ impl Router for Chord {
         }
     }
 
+    fn bordering(&self, copies: usize, out: &mut Vec<NodeId>) {
+        self.place.bordering(copies, out);
+    }
+
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
         if topic == Topic::Neighbours {
             self.place.told(from, nodes, out);

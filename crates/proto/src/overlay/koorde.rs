@@ -370,6 +370,10 @@ impl Router for Koorde {
         }
     }
 
+    fn bordering(&self, copies: usize, out: &mut Vec<NodeId>) {
+        self.place.bordering(copies, out);
+    }
+
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
         match topic {
             Topic::Neighbours => self.place.told(from, nodes, out),

@@ -533,7 +533,7 @@ impl<R: Router> Protocol for Overlay<R> {
         if self.role == Role::Member {
             self.begin_upkeep(cx);
             if cx.shared.upkeep_every.is_some() {
-                self.trust_neighbours(cx.now);
+                self.trust_neighbours(cx);
             }
         }
     }

@@ -132,6 +132,12 @@ impl Place {
         out.extend(&*self.successors);
     }
 
+    /// The predecessor, and the successors that hold copies.
+    pub fn bordering(&self, copies: usize, out: &mut Vec<NodeId>) {
+        out.extend(self.predecessor);
+        out.extend(self.successors.iter().take(copies));
+    }
+
     /// What a node answered: its predecessor, or itself, and its successors.
     pub fn told(&mut self, from: NodeId, nodes: &[NodeId], out: &mut Vec<Chore>) {
         if from == self.own {

@@ -54,6 +54,12 @@ pub trait Router: Sized {
     /// What this table answers to a node that asks.
     fn tell(&self, topic: Topic, out: &mut Vec<NodeId>);
 
+    /// The nodes by whose coming and going it changes which keys this one is responsible for, and
+    /// who holds the other copies of those, `copies` in all.
+    fn bordering(&self, _copies: usize, out: &mut Vec<NodeId>) {
+        self.tell(Topic::Neighbours, out);
+    }
+
     /// What another node answered. That it was heard from is for [`Router::learn`].
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>);
 

@@ -14,7 +14,7 @@ use super::node::{Cx, Overlay};
 use super::relay::list_bytes_max;
 use super::replicate::copy_pieces;
 use super::request::{Kind, Owner};
-use super::{Hop, Key, Router, Step, Topic};
+use super::{Hop, Key, Router, Step};
 use crate::core::{Instant, NodeId, mix};
 
 /// Records compared at a time, and how many times in one turn.
@@ -52,7 +52,7 @@ impl<R: Router> Overlay<R> {
     pub(super) fn sync(&mut self, cx: &mut Cx<'_, R>) {
         let now = cx.now;
         // Seen when it happens, not when somebody asks.
-        self.look_around(now);
+        self.look_around(cx);
         self.sweep(cx);
         if self.store.as_ref().is_none_or(|store| store.is_empty()) {
             return;
@@ -96,21 +96,21 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Others may be responsible, or to hold copies, once the neighbours are not the same.
-    fn look_around(&mut self, now: Instant) {
+    fn look_around(&mut self, cx: &Cx<'_, R>) {
         let mut nodes = Vec::new();
-        self.router.tell(Topic::Neighbours, &mut nodes);
+        self.router.bordering(cx.shared.copies(), &mut nodes);
         let sum = nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0.into()))) | 1;
         let sync = &mut self.rest().sync;
         if sync.neighbourhood != sum {
             sync.neighbourhood = sum;
-            sync.changed_at = Some(now);
+            sync.changed_at = Some(cx.now);
             sync.hurry();
         }
     }
 
     /// The neighbours are those that they have to be: nobody needs to be waited for.
-    pub(super) fn trust_neighbours(&mut self, now: Instant) {
-        self.look_around(now);
+    pub(super) fn trust_neighbours(&mut self, cx: &Cx<'_, R>) {
+        self.look_around(cx);
         self.rest().sync.changed_at = None;
     }
 
@@ -121,7 +121,7 @@ impl<R: Router> Overlay<R> {
         let Some(every) = cx.shared.upkeep_every else {
             return true;
         };
-        self.look_around(cx.now);
+        self.look_around(cx);
         let settle_after = 3 * every + 8 * self.patience(cx.shared);
         let changed_at = self.rest().sync.changed_at;
         changed_at.is_none_or(|changed| cx.now >= changed + settle_after)
@@ -200,7 +200,7 @@ impl<R: Router> Overlay<R> {
         entries: &[(Key, Version)],
     ) {
         let (mut lacking, mut newer, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
-        self.look_around(cx.now);
+        self.look_around(cx);
         let neighbourhood = self.rest().sync.neighbourhood;
         let (mut step, mut replicas): (Option<Step>, _) = (None, Vec::new());
         for (place, &(key, version)) in (0..).zip(entries) {

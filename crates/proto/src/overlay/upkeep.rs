@@ -90,7 +90,7 @@ impl<R: Router> Overlay<R> {
         }
         self.rest().address = address;
         self.begin_membership(cx);
-        self.trust_neighbours(cx.now);
+        self.trust_neighbours(cx);
     }
 
     pub(super) fn join(&mut self, cx: &mut Cx<'_, R>, address: Bytes, seeds: Vec<NodeId>) {
