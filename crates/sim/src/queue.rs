@@ -46,21 +46,21 @@ impl<T: Copy> RadixHeap<T> {
 
     /// Takes the earliest item; among equals the one pushed first.
     pub fn pop(&mut self) -> Option<(u64, T)> {
+        self.pop_until(u64::MAX)
+    }
+
+    /// Like [`RadixHeap::pop`], if the item's time is no later than this. Otherwise nothing
+    /// changes: items of any time from the last popped one on may still be pushed.
+    pub fn pop_until(&mut self, until: u64) -> Option<(u64, T)> {
         if self.front_taken == self.front.len() {
-            self.advance()?;
+            self.advance(until)?;
+        } else if self.last > until {
+            return None;
         }
         let next = self.front[self.front_taken];
         self.front_taken += 1;
         self.len -= 1;
         Some(next)
-    }
-
-    /// The time of the item that `pop` would give.
-    pub fn next_time(&mut self) -> Option<u64> {
-        if self.front_taken == self.front.len() {
-            self.advance()?;
-        }
-        Some(self.last)
     }
 
     /// How many items are queued.
@@ -89,18 +89,23 @@ impl<T: Copy> RadixHeap<T> {
         }
     }
 
-    /// Empties the lowest occupied bucket into the front and the buckets below it.
-    fn advance(&mut self) -> Option<()> {
+    /// Empties the lowest occupied bucket into the front and the buckets below it, unless all of
+    /// its items are later than `until`.
+    fn advance(&mut self, until: u64) -> Option<()> {
         if self.occupied == 0 {
+            return None;
+        }
+        let lowest = self.occupied.trailing_zeros() as usize;
+        let times = self.buckets[lowest].iter().map(|&(time, _)| time);
+        let earliest = times.min().expect("an occupied bucket has items");
+        if earliest > until {
             return None;
         }
         self.front.clear();
         self.front_taken = 0;
-        let lowest = self.occupied.trailing_zeros() as usize;
         self.occupied &= !(1 << lowest);
         let mut moved = std::mem::take(&mut self.buckets[lowest]);
-        self.last =
-            moved.iter().map(|&(time, _)| time).min().expect("an occupied bucket has items");
+        self.last = earliest;
         // Every lower bucket is empty now, so items of equal time keep their order.
         for &(time, item) in &moved {
             self.place(time, item);
@@ -130,7 +135,9 @@ mod tests {
             for (number, (jump, scale, is_pop)) in (0u32..).zip(steps) {
                 if is_pop {
                     let expected = (!reference.is_empty()).then(|| reference.remove(0));
-                    prop_assert_eq!(heap.next_time(), expected.map(|(time, _)| time));
+                    if let Some((time, _)) = expected.filter(|&(time, _)| time > now) {
+                        prop_assert_eq!(heap.pop_until(time - 1), None);
+                    }
                     prop_assert_eq!(heap.pop(), expected);
                     now = expected.map_or(now, |(time, _)| time);
                 } else {
@@ -147,6 +154,16 @@ mod tests {
             }
             prop_assert!(reference.is_empty());
         }
+    }
+
+    #[test]
+    fn what_was_looked_for_in_vain_moves_nothing_on() {
+        let mut heap = RadixHeap::default();
+        heap.push(100, 'b');
+        assert_eq!(heap.pop_until(50), None);
+        heap.push(60, 'a');
+        assert_eq!(heap.pop_until(60), Some((60, 'a')));
+        assert_eq!((heap.pop_until(99), heap.pop()), (None, Some((100, 'b'))));
     }
 
     #[test]

@@ -245,8 +245,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     /// the run. Returns how many were handled.
     pub fn run_until(&mut self, until: Instant, observer: &mut impl Observer<P>) -> u64 {
         let before = self.handled;
-        while self.queue.next_time().is_some_and(|time| time <= until.as_nanos()) {
-            self.step(observer);
+        while self.step_until(until.as_nanos(), observer) {
             if std::mem::take(&mut self.reply.is_stop_wanted) {
                 break;
             }
@@ -256,7 +255,11 @@ impl<'a, P: Protocol> Sim<'a, P> {
 
     /// Handles one event. False if there was none.
     pub fn step(&mut self, observer: &mut impl Observer<P>) -> bool {
-        let Some((time, slot)) = self.queue.pop() else {
+        self.step_until(u64::MAX, observer)
+    }
+
+    fn step_until(&mut self, until: u64, observer: &mut impl Observer<P>) -> bool {
+        let Some((time, slot)) = self.queue.pop_until(until) else {
             return false;
         };
         let time = Instant::from_nanos(time);

@@ -346,7 +346,7 @@ impl Job {
     fn cost(&self) -> u64 {
         let has = |set: &str| self.sets.iter().any(|known| known == set);
         let styles = if self.scenario == "overlay/packets" { 2 } else { 1 };
-        styles * if has("algorithm=koorde") || has(EACH_MENTION) { 2 } else { 1 }
+        styles * if has("algorithm=koorde") || has(EACH_MENTION) { 3 } else { 1 }
     }
 }
 
@@ -382,7 +382,7 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
     // In ideal tables each ping sets off many more than in those that were joined.
     let is_ideal = settings.sets.iter().any(|set| set.ends_with("tables=ideal"));
     if takes_pings && !is_ideal && !is_set("ping") {
-        let ping = ["algorithm=kademlia", EACH_MENTION, "style=recursive"];
+        let ping = ["algorithm=kademlia", EACH_MENTION];
         add("overlay/packets", &[], &ping);
     }
     for algorithm in &algorithms {

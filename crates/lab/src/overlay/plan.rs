@@ -188,12 +188,18 @@ impl Plan {
         (number, &keys[from..keys.len().min(from + size)])
     }
 
-    /// Who asks.
+    /// Who asks. A key that is a bundle of its own has the same requester however keys are grouped.
     pub fn requester(&self, bundle: u32, nodes: u32) -> NodeId {
-        let phase = &self.phases[self.phase_of(bundle)];
+        let (number, keys) = self.contents(bundle);
+        let phase = &self.phases[number];
         let drawn = |what: u64| (mix(self.seed ^ mix(what)) % u64::from(nodes)) as u32;
         match phase.clients {
-            None => NodeId(drawn(u64::from(bundle) + 1)),
+            None => {
+                // Keys are hashes: eight of their bytes are as good as all.
+                let bytes = keys[0].to_bytes().into_iter().take(8);
+                let first = bytes.fold(0, |sum, byte| sum << 8 | u64::from(byte));
+                NodeId(drawn(first ^ mix(phase.action as u64 + 1)))
+            }
             Some(clients) => {
                 // The same ones in each phase, apart from each other.
                 let client = (bundle - phase.first_bundle) % clients;

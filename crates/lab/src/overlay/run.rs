@@ -175,3 +175,27 @@ fn result(
     result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::progress::Quiet;
+    use crate::scenario::ScenarioFile;
+
+    use super::*;
+
+    #[test]
+    fn a_bundle_of_one_key_takes_the_messages_of_the_key_alone() {
+        for algorithm in Algorithm::ALL {
+            let algorithm = format!("algorithm={algorithm}");
+            let sets = ["bundle=1", "nodes=60", "keys=300", "tables=ideal", &algorithm];
+            let file = ScenarioFile::load("overlay/packets").unwrap().with_sets(sets).unwrap();
+            let result = run(&file.resolve().unwrap(), 1, None, &Quiet).unwrap();
+            let packets = |id: &str| id.starts_with("overlay/packets/");
+            let figures: Vec<_> = result.figures.iter().filter(|f| packets(&f.id)).collect();
+            assert_eq!(figures.len(), 4, "both styles, random and clustered");
+            for figure in figures {
+                assert_eq!(figure.measured, 1.0, "{}: {}", figure.id, figure.note);
+            }
+        }
+    }
+}
