@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{
-    Context, Counters, Instant, Lane, NodeId, Outbox, PeerState, Protocol, Rng, View, Wire,
-    decode_exact, encode_to_bytes, mix,
+    Context, Counters, GroupId, Instant, Lane, NodeId, Outbox, PeerState, Protocol, Rng, View,
+    Wire, decode_exact, encode_to_bytes, mix,
 };
 
 use crate::fault::Fault;
-use crate::network::{Arrivals, LinkRule, Network, NetworkConfig, NodeBacklog, Queued, Sent};
+use crate::groups::Groups;
+use crate::network::{
+    Arrivals, LinkRule, Multicast, Network, NetworkConfig, NodeBacklog, Queued, Sent, To,
+};
 use crate::observer::{Input, Observer, Reply};
 use crate::queue::RadixHeap;
 use crate::slab::Slab;
@@ -57,7 +60,8 @@ pub struct SimConfig {
     pub faults: FaultSupport,
     /// The largest message on the datagram lane, bytes. Default 1,200.
     pub datagram_bytes_max: usize,
-    /// Most sends one handler call may ask for; more ends the run. Default 1 Mi.
+    /// Most sends one handler call may ask for, one to a group among them being one; more ends the
+    /// run. Default 1 Mi.
     pub sends_per_call_max: usize,
 }
 
@@ -160,6 +164,7 @@ pub struct Sim<'a, P: Protocol> {
     now: Instant,
     nodes: Vec<Slot<P>>,
     network: Network<P::Message>,
+    groups: Groups,
     queue: RadixHeap<u32>,
     events: Slab<Event<P>>,
     // Timers apart from the other events, which are several times as large: at rest, most of what
@@ -167,6 +172,8 @@ pub struct Sim<'a, P: Protocol> {
     timers: Slab<ArmedTimer<P::Timer>>,
     drains: BTreeMap<(NodeId, NodeId), Drain>,
     held: BTreeMap<NodeId, Vec<Event<P>>>,
+    // Of the message to a group that is being sent.
+    receivers: Vec<NodeId>,
     outbox: Outbox<P>,
     reply: Reply<P>,
     counters: Counters,
@@ -191,11 +198,13 @@ impl<'a, P: Protocol> Sim<'a, P> {
             now: Instant::ZERO,
             nodes: Vec::with_capacity(config.nodes),
             network,
+            groups: Groups::default(),
             queue: RadixHeap::default(),
             events: Slab::default(),
             timers: Slab::default(),
             drains: BTreeMap::new(),
             held: BTreeMap::new(),
+            receivers: Vec::new(),
             outbox: Outbox::default(),
             reply: Reply::default(),
             counters: Counters::default(),
@@ -449,10 +458,26 @@ impl<'a, P: Protocol> Sim<'a, P> {
 
     fn carry_out(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
         // Each list is taken out only if there is something in it, and put back with its capacity.
+        if !self.outbox.memberships.is_empty() {
+            let mut memberships = std::mem::take(&mut self.outbox.memberships);
+            for (group, membership) in memberships.drain(..) {
+                observer.on_membership(self.now, node, group, membership);
+                self.groups.set(group, node, membership);
+            }
+            self.outbox.memberships = memberships;
+        }
+        let count = self.outbox.sends.len() + self.outbox.group_sends.len();
+        assert!(count <= self.config.sends_per_call_max, "{count} sends by one call at {node}");
+        if !self.outbox.group_sends.is_empty() {
+            let mut sends = std::mem::take(&mut self.outbox.group_sends);
+            for (group, message) in sends.drain(..) {
+                observer.on_send_group(self.now, node, group, &message);
+                self.send_group(node, group, message);
+            }
+            self.outbox.group_sends = sends;
+        }
         if !self.outbox.sends.is_empty() {
             let mut sends = std::mem::take(&mut self.outbox.sends);
-            let count = sends.len();
-            assert!(count <= self.config.sends_per_call_max, "{count} sends by one call at {node}");
             for send in sends.drain(..) {
                 observer.on_send(self.now, node, send.to, send.lane, &send.message);
                 self.send(node, send.to, send.lane, send.message);
@@ -526,8 +551,51 @@ impl<'a, P: Protocol> Sim<'a, P> {
             return self.counters.add("sim_datagram_oversized", 1);
         }
         let message = self.through_codec(message);
-        let sent = self.network.send(self.now, from, Queued { to, lane, message, bytes });
+        let queued = Queued { to: To::Node(to), lane, message, bytes };
+        let sent = self.network.send(self.now, from, to, queued);
         self.dispatch(from, to, lane, sent);
+    }
+
+    fn send_group(&mut self, from: NodeId, group: GroupId, message: P::Message) {
+        let bytes = message.wire_len();
+        if bytes > self.config.datagram_bytes_max {
+            return self.counters.add("sim_datagram_oversized", 1);
+        }
+        let lane = Lane::Datagram;
+        let message = self.through_codec(message);
+        if self.network.config.multicast == Multicast::FanOut {
+            let mut receivers = std::mem::take(&mut self.receivers);
+            self.groups.list(group, from, &mut receivers);
+            for &to in &receivers {
+                let queued = Queued { to: To::Node(to), lane, message: message.clone(), bytes };
+                let sent = self.network.send(self.now, from, to, queued);
+                self.dispatch(from, to, lane, sent);
+            }
+            self.receivers = receivers;
+            return;
+        }
+        let queued = Queued { to: To::Group(group), lane, message, bytes };
+        match self.network.wait(self.now, from, queued) {
+            Ok(Some(at)) => self.push(at, Event::PortFree { node: from }),
+            Ok(None) => {}
+            Err(queued) => self.multicast(from, group, queued.message, bytes),
+        }
+    }
+
+    /// Puts a message on the way to all members of a group. Each has its own loss and delay.
+    fn multicast(&mut self, from: NodeId, group: GroupId, message: P::Message, bytes: usize) {
+        let leaves = self.network.leave_for_group(self.now, from, bytes);
+        let mut receivers = std::mem::take(&mut self.receivers);
+        self.groups.list(group, from, &mut receivers);
+        for &to in &receivers {
+            match self.network.reach_member(from, to, bytes, leaves) {
+                Ok(arrivals) => {
+                    self.arrive(from, to, Lane::Datagram, arrivals, message.clone());
+                }
+                Err(counter) => self.counters.add(counter, 1),
+            }
+        }
+        self.receivers = receivers;
     }
 
     fn dispatch(&mut self, from: NodeId, to: NodeId, lane: Lane, sent: Sent<P::Message>) {
@@ -568,12 +636,17 @@ impl<'a, P: Protocol> Sim<'a, P> {
             match self.network.next_queued(self.now, node) {
                 Err(later) => return self.push(later, Event::PortFree { node }),
                 Ok(None) => return,
-                Ok(Some(queued)) => {
-                    let (to, lane) = (queued.to, queued.lane);
-                    let sent = self.network.transmit(self.now, node, queued);
-                    self.dispatch(node, to, lane, sent);
-                    self.check_drained(node, to, observer);
-                }
+                Ok(Some(queued)) => match queued.to {
+                    To::Node(to) => {
+                        let lane = queued.lane;
+                        let sent = self.network.transmit(self.now, node, to, queued);
+                        self.dispatch(node, to, lane, sent);
+                        self.check_drained(node, to, observer);
+                    }
+                    To::Group(group) => {
+                        self.multicast(node, group, queued.message, queued.bytes);
+                    }
+                },
             }
         }
     }
@@ -666,9 +739,9 @@ impl<'a, P: Protocol> Sim<'a, P> {
             Fault::Partition(groups) => self.network.partition(&groups),
             Fault::Block(from, to) => self.network.block(from, to),
             Fault::Heal => {
-                for (from, queued) in self.network.heal() {
-                    let (to, lane) = (queued.to, queued.lane);
-                    let sent = self.network.transmit(self.now, from, queued);
+                for (from, to, queued) in self.network.heal() {
+                    let lane = queued.lane;
+                    let sent = self.network.transmit(self.now, from, to, queued);
                     self.dispatch(from, to, lane, sent);
                     self.watch_drain(from, to);
                 }
@@ -686,6 +759,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         self.held.remove(&node);
         self.drains.retain(|&(from, _), _| from != node);
         self.network.discard_queued(node);
+        self.groups.forget(node);
         for peer in self.network.neighbours(node) {
             self.network.reset(node, peer);
             self.network.reset(peer, node);
