@@ -15,7 +15,13 @@
 //! beside the bytes, not before them. No coefficient is zero, so that each repair covers the whole
 //! window.
 
+mod coefficients;
+mod decoder;
 pub mod gf256;
 mod sum;
+mod window;
 
+pub use coefficients::Coefficients;
+pub use decoder::{Added, Bounds, Decoder, Method};
 pub use sum::{Coded, Sum};
+pub use window::Window;
