@@ -180,13 +180,7 @@ impl Config {
     /// The system as it was published: repairs at this rate and nothing else. No partial bins, no
     /// heartbeats, no second phase.
     pub fn published(roster: View, rate: Rate) -> Config {
-        Config {
-            rate,
-            flush_after: None,
-            heartbeat_after: None,
-            pull: None,
-            ..Config::new(roster)
-        }
+        Config { rate, flush_after: None, heartbeat_after: None, pull: None, ..Config::new(roster) }
     }
 
     /// Further groups, or group 0 otherwise than all: `Some` lists the members, `None` stands for

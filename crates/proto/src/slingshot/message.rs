@@ -135,9 +135,8 @@ impl Names {
 
     fn decode(bytes: &mut Bytes) -> Result<Names, DecodeError> {
         let mut rest = bytes.clone();
-        let out_of_range = |field, value: usize| {
-            Err(DecodeError::OutOfRange { field, value: value as u64 })
-        };
+        let out_of_range =
+            |field, value: usize| Err(DecodeError::OutOfRange { field, value: value as u64 });
         let groups = usize::from(take_u8(&mut rest)?);
         if !(1..=NAMES_MAX).contains(&groups) {
             return out_of_range("groups", groups);
@@ -349,7 +348,9 @@ pub enum Message {
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |f: &mut fmt::Formatter<'_>, names: &Names| {
-            names.iter().try_for_each(|name| write!(f, " {}/{}.{}", name.group, name.rank, name.seq))
+            names
+                .iter()
+                .try_for_each(|name| write!(f, " {}/{}.{}", name.group, name.rank, name.seq))
         };
         match self {
             Message::Data(data) => {

@@ -17,11 +17,25 @@
 //! code in place of the exclusive or; a second phase that asks those who have the packet before it
 //! asks its sender, and that says what it gives up.
 
+mod bins;
 mod config;
+mod flow;
+mod groups;
+mod heartbeat;
+mod interface;
+mod ledger;
 mod message;
+mod pull;
+mod receive;
+mod regions;
+// The file bears the name of the type in it.
+#[allow(clippy::module_inception)]
+mod slingshot;
 
 pub use config::{Code, Config, ConfigError, Order, Pull, Rate};
+pub use interface::{Command, Event, How, RejectReason, Timer};
 pub use message::{Data, Message, Name, Names, NamesBuilder, Repair, Supply, checksum};
+pub use slingshot::Slingshot;
 
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,11 @@ impl<Id: Copy> Window<Id> {
         self.packets.push_back((id, packet));
     }
 
+    /// Takes the oldest packet out; its name.
+    pub fn pop(&mut self) -> Option<Id> {
+        self.packets.pop_front().map(|(id, _)| id)
+    }
+
     /// Adds the packets to a sum, times the seed's coefficients, in the order of [`Window::ids`].
     pub fn add_to(&self, sum: &mut Sum, seed: u32) {
         for ((_, packet), coefficient) in self.packets.iter().zip(Coefficients::new(seed)) {
