@@ -11,3 +11,4 @@ pub mod detector;
 pub mod group;
 pub mod overlay;
 pub mod parts;
+pub mod slingshot;
