@@ -31,6 +31,7 @@ mod regions;
 // The file bears the name of the type in it.
 #[allow(clippy::module_inception)]
 mod slingshot;
+pub mod tuner;
 
 pub use config::{Code, Config, ConfigError, Order, Pull, Rate};
 pub use interface::{Command, Event, How, RejectReason, Timer};
