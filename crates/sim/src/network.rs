@@ -348,11 +348,12 @@ impl<M: Wire> Network<M> {
         if !self.needs_pairs {
             return Ok(Copies::One(self.config.link.delay));
         }
-        if self.is_blocked(from, to) || !self.pair(from, to).stalled.is_empty() {
-            return Err("sim_partitioned");
-        }
+        let is_blocked = self.is_blocked(from, to);
         let faults = self.link(from, to);
         let pair = self.pair(from, to);
+        if is_blocked || !pair.stalled.is_empty() {
+            return Err("sim_partitioned");
+        }
         Ok(pair.link.draw(&faults, lane, &mut pair.rng))
     }
 

@@ -609,7 +609,10 @@ impl<'a, P: Protocol> Sim<'a, P> {
 
     fn arrive(&mut self, from: NodeId, to: NodeId, lane: Lane, at: Arrivals, message: P::Message) {
         let incarnation = self.nodes[from.index()].starts;
-        let stream = self.network.stream_epoch(from, to);
+        let stream = match lane {
+            Lane::Stream => self.network.stream_epoch(from, to),
+            Lane::Datagram => 0,
+        };
         let [first, second] = at;
         if let Some(at) = second {
             let message = message.clone();

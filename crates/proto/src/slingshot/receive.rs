@@ -18,6 +18,7 @@ pub(super) struct Found {
     pub(super) group: usize,
     pub(super) member: usize,
     pub(super) seq: u64,
+    is_held: bool,
 }
 
 impl Slingshot {
@@ -84,10 +85,15 @@ impl Slingshot {
             return cx.count("slingshot_too_many_names", 1);
         }
         // First whether all of it is sound, so that a repair that is not leaves no trace.
+        let mut is_needed = false;
         for name in repair.names.iter() {
-            if let Err(counter) = self.find_named(cx, &view, name) {
-                return cx.count(counter, 1);
+            match self.find_named(cx, &view, name) {
+                Ok(found) => is_needed |= !found.is_held,
+                Err(counter) => return cx.count(counter, 1),
             }
+        }
+        if !is_needed {
+            return cx.count("slingshot_repair_unneeded", 1);
         }
         let mut named = std::mem::take(&mut self.named);
         named.clear();
@@ -103,8 +109,7 @@ impl Slingshot {
         let added = self.decoder.add_repair(&named, repair.seed, &repair.coded(), known, recovered);
         self.named = named;
         match added {
-            Added::NothingMissing => cx.count("slingshot_repair_unneeded", 1),
-            Added::Redundant => cx.count("slingshot_repair_redundant", 1),
+            Added::NothingMissing | Added::Redundant => cx.count("slingshot_repair_redundant", 1),
             Added::TooManyMissing => cx.count("slingshot_repair_hopeless", 1),
             Added::Used if self.recovered.is_empty() => cx.count("slingshot_repair_parked", 1),
             Added::Used => {}
@@ -141,16 +146,20 @@ impl Slingshot {
         let is_own = sender.node == cx.node;
         let Some(flow) = self.flows.get(at as usize) else {
             // The flow of a member that was not heard yet. Of itself a node knows what it sent.
-            let found = Found { group, member, seq: name.seq.into() };
+            let found = Found { group, member, seq: name.seq.into(), is_held: false };
             return if is_own { Err("slingshot_name_not_sent") } else { Ok(found) };
         };
         let seq = flow.expand(name.seq);
-        let found = Found { group, member, seq };
+        let mut found = Found { group, member, seq, is_held: false };
         match flow.slot(seq) {
             Some(Slot::Held(held)) if name.checksum != 0 && held.checksum != name.checksum => {
                 Err("slingshot_name_mismatch")
             }
-            Some(Slot::Held(_) | Slot::Missing(_)) => Ok(found),
+            Some(Slot::Held(_)) => {
+                found.is_held = true;
+                Ok(found)
+            }
+            Some(Slot::Missing(_)) => Ok(found),
             Some(Slot::Past | Slot::Lost) => Err("slingshot_name_too_old"),
             None if is_own => Err("slingshot_name_not_sent"),
             None if !flow.has_begun() => Ok(found),
@@ -171,7 +180,7 @@ impl Slingshot {
         name: Name,
     ) -> Option<PacketId> {
         // An earlier name of the same repair may have moved the window on.
-        let Found { group, member, seq } = self.find_named(cx, view, name).ok()?;
+        let Found { group, member, seq, .. } = self.find_named(cx, view, name).ok()?;
         let at = self.flow_of(cx, group, member, None)?;
         let flow = &mut self.flows[at as usize];
         flow.begin(seq);

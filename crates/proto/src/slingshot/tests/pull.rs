@@ -60,7 +60,7 @@ fn a_question_is_answered_with_the_packet_and_the_answer_is_delivered() {
     other.data(1, 0);
     other.data(1, 3);
     other.told();
-    other.now = other.now + ms(7);
+    other.now += ms(7);
     supplies[..2].iter().for_each(|(_, supply)| other.message(2, supply.clone()));
     assert_eq!(other.told(), ["g0/n1.1 pulled after 7ms", "g0/n1.2 pulled after 7ms"]);
     other.message(2, supplies[0].1.clone());

@@ -89,7 +89,7 @@ fn a_repair_with_more_missing_waits_for_an_arrival() {
     bench.repair(3, &[(1, 1), (2, 1)]);
     assert_eq!((bench.node.repairs_parked(), bench.node.packets_missing()), (1, 2));
     bench.told();
-    bench.now = bench.now + ms(3);
+    bench.now += ms(3);
     bench.data(2, 1);
     assert_eq!(bench.told(), ["g0/n2.1 direct", "g0/n1.1 recovered after 3ms"]);
     assert_eq!((bench.node.repairs_parked(), bench.node.packets_missing()), (0, 0));
@@ -146,7 +146,7 @@ fn a_packet_recovered_before_its_sender_was_heard_is_delivered_once_it_is() {
     bench.told();
     bench.repair(3, &[(1, 0), (2, 0)]);
     assert!(bench.told().is_empty(), "nobody says yet which incarnation sent it");
-    bench.now = bench.now + ms(64);
+    bench.now += ms(64);
     bench.data(2, 1);
     assert_eq!(bench.told(), ["g0/n2.1 direct", "g0/n2.0 recovered after 64ms"]);
 }
@@ -156,7 +156,7 @@ fn a_partial_bin_is_sent_after_a_time_and_a_full_one_does_not_count_for_the_next
     let mut bench = Bench::new(published(4).with_flush_after(Some(ms(10))));
     (0..3).for_each(|seq| bench.data(1, seq));
     assert_eq!(bench.sent().len(), 1);
-    bench.now = bench.now + ms(4);
+    bench.now += ms(4);
     bench.data(1, 3);
     bench.pass(ms(9));
     assert!(bench.sent().is_empty(), "ten milliseconds from its own first packet");
@@ -217,7 +217,7 @@ fn what_is_old_is_not_encoded_again() {
     let config = published(4).with_code(Code::Rlc { window: 5 }).with_keep(ms(100));
     let mut bench = Bench::new(config);
     bench.data(1, 0);
-    bench.now = bench.now + ms(51);
+    bench.now += ms(51);
     bench.data(1, 1);
     bench.data(1, 2);
     let sent = bench.sent();
