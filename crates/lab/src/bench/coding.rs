@@ -57,33 +57,39 @@ const PARTS: u32 = 100;
 
 /// Measures all of it.
 pub fn run(settings: Settings, progress: &dyn Progress) -> Result<Vec<Row>, LabError> {
-    let kernels: Vec<Kernel> = Kernel::available().collect();
-    let total = SIZES.len() * (1 + 2 * kernels.len() + 3 + MISSING.len());
+    let mut loads = vec![Load::Copy];
+    loads.extend(
+        Kernel::available().flat_map(|kernel| [Load::Add(kernel), Load::MultiplyAdd(kernel)]),
+    );
+    loads.extend([Load::Encode(XOR), Load::Decode(XOR, 1), Load::Encode(LINEAR)]);
+    loads.extend(MISSING.map(|missing| Load::Decode(LINEAR, missing)));
+
+    let total = SIZES.len() * loads.len();
     progress.start(total as u64, "coding");
     let mut rows = Vec::with_capacity(total);
     for packet_bytes in SIZES {
-        let mut bench = Size::new(packet_bytes, settings);
-        let mut loads: Vec<Box<dyn Fn(&mut Size) -> Row>> = vec![Box::new(Size::copy)];
-        for &kernel in &kernels {
-            loads.push(Box::new(move |size| size.add(kernel)));
-            loads.push(Box::new(move |size| size.multiply_add(kernel)));
-        }
-        loads.push(Box::new(|size| size.encode(XOR)));
-        loads.push(Box::new(|size| size.decode(XOR, 1)));
-        loads.push(Box::new(|size| size.encode(LINEAR)));
-        for missing in MISSING {
-            loads.push(Box::new(move |size| size.decode(LINEAR, missing)));
-        }
-        for load in loads {
+        let mut size = Size::new(packet_bytes, settings);
+        for &load in &loads {
             if progress.stopped() {
                 return Err(LabError::Stopped { finished: rows.len(), total });
             }
-            rows.push(load(&mut bench));
+            rows.push(size.measure(load));
             progress.inc(1);
         }
     }
     progress.finish();
     Ok(rows)
+}
+
+/// What is measured.
+#[derive(Clone, Copy)]
+enum Load {
+    Copy,
+    Add(Kernel),
+    MultiplyAdd(Kernel),
+    Encode(Code),
+    /// So many packets are missing.
+    Decode(Code, usize),
 }
 
 /// A code as Slingshot uses it.
@@ -117,25 +123,29 @@ impl Size {
         Size { packet_bytes, packets, settings, copy_gb_per_s: f64::NAN }
     }
 
-    fn copy(&mut self) -> Row {
-        let row = self.each("copy", "memcpy".to_owned(), |to, from| to.copy_from_slice(from));
-        self.copy_gb_per_s = row.gb_per_s;
-        Row { of_copy: 1.0, ..row }
-    }
-
-    fn add(&mut self, kernel: Kernel) -> Row {
-        self.each("xor", kernel.to_string(), |to, from| kernel.add(to, from))
-    }
-
-    fn multiply_add(&mut self, kernel: Kernel) -> Row {
-        let times = black_box(0x53);
-        self.each("multiply-add", kernel.to_string(), |to, from| {
-            kernel.multiply_add(to, from, times);
-        })
+    fn measure(&mut self, load: Load) -> Row {
+        match load {
+            Load::Copy => {
+                let row = self.each("copy", "memcpy", |to, from| to.copy_from_slice(from));
+                self.copy_gb_per_s = row.gb_per_s;
+                Row { of_copy: 1.0, ..row }
+            }
+            Load::Add(kernel) => {
+                self.each("xor", &kernel.to_string(), |to, from| kernel.add(to, from))
+            }
+            Load::MultiplyAdd(kernel) => {
+                let times = black_box(0x53);
+                let multiply_add =
+                    |to: &mut [u8], from: &[u8]| kernel.multiply_add(to, from, times);
+                self.each("multiply-add", &kernel.to_string(), multiply_add)
+            }
+            Load::Encode(code) => self.encode(code),
+            Load::Decode(code, missing) => self.decode(code, missing),
+        }
     }
 
     /// An operation on one packet after the other.
-    fn each(&self, what: &'static str, by: String, operation: impl Fn(&mut [u8], &[u8])) -> Row {
+    fn each(&self, what: &'static str, by: &str, operation: impl Fn(&mut [u8], &[u8])) -> Row {
         let packets: Vec<_> = self.packets.iter().map(Payload::to_bytes).collect();
         let mut result = vec![0; self.packet_bytes];
         let seconds = best(self.settings.time, || {
@@ -155,7 +165,7 @@ impl Size {
             black_box(&window).add_to(&mut sum, code.first_seed);
             black_box(sum.take_coded());
         });
-        let row = self.row("encode", code.name.to_owned(), seconds, code.packets);
+        let row = self.row("encode", code.name, seconds, code.packets);
         Row { packets_per_s: Some(1.0 / seconds), ..row }
     }
 
@@ -183,16 +193,16 @@ impl Size {
             assert_eq!(recovered.len(), missing, "as many repairs recover as many packets");
             black_box(&mut recovered).clear();
         });
-        let row = self.row("decode", code.name.to_owned(), seconds, missing * code.packets);
+        let row = self.row("decode", code.name, seconds, missing * code.packets);
         let packets_per_s = Some(missing as f64 / seconds);
         Row { missing: Some(missing), packets_per_s, ..row }
     }
 
-    fn row(&self, what: &'static str, by: String, seconds: f64, packets: usize) -> Row {
+    fn row(&self, what: &'static str, by: &str, seconds: f64, packets: usize) -> Row {
         let gb_per_s = (packets * self.packet_bytes) as f64 / seconds / 1e9;
         Row {
             what,
-            by,
+            by: by.to_owned(),
             packet_bytes: self.packet_bytes,
             missing: None,
             gb_per_s,
