@@ -357,7 +357,7 @@ impl<M: Wire> Network<M> {
         Ok(pair.link.draw(&faults, lane, &mut pair.rng))
     }
 
-    /// Occupies the port of a node for one message; gives the instant at which its first bit leaves.
+    /// Occupies the port of a node for one message; gives the instant at which it begins to leave.
     fn leave(&mut self, now: Instant, from: NodeId, lane: Lane, bytes: usize) -> Instant {
         let airtime = self.airtime(self.config.overhead.charge(lane, bytes));
         match self.config.shape {

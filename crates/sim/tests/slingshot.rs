@@ -47,8 +47,8 @@ impl Ledger {
     fn print(&self, name: &str, sim: &Sim<'_, Slingshot>) {
         let ten = Duration::from_millis(10);
         println!(
-            "{name}: {} missed, {:.2} % recovered ({:.2} % in 10 ms, mean {:.2} ms), {:.2} % pulled \
-             (mean {:.2} ms), {} lost",
+            "{name}: {} missed, {:.2} % recovered ({:.2} % in 10 ms, mean {:.2} ms), \
+             {:.2} % pulled (mean {:.2} ms), {} lost",
             self.missed(),
             100.0 * self.share(&self.recovered, Duration::MAX),
             100.0 * self.share(&self.recovered, ten),

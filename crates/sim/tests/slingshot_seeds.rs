@@ -1,4 +1,4 @@
-//! Multicast under faults, over seeds: what is told is what was sent, once, and nothing is forgotten.
+//! Multicast under faults, over seeds: what is told was sent, once, and nothing is forgotten.
 
 mod seeds;
 

@@ -21,8 +21,8 @@ pub enum Command {
         /// hear of the former.
         ticket: u64,
     },
-    /// These are the members of a group from now on, as far as they are in the view. If this node is
-    /// one of them it joins, else it leaves. Nobody: the group is forgotten.
+    /// These are the members of a group from now on, as far as they are in the view. If this node
+    /// is one of them it joins, else it leaves. Nobody: the group is forgotten.
     Members {
         /// The group.
         group: GroupId,

@@ -228,7 +228,7 @@ impl NamesBuilder {
 /// The sum of some packets.
 ///
 /// ```text
-///  0 tag 1 = 1    1 view 8    9 seed 4    13 lengths 2    15 checksum 4    19 names ...    body ...
+///  0 tag 1 = 1    1 view 8    9 seed 4    13 lengths 2    15 checksum 4    19 names ...   body ...
 /// ```
 ///
 /// The checksum (CRC-32) covers all other bytes but the tag.

@@ -9,8 +9,9 @@
 //!
 //! Sources: Balakrishnan, Pleisch, Birman, *Slingshot: Time-Critical Multicast for Clustered
 //! Applications*, NCA 2005 (repairs, special buffer, second phase); Balakrishnan, Birman,
-//! Phanishayee, Pleisch, *Ricochet: Lateral Error Correction for Time-Critical Multicast*, NSDI 2007
-//! (staggered bins, regions of overlapping groups); RFC 8681 (sliding-window random linear codes).
+//! Phanishayee, Pleisch, *Ricochet: Lateral Error Correction for Time-Critical Multicast*, NSDI
+//! 2007 (staggered bins, regions of overlapping groups); RFC 8681 (sliding-window random linear
+//! codes).
 //!
 //! What this adds to what was published: a checksum of each packet in every repair that names it,
 //! so that what is recovered is what was sent; partial bins are sent after a time; a random linear

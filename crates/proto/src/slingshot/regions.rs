@@ -15,9 +15,9 @@ pub(super) struct Region {
 
 /// The regions of a member `me` of `groups`, each given by its place and its members.
 ///
-/// A packet goes to the bin of every region of its group, so no group gets more than `per_group_max`
-/// of them: regions of few members that would be too many are taken apart, and their members are
-/// put, for each group that they share, into one region of that group alone.
+/// A packet goes to the bin of every region of its group, so no group gets more than
+/// `per_group_max` of them: regions of few members that would be too many are taken apart, and
+/// their members are put, for each group that they share, into one region of that group alone.
 ///
 /// Cost: sorts all members of all groups.
 pub(super) fn regions<'a>(

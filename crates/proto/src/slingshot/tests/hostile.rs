@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A repair by node 3 whose names are changed; the packets are 1.0 and 2.1, of which 2.1 is missing.
+/// A repair by node 3 whose second name is changed. Its packets are 1.0, and 2.1 that is missing.
 fn with_name(change: impl FnOnce(&mut Name)) -> Bench {
     let mut bench = Bench::new(published(4));
     bench.data(1, 0);

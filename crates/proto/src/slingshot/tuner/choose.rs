@@ -59,7 +59,8 @@ const FIRE_MAX: u8 = 16;
 /// The cheapest setting, in bytes of repairs, that is expected to meet the target, with r and c up
 /// to 16 and one of `codes`.
 ///
-/// Cost: a few hundred predictions, some milliseconds.
+/// Cost: a few hundred predictions for each code. That takes about 0.2 ms for the exclusive or, and
+/// 10 ms for a window of 32 packets; longer windows take longer in proportion.
 pub fn choose(
     target: &Target,
     conditions: &Conditions,

@@ -1,5 +1,6 @@
 // A function compiled for instructions that not every machine has is unsafe to call from one that
-// is not. There is no safe way to choose at run time; these calls are all the `unsafe` of the crate.
+// is not. There is no safe way to choose at run time. These calls are all the `unsafe` there is in
+// this crate.
 #![allow(unsafe_code)]
 
 use std::fmt;

@@ -4,8 +4,8 @@ use std::arch::aarch64::*;
 
 use super::portable::{self, HALF_PRODUCTS};
 
-/// `destination += source * coefficient`, 16 bytes a step, as
-/// [x86-64's](super::Kernel) `ssse3` does. Both have the same length.
+/// `destination += source * coefficient`, 16 bytes a step. Both have the same length. A product is
+/// looked up by halves, as with SSSE3 on x86-64.
 #[target_feature(enable = "neon")]
 pub fn multiply_add_neon(destination: &mut [u8], source: &[u8], coefficient: u8) {
     let [low, high] = HALF_PRODUCTS[usize::from(coefficient)].each_ref().map(|half| load(half));
