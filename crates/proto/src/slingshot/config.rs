@@ -4,6 +4,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::message::{Data, NAMES_MAX, Repair};
+use super::tuner;
 use crate::core::{GroupId, NodeId, View};
 
 /// Most packets that a repair by exclusive or names.
@@ -221,6 +222,15 @@ impl Config {
     pub fn with_code(mut self, code: Code) -> Config {
         self.code = code;
         self
+    }
+
+    /// The rate and the code that the tuner chose ([`tuner::choose`]).
+    pub fn with_setting(self, setting: tuner::Setting) -> Config {
+        let code = match setting.code {
+            tuner::Code::Xor => Code::Xor { stagger: 1 },
+            tuner::Code::Linear { window } => Code::Rlc { window: window.into() },
+        };
+        self.with_rate(Rate { r: setting.r.into(), c: setting.c.into() }).with_code(code)
     }
 
     /// In which order packets are delivered. Default as they come.

@@ -286,3 +286,16 @@ fn zeros_are_recovered_as_zeros_and_take_no_memory() {
     };
     assert!(matches!(payload, Payload::Zeros(1002)), "{payload:?}");
 }
+
+#[test]
+fn what_the_tuner_chooses_can_be_configured() {
+    use tuner::{Conditions, Target, choose};
+    let conditions = Conditions::new(64, 0.01, 1000.0);
+    for code in [tuner::Code::Xor, tuner::Code::Linear { window: 32 }] {
+        let target = Target::new(0.9, ms(20), 0.5);
+        let choice = choose(&target, &conditions, &[code]).expect("within reach");
+        let config = Config::new(roster(64)).with_setting(choice.setting).build();
+        let rate = config.expect("within the ranges").rate();
+        assert_eq!((rate.r, rate.c), (choice.setting.r.into(), choice.setting.c.into()));
+    }
+}
