@@ -92,6 +92,22 @@ fn bench_simulator_measures_chain_and_queue() {
 }
 
 #[test]
+fn bench_coding_compares_every_kernel_with_copying() {
+    let place = Place::new();
+    let (ran, document) = place.json(&["bench", "coding", "--milliseconds", "1"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(keys(&document), ["machine", "results"]);
+    let rows = document["results"].as_array().unwrap();
+    for what in ["copy", "xor", "multiply-add", "encode", "decode"] {
+        let mut of_that = rows.iter().filter(|row| row["what"] == what);
+        let row = of_that.find(|row| row["packet_bytes"] == 1024).expect(what);
+        assert!(row["of_copy"].as_f64().unwrap() > 0.0, "{row}");
+        let is_of_a_code = what.ends_with("code");
+        assert_eq!(row["packets_per_s"].is_f64(), is_of_a_code, "{row}");
+    }
+}
+
+#[test]
 fn every_shell_gets_a_completion_script() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

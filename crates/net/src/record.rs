@@ -20,6 +20,8 @@ pub const HEADER_BYTES: usize = 24;
 pub const LENGTH_BYTES: usize = 4;
 /// Length of a session in bytes: the body of a Hello.
 pub const SESSION_BYTES: usize = 16;
+/// Length of the group's number that precedes a message to a group, in bytes.
+pub const GROUP_BYTES: usize = 4;
 /// First byte of every record: version 1, top bit set, so that no text protocol starts like it.
 pub const VERSION: u8 = 0x81;
 
@@ -35,6 +37,8 @@ pub enum Kind {
     /// Tells the receiver that it is refused: another node has its id and is heard from (body: a
     /// byte 0), or a later start of its id is known (1).
     Taken,
+    /// A message of the protocol to a group: its number (4), then the message. Only by datagram.
+    Group,
 }
 
 impl Kind {
@@ -44,6 +48,7 @@ impl Kind {
             Kind::Hello => 2,
             Kind::Who => 3,
             Kind::Taken => 4,
+            Kind::Group => 5,
         }
     }
 
@@ -53,6 +58,7 @@ impl Kind {
             2 => Some(Kind::Hello),
             3 => Some(Kind::Who),
             4 => Some(Kind::Taken),
+            5 => Some(Kind::Group),
             _ => None,
         }
     }

@@ -4,8 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use paceline_proto::core::{Lane, NodeId, Payload};
-use support::{Order, Post, Report, bind_all, cluster, pair, start, start_with};
+use paceline_proto::core::{GroupId, Lane, Membership, NodeId, Payload};
+use support::{Letter, Order, Post, Report, Running, bind_all, cluster, pair, start, start_with};
 
 #[tokio::test]
 async fn both_lanes_deliver() {
@@ -135,4 +135,48 @@ async fn four_nodes_all_to_all_keep_fifo_per_sender() {
             next[from as usize] += 1;
         }
     }
+}
+
+const GROUP: GroupId = GroupId(7);
+
+async fn set(node: &mut Running, membership: Membership) {
+    node.order(Order::Set(GROUP, membership));
+    node.find(|report| (*report == Report::Set).then_some(())).await;
+}
+
+fn to_group(number: u64, bytes: usize) -> Order {
+    let payload = Payload::from(vec![number as u8; bytes]);
+    Order::SendGroup(GROUP, Letter { lane: Lane::Datagram, number, payload })
+}
+
+#[tokio::test]
+async fn what_is_sent_to_a_group_goes_to_every_other_node_that_has_joined() {
+    let mut nodes = cluster(4);
+    for node in [0, 1, 2] {
+        set(&mut nodes[node], Membership::Joined).await;
+    }
+    nodes[0].order(to_group(1, 100));
+    assert_eq!(nodes[1].letter().await.number, 1);
+    let letter = nodes[2].letter().await;
+    assert_eq!((letter.number, letter.payload), (1, Payload::from(vec![1; 100])));
+    nodes[3].counted("group_not_joined", 1).await;
+    set(&mut nodes[2], Membership::Left).await;
+    // A sender need not have joined.
+    nodes[3].order(to_group(2, 100));
+    assert_eq!(nodes[0].letter().await.number, 2, "its own letter did not come back");
+    assert_eq!(nodes[1].letter().await.number, 2);
+    nodes[2].counted("group_not_joined", 1).await;
+    assert_eq!(nodes[3].count("group_not_joined"), 1);
+}
+
+#[tokio::test]
+async fn the_longest_message_that_a_datagram_carries_may_go_to_a_group() {
+    let mut nodes = cluster(2);
+    set(&mut nodes[1], Membership::Joined).await;
+    // 1,200 bytes less the record header, the group's number and the head of a letter.
+    let longest = 1200 - 24 - 4 - 9;
+    nodes[0].order(to_group(1, longest + 1));
+    nodes[0].counted("datagram_unsendable", 1).await;
+    nodes[0].order(to_group(2, longest));
+    assert_eq!(nodes[1].letter().await.number, 2);
 }

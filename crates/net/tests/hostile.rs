@@ -93,6 +93,7 @@ async fn each_fault_on_a_stream_closes_it_and_raises_its_counter() {
         (after_hello(hello()), "record_out_of_sequence"),
         (after_hello(record(header(Kind::Message, 1), &[9, 9])), "record_undecodable"),
         (after_hello(record(header(Kind::Who, 1), &[])), "record_malformed"),
+        (after_hello(record(header(Kind::Group, 1), &[0; 20])), "record_malformed"),
     ];
     for (bytes, counter) in cases {
         is_closed_and_counted(&node, bytes, counter).await;
@@ -133,6 +134,9 @@ async fn each_fault_of_a_datagram_drops_it_and_raises_its_counter() {
         played.send(&bytes).expect("sent");
         node.counted(counter, 1).await;
     }
+    // A group's number that is cut short.
+    played.send(&record(header(Kind::Group, 0), &[0; 3])).expect("sent");
+    node.counted("record_malformed", 2).await;
     assert_eq!(node.count("post_received"), 0);
     played.send(&letter(1)).expect("sent");
     node.counted("post_received", 1).await;

@@ -3,10 +3,12 @@
 //! [`core`] holds the one trait that every protocol implements, and the small vocabulary around it.
 //! Each protocol is a state machine in a module of its own; the simulator (`paceline-sim`) and the
 //! socket runtime (`paceline-net`) drive the very same code.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod chain;
 pub mod core;
 pub mod detector;
 pub mod group;
 pub mod overlay;
+pub mod parts;
+pub mod slingshot;

@@ -6,6 +6,7 @@
 
 pub mod checkers;
 mod fault;
+mod groups;
 mod links;
 mod network;
 mod observer;
@@ -15,7 +16,7 @@ mod slab;
 mod trace;
 
 pub use fault::Fault;
-pub use network::{NetworkConfig, Overhead, Shape};
+pub use network::{Multicast, NetworkConfig, Overhead, Shape};
 pub use observer::{Input, Observer, Reply};
 pub use queue::RadixHeap;
 pub use sim::{Codec, FaultSupport, Sim, SimConfig};

@@ -5,6 +5,9 @@
 //! transmission, not two, and many senders to one receiver queue at its port. A **mesh** gives each
 //! ordered pair of nodes a link of its own.
 //!
+//! What is sent to a group goes to each member by the same paths. A star may have multicast: then
+//! the message leaves its sender's port once, and the switch copies it.
+//!
 //! Faults live beside the shape: a directed pair of nodes has state only once it needs some.
 
 use std::cell::Cell;
@@ -12,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use paceline_proto::core::{
-    Backlog, Copies, Instant, Lane, LinkFaults, LinkState, NodeId, Rng, Wire, mix,
+    Backlog, Copies, GroupId, Instant, Lane, LinkFaults, LinkState, Loss, NodeId, Rng, Wire, mix,
 };
 
 use crate::links::Links;
@@ -25,6 +28,17 @@ pub enum Shape {
     Star,
     /// A link of its own for each ordered pair of nodes.
     Mesh,
+}
+
+/// How a message to a group leaves its sender. On a mesh, whose links have nothing in common, both
+/// are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multicast {
+    /// Once: the switch makes the copies, as it does for IP multicast.
+    #[default]
+    Native,
+    /// Once for each receiver, one after another.
+    FanOut,
 }
 
 /// What a message costs on the wire beyond its own bytes.
@@ -64,12 +78,25 @@ pub struct NetworkConfig {
     pub queue_bytes_max: Option<u64>,
     /// What links do to messages. Default nothing.
     pub link: LinkFaults,
+    /// How messages to groups leave. Default once.
+    pub multicast: Multicast,
+    /// How datagrams get lost at the node that they have reached, in its end buffer: one process a
+    /// node, that takes a step for each copy that reaches it, whoever sent it. Default none.
+    pub receive_loss: Loss,
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    Node(NodeId),
+    // By multicast: always a datagram.
+    Group(GroupId),
 }
 
 /// A message that waits for its node's port.
 #[derive(Debug)]
 pub(crate) struct Queued<M> {
-    pub(crate) to: NodeId,
+    pub(crate) to: To,
     pub(crate) lane: Lane,
     pub(crate) message: M,
     pub(crate) bytes: usize,
@@ -116,6 +143,13 @@ pub(crate) struct LinkRule {
     pub(crate) link: LinkFaults,
 }
 
+/// A node's end buffer, where datagrams get lost.
+#[derive(Debug)]
+struct EndBuffer {
+    state: LinkState,
+    rng: Rng,
+}
+
 /// When a message arrives: none, one or two copies.
 pub(crate) type Arrivals = [Option<Instant>; 2];
 
@@ -133,6 +167,8 @@ pub(crate) struct Network<M> {
     rules: Vec<LinkRule>,
     groups: Option<BTreeMap<NodeId, u32>>,
     needs_pairs: bool,
+    // By node; none if nothing gets lost there.
+    end_buffers: Vec<EndBuffer>,
     // Bytes on the wire, and the time that they take.
     last_airtime: Cell<(u64, Duration)>,
 }
@@ -160,6 +196,11 @@ impl<M: Wire> Network<M> {
             Port { sends_until: Instant::ZERO, receives_until: Instant::ZERO, queue: NO_QUEUE };
         let needs_pairs = has_faults || !config.link.is_steady();
         let ports = if config.shape == Shape::Star { vec![port; nodes] } else { Vec::new() };
+        let lossy = if config.receive_loss == Loss::None { 0 } else { nodes as u64 };
+        let end_buffer = |node| EndBuffer {
+            state: LinkState::default(),
+            rng: Rng::new(seed, mix(node) ^ 0xe4d_b0ff),
+        };
         Network {
             config,
             seed,
@@ -172,21 +213,42 @@ impl<M: Wire> Network<M> {
             rules: Vec::new(),
             groups: None,
             needs_pairs,
+            end_buffers: (0..lossy).map(end_buffer).collect(),
             last_airtime: Cell::new((0, Duration::ZERO)),
         }
     }
 
-    /// Takes a message from a node.
-    pub(crate) fn send(&mut self, now: Instant, from: NodeId, queued: Queued<M>) -> Sent<M> {
-        if self.needs_pairs && self.pair(from, queued.to).is_down && queued.lane == Lane::Stream {
+    /// Takes a message from a node for another one.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        to: NodeId,
+        queued: Queued<M>,
+    ) -> Sent<M> {
+        if self.needs_pairs && self.pair(from, to).is_down && queued.lane == Lane::Stream {
             return Sent::Dropped("sim_sent_while_down");
         }
+        match self.wait(now, from, queued) {
+            Ok(port_free) => Sent::Waits { port_free },
+            Err(queued) => self.transmit(now, from, to, queued),
+        }
+    }
+
+    /// Lets a message wait for its node's port. `Err` gives it back if the port is free. `Ok` says
+    /// when to call [`Network::next_queued`], if nobody does yet.
+    pub(crate) fn wait(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        queued: Queued<M>,
+    ) -> Result<Option<Instant>, Queued<M>> {
         if self.config.shape == Shape::Mesh {
-            return self.transmit(now, from, queued);
+            return Err(queued);
         }
         let port = &mut self.ports[from.index()];
         if port.queue == NO_QUEUE && port.sends_until <= now {
-            return self.transmit(now, from, queued);
+            return Err(queued);
         }
         let mut port_free = None;
         if port.queue == NO_QUEUE {
@@ -197,14 +259,14 @@ impl<M: Wire> Network<M> {
             });
         }
         let queue = &mut self.queues[port.queue as usize];
-        if queued.lane == Lane::Stream {
-            match queue.stream_bytes.iter_mut().find(|(to, _)| *to == queued.to) {
+        if let (Lane::Stream, To::Node(peer)) = (queued.lane, queued.to) {
+            match queue.stream_bytes.iter_mut().find(|(to, _)| *to == peer) {
                 Some((_, bytes)) => *bytes += queued.bytes,
-                None => queue.stream_bytes.push((queued.to, queued.bytes)),
+                None => queue.stream_bytes.push((peer, queued.bytes)),
             }
         }
         queue.messages.push_back(queued);
-        Sent::Waits { port_free }
+        Ok(port_free)
     }
 
     /// The port of `from` may be free: takes the next message that waits for it. `Err` gives the
@@ -230,8 +292,8 @@ impl<M: Wire> Network<M> {
             port.queue = NO_QUEUE;
             return Ok(None);
         };
-        if next.lane == Lane::Stream {
-            let place = queue.stream_bytes.iter().position(|(to, _)| *to == next.to);
+        if let (Lane::Stream, To::Node(peer)) = (next.lane, next.to) {
+            let place = queue.stream_bytes.iter().position(|(to, _)| *to == peer);
             let place = place.expect("queued stream bytes are counted");
             queue.stream_bytes[place].1 -= next.bytes;
             if queue.stream_bytes[place].1 == 0 {
@@ -242,26 +304,64 @@ impl<M: Wire> Network<M> {
     }
 
     /// Puts a message on the link.
-    pub(crate) fn transmit(&mut self, now: Instant, from: NodeId, queued: Queued<M>) -> Sent<M> {
-        let to = queued.to;
-        let charged = self.config.overhead.charge(queued.lane, queued.bytes);
-        let airtime = self.airtime(charged);
-        let mut copies = Copies::One(self.config.link.delay);
-        if self.needs_pairs {
-            if self.is_blocked(from, to) || !self.pair(from, to).stalled.is_empty() {
-                return match queued.lane {
-                    Lane::Datagram => Sent::Dropped("sim_partitioned"),
-                    Lane::Stream => {
-                        self.pair(from, to).stalled.push_back(queued);
-                        Sent::Stalls
-                    }
-                };
+    pub(crate) fn transmit(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        to: NodeId,
+        queued: Queued<M>,
+    ) -> Sent<M> {
+        let copies = match self.draw(from, to, queued.lane) {
+            Ok(copies) => copies,
+            Err(dropped) if queued.lane == Lane::Datagram => return Sent::Dropped(dropped),
+            Err(_) => {
+                self.pair(from, to).stalled.push_back(queued);
+                return Sent::Stalls;
             }
-            let faults = self.link(from, to);
-            let pair = self.pair(from, to);
-            copies = pair.link.draw(&faults, queued.lane, &mut pair.rng);
+        };
+        let leaves = self.leave(now, from, queued.lane, queued.bytes);
+        match self.reach(from, to, queued.lane, queued.bytes, leaves, copies) {
+            Ok(arrivals) => Sent::Arrives(arrivals, queued.message),
+            Err(dropped) => Sent::Dropped(dropped),
         }
-        let leaves = match self.config.shape {
+    }
+
+    /// A message to a group leaves its node: occupies the port once, however many will get it.
+    pub(crate) fn leave_for_group(&mut self, now: Instant, from: NodeId, bytes: usize) -> Instant {
+        self.leave(now, from, Lane::Datagram, bytes)
+    }
+
+    /// When a message to a group that left at `leaves` arrives at one of its members, or why it
+    /// does not.
+    pub(crate) fn reach_member(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        bytes: usize,
+        leaves: Instant,
+    ) -> Result<Arrivals, &'static str> {
+        let copies = self.draw(from, to, Lane::Datagram)?;
+        self.reach(from, to, Lane::Datagram, bytes, leaves, copies)
+    }
+
+    /// What the link does to the next message; `Err` if it lets none pass at present.
+    fn draw(&mut self, from: NodeId, to: NodeId, lane: Lane) -> Result<Copies, &'static str> {
+        if !self.needs_pairs {
+            return Ok(Copies::One(self.config.link.delay));
+        }
+        let is_blocked = self.is_blocked(from, to);
+        let faults = self.link(from, to);
+        let pair = self.pair(from, to);
+        if is_blocked || !pair.stalled.is_empty() {
+            return Err("sim_partitioned");
+        }
+        Ok(pair.link.draw(&faults, lane, &mut pair.rng))
+    }
+
+    /// Occupies the port of a node for one message; gives the instant at which it begins to leave.
+    fn leave(&mut self, now: Instant, from: NodeId, lane: Lane, bytes: usize) -> Instant {
+        let airtime = self.airtime(self.config.overhead.charge(lane, bytes));
+        match self.config.shape {
             Shape::Star => {
                 // The port is free already, except when a healed partition lets a batch through.
                 let port = &mut self.ports[from.index()];
@@ -270,34 +370,65 @@ impl<M: Wire> Network<M> {
                 leaves
             }
             Shape::Mesh => now,
-        };
+        }
+    }
+
+    fn reach(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        lane: Lane,
+        bytes: usize,
+        leaves: Instant,
+        copies: Copies,
+    ) -> Result<Arrivals, &'static str> {
+        let airtime = self.airtime(self.config.overhead.charge(lane, bytes));
         let (queue_bytes_max, rate) =
             (self.config.queue_bytes_max, self.config.rate_bits_per_second);
         let busy_until = match self.config.shape {
             Shape::Star => &mut self.ports[to.index()].receives_until,
             Shape::Mesh if self.needs_pairs => &mut self.pair(from, to).sends_until,
-            Shape::Mesh => self.links.sends_until(now, from, to),
+            // On a mesh nothing waits for a port: it leaves now.
+            Shape::Mesh => self.links.sends_until(leaves, from, to),
         };
         let start = leaves.max(*busy_until);
-        if queued.lane == Lane::Datagram && exceeds(queue_bytes_max, rate, start - leaves) {
-            return Sent::Dropped("sim_queue_full");
+        if lane == Lane::Datagram && exceeds(queue_bytes_max, rate, start - leaves) {
+            return Err("sim_queue_full");
         }
         let arrival = start + airtime;
         *busy_until = arrival;
         let arrivals = match copies {
-            Copies::None => return Sent::Dropped("sim_lost"),
-            Copies::One(delay) => [Some(self.in_order(from, &queued, arrival + delay)), None],
+            Copies::None => return Err("sim_lost"),
+            Copies::One(delay) => [Some(self.in_order(from, to, lane, arrival + delay)), None],
             Copies::Two(first, second) => [Some(arrival + first), Some(arrival + second)],
         };
-        Sent::Arrives(arrivals, queued.message)
+        self.enter(to, lane, arrivals)
+    }
+
+    /// The copies that the receiver's end buffer keeps.
+    fn enter(
+        &mut self,
+        to: NodeId,
+        lane: Lane,
+        arrivals: Arrivals,
+    ) -> Result<Arrivals, &'static str> {
+        let Some(buffer) = self.end_buffers.get_mut(to.index()).filter(|_| lane == Lane::Datagram)
+        else {
+            return Ok(arrivals);
+        };
+        let loss = LinkFaults { loss: self.config.receive_loss, ..LinkFaults::default() };
+        let mut draw =
+            |_: &Instant| buffer.state.draw(&loss, lane, &mut buffer.rng) != Copies::None;
+        let kept = arrivals.map(|arrival| arrival.filter(&mut draw));
+        if kept == [None; 2] { Err("sim_lost_at_receiver") } else { Ok(kept) }
     }
 
     /// A stream keeps its order whatever the jitter.
-    fn in_order(&mut self, from: NodeId, queued: &Queued<M>, arrival: Instant) -> Instant {
-        if !self.needs_pairs || queued.lane == Lane::Datagram {
+    fn in_order(&mut self, from: NodeId, to: NodeId, lane: Lane, arrival: Instant) -> Instant {
+        if !self.needs_pairs || lane == Lane::Datagram {
             return arrival;
         }
-        let pair = self.pair(from, queued.to);
+        let pair = self.pair(from, to);
         pair.last_stream_arrival = pair.last_stream_arrival.max(arrival);
         pair.last_stream_arrival
     }
@@ -382,12 +513,12 @@ impl<M: Wire> Network<M> {
     }
 
     /// Heals all partitions; gives back what stalled, by sender, in order.
-    pub(crate) fn heal(&mut self) -> Vec<(NodeId, Queued<M>)> {
+    pub(crate) fn heal(&mut self) -> Vec<(NodeId, NodeId, Queued<M>)> {
         self.groups = None;
         self.blocked.clear();
         let mut stalled = Vec::new();
-        for (&(from, _), pair) in &mut self.pairs {
-            stalled.extend(pair.stalled.drain(..).map(|queued| (from, queued)));
+        for (&(from, to), pair) in &mut self.pairs {
+            stalled.extend(pair.stalled.drain(..).map(|queued| (from, to, queued)));
         }
         stalled
     }
@@ -402,7 +533,7 @@ impl<M: Wire> Network<M> {
             return;
         };
         let queue = &mut self.queues[port.queue as usize];
-        queue.messages.retain(|queued| queued.to != to || queued.lane == Lane::Datagram);
+        queue.messages.retain(|queued| queued.to != To::Node(to) || queued.lane == Lane::Datagram);
         queue.stream_bytes.retain(|&(peer, _)| peer != to);
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::core::{Instant, Lane, NodeId, PeerState, Protocol, View};
+use paceline_proto::core::{GroupId, Instant, Lane, Membership, NodeId, PeerState, Protocol, View};
 
 use crate::fault::Fault;
 
@@ -54,6 +54,26 @@ pub trait Observer<P: Protocol> {
     ) {
     }
 
+    /// A node handed a message for a group to the network, which makes the copies.
+    fn on_send_group(
+        &mut self,
+        _at: Instant,
+        _from: NodeId,
+        _group: GroupId,
+        _message: &P::Message,
+    ) {
+    }
+
+    /// A node joins or leaves a group.
+    fn on_membership(
+        &mut self,
+        _at: Instant,
+        _node: NodeId,
+        _group: GroupId,
+        _membership: Membership,
+    ) {
+    }
+
     /// A handler of this node returned; its outputs are on their way.
     fn after_call(&mut self, _at: Instant, _node: NodeId, _protocol: &P, _reply: &mut Reply<P>) {}
 
@@ -78,6 +98,14 @@ impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for &mut O {
 
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
         (**self).on_send(at, from, to, lane, message);
+    }
+
+    fn on_send_group(&mut self, at: Instant, from: NodeId, group: GroupId, message: &P::Message) {
+        (**self).on_send_group(at, from, group, message);
+    }
+
+    fn on_membership(&mut self, at: Instant, node: NodeId, group: GroupId, membership: Membership) {
+        (**self).on_membership(at, node, group, membership);
     }
 
     fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
@@ -107,6 +135,16 @@ impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
         self.0.on_send(at, from, to, lane, message);
         self.1.on_send(at, from, to, lane, message);
+    }
+
+    fn on_send_group(&mut self, at: Instant, from: NodeId, group: GroupId, message: &P::Message) {
+        self.0.on_send_group(at, from, group, message);
+        self.1.on_send_group(at, from, group, message);
+    }
+
+    fn on_membership(&mut self, at: Instant, node: NodeId, group: GroupId, membership: Membership) {
+        self.0.on_membership(at, node, group, membership);
+        self.1.on_membership(at, node, group, membership);
     }
 
     fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {

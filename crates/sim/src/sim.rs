@@ -1,16 +1,18 @@
 //! The driver: one queue of events, one handler call at a time.
 
+mod outputs;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{
-    Context, Counters, Instant, Lane, NodeId, Outbox, PeerState, Protocol, Rng, View, Wire,
-    decode_exact, encode_to_bytes, mix,
+    Context, Counters, Instant, Lane, NodeId, Outbox, PeerState, Protocol, Rng, View, mix,
 };
 
 use crate::fault::Fault;
-use crate::network::{Arrivals, LinkRule, Network, NetworkConfig, NodeBacklog, Queued, Sent};
+use crate::groups::Groups;
+use crate::network::{LinkRule, Network, NetworkConfig, NodeBacklog};
 use crate::observer::{Input, Observer, Reply};
 use crate::queue::RadixHeap;
 use crate::slab::Slab;
@@ -57,7 +59,8 @@ pub struct SimConfig {
     pub faults: FaultSupport,
     /// The largest message on the datagram lane, bytes. Default 1,200.
     pub datagram_bytes_max: usize,
-    /// Most sends one handler call may ask for; more ends the run. Default 1 Mi.
+    /// Most sends one handler call may ask for, one to a group among them being one; more ends the
+    /// run. Default 1 Mi.
     pub sends_per_call_max: usize,
 }
 
@@ -162,6 +165,7 @@ pub struct Sim<'a, P: Protocol> {
     now: Instant,
     nodes: Vec<Slot<P>>,
     network: Network<P::Message>,
+    groups: Groups,
     queue: RadixHeap<u32>,
     events: Slab<Event<P>>,
     // Timers apart from the other events, which are several times as large: at rest, most of what
@@ -169,6 +173,8 @@ pub struct Sim<'a, P: Protocol> {
     timers: Slab<ArmedTimer<P::Timer>>,
     drains: BTreeMap<(NodeId, NodeId), Drain>,
     held: BTreeMap<NodeId, Vec<Event<P>>>,
+    // Of the message to a group that is being sent.
+    receivers: Vec<NodeId>,
     outbox: Outbox<P>,
     reply: Reply<P>,
     counters: Counters,
@@ -193,11 +199,13 @@ impl<'a, P: Protocol> Sim<'a, P> {
             now: Instant::ZERO,
             nodes: Vec::with_capacity(config.nodes),
             network,
+            groups: Groups::default(),
             queue: RadixHeap::default(),
             events: Slab::default(),
             timers: Slab::default(),
             drains: BTreeMap::new(),
             held: BTreeMap::new(),
+            receivers: Vec::new(),
             outbox: Outbox::default(),
             reply: Reply::default(),
             counters: Counters::default(),
@@ -452,200 +460,6 @@ impl<'a, P: Protocol> Sim<'a, P> {
         observer.after_call(self.now, node, &self.nodes[node.index()].protocol, &mut self.reply);
     }
 
-    fn carry_out(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
-        // Each list is taken out only if there is something in it, and put back with its capacity.
-        if !self.outbox.sends.is_empty() {
-            let mut sends = std::mem::take(&mut self.outbox.sends);
-            let count = sends.len();
-            assert!(count <= self.config.sends_per_call_max, "{count} sends by one call at {node}");
-            for send in sends.drain(..) {
-                observer.on_send(self.now, node, send.to, send.lane, &send.message);
-                self.send(node, send.to, send.lane, send.message);
-            }
-            self.outbox.sends = sends;
-        }
-        if !self.outbox.timers.is_empty() {
-            let incarnation = self.nodes[node.index()].starts;
-            let mut timers = std::mem::take(&mut self.outbox.timers);
-            for (at, timer) in timers.drain(..) {
-                self.push_timer(at, ArmedTimer { node, incarnation, timer });
-            }
-            self.outbox.timers = timers;
-        }
-        if !self.outbox.events.is_empty() {
-            let mut events = std::mem::take(&mut self.outbox.events);
-            for event in events.drain(..) {
-                self.fold(6, node, 0);
-                observer.on_event(self.now, node, &event, &mut self.reply);
-            }
-            self.outbox.events = events;
-        }
-        if !self.outbox.drains.is_empty() {
-            let mut drains = std::mem::take(&mut self.outbox.drains);
-            for (to, below_bytes) in drains.drain(..) {
-                let look_at = Instant::MAX;
-                // A backlog is never below nothing.
-                let wanted = Drain { below_bytes: below_bytes.max(1), look_at };
-                self.drains.entry((node, to)).or_insert(wanted).below_bytes = wanted.below_bytes;
-                self.watch_drain(node, to);
-            }
-            self.outbox.drains = drains;
-        }
-        // Where a node is, the simulator knows.
-        self.outbox.contacts.clear();
-        for peer in std::mem::take(&mut self.outbox.disconnects) {
-            self.counters.add("sim_disconnected", 1);
-            if self.config.faults == FaultSupport::Any {
-                self.reset(peer, node, Duration::from_secs(1));
-            }
-        }
-        if !self.outbox.counters.is_empty() {
-            self.outbox.counters.drain_into(&mut self.counters);
-        }
-    }
-
-    fn take_replies(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
-        while let Some(command) = self.reply.submit.take() {
-            self.fold(3, node, 0);
-            observer.before_call(self.now, node, &Input::Command(&command));
-            self.call_once(node, observer, |protocol, cx| protocol.handle_command(cx, command));
-        }
-        if !self.reply.commands.is_empty() {
-            let mut commands = std::mem::take(&mut self.reply.commands);
-            for (after, node, command) in commands.drain(..) {
-                self.push(self.now + after, Event::Command { node, command });
-            }
-            self.reply.commands = commands;
-        }
-        while let Some((after, node)) = self.reply.wakes.pop() {
-            self.push(self.now + after, Event::Wake { node });
-        }
-    }
-
-    fn send(&mut self, from: NodeId, to: NodeId, lane: Lane, message: P::Message) {
-        if to.index() >= self.nodes.len() {
-            return self.counters.add("sim_unknown_destination", 1);
-        }
-        let bytes = message.wire_len();
-        if lane == Lane::Datagram && bytes > self.config.datagram_bytes_max {
-            return self.counters.add("sim_datagram_oversized", 1);
-        }
-        let message = self.through_codec(message);
-        let sent = self.network.send(self.now, from, Queued { to, lane, message, bytes });
-        self.dispatch(from, to, lane, bytes, sent);
-    }
-
-    fn dispatch(
-        &mut self,
-        from: NodeId,
-        to: NodeId,
-        lane: Lane,
-        bytes: usize,
-        sent: Sent<P::Message>,
-    ) {
-        match sent {
-            Sent::Arrives(at, message) => self.arrive(from, to, lane, at, bytes, message),
-            Sent::Waits { port_free: Some(at) } => self.push(at, Event::PortFree { node: from }),
-            Sent::Waits { port_free: None } | Sent::Stalls => {}
-            Sent::Dropped(counter) => self.counters.add(counter, 1),
-        }
-    }
-
-    fn arrive(
-        &mut self,
-        from: NodeId,
-        to: NodeId,
-        lane: Lane,
-        at: Arrivals,
-        bytes: usize,
-        message: P::Message,
-    ) {
-        let bytes = bytes as u32;
-        let incarnation = self.nodes[from.index()].starts;
-        let stream = self.network.stream_epoch(from, to);
-        let [first, second] = at;
-        if let Some(at) = second {
-            let message = message.clone();
-            self.push(at, Event::Arrive { from, to, lane, incarnation, stream, bytes, message });
-        }
-        if let Some(at) = first {
-            self.push(at, Event::Arrive { from, to, lane, incarnation, stream, bytes, message });
-        }
-    }
-
-    fn through_codec(&self, message: P::Message) -> P::Message {
-        if self.config.codec == Codec::Typed {
-            return message;
-        }
-        let bytes = encode_to_bytes(&message);
-        assert_eq!(bytes.len(), message.wire_len(), "wire_len is not what encode wrote");
-        let decoded: P::Message = decode_exact(bytes.clone()).expect("what was encoded decodes");
-        assert_eq!(encode_to_bytes(&decoded), bytes, "the encoding is not canonical");
-        decoded
-    }
-
-    fn port_free(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
-        loop {
-            match self.network.next_queued(self.now, node) {
-                Err(later) => return self.push(later, Event::PortFree { node }),
-                Ok(None) => return,
-                Ok(Some(queued)) => {
-                    let (to, lane, bytes) = (queued.to, queued.lane, queued.bytes);
-                    let sent = self.network.transmit(self.now, node, queued);
-                    self.dispatch(node, to, lane, bytes, sent);
-                    self.check_drained(node, to, observer);
-                }
-            }
-        }
-    }
-
-    /// Sees to it that a drain request is looked at when its time may have come.
-    fn watch_drain(&mut self, node: NodeId, to: NodeId) {
-        let Some(&Drain { below_bytes, look_at }) = self.drains.get(&(node, to)) else {
-            return;
-        };
-        let at = if self.network.backlog_bytes(self.now, node, to) < below_bytes {
-            self.now
-        } else if let Some(at) = self.network.drains_at(node, to, below_bytes) {
-            at.max(self.now + Duration::from_nanos(1))
-        } else {
-            return;
-        };
-        if at < look_at {
-            self.drains.insert((node, to), Drain { below_bytes, look_at: at });
-            self.push(at, Event::Drained { node, to });
-        }
-    }
-
-    /// The time has come at which a backlog was to have fallen; more may have been sent since.
-    fn look_at_drain(&mut self, node: NodeId, to: NodeId, observer: &mut impl Observer<P>) {
-        if let Some(drain) = self.drains.get_mut(&(node, to))
-            && drain.look_at <= self.now
-        {
-            drain.look_at = Instant::MAX;
-        }
-        self.check_drained(node, to, observer);
-        self.watch_drain(node, to);
-    }
-
-    fn check_drained(&mut self, node: NodeId, to: NodeId, observer: &mut impl Observer<P>) {
-        let Some(&Drain { below_bytes, .. }) = self.drains.get(&(node, to)) else {
-            return;
-        };
-        if self.network.backlog_bytes(self.now, node, to) >= below_bytes {
-            return;
-        }
-        match self.nodes[node.index()].life {
-            Life::Crashed => return,
-            Life::Paused => return self.hold(node, Event::Drained { node, to }),
-            Life::Running => {}
-        }
-        self.drains.remove(&(node, to));
-        self.fold(7, node, u64::from(to.0));
-        observer.before_call(self.now, node, &Input::Drained(to));
-        self.call(node, observer, |protocol, cx| protocol.handle_drained(cx, to));
-    }
-
     fn hold(&mut self, node: NodeId, event: Event<P>) {
         let held = self.held.entry(node).or_default();
         let datagram_bytes = |event: &Event<P>| match event {
@@ -687,9 +501,9 @@ impl<'a, P: Protocol> Sim<'a, P> {
             Fault::Partition(groups) => self.network.partition(&groups),
             Fault::Block(from, to) => self.network.block(from, to),
             Fault::Heal => {
-                for (from, queued) in self.network.heal() {
-                    let (to, lane, bytes) = (queued.to, queued.lane, queued.bytes);
-                    let sent = self.network.transmit(self.now, from, queued);
+                for (from, to, queued) in self.network.heal() {
+                    let (lane, bytes) = (queued.lane, queued.bytes);
+                    let sent = self.network.transmit(self.now, from, to, queued);
                     self.dispatch(from, to, lane, bytes, sent);
                     self.watch_drain(from, to);
                 }
@@ -707,6 +521,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         self.held.remove(&node);
         self.drains.retain(|&(from, _), _| from != node);
         self.network.discard_queued(node);
+        self.groups.forget(node);
         for peer in self.network.neighbours(node) {
             self.network.reset(node, peer);
             self.network.reset(peer, node);

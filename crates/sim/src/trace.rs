@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use paceline_proto::core::{Instant, Lane, NodeId, Protocol};
+use paceline_proto::core::{GroupId, Instant, Lane, Membership, NodeId, Protocol};
 
 use crate::fault::Fault;
 use crate::observer::{Input, Observer, Reply};
@@ -115,6 +115,18 @@ where
             Lane::Stream => "send-stream",
         };
         self.row(at, from, what, &to.0.to_string(), message);
+    }
+
+    fn on_send_group(&mut self, at: Instant, from: NodeId, group: GroupId, message: &P::Message) {
+        self.row(at, from, "send-group", &group.to_string(), message);
+    }
+
+    fn on_membership(&mut self, at: Instant, node: NodeId, group: GroupId, membership: Membership) {
+        let what = match membership {
+            Membership::Joined => "join",
+            Membership::Left => "leave",
+        };
+        self.row(at, node, what, &group.to_string(), &"");
     }
 
     fn on_fault(&mut self, at: Instant, fault: &Fault) {

@@ -1,15 +1,17 @@
 //! The simulated network, seen by a protocol that only sends and listens.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes};
 use paceline_proto::core::{
-    Context, DecodeError, Instant, Lane, LinkFaults, Loss, NodeId, Payload, PeerState, Protocol,
-    Wire, take_u64,
+    Context, DecodeError, GroupId, Instant, Lane, LinkFaults, Loss, Membership, NodeId, Payload,
+    PeerState, Protocol, Wire, take_u64,
 };
 use paceline_sim::{
-    Codec, Fault, FaultSupport, NetworkConfig, Observer, Overhead, Reply, Shape, Sim, SimConfig,
+    Codec, Fault, FaultSupport, Multicast, NetworkConfig, Observer, Overhead, Reply, Shape, Sim,
+    SimConfig, Trace,
 };
 
 /// A numbered message of any length.
@@ -36,6 +38,12 @@ impl Wire for Parcel {
     }
 }
 
+impl fmt::Display for Parcel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "parcel {}", self.number)
+    }
+}
+
 /// Sends on command and reports what it hears.
 #[derive(Default)]
 struct Post;
@@ -44,6 +52,10 @@ struct Post;
 enum Order {
     /// Send parcels numbered `first..`, this many, of this many bytes each on the wire.
     Send { to: NodeId, lane: Lane, first: u64, parcels: u64, bytes: usize },
+    /// Send parcels to the group `G`.
+    SendGroup { first: u64, parcels: u64, bytes: usize },
+    /// Hear what is sent to `G`, or no more.
+    SetMembership(Membership),
     /// Ask to hear when the backlog has fallen.
     Watch { to: NodeId, below_bytes: usize },
 }
@@ -83,6 +95,14 @@ impl Protocol for Post {
                     cx.send(to, lane, Parcel { number, filling });
                 }
             }
+            Order::SendGroup { first, parcels, bytes } => {
+                for number in first..first + parcels {
+                    let filling = Payload::Zeros((bytes - PARCEL_HEAD_BYTES) as u32);
+                    cx.send_group(G, Parcel { number, filling });
+                }
+            }
+            Order::SetMembership(Membership::Joined) => cx.join_group(G),
+            Order::SetMembership(Membership::Left) => cx.leave_group(G),
             Order::Watch { to, below_bytes } => cx.notify_drained(to, below_bytes),
         }
     }
@@ -125,6 +145,7 @@ impl Log {
 const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
 const C: NodeId = NodeId(2);
+const G: GroupId = GroupId(9);
 
 /// One byte takes one microsecond.
 const RATE_BITS_PER_SECOND: u64 = 8_000_000;
@@ -138,13 +159,15 @@ fn at(micros: u64) -> Instant {
 }
 
 fn sim(shape: Shape, link: LinkFaults) -> Sim<'static, Post> {
+    sim_on(NetworkConfig { shape, link, ..NetworkConfig::default() })
+}
+
+fn sim_on(network: NetworkConfig) -> Sim<'static, Post> {
     let mut config = SimConfig::new(3, 7);
     config.network = NetworkConfig {
-        shape,
         rate_bits_per_second: Some(RATE_BITS_PER_SECOND),
         overhead: Overhead::None,
-        queue_bytes_max: None,
-        link,
+        ..network
     };
     config.codec = Codec::CheckWire;
     config.faults = FaultSupport::Any;
@@ -351,4 +374,172 @@ fn a_node_that_has_no_backlog_hears_at_once() {
         let (log, _) = run(sim);
         assert_eq!(log.drained(), [(us(5), 0)], "{shape:?}");
     }
+}
+
+/// All nodes in the group.
+fn joined(network: NetworkConfig) -> Sim<'static, Post> {
+    let mut sim = sim_on(network);
+    for node in [A, B, C] {
+        sim.command_at(at(0), node, Order::SetMembership(Membership::Joined));
+    }
+    sim
+}
+
+fn send_group(first: u64, parcels: u64, bytes: usize) -> Order {
+    Order::SendGroup { first, parcels, bytes }
+}
+
+fn numbers(log: &Log, node: NodeId, from: NodeId) -> Vec<u64> {
+    log.parcels(node, from).iter().map(|&(_, number)| number).collect()
+}
+
+#[test]
+fn what_is_sent_to_a_group_goes_to_those_who_have_joined_and_not_to_its_sender() {
+    for multicast in [Multicast::Native, Multicast::FanOut] {
+        let mut sim = sim_on(NetworkConfig { multicast, ..NetworkConfig::default() });
+        let set = Order::SetMembership;
+        sim.command_at(at(0), A, send_group(0, 1, 100));
+        sim.command_at(at(1000), B, set(Membership::Joined));
+        sim.command_at(at(1001), A, send_group(1, 1, 100));
+        sim.command_at(at(2000), A, set(Membership::Joined));
+        sim.command_at(at(2000), C, set(Membership::Joined));
+        sim.command_at(at(2001), A, send_group(2, 1, 100));
+        sim.command_at(at(3000), B, set(Membership::Left));
+        sim.command_at(at(3001), A, send_group(3, 1, 100));
+        let (log, _) = run(sim);
+        assert_eq!(numbers(&log, B, A), [1, 2], "{multicast:?}");
+        assert_eq!(numbers(&log, C, A), [2, 3], "{multicast:?}");
+        assert!(numbers(&log, A, A).is_empty(), "{multicast:?}");
+    }
+}
+
+#[test]
+fn multicast_leaves_its_port_once_and_fan_out_once_for_each_receiver() {
+    let after = |shape, multicast| {
+        let mut sim = joined(NetworkConfig { shape, multicast, ..NetworkConfig::default() });
+        sim.command_at(at(10), A, send_group(0, 2, 1000));
+        sim.command_at(at(10), A, send(B, Lane::Datagram, 7, 1, 1000));
+        let (log, _) = run(sim);
+        [B, C].map(|node| log.parcels(node, A).iter().map(|&(when, _)| when).collect::<Vec<_>>())
+    };
+    let native = [vec![us(1010), us(2010), us(3010)], vec![us(1010), us(2010)]];
+    assert_eq!(after(Shape::Star, Multicast::Native), native);
+    let fan_out = [vec![us(1010), us(3010), us(5010)], vec![us(2010), us(4010)]];
+    assert_eq!(after(Shape::Star, Multicast::FanOut), fan_out);
+    for multicast in [Multicast::Native, Multicast::FanOut] {
+        assert_eq!(after(Shape::Mesh, multicast), native, "each link is sent on by itself");
+    }
+}
+
+#[test]
+fn what_waits_for_the_port_keeps_its_place_whether_it_is_for_a_group_or_a_node() {
+    let mut sim = joined(NetworkConfig::default());
+    sim.command_at(at(10), A, send(B, Lane::Stream, 0, 1, 1000));
+    sim.command_at(at(20), A, send_group(1, 1, 1000));
+    sim.command_at(at(30), A, send(B, Lane::Stream, 2, 1, 1000));
+    sim.command_at(at(40), A, send_group(3, 1, 1000));
+    let (log, _) = run(sim);
+    let expected = [(us(1010), 0), (us(2010), 1), (us(3010), 2), (us(4010), 3)];
+    assert_eq!(log.parcels(B, A), expected);
+    assert_eq!(log.parcels(C, A), [expected[1], expected[3]]);
+}
+
+#[test]
+fn each_receiver_of_a_group_has_its_own_loss_and_delay() {
+    let lossy = LinkFaults { loss: Loss::Independent(0.2), ..LinkFaults::default() };
+    let at_receivers = Loss::Independent(0.2);
+    let networks = [
+        (NetworkConfig { link: lossy, ..NetworkConfig::default() }, "sim_lost"),
+        (
+            NetworkConfig { receive_loss: at_receivers, ..NetworkConfig::default() },
+            "sim_lost_at_receiver",
+        ),
+    ];
+    for (network, counter) in networks {
+        let link = LinkFaults { jitter: us(5000), ..network.link };
+        let mut sim = joined(NetworkConfig { link, ..network });
+        sim.command_at(at(10), A, send_group(0, 1000, 10));
+        let (log, sim) = run(sim);
+        let (b, c) = (log.parcels(B, A), log.parcels(C, A));
+        assert_eq!(sim.counters().count(counter), 2000 - (b.len() + c.len()) as u64);
+        let heard = |parcels: &[(Duration, u64)], number| {
+            parcels.iter().find(|parcel| parcel.1 == number).map(|parcel| parcel.0)
+        };
+        let both: Vec<u64> =
+            (0..1000).filter(|&n| heard(&b, n).is_some() && heard(&c, n).is_some()).collect();
+        let neither = (0..1000).filter(|&n| heard(&b, n).is_none() && heard(&c, n).is_none());
+        let neither = neither.count();
+        // 640 and 40 of 1000, if they are independent.
+        assert!((590..690).contains(&both.len()), "{counter}: both heard {}", both.len());
+        assert!((20..65).contains(&neither), "{counter}: neither heard {neither}");
+        let together = both.iter().filter(|&&n| heard(&b, n) == heard(&c, n)).count();
+        assert!(together < 10, "{counter}: {together} arrived at the same instant");
+    }
+}
+
+#[test]
+fn losses_at_a_receiver_come_in_bursts_over_all_that_reaches_it() {
+    let bursts = Loss::GilbertElliott { good_to_bad: 0.02, bad_to_good: 0.2, bad_loss: 1.0 };
+    let mut sim = joined(NetworkConfig { receive_loss: bursts, ..NetworkConfig::default() });
+    for turn in 0..2000 {
+        let sender = if turn % 2 == 0 { A } else { B };
+        sim.command_at(at(10 + 10 * turn), sender, send_group(turn, 1, 10));
+    }
+    let (log, _) = run(sim);
+    let heard: std::collections::BTreeSet<u64> =
+        numbers(&log, C, A).into_iter().chain(numbers(&log, C, B)).collect();
+    let lost: Vec<u64> = (0..2000).filter(|turn| !heard.contains(turn)).collect();
+    let runs = 1 + lost.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+    let mean = lost.len() as f64 / runs as f64;
+    assert!((3.5..6.5).contains(&mean), "{} lost in {runs} runs", lost.len());
+}
+
+#[test]
+fn a_crash_leaves_every_group() {
+    let mut sim = joined(NetworkConfig::default());
+    sim.fault_at(at(10), Fault::Crash(B));
+    sim.fault_at(at(20), Fault::Restart(B));
+    sim.command_at(at(30), A, send_group(0, 1, 100));
+    sim.command_at(at(1000), B, Order::SetMembership(Membership::Joined));
+    sim.command_at(at(1010), A, send_group(1, 1, 100));
+    let (log, _) = run(sim);
+    assert_eq!(numbers(&log, B, A), [1]);
+    assert_eq!(numbers(&log, C, A), [0, 1]);
+}
+
+#[test]
+fn a_group_is_cut_by_a_partition_like_any_pair() {
+    for multicast in [Multicast::Native, Multicast::FanOut] {
+        let mut sim = joined(NetworkConfig { multicast, ..NetworkConfig::default() });
+        sim.fault_at(at(5), Fault::Partition(vec![vec![A, B], vec![C]]));
+        sim.command_at(at(10), A, send_group(0, 1, 100));
+        sim.fault_at(at(1000), Fault::Heal);
+        sim.command_at(at(1010), A, send_group(1, 1, 100));
+        let (log, sim) = run(sim);
+        assert_eq!((numbers(&log, B, A), numbers(&log, C, A)), (vec![0, 1], vec![1]));
+        assert_eq!(sim.counters().count("sim_partitioned"), 1, "{multicast:?}");
+    }
+}
+
+#[test]
+fn a_parcel_too_long_for_a_datagram_reaches_nobody() {
+    let mut sim = joined(NetworkConfig::default());
+    sim.command_at(at(10), A, send_group(0, 1, 1201));
+    let (log, sim) = run(sim);
+    assert!(numbers(&log, B, A).is_empty());
+    assert_eq!(sim.counters().count("sim_datagram_oversized"), 1);
+}
+
+#[test]
+fn a_trace_shows_who_joined_and_what_was_sent_to_a_group() {
+    let mut rows = Vec::new();
+    let mut trace = Trace::new(&mut rows);
+    let mut sim = joined(NetworkConfig::default());
+    sim.command_at(at(10), A, send_group(4, 1, 100));
+    sim.run_until(Instant::MAX, &mut trace);
+    trace.finish().expect("no errors");
+    let rows = String::from_utf8(rows).expect("text");
+    assert!(rows.contains("0,1,join,g9,\"\"\n"), "{rows}");
+    assert!(rows.contains("10000,0,send-group,g9,\"parcel 4\"\n"), "{rows}");
+    assert!(rows.contains("110000,2,receive,0,\"parcel 4\"\n"), "{rows}");
 }

@@ -1,6 +1,7 @@
 //! Benchmarks: how fast Paceline itself is, on the machine at hand.
 
 pub mod broadcast;
+pub mod coding;
 pub mod overlay;
 pub mod packets;
 pub mod simulator;

@@ -122,6 +122,7 @@ pub fn network_config(topology: &Topology) -> NetworkConfig {
         overhead: topology.overhead,
         queue_bytes_max: topology.queue_bytes,
         link: topology.link,
+        ..NetworkConfig::default()
     }
 }
 

@@ -1,18 +1,32 @@
 //! Carrying out what a handler asked for.
 
-use paceline_proto::core::{Copies, Instant, Lane, NodeId, Outgoing, Wire};
+use paceline_proto::core::{Copies, GroupId, Instant, Lane, Membership, NodeId, Outgoing, Wire};
 
+use super::datagrams::Datagram;
 use super::{Deadline, Driver};
 use crate::Hosted;
 use crate::outgoing::{Outlook, Phase};
 use crate::queue::WriteQueue;
-use crate::record::{HEADER_BYTES, LENGTH_BYTES};
+use crate::record::{GROUP_BYTES, HEADER_BYTES, LENGTH_BYTES};
 
 impl<P: Hosted> Driver<P> {
     /// Empties the outbox. Calls no handler.
     pub(super) fn carry_out(&mut self) {
         for (node, address) in std::mem::take(&mut self.outbox.contacts) {
             self.learn_address(node, &address);
+        }
+        for (group, membership) in self.outbox.memberships.drain(..) {
+            match membership {
+                Membership::Joined => self.groups.insert(group),
+                Membership::Left => self.groups.remove(&group),
+            };
+        }
+        if !self.outbox.group_sends.is_empty() {
+            let mut sends = std::mem::take(&mut self.outbox.group_sends);
+            for (group, message) in sends.drain(..) {
+                self.send_group(group, &message);
+            }
+            self.outbox.group_sends = sends;
         }
         if !self.outbox.sends.is_empty() {
             let mut sends = std::mem::take(&mut self.outbox.sends);
@@ -45,13 +59,28 @@ impl<P: Hosted> Driver<P> {
             self.counters.add("send_unknown_member", 1);
             return;
         };
-        let copies = match &mut self.emulator {
-            Some(emulator) => emulator.draw(place, send.lane),
-            None => Copies::One(std::time::Duration::ZERO),
-        };
+        let copies = self.draw(place, send.lane);
         match send.lane {
             Lane::Stream => self.send_stream(place, send.message, copies),
-            Lane::Datagram => self.send_datagram(place, send.message, copies),
+            Lane::Datagram => self.send_datagram(place, None, send.message, copies),
+        }
+    }
+
+    /// Sends a message to every other node that is known, which drops it unless it has joined.
+    fn send_group(&mut self, group: GroupId, message: &P::Message) {
+        for place in 0..self.peers.len() {
+            if self.peers.at(place).node == self.config.node {
+                continue;
+            }
+            let copies = self.draw(place, Lane::Datagram);
+            self.send_datagram(place, Some(group), message.clone(), copies);
+        }
+    }
+
+    fn draw(&mut self, place: usize, lane: Lane) -> Copies {
+        match &mut self.emulator {
+            Some(emulator) => emulator.draw(place, lane),
+            None => Copies::One(std::time::Duration::ZERO),
         }
     }
 
@@ -105,27 +134,36 @@ impl<P: Hosted> Driver<P> {
         self.peers.list_flush(place);
     }
 
-    fn send_datagram(&mut self, place: usize, message: P::Message, copies: Copies) {
-        if HEADER_BYTES + message.wire_len() > self.config.datagram_bytes_max {
+    fn send_datagram(
+        &mut self,
+        place: usize,
+        group: Option<GroupId>,
+        message: P::Message,
+        copies: Copies,
+    ) {
+        let group_bytes = group.map_or(0, |_| GROUP_BYTES);
+        if HEADER_BYTES + group_bytes + message.wire_len() > self.config.datagram_bytes_max {
             self.counters.add("datagram_unsendable", 1);
             return;
         }
+        let datagram = Datagram { place, group, message };
         match copies {
             Copies::None => self.counters.add("emulated_loss", 1),
-            Copies::One(delay) => self.send_datagram_at(place, message, self.now + delay),
+            Copies::One(delay) => self.send_datagram_at(datagram, self.now + delay),
             Copies::Two(first, second) => {
                 self.counters.add("emulated_duplicate", 1);
-                self.send_datagram_at(place, message.clone(), self.now + first);
-                self.send_datagram_at(place, message, self.now + second);
+                let again = Datagram { message: datagram.message.clone(), ..datagram };
+                self.send_datagram_at(again, self.now + first);
+                self.send_datagram_at(datagram, self.now + second);
             }
         }
     }
 
-    fn send_datagram_at(&mut self, place: usize, message: P::Message, at: Instant) {
+    fn send_datagram_at(&mut self, datagram: Datagram<P::Message>, at: Instant) {
         if at > self.now {
-            self.deadlines.set(at, Deadline::Datagram(Box::new((place, message))));
+            self.deadlines.set(at, Deadline::Datagram(Box::new(datagram)));
         } else {
-            self.queue_datagram(place, &message);
+            self.queue_datagram(&datagram);
         }
     }
 

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_proto::core::{Instant, Wire, decode_exact};
+use paceline_proto::core::{GroupId, Instant, Wire, decode_exact, take_u32};
 
 use super::Driver;
 use crate::Hosted;
 use crate::datagram::Received;
 use crate::peers::{Introduction, Reach};
 use crate::ready::Source;
-use crate::record::{HEADER_BYTES, Header, Kind, Refusal};
+use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
 
 /// Datagrams handled in a turn, but for the rest of a batch.
 const DATAGRAMS_MAX: usize = 64;
@@ -23,9 +23,20 @@ pub(super) const TAKEN_LATER: u8 = 1;
 /// Least time between two questions to a peer, and between two answers.
 const WHO_EVERY: Duration = Duration::from_millis(20);
 
+/// A message that goes by datagram.
+pub(super) struct Datagram<M> {
+    /// The receiver's place in the table of peers.
+    pub(super) place: usize,
+    /// The group it was sent to; `None` if to the peer alone.
+    pub(super) group: Option<GroupId>,
+    /// The message.
+    pub(super) message: M,
+}
+
 impl<P: Hosted> Driver<P> {
     /// Queues a datagram for a peer, behind a Hello if it is the first.
-    pub(super) fn queue_datagram(&mut self, place: usize, message: &P::Message) {
+    pub(super) fn queue_datagram(&mut self, datagram: &Datagram<P::Message>) {
+        let Datagram { place, group, ref message } = *datagram;
         let peer = self.peers.at(place);
         if peer.reach == Reach::Cut {
             self.counters.add("emulated_loss", 1);
@@ -36,8 +47,16 @@ impl<P: Hosted> Driver<P> {
             peer.introduction = Introduction::Made;
             self.queue_hello(addr);
         }
-        let bytes = HEADER_BYTES + message.wire_len();
-        self.datagrams.push(addr, self.header, bytes, &mut self.counters, |out| {
+        let (kind, group_bytes) = match group {
+            Some(_) => (Kind::Group, GROUP_BYTES),
+            None => (Kind::Message, 0),
+        };
+        let header = Header { kind, ..self.header };
+        let bytes = HEADER_BYTES + group_bytes + message.wire_len();
+        self.datagrams.push(addr, header, bytes, &mut self.counters, |out| {
+            if let Some(group) = group {
+                out.extend_from_slice(&group.0.to_be_bytes());
+            }
             if let Some(payload) = message.encode(out) {
                 payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
             }
@@ -102,7 +121,7 @@ impl<P: Hosted> Driver<P> {
             return Ok(());
         }
         match header.kind {
-            Kind::Message => self.take_message(place, &header, record).map_err(named),
+            Kind::Message | Kind::Group => self.take_message(place, &header, record).map_err(named),
             Kind::Hello => {
                 let is_taken = self.config.is_open
                     && self.peers.at(place).addr != from
@@ -130,7 +149,12 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
-    fn take_message(&mut self, place: usize, header: &Header, body: Bytes) -> Result<(), Refusal> {
+    fn take_message(
+        &mut self,
+        place: usize,
+        header: &Header,
+        mut body: Bytes,
+    ) -> Result<(), Refusal> {
         let peer = self.peers.at(place);
         if peer.session.is_none_or(|(_, tag)| tag != header.session) {
             // Our question and the peer's answer go to the roster's address, never to the
@@ -144,6 +168,13 @@ impl<P: Hosted> Driver<P> {
         }
         let now = self.now;
         self.peers.at(place).heard_at = now;
+        if header.kind == Kind::Group {
+            let group = take_u32(&mut body).map_err(|_| Refusal::Malformed)?;
+            if !self.groups.contains(&GroupId(group)) {
+                self.counters.add("group_not_joined", 1);
+                return Ok(());
+            }
+        }
         let message = decode_exact(body).map_err(|_| Refusal::Undecodable)?;
         self.handle(|protocol, cx| protocol.handle_message(cx, header.sender, message));
         Ok(())

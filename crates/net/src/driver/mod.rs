@@ -10,6 +10,7 @@ mod faults;
 mod strangers;
 mod streams;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -19,11 +20,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{
-    Context, Counters, Instant, NodeId, Outbox, PeerState, Protocol, Rng, View,
+    Context, Counters, GroupId, Instant, NodeId, Outbox, PeerState, Protocol, Rng, View,
 };
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
+use self::datagrams::Datagram;
 use crate::Hosted;
 use crate::alarm::Alarm;
 use crate::config::NodeConfig;
@@ -35,7 +37,7 @@ use crate::node::{Handles, Stopped};
 use crate::peers::PeerTable;
 use crate::pool::ReadPool;
 use crate::ready::{ReadyList, Source};
-use crate::record::{ClusterTag, HEADER_BYTES, Header, Kind, Session};
+use crate::record::{ClusterTag, GROUP_BYTES, HEADER_BYTES, Header, Kind, Session};
 use crate::stats::{Traffic, WarnLimit};
 
 /// Inputs handled in a turn.
@@ -78,7 +80,7 @@ enum Deadline<P: Protocol> {
     /// A message on a stream was held back until now.
     Release { place: usize },
     /// A datagram was held back until now.
-    Datagram(Box<(usize, P::Message)>),
+    Datagram(Box<Datagram<P::Message>>),
     /// The listener failed and may be tried again.
     Accept,
     /// Seeds that have not answered are asked again.
@@ -123,6 +125,8 @@ pub(crate) struct Driver<P: Hosted> {
     // While arrivals do not signal: when to ask for them again.
     datagrams_from: Instant,
     peers: PeerTable<P::Message>,
+    // What is sent to others is not for this node.
+    groups: BTreeSet<GroupId>,
     incoming: Vec<Option<Incoming>>,
     accepted: u64,
     // Slots of the busy streams: their packets gather before they signal.
@@ -226,6 +230,7 @@ impl<P: Hosted> Driver<P> {
             datagrams,
             datagrams_from: Instant::ZERO,
             peers,
+            groups: BTreeSet::new(),
             incoming: Vec::new(),
             accepted: 0,
             gathering: Vec::new(),
@@ -268,7 +273,7 @@ impl<P: Hosted> Driver<P> {
             rng: &mut self.rng,
             outbox: &mut self.outbox,
             backlog: &self.peers,
-            datagram_bytes_max: self.config.datagram_bytes_max - HEADER_BYTES,
+            datagram_bytes_max: self.config.datagram_bytes_max - HEADER_BYTES - GROUP_BYTES,
         };
         call(&mut self.protocol, &mut cx);
         self.carry_out();
@@ -391,7 +396,7 @@ impl<P: Hosted> Driver<P> {
                 Deadline::Greeting { place, attempt } => self.give_up_attempt(place, attempt),
                 Deadline::HalfOpen { slot, number } => self.give_up_half_open(slot, number),
                 Deadline::Release { place } => self.release(place),
-                Deadline::Datagram(datagram) => self.queue_datagram(datagram.0, &datagram.1),
+                Deadline::Datagram(datagram) => self.queue_datagram(&datagram),
                 Deadline::Accept => self.again.push(Source::Listener),
                 Deadline::Seeds => self.ask_seeds(),
                 Deadline::Stop => self.end(),

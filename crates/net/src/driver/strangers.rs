@@ -74,9 +74,10 @@ impl<P: Hosted> Driver<P> {
             }
             Kind::Taken => self.note_taken(body),
             // One short answer for one short question, and not often.
-            Kind::Who | Kind::Message if !may(&mut self.stranger_after, self.now) => {}
+            Kind::Who | Kind::Message | Kind::Group if !may(&mut self.stranger_after, self.now) => {
+            }
             Kind::Who => self.queue_hello(from),
-            Kind::Message => {
+            Kind::Message | Kind::Group => {
                 self.counters.add(Refusal::UnknownSession.counter(), 1);
                 self.queue_control(from, Kind::Who, &[]);
             }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes};
 use paceline_net::{Bound, Events, Node, NodeConfig, Roster};
 use paceline_proto::core::{
-    Context, DecodeError, Instant, Lane, NodeId, Payload, PeerState, Protocol, Wire, take_u8,
-    take_u64,
+    Context, DecodeError, GroupId, Instant, Lane, Membership, NodeId, Payload, PeerState, Protocol,
+    Wire, take_u8, take_u64,
 };
 
 /// Longer than anything here takes, even on a busy machine.
@@ -50,6 +50,8 @@ impl Wire for Letter {
 #[derive(Clone, Debug)]
 pub enum Order {
     Send(NodeId, Letter),
+    SendGroup(GroupId, Letter),
+    Set(GroupId, Membership),
     AwaitDrain(NodeId, usize),
     AskBacklog(NodeId),
     SetTimer(Duration, u32),
@@ -68,6 +70,8 @@ pub enum Report {
     Timer(u32, Instant, Instant),
     View(usize),
     Filled,
+    /// A group was joined or left.
+    Set,
 }
 
 #[derive(Default)]
@@ -103,6 +107,15 @@ impl Protocol for Post {
     fn handle_command(&mut self, cx: &mut Context<'_, Self>, order: Order) {
         match order {
             Order::Send(to, letter) => cx.send(to, letter.lane, letter),
+            Order::SendGroup(group, letter) => cx.send_group(group, letter),
+            Order::Set(group, Membership::Joined) => {
+                cx.join_group(group);
+                cx.deliver(Report::Set);
+            }
+            Order::Set(group, Membership::Left) => {
+                cx.leave_group(group);
+                cx.deliver(Report::Set);
+            }
             Order::AwaitDrain(to, below_bytes) => cx.notify_drained(to, below_bytes),
             Order::AskBacklog(to) => {
                 let backlog_bytes = cx.backlog_bytes(to);

@@ -13,7 +13,7 @@ mod wire;
 pub use counters::Counters;
 pub use instant::Instant;
 pub use link::{Copies, LinkFaults, LinkState, Loss};
-pub use node::{Lane, NodeId, PeerState};
+pub use node::{GroupId, Lane, Membership, NodeId, PeerState};
 pub use payload::Payload;
 pub use protocol::{Backlog, Context, Outbox, Outgoing, Protocol};
 pub use rng::{Rng, mix};

@@ -19,6 +19,26 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// A set of nodes that hear what is sent to it: those that have joined. The number is the
+/// application's choice and goes on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u32);
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "g{}", self.0)
+    }
+}
+
+/// What a node wants to be to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Membership {
+    /// It hears what is sent to the group.
+    Joined,
+    /// It does not.
+    Left,
+}
+
 /// How a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {

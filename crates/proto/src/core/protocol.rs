@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Counters, Instant, Lane, NodeId, PeerState, Rng, View, Wire};
+use super::{Counters, GroupId, Instant, Lane, Membership, NodeId, PeerState, Rng, View, Wire};
 
 /// A protocol: one state machine per node, driven by a simulator or by sockets.
 ///
@@ -23,7 +23,9 @@ use super::{Counters, Instant, Lane, NodeId, PeerState, Rng, View, Wire};
 /// What a driver promises:
 /// - A datagram may be lost, duplicated, reordered or late. A stream is first in, first out and
 ///   intact; it breaks only by [`PeerState::Down`], and then an unknown suffix is lost.
-/// - Sends to one node on one lane leave in call order.
+/// - Sends to one node on one lane leave in call order. What one call sends to groups leaves, in
+///   call order, before what it sends to single nodes.
+/// - What is sent to a group goes, as a datagram each, to every other node that has joined it.
 /// - A timer fires at its time or later, never earlier.
 /// - A message of an older incarnation of its sender never arrives after one of a newer.
 pub trait Protocol: Sized {
@@ -85,7 +87,11 @@ pub struct Outgoing<M> {
 
 /// What a handler asked for. Owned and reused by the driver; readable in tests.
 pub struct Outbox<P: Protocol> {
-    /// Messages to send, in order.
+    /// Groups to join or leave, in order. Carried out first.
+    pub memberships: Vec<(GroupId, Membership)>,
+    /// Messages to send to groups, in order.
+    pub group_sends: Vec<(GroupId, P::Message)>,
+    /// Messages to send to single nodes, in order.
     pub sends: Vec<Outgoing<P::Message>>,
     /// Timers to arm, with the instant at which each is due.
     pub timers: Vec<(Instant, P::Timer)>,
@@ -104,6 +110,8 @@ pub struct Outbox<P: Protocol> {
 impl<P: Protocol> Default for Outbox<P> {
     fn default() -> Self {
         Outbox {
+            memberships: Vec::new(),
+            group_sends: Vec::new(),
             sends: Vec::new(),
             timers: Vec::new(),
             events: Vec::new(),
@@ -112,6 +120,20 @@ impl<P: Protocol> Default for Outbox<P> {
             contacts: Vec::new(),
             counters: Counters::default(),
         }
+    }
+}
+
+impl<P: Protocol> Outbox<P> {
+    /// Hands what concerns groups to the outbox of the protocol around this one, which puts its
+    /// head before each message. For protocols that [nest](Context::nest) another.
+    pub fn pass_groups_to<Q: Protocol>(
+        &mut self,
+        outer: &mut Outbox<Q>,
+        wrap: impl Fn(P::Message) -> Q::Message,
+    ) {
+        outer.memberships.append(&mut self.memberships);
+        let sends = self.group_sends.drain(..);
+        outer.group_sends.extend(sends.map(|(group, message)| (group, wrap(message))));
     }
 }
 
@@ -139,6 +161,23 @@ impl<P: Protocol> Context<'_, P> {
     /// Sends a message.
     pub fn send(&mut self, to: NodeId, lane: Lane, message: P::Message) {
         self.outbox.sends.push(Outgoing { to, lane, message });
+    }
+
+    /// Hears from now on what is sent to `group`. Joining twice is joining once; a restart has
+    /// joined none.
+    pub fn join_group(&mut self, group: GroupId) {
+        self.outbox.memberships.push((group, Membership::Joined));
+    }
+
+    /// Hears no more of what is sent to `group`, except for what is under way.
+    pub fn leave_group(&mut self, group: GroupId) {
+        self.outbox.memberships.push((group, Membership::Left));
+    }
+
+    /// Sends a message, as a datagram, to every other node that has joined `group`; this node need
+    /// not have. Where the network has multicast it is sent once, elsewhere to one after another.
+    pub fn send_group(&mut self, group: GroupId, message: P::Message) {
+        self.outbox.group_sends.push((group, message));
     }
 
     /// Asks for `timer` after this time.
@@ -170,8 +209,8 @@ impl<P: Protocol> Context<'_, P> {
     }
 
     /// A context for a protocol inside this one: the same node, time and links, another outbox.
-    /// What it writes is the outer protocol's to pass on; `head_bytes` are what it puts before each
-    /// of the inner one's messages.
+    /// What it writes is the outer protocol's to pass on (groups by [`Outbox::pass_groups_to`]);
+    /// `head_bytes` are what it puts before each of the inner one's messages.
     pub fn nest<'b, Q: Protocol>(
         &'b mut self,
         incarnation: u64,

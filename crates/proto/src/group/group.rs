@@ -171,6 +171,7 @@ impl Group {
         let mut inner = cx.nest(incarnation, &shared.chain, &mut self.inner, 1);
         let result = call(&mut self.chain, &mut inner);
         let view = self.chain.view().id();
+        self.inner.pass_groups_to(cx.outbox, Message::Chain);
         for send in self.inner.sends.drain(..) {
             cx.send(send.to, send.lane, Message::Chain(send.message));
         }

@@ -63,6 +63,7 @@ impl Scenario {
             overhead: if on(&mut rng) { Overhead::Ethernet } else { Overhead::None },
             queue_bytes_max: on(&mut rng).then_some(20_000),
             link: draw_link(&mut rng),
+            ..NetworkConfig::default()
         };
         let senders = match rng.below(3) {
             0 => ring.clone(),

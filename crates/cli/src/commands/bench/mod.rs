@@ -1,6 +1,7 @@
 //! `paceline bench`: how fast Paceline itself is.
 
 mod broadcast;
+mod coding;
 mod dht;
 mod overlay;
 mod simulator;
@@ -19,6 +20,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Broadcast(broadcast::Args),
+    Coding(coding::Args),
     Dht(dht::Args),
     Overlay(overlay::Args),
     Simulator(simulator::Args),
@@ -28,6 +30,7 @@ enum What {
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     match args.what {
         What::Broadcast(args) => broadcast::run(args, ui),
+        What::Coding(args) => coding::run(args, ui),
         What::Dht(args) => dht::run(args, ui),
         What::Overlay(args) => overlay::run(args, ui),
         What::Simulator(args) => simulator::run(args, ui),

@@ -1,0 +1,286 @@
+//! Repair bins: what was received, on its way into repairs.
+
+use std::collections::VecDeque;
+
+use super::interface::Timer;
+use super::message::{Message, Name, Repair};
+use super::regions::{Region, regions};
+use super::slingshot::{Cx, Slingshot};
+use super::{Code, Config, NamesBuilder, Rate};
+use crate::core::{Instant, Lane, Payload, Wire};
+use crate::parts::fec::{Coefficients, Sum, Window};
+
+/// A packet that was received.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    name: Name,
+    at: Instant,
+}
+
+#[derive(Debug)]
+enum Packets {
+    Xor(Vec<(Name, Payload)>),
+    Rlc(Window<Received>),
+}
+
+/// The last packets received for one region.
+#[derive(Debug)]
+struct Bin {
+    packets: Packets,
+    /// Packets since the last repair.
+    fresh: usize,
+    /// How many members a repair would be sent to if it held that many packets of each kind.
+    copies: f64,
+    /// Repairs so far: tells a packet's deadline from that of an earlier one.
+    repairs: u32,
+}
+
+/// A region with its bins.
+#[derive(Debug)]
+struct RegionBins {
+    region: Region,
+    bins: Vec<Bin>,
+    turn: usize,
+}
+
+/// All bins of a member.
+#[derive(Debug)]
+pub(super) struct Bins {
+    regions: Vec<RegionBins>,
+    /// By place of the group: its regions, and what share of the group's other members each has.
+    by_group: Vec<Vec<(u32, f64)>>,
+    pub(super) is_stale: bool,
+    /// Bins that have a packet since a time, in order of time.
+    waiting: VecDeque<Waiting>,
+    names: NamesBuilder,
+    sum: Sum,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    due: Instant,
+    region: u32,
+    bin: u32,
+    repairs: u32,
+}
+
+impl Bins {
+    pub(super) fn new() -> Bins {
+        Bins {
+            regions: Vec::new(),
+            by_group: Vec::new(),
+            is_stale: true,
+            waiting: VecDeque::new(),
+            names: NamesBuilder::default(),
+            sum: Sum::default(),
+        }
+    }
+
+    /// Packets in all bins.
+    pub(super) fn packets(&self) -> usize {
+        let bins = self.regions.iter().flat_map(|region| &region.bins);
+        bins.map(|bin| match &bin.packets {
+            Packets::Xor(packets) => packets.len(),
+            Packets::Rlc(window) => window.len(),
+        })
+        .sum()
+    }
+
+    /// The regions, as the places of their groups and their members.
+    pub(super) fn regions(&self) -> impl Iterator<Item = &Region> {
+        self.regions.iter().map(|region| &region.region)
+    }
+
+    /// When the oldest packet that waits for a full bin has waited long enough.
+    fn due(&mut self) -> Option<Instant> {
+        while let Some(waiting) = self.waiting.front() {
+            if is_current(&self.regions, waiting) {
+                return Some(waiting.due);
+            }
+            self.waiting.pop_front();
+        }
+        None
+    }
+
+    /// Notes that a bin has got its first packet.
+    fn wait(&mut self, due: Instant, region: u32, bin: u32) {
+        let repairs = self.regions[region as usize].bins[bin as usize].repairs;
+        self.waiting.push_back(Waiting { due, region, bin, repairs });
+        let bins: usize = self.regions.iter().map(|region| region.bins.len()).sum();
+        if self.waiting.len() > 2 * bins + 64 {
+            let regions = &self.regions;
+            self.waiting.retain(|waiting| is_current(regions, waiting));
+        }
+    }
+}
+
+fn is_current(regions: &[RegionBins], waiting: &Waiting) -> bool {
+    regions[waiting.region as usize].bins[waiting.bin as usize].repairs == waiting.repairs
+}
+
+impl Bin {
+    fn new(config: &Config) -> Bin {
+        let packets = match config.code {
+            Code::Xor { .. } => Packets::Xor(Vec::new()),
+            Code::Rlc { window } => Packets::Rlc(Window::new(window)),
+        };
+        Bin { packets, fresh: 0, copies: 0.0, repairs: 0 }
+    }
+}
+
+impl Slingshot {
+    /// Sorts the other members by the groups that they share with this one. What lay in bins is
+    /// dropped: it was meant for others.
+    fn plan_bins(&mut self, cx: &mut Cx<'_>) {
+        let dropped = self.bins.packets() as u64;
+        if dropped > 0 {
+            cx.count("slingshot_unprotected", dropped);
+        }
+        let groups = (0..).zip(&self.groups).filter(|(_, group)| group.is_joined);
+        let groups = groups.map(|(place, group)| (place, &group.members[..]));
+        let regions = regions(cx.node, groups, cx.shared.regions_max);
+        let stagger = match cx.shared.code {
+            Code::Xor { stagger } => stagger,
+            Code::Rlc { .. } => 1,
+        };
+        self.bins.by_group.clear();
+        self.bins.by_group.resize(self.groups.len(), Vec::new());
+        for (place, region) in (0..).zip(&regions) {
+            for &group in &region.groups {
+                let others = self.groups[group as usize].members.len() - 1;
+                let share = region.members.len() as f64 / others as f64;
+                self.bins.by_group[group as usize].push((place, share));
+            }
+        }
+        let bins = |_| Bin::new(cx.shared);
+        let with_bins =
+            |region| RegionBins { region, bins: (0..stagger).map(bins).collect(), turn: 0 };
+        self.bins.regions = regions.into_iter().map(with_bins).collect();
+        self.bins.waiting.clear();
+        self.bins.is_stale = false;
+    }
+
+    /// A packet came from its sender: puts it into the bins of its group's regions.
+    pub(super) fn protect(&mut self, cx: &mut Cx<'_>, group: usize, name: Name, payload: &Payload) {
+        if payload.len() > cx.shared.payload_bytes_max(cx.datagram_bytes_max) {
+            return cx.count("slingshot_unprotected", 1);
+        }
+        if self.bins.is_stale {
+            self.plan_bins(cx);
+        }
+        for number in 0..self.bins.by_group[group].len() {
+            let (place, share) = self.bins.by_group[group][number];
+            let region = &mut self.bins.regions[place as usize];
+            let turn = region.turn;
+            region.turn = if turn + 1 == region.bins.len() { 0 } else { turn + 1 };
+            let bin = &mut region.bins[turn];
+            bin.fresh += 1;
+            bin.copies += share * self.rate.c as f64;
+            match &mut bin.packets {
+                Packets::Xor(packets) => packets.push((name, payload.clone())),
+                Packets::Rlc(window) => {
+                    window.push(Received { name, at: cx.now }, payload.clone());
+                }
+            }
+            if bin.fresh >= self.rate.r {
+                self.fire(cx, place as usize, turn);
+            } else if bin.fresh == 1
+                && let Some(after) = cx.shared.flush_after
+            {
+                self.bins.wait(cx.now + after, place, turn as u32);
+            }
+        }
+    }
+
+    /// Sends a repair of what is in a bin to members of its region drawn at random.
+    fn fire(&mut self, cx: &mut Cx<'_>, place: usize, turn: usize) {
+        let Bins { regions, names, sum, .. } = &mut self.bins;
+        let RegionBins { region, bins, .. } = &mut regions[place];
+        let bin = &mut bins[turn];
+        let fresh = std::mem::take(&mut bin.fresh);
+        let copies = std::mem::take(&mut bin.copies) / fresh.max(1) as f64;
+        bin.repairs = bin.repairs.wrapping_add(1);
+        let seed = match &mut bin.packets {
+            Packets::Xor(packets) => {
+                for (name, payload) in packets.drain(..) {
+                    names.push(name);
+                    sum.add(&payload);
+                }
+                Coefficients::XOR
+            }
+            Packets::Rlc(window) => {
+                // Others may not keep what is older: it would be one more packet that they lack.
+                let until = cx.shared.keep / 2;
+                let is_old = |received: Received| cx.now.since(received.at) > until;
+                while window.ids().next().is_some_and(is_old) {
+                    window.pop();
+                }
+                window.ids().for_each(|received| names.push(received.name));
+                let seed = cx.rng.next_u32().max(1);
+                window.add_to(sum, seed);
+                seed
+            }
+        };
+        if names.is_empty() {
+            return;
+        }
+        let repair = Repair::new(self.view.id(), seed, names.build(), sum.take_coded());
+        let message = Message::Repair(repair);
+        if message.wire_len() > cx.datagram_bytes_max {
+            return cx.count("slingshot_repair_oversized", 1);
+        }
+        let members = &mut region.members;
+        let wanted = whole(cx, copies);
+        let copies = wanted.min(members.len());
+        if copies < wanted {
+            cx.count("slingshot_copies_too_many", (wanted - copies) as u64);
+        }
+        cx.count("slingshot_repairs", copies as u64);
+        if fresh < self.rate.r {
+            cx.count("slingshot_repairs_partial", copies as u64);
+        }
+        // The first places of a shuffle that goes on where the last one stopped.
+        for chosen in 0..copies {
+            let other = chosen + cx.rng.below((members.len() - chosen) as u32) as usize;
+            members.swap(chosen, other);
+            cx.send(members[chosen], Lane::Datagram, message.clone());
+        }
+    }
+
+    /// Sends the bins whose packets have waited long enough as they are.
+    pub(super) fn flush_timer(&mut self, cx: &mut Cx<'_>) {
+        self.is_flush_armed = false;
+        if self.bins.is_stale {
+            self.plan_bins(cx);
+        }
+        while self.bins.due().is_some_and(|due| due <= cx.now) {
+            let Some(waiting) = self.bins.waiting.pop_front() else { return };
+            self.fire(cx, waiting.region as usize, waiting.bin as usize);
+        }
+    }
+
+    /// Sees to it that the member is woken for the next partial bin.
+    pub(super) fn arm_flush(&mut self, cx: &mut Cx<'_>) {
+        if self.is_flush_armed {
+            return;
+        }
+        if let Some(due) = self.bins.due() {
+            self.is_flush_armed = true;
+            cx.set_timer(due.since(cx.now), Timer::Flush);
+        }
+    }
+
+    /// Changes the rate of fire; bins that hold as much already go with the next packet.
+    pub(super) fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+    }
+}
+
+/// A whole number whose mean is `x`.
+fn whole(cx: &mut Cx<'_>, x: f64) -> usize {
+    let whole = x.floor();
+    let rest = x - whole;
+    // Sums of equal shares are not always exact.
+    let is_one_more = if rest < 1e-9 { false } else { rest > 1.0 - 1e-9 || cx.rng.chance(rest) };
+    whole as usize + usize::from(is_one_more)
+}

@@ -1,0 +1,329 @@
+//! The packets of one sender to one group, as one member knows them.
+
+use std::collections::VecDeque;
+
+use super::Order;
+use super::ledger::Ledger;
+use super::slingshot::Cx;
+use crate::core::{GroupId, Instant, NodeId, Payload};
+
+/// A sender that is first heard of below this number is taken for one that began just now, so that
+/// its packets from 0 on are missed; of any other, what was before is none of this member's.
+const FIRST_SEQ_MAX: u64 = 16;
+
+/// Whose packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) group: GroupId,
+    pub(super) sender: NodeId,
+    /// `None` until something of it came or the view says.
+    pub(super) incarnation: Option<u64>,
+}
+
+/// The way by which a packet came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Direct,
+    Recovered,
+    Pulled,
+}
+
+/// A packet that is there.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) payload: Payload,
+    pub(super) checksum: u32,
+    /// The first sign of it.
+    pub(super) since: Instant,
+    pub(super) arrived: Instant,
+    pub(super) way: Way,
+}
+
+/// A packet that exists and is not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing {
+    /// The first sign of it.
+    pub(super) since: Instant,
+    /// As repairs say; `None` if none has named it.
+    pub(super) checksum: Option<u32>,
+    /// Who named it last: it has the packet.
+    pub(super) holder: Option<NodeId>,
+    /// How often it was asked for.
+    pub(super) asked: u8,
+}
+
+#[derive(Debug)]
+pub(super) enum Slot {
+    Missing(Missing),
+    Held(Held),
+    /// It was delivered, or is this member's own, and is not kept any more.
+    Past,
+    /// It was given up.
+    Lost,
+}
+
+/// What a member knows of the packets of one sender to one group: a window of slots.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) source: Source,
+    /// Another one for each flow that takes this one's place in the table.
+    pub(super) generation: u32,
+    has_begun: bool,
+    /// The number of the first slot. All before are delivered or lost.
+    base: u64,
+    slots: VecDeque<Slot>,
+    /// In FIFO order: the application was told of all below this.
+    told: u64,
+}
+
+impl Flow {
+    pub(super) fn new(source: Source, generation: u32) -> Flow {
+        Flow { source, generation, has_begun: false, base: 0, slots: VecDeque::new(), told: 0 }
+    }
+
+    /// The number after the last packet that is known to exist.
+    pub(super) fn next(&self) -> u64 {
+        self.base + self.slots.len() as u64
+    }
+
+    /// Packets before this one are of no concern any more.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// The first sign of the sender names this packet.
+    pub(super) fn begin(&mut self, seq: u64) {
+        if !self.has_begun {
+            self.has_begun = true;
+            self.base = if seq < FIRST_SEQ_MAX { 0 } else { seq };
+            self.told = self.base;
+        }
+    }
+
+    pub(super) fn slot(&self, seq: u64) -> Option<&Slot> {
+        self.slots.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
+    }
+
+    fn slot_mut(&mut self, seq: u64) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::try_from(seq.checked_sub(self.base)?).ok()?)
+    }
+
+    /// The packet, if it is there and has this checksum.
+    pub(super) fn packet(&self, seq: u64, checksum: u32) -> Option<&Payload> {
+        match self.slot(seq)? {
+            Slot::Held(held) if held.checksum == checksum => Some(&held.payload),
+            _ => None,
+        }
+    }
+
+    pub(super) fn missing_mut(&mut self, seq: u64) -> Option<&mut Missing> {
+        match self.slot_mut(seq)? {
+            Slot::Missing(missing) => Some(missing),
+            _ => None,
+        }
+    }
+
+    pub(super) fn missing(&self, seq: u64) -> Option<&Missing> {
+        match self.slot(seq)? {
+            Slot::Missing(missing) => Some(missing),
+            _ => None,
+        }
+    }
+
+    /// The number that a name gives the lower half of: the one nearest to what came last.
+    pub(super) fn expand(&self, low: u32) -> u64 {
+        if !self.has_begun {
+            return low.into();
+        }
+        let near = self.next();
+        let ahead = i64::from(low.wrapping_sub(near as u32) as i32);
+        near.checked_add_signed(ahead).unwrap_or(low.into())
+    }
+
+    /// All packets below `end` exist. Those that are new are missing from now on, or lost if too
+    /// many are. What falls out of the window is lost too.
+    pub(super) fn reach(
+        &mut self,
+        cx: &mut Cx<'_>,
+        ledger: &mut Ledger,
+        end: u64,
+        window: u64,
+        missing_max: usize,
+    ) {
+        if end.saturating_sub(self.base) > window {
+            self.advance(cx, ledger, end - window);
+        }
+        while self.next() < end {
+            if ledger.missing < missing_max {
+                ledger.missing += 1;
+                let since = cx.now;
+                let missing = Missing { since, checksum: None, holder: None, asked: 0 };
+                self.slots.push_back(Slot::Missing(missing));
+            } else {
+                cx.count("slingshot_missing_overflow", 1);
+                let seq = self.next();
+                self.slots.push_back(Slot::Lost);
+                self.tell_lost(cx, ledger, seq);
+            }
+        }
+    }
+
+    /// Makes room in the window for a packet that is the next one.
+    pub(super) fn reach_to_hold(
+        &mut self,
+        cx: &mut Cx<'_>,
+        ledger: &mut Ledger,
+        seq: u64,
+        window: u64,
+    ) {
+        if seq - self.base >= window {
+            self.advance(cx, ledger, seq + 1 - window);
+        }
+    }
+
+    /// A packet is there that was missing, or is the next.
+    pub(super) fn fill(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64, held: Held) {
+        ledger.held_packets += 1;
+        ledger.held_bytes += held.payload.len();
+        if ledger.order == Order::Unordered {
+            ledger.deliver(cx, &self.source, seq, &held);
+        }
+        if seq == self.next() {
+            self.slots.push_back(Slot::Held(held));
+        } else if let Some(slot) = self.slot_mut(seq) {
+            *slot = Slot::Held(held);
+            ledger.missing -= 1;
+        }
+        self.tell_in_order(cx, ledger);
+    }
+
+    /// A packet that this member sent. The application knows it.
+    pub(super) fn keep_own(&mut self, ledger: &mut Ledger, held: Held, window: u64) {
+        self.has_begun = true;
+        if self.slots.len() as u64 >= window {
+            self.pop_front(ledger);
+        }
+        ledger.held_packets += 1;
+        ledger.held_bytes += held.payload.len();
+        self.slots.push_back(Slot::Held(held));
+        self.told = self.next();
+    }
+
+    /// Gives a missing packet up.
+    pub(super) fn lose(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64) {
+        if let Some(slot @ Slot::Missing(_)) = self.slot_mut(seq) {
+            *slot = Slot::Lost;
+            ledger.missing -= 1;
+            self.tell_lost(cx, ledger, seq);
+        }
+    }
+
+    /// Gives up all that is missing. Calls `each` with the number and checksum of those that
+    /// repairs have named.
+    pub(super) fn lose_all(
+        &mut self,
+        cx: &mut Cx<'_>,
+        ledger: &mut Ledger,
+        mut each: impl FnMut(u64, u32),
+    ) {
+        for seq in self.base..self.next() {
+            if let Some(missing) = self.missing(seq) {
+                if let Some(checksum) = missing.checksum {
+                    each(seq, checksum);
+                }
+                self.lose(cx, ledger, seq);
+            }
+        }
+    }
+
+    /// Does not keep a packet any more.
+    pub(super) fn evict(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64) {
+        if !matches!(self.slot(seq), Some(Slot::Held(_))) {
+            return;
+        }
+        if ledger.order == Order::Fifo && seq >= self.told {
+            // Its turn has not come, and will not if what it waits for is not given up.
+            for before in self.told..seq {
+                self.lose(cx, ledger, before);
+            }
+        }
+        if let Some(slot) = self.slot_mut(seq)
+            && let Slot::Held(held) = std::mem::replace(slot, Slot::Past)
+        {
+            ledger.held_packets -= 1;
+            ledger.held_bytes -= held.payload.len();
+        }
+        self.trim(ledger);
+    }
+
+    /// Forgets all packets before `to`; what was missing of them is lost.
+    fn advance(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, to: u64) {
+        for seq in self.base..to.min(self.next()) {
+            self.lose(cx, ledger, seq);
+        }
+        while self.base < to && !self.slots.is_empty() {
+            self.pop_front(ledger);
+        }
+        if self.base < to {
+            // No slot was ever made for these.
+            ledger.lose(cx, &self.source, self.base, to);
+            self.base = to;
+        }
+        self.told = self.told.max(self.base);
+    }
+
+    fn tell_lost(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64) {
+        match ledger.order {
+            Order::Unordered => ledger.lose(cx, &self.source, seq, seq + 1),
+            Order::Fifo => self.tell_in_order(cx, ledger),
+        }
+        self.trim(ledger);
+    }
+
+    /// In FIFO order, tells of what is next, up to the first packet that is missing.
+    fn tell_in_order(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger) {
+        if ledger.order == Order::Unordered {
+            return;
+        }
+        while let Some(slot) = self.slot(self.told) {
+            match slot {
+                Slot::Missing(_) => return,
+                Slot::Held(held) => ledger.deliver(cx, &self.source, self.told, held),
+                Slot::Lost => ledger.lose(cx, &self.source, self.told, self.told + 1),
+                Slot::Past => {}
+            }
+            self.told += 1;
+        }
+    }
+
+    /// Drops the slots at the front that nobody needs.
+    fn trim(&mut self, ledger: &mut Ledger) {
+        while let Some(Slot::Past | Slot::Lost) = self.slots.front() {
+            if ledger.order == Order::Fifo && self.base >= self.told {
+                return;
+            }
+            self.pop_front(ledger);
+        }
+    }
+
+    fn pop_front(&mut self, ledger: &mut Ledger) {
+        if let Some(slot) = self.slots.pop_front() {
+            self.base += 1;
+            if let Slot::Held(held) = slot {
+                ledger.held_packets -= 1;
+                ledger.held_bytes -= held.payload.len();
+            }
+        }
+    }
+
+    /// Lets go of all that is kept; what is missing was given up before.
+    pub(super) fn clear(&mut self, ledger: &mut Ledger) {
+        while !self.slots.is_empty() {
+            self.pop_front(ledger);
+        }
+    }
+}

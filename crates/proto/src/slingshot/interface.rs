@@ -1,0 +1,164 @@
+//! What the application says to a member, and what it is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::Rate;
+use crate::core::{GroupId, NodeId, Payload};
+
+/// What the application asks of its member.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Send this to every other member of the group.
+    Multicast {
+        /// The group.
+        group: GroupId,
+        /// The packet, at most [`Config::payload_bytes_max`](super::Config::payload_bytes_max).
+        payload: Payload,
+        /// Echoed in [`Event::Sent`] and [`Event::Rejected`]; 0 if the application does not want to
+        /// hear of the former.
+        ticket: u64,
+    },
+    /// These are the members of a group from now on, as far as they are in the view. If this node
+    /// is one of them it joins, else it leaves. Nobody: the group is forgotten.
+    Members {
+        /// The group.
+        group: GroupId,
+        /// Its members, in any order. All of them must be told the same.
+        members: Arc<[NodeId]>,
+    },
+    /// Repairs are made at this rate of fire from now on.
+    SetRate(Rate),
+    /// The application is done with so many more deliveries and reports of losses.
+    Consumed {
+        /// How many.
+        told: usize,
+    },
+}
+
+impl Command {
+    /// A packet to group 0, of which the application does not want to hear.
+    pub fn multicast(payload: impl Into<Payload>) -> Command {
+        Command::Multicast { group: GroupId(0), payload: payload.into(), ticket: 0 }
+    }
+}
+
+/// What a member tells its application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A packet: at most once, and as it was sent.
+    Delivered {
+        /// The group that it was sent to.
+        group: GroupId,
+        /// Who sent it.
+        sender: NodeId,
+        /// The sender's incarnation.
+        incarnation: u64,
+        /// Its number among the packets of its sender to the group.
+        seq: u64,
+        /// What was sent.
+        payload: Payload,
+        /// How it came.
+        how: How,
+        /// True if that took longer than the deadline.
+        is_late: bool,
+    },
+    /// Packets that will not be delivered any more.
+    Lost {
+        /// The group that they were sent to.
+        group: GroupId,
+        /// Who sent them.
+        sender: NodeId,
+        /// The sender's incarnation; 0 if nothing of it ever came.
+        incarnation: u64,
+        /// The number of the first.
+        first: u64,
+        /// The number after the last.
+        end: u64,
+    },
+    /// The application did not keep up: so many packets were neither delivered nor reported lost.
+    Overrun {
+        /// How many.
+        packets: u64,
+    },
+    /// A packet of this member is on its way.
+    Sent {
+        /// The command's.
+        ticket: u64,
+        /// Its number among the packets of this member to the group.
+        seq: u64,
+    },
+    /// A command was not carried out.
+    Rejected {
+        /// The command's; 0 if it has none.
+        ticket: u64,
+        /// Why.
+        reason: RejectReason,
+    },
+}
+
+/// How a packet came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// From its sender.
+    Direct,
+    /// Computed from repairs.
+    Recovered {
+        /// Time from the first sign of it.
+        after: Duration,
+    },
+    /// From a member that was asked.
+    Pulled {
+        /// Time from the first sign of it.
+        after: Duration,
+    },
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RejectReason {
+    /// The packet does not fit: repairs of it would be longer than a datagram.
+    #[error("packet of {bytes} bytes, at most {bytes_max} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// There is no such group.
+    #[error("{0} is not known")]
+    UnknownGroup(GroupId),
+    /// This node is not in the group, or not in the view.
+    #[error("this node is not a member of {0}")]
+    NotAMember(GroupId),
+    /// There are too many groups.
+    #[error("there are {groups_max} groups already")]
+    TooManyGroups {
+        /// The limit.
+        groups_max: usize,
+    },
+    /// A second group, where the configuration leaves no room in repairs for several.
+    #[error("members were configured to be in one group only")]
+    NoOverlap,
+    /// A repair would name more packets than was configured.
+    #[error("a repair of {r} packets, at most {r_max} are allowed")]
+    RateTooLarge {
+        /// What was asked for.
+        r: usize,
+        /// The limit.
+        r_max: usize,
+    },
+}
+
+/// Why the driver wakes a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// A bin has waited long enough.
+    Flush,
+    /// A missing packet is to be asked for or given up.
+    Gap,
+    /// A silent sender is to say how much it has sent.
+    Heartbeat,
+}

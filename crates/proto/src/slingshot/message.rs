@@ -1,0 +1,458 @@
+use std::fmt;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::core::{
+    DecodeError, GroupId, Payload, ViewId, Wire, mix, split, take_u8, take_u16, take_u32, take_u64,
+};
+use crate::parts::fec::Coded;
+
+/// Most packets that a message names.
+pub(super) const NAMES_MAX: usize = 128;
+/// Highest number that a packet may have.
+const SEQ_MAX: u64 = u64::MAX / 2;
+
+/// The checksum of a packet: of its name and its bytes. It goes with the packet, and with each
+/// repair that names it, where it tells this packet from any other under the same name.
+///
+/// CRC-32, scrambled: the CRCs of packets add up as the packets do, so that by itself it would not
+/// notice a sum of the wrong ones.
+pub fn checksum(group: GroupId, incarnation: u64, seq: u64, payload: &Payload) -> u32 {
+    let mut head = [0u8; 20];
+    let mut fields = &mut head[..];
+    fields.put_u32(group.0);
+    fields.put_u64(incarnation);
+    fields.put_u64(seq);
+    mix(u64::from(payload.checksum_after(&head))) as u32
+}
+
+/// A packet on its way from its sender to all members of a group.
+///
+/// ```text
+///  0 tag 1 = 0    1 group 4    5 incarnation 8    13 seq 8    21 checksum 4    25 payload ...
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// The group.
+    pub group: GroupId,
+    /// The sender's incarnation.
+    pub incarnation: u64,
+    /// The packet's number among those of its sender to this group: 0, 1, 2, ...
+    pub seq: u64,
+    /// See [`checksum`].
+    pub checksum: u32,
+    /// What the application sent.
+    pub payload: Payload,
+}
+
+impl Data {
+    /// Bytes before the payload.
+    pub const HEAD_BYTES: usize = 25;
+
+    fn encode_fixed(&self, head: &mut impl BufMut) {
+        head.put_u32(self.group.0);
+        head.put_u64(self.incarnation);
+        head.put_u64(self.seq);
+        head.put_u32(self.checksum);
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Data, DecodeError> {
+        let data = Data {
+            group: GroupId(take_u32(bytes)?),
+            incarnation: take_u64(bytes)?,
+            seq: take_seq(bytes)?,
+            checksum: take_u32(bytes)?,
+            payload: take_payload(bytes)?,
+        };
+        if data.checksum != checksum(data.group, data.incarnation, data.seq, &data.payload) {
+            return Err(DecodeError::Checksum);
+        }
+        Ok(data)
+    }
+}
+
+/// What a repair or a question says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Its group.
+    pub group: GroupId,
+    /// Its sender's rank in the view that the message names.
+    pub rank: u16,
+    /// The lower half of its number.
+    pub seq: u32,
+    /// Its [`checksum`]; in a question 0 if it is not known.
+    pub checksum: u32,
+}
+
+/// Names of packets, in an order that matters. Held as on the wire, so that receiving them costs no
+/// memory.
+///
+/// ```text
+/// groups 1, each 4, ascending;  names 1, each: [place of the group 1]  rank 2  seq 4  checksum 4
+/// ```
+///
+/// The place is left out where there is one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names(Bytes);
+
+impl Names {
+    /// Bytes of so many names of packets of so many groups.
+    pub const fn bytes(names: usize, groups: usize) -> usize {
+        2 + 4 * groups + names * name_bytes(groups)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        usize::from(self.0[1 + 4 * self.groups()])
+    }
+
+    /// True if there are none, which no message has.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The names.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Name> + '_ {
+        let groups = self.groups();
+        let group = move |place: usize| {
+            let mut at = &self.0[1 + 4 * place..];
+            GroupId(at.get_u32())
+        };
+        self.0[2 + 4 * groups..].chunks_exact(name_bytes(groups)).map(move |mut name| {
+            let place = if groups > 1 { usize::from(name.get_u8()) } else { 0 };
+            Name {
+                group: group(place),
+                rank: name.get_u16(),
+                seq: name.get_u32(),
+                checksum: name.get_u32(),
+            }
+        })
+    }
+
+    fn groups(&self) -> usize {
+        usize::from(self.0[0])
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Names, DecodeError> {
+        let mut rest = bytes.clone();
+        let out_of_range =
+            |field, value: usize| Err(DecodeError::OutOfRange { field, value: value as u64 });
+        let groups = usize::from(take_u8(&mut rest)?);
+        if !(1..=NAMES_MAX).contains(&groups) {
+            return out_of_range("groups", groups);
+        }
+        let mut ids = split(&mut rest, 4 * groups)?;
+        let mut before = None;
+        while !ids.is_empty() {
+            let group = take_u32(&mut ids)?;
+            if before.is_some_and(|before| before >= group) {
+                return out_of_range("group", group as usize);
+            }
+            before = Some(group);
+        }
+        let names = usize::from(take_u8(&mut rest)?);
+        if !(groups..=NAMES_MAX).contains(&names) {
+            return out_of_range("names", names);
+        }
+        let name_bytes = name_bytes(groups);
+        let named = split(&mut rest, names * name_bytes)?;
+        if groups > 1 {
+            let mut places = named.chunks_exact(name_bytes).map(|name| usize::from(name[0]));
+            if let Some(place) = places.find(|&place| place >= groups) {
+                return out_of_range("place", place);
+            }
+        }
+        Ok(Names(bytes.split_to(Names::bytes(names, groups))))
+    }
+}
+
+const fn name_bytes(groups: usize) -> usize {
+    if groups > 1 { 11 } else { 10 }
+}
+
+/// Writes names down. Its memory is used again once messages of earlier ones are gone.
+#[derive(Debug, Default)]
+pub struct NamesBuilder {
+    names: Vec<Name>,
+    groups: Vec<GroupId>,
+    buffer: BytesMut,
+}
+
+impl NamesBuilder {
+    /// Appends a name.
+    pub fn push(&mut self, name: Name) {
+        self.names.push(name);
+        if let Err(place) = self.groups.binary_search(&name.group) {
+            self.groups.insert(place, name.group);
+        }
+    }
+
+    /// How many have been appended.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// True if none has been.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Bytes of the names so far.
+    pub fn bytes(&self) -> usize {
+        Names::bytes(self.names.len(), self.groups.len())
+    }
+
+    /// The names, at most 128; back to none.
+    pub fn build(&mut self) -> Names {
+        debug_assert!((1..=NAMES_MAX).contains(&self.names.len()), "a message names some");
+        let groups = self.groups.len();
+        self.buffer.reserve(self.bytes());
+        self.buffer.put_u8(groups as u8);
+        self.groups.iter().for_each(|group| self.buffer.put_u32(group.0));
+        self.buffer.put_u8(self.names.len() as u8);
+        for name in &self.names {
+            if groups > 1 {
+                let place = self.groups.binary_search(&name.group);
+                self.buffer.put_u8(place.expect("its group was noted") as u8);
+            }
+            self.buffer.put_u16(name.rank);
+            self.buffer.put_u32(name.seq);
+            self.buffer.put_u32(name.checksum);
+        }
+        self.names.clear();
+        self.groups.clear();
+        Names(self.buffer.split().freeze())
+    }
+}
+
+/// The sum of some packets.
+///
+/// ```text
+///  0 tag 1 = 1    1 view 8    9 seed 4    13 lengths 2    15 checksum 4    19 names ...   body ...
+/// ```
+///
+/// The checksum (CRC-32) covers all other bytes but the tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// The view in which the senders of the packets have the ranks that the names say.
+    pub view: ViewId,
+    /// Of the packets' coefficients; 0 if all are one.
+    pub seed: u32,
+    /// The sum of the packets' lengths, each byte by itself.
+    pub lengths: u16,
+    /// See above.
+    pub checksum: u32,
+    /// The packets.
+    pub names: Names,
+    /// The sum of their bytes.
+    pub body: Payload,
+}
+
+impl Repair {
+    /// Bytes before the body of a repair of so many packets of so many groups.
+    pub const fn head_bytes(names: usize, groups: usize) -> usize {
+        19 + Names::bytes(names, groups)
+    }
+
+    /// A repair, with its checksum.
+    pub fn new(view: ViewId, seed: u32, names: Names, coded: Coded) -> Repair {
+        // No packet has more than 65,535 bytes, so that the upper half of the sum is zero.
+        let lengths = coded.lengths as u16;
+        let mut repair = Repair { view, seed, lengths, checksum: 0, names, body: coded.body };
+        repair.checksum = repair.computed_checksum();
+        repair
+    }
+
+    /// What the code is to decode.
+    pub fn coded(&self) -> Coded {
+        Coded { lengths: self.lengths.into(), body: self.body.clone() }
+    }
+
+    /// The checksum that the fields should have.
+    pub fn computed_checksum(&self) -> u32 {
+        let mut head = [0u8; 14];
+        let mut fields = &mut head[..];
+        self.encode_fixed(&mut fields);
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&head);
+        crc.update(&self.names.0);
+        self.body.for_each_chunk(|chunk| crc.update(chunk));
+        crc.finalize()
+    }
+
+    fn encode_fixed(&self, head: &mut impl BufMut) {
+        head.put_u64(self.view.0);
+        head.put_u32(self.seed);
+        head.put_u16(self.lengths);
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Repair, DecodeError> {
+        let repair = Repair {
+            view: ViewId(take_u64(bytes)?),
+            seed: take_u32(bytes)?,
+            lengths: take_u16(bytes)?,
+            checksum: take_u32(bytes)?,
+            names: Names::decode(bytes)?,
+            body: take_payload(bytes)?,
+        };
+        if repair.checksum != repair.computed_checksum() {
+            return Err(DecodeError::Checksum);
+        }
+        Ok(repair)
+    }
+}
+
+/// A packet from a member that has it to one that asked for it.
+///
+/// ```text
+///  0 tag 1 = 4    1 view 8    9 rank 2    11 a packet as in `Data`, without the tag ...
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Supply {
+    /// The view in which the packet's sender has this rank.
+    pub view: ViewId,
+    /// The packet's sender.
+    pub rank: u16,
+    /// The packet.
+    pub data: Data,
+}
+
+/// What members send to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A packet, to a group.
+    Data(Data),
+    /// A repair, to a member drawn at random.
+    Repair(Repair),
+    /// To a member that should have these packets: which of them does it have?
+    Ask {
+        /// The view.
+        view: ViewId,
+        /// The packets.
+        names: Names,
+    },
+    /// From a silent sender, to a group: so many packets it has sent.
+    Heartbeat {
+        /// The group.
+        group: GroupId,
+        /// The sender's incarnation.
+        incarnation: u64,
+        /// The number of its next packet.
+        next: u64,
+    },
+    /// The answer to a question, a message for each packet.
+    Supply(Supply),
+}
+
+/// A line for a trace: what it is, and its numbers.
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, names: &Names| {
+            names
+                .iter()
+                .try_for_each(|name| write!(f, " {}/{}.{}", name.group, name.rank, name.seq))
+        };
+        match self {
+            Message::Data(data) => {
+                write!(f, "data {} seq {} {} B", data.group, data.seq, data.payload.len())
+            }
+            Message::Repair(repair) => {
+                write!(f, "repair {} seed {} {} B:", repair.view, repair.seed, repair.body.len())?;
+                list(f, &repair.names)
+            }
+            Message::Ask { view, names } => {
+                write!(f, "ask {view}:")?;
+                list(f, names)
+            }
+            Message::Heartbeat { group, next, .. } => write!(f, "heartbeat {group} next {next}"),
+            Message::Supply(Supply { view, rank, data }) => {
+                let bytes = data.payload.len();
+                write!(f, "supply {view}: {}/{rank}.{} {bytes} B", data.group, data.seq)
+            }
+        }
+    }
+}
+
+impl Wire for Message {
+    fn wire_len(&self) -> usize {
+        match self {
+            Message::Data(data) => Data::HEAD_BYTES + data.payload.len(),
+            Message::Repair(repair) => 19 + repair.names.0.len() + repair.body.len(),
+            Message::Ask { names, .. } => 9 + names.0.len(),
+            Message::Heartbeat { .. } => 21,
+            Message::Supply(supply) => 10 + Data::HEAD_BYTES + supply.data.payload.len(),
+        }
+    }
+
+    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+        match self {
+            Message::Data(data) => {
+                head.put_u8(0);
+                data.encode_fixed(head);
+                Some(&data.payload)
+            }
+            Message::Repair(repair) => {
+                head.put_u8(1);
+                repair.encode_fixed(head);
+                head.put_u32(repair.checksum);
+                head.put_slice(&repair.names.0);
+                Some(&repair.body)
+            }
+            Message::Ask { view, names } => {
+                head.put_u8(2);
+                head.put_u64(view.0);
+                head.put_slice(&names.0);
+                None
+            }
+            Message::Heartbeat { group, incarnation, next } => {
+                head.put_u8(3);
+                head.put_u32(group.0);
+                head.put_u64(*incarnation);
+                head.put_u64(*next);
+                None
+            }
+            Message::Supply(supply) => {
+                head.put_u8(4);
+                head.put_u64(supply.view.0);
+                head.put_u16(supply.rank);
+                supply.data.encode_fixed(head);
+                Some(&supply.data.payload)
+            }
+        }
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Message, DecodeError> {
+        Ok(match take_u8(bytes)? {
+            0 => Message::Data(Data::decode(bytes)?),
+            1 => Message::Repair(Repair::decode(bytes)?),
+            2 => Message::Ask { view: ViewId(take_u64(bytes)?), names: Names::decode(bytes)? },
+            3 => Message::Heartbeat {
+                group: GroupId(take_u32(bytes)?),
+                incarnation: take_u64(bytes)?,
+                next: take_seq(bytes)?,
+            },
+            4 => Message::Supply(Supply {
+                view: ViewId(take_u64(bytes)?),
+                rank: take_u16(bytes)?,
+                data: Data::decode(bytes)?,
+            }),
+            tag => return Err(DecodeError::UnknownTag(tag)),
+        })
+    }
+}
+
+fn take_seq(bytes: &mut Bytes) -> Result<u64, DecodeError> {
+    let seq = take_u64(bytes)?;
+    if seq > SEQ_MAX {
+        return Err(DecodeError::OutOfRange { field: "seq", value: seq });
+    }
+    Ok(seq)
+}
+
+fn take_payload(bytes: &mut Bytes) -> Result<Payload, DecodeError> {
+    if bytes.len() > usize::from(u16::MAX) {
+        let value = bytes.len() as u64;
+        return Err(DecodeError::OutOfRange { field: "payload", value });
+    }
+    Ok(Payload::Bytes(std::mem::take(bytes)))
+}

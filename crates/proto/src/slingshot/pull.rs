@@ -1,0 +1,292 @@
+//! What is missing: asked for, and given up in the end.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use super::flow::{Missing, Slot};
+use super::interface::Timer;
+use super::message::{Data, Message, Name, Names, Supply};
+use super::slingshot::{Cx, PacketId, Slingshot};
+use super::{Config, Pull};
+use crate::core::{Instant, Lane, NodeId, ViewId};
+
+/// Packets that one question names, at most.
+const ASKED_AT_ONCE: usize = 32;
+/// Other members that are asked before the sender is.
+const ASKED_BEFORE_SENDER: u8 = 2;
+/// Draws for a member that is neither this one nor the sender.
+const DRAWS_MAX: usize = 4;
+
+/// A missing packet, and when something is to be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Gap {
+    due: Instant,
+    flow: u32,
+    seq: u64,
+    generation: u32,
+}
+
+/// How long repairs are waited for: the 99th percentile of the time that they took.
+///
+/// A step up for each that took longer and a step of 1/99 down for each that did not balance where
+/// one in a hundred took longer (Ma, Muthukrishnan, Sandler, *Frugal Streaming for Estimating
+/// Quantiles*, 2013).
+#[derive(Debug)]
+pub(super) struct Patience {
+    p99: Duration,
+    least: Duration,
+    most: Duration,
+}
+
+impl Patience {
+    pub(super) fn new(config: &Config) -> Patience {
+        let least = config.pull.map_or(config.lost_after, |pull| pull.after_min);
+        // Half of the time is for questions and answers.
+        Patience { p99: least, least, most: (config.lost_after / 2).max(least) }
+    }
+
+    /// A repair took so long.
+    pub(super) fn note(&mut self, took: Duration) {
+        let step = (self.p99 / 32).max(Duration::from_micros(10));
+        let moved =
+            if took > self.p99 { self.p99 + step } else { self.p99.saturating_sub(step / 99) };
+        self.p99 = moved.clamp(self.least, self.most);
+    }
+
+    fn after(&self) -> Duration {
+        self.p99
+    }
+}
+
+/// Packets that others may be given now.
+#[derive(Debug, Default)]
+pub(super) struct Allowance {
+    /// In nanoseconds of the time that earns them.
+    earned: u64,
+    at: Option<Instant>,
+}
+
+impl Allowance {
+    /// How much may gather: a tenth of a second's.
+    const GATHERS: u64 = 100_000_000;
+
+    /// Takes one, if there is one.
+    fn take(&mut self, now: Instant, per_second: u32) -> bool {
+        let price = 1_000_000_000 / u64::from(per_second.max(1));
+        let most = Allowance::GATHERS.max(price);
+        let passed = self.at.map_or(most, |at| now.since(at).as_nanos() as u64);
+        self.at = Some(now);
+        self.earned = self.earned.saturating_add(passed).min(most);
+        let is_granted = per_second > 0 && self.earned >= price;
+        if is_granted {
+            self.earned -= price;
+        }
+        is_granted
+    }
+}
+
+impl Slingshot {
+    /// A packet is missing from now on.
+    pub(super) fn watch_gap(&mut self, cx: &mut Cx<'_>, flow: u32, generation: u32, seq: u64) {
+        if self.flows[flow as usize].missing(seq).is_none() {
+            return;
+        }
+        let after = match cx.shared.pull {
+            Some(_) => self.patience.after(),
+            None => cx.shared.lost_after,
+        };
+        self.gaps.push(Reverse(Gap { due: cx.now + after, flow, seq, generation }));
+        if self.gaps.len() > 2 * self.ledger.missing + 64 {
+            let flows = &self.flows;
+            self.gaps.retain(|Reverse(gap)| {
+                let flow = &flows[gap.flow as usize];
+                flow.generation == gap.generation && flow.missing(gap.seq).is_some()
+            });
+        }
+    }
+
+    /// Asks for what is missing for long, and gives up what is of no use any more.
+    pub(super) fn gap_timer(&mut self, cx: &mut Cx<'_>) {
+        self.is_gap_armed = false;
+        let mut asks_left = cx.shared.pull.map_or(0, |pull| pull.asks_max);
+        while let Some(Reverse(gap)) = self.gaps.peek().copied().filter(|gap| gap.0.due <= cx.now) {
+            self.gaps.pop();
+            let flow = &mut self.flows[gap.flow as usize];
+            if flow.generation != gap.generation {
+                continue;
+            }
+            let Some(missing) = flow.missing(gap.seq).copied() else { continue };
+            let lost_at = missing.since + cx.shared.lost_after;
+            if lost_at <= cx.now {
+                if let Some(checksum) = missing.checksum {
+                    self.decoder.forget(PacketId { flow: gap.flow, checksum, seq: gap.seq });
+                }
+                flow.lose(cx, &mut self.ledger, gap.seq);
+                continue;
+            }
+            let mut due = lost_at;
+            if let Some(Pull { retry_after, .. }) = cx.shared.pull {
+                due = due.min(cx.now + retry_after);
+                if asks_left > 0 {
+                    asks_left -= 1;
+                    self.ask_for(cx, gap, missing);
+                } else {
+                    cx.count("slingshot_ask_deferred", 1);
+                }
+            }
+            self.gaps.push(Reverse(Gap { due, ..gap }));
+        }
+        self.send_asks(cx);
+    }
+
+    /// Chooses whom to ask for a packet.
+    fn ask_for(&mut self, cx: &mut Cx<'_>, gap: Gap, missing: Missing) {
+        let flow = &mut self.flows[gap.flow as usize];
+        let (group, sender) = (flow.source.group, flow.source.sender);
+        let Some(rank) = self.view.rank(sender) else { return };
+        if let Some(missing) = flow.missing_mut(gap.seq) {
+            missing.asked = missing.asked.saturating_add(1);
+        }
+        let Some(group_place) = self.group_place(group) else { return };
+        let members = &self.groups[group_place].members;
+        let is_other = |node: &NodeId| *node != cx.node && *node != sender;
+        let holder = missing.holder.filter(|_| missing.asked == 0);
+        let holder = holder.filter(|holder| members.binary_search(holder).is_ok());
+        let mut to = holder.unwrap_or(sender);
+        if holder.is_none() && missing.asked < ASKED_BEFORE_SENDER {
+            let draw = |_| members[cx.rng.below(members.len() as u32) as usize];
+            to = (0..DRAWS_MAX).map(draw).find(is_other).unwrap_or(sender);
+        }
+        let checksum = missing.checksum.unwrap_or(0);
+        self.asks.push((to, Name { group, rank: rank as u16, seq: gap.seq as u32, checksum }));
+    }
+
+    fn send_asks(&mut self, cx: &mut Cx<'_>) {
+        let mut asks = std::mem::take(&mut self.asks);
+        if asks.is_empty() {
+            return self.asks = asks;
+        }
+        asks.sort_by_key(|&(to, _)| to);
+        cx.count("slingshot_asked", asks.len() as u64);
+        // What another name of another group takes at most.
+        let bytes_max = cx.datagram_bytes_max.saturating_sub(9 + 15);
+        let mut asks_left = asks.drain(..).peekable();
+        while let Some((to, name)) = asks_left.next() {
+            self.ask_names.push(name);
+            let is_last = asks_left.peek().is_none_or(|&(next, _)| next != to);
+            let is_full = self.ask_names.len() >= ASKED_AT_ONCE
+                || self.ask_names.bytes() + self.ask_names.len() > bytes_max;
+            if is_last || is_full {
+                let names = self.ask_names.build();
+                cx.send(to, Lane::Datagram, Message::Ask { view: self.view.id(), names });
+            }
+        }
+        drop(asks_left);
+        self.asks = asks;
+    }
+
+    /// Gives a member what it asks for, as far as it is here.
+    pub(super) fn receive_ask(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        view: ViewId,
+        names: &Names,
+    ) {
+        let Some(pull) = cx.shared.pull else {
+            return cx.count("slingshot_ask_refused", names.len() as u64);
+        };
+        let Some(named_view) = self.view_named(view) else {
+            return cx.count("slingshot_foreign_view", 1);
+        };
+        for name in names.iter() {
+            let found = match self.find_named(cx, &named_view, name) {
+                Ok(found) => found,
+                Err(counter) => {
+                    cx.count(counter, 1);
+                    continue;
+                }
+            };
+            let group = &self.groups[found.group];
+            if group.place(from).is_none() {
+                cx.count("slingshot_foreign_sender", 1);
+                continue;
+            }
+            let flow = self.flows.get(group.flows[found.member] as usize);
+            let Some(Slot::Held(held)) = flow.and_then(|flow| flow.slot(found.seq)) else {
+                cx.count("slingshot_ask_unknown", 1);
+                continue;
+            };
+            let source = flow.expect("it has a slot").source;
+            let (Some(rank), Some(incarnation)) =
+                (self.view.rank(source.sender), source.incarnation)
+            else {
+                continue;
+            };
+            if !self.allowance.take(cx.now, pull.supplies_per_second) {
+                cx.count("slingshot_ask_refused", 1);
+                continue;
+            }
+            let data = Data {
+                group: source.group,
+                incarnation,
+                seq: found.seq,
+                checksum: held.checksum,
+                payload: held.payload.clone(),
+            };
+            let supply = Supply { view: self.view.id(), rank: rank as u16, data };
+            cx.count("slingshot_supplied", 1);
+            cx.send(from, Lane::Datagram, Message::Supply(supply));
+        }
+    }
+
+    /// Sees to it that the member is woken for what is missing.
+    pub(super) fn arm_gap(&mut self, cx: &mut Cx<'_>) {
+        if self.ledger.missing == 0 {
+            self.gaps.clear();
+        }
+        let Some(Reverse(gap)) = self.gaps.peek().filter(|_| !self.is_gap_armed) else { return };
+        // What is missed next is due after this at the earliest.
+        let least = cx
+            .shared
+            .pull
+            .map_or(cx.shared.lost_after, |pull| pull.after_min.min(pull.retry_after));
+        self.is_gap_armed = true;
+        cx.set_timer(gap.due.since(cx.now).min(least), Timer::Gap);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Rng, View};
+
+    #[test]
+    fn patience_finds_the_time_that_one_repair_in_a_hundred_exceeds() {
+        let config = Config::new(View::roster([])).with_lost_after(Duration::from_secs(10));
+        let mut patience = Patience::new(&config);
+        let mut rng = Rng::new(1, 1);
+        let mut longer = 0;
+        for turn in 0..60_000 {
+            // Uniform over a fifth of a second: the 99th percentile is 198 ms.
+            let took = Duration::from_secs_f64(0.2 * rng.unit());
+            longer += u32::from(turn >= 30_000 && took > patience.after());
+            patience.note(took);
+        }
+        assert!((200..400).contains(&longer), "{longer} of 30,000 took longer");
+        (0..1_000_000).for_each(|_| patience.note(Duration::ZERO));
+        assert_eq!(patience.after(), Duration::from_millis(5), "never less than configured");
+    }
+
+    #[test]
+    fn an_allowance_gathers_for_a_tenth_of_a_second_and_no_longer() {
+        let mut allowance = Allowance::default();
+        let mut granted = |at_ms: u64| {
+            let now = Instant::from_nanos(at_ms * 1_000_000);
+            (0..1000).filter(|_| allowance.take(now, 500)).count()
+        };
+        assert_eq!([granted(0), granted(0), granted(10), granted(9_000)], [50, 0, 5, 50]);
+        assert!(!Allowance::default().take(Instant::ZERO, 0));
+        assert!(Allowance::default().take(Instant::ZERO, 1), "one is always enough for one");
+    }
+}

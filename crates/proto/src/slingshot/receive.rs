@@ -1,0 +1,308 @@
+//! Receiving packets and repairs.
+
+use super::flow::{Held, Slot, Way};
+use super::message::{Data, Name, Repair, Supply, checksum};
+use super::slingshot::{Cx, Kept, PacketId, Slingshot, is_within};
+use crate::core::{GroupId, NodeId, Payload, View};
+use crate::parts::fec::Added;
+
+/// Packets that are let go of at a time, at most.
+const EVICTED_AT_ONCE: usize = 64;
+
+/// Packets that wait for the first news of their senders, at most.
+const UNVERIFIED_MAX: usize = 64;
+
+/// What a name stands for here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) group: usize,
+    pub(super) member: usize,
+    pub(super) seq: u64,
+    is_held: bool,
+}
+
+impl Slingshot {
+    pub(super) fn receive_data(&mut self, cx: &mut Cx<'_>, from: NodeId, data: Data) {
+        let Data { group, incarnation, seq, checksum, payload } = data;
+        let Some((group, member)) = self.find_member(cx, group, from) else { return };
+        let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
+        if !self.accept(cx, at, seq, &payload, checksum, Way::Direct) {
+            return;
+        }
+        let rank = self.view.rank(from).expect("a member of a group is in the view") as u16;
+        let name = Name { group: self.groups[group].id, rank, seq: seq as u32, checksum };
+        self.protect(cx, group, name, &payload);
+        let id = PacketId { flow: at, checksum, seq };
+        self.decoder.add_packet(id, &payload, &mut self.recovered);
+        self.accept_recovered(cx);
+    }
+
+    pub(super) fn receive_heartbeat(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        group: GroupId,
+        incarnation: u64,
+        next: u64,
+    ) {
+        let Some((group, member)) = self.find_member(cx, group, from) else { return };
+        let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
+        self.flows[at as usize].begin(next);
+        self.reach(cx, at, next);
+    }
+
+    pub(super) fn receive_supply(&mut self, cx: &mut Cx<'_>, supply: Supply) {
+        let Data { group, incarnation, seq, checksum, payload } = supply.data;
+        let view = self.view_named(supply.view);
+        let sender = view.and_then(|view| Some(view.members().get(usize::from(supply.rank))?.node));
+        let Some(sender) = sender else {
+            return cx.count("slingshot_foreign_view", 1);
+        };
+        let Some((group, member)) = self.find_member(cx, group, sender) else { return };
+        let Some(at) = self.flow_of(cx, group, member, None) else { return };
+        let flow = &mut self.flows[at as usize];
+        // Only the sender itself can say that it has started anew.
+        if flow.source.incarnation.is_some_and(|known| known != incarnation) {
+            return cx.count("slingshot_other_incarnation", 1);
+        }
+        if flow.missing(seq).is_none() {
+            return cx.count("slingshot_supply_unneeded", 1);
+        }
+        flow.source.incarnation = Some(incarnation);
+        if self.accept(cx, at, seq, &payload, checksum, Way::Pulled) {
+            let id = PacketId { flow: at, checksum, seq };
+            self.decoder.add_packet(id, &payload, &mut self.recovered);
+            self.accept_recovered(cx);
+        }
+    }
+
+    pub(super) fn receive_repair(&mut self, cx: &mut Cx<'_>, from: NodeId, repair: &Repair) {
+        cx.count("slingshot_repairs_received", 1);
+        let Some(view) = self.view_named(repair.view) else {
+            return cx.count("slingshot_foreign_view", 1);
+        };
+        if !is_within(cx.shared, &repair.names) {
+            return cx.count("slingshot_too_many_names", 1);
+        }
+        // First whether all of it is sound, so that a repair that is not leaves no trace.
+        let mut is_needed = false;
+        for name in repair.names.iter() {
+            match self.find_named(cx, &view, name) {
+                Ok(found) => is_needed |= !found.is_held,
+                Err(counter) => return cx.count(counter, 1),
+            }
+        }
+        if !is_needed {
+            return cx.count("slingshot_repair_unneeded", 1);
+        }
+        let mut named = std::mem::take(&mut self.named);
+        named.clear();
+        for name in repair.names.iter() {
+            match self.note_named(cx, from, &view, name) {
+                Some(id) => named.push(id),
+                None => return self.named = named,
+            }
+        }
+        let flows = &self.flows;
+        let known = |id: PacketId| flows[id.flow as usize].packet(id.seq, id.checksum);
+        let recovered = &mut self.recovered;
+        let added = self.decoder.add_repair(&named, repair.seed, &repair.coded(), known, recovered);
+        self.named = named;
+        match added {
+            Added::NothingMissing | Added::Redundant => cx.count("slingshot_repair_redundant", 1),
+            Added::TooManyMissing => cx.count("slingshot_repair_hopeless", 1),
+            Added::Used if self.recovered.is_empty() => cx.count("slingshot_repair_parked", 1),
+            Added::Used => {}
+        }
+        self.accept_recovered(cx);
+    }
+
+    /// The group and the member, if this node is in the group and the other one too; else counted.
+    fn find_member(&self, cx: &mut Cx<'_>, group: GroupId, node: NodeId) -> Option<(usize, usize)> {
+        let Some(place) = self.group_place(group).filter(|&place| self.groups[place].is_joined)
+        else {
+            cx.count("slingshot_foreign_group", 1);
+            return None;
+        };
+        let member = self.groups[place].place(node);
+        if member.is_none() {
+            cx.count("slingshot_foreign_sender", 1);
+        }
+        Some((place, member?))
+    }
+
+    /// What a name in a repair or a question stands for. `Err` gives the counter of what is wrong.
+    pub(super) fn find_named(
+        &self,
+        cx: &Cx<'_>,
+        view: &View,
+        name: Name,
+    ) -> Result<Found, &'static str> {
+        let joined = |&place: &usize| self.groups[place].is_joined;
+        let group = self.group_place(name.group).filter(joined).ok_or("slingshot_foreign_group")?;
+        let sender = view.members().get(usize::from(name.rank)).ok_or("slingshot_unknown_name")?;
+        let member = self.groups[group].place(sender.node).ok_or("slingshot_unknown_name")?;
+        let at = self.groups[group].flows[member];
+        let is_own = sender.node == cx.node;
+        let Some(flow) = self.flows.get(at as usize) else {
+            // The flow of a member that was not heard yet. Of itself a node knows what it sent.
+            let found = Found { group, member, seq: name.seq.into(), is_held: false };
+            return if is_own { Err("slingshot_name_not_sent") } else { Ok(found) };
+        };
+        let seq = flow.expand(name.seq);
+        let mut found = Found { group, member, seq, is_held: false };
+        match flow.slot(seq) {
+            Some(Slot::Held(held)) if name.checksum != 0 && held.checksum != name.checksum => {
+                Err("slingshot_name_mismatch")
+            }
+            Some(Slot::Held(_)) => {
+                found.is_held = true;
+                Ok(found)
+            }
+            Some(Slot::Missing(_)) => Ok(found),
+            Some(Slot::Past | Slot::Lost) => Err("slingshot_name_too_old"),
+            None if is_own => Err("slingshot_name_not_sent"),
+            None if !flow.has_begun() => Ok(found),
+            None if seq < flow.base() => Err("slingshot_name_too_old"),
+            None if seq - flow.next() >= cx.shared.window_packets as u64 => {
+                Err("slingshot_name_too_far")
+            }
+            None => Ok(found),
+        }
+    }
+
+    /// A member has this packet: so it exists, and if it is not here it is missing.
+    fn note_named(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        view: &View,
+        name: Name,
+    ) -> Option<PacketId> {
+        // An earlier name of the same repair may have moved the window on.
+        let Found { group, member, seq, .. } = self.find_named(cx, view, name).ok()?;
+        let at = self.flow_of(cx, group, member, None)?;
+        let flow = &mut self.flows[at as usize];
+        flow.begin(seq);
+        if seq >= flow.next() {
+            self.reach(cx, at, seq + 1);
+        }
+        if let Some(missing) = self.flows[at as usize].missing_mut(seq) {
+            missing.checksum = Some(name.checksum);
+            missing.holder = Some(from);
+        }
+        Some(PacketId { flow: at, checksum: name.checksum, seq })
+    }
+
+    /// All packets of a flow below `end` exist: those that are not here are missing.
+    fn reach(&mut self, cx: &mut Cx<'_>, at: u32, end: u64) {
+        let window = cx.shared.window_packets as u64;
+        let flow = &mut self.flows[at as usize];
+        let first = flow.next().max(end.saturating_sub(window));
+        flow.reach(cx, &mut self.ledger, end, window, cx.shared.missing_max);
+        let generation = flow.generation;
+        for seq in first..end {
+            self.watch_gap(cx, at, generation, seq);
+        }
+    }
+
+    /// Takes a packet. False, and counted, if it is not wanted any more.
+    fn accept(
+        &mut self,
+        cx: &mut Cx<'_>,
+        at: u32,
+        seq: u64,
+        payload: &Payload,
+        checksum: u32,
+        way: Way,
+    ) -> bool {
+        self.flows[at as usize].begin(seq);
+        self.reach(cx, at, seq);
+        let window = cx.shared.window_packets as u64;
+        let flow = &mut self.flows[at as usize];
+        if seq == flow.next() {
+            // Makes room for it.
+            flow.reach_to_hold(cx, &mut self.ledger, seq, window);
+        }
+        let mut since = cx.now;
+        match flow.slot(seq) {
+            Some(Slot::Held(_) | Slot::Past) => {
+                cx.count("slingshot_duplicate", 1);
+                return false;
+            }
+            Some(Slot::Lost) => {
+                cx.count("slingshot_after_lost", 1);
+                return false;
+            }
+            None if seq < flow.base() => {
+                cx.count("slingshot_too_old", 1);
+                return false;
+            }
+            Some(Slot::Missing(missing)) => {
+                since = missing.since;
+                let named = missing.checksum;
+                if let Some(named) = named.filter(|&named| named != checksum) {
+                    cx.count("slingshot_name_mismatch", 1);
+                    self.decoder.forget(PacketId { flow: at, checksum: named, seq });
+                }
+            }
+            None => {}
+        }
+        if way == Way::Recovered {
+            self.patience.note(cx.now.since(since));
+        }
+        let payload = payload.clone();
+        let held = Held { payload, checksum, since, arrived: cx.now, way };
+        flow.fill(cx, &mut self.ledger, seq, held);
+        let generation = flow.generation;
+        self.keep(cx, Kept { at: cx.now, flow: at, generation, seq });
+        true
+    }
+
+    /// Takes what the decoder has computed, if it is what repairs said that it is.
+    fn accept_recovered(&mut self, cx: &mut Cx<'_>) {
+        while let Some((id, payload)) = self.recovered.pop() {
+            let flow = &self.flows[id.flow as usize];
+            if flow.missing(id.seq).is_none() {
+                // It came by another way, or was given up.
+                cx.count("slingshot_recovered_unneeded", 1);
+                continue;
+            }
+            let Some(incarnation) = flow.source.incarnation else {
+                // Nothing of its sender has ever come: it waits for what comes first.
+                if self.unverified.len() >= UNVERIFIED_MAX {
+                    cx.count("slingshot_recovered_unverified", 1);
+                } else if self.unverified.iter().all(|(known, _)| *known != id) {
+                    self.unverified.push((id, payload));
+                }
+                continue;
+            };
+            if checksum(flow.source.group, incarnation, id.seq, &payload) != id.checksum {
+                cx.count("slingshot_recovered_wrong", 1);
+                continue;
+            }
+            self.accept(cx, id.flow, id.seq, &payload, id.checksum, Way::Recovered);
+        }
+    }
+
+    /// Keeps a packet, and lets go of the oldest if there are too many, or they are too old.
+    pub(super) fn keep(&mut self, cx: &mut Cx<'_>, kept: Kept) {
+        self.kept.push_back(kept);
+        for _ in 0..EVICTED_AT_ONCE {
+            let Some(&Kept { at, flow, generation, seq }) = self.kept.front() else { return };
+            let is_full = self.kept.len() > cx.shared.packets_max
+                || self.ledger.held_bytes > cx.shared.bytes_max;
+            if !is_full && cx.now.since(at) < cx.shared.keep {
+                return;
+            }
+            self.kept.pop_front();
+            let flow = &mut self.flows[flow as usize];
+            if flow.generation == generation {
+                if is_full && matches!(flow.slot(seq), Some(Slot::Held(_))) {
+                    cx.count("slingshot_evicted_early", 1);
+                }
+                flow.evict(cx, &mut self.ledger, seq);
+            }
+        }
+    }
+}

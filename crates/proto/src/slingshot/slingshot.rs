@@ -1,0 +1,311 @@
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use super::bins::Bins;
+use super::flow::{Flow, Held, Way};
+use super::groups::{Group, NO_FLOW};
+use super::interface::{Command, Event, RejectReason, Timer};
+use super::ledger::Ledger;
+use super::message::{Data, Message, Names, NamesBuilder, checksum};
+use super::pull::{Allowance, Gap, Patience};
+use super::{Code, Config, Rate};
+use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol, View, ViewId};
+use crate::parts::fec::{Bounds, Decoder, Method};
+
+pub(super) type Cx<'a> = Context<'a, Slingshot>;
+
+/// A packet, as the decoder knows it. The checksum tells it from others of the same number, of
+/// another incarnation or made up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PacketId {
+    pub(super) flow: u32,
+    pub(super) checksum: u32,
+    pub(super) seq: u64,
+}
+
+/// A packet that is kept, as the list of all knows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) at: Instant,
+    pub(super) flow: u32,
+    pub(super) generation: u32,
+    pub(super) seq: u64,
+}
+
+/// A member of groups that multicast in time.
+#[derive(Debug)]
+pub struct Slingshot {
+    pub(super) view: Arc<View>,
+    /// The view before, whose ranks repairs under way may use.
+    pub(super) previous: Option<Arc<View>>,
+    pub(super) rate: Rate,
+    /// Sorted by id.
+    pub(super) groups: Vec<Group>,
+    pub(super) flows: Vec<Flow>,
+    pub(super) free_flows: Vec<u32>,
+    /// In the order in which they came; some are gone already.
+    pub(super) kept: VecDeque<Kept>,
+    pub(super) ledger: Ledger,
+    pub(super) bins: Bins,
+    pub(super) decoder: Decoder<PacketId>,
+    /// What the decoder had counted when it was last asked.
+    pub(super) decoder_counts: (u64, u64),
+    /// What is missing, by when something is to be done about it.
+    pub(super) gaps: BinaryHeap<Reverse<Gap>>,
+    pub(super) patience: Patience,
+    pub(super) allowance: Allowance,
+    /// Groups to which this node has sent, by when to say how much.
+    pub(super) beats: BinaryHeap<Reverse<(Instant, GroupId)>>,
+    pub(super) is_flush_armed: bool,
+    pub(super) is_gap_armed: bool,
+    pub(super) is_beat_armed: bool,
+    /// For their memory: the packets of a repair, what was computed, whom to ask for what.
+    pub(super) named: Vec<PacketId>,
+    pub(super) recovered: Vec<(PacketId, Payload)>,
+    /// Computed before anything of their senders came, so that they cannot be verified yet.
+    pub(super) unverified: Vec<(PacketId, Payload)>,
+    pub(super) asks: Vec<(NodeId, super::Name)>,
+    pub(super) ask_names: NamesBuilder,
+}
+
+impl Slingshot {
+    /// A member of the configured groups.
+    pub fn new(config: &Config) -> Slingshot {
+        let method = match config.code {
+            Code::Xor { .. } => Method::Peel,
+            Code::Rlc { .. } => Method::Eliminate,
+        };
+        let bounds = Bounds {
+            equations_max: config.parked_max,
+            unknowns_max: config.parked_packets_max,
+            bytes_max: config.parked_bytes_max,
+        };
+        Slingshot {
+            view: config.roster.clone(),
+            previous: None,
+            rate: config.rate,
+            groups: Vec::new(),
+            flows: Vec::new(),
+            free_flows: Vec::new(),
+            kept: VecDeque::new(),
+            ledger: Ledger::new(config),
+            bins: Bins::new(),
+            decoder: Decoder::new(method, bounds),
+            decoder_counts: (0, 0),
+            gaps: BinaryHeap::new(),
+            patience: Patience::new(config),
+            allowance: Allowance::default(),
+            beats: BinaryHeap::new(),
+            is_flush_armed: false,
+            is_gap_armed: false,
+            is_beat_armed: false,
+            named: Vec::new(),
+            recovered: Vec::new(),
+            unverified: Vec::new(),
+            asks: Vec::new(),
+            ask_names: NamesBuilder::default(),
+        }
+    }
+
+    /// The view whose members take part.
+    pub fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// The members of a group that are in the view, sorted; `None` if it is not known.
+    pub fn members(&self, group: GroupId) -> Option<&[NodeId]> {
+        self.group_place(group).map(|place| &self.groups[place].members[..])
+    }
+
+    /// The rate of fire.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Packets of this member to a group so far.
+    pub fn packets_sent(&self, group: GroupId) -> u64 {
+        self.group_place(group).map_or(0, |place| self.groups[place].seq)
+    }
+
+    /// Packets that are missing: known to exist, not there, and not given up.
+    pub fn packets_missing(&self) -> usize {
+        self.ledger.missing
+    }
+
+    /// Packets that are kept for repairs that name them, and their bytes.
+    pub fn packets_held(&self) -> (usize, usize) {
+        (self.ledger.held_packets, self.ledger.held_bytes)
+    }
+
+    /// Repairs that wait because more than one of their packets is missing.
+    pub fn repairs_parked(&self) -> usize {
+        self.decoder.equations()
+    }
+
+    /// Packets in repair bins. One that is in the bins of several regions counts in each.
+    pub fn packets_binned(&self) -> usize {
+        self.bins.packets()
+    }
+
+    /// The sets of groups that some other members share with this one, each with how many do.
+    pub fn regions(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.bins.regions().map(|region| (region.groups.len(), region.members.len()))
+    }
+
+    /// Senders, once for each group, that are looked after.
+    pub fn flows(&self) -> usize {
+        self.flows.len() - self.free_flows.len()
+    }
+
+    /// For a sender to a group: packets below this number are delivered or were given up, and the
+    /// number after the last packet that is known of. `None` if nothing is.
+    pub fn progress(&self, group: GroupId, sender: NodeId) -> Option<(u64, u64)> {
+        let group = &self.groups[self.group_place(group)?];
+        let flow = group.flows[group.place(sender)?];
+        (flow != NO_FLOW).then(|| {
+            let flow = &self.flows[flow as usize];
+            let missing = (flow.base()..flow.next()).find(|&seq| flow.missing(seq).is_some());
+            (missing.unwrap_or(flow.next()), flow.next())
+        })
+    }
+
+    fn multicast(&mut self, cx: &mut Cx<'_>, id: GroupId, payload: Payload, ticket: u64) {
+        let bytes_max = cx.shared.payload_bytes_max(cx.datagram_bytes_max);
+        let bytes = payload.len();
+        let place = self.group_place(id);
+        let reason = match place {
+            None => Some(RejectReason::UnknownGroup(id)),
+            Some(place) if !self.groups[place].is_joined => Some(RejectReason::NotAMember(id)),
+            Some(_) if bytes > bytes_max => Some(RejectReason::TooLarge { bytes, bytes_max }),
+            Some(_) => None,
+        };
+        if let Some(reason) = reason {
+            cx.count("slingshot_rejected", 1);
+            return cx.deliver(Event::Rejected { ticket, reason });
+        }
+        let place = place.expect("a group that is not known is a reason");
+        let member = self.groups[place].place(cx.node).expect("a group is joined by its members");
+        let Some(at) = self.flow_of(cx, place, member, Some(cx.incarnation)) else { return };
+        let group = &mut self.groups[place];
+        let seq = group.seq;
+        group.seq += 1;
+        cx.count("slingshot_sent", 1);
+        let checksum = checksum(id, cx.incarnation, seq, &payload);
+        let incarnation = cx.incarnation;
+        let data = Data { group: id, incarnation, seq, checksum, payload: payload.clone() };
+        cx.send_group(id, Message::Data(data));
+        if ticket != 0 {
+            cx.deliver(Event::Sent { ticket, seq });
+        }
+        let held = Held { payload, checksum, since: cx.now, arrived: cx.now, way: Way::Direct };
+        let window = cx.shared.window_packets as u64;
+        let flow = &mut self.flows[at as usize];
+        flow.keep_own(&mut self.ledger, held, window);
+        let generation = flow.generation;
+        self.keep(cx, Kept { at: cx.now, flow: at, generation, seq });
+        self.expect_silence(cx, place);
+    }
+
+    /// Looks after what every handler leaves behind: reports, counts, timers.
+    pub(super) fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.ledger.flush(cx);
+        let (evicted, contradictions) = (self.decoder.evicted(), self.decoder.contradictions());
+        if (evicted, contradictions) != self.decoder_counts {
+            cx.count("slingshot_repair_evicted", evicted - self.decoder_counts.0);
+            cx.count("slingshot_repair_wrong", contradictions - self.decoder_counts.1);
+            self.decoder_counts = (evicted, contradictions);
+        }
+        self.arm_flush(cx);
+        self.arm_gap(cx);
+        self.arm_beat(cx);
+    }
+
+    /// The view under whose ranks a message names packets.
+    pub(super) fn view_named(&self, id: ViewId) -> Option<Arc<View>> {
+        if self.view.id() == id {
+            return Some(self.view.clone());
+        }
+        self.previous.as_ref().filter(|view| view.id() == id).cloned()
+    }
+}
+
+impl Protocol for Slingshot {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Cx<'_>) {
+        self.set_up_groups(cx);
+        let roster = cx.shared.roster.clone();
+        self.enter_view(cx, &roster);
+    }
+
+    fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
+        if view.id() < self.view.id() {
+            return cx.count("slingshot_stale_view", 1);
+        }
+        self.enter_view(cx, view);
+        self.finish(cx);
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        if from == cx.node {
+            return cx.count("slingshot_own_echo", 1);
+        }
+        if self.view.rank(from).is_none() {
+            return cx.count("slingshot_foreign_sender", 1);
+        }
+        match message {
+            Message::Data(data) => self.receive_data(cx, from, data),
+            Message::Repair(repair) => self.receive_repair(cx, from, &repair),
+            Message::Ask { view, names } => self.receive_ask(cx, from, view, &names),
+            Message::Heartbeat { group, incarnation, next } => {
+                self.receive_heartbeat(cx, from, group, incarnation, next);
+            }
+            Message::Supply(supply) => self.receive_supply(cx, supply),
+        }
+        self.finish(cx);
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        match timer {
+            Timer::Flush => self.flush_timer(cx),
+            Timer::Gap => self.gap_timer(cx),
+            Timer::Heartbeat => self.beat_timer(cx),
+        }
+        self.finish(cx);
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        match command {
+            Command::Multicast { group, payload, ticket } => {
+                self.multicast(cx, group, payload, ticket);
+            }
+            Command::Members { group, members } => self.set_members(cx, group, &members),
+            Command::SetRate(rate) => {
+                let r_max = cx.shared.names_max();
+                if rate.r > r_max {
+                    cx.count("slingshot_rejected", 1);
+                    let reason = RejectReason::RateTooLarge { r: rate.r, r_max };
+                    cx.deliver(Event::Rejected { ticket: 0, reason });
+                } else {
+                    self.set_rate(rate);
+                }
+            }
+            Command::Consumed { told } => self.ledger.consumed(cx, told),
+        }
+        self.finish(cx);
+    }
+}
+
+/// True if these names are no more than a repair or a question may hold.
+pub(super) fn is_within(config: &Config, names: &Names) -> bool {
+    let names_max = match config.code {
+        Code::Xor { .. } => super::config::RATE_R_MAX,
+        Code::Rlc { .. } => super::message::NAMES_MAX,
+    };
+    names.len() <= names_max
+}

@@ -1,0 +1,220 @@
+//! The encoding: round trips, damage, and what it always was.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::{DecodeError, Wire, decode_exact, encode_to_bytes};
+use crate::parts::fec::Coded;
+
+fn any_payload() -> impl Strategy<Value = Payload> {
+    prop::collection::vec(any::<u8>(), 0..200).prop_map(Payload::from)
+}
+
+fn any_data() -> impl Strategy<Value = Data> {
+    (any::<u32>(), any::<u64>(), 0..=u64::MAX / 2, any_payload()).prop_map(
+        |(group, incarnation, seq, payload)| {
+            let group = GroupId(group);
+            let checksum = checksum(group, incarnation, seq, &payload);
+            Data { group, incarnation, seq, checksum, payload }
+        },
+    )
+}
+
+fn any_list() -> impl Strategy<Value = Vec<Name>> {
+    let name = (0u32..6, any::<u16>(), any::<u32>(), any::<u32>()).prop_map(
+        |(group, rank, seq, checksum)| Name { group: GroupId(group * 7), rank, seq, checksum },
+    );
+    prop::collection::vec(name, 1..40)
+}
+
+fn any_names() -> impl Strategy<Value = Names> {
+    any_list().prop_map(|list| {
+        let mut names = NamesBuilder::default();
+        list.iter().for_each(|name| names.push(*name));
+        names.build()
+    })
+}
+
+fn any_repair() -> impl Strategy<Value = Repair> {
+    (any::<u64>(), any::<u32>(), any::<u16>(), any_names(), any_payload()).prop_map(
+        |(view, seed, lengths, names, body)| {
+            Repair::new(ViewId(view), seed, names, Coded { lengths: lengths.into(), body })
+        },
+    )
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        any_data().prop_map(Message::Data),
+        any_repair().prop_map(Message::Repair),
+        (any::<u64>(), any_names())
+            .prop_map(|(view, names)| Message::Ask { view: ViewId(view), names }),
+        (any::<u32>(), any::<u64>(), 0..=u64::MAX / 2).prop_map(|(group, incarnation, next)| {
+            Message::Heartbeat { group: GroupId(group), incarnation, next }
+        }),
+        (any::<u64>(), any::<u16>(), any_data()).prop_map(|(view, rank, data)| {
+            Message::Supply(Supply { view: ViewId(view), rank, data })
+        }),
+    ]
+}
+
+fn decode(bytes: &[u8]) -> Result<Message, DecodeError> {
+    decode_exact(Bytes::copy_from_slice(bytes))
+}
+
+fn hex(message: &Message) -> String {
+    encode_to_bytes(message).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+proptest! {
+    #[test]
+    fn every_message_survives_its_encoding(message in any_message()) {
+        let bytes = encode_to_bytes(&message);
+        prop_assert_eq!(bytes.len(), message.wire_len());
+        let decoded = decode(&bytes);
+        prop_assert_eq!(decoded.as_ref(), Ok(&message));
+        prop_assert_eq!(encode_to_bytes(&decoded.unwrap()), bytes);
+    }
+
+    #[test]
+    fn names_are_read_as_they_were_written(list in any_list()) {
+        let mut names = NamesBuilder::default();
+        list.iter().for_each(|name| names.push(*name));
+        let bytes = names.bytes();
+        let names = names.build();
+        prop_assert_eq!(names.len(), list.len());
+        prop_assert_eq!(names.iter().collect::<Vec<_>>(), list);
+        let message = Message::Ask { view: ViewId(0), names };
+        prop_assert_eq!(message.wire_len(), 9 + bytes);
+    }
+
+    #[test]
+    fn a_message_cut_short_or_too_long_is_refused(message in any_message()) {
+        let bytes = encode_to_bytes(&message);
+        for len in 0..bytes.len() {
+            prop_assert!(decode(&bytes[..len]).is_err(), "{} of {} bytes", len, bytes.len());
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        prop_assert!(decode(&longer).is_err());
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_a_message_in_its_only_form_or_refused(
+        tag in 0u8..7, tail in prop::collection::vec(any::<u8>(), 0..120)
+    ) {
+        let bytes = [&[tag][..], &tail].concat();
+        if let Ok(message) = decode(&bytes) {
+            prop_assert_eq!(&encode_to_bytes(&message)[..], &bytes[..]);
+        }
+    }
+
+    #[test]
+    fn arbitrary_names_are_names_in_their_only_form_or_refused(
+        groups in 0u8..4, names in 0u8..6, tail in prop::collection::vec(0u8..3, 0..60)
+    ) {
+        let at = (usize::from(groups) * 4).min(tail.len());
+        let head = [&[2, 0, 0, 0, 0, 0, 0, 0, 0, groups][..], &tail[..at], &[names]].concat();
+        let bytes = [&head[..], &tail[at..]].concat();
+        if let Ok(message) = decode(&bytes) {
+            let Message::Ask { names, .. } = &message else { panic!("{message}") };
+            prop_assert_eq!(names.iter().count(), names.len());
+            prop_assert_eq!(&encode_to_bytes(&message)[..], &bytes[..]);
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_in_a_packet_or_a_repair_is_noticed(
+        data in any_data(), repair in any_repair(), place in any::<prop::sample::Index>(),
+        bit in 0u8..8
+    ) {
+        for message in [Message::Data(data), Message::Repair(repair)] {
+            let mut bytes = encode_to_bytes(&message).to_vec();
+            let at = 1 + place.index(bytes.len() - 1);
+            bytes[at] ^= 1 << bit;
+            prop_assert!(decode(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn the_checksum_of_a_packet_is_not_the_sum_of_those_of_others(
+        a in any::<[u8; 16]>(), b in any::<[u8; 16]>(), c in any::<[u8; 16]>()
+    ) {
+        // For a CRC alone this holds for any three packets of one name, and their sum.
+        prop_assume!(a != b && b != c && a != c);
+        let of = |bytes: [u8; 16]| checksum(G, 1, 1, &Payload::from(bytes.to_vec()));
+        let sum = std::array::from_fn(|i| a[i] ^ b[i] ^ c[i]);
+        prop_assert_ne!(of(sum), of(a) ^ of(b) ^ of(c));
+    }
+}
+
+fn out_of_range(bytes: &[u8], field: &'static str) {
+    let refused = decode(bytes);
+    let is_field = matches!(refused, Err(DecodeError::OutOfRange { field: f, .. }) if f == field);
+    assert!(is_field, "{field}: {refused:?}");
+}
+
+#[test]
+fn each_bad_field_has_its_error() {
+    let ask = |tail: &[u8]| [&[2u8, 0, 0, 0, 0, 0, 0, 0, 0][..], tail].concat();
+    let name = [0u8; 10];
+    out_of_range(&ask(&[&[0][..], &name].concat()), "groups");
+    out_of_range(&ask(&[&[129][..], &[0; 600]].concat()), "groups");
+    out_of_range(&ask(&[&[1, 0, 0, 0, 0, 0][..], &name].concat()), "names");
+    out_of_range(&ask(&[&[1, 0, 0, 0, 0, 129][..], &[0; 2000]].concat()), "names");
+    let two = [2, 0, 0, 0, 1, 0, 0, 0, 1, 2];
+    out_of_range(&ask(&[&two[..], &[0; 22]].concat()), "group");
+    let two = [2, 0, 0, 0, 1, 0, 0, 0, 2, 2];
+    let places = [&[0][..], &name, &[2], &name].concat();
+    out_of_range(&ask(&[&two[..], &places].concat()), "place");
+    let mut data = encode_to_bytes(&Message::Data(packet(G, 1, 1))).to_vec();
+    data[13] = 0x80;
+    out_of_range(&data, "seq");
+    let mut beat = encode_to_bytes(&heartbeat(1, 1)).to_vec();
+    beat[13] = 0x80;
+    out_of_range(&beat, "seq");
+    let long = packet_with(G, 1, 1, Payload::Zeros(65_536));
+    out_of_range(&encode_to_bytes(&Message::Data(long)), "payload");
+    assert_eq!(decode(&[5]), Err(DecodeError::UnknownTag(5)));
+    let mut data = encode_to_bytes(&Message::Data(packet(G, 1, 1))).to_vec();
+    *data.last_mut().unwrap() ^= 1;
+    assert_eq!(decode(&data), Err(DecodeError::Checksum));
+}
+
+#[test]
+fn the_encoding_is_what_it_always_was() {
+    let payload = Payload::from("packet");
+    let data = |group, seq| packet_with(GroupId(group), 2, seq, payload.clone());
+    let golden = [
+        (Message::Data(data(3, 300)), GOLDEN[0]),
+        (repair_of(&[data(3, 300), data(3, 301), packet(GroupId(3), 2, 1)], 0), GOLDEN[1]),
+        (repair_of(&[data(3, 300), data(4, 0x0102_0304)], 5), GOLDEN[2]),
+        (heartbeat(2, 0x0102), GOLDEN[3]),
+        (Message::Supply(Supply { view: ViewId(1), rank: 6, data: data(3, 300) }), GOLDEN[4]),
+        (
+            Message::Ask {
+                view: ViewId(0x0a),
+                names: {
+                    let mut names = NamesBuilder::default();
+                    names.push(Name { group: G, rank: 0x0b, seq: 0x0c, checksum: 0x0d });
+                    names.build()
+                },
+            },
+            GOLDEN[5],
+        ),
+    ];
+    for (message, expected) in golden {
+        assert_eq!(hex(&message), expected.replace(' ', ""), "{message}");
+    }
+}
+
+const GOLDEN: [&str; 6] = [
+    "00 00000003 0000000000000066 000000000000012c b795028a 7061636b6574",
+    "01 0000000000000000 00000000 0016 68bf3f3e 01 00000003 03 00020000012cb795028a \
+     00020000012dc9671ff0 00020000000180 63c14e 22222222222222222222222222222222222222222222",
+    "01 0000000000000000 00000005 00e1 b5d60150 02 00000003 00000004 02 \
+     00 00020000012cb795028a 01 000201020304 86b475f4 74174829a9ca",
+    "03 00000000 0000000000000066 0000000000000102",
+    "04 0000000000000001 0006 00000003 0000000000000066 000000000000012c b795028a 7061636b6574",
+    "02 000000000000000a 01 00000000 01 000b 0000000c 0000000d",
+];

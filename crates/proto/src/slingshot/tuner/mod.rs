@@ -1,0 +1,140 @@
+//! Which rate of fire recovers how much, how soon: predicted before anything is sent.
+//!
+//! [`predict`] tells for one [`Setting`] which share of lost packets is recovered by when.
+//! [`choose`] finds the cheapest setting that meets a [`Target`], or says that none can. At run
+//! time a [`Corrector`] moves on when what is measured is not what was predicted.
+//!
+//! # The model
+//!
+//! A member B lost a packet X. Time is counted in packets of the group. Each other member has X
+//! with probability 1 - p, p being the loss, and sends a repair with X when its bin fills up, to c
+//! of the n - 1 others; B gets it with probability 1 - p. So B gets l = c (1 - p)^2 repairs with
+//! X on average, and none with probability e(l) = (1 - l / (n - 1))^(n - 1). Bins of different
+//! members begin at unrelated packets: how far a bin with X still is from full is uniform. The
+//! exclusive or and the random code differ in what B can do with its repairs: see `xor.rs` and
+//! `linear.rs`.
+//!
+//! The 2005 paper measures and has no formulas; these are ours. They agree with simulations of 4
+//! to 1,024 members to 0.7 points for p up to 5 %, and are up to 2 points too low at 10 %. Losses
+//! are independent: bursts are a matter for the corrector.
+
+mod choose;
+mod corrector;
+mod linear;
+mod prediction;
+#[cfg(test)]
+mod simulated;
+mod xor;
+
+pub use choose::{Choice, Target, Unreachable, choose};
+pub use corrector::Corrector;
+pub use prediction::{Prediction, predict};
+
+use std::fmt;
+use std::time::Duration;
+
+/// A rate of fire, and how repairs are coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// A member repairs after every `r` packets that it received. At least 1.
+    pub r: u8,
+    /// To so many other members. At least 1.
+    pub c: u8,
+    /// How.
+    pub code: Code,
+}
+
+/// What a repair is a sum of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// Exclusive or of the last `r` packets, decoded by peeling.
+    Xor,
+    /// Random linear combination of the last packets, so many of them; decoded by elimination.
+    Linear {
+        /// Packets, at least `r` to be of use.
+        window: u16,
+    },
+}
+
+/// What the group is like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions {
+    /// Members, at least 2.
+    pub members: u32,
+    /// Share of packets that a member loses, repairs too: p. Above 0.9 counts as 0.9.
+    pub loss: f64,
+    /// Packets that all senders together multicast in a second: R.
+    pub packets_per_second: f64,
+    /// One way between members.
+    pub latency: Duration,
+    /// Bytes of a packet, on average. A repair has about as many.
+    pub packet_bytes: f64,
+    /// Bytes that a repair needs to name one packet.
+    pub id_bytes: f64,
+}
+
+impl Setting {
+    /// Repairs sent, as a share of all packets sent: c / (r + c).
+    pub fn overhead(self) -> f64 {
+        f64::from(self.c) / (f64::from(self.r) + f64::from(self.c))
+    }
+
+    /// Repairs sent for each packet received: c / r.
+    pub fn repairs_per_packet(self) -> f64 {
+        f64::from(self.c) / f64::from(self.r)
+    }
+
+    /// Packets that a repair is a sum of.
+    pub fn packets_in_repair(self) -> u32 {
+        match self.code {
+            Code::Xor => u32::from(self.r),
+            Code::Linear { window } => u32::from(window),
+        }
+    }
+
+    /// Bytes of repairs sent for each packet received.
+    pub fn repair_bytes_per_packet(self, conditions: &Conditions) -> f64 {
+        let ids = f64::from(self.packets_in_repair()) * conditions.id_bytes;
+        self.repairs_per_packet() * (conditions.packet_bytes + ids)
+    }
+}
+
+/// `(8,3)`, or `(8,3) over 32`.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            Code::Xor => write!(f, "({},{})", self.r, self.c),
+            Code::Linear { window } => write!(f, "({},{}) over {window}", self.r, self.c),
+        }
+    }
+}
+
+impl Conditions {
+    /// Packets of 1,000 bytes, names of 8 bytes, a latency of 100 microseconds.
+    pub fn new(members: u32, loss: f64, packets_per_second: f64) -> Conditions {
+        Conditions {
+            members,
+            loss,
+            packets_per_second,
+            latency: Duration::from_micros(100),
+            packet_bytes: 1_000.0,
+            id_bytes: 8.0,
+        }
+    }
+
+    /// p, within the range in which the formulas hold.
+    fn loss_in_range(&self) -> f64 {
+        self.loss.clamp(0.0, 0.9)
+    }
+
+    /// Members that may repair a loss, n - 1.
+    fn helpers(&self) -> f64 {
+        f64::from(self.members.max(2) - 1)
+    }
+
+    /// The probability that none comes of repairs of which `mean` are expected, each from another
+    /// of n - 1 members.
+    fn none_comes(&self, mean: f64) -> f64 {
+        (1.0 - mean / self.helpers()).max(0.0).powf(self.helpers())
+    }
+}
