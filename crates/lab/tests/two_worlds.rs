@@ -40,7 +40,7 @@ fn faults_on_sockets_cost_time_and_lose_nothing() {
 fn bundles_stay_whole_in_both_worlds_where_datagrams_are_long_enough() {
     for (datagram, is_divided) in [("1200B", true), ("8KiB", false)] {
         // By then all nodes take writes.
-        let sets = ["nodes=8", "keys=200", "bundle=100", "grouping=clustered", "start=6s"];
+        let sets = ["nodes=8", "keys=600", "bundle=100", "grouping=clustered", "start=6s"];
         let datagram = format!("datagram={datagram}");
         let sets = sets.into_iter().chain([datagram.as_str()]);
         let file = ScenarioFile::load("overlay/bundle").unwrap().with_sets(sets).unwrap();
@@ -48,7 +48,7 @@ fn bundles_stay_whole_in_both_worlds_where_datagrams_are_long_enough() {
         let simulated = simulate(&scenario, 1).unwrap();
         let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
         for result in [&simulated, &real] {
-            assert_eq!(value(result, "keys_done"), 400.0, "{datagram}: {:?}", result.summary);
+            assert_eq!(value(result, "keys_done"), 1200.0, "{datagram}: {:?}", result.summary);
             assert_eq!(value(result, "overlay_split") > 0.0, is_divided, "{datagram}");
             assert_eq!(value(result, "datagram_unsendable"), 0.0, "{datagram}");
         }

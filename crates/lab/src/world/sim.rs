@@ -89,7 +89,10 @@ where
         let left_out = scenario.duration / PIECES * (PIECES - piece);
         let until = scenario.duration - left_out;
         while let Some(mark) = marks.next_if(|&mark| mark <= until) {
-            sim.run_until(Instant::ZERO + mark, &mut observers);
+            // What happens at the mark comes after it.
+            if let Some(before) = mark.checked_sub(Duration::from_nanos(1)) {
+                sim.run_until(Instant::ZERO + before, &mut observers);
+            }
             if !service.is_done(&observers.0.ledger) {
                 service.note_mark(&mut observers.0.ledger, sim.counters());
             }
