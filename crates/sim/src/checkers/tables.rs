@@ -75,7 +75,13 @@ fn cell(own: Key) -> impl Fn(Key) -> (u32, u8) {
 impl Table for Chord {
     fn fault(&self, space: Space, own: NodeId, ring: &[(Key, NodeId)]) -> Option<String> {
         let key = space.key(own);
-        ring_fault(key, ring, self.successors(), self.predecessor())
+        let distance = |&node: &NodeId| key.clockwise_to(space.key(node));
+        let highest_bit = |node: &NodeId| distance(node).leading_zeros();
+        let fingers = self.fingers();
+        let is_right = fingers.is_sorted_by(|one, next| highest_bit(one) > highest_bit(next));
+        let order = (!is_right).then(|| format!("fingers {fingers:?}, two at one power of two"));
+        let ring_fault = ring_fault(key, ring, self.successors(), self.predecessor());
+        ring_fault.or(order).or_else(|| dead(self, ring))
     }
 
     fn successors(&self) -> Option<&[NodeId]> {
@@ -86,7 +92,15 @@ impl Table for Chord {
 impl Table for Koorde {
     fn fault(&self, space: Space, own: NodeId, ring: &[(Key, NodeId)]) -> Option<String> {
         let key = space.key(own);
-        ring_fault(key, ring, self.successors(), self.predecessor())
+        ring_fault(key, ring, self.successors(), self.predecessor()).or_else(|| {
+            // The last node at or before the doubled place, and the two after it.
+            let before = ring.partition_point(|&(other, _)| other <= key.shifted_left(1));
+            let first = before + ring.len() - 1;
+            let count = if ring.len() > 1 { ring.len().min(3) } else { 0 };
+            let right: Vec<_> = (0..count).map(|at| ring[(first + at) % ring.len()].1).collect();
+            let edges = self.edges();
+            (edges != right).then(|| format!("edges {edges:?}, not {right:?}"))
+        })
     }
 
     fn successors(&self) -> Option<&[NodeId]> {
