@@ -6,9 +6,10 @@
 mod seeds;
 mod slingshot_swarm;
 
+use paceline_proto::slingshot::{Code, Rate, Slingshot};
 use paceline_sim::Codec;
 use paceline_sim::checkers::slingshot::Totals;
-use slingshot_swarm::{Outcome, Scenario};
+use slingshot_swarm::{Outcome, Scenario, recovered_share};
 
 /// Runs a seed; every eighth also through the other codec, and a second time.
 fn run(seed: u64) -> Result<Outcome, String> {
@@ -41,4 +42,18 @@ fn seeds_tell_what_was_sent_once_and_in_time_and_forget_nothing() {
         count < 100 || totals.iter().all(|&total| total > 0),
         "the seeds tested nothing: {totals:?}"
     );
+}
+
+#[test]
+fn the_recovered_share_of_a_clean_run_is_what_the_closed_form_says() {
+    for (r, c, code, loss) in [
+        (8, 3, Code::Xor { stagger: 1 }, 0.01),
+        (8, 5, Code::Xor { stagger: 1 }, 0.05),
+        (4, 1, Code::Xor { stagger: 1 }, 0.02),
+        (8, 3, Code::Rlc { window: 32 }, 0.01),
+    ] {
+        let share = recovered_share(Rate { r, c }, code, loss, Slingshot::new);
+        println!("({r},{c}) {code:?} at {loss}: {share:?}");
+        share.expect("no promise is broken");
+    }
 }
