@@ -27,7 +27,7 @@ impl Slingshot {
         let Some((group, member)) = self.find_member(cx, group, from) else { return };
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
         if !self.accept(cx, at, seq, &payload, checksum, Way::Direct) {
-            return;
+            return self.accept_recovered(cx);
         }
         let rank = self.view.rank(from).expect("a member of a group is in the view") as u16;
         let name = Name { group: self.groups[group].id, rank, seq: seq as u32, checksum };
@@ -49,6 +49,7 @@ impl Slingshot {
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
         self.flows[at as usize].begin(next);
         self.reach(cx, at, next);
+        self.accept_recovered(cx);
     }
 
     pub(super) fn receive_supply(&mut self, cx: &mut Cx<'_>, supply: Supply) {
@@ -60,7 +61,7 @@ impl Slingshot {
         };
         let Some((group, member)) = self.find_member(cx, group, sender) else { return };
         let Some(at) = self.flow_of(cx, group, member, None) else { return };
-        let flow = &mut self.flows[at as usize];
+        let flow = &self.flows[at as usize];
         // Only the sender itself can say that it has started anew.
         if flow.source.incarnation.is_some_and(|known| known != incarnation) {
             return cx.count("slingshot_other_incarnation", 1);
@@ -68,12 +69,13 @@ impl Slingshot {
         if flow.missing(seq).is_none() {
             return cx.count("slingshot_supply_unneeded", 1);
         }
-        flow.source.incarnation = Some(incarnation);
+        // If it is the first that is heard of the sender, what was computed can be verified now.
+        let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
         if self.accept(cx, at, seq, &payload, checksum, Way::Pulled) {
             let id = PacketId { flow: at, checksum, seq };
             self.decoder.add_packet(id, &payload, &mut self.recovered);
-            self.accept_recovered(cx);
         }
+        self.accept_recovered(cx);
     }
 
     pub(super) fn receive_repair(&mut self, cx: &mut Cx<'_>, from: NodeId, repair: &Repair) {
