@@ -47,7 +47,8 @@ impl Slingshot {
     ) {
         let Some((group, member)) = self.find_member(cx, group, from) else { return };
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
-        self.flows[at as usize].begin(next);
+        self.begin(cx, at, next);
+        self.confirm(cx, at, next);
         self.reach(cx, at, next);
         self.accept_recovered(cx);
     }
@@ -161,12 +162,12 @@ impl Slingshot {
                 found.is_held = true;
                 Ok(found)
             }
-            Some(Slot::Missing(_)) => Ok(found),
+            Some(Slot::Missing(_) | Slot::Doubtful) => Ok(found),
             Some(Slot::Past | Slot::Lost) => Err("slingshot_name_too_old"),
             None if is_own => Err("slingshot_name_not_sent"),
             None if !flow.has_begun() => Ok(found),
             None if seq < flow.base() => Err("slingshot_name_too_old"),
-            None if seq - flow.next() >= cx.shared.window_packets as u64 => {
+            None if seq >= flow.names_end(cx.shared.window_packets as u64) => {
                 Err("slingshot_name_too_far")
             }
             None => Ok(found),
@@ -188,12 +189,47 @@ impl Slingshot {
         flow.begin(seq);
         if seq >= flow.next() {
             self.reach(cx, at, seq + 1);
+        } else {
+            self.miss_again(cx, at, seq);
         }
         if let Some(missing) = self.flows[at as usize].missing_mut(seq) {
             missing.checksum = Some(name.checksum);
             missing.holder = Some(from);
         }
         Some(PacketId { flow: at, checksum: name.checksum, seq })
+    }
+
+    /// The sender itself speaks of this packet. If it is one before all that repairs have named,
+    /// these were of another life of the sender, or it was overtaken by those of it.
+    fn begin(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64) {
+        let flow = &mut self.flows[at as usize];
+        if flow.has_begun() && !flow.is_heard() && seq < flow.base() {
+            cx.count("slingshot_begun_anew", 1);
+            let decoder = &mut self.decoder;
+            flow.begin_anew(&mut self.ledger, |seq, checksum| {
+                if let Some(checksum) = checksum {
+                    decoder.forget(PacketId { flow: at, checksum, seq });
+                }
+            });
+        }
+        flow.begin(seq);
+    }
+
+    /// The sender itself says that all packets of a flow below `end` exist.
+    fn confirm(&mut self, cx: &mut Cx<'_>, at: u32, end: u64) {
+        for seq in self.flows[at as usize].confirm(end) {
+            self.miss_again(cx, at, seq);
+        }
+    }
+
+    /// There is a new sign of a packet that was doubtful.
+    fn miss_again(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64) {
+        let flow = &mut self.flows[at as usize];
+        if let Some(Slot::Doubtful) = flow.slot(seq) {
+            flow.miss_again(cx, &mut self.ledger, seq, cx.shared.missing_max);
+            let generation = flow.generation;
+            self.watch_gap(cx, at, generation, seq);
+        }
     }
 
     /// All packets of a flow below `end` exist: those that are not here are missing.
@@ -218,8 +254,10 @@ impl Slingshot {
         checksum: u32,
         way: Way,
     ) -> bool {
-        self.flows[at as usize].begin(seq);
+        self.begin(cx, at, seq);
+        self.confirm(cx, at, seq);
         self.reach(cx, at, seq);
+        self.flows[at as usize].confirm(seq + 1);
         let window = cx.shared.window_packets as u64;
         let flow = &mut self.flows[at as usize];
         if seq == flow.next() {
@@ -248,7 +286,7 @@ impl Slingshot {
                     self.decoder.forget(PacketId { flow: at, checksum: named, seq });
                 }
             }
-            None => {}
+            Some(Slot::Doubtful) | None => {}
         }
         if way == Way::Recovered {
             self.patience.note(cx.now.since(since));

@@ -229,11 +229,9 @@ impl SlingshotLedger {
             Event::Lost { group, sender, incarnation, first, end } => {
                 life.unread += 1;
                 self.totals.lost += end - first;
-                // What rogues name was perhaps never sent.
-                let packets = self.rogues.is_empty().then_some(&self.packets);
                 let source = (*group, *sender, *incarnation);
                 let order = self.config.order();
-                (*first..*end).try_for_each(|seq| life.lose(source, seq, order, packets))
+                (*first..*end).try_for_each(|seq| life.lose(source, seq, order, &self.packets))
             }
             Event::Overrun { .. } => {
                 life.unread += 1;

@@ -56,8 +56,6 @@ pub(super) struct Delivery {
 #[derive(Debug, Default)]
 pub(super) struct Life {
     told: BTreeMap<Source, Told>,
-    /// Reported lost before anything of the sender came: of which of its lives is not known.
-    unheard: BTreeSet<(GroupId, NodeId, u64)>,
     signs: BTreeMap<(GroupId, NodeId), Signs>,
     direct: BTreeSet<u32>,
     supplied: BTreeSet<u32>,
@@ -98,7 +96,6 @@ impl Life {
 
     fn is_told(&self, source: Source, seq: u64) -> bool {
         self.told.get(&source).is_some_and(|told| told.outcomes.contains_key(&seq))
-            || self.unheard.contains(&(source.0, source.1, seq))
     }
 
     /// The application is told of a packet.
@@ -191,22 +188,11 @@ impl Life {
         source: Source,
         seq: u64,
         order: Order,
-        packets: Option<&Packets>,
+        packets: &Packets,
     ) -> Result<(), Broken> {
-        let (group, sender, incarnation) = source;
-        let name = format!("{group}/{sender}.{seq}");
-        if let Some(packets) = packets {
-            let was_sent = match incarnation {
-                0 => packets.was_sent_ever(group, sender, seq),
-                _ => packets.sent(source, seq).is_some(),
-            };
-            if !was_sent {
-                return Err((Rule::Accounting, format!("told {name} lost, which was never sent")));
-            }
-        }
-        if incarnation == 0 {
-            self.unheard.insert((group, sender, seq));
-            return Ok(());
+        let name = format!("{}/{}.{seq}", source.0, source.1);
+        if packets.sent(source, seq).is_none() {
+            return Err((Rule::Accounting, format!("told {name} lost, which was never sent")));
         }
         let told = self.told.entry(source).or_default();
         if told.outcomes.insert(seq, Outcome::Lost).is_some() {

@@ -17,8 +17,6 @@ pub(super) struct Packets {
     by_source: BTreeMap<(Source, u64), u32>,
     /// What was sent; `None` if a member made the name up.
     payloads: Vec<Option<Payload>>,
-    /// How many were sent to a group, in the longest life of the sender.
-    sent_most: BTreeMap<(GroupId, NodeId), u64>,
     views: BTreeMap<ViewId, Arc<View>>,
 }
 
@@ -32,8 +30,6 @@ impl Packets {
         let number = self.number(from, data);
         self.payloads[number as usize] = Some(data.payload.clone());
         self.by_source.insert(((data.group, from, data.incarnation), data.seq), number);
-        let most = self.sent_most.entry((data.group, from)).or_default();
-        *most = (*most).max(data.seq + 1);
         number
     }
 
@@ -75,11 +71,6 @@ impl Packets {
     /// The number of what was sent so.
     pub(super) fn sent(&self, source: Source, seq: u64) -> Option<u32> {
         self.by_source.get(&(source, seq)).copied()
-    }
-
-    /// True if the sender has sent that many to the group in some life.
-    pub(super) fn was_sent_ever(&self, group: GroupId, sender: NodeId, seq: u64) -> bool {
-        self.sent_most.get(&(group, sender)).is_some_and(|&most| seq < most)
     }
 
     pub(super) fn payload(&self, number: u32) -> Option<&Payload> {
