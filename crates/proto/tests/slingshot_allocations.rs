@@ -203,6 +203,6 @@ fn a_recovered_packet_costs_its_own_buffer_and_no_more() {
         assert_eq!(bench.recovered, 60);
         // The bytes, and what counts who shares them.
         let allocations = bench.allocations;
-        assert!(allocations <= 2 * bench.recovered, "{allocations} for 60 recovered packets");
+        assert!((60..=120).contains(&allocations), "{allocations} for 60 recovered packets");
     }
 }
