@@ -171,7 +171,10 @@ impl Sabotage {
             }
             Bug::SwapOrder => {
                 let Event::Delivered { sender: kept, .. } = &self.kept[0] else { return };
-                let is_same = |event: &Event| matches!(event, Event::Delivered { sender, .. } if sender == kept);
+                let is_same = |event: &Event| match event {
+                    Event::Delivered { sender, .. } => sender == kept,
+                    _ => false,
+                };
                 if events.iter().any(is_same) {
                     events.append(&mut self.kept);
                 }
