@@ -156,9 +156,10 @@ impl SlingshotLedger {
             Message::Data(data) => {
                 let packet = self.packets.number(from, data);
                 life.note_sign(at, data.group, from, data.seq + 1);
+                let source = (data.group, from, data.incarnation);
+                life.hear(source, data.seq, true);
                 if life.receive(packet) {
                     life.fires.receive(self.bins_per_packet);
-                    let source = (data.group, from, data.incarnation);
                     life.expect(at + self.config.lost_after(), source, data.seq);
                 }
             }
@@ -167,13 +168,19 @@ impl SlingshotLedger {
                 for &(_, group, sender, seq) in &named {
                     life.note_sign(at, group, sender, seq + 1);
                 }
-                life.solvable.add(self.config.code(), named.iter().map(|named| named.0));
+                let packets: Vec<u32> = named.iter().map(|named| named.0).collect();
+                life.solvable.add(self.config.code(), &packets);
             }
-            Message::Heartbeat { group, next, .. } => life.note_sign(at, *group, from, *next),
+            Message::Heartbeat { group, incarnation, next } => {
+                life.note_sign(at, *group, from, *next);
+                life.hear((*group, from, *incarnation), *next, true);
+            }
             Message::Supply(supply) => {
                 let Some(sender) = self.packets.member(supply.view, supply.rank) else { return };
                 life.note_sign(at, supply.data.group, sender, supply.data.seq + 1);
-                life.supply(self.packets.number(sender, &supply.data));
+                let data = &supply.data;
+                life.hear((data.group, sender, data.incarnation), data.seq, false);
+                life.supply(self.packets.number(sender, data));
             }
             Message::Ask { .. } => {}
         }

@@ -57,6 +57,9 @@ pub(super) struct Delivery {
 pub(super) struct Life {
     told: BTreeMap<Source, Told>,
     signs: BTreeMap<(GroupId, NodeId), Signs>,
+    /// From which number on all packets of a sender are to be told of, and whether that is known
+    /// by the sender's own word.
+    heard: BTreeMap<Source, (u64, bool)>,
     direct: BTreeSet<u32>,
     supplied: BTreeSet<u32>,
     pub(super) solvable: Solvable,
@@ -71,6 +74,16 @@ impl Life {
     /// Something says that a sender has sent all packets below `end`.
     pub(super) fn note_sign(&mut self, at: Instant, group: GroupId, sender: NodeId, end: u64) {
         self.signs.entry((group, sender)).or_default().note(end, at);
+    }
+
+    /// A sign of a sender's packets, by its own word or another's: the first word of its own says
+    /// where they begin, unless an answer of another has been taken for the beginning.
+    pub(super) fn hear(&mut self, source: Source, seq: u64, is_own_word: bool) {
+        let (begin, is_known) = self.heard.entry(source).or_default();
+        if !*is_known {
+            *begin = (*begin).max(begin_of(seq));
+            *is_known = is_own_word;
+        }
     }
 
     /// A packet came from its sender. True if it is the first time.
@@ -89,9 +102,11 @@ impl Life {
         self.direct.contains(&packet)
     }
 
-    /// The application is to be told of this packet by then.
+    /// The application is to be told of this packet by then, if it is not one before the first.
     pub(super) fn expect(&mut self, by: Instant, source: Source, seq: u64) {
-        self.due.push_back((by, source, seq));
+        if self.heard.get(&source).is_some_and(|&(begin, _)| seq >= begin) {
+            self.due.push_back((by, source, seq));
+        }
     }
 
     fn is_told(&self, source: Source, seq: u64) -> bool {
@@ -231,12 +246,13 @@ impl Life {
     }
 }
 
-/// The first packet of a sender that is to be told of: of one that was first heard below 16 all
-/// are, of another what was before is of no concern.
+/// The first packet of those that were told of, or that were to be.
 fn first_of(told: &Told) -> u64 {
-    told.outcomes
-        .first_key_value()
-        .map(|(&first, _)| first)
-        .filter(|&first| first >= 16)
-        .unwrap_or(0)
+    told.outcomes.first_key_value().map_or(0, |(&first, _)| begin_of(first))
+}
+
+/// Where the packets of a sender begin of which this one is the first that is heard of: one below
+/// 16 is taken for one of a sender that began just now.
+fn begin_of(seq: u64) -> u64 {
+    if seq < 16 { 0 } else { seq }
 }

@@ -13,8 +13,9 @@ pub(super) struct Solvable {
     /// By exclusive or: what each repair misses, and which repairs miss a packet.
     missing: Vec<BTreeSet<u32>>,
     waiting: BTreeMap<u32, Vec<usize>>,
-    /// Combined linearly: what repairs named, how many there were, and how many packets they gave.
-    combined: BTreeSet<u32>,
+    /// What repairs named.
+    named: BTreeSet<u32>,
+    /// Repairs that are combined linearly, and how many packets they gave.
     combinations: u64,
     recovered: u64,
 }
@@ -38,13 +39,14 @@ impl Solvable {
     }
 
     /// A repair came.
-    pub(super) fn add(&mut self, code: Code, named: impl Iterator<Item = u32>) {
+    pub(super) fn add(&mut self, code: Code, named: &[u32]) {
+        self.named.extend(named);
         if let Code::Rlc { .. } = code {
             self.combinations += 1;
-            return self.combined.extend(named);
+            return;
         }
         let mut missing = BTreeSet::new();
-        for packet in named {
+        for &packet in named {
             // Twice the same packet is nothing.
             if !missing.remove(&packet) {
                 missing.insert(packet);
@@ -62,11 +64,12 @@ impl Solvable {
     /// The member says that it has computed this packet. False if it cannot have.
     pub(super) fn recover(&mut self, packet: u32) -> bool {
         if self.known.contains(&packet) {
-            return true;
+            // What was known already, the member may have refused when it came.
+            return self.named.contains(&packet);
         }
         // Which packets combinations determine is not computed here, but each gives one at most.
         self.recovered += 1;
-        self.combined.contains(&packet) && self.recovered <= self.combinations
+        self.named.contains(&packet) && self.recovered <= self.combinations
     }
 }
 
