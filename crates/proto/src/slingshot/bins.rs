@@ -29,6 +29,8 @@ struct Bin {
     packets: Packets,
     /// Packets since the last repair.
     fresh: usize,
+    /// When the first of these came.
+    since: Instant,
     /// How many members a repair would be sent to if it held that many packets of each kind.
     copies: f64,
     /// Repairs so far: tells a packet's deadline from that of an earlier one.
@@ -86,6 +88,12 @@ impl Bins {
         .sum()
     }
 
+    /// When the first packet came of those that are in no repair yet.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        let bins = self.regions.iter().flat_map(|region| &region.bins);
+        bins.filter(|bin| bin.fresh > 0).map(|bin| bin.since).min()
+    }
+
     /// The regions, as the places of their groups and their members.
     pub(super) fn regions(&self) -> impl Iterator<Item = &Region> {
         self.regions.iter().map(|region| &region.region)
@@ -124,7 +132,7 @@ impl Bin {
             Code::Xor { .. } => Packets::Xor(Vec::new()),
             Code::Rlc { window } => Packets::Rlc(Window::new(window)),
         };
-        Bin { packets, fresh: 0, copies: 0.0, repairs: 0 }
+        Bin { packets, fresh: 0, since: Instant::ZERO, copies: 0.0, repairs: 0 }
     }
 }
 
@@ -174,6 +182,9 @@ impl Slingshot {
             let turn = region.turn;
             region.turn = if turn + 1 == region.bins.len() { 0 } else { turn + 1 };
             let bin = &mut region.bins[turn];
+            if bin.fresh == 0 {
+                bin.since = cx.now;
+            }
             bin.fresh += 1;
             bin.copies += share * self.rate.c as f64;
             match &mut bin.packets {

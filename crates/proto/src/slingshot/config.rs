@@ -434,6 +434,61 @@ impl Config {
         self.code
     }
 
+    /// Whether repairs name packets of several groups.
+    pub fn has_overlap(&self) -> bool {
+        self.has_overlap
+    }
+
+    /// In which order packets are delivered.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// How long a packet waits in a bin at most.
+    pub fn flush_after(&self) -> Option<Duration> {
+        self.flush_after
+    }
+
+    /// How long after the first sign of it a packet is of use.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// How long after the first sign of it a packet is given up.
+    pub fn lost_after(&self) -> Duration {
+        self.lost_after
+    }
+
+    /// Packets kept, and their bytes, at most.
+    pub fn held_max(&self) -> (usize, usize) {
+        (self.packets_max, self.bytes_max)
+    }
+
+    /// Packets that are missed at a time, at most.
+    pub fn missing_max(&self) -> usize {
+        self.missing_max
+    }
+
+    /// Senders, once for each group, at most.
+    pub fn flows_max(&self) -> usize {
+        self.flows_max
+    }
+
+    /// Bins that a packet goes to, at most.
+    pub fn regions_max(&self) -> usize {
+        self.regions_max
+    }
+
+    /// Repairs that wait, the missing packets in them, and their bytes, at most.
+    pub fn parked_max(&self) -> (usize, usize, usize) {
+        (self.parked_max, self.parked_packets_max, self.parked_bytes_max)
+    }
+
+    /// Deliveries that the application has not consumed, at most.
+    pub fn unread_max(&self) -> Option<usize> {
+        self.unread_max
+    }
+
     /// Packets that a repair of a member with this configuration names, at most; and `r` of a rate.
     pub fn names_max(&self) -> usize {
         match self.code {

@@ -1,6 +1,7 @@
 //! The packets of one sender to one group, as one member knows them.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::Order;
 use super::ledger::Ledger;
@@ -52,6 +53,12 @@ pub(super) struct Missing {
     pub(super) asked: u8,
 }
 
+impl Missing {
+    fn new(since: Instant) -> Missing {
+        Missing { since, checksum: None, holder: None, asked: 0 }
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Slot {
     Missing(Missing),
@@ -60,6 +67,8 @@ pub(super) enum Slot {
     Past,
     /// It was given up.
     Lost,
+    /// Only repairs have named it, so long ago that it may never have been sent.
+    Doubtful,
 }
 
 /// What a member knows of the packets of one sender to one group: a window of slots.
@@ -74,11 +83,22 @@ pub(super) struct Flow {
     slots: VecDeque<Slot>,
     /// In FIFO order: the application was told of all below this.
     told: u64,
+    /// The sender has sent all packets below this, by its own word. Repairs do not say of which of
+    /// its lives the packets are that they name: what they name beyond is not told lost.
+    confirmed: u64,
 }
 
 impl Flow {
     pub(super) fn new(source: Source, generation: u32) -> Flow {
-        Flow { source, generation, has_begun: false, base: 0, slots: VecDeque::new(), told: 0 }
+        Flow {
+            source,
+            generation,
+            has_begun: false,
+            base: 0,
+            slots: VecDeque::new(),
+            told: 0,
+            confirmed: 0,
+        }
     }
 
     /// The number after the last packet that is known to exist.
@@ -102,6 +122,58 @@ impl Flow {
             self.base = if seq < FIRST_SEQ_MAX { 0 } else { seq };
             self.told = self.base;
         }
+    }
+
+    /// The sender itself has been heard, or what is verified to be of it.
+    pub(super) fn is_heard(&self) -> bool {
+        self.confirmed > 0
+    }
+
+    /// Names go no further than this: what is confirmed stays in the window.
+    pub(super) fn names_end(&self, window: u64) -> u64 {
+        self.confirmed.max(self.base).saturating_add(window)
+    }
+
+    /// The sender has sent all packets below `end`. Gives the numbers that may have been doubtful.
+    pub(super) fn confirm(&mut self, end: u64) -> Range<u64> {
+        let first = self.confirmed.max(self.base);
+        self.confirmed = self.confirmed.max(end);
+        first..end.min(self.next())
+    }
+
+    /// A packet that was doubtful is missing again, or lost if too many are.
+    pub(super) fn miss_again(
+        &mut self,
+        cx: &mut Cx<'_>,
+        ledger: &mut Ledger,
+        seq: u64,
+        missing_max: usize,
+    ) {
+        let is_confirmed = seq < self.confirmed;
+        let Some(slot @ Slot::Doubtful) = self.slot_mut(seq) else { return };
+        if ledger.missing < missing_max {
+            ledger.missing += 1;
+            *slot = Slot::Missing(Missing::new(cx.now));
+        } else if is_confirmed {
+            cx.count("slingshot_missing_overflow", 1);
+            *slot = Slot::Lost;
+            self.tell_lost(cx, ledger, seq);
+        }
+    }
+
+    /// Begins anew. Of the flow only repairs had spoken: the application was told nothing of it.
+    pub(super) fn begin_anew(
+        &mut self,
+        ledger: &mut Ledger,
+        mut each: impl FnMut(u64, Option<u32>),
+    ) {
+        for (seq, slot) in (self.base..).zip(self.slots.drain(..)) {
+            if let Slot::Missing(missing) = slot {
+                ledger.missing -= 1;
+                each(seq, missing.checksum);
+            }
+        }
+        self.has_begun = false;
     }
 
     pub(super) fn slot(&self, seq: u64) -> Option<&Slot> {
@@ -160,9 +232,9 @@ impl Flow {
         while self.next() < end {
             if ledger.missing < missing_max {
                 ledger.missing += 1;
-                let since = cx.now;
-                let missing = Missing { since, checksum: None, holder: None, asked: 0 };
-                self.slots.push_back(Slot::Missing(missing));
+                self.slots.push_back(Slot::Missing(Missing::new(cx.now)));
+            } else if self.next() >= self.confirmed {
+                self.slots.push_back(Slot::Doubtful);
             } else {
                 cx.count("slingshot_missing_overflow", 1);
                 let seq = self.next();
@@ -195,8 +267,8 @@ impl Flow {
         if seq == self.next() {
             self.slots.push_back(Slot::Held(held));
         } else if let Some(slot) = self.slot_mut(seq) {
-            *slot = Slot::Held(held);
-            ledger.missing -= 1;
+            let before = std::mem::replace(slot, Slot::Held(held));
+            ledger.missing -= usize::from(matches!(before, Slot::Missing(_)));
         }
         self.tell_in_order(cx, ledger);
     }
@@ -211,14 +283,21 @@ impl Flow {
         ledger.held_bytes += held.payload.len();
         self.slots.push_back(Slot::Held(held));
         self.told = self.next();
+        self.confirmed = self.next();
     }
 
     /// Gives a missing packet up.
     pub(super) fn lose(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64) {
-        if let Some(slot @ Slot::Missing(_)) = self.slot_mut(seq) {
+        let is_confirmed = seq < self.confirmed;
+        let Some(slot @ Slot::Missing(_)) = self.slot_mut(seq) else { return };
+        ledger.missing -= 1;
+        if is_confirmed {
             *slot = Slot::Lost;
-            ledger.missing -= 1;
-            self.tell_lost(cx, ledger, seq);
+            return self.tell_lost(cx, ledger, seq);
+        }
+        *slot = Slot::Doubtful;
+        while let Some(Slot::Doubtful) = self.slots.back() {
+            self.slots.pop_back();
         }
     }
 
@@ -291,7 +370,7 @@ impl Flow {
         }
         while let Some(slot) = self.slot(self.told) {
             match slot {
-                Slot::Missing(_) => return,
+                Slot::Missing(_) | Slot::Doubtful => return,
                 Slot::Held(held) => ledger.deliver(cx, &self.source, self.told, held),
                 Slot::Lost => ledger.lose(cx, &self.source, self.told, self.told + 1),
                 Slot::Past => {}

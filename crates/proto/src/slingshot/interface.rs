@@ -71,7 +71,7 @@ pub enum Event {
         group: GroupId,
         /// Who sent them.
         sender: NodeId,
-        /// The sender's incarnation; 0 if nothing of it ever came.
+        /// The sender's incarnation.
         incarnation: u64,
         /// The number of the first.
         first: u64,

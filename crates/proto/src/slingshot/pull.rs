@@ -136,6 +136,10 @@ impl Slingshot {
             }
             self.gaps.push(Reverse(Gap { due, ..gap }));
         }
+        // What is given up needs no verification any more, and would keep its place for ever if
+        // its sender is never heard.
+        let flows = &self.flows;
+        self.unverified.retain(|(id, _)| flows[id.flow as usize].missing(id.seq).is_some());
         self.send_asks(cx);
     }
 

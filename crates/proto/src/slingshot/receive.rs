@@ -27,7 +27,7 @@ impl Slingshot {
         let Some((group, member)) = self.find_member(cx, group, from) else { return };
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
         if !self.accept(cx, at, seq, &payload, checksum, Way::Direct) {
-            return;
+            return self.accept_recovered(cx);
         }
         let rank = self.view.rank(from).expect("a member of a group is in the view") as u16;
         let name = Name { group: self.groups[group].id, rank, seq: seq as u32, checksum };
@@ -47,8 +47,10 @@ impl Slingshot {
     ) {
         let Some((group, member)) = self.find_member(cx, group, from) else { return };
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
-        self.flows[at as usize].begin(next);
+        self.begin(cx, at, next);
+        self.confirm(cx, at, next);
         self.reach(cx, at, next);
+        self.accept_recovered(cx);
     }
 
     pub(super) fn receive_supply(&mut self, cx: &mut Cx<'_>, supply: Supply) {
@@ -60,7 +62,7 @@ impl Slingshot {
         };
         let Some((group, member)) = self.find_member(cx, group, sender) else { return };
         let Some(at) = self.flow_of(cx, group, member, None) else { return };
-        let flow = &mut self.flows[at as usize];
+        let flow = &self.flows[at as usize];
         // Only the sender itself can say that it has started anew.
         if flow.source.incarnation.is_some_and(|known| known != incarnation) {
             return cx.count("slingshot_other_incarnation", 1);
@@ -68,12 +70,13 @@ impl Slingshot {
         if flow.missing(seq).is_none() {
             return cx.count("slingshot_supply_unneeded", 1);
         }
-        flow.source.incarnation = Some(incarnation);
+        // If it is the first that is heard of the sender, what was computed can be verified now.
+        let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
         if self.accept(cx, at, seq, &payload, checksum, Way::Pulled) {
             let id = PacketId { flow: at, checksum, seq };
             self.decoder.add_packet(id, &payload, &mut self.recovered);
-            self.accept_recovered(cx);
         }
+        self.accept_recovered(cx);
     }
 
     pub(super) fn receive_repair(&mut self, cx: &mut Cx<'_>, from: NodeId, repair: &Repair) {
@@ -159,12 +162,12 @@ impl Slingshot {
                 found.is_held = true;
                 Ok(found)
             }
-            Some(Slot::Missing(_)) => Ok(found),
+            Some(Slot::Missing(_) | Slot::Doubtful) => Ok(found),
             Some(Slot::Past | Slot::Lost) => Err("slingshot_name_too_old"),
             None if is_own => Err("slingshot_name_not_sent"),
             None if !flow.has_begun() => Ok(found),
             None if seq < flow.base() => Err("slingshot_name_too_old"),
-            None if seq - flow.next() >= cx.shared.window_packets as u64 => {
+            None if seq >= flow.names_end(cx.shared.window_packets as u64) => {
                 Err("slingshot_name_too_far")
             }
             None => Ok(found),
@@ -186,12 +189,47 @@ impl Slingshot {
         flow.begin(seq);
         if seq >= flow.next() {
             self.reach(cx, at, seq + 1);
+        } else {
+            self.miss_again(cx, at, seq);
         }
         if let Some(missing) = self.flows[at as usize].missing_mut(seq) {
             missing.checksum = Some(name.checksum);
             missing.holder = Some(from);
         }
         Some(PacketId { flow: at, checksum: name.checksum, seq })
+    }
+
+    /// The sender itself speaks of this packet. If it is one before all that repairs have named,
+    /// these were of another life of the sender, or it was overtaken by those of it.
+    fn begin(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64) {
+        let flow = &mut self.flows[at as usize];
+        if flow.has_begun() && !flow.is_heard() && seq < flow.base() {
+            cx.count("slingshot_begun_anew", 1);
+            let decoder = &mut self.decoder;
+            flow.begin_anew(&mut self.ledger, |seq, checksum| {
+                if let Some(checksum) = checksum {
+                    decoder.forget(PacketId { flow: at, checksum, seq });
+                }
+            });
+        }
+        flow.begin(seq);
+    }
+
+    /// The sender itself says that all packets of a flow below `end` exist.
+    fn confirm(&mut self, cx: &mut Cx<'_>, at: u32, end: u64) {
+        for seq in self.flows[at as usize].confirm(end) {
+            self.miss_again(cx, at, seq);
+        }
+    }
+
+    /// There is a new sign of a packet that was doubtful.
+    fn miss_again(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64) {
+        let flow = &mut self.flows[at as usize];
+        if let Some(Slot::Doubtful) = flow.slot(seq) {
+            flow.miss_again(cx, &mut self.ledger, seq, cx.shared.missing_max);
+            let generation = flow.generation;
+            self.watch_gap(cx, at, generation, seq);
+        }
     }
 
     /// All packets of a flow below `end` exist: those that are not here are missing.
@@ -216,8 +254,10 @@ impl Slingshot {
         checksum: u32,
         way: Way,
     ) -> bool {
-        self.flows[at as usize].begin(seq);
+        self.begin(cx, at, seq);
+        self.confirm(cx, at, seq);
         self.reach(cx, at, seq);
+        self.flows[at as usize].confirm(seq + 1);
         let window = cx.shared.window_packets as u64;
         let flow = &mut self.flows[at as usize];
         if seq == flow.next() {
@@ -246,7 +286,7 @@ impl Slingshot {
                     self.decoder.forget(PacketId { flow: at, checksum: named, seq });
                 }
             }
-            None => {}
+            Some(Slot::Doubtful) | None => {}
         }
         if way == Way::Recovered {
             self.patience.note(cx.now.since(since));

@@ -143,6 +143,23 @@ impl Slingshot {
         self.decoder.equations()
     }
 
+    /// What these repairs take: the missing packets in them, and bytes.
+    pub fn parked(&self) -> (usize, usize) {
+        (self.decoder.unknowns(), self.decoder.bytes())
+    }
+
+    /// Packets that were computed before anything of their senders came, and wait for that.
+    pub fn packets_unverified(&self) -> usize {
+        self.unverified.len()
+    }
+
+    /// Since when the packet has waited that is longest in a bin without having been in a repair.
+    ///
+    /// Cost: looks into each bin.
+    pub fn waits_since(&self) -> Option<Instant> {
+        self.bins.waits_since()
+    }
+
     /// Packets in repair bins. One that is in the bins of several regions counts in each.
     pub fn packets_binned(&self) -> usize {
         self.bins.packets()

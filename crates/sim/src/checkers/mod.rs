@@ -13,6 +13,7 @@ mod direct;
 pub mod group;
 mod hops;
 pub mod overlay;
+pub mod slingshot;
 pub mod tables;
 pub mod zave;
 

@@ -4,6 +4,7 @@ mod codec;
 mod delivery;
 mod groups;
 mod hostile;
+mod lives;
 mod pull;
 mod repairs;
 

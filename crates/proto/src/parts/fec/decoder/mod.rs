@@ -201,6 +201,11 @@ impl<Id: Copy + Ord> Decoder<Id> {
         self.equations.len()
     }
 
+    /// Unknown packets that it has numbered: at least those of the equations held.
+    pub fn unknowns(&self) -> usize {
+        self.ages.len()
+    }
+
     /// Bytes of the equations' sums, whether in memory or zeros.
     pub fn bytes(&self) -> usize {
         self.equations.iter().map(|held| held.sum.len()).sum()

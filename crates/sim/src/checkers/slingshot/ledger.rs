@@ -1,0 +1,368 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use paceline_proto::core::{GroupId, Instant, Lane, NodeId, View, Wire};
+use paceline_proto::slingshot::{
+    Code, Command, Config, Event, How, Message, Rate, Repair, Slingshot, Timer,
+};
+
+use super::super::Violation;
+use super::life::{Delivery, Life};
+use super::packets::Packets;
+use super::repairs::{Cause, check_sum};
+use super::{Broken, Member, Rule};
+use crate::{Fault, Input, Observer, Reply, Sim};
+
+/// How packets were told, over all members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// As they came from their senders.
+    pub direct: u64,
+    /// Computed from repairs.
+    pub recovered: u64,
+    /// From members that were asked.
+    pub pulled: u64,
+    /// Not at all.
+    pub lost: u64,
+    /// After the deadline.
+    pub late: u64,
+}
+
+/// Watches members that start with the same configuration.
+///
+/// Cost: of each packet's names, logarithmic in how many packets there were.
+#[derive(Debug)]
+pub struct SlingshotLedger {
+    config: Config,
+    /// Of each node, since its last command.
+    rates: Vec<Rate>,
+    packets: Packets,
+    lives: Vec<Life>,
+    /// Nodes that stood still until then: what they owe could not be done sooner.
+    stood_until: Vec<Instant>,
+    /// Members that send what they should not; they promise nothing.
+    rogues: BTreeSet<NodeId>,
+    bins_per_packet: usize,
+    totals: Totals,
+    violation: Option<Violation<Rule>>,
+}
+
+impl SlingshotLedger {
+    /// A ledger for the roster of this configuration, some of whose members are rogues.
+    pub fn new(config: &Config, rogues: impl IntoIterator<Item = NodeId>) -> SlingshotLedger {
+        let mut packets = Packets::default();
+        packets.note_view(config.roster());
+        let nodes = config.roster().members().iter().map(|member| member.node.index() + 1).max();
+        let nodes = nodes.unwrap_or(0);
+        SlingshotLedger {
+            rates: vec![config.rate(); nodes],
+            packets,
+            lives: (0..nodes).map(|_| Life::default()).collect(),
+            stood_until: vec![Instant::ZERO; nodes],
+            rogues: rogues.into_iter().collect(),
+            bins_per_packet: if config.has_overlap() { config.regions_max() } else { 1 },
+            totals: Totals::default(),
+            violation: None,
+            config: config.clone(),
+        }
+    }
+
+    /// The first promise that was broken, if one was.
+    pub fn violation(&self) -> Option<&Violation<Rule>> {
+        self.violation.as_ref()
+    }
+
+    /// What was told so far.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// To be asked once faults are over and the run had its time: everything is told, and nothing
+    /// is left to do.
+    pub fn check_quiescent<P: Member>(&mut self, sim: &Sim<P>) -> Result<(), Violation<Rule>> {
+        let at = sim.now();
+        let pending = sim.events_pending();
+        if pending > 0 {
+            let what = format!("{pending} events are pending");
+            self.fail(at, NodeId(0), (Rule::Rest, what));
+        }
+        let mut holes = 0;
+        for node in (0..self.lives.len() as u32).map(NodeId) {
+            if self.rogues.contains(&node) || !sim.is_alive(node) {
+                continue;
+            }
+            self.check_member_quiescent(at, node, sim.node(node).slingshot());
+            let (of_node, example) = self.lives[node.index()].holes();
+            holes += of_node;
+            if let Some(example) = example.filter(|_| self.config.unread_max().is_none()) {
+                let what = format!("never told of {example} and {} more", of_node - 1);
+                self.fail(at, node, (Rule::Accounting, what));
+            }
+        }
+        let overrun = sim.counters().count("slingshot_overrun");
+        if holes > overrun {
+            let what = format!("{holes} packets were never told of, {overrun} are accounted for");
+            self.fail(at, NodeId(0), (Rule::Accounting, what));
+        }
+        self.violation.clone().map_or(Ok(()), Err)
+    }
+
+    fn check_member_quiescent(&mut self, at: Instant, node: NodeId, member: &Slingshot) {
+        let has_overrun = self.config.unread_max().is_some();
+        if let Err(broken) = self.lives[node.index()].check_due(Instant::MAX, has_overrun) {
+            self.fail(at, node, broken);
+        }
+        let missing = member.packets_missing();
+        if missing > 0 {
+            let what = format!("misses {missing} packets and says nothing");
+            self.fail(at, node, (Rule::Accounting, what));
+        }
+        let unverified = member.packets_unverified();
+        if unverified > 0 {
+            let what = format!("keeps {unverified} packets that it never verified");
+            self.fail(at, node, (Rule::Memory, what));
+        }
+    }
+
+    /// To be asked at the end of a run with independent loss and without a second phase: of
+    /// `members` that hear all others, the share of lost packets that came back is what was
+    /// predicted, to three standard deviations and the error of the prediction.
+    pub fn check_share(
+        &mut self,
+        at: Instant,
+        members: u64,
+        predicted: f64,
+        error: f64,
+    ) -> Result<f64, Violation<Rule>> {
+        let lost = self.packets.sent_total() * (members - 1) - self.totals.direct;
+        let share = self.totals.recovered as f64 / lost.max(1) as f64;
+        let deviation = (predicted * (1.0 - predicted) / lost.max(1) as f64).sqrt();
+        if (share - predicted).abs() > 3.0 * deviation + error {
+            let what = format!("{share:.4} of {lost} recovered, {predicted:.4} predicted");
+            self.fail(at, NodeId(0), (Rule::Share, what));
+        }
+        self.violation.clone().map_or(Ok(share), Err)
+    }
+
+    fn fail(&mut self, at: Instant, node: NodeId, (rule, what): Broken) {
+        if !self.rogues.contains(&node) {
+            self.violation.get_or_insert(Violation { rule, at, node, what });
+        }
+    }
+
+    fn receive(&mut self, at: Instant, node: NodeId, from: NodeId, message: &Message) {
+        let life = &mut self.lives[node.index()];
+        match message {
+            Message::Data(data) => {
+                let packet = self.packets.number(from, data);
+                life.note_sign(at, data.group, from, data.seq + 1);
+                let source = (data.group, from, data.incarnation);
+                life.hear(source, data.seq, true);
+                if life.receive(packet) {
+                    life.fires.receive(self.bins_per_packet);
+                    life.expect(at + self.config.lost_after(), source, data.seq);
+                }
+            }
+            Message::Repair(repair) => {
+                let named = self.packets.named(repair.view, &repair.names);
+                for &(_, group, sender, seq) in &named {
+                    life.note_sign(at, group, sender, seq + 1);
+                }
+                let packets: Vec<u32> = named.iter().map(|named| named.0).collect();
+                life.solvable.add(self.config.code(), &packets);
+            }
+            Message::Heartbeat { group, incarnation, next } => {
+                life.note_sign(at, *group, from, *next);
+                life.hear((*group, from, *incarnation), *next, true);
+            }
+            Message::Supply(supply) => {
+                let Some(sender) = self.packets.member(supply.view, supply.rank) else { return };
+                life.note_sign(at, supply.data.group, sender, supply.data.seq + 1);
+                let data = &supply.data;
+                life.hear((data.group, sender, data.incarnation), data.seq, false);
+                life.supply(self.packets.number(sender, data));
+            }
+            Message::Ask { .. } => {}
+        }
+    }
+
+    fn check_repair(&mut self, from: NodeId, to: NodeId, repair: &Repair) -> Result<(), Broken> {
+        if to == from || self.config.roster().rank(to).is_none() {
+            return Err((Rule::Overhead, format!("sent a repair to {to}")));
+        }
+        let rate = self.rates[from.index()];
+        let life = &mut self.lives[from.index()];
+        // Bins of several regions may hold the same packets. Each rounds its share of `c` up.
+        let copies_max = rate.c + self.bins_per_packet - 1;
+        if !life.fires.copy(to, repair, copies_max)? {
+            return Ok(());
+        }
+        life.fires.spend(repair, self.config.code(), rate)?;
+        let named = self.packets.named(repair.view, &repair.names);
+        let packets: Vec<u32> = named.iter().map(|named| named.0).collect();
+        if packets.is_empty() || packets.iter().any(|&packet| !life.has_received(packet)) {
+            return Err((Rule::Repair, "sent a repair of what it did not receive".into()));
+        }
+        match self.config.code() {
+            Code::Xor { .. } => check_sum(repair, &packets, &self.packets),
+            Code::Rlc { .. } => Ok(()),
+        }
+    }
+
+    fn check_event(&mut self, at: Instant, node: NodeId, event: &Event) -> Result<(), Broken> {
+        let life = &mut self.lives[node.index()];
+        match event {
+            Event::Delivered { group, sender, incarnation, seq, payload, how, is_late } => {
+                life.unread += 1;
+                let (source, seq) = ((*group, *sender, *incarnation), *seq);
+                let sent = self.packets.sent(source, seq);
+                let packet = sent.filter(|_| *sender != node);
+                let packet = packet.filter(|&sent| self.packets.payload(sent) == Some(payload));
+                let Some(packet) = packet else {
+                    let what = format!("told {group}/{sender}.{seq}, which was not sent so");
+                    return Err((Rule::Integrity, what));
+                };
+                let totals = &mut self.totals;
+                *match how {
+                    How::Direct => &mut totals.direct,
+                    How::Recovered { .. } => &mut totals.recovered,
+                    How::Pulled { .. } => &mut totals.pulled,
+                } += 1;
+                totals.late += u64::from(*is_late);
+                let (how, is_late) = (*how, *is_late);
+                let delivery = Delivery { at, source, seq, packet, how, is_late };
+                life.deliver(&delivery, &self.config)
+            }
+            Event::Lost { group, sender, incarnation, first, end } => {
+                life.unread += 1;
+                self.totals.lost += end - first;
+                let source = (*group, *sender, *incarnation);
+                let order = self.config.order();
+                (*first..*end).try_for_each(|seq| life.lose(source, seq, order, &self.packets))
+            }
+            Event::Overrun { .. } => {
+                life.unread += 1;
+                life.overruns += 1;
+                Ok(())
+            }
+            Event::Sent { .. } | Event::Rejected { .. } => Ok(()),
+        }
+    }
+
+    fn check_bounds(&self, at: Instant, node: NodeId, member: &Slingshot) -> Result<(), Broken> {
+        let config = &self.config;
+        let (held_packets, held_bytes) = member.packets_held();
+        let (parked_packets, parked_bytes) = member.parked();
+        let ((held_max, bytes_max), parked_max) = (config.held_max(), config.parked_max());
+        let bins = member.regions().count();
+        let binned_max = match config.code() {
+            Code::Xor { stagger } => stagger * config.names_max(),
+            Code::Rlc { window } => window,
+        };
+        let unread = self.lives[node.index()].unread;
+        for (what, value, most) in [
+            ("packets held", held_packets, held_max),
+            ("bytes held", held_bytes, bytes_max),
+            ("packets missing", member.packets_missing(), config.missing_max()),
+            ("senders", member.flows(), config.flows_max()),
+            ("repairs parked", member.repairs_parked(), parked_max.0),
+            ("packets parked", parked_packets, parked_max.1),
+            ("bytes parked", parked_bytes, parked_max.2),
+            ("packets unverified", member.packets_unverified(), 64),
+            ("packets binned", member.packets_binned(), bins * binned_max),
+            ("unread", unread, config.unread_max().unwrap_or(usize::MAX)),
+        ] {
+            if value > most {
+                return Err((Rule::Memory, format!("{value} {what}, at most {most}")));
+            }
+        }
+        if let (Some(after), Some(since)) = (config.flush_after(), member.waits_since())
+            && since + after < at
+            && at > self.stood_until[node.index()]
+        {
+            let what = format!("a packet waits in a bin since {since}, longer than {after:?}");
+            return Err((Rule::Memory, what));
+        }
+        Ok(())
+    }
+}
+
+impl<P: Member> Observer<P> for SlingshotLedger {
+    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+        let cause = match input {
+            Input::Message { message: Message::Data(_), .. } => Cause::Data,
+            Input::Timer(Timer::Flush) => Cause::Flush,
+            _ => Cause::Other,
+        };
+        self.lives[node.index()].fires.begin_call(cause);
+        match input {
+            Input::Message { from, message } => self.receive(at, node, *from, message),
+            Input::View(view) => self.packets.note_view(view as &Arc<View>),
+            Input::Command(Command::SetRate(rate)) if rate.r <= self.config.names_max() => {
+                // What lies in a bin goes to as many as when it came.
+                let known = &mut self.rates[node.index()];
+                *known = Rate { c: known.c.max(rate.c), ..*rate };
+            }
+            Input::Command(Command::Consumed { told }) => {
+                let unread = &mut self.lives[node.index()].unread;
+                *unread = unread.saturating_sub(*told);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
+        if let Err(broken) = self.check_event(at, node, event) {
+            self.fail(at, node, broken);
+            reply.stop();
+        }
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &Message) {
+        let Message::Repair(repair) = message else { return };
+        let checked = match lane {
+            Lane::Datagram => self.check_repair(from, to, repair),
+            Lane::Stream => Err((Rule::Overhead, "sent a repair by stream".into())),
+        };
+        if let Err(broken) = checked {
+            let broken = (broken.0, format!("{} ({} bytes to {to})", broken.1, message.wire_len()));
+            self.fail(at, from, broken);
+        }
+    }
+
+    fn on_send_group(&mut self, _: Instant, from: NodeId, _: GroupId, message: &Message) {
+        if let Message::Data(data) = message {
+            let packet = self.packets.send(from, data);
+            self.lives[from.index()].solvable.learn(packet);
+        }
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        let place = node.index();
+        let mut checked = self.check_bounds(at, node, protocol.slingshot());
+        if checked.is_ok() && at > self.stood_until[place] {
+            let has_overrun = self.config.unread_max().is_some();
+            checked = self.lives[place].check_due(at, has_overrun);
+        }
+        if let Err(broken) = checked {
+            self.fail(at, node, broken);
+        }
+        if self.violation.is_some() {
+            reply.stop();
+        }
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        match fault {
+            Fault::Crash(node) => {
+                self.lives[node.index()] = Life::default();
+                self.rates[node.index()] = self.config.rate();
+            }
+            Fault::Pause(node, time) => {
+                let until = &mut self.stood_until[node.index()];
+                *until = (*until).max(at + *time);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,258 @@
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use paceline_proto::core::{GroupId, Instant, NodeId};
+use paceline_proto::slingshot::{Config, How, Order};
+
+use super::packets::{Packets, Source};
+use super::repairs::{Fires, Solvable};
+use super::{Broken, Rule};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Delivered,
+    Lost,
+}
+
+/// When numbers up to an end were first known of. Both grow.
+#[derive(Debug, Default)]
+struct Signs(Vec<(u64, Instant)>);
+
+impl Signs {
+    fn note(&mut self, end: u64, at: Instant) {
+        if self.0.last().is_none_or(|&(last, _)| end > last) {
+            self.0.push((end, at));
+        }
+    }
+
+    /// When a number was first known of.
+    fn of(&self, seq: u64) -> Option<Instant> {
+        let place = self.0.partition_point(|&(end, _)| end <= seq);
+        self.0.get(place).map(|&(_, at)| at)
+    }
+}
+
+/// What the application was told of a sender's packets.
+#[derive(Debug, Default)]
+struct Told {
+    outcomes: BTreeMap<u64, Outcome>,
+    /// The number after the one that was told last, and how many overruns had been told by then.
+    next: Option<(u64, u64)>,
+    /// What came directly and was told so at once.
+    direct: Signs,
+}
+
+/// A delivery, as the application is told of it.
+pub(super) struct Delivery {
+    pub(super) at: Instant,
+    pub(super) source: Source,
+    pub(super) seq: u64,
+    pub(super) packet: u32,
+    pub(super) how: How,
+    pub(super) is_late: bool,
+}
+
+/// What one node was given and told since it started.
+#[derive(Debug, Default)]
+pub(super) struct Life {
+    told: BTreeMap<Source, Told>,
+    signs: BTreeMap<(GroupId, NodeId), Signs>,
+    /// From which number on all packets of a sender are to be told of, and whether that is known
+    /// by the sender's own word.
+    heard: BTreeMap<Source, (u64, bool)>,
+    direct: BTreeSet<u32>,
+    supplied: BTreeSet<u32>,
+    pub(super) solvable: Solvable,
+    pub(super) fires: Fires,
+    /// Packets that must have been told of by a time.
+    due: VecDeque<(Instant, Source, u64)>,
+    pub(super) unread: usize,
+    pub(super) overruns: u64,
+}
+
+impl Life {
+    /// Something says that a sender has sent all packets below `end`.
+    pub(super) fn note_sign(&mut self, at: Instant, group: GroupId, sender: NodeId, end: u64) {
+        self.signs.entry((group, sender)).or_default().note(end, at);
+    }
+
+    /// A sign of a sender's packets, by its own word or another's: the first word of its own says
+    /// where they begin, unless an answer of another has been taken for the beginning.
+    pub(super) fn hear(&mut self, source: Source, seq: u64, is_own_word: bool) {
+        let (begin, is_known) = self.heard.entry(source).or_default();
+        if !*is_known {
+            *begin = (*begin).max(begin_of(seq));
+            *is_known = is_own_word;
+        }
+    }
+
+    /// A packet came from its sender. True if it is the first time.
+    pub(super) fn receive(&mut self, packet: u32) -> bool {
+        self.solvable.learn(packet);
+        self.direct.insert(packet)
+    }
+
+    /// A packet came from a member that was asked.
+    pub(super) fn supply(&mut self, packet: u32) {
+        self.solvable.learn(packet);
+        self.supplied.insert(packet);
+    }
+
+    pub(super) fn has_received(&self, packet: u32) -> bool {
+        self.direct.contains(&packet)
+    }
+
+    /// The application is to be told of this packet by then, if it is not one before the first.
+    pub(super) fn expect(&mut self, by: Instant, source: Source, seq: u64) {
+        if self.heard.get(&source).is_some_and(|&(begin, _)| seq >= begin) {
+            self.due.push_back((by, source, seq));
+        }
+    }
+
+    fn is_told(&self, source: Source, seq: u64) -> bool {
+        self.told.get(&source).is_some_and(|told| told.outcomes.contains_key(&seq))
+    }
+
+    /// The application is told of a packet.
+    pub(super) fn deliver(&mut self, delivery: &Delivery, config: &Config) -> Result<(), Broken> {
+        let &Delivery { at, source, seq, packet, how, .. } = delivery;
+        let name = format!("{}/{}.{seq}", source.0, source.1);
+        let came = match how {
+            How::Direct => self.direct.contains(&packet),
+            How::Recovered { .. } => self.solvable.recover(packet),
+            How::Pulled { .. } => self.supplied.contains(&packet),
+        };
+        let told = self.told.entry(source).or_default();
+        match told.outcomes.insert(seq, Outcome::Delivered) {
+            Some(Outcome::Delivered) => return Err((Rule::Once, format!("told {name} again"))),
+            Some(Outcome::Lost) => {
+                return Err((Rule::Time, format!("told {name} after it was told lost")));
+            }
+            None => {}
+        }
+        if !came {
+            return Err((Rule::Repair, format!("told {name}, which did not come so: {how:?}")));
+        }
+        self.solvable.learn(packet);
+        self.check_time(delivery, &name, config)?;
+        self.check_order(source, seq, seq + 1, config.order())?;
+        if how == How::Direct && config.order() == Order::Unordered {
+            self.note_direct(at, source, seq, config.lost_after());
+        }
+        Ok(())
+    }
+
+    fn check_time(&self, delivery: &Delivery, name: &str, config: &Config) -> Result<(), Broken> {
+        let &Delivery { at, source, seq, how, is_late, .. } = delivery;
+        let deadline = config.deadline();
+        let signs = self.signs.get(&(source.0, source.1));
+        let since = signs.and_then(|signs| signs.of(seq)).unwrap_or(at);
+        let longest = at.since(since);
+        if let How::Recovered { after } | How::Pulled { after } = how
+            && (after > longest || is_late != (after > deadline))
+        {
+            let what = format!("told {name} after {after:?} of {longest:?}, late: {is_late}");
+            return Err((Rule::Time, what));
+        }
+        if is_late && longest <= deadline {
+            return Err((Rule::Time, format!("flagged {name} late after {longest:?}")));
+        }
+        let certain = self.told.get(&source).and_then(|told| told.direct.of(seq));
+        if let Some(since) = certain.filter(|_| !is_late)
+            && config.order() == Order::Unordered
+            && at.since(since) > deadline
+        {
+            let what = format!("told {name} after {:?}, not flagged late", at.since(since));
+            return Err((Rule::Time, what));
+        }
+        Ok(())
+    }
+
+    fn check_order(
+        &mut self,
+        source: Source,
+        first: u64,
+        end: u64,
+        order: Order,
+    ) -> Result<(), Broken> {
+        let overruns = self.overruns;
+        let told = self.told.entry(source).or_default();
+        if let Some((next, overruns_then)) = told.next.replace((end, overruns))
+            && order == Order::Fifo
+            && (first < next || (first > next && overruns == overruns_then))
+        {
+            let what = format!("told {}/{}.{first}, not {next}", source.0, source.1);
+            return Err((Rule::Accounting, what));
+        }
+        Ok(())
+    }
+
+    /// What came directly shows what is missing before it.
+    fn note_direct(&mut self, at: Instant, source: Source, seq: u64, lost_after: Duration) {
+        let told = self.told.entry(source).or_default();
+        let known = told.direct.0.last().map_or_else(|| first_of(told), |&(end, _)| end);
+        told.direct.note(seq + 1, at);
+        let is_gap = |seq: &u64| !told.outcomes.contains_key(seq);
+        let gaps: Vec<u64> = (known..seq).filter(is_gap).collect();
+        gaps.into_iter().for_each(|gap| self.expect(at + lost_after, source, gap));
+    }
+
+    /// The application is told that a packet is lost.
+    pub(super) fn lose(
+        &mut self,
+        source: Source,
+        seq: u64,
+        order: Order,
+        packets: &Packets,
+    ) -> Result<(), Broken> {
+        let name = format!("{}/{}.{seq}", source.0, source.1);
+        if packets.sent(source, seq).is_none() {
+            return Err((Rule::Accounting, format!("told {name} lost, which was never sent")));
+        }
+        let told = self.told.entry(source).or_default();
+        if told.outcomes.insert(seq, Outcome::Lost).is_some() {
+            return Err((Rule::Accounting, format!("told {name} lost, of which it had told")));
+        }
+        self.check_order(source, seq, seq + 1, order)
+    }
+
+    /// Checks that everything is told that was to be by now. `has_overrun`: some may be dropped.
+    pub(super) fn check_due(&mut self, now: Instant, has_overrun: bool) -> Result<(), Broken> {
+        while let Some(&(by, source, seq)) = self.due.front() {
+            if by >= now {
+                break;
+            }
+            self.due.pop_front();
+            if !has_overrun && !self.is_told(source, seq) {
+                let what = format!("{}/{}.{seq} neither delivered nor lost", source.0, source.1);
+                return Err((Rule::Accounting, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Packets between the first and the last that was told of each sender, of which nothing was
+    /// told, and the name of one.
+    pub(super) fn holes(&self) -> (u64, Option<String>) {
+        let (mut holes, mut example) = (0, None);
+        for (&source, told) in &self.told {
+            let last = told.outcomes.last_key_value().map_or(0, |(&last, _)| last);
+            for seq in (first_of(told)..last).filter(|&seq| !self.is_told(source, seq)) {
+                holes += 1;
+                example.get_or_insert_with(|| format!("{}/{}.{seq}", source.0, source.1));
+            }
+        }
+        (holes, example)
+    }
+}
+
+/// The first packet of those that were told of, or that were to be.
+fn first_of(told: &Told) -> u64 {
+    told.outcomes.first_key_value().map_or(0, |(&first, _)| begin_of(first))
+}
+
+/// Where the packets of a sender begin of which this one is the first that is heard of: one below
+/// 16 is taken for one of a sender that began just now.
+fn begin_of(seq: u64) -> u64 {
+    if seq < 16 { 0 } else { seq }
+}

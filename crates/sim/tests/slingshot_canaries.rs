@@ -1,0 +1,284 @@
+//! Each promise of multicast in time is caught broken by the bug planted for it.
+//!
+//! Every member has the bug. `Sabotage` tampers with what goes into an honest member and what comes
+//! out; scenarios are drawn as for the seeds, without a rogue.
+
+mod seeds;
+mod slingshot_swarm;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use paceline_proto::core::{Context, GroupId, NodeId, Outbox, Outgoing, Payload};
+use paceline_proto::slingshot::{
+    Code, Config, Event, How, Message, Rate, Repair, Slingshot, Timer,
+};
+use paceline_sim::checkers::slingshot::Rule;
+use slingshot_swarm::wrapped::{Tamper, Wrapped};
+use slingshot_swarm::{Scenario, recovered_share};
+
+/// What members do wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    ShortenPayload,
+    AlterRecovered,
+    ForeignIncarnation,
+    TellOwn,
+    DeliverTwice,
+    /// The sum lacks one of the packets that it names.
+    WrongSum,
+    /// The sum is right but for its length.
+    WrongLength,
+    /// What was pulled is called recovered.
+    ClaimRecovered,
+    HideLate,
+    FlagAllLate,
+    TellAfterLost,
+    DropLosses,
+    LoseTooMany,
+    /// The first packet of each sender is not told.
+    DropFirst,
+    /// One delivery is told after the next one of the same sender.
+    SwapOrder,
+    ExceedCopies,
+    RepairItself,
+    /// Repairs are sent again by the next call.
+    RepeatRepairs,
+    NeverFlush,
+    /// More is parked than was configured.
+    ParkMore,
+    RearmForEver,
+    /// Every second copy of a repair stays at home.
+    WithholdCopies,
+}
+
+struct Sabotage {
+    bug: Bug,
+    copies: u64,
+    lost: BTreeSet<(GroupId, NodeId, u64)>,
+    kept: Vec<Event>,
+    repairs: Vec<Outgoing<Message>>,
+    is_rearmed: bool,
+}
+
+impl Sabotage {
+    fn new(bug: Bug) -> Sabotage {
+        Sabotage {
+            bug,
+            copies: 0,
+            lost: BTreeSet::new(),
+            kept: Vec::new(),
+            repairs: Vec::new(),
+            is_rearmed: false,
+        }
+    }
+
+    fn tamper_with_repairs(&mut self, node: NodeId, sends: &mut Vec<Outgoing<Message>>) {
+        if self.bug == Bug::WithholdCopies {
+            sends.retain(|_| {
+                self.copies += 1;
+                self.copies.is_multiple_of(2)
+            });
+        }
+        if self.bug == Bug::RepeatRepairs {
+            let now = sends.clone();
+            sends.append(&mut self.repairs);
+            self.repairs = now;
+        }
+        let Some(last) = sends.iter().rposition(|send| matches!(send.message, Message::Repair(_)))
+        else {
+            return;
+        };
+        match self.bug {
+            Bug::ExceedCopies => {
+                let is_taken = |to: &NodeId| sends.iter().any(|send| send.to == *to);
+                let other = (0..2).map(NodeId).find(|to| *to != node && !is_taken(to));
+                if let Some(to) = other {
+                    let copy = Outgoing { to, ..sends[last].clone() };
+                    sends.push(copy);
+                }
+            }
+            Bug::RepairItself => sends[last].to = node,
+            Bug::WrongSum | Bug::WrongLength => {
+                if let Message::Repair(repair) = &mut sends[last].message {
+                    let mut coded = repair.coded();
+                    if self.bug == Bug::WrongLength {
+                        coded.lengths ^= 1;
+                    } else if coded.body.is_empty() {
+                        return;
+                    } else {
+                        coded.body = flipped(&coded.body);
+                    }
+                    let Repair { view, seed, names, .. } = repair.clone();
+                    *repair = Repair::new(view, seed, names, coded);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn tamper_with_delivery(&mut self, node: NodeId, event: &mut Event) {
+        let Event::Delivered { sender, incarnation, payload, how, is_late, .. } = event else {
+            return;
+        };
+        let is_recovered = matches!(how, How::Recovered { .. });
+        match self.bug {
+            Bug::ShortenPayload if !payload.is_empty() => {
+                *payload = payload.slice(0..payload.len() - 1);
+            }
+            Bug::AlterRecovered if is_recovered && !payload.is_empty() => {
+                *payload = flipped(payload);
+            }
+            Bug::ForeignIncarnation => *incarnation ^= 1,
+            Bug::TellOwn => *sender = node,
+            Bug::ClaimRecovered => {
+                if let How::Pulled { after } = *how {
+                    *how = How::Recovered { after };
+                }
+            }
+            Bug::HideLate => *is_late = false,
+            Bug::FlagAllLate => *is_late = true,
+            _ => {}
+        }
+    }
+
+    fn tamper_with_events(&mut self, node: NodeId, events: &mut Vec<Event>) {
+        events.iter_mut().for_each(|event| self.tamper_with_delivery(node, event));
+        match self.bug {
+            Bug::DeliverTwice => {
+                let again = events.iter().find(|event| matches!(event, Event::Delivered { .. }));
+                events.extend(again.cloned());
+            }
+            Bug::DropLosses => events.retain(|event| !matches!(event, Event::Lost { .. })),
+            Bug::DropFirst => {
+                events.retain(|event| !matches!(event, Event::Delivered { seq: 0, .. }));
+            }
+            Bug::LoseTooMany => events.iter_mut().for_each(|event| {
+                if let Event::Lost { end, .. } = event {
+                    *end += 20;
+                }
+            }),
+            Bug::TellAfterLost => {
+                for event in events.iter() {
+                    if let Event::Lost { group, sender, incarnation: 1.., first, end } = event {
+                        self.lost.extend((*first..*end).map(|seq| (*group, *sender, seq)));
+                    }
+                }
+                events.append(&mut self.kept);
+            }
+            Bug::SwapOrder if self.kept.is_empty() => {
+                self.kept.extend(events.pop_if(|event| matches!(event, Event::Delivered { .. })));
+            }
+            Bug::SwapOrder => {
+                let Event::Delivered { sender: kept, .. } = &self.kept[0] else { return };
+                let is_same = |event: &Event| match event {
+                    Event::Delivered { sender, .. } => sender == kept,
+                    _ => false,
+                };
+                if events.iter().any(is_same) {
+                    events.append(&mut self.kept);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Tamper for Sabotage {
+    fn admits(&mut self, from: NodeId, message: &mut Message) -> bool {
+        if let Message::Data(data) = message
+            && self.lost.contains(&(data.group, from, data.seq))
+        {
+            self.kept.push(Event::Delivered {
+                group: data.group,
+                sender: from,
+                incarnation: data.incarnation,
+                seq: data.seq,
+                payload: data.payload.clone(),
+                how: How::Direct,
+                is_late: true,
+            });
+        }
+        true
+    }
+
+    fn fires(&mut self, timer: Timer) -> bool {
+        self.bug != Bug::NeverFlush || timer != Timer::Flush
+    }
+
+    fn tamper(&mut self, cx: &mut Context<'_, Wrapped<Self>>, outbox: &mut Outbox<Slingshot>) {
+        self.tamper_with_repairs(cx.node, &mut outbox.sends);
+        self.tamper_with_events(cx.node, &mut outbox.events);
+        let fires_again = self.bug == Bug::RearmForEver
+            && (outbox.timers.iter().any(|&(_, timer)| timer == Timer::Gap) || self.is_rearmed);
+        if fires_again && cx.now.as_nanos() > 1_000_000_000 {
+            self.is_rearmed = true;
+            cx.set_timer(Duration::from_secs(1), Timer::Gap);
+        }
+    }
+}
+
+fn flipped(payload: &Payload) -> Payload {
+    let mut bytes = payload.to_bytes().to_vec();
+    bytes[0] ^= 1;
+    Payload::from(bytes)
+}
+
+fn sabotaged(config: &Config, bug: Option<Bug>) -> Wrapped<Sabotage> {
+    let wide = config.clone().with_parked_max(1024);
+    let own = if bug == Some(Bug::ParkMore) { &wide } else { config };
+    Wrapped::new(own, bug.map(Sabotage::new))
+}
+
+fn verdict(seed: u64, bug: Option<Bug>) -> Result<(), String> {
+    let scenario = Scenario { rogue: None, ..Scenario::draw(seed) };
+    scenario.run_with(|_| sabotaged(&scenario.config, bug)).map(|_| ())
+}
+
+#[test]
+fn every_planted_bug_is_caught_by_the_rule_it_was_planted_for() {
+    let planted = [
+        (Bug::ShortenPayload, Rule::Integrity),
+        (Bug::AlterRecovered, Rule::Integrity),
+        (Bug::ForeignIncarnation, Rule::Integrity),
+        (Bug::TellOwn, Rule::Integrity),
+        (Bug::DeliverTwice, Rule::Once),
+        (Bug::WrongSum, Rule::Repair),
+        (Bug::WrongLength, Rule::Repair),
+        (Bug::ClaimRecovered, Rule::Repair),
+        (Bug::HideLate, Rule::Time),
+        (Bug::FlagAllLate, Rule::Time),
+        (Bug::TellAfterLost, Rule::Time),
+        (Bug::DropLosses, Rule::Accounting),
+        (Bug::LoseTooMany, Rule::Accounting),
+        (Bug::DropFirst, Rule::Accounting),
+        (Bug::SwapOrder, Rule::Accounting),
+        (Bug::ExceedCopies, Rule::Overhead),
+        (Bug::RepairItself, Rule::Overhead),
+        (Bug::RepeatRepairs, Rule::Overhead),
+        (Bug::NeverFlush, Rule::Memory),
+        (Bug::ParkMore, Rule::Memory),
+        (Bug::RearmForEver, Rule::Rest),
+    ];
+    for (bug, rule) in planted {
+        let found = (0..1_000).find_map(|seed| Some((seed, verdict(seed, Some(bug)).err()?)));
+        let Some((seed, found)) = found else { panic!("{bug:?} went unnoticed") };
+        let found = found.lines().next().unwrap_or_default();
+        println!("{bug:?}, seed {seed}: {found}");
+        assert!(found.starts_with(&rule.to_string()), "{bug:?}, seed {seed}: {found}");
+        // Without the bug nothing is found there.
+        assert_eq!(verdict(seed, None), Ok(()), "seed {seed}");
+    }
+}
+
+#[test]
+fn repairs_that_stay_at_home_show_in_the_share_that_is_recovered() {
+    let share = |bug: Option<Bug>| {
+        let (rate, code) = (Rate { r: 8, c: 3 }, Code::Xor { stagger: 1 });
+        recovered_share(rate, code, 0.01, |config| sabotaged(config, bug))
+    };
+    let found = share(Some(Bug::WithholdCopies)).expect_err("half of the repairs are missing");
+    println!("{found}");
+    assert!(found.starts_with(&Rule::Share.to_string()), "{found}");
+    share(None).expect("nothing is wrong without the bug");
+}

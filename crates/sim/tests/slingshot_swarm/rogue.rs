@@ -1,0 +1,83 @@
+//! A member whose repairs, questions and answers are damaged on their way, made up or old.
+
+use paceline_proto::core::{
+    Context, GroupId, Outbox, Outgoing, Payload, Rng, Wire, decode_exact, encode_to_bytes,
+};
+use paceline_proto::parts::fec::Coded;
+use paceline_proto::slingshot::{Message, Name, NamesBuilder, Repair, Slingshot};
+
+use super::wrapped::{Tamper, Wrapped};
+
+/// Messages that are sent again later.
+const KEPT_MAX: usize = 32;
+
+#[derive(Default)]
+pub struct Rogue {
+    kept: Vec<Message>,
+}
+
+impl Tamper for Rogue {
+    fn tamper(&mut self, cx: &mut Context<'_, Wrapped<Self>>, outbox: &mut Outbox<Slingshot>) {
+        let mut sends = Vec::new();
+        for send in outbox.sends.drain(..) {
+            if self.kept.len() < KEPT_MAX {
+                self.kept.push(send.message.clone());
+            }
+            let message = match cx.rng.below(4) {
+                0 => Some(send.message),
+                1 => damaged(&send.message, cx.rng),
+                2 => Some(self.kept[cx.rng.below(self.kept.len() as u32) as usize].clone()),
+                _ => Some(made_up(send.message, cx.rng)),
+            };
+            if let Some(message) = message
+                && message.wire_len() <= cx.datagram_bytes_max
+            {
+                sends.push(Outgoing { message, ..send });
+            }
+        }
+        outbox.sends = sends;
+    }
+}
+
+/// The message with some bits flipped, or cut short; none if it would not even decode.
+fn damaged(message: &Message, rng: &mut Rng) -> Option<Message> {
+    let mut bytes = encode_to_bytes(message).to_vec();
+    if rng.chance(0.2) {
+        bytes.truncate(rng.below(bytes.len() as u32) as usize);
+    }
+    for _ in 0..1 + rng.below(8) {
+        let bits = bytes.len() as u32 * 8;
+        if bits > 0 {
+            let bit = rng.below(bits) as usize;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+    decode_exact(bytes.into()).ok()
+}
+
+/// A repair that is not the sum of what it names, under a checksum of its own that fits.
+fn made_up(message: Message, rng: &mut Rng) -> Message {
+    let Message::Repair(repair) = message else { return message };
+    let mut named: Vec<Name> = repair.names.iter().collect();
+    let place = rng.below(named.len() as u32) as usize;
+    let (mut seed, Coded { mut lengths, mut body }) = (repair.seed, repair.coded());
+    let name = &mut named[place];
+    match rng.below(9) {
+        0 => name.seq = name.seq.wrapping_add(rng.below(80)).wrapping_sub(40),
+        1 => name.rank = rng.below(12) as u16,
+        2 => name.checksum ^= 1 << rng.below(32),
+        3 => name.group = GroupId(rng.below(4)),
+        4 if named.len() > 1 => _ = named.swap_remove(place),
+        5 => named.swap(0, place),
+        6 => lengths ^= 1 << rng.below(11),
+        7 => seed = rng.next_u32(),
+        _ => {
+            let mut bytes = body.to_bytes().to_vec();
+            bytes.iter_mut().for_each(|byte| *byte ^= rng.below(2) as u8);
+            body = Payload::from(bytes);
+        }
+    }
+    let mut names = NamesBuilder::default();
+    named.into_iter().for_each(|name| names.push(name));
+    Message::Repair(Repair::new(repair.view, seed, names.build(), Coded { lengths, body }))
+}
