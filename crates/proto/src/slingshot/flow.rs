@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use super::Order;
+use super::interface::Event;
 use super::ledger::Ledger;
-use super::slingshot::Cx;
-use crate::core::{GroupId, Instant, NodeId, Payload};
+use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol};
 
 /// A sender that is first heard of below this number is taken for one that began just now, so that
 /// its packets from 0 on are missed; of any other, what was before is none of this member's.
@@ -146,9 +146,9 @@ impl Flow {
 
     /// All packets below `end` exist. Those that are new are missing from now on, or lost if too
     /// many are. What falls out of the window is lost too.
-    pub(super) fn reach(
+    pub(super) fn reach<P: Protocol<Event = Event>>(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
         end: u64,
         window: u64,
@@ -164,7 +164,7 @@ impl Flow {
                 let missing = Missing { since, checksum: None, holder: None, asked: 0 };
                 self.slots.push_back(Slot::Missing(missing));
             } else {
-                cx.count("slingshot_missing_overflow", 1);
+                cx.count(ledger.counts.missing_overflow, 1);
                 let seq = self.next();
                 self.slots.push_back(Slot::Lost);
                 self.tell_lost(cx, ledger, seq);
@@ -173,9 +173,9 @@ impl Flow {
     }
 
     /// Makes room in the window for a packet that is the next one.
-    pub(super) fn reach_to_hold(
+    pub(super) fn reach_to_hold<P: Protocol<Event = Event>>(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
         seq: u64,
         window: u64,
@@ -186,7 +186,13 @@ impl Flow {
     }
 
     /// A packet is there that was missing, or is the next.
-    pub(super) fn fill(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64, held: Held) {
+    pub(super) fn fill<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        seq: u64,
+        held: Held,
+    ) {
         ledger.held_packets += 1;
         ledger.held_bytes += held.payload.len();
         if ledger.order == Order::Unordered {
@@ -214,7 +220,12 @@ impl Flow {
     }
 
     /// Gives a missing packet up.
-    pub(super) fn lose(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64) {
+    pub(super) fn lose<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        seq: u64,
+    ) {
         if let Some(slot @ Slot::Missing(_)) = self.slot_mut(seq) {
             *slot = Slot::Lost;
             ledger.missing -= 1;
@@ -224,9 +235,9 @@ impl Flow {
 
     /// Gives up all that is missing. Calls `each` with the number and checksum of those that
     /// repairs have named.
-    pub(super) fn lose_all(
+    pub(super) fn lose_all<P: Protocol<Event = Event>>(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
         mut each: impl FnMut(u64, u32),
     ) {
@@ -241,7 +252,12 @@ impl Flow {
     }
 
     /// Does not keep a packet any more.
-    pub(super) fn evict(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64) {
+    pub(super) fn evict<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        seq: u64,
+    ) {
         if !matches!(self.slot(seq), Some(Slot::Held(_))) {
             return;
         }
@@ -261,7 +277,12 @@ impl Flow {
     }
 
     /// Forgets all packets before `to`; what was missing of them is lost.
-    fn advance(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, to: u64) {
+    fn advance<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        to: u64,
+    ) {
         for seq in self.base..to.min(self.next()) {
             self.lose(cx, ledger, seq);
         }
@@ -276,7 +297,12 @@ impl Flow {
         self.told = self.told.max(self.base);
     }
 
-    fn tell_lost(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64) {
+    fn tell_lost<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        seq: u64,
+    ) {
         match ledger.order {
             Order::Unordered => ledger.lose(cx, &self.source, seq, seq + 1),
             Order::Fifo => self.tell_in_order(cx, ledger),
@@ -285,7 +311,11 @@ impl Flow {
     }
 
     /// In FIFO order, tells of what is next, up to the first packet that is missing.
-    fn tell_in_order(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger) {
+    fn tell_in_order<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+    ) {
         if ledger.order == Order::Unordered {
             return;
         }
