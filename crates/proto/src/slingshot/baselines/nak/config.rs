@@ -38,8 +38,8 @@ impl Config {
             base,
             digest: 0,
             backoff: Duration::from_millis(1),
-            retry_after: Duration::from_millis(5),
-            asks_max: 10,
+            retry_after: Duration::from_millis(2),
+            asks_max: 50,
             answer: Answer::Unicast,
             answers_max: 4096,
             supplies_per_second: 2000,
@@ -66,13 +66,13 @@ impl Config {
         self
     }
 
-    /// How long an answer is waited for. Above zero, default 5 ms.
+    /// How long an answer is waited for. Above zero, default 2 ms.
     pub fn with_retry_after(mut self, after: Duration) -> Config {
         self.retry_after = after;
         self
     }
 
-    /// How often a packet is asked for before it is given up. 1 to 255, default 10.
+    /// How often a packet is asked for before it is given up. 1 to 255, default 50.
     pub fn with_asks_max(mut self, asks: u8) -> Config {
         self.asks_max = asks;
         self

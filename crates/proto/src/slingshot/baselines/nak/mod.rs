@@ -21,4 +21,5 @@ pub use config::{Answer, Config};
 pub use message::Message;
 pub use nak::{Nak, Timer};
 
-//mod tests;
+#[cfg(test)]
+mod tests;

@@ -70,9 +70,9 @@ pub struct Config {
 impl Config {
     /// The paper's timers, for these members and groups, with these bounds.
     ///
-    /// Packets should be kept for longer than their recovery takes: with distances of a second
-    /// that is a minute, and the bounds on packets and bytes must allow for it
-    /// ([`Config::published`]).
+    /// Packets should be kept, and not be given up, for longer than their recovery takes: with
+    /// distances of a second that is a minute, and the bounds on packets and bytes must allow for
+    /// it ([`Config::published`]).
     pub fn new(base: slingshot::Config) -> Config {
         Config {
             base,
@@ -86,10 +86,11 @@ impl Config {
     }
 
     /// The system as it was published, for one group of these members: packets are kept for a
-    /// minute, 65,536 or 64 MiB of them at most.
+    /// minute, 65,536 or 64 MiB of them at most, and then given up where they are missing.
     pub fn published(roster: View) -> Config {
         let base = slingshot::Config::new(roster)
             .with_keep(Duration::from_secs(60))
+            .with_lost_after(Duration::from_secs(60))
             .with_packets_max(1 << 16)
             .with_bytes_max(64 << 20);
         Config::new(base)
@@ -119,8 +120,8 @@ impl Config {
         self
     }
 
-    /// How often a request is put off, by itself or by one of another member, before the packet is
-    /// given up. 1 to 16, default 5. Each doubles the time.
+    /// How often the time to a request doubles, because it was made or another member made it. 1
+    /// to 16, default 5, the limit of ns-2. After that it stays as long.
     pub fn with_backoffs_max(mut self, backoffs: u8) -> Config {
         self.backoffs_max = backoffs;
         self

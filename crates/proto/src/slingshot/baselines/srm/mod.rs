@@ -12,9 +12,10 @@
 //! adaptive timers follow the rules of ns-2, which are those of its section VII with numbers of
 //! their own.
 //!
-//! Departures: a packet is given up after the last backoff, and said to be lost; packets are kept
-//! for a time and not for good; a session message that has no room for all members tells of the
-//! next ones next time.
+//! Departures: packets are kept for a time and not for good, and what is missing for longer than
+//! [`with_lost_after`](crate::slingshot::Config::with_lost_after) is given up and said to be lost; a
+//! session message that has no room for all members tells of the next ones next time; session
+//! messages come at a fixed rate, which the paper adapts to the size of the group.
 
 mod config;
 mod message;
@@ -28,4 +29,5 @@ pub use config::{Config, Distance, Factors, Reports, Timers};
 pub use message::{Echo, Message, Reached, Session};
 pub use srm::{Srm, Timer};
 
-//mod tests;
+#[cfg(test)]
+mod tests;

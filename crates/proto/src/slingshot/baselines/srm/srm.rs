@@ -138,7 +138,7 @@ impl Srm {
                 has_asked: false,
             };
             self.requests.insert(key, request);
-            cx.set_timer(after, Timer::Request(key, turn));
+            cx.set_timer(after.min(cx.shared.base.lost_after), Timer::Request(key, turn));
         }
         self.store.missed = missed;
     }
@@ -153,7 +153,7 @@ impl Srm {
             return;
         }
         let request = entry.get_mut();
-        if request.backoffs >= cx.shared.backoffs_max {
+        if cx.now.since(request.since) >= cx.shared.base.lost_after {
             entry.remove();
             return self.store.lose(cx, key);
         }
@@ -182,11 +182,12 @@ impl Srm {
         let growth = if cx.shared.timers == Timers::Adaptive { 3u32 } else { 2 };
         let Some(request) = self.requests.get_mut(&key) else { return };
         request.turn = turn;
-        request.backoffs += 1;
-        let scale = growth.saturating_pow(request.backoffs.into());
+        request.backoffs = request.backoffs.saturating_add(1);
+        let scale = growth.saturating_pow(request.backoffs.min(cx.shared.backoffs_max).into());
         let after = self.request_spread.draw(distance, cx.rng).saturating_mul(scale);
         request.ignore_until = cx.now + after / 2;
-        cx.set_timer(after, Timer::Request(key, turn));
+        let lost_after = (request.since + cx.shared.base.lost_after).since(cx.now);
+        cx.set_timer(after.min(lost_after), Timer::Request(key, turn));
     }
 
     fn receive_request(
@@ -226,10 +227,6 @@ impl Srm {
         }
         if request.backoffs == 0 {
             self.request_spread.ended(cx.now.since(request.since), own);
-        }
-        if request.backoffs >= cx.shared.backoffs_max {
-            // The last wait is on already.
-            return cx.count("srm_request_duplicate", 1);
         }
         cx.count("srm_backoffs", 1);
         self.back_off(cx, key);

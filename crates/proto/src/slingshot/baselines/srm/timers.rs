@@ -153,3 +153,90 @@ fn average(average: &mut Option<f64>, new: f64) -> f64 {
     *average = Some(moved);
     moved
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const D: Duration = Duration::from_secs(1);
+
+    /// The spread of requests after losses that had this many duplicates each, and took so long.
+    fn adapted(losses: u32, duplicates: u32, after: Duration) -> (f64, f64) {
+        let [mut requests, _] = Spread::both(Timers::Adaptive);
+        requests.set_group_size(64, false);
+        let mut rng = Rng::new(1, 1);
+        for _ in 0..losses {
+            requests.begin(D, &mut rng);
+            (0..duplicates).for_each(|_| requests.duplicate(false, D, D));
+            requests.ended(after, D);
+        }
+        requests.begin(D, &mut rng);
+        requests.factors()
+    }
+
+    fn assert_near((start, width): (f64, f64), expected: (f64, f64)) {
+        let is_near = (start - expected.0).abs() < 1e-9 && (width - expected.1).abs() < 1e-9;
+        assert!(is_near, "{start} {width}, expected {expected:?}");
+    }
+
+    #[test]
+    fn fixed_factors_stay() {
+        let [mut requests, mut repairs] = Spread::both(Timers::Fixed(Factors::default()));
+        for spread in [&mut requests, &mut repairs] {
+            spread.set_group_size(64, true);
+            spread.duplicate(true, D, D);
+            spread.ended(D, D);
+            spread.is_first();
+        }
+        assert_eq!((requests.factors(), repairs.factors()), ((2.0, 2.0), (1.0, 1.0)));
+    }
+
+    #[test]
+    fn duplicates_make_the_times_longer_up_to_their_bounds() {
+        // The start has its greatest value already.
+        assert_near(adapted(1, 3, D), (2.0, 2.5));
+        assert_near(adapted(4, 3, D), (2.0, 4.0));
+        assert_near(adapted(1000, 3, D), (2.0, 64.0));
+    }
+
+    #[test]
+    fn long_times_without_duplicates_become_shorter_down_to_their_bounds() {
+        let slow = 3 * D;
+        assert_near(adapted(1, 0, slow), (1.95, 1.9));
+        // Two distances are a round trip, which is not too long.
+        assert_near(adapted(1, 0, D), (1.95, 2.0));
+        assert_near(adapted(1000, 0, slow), (0.5, 1.0));
+    }
+
+    #[test]
+    fn who_is_closest_asks_sooner() {
+        let [mut requests, _] = Spread::both(Timers::Adaptive);
+        requests.set_group_size(64, false);
+        let mut rng = Rng::new(1, 1);
+        requests.begin(D, &mut rng);
+        requests.is_first();
+        requests.ended(D, D);
+        assert_near(requests.factors(), (1.9, 2.0));
+        requests.begin(D, &mut rng);
+        assert_near(requests.factors(), (1.9, 1.9));
+        // One that is as close has come too: it is the duplicates that count.
+        requests.is_first();
+        requests.duplicate(true, D, D);
+        requests.begin(D, &mut rng);
+        assert_near(requests.factors(), (1.75, 1.9));
+        // One that is much farther away should have waited.
+        requests.is_first();
+        requests.duplicate(true, D, 2 * D);
+        requests.begin(D, &mut rng);
+        assert_near(requests.factors(), (1.65, 1.8));
+    }
+
+    #[test]
+    fn repairs_begin_with_the_logarithm_of_the_group() {
+        let [_, mut repairs] = Spread::both(Timers::Adaptive);
+        repairs.set_group_size(100, true);
+        assert_near(repairs.factors(), (2.0, 2.0));
+        repairs.set_group_size(2, true);
+        assert_near(repairs.factors(), (0.5, 1.0));
+    }
+}
