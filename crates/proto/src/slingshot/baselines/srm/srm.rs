@@ -34,7 +34,7 @@ pub enum Timer {
 
 /// A packet that is missing, and when it is asked for.
 #[derive(Clone, Copy, Debug)]
-struct Request {
+pub(super) struct Request {
     turn: u32,
     since: Instant,
     /// How often it was put off.
@@ -66,7 +66,7 @@ enum Stage {
 pub struct Srm {
     pub(super) store: Store,
     /// One for each packet that is missing.
-    requests: BTreeMap<Key, Request>,
+    pub(super) requests: BTreeMap<Key, Request>,
     answers: BTreeMap<Key, Answer>,
     request_spread: Spread,
     answer_spread: Spread,
