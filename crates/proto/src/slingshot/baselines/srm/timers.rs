@@ -223,12 +223,12 @@ mod tests {
         requests.is_first();
         requests.duplicate(true, D, D);
         requests.begin(D, &mut rng);
-        assert_near(requests.factors(), (1.75, 1.9));
+        assert_near(requests.factors(), (1.8, 1.9));
         // One that is much farther away should have waited.
         requests.is_first();
         requests.duplicate(true, D, 2 * D);
         requests.begin(D, &mut rng);
-        assert_near(requests.factors(), (1.65, 1.8));
+        assert_near(requests.factors(), (1.7, 1.8));
     }
 
     #[test]

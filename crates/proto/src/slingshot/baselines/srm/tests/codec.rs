@@ -8,14 +8,14 @@ use crate::core::{DecodeError, Wire, decode_exact, encode_to_bytes};
 use crate::slingshot::baselines::bench::{any_data, any_names, any_supply, hex};
 
 fn any_session() -> impl Strategy<Value = Session> {
-    let reached = (any::<u16>(), any::<u32>(), any::<u32>())
+    let reached = (0u16..5, 0u32..110, any::<u32>())
         .prop_map(|(rank, life, last)| Reached { rank, life, last });
     let echo = (any::<u16>(), any::<u64>(), any::<u32>()).prop_map(|(rank, stamp, held_us)| Echo {
         rank,
         stamp,
         held_us,
     });
-    let head = (any::<u64>(), any::<u32>(), any::<u64>(), 0..=u64::MAX / 2, any::<u64>());
+    let head = (0u64..2, 0u32..2, 0u64..110, 0..=u64::MAX / 2, any::<u64>());
     let lists = (prop::collection::vec(reached, 0..9), prop::collection::vec(echo, 0..9));
     (head, lists).prop_map(|((view, group, incarnation, next, stamp), (reached, echoes))| {
         let (view, group) = (ViewId(view), crate::core::GroupId(group));
@@ -27,7 +27,7 @@ fn any_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         any_data().prop_map(Message::Data),
         any_session().prop_map(Message::Session),
-        (any::<u64>(), any::<u32>(), any_names()).prop_map(|(view, distance_us, names)| {
+        (0u64..2, any::<u32>(), any_names()).prop_map(|(view, distance_us, names)| {
             Message::Request { view: ViewId(view), distance_us, names }
         }),
         (any::<u32>(), any_supply())
