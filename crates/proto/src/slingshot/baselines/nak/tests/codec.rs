@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::{DecodeError, Wire, decode_exact, encode_to_bytes};
+use crate::core::{DecodeError, decode_exact, encode_to_bytes};
 use crate::slingshot::baselines::bench::{any_data, any_names, any_supply, hex};
 
 fn any_message() -> impl Strategy<Value = Message> {

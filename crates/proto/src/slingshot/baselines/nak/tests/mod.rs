@@ -5,7 +5,7 @@ mod codec;
 use std::time::Duration;
 
 use super::*;
-use crate::core::{GroupId, NodeId, ViewId};
+use crate::core::{GroupId, NodeId, ViewId, Wire};
 use crate::slingshot::baselines::bench;
 use crate::slingshot::tests::{G, ms, packet, roster};
 use crate::slingshot::{self, Command, Name, Names, NamesBuilder, Order, Supply, checksum};
@@ -171,7 +171,7 @@ fn a_packet_names_the_last_eight_that_its_sender_received() {
     let (payload, bytes_max) = ("x", bench.config.payload_bytes_max(1200));
     bench.command(Command::multicast(payload));
     let (_, message) = bench.outbox.group_sends.pop().expect("it was sent");
-    assert_eq!(crate::core::Wire::wire_len(&message) - 1, 1200 - bytes_max);
+    assert_eq!(message.wire_len() - 1, 1200 - bytes_max);
 }
 
 #[test]

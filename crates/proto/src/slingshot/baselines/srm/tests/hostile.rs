@@ -1,7 +1,7 @@
 //! Members that break the rules, and configurations that cannot work.
 
 use super::*;
-use crate::core::{GroupId, Wire};
+use crate::core::{GroupId, Payload};
 use crate::slingshot::{ConfigError, Rate};
 
 #[test]
@@ -123,7 +123,7 @@ fn who_leaves_the_view_is_not_waited_for() {
 #[test]
 fn commands_that_make_no_sense_are_rejected() {
     let mut bench = Bench::srm(config(2));
-    let payload = crate::core::Payload::Zeros(1200);
+    let payload = Payload::Zeros(1200);
     bench.command(Command::Multicast { group: G, payload, ticket: 1 });
     bench.command(Command::Multicast { group: GroupId(5), payload: "x".into(), ticket: 2 });
     bench.command(Command::SetRate(Rate::new(8, 3).expect("within the ranges")));
@@ -135,7 +135,7 @@ fn commands_that_make_no_sense_are_rejected() {
     assert_eq!(bench.told(), ["sent 2 as 0"]);
     let largest = bench.config.payload_bytes_max(1200);
     let data = packet(G, 1, 0);
-    let payload = crate::core::Payload::Zeros(largest as u32);
+    let payload = Payload::Zeros(largest as u32);
     let data = crate::slingshot::Data { payload, ..data };
     let supply = Supply { view: ViewId(0), rank: 0, data };
     assert_eq!(Message::Repair { distance_us: 0, supply }.wire_len(), 1200);
