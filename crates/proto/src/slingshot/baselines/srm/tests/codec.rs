@@ -8,8 +8,11 @@ use crate::core::{DecodeError, decode_exact, encode_to_bytes};
 use crate::slingshot::baselines::bench::{any_data, any_names, any_supply, hex};
 
 fn any_session() -> impl Strategy<Value = Session> {
-    let reached = (0u16..5, 0u32..110, any::<u32>())
-        .prop_map(|(rank, life, last)| Reached { rank, life, last });
+    let reached = (0u16..5, 0u32..110, any::<u32>()).prop_map(|(rank, life, last)| Reached {
+        rank,
+        life,
+        last,
+    });
     let echo = (any::<u16>(), any::<u64>(), any::<u32>()).prop_map(|(rank, stamp, held_us)| Echo {
         rank,
         stamp,
