@@ -507,7 +507,7 @@ impl Config {
     }
 }
 
-fn check(
+pub(super) fn check(
     knob: &'static str,
     value: usize,
     is_within: bool,

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::Order;
+use super::interface::Event;
 use super::ledger::Ledger;
-use super::slingshot::Cx;
-use crate::core::{GroupId, Instant, NodeId, Payload};
+use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol};
 
 /// A sender that is first heard of below this number is taken for one that began just now, so that
 /// its packets from 0 on are missed; of any other, what was before is none of this member's.
@@ -142,9 +142,9 @@ impl Flow {
     }
 
     /// A packet that was doubtful is missing again, or lost if too many are.
-    pub(super) fn miss_again(
+    pub(super) fn miss_again<P: Protocol<Event = Event>>(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
         seq: u64,
         missing_max: usize,
@@ -155,7 +155,7 @@ impl Flow {
             ledger.missing += 1;
             *slot = Slot::Missing(Missing::new(cx.now));
         } else if is_confirmed {
-            cx.count("slingshot_missing_overflow", 1);
+            cx.count(ledger.counts.missing_overflow, 1);
             *slot = Slot::Lost;
             self.tell_lost(cx, ledger, seq);
         }
@@ -218,9 +218,9 @@ impl Flow {
 
     /// All packets below `end` exist. Those that are new are missing from now on, or lost if too
     /// many are. What falls out of the window is lost too.
-    pub(super) fn reach(
+    pub(super) fn reach<P: Protocol<Event = Event>>(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
         end: u64,
         window: u64,
@@ -236,7 +236,7 @@ impl Flow {
             } else if self.next() >= self.confirmed {
                 self.slots.push_back(Slot::Doubtful);
             } else {
-                cx.count("slingshot_missing_overflow", 1);
+                cx.count(ledger.counts.missing_overflow, 1);
                 let seq = self.next();
                 self.slots.push_back(Slot::Lost);
                 self.tell_lost(cx, ledger, seq);
@@ -245,9 +245,9 @@ impl Flow {
     }
 
     /// Makes room in the window for a packet that is the next one.
-    pub(super) fn reach_to_hold(
+    pub(super) fn reach_to_hold<P: Protocol<Event = Event>>(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
         seq: u64,
         window: u64,
@@ -258,7 +258,13 @@ impl Flow {
     }
 
     /// A packet is there that was missing, or is the next.
-    pub(super) fn fill(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64, held: Held) {
+    pub(super) fn fill<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        seq: u64,
+        held: Held,
+    ) {
         ledger.held_packets += 1;
         ledger.held_bytes += held.payload.len();
         if ledger.order == Order::Unordered {
@@ -287,7 +293,12 @@ impl Flow {
     }
 
     /// Gives a missing packet up.
-    pub(super) fn lose(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64) {
+    pub(super) fn lose<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        seq: u64,
+    ) {
         let is_confirmed = seq < self.confirmed;
         let Some(slot @ Slot::Missing(_)) = self.slot_mut(seq) else { return };
         ledger.missing -= 1;
@@ -303,9 +314,9 @@ impl Flow {
 
     /// Gives up all that is missing. Calls `each` with the number and checksum of those that
     /// repairs have named.
-    pub(super) fn lose_all(
+    pub(super) fn lose_all<P: Protocol<Event = Event>>(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
         mut each: impl FnMut(u64, u32),
     ) {
@@ -320,7 +331,12 @@ impl Flow {
     }
 
     /// Does not keep a packet any more.
-    pub(super) fn evict(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64) {
+    pub(super) fn evict<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        seq: u64,
+    ) {
         if !matches!(self.slot(seq), Some(Slot::Held(_))) {
             return;
         }
@@ -340,7 +356,12 @@ impl Flow {
     }
 
     /// Forgets all packets before `to`; what was missing of them is lost.
-    fn advance(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, to: u64) {
+    fn advance<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        to: u64,
+    ) {
         for seq in self.base..to.min(self.next()) {
             self.lose(cx, ledger, seq);
         }
@@ -355,7 +376,12 @@ impl Flow {
         self.told = self.told.max(self.base);
     }
 
-    fn tell_lost(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger, seq: u64) {
+    fn tell_lost<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        seq: u64,
+    ) {
         match ledger.order {
             Order::Unordered => ledger.lose(cx, &self.source, seq, seq + 1),
             Order::Fifo => self.tell_in_order(cx, ledger),
@@ -364,7 +390,11 @@ impl Flow {
     }
 
     /// In FIFO order, tells of what is next, up to the first packet that is missing.
-    fn tell_in_order(&mut self, cx: &mut Cx<'_>, ledger: &mut Ledger) {
+    fn tell_in_order<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+    ) {
         if ledger.order == Order::Unordered {
             return;
         }

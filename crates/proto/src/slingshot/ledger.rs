@@ -4,12 +4,44 @@ use std::time::Duration;
 
 use super::flow::{Held, Source, Way};
 use super::interface::{Event, How};
-use super::slingshot::Cx;
 use super::{Config, Order};
+use crate::core::{Context, Protocol};
+
+/// The names of a protocol's counters of what its members were told.
+#[derive(Debug)]
+pub(super) struct Counts {
+    pub(super) direct: &'static str,
+    pub(super) recovered: &'static str,
+    pub(super) pulled: &'static str,
+    pub(super) late: &'static str,
+    pub(super) lost: &'static str,
+    pub(super) overrun: &'static str,
+    pub(super) missing_overflow: &'static str,
+}
+
+/// [`Counts`] that begin with the protocol's name.
+macro_rules! ledger_counts {
+    ($protocol:literal) => {
+        $crate::slingshot::ledger::Counts {
+            direct: concat!($protocol, "_direct"),
+            recovered: concat!($protocol, "_recovered"),
+            pulled: concat!($protocol, "_pulled"),
+            late: concat!($protocol, "_late"),
+            lost: concat!($protocol, "_lost"),
+            overrun: concat!($protocol, "_overrun"),
+            missing_overflow: concat!($protocol, "_missing_overflow"),
+        }
+    };
+}
+pub(super) use ledger_counts;
 
 /// Tells the application of packets, and keeps the counts of a member that all its flows share.
+///
+/// It serves every protocol with the events of this one, so that they are compared by the same
+/// book.
 #[derive(Debug)]
 pub(super) struct Ledger {
+    pub(super) counts: &'static Counts,
     pub(super) order: Order,
     deadline: Duration,
     unread_max: usize,
@@ -25,8 +57,9 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(config: &Config) -> Ledger {
+    pub(super) fn new(config: &Config, counts: &'static Counts) -> Ledger {
         Ledger {
+            counts,
             order: config.order,
             deadline: config.deadline,
             unread_max: config.unread_max.unwrap_or(usize::MAX),
@@ -40,7 +73,13 @@ impl Ledger {
     }
 
     /// Tells of a packet that is there.
-    pub(super) fn deliver(&mut self, cx: &mut Cx<'_>, source: &Source, seq: u64, held: &Held) {
+    pub(super) fn deliver<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        source: &Source,
+        seq: u64,
+        held: &Held,
+    ) {
         self.flush(cx);
         if !self.takes(cx, 1) {
             return;
@@ -53,13 +92,13 @@ impl Ledger {
         };
         let is_late = after > self.deadline;
         let counter = match held.way {
-            Way::Direct => "slingshot_direct",
-            Way::Recovered => "slingshot_recovered",
-            Way::Pulled => "slingshot_pulled",
+            Way::Direct => self.counts.direct,
+            Way::Recovered => self.counts.recovered,
+            Way::Pulled => self.counts.pulled,
         };
         cx.count(counter, 1);
         if is_late {
-            cx.count("slingshot_late", 1);
+            cx.count(self.counts.late, 1);
         }
         cx.deliver(Event::Delivered {
             group: source.group,
@@ -73,7 +112,13 @@ impl Ledger {
     }
 
     /// Notes packets that are given up, to be told of at the latest by [`Ledger::flush`].
-    pub(super) fn lose(&mut self, cx: &mut Cx<'_>, source: &Source, first: u64, end: u64) {
+    pub(super) fn lose<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        source: &Source,
+        first: u64,
+        end: u64,
+    ) {
         if first >= end {
             return;
         }
@@ -87,9 +132,9 @@ impl Ledger {
     }
 
     /// Tells of what was lost.
-    pub(super) fn flush(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn flush<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>) {
         let Some((source, first, end)) = self.losing.take() else { return };
-        cx.count("slingshot_lost", end - first);
+        cx.count(self.counts.lost, end - first);
         if self.takes(cx, end - first) {
             cx.deliver(Event::Lost {
                 group: source.group,
@@ -102,7 +147,11 @@ impl Ledger {
     }
 
     /// The application is done with so many events.
-    pub(super) fn consumed(&mut self, cx: &mut Cx<'_>, told: usize) {
+    pub(super) fn consumed<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        told: usize,
+    ) {
         self.unread = self.unread.saturating_sub(told);
         if self.overrun > 0 && self.unread < self.unread_max {
             self.unread += 1;
@@ -111,14 +160,14 @@ impl Ledger {
     }
 
     /// True if the application can be told of one more thing; else its packets count as overrun.
-    fn takes(&mut self, cx: &mut Cx<'_>, packets: u64) -> bool {
+    fn takes<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>, packets: u64) -> bool {
         // What was dropped is told before anything else is, so that it is known what it precedes.
         let has_room = self.unread < self.unread_max && self.overrun == 0;
         if has_room {
             self.unread = self.unread.saturating_add(1);
         } else {
             self.overrun += packets;
-            cx.count("slingshot_overrun", packets);
+            cx.count(self.counts.overrun, packets);
         }
         has_room
     }

@@ -49,14 +49,15 @@ impl Data {
     /// Bytes before the payload.
     pub const HEAD_BYTES: usize = 25;
 
-    fn encode_fixed(&self, head: &mut impl BufMut) {
+    /// Writes all but the payload.
+    pub(super) fn encode_fixed(&self, head: &mut impl BufMut) {
         head.put_u32(self.group.0);
         head.put_u64(self.incarnation);
         head.put_u64(self.seq);
         head.put_u32(self.checksum);
     }
 
-    fn decode(bytes: &mut Bytes) -> Result<Data, DecodeError> {
+    pub(super) fn decode(bytes: &mut Bytes) -> Result<Data, DecodeError> {
         let data = Data {
             group: GroupId(take_u32(bytes)?),
             incarnation: take_u64(bytes)?,
@@ -133,7 +134,12 @@ impl Names {
         usize::from(self.0[0])
     }
 
-    fn decode(bytes: &mut Bytes) -> Result<Names, DecodeError> {
+    /// The names as bytes.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(super) fn decode(bytes: &mut Bytes) -> Result<Names, DecodeError> {
         let mut rest = bytes.clone();
         let out_of_range =
             |field, value: usize| Err(DecodeError::OutOfRange { field, value: value as u64 });
@@ -317,6 +323,26 @@ pub struct Supply {
     pub data: Data,
 }
 
+impl Supply {
+    /// Bytes before the payload, without a tag.
+    pub(super) const HEAD_BYTES: usize = 9 + Data::HEAD_BYTES;
+
+    /// Writes all but the payload.
+    pub(super) fn encode_fixed(&self, head: &mut impl BufMut) {
+        head.put_u64(self.view.0);
+        head.put_u16(self.rank);
+        self.data.encode_fixed(head);
+    }
+
+    pub(super) fn decode(bytes: &mut Bytes) -> Result<Supply, DecodeError> {
+        Ok(Supply {
+            view: ViewId(take_u64(bytes)?),
+            rank: take_u16(bytes)?,
+            data: Data::decode(bytes)?,
+        })
+    }
+}
+
 /// What members send to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -380,7 +406,7 @@ impl Wire for Message {
             Message::Repair(repair) => 19 + repair.names.0.len() + repair.body.len(),
             Message::Ask { names, .. } => 9 + names.0.len(),
             Message::Heartbeat { .. } => 21,
-            Message::Supply(supply) => 10 + Data::HEAD_BYTES + supply.data.payload.len(),
+            Message::Supply(supply) => 1 + Supply::HEAD_BYTES + supply.data.payload.len(),
         }
     }
 
@@ -413,9 +439,7 @@ impl Wire for Message {
             }
             Message::Supply(supply) => {
                 head.put_u8(4);
-                head.put_u64(supply.view.0);
-                head.put_u16(supply.rank);
-                supply.data.encode_fixed(head);
+                supply.encode_fixed(head);
                 Some(&supply.data.payload)
             }
         }
@@ -431,17 +455,13 @@ impl Wire for Message {
                 incarnation: take_u64(bytes)?,
                 next: take_seq(bytes)?,
             },
-            4 => Message::Supply(Supply {
-                view: ViewId(take_u64(bytes)?),
-                rank: take_u16(bytes)?,
-                data: Data::decode(bytes)?,
-            }),
+            4 => Message::Supply(Supply::decode(bytes)?),
             tag => return Err(DecodeError::UnknownTag(tag)),
         })
     }
 }
 
-fn take_seq(bytes: &mut Bytes) -> Result<u64, DecodeError> {
+pub(super) fn take_seq(bytes: &mut Bytes) -> Result<u64, DecodeError> {
     let seq = take_u64(bytes)?;
     if seq > SEQ_MAX {
         return Err(DecodeError::OutOfRange { field: "seq", value: seq });

@@ -18,6 +18,7 @@
 //! code in place of the exclusive or; a second phase that asks those who have the packet before it
 //! asks its sender, and that says what it gives up.
 
+pub mod baselines;
 mod bins;
 mod config;
 mod flow;

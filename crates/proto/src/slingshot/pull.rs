@@ -71,7 +71,7 @@ impl Allowance {
     const GATHERS: u64 = 100_000_000;
 
     /// Takes one, if there is one.
-    fn take(&mut self, now: Instant, per_second: u32) -> bool {
+    pub(super) fn take(&mut self, now: Instant, per_second: u32) -> bool {
         let price = 1_000_000_000 / u64::from(per_second.max(1));
         let most = Allowance::GATHERS.max(price);
         let passed = self.at.map_or(most, |at| now.since(at).as_nanos() as u64);

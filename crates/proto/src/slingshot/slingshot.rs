@@ -6,7 +6,7 @@ use super::bins::Bins;
 use super::flow::{Flow, Held, Way};
 use super::groups::{Group, NO_FLOW};
 use super::interface::{Command, Event, RejectReason, Timer};
-use super::ledger::Ledger;
+use super::ledger::{Counts, Ledger, ledger_counts};
 use super::message::{Data, Message, Names, NamesBuilder, checksum};
 use super::pull::{Allowance, Gap, Patience};
 use super::{Code, Config, Rate};
@@ -14,6 +14,8 @@ use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol, View, Vi
 use crate::parts::fec::{Bounds, Decoder, Method};
 
 pub(super) type Cx<'a> = Context<'a, Slingshot>;
+
+static COUNTS: Counts = ledger_counts!("slingshot");
 
 /// A packet, as the decoder knows it. The checksum tells it from others of the same number, of
 /// another incarnation or made up.
@@ -89,7 +91,7 @@ impl Slingshot {
             flows: Vec::new(),
             free_flows: Vec::new(),
             kept: VecDeque::new(),
-            ledger: Ledger::new(config),
+            ledger: Ledger::new(config, &COUNTS),
             bins: Bins::new(),
             decoder: Decoder::new(method, bounds),
             decoder_counts: (0, 0),

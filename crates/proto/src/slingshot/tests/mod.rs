@@ -19,10 +19,10 @@ use crate::core::{
 use crate::parts::fec::{Coefficients, Sum};
 
 /// The incarnation of the member under test; that of node i is `100 + i`.
-const INCARNATION: u64 = 7;
-const G: GroupId = GroupId(0);
+pub(super) const INCARNATION: u64 = 7;
+pub(super) const G: GroupId = GroupId(0);
 
-struct NoBacklog;
+pub(super) struct NoBacklog;
 
 impl Backlog for NoBacklog {
     fn backlog_bytes(&self, _: NodeId) -> usize {
@@ -39,11 +39,11 @@ struct Bench {
     now: Instant,
 }
 
-fn ms(millis: u64) -> Duration {
+pub(super) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-fn roster(members: u32) -> View {
+pub(super) fn roster(members: u32) -> View {
     View::roster((0..members).map(NodeId))
 }
 
@@ -176,13 +176,13 @@ impl Bench {
 }
 
 /// The packet that node `from` sends under this number: its length and bytes follow from both.
-fn packet(group: GroupId, from: u32, seq: u64) -> Data {
+pub(super) fn packet(group: GroupId, from: u32, seq: u64) -> Data {
     let bytes = 3 + (from as usize * 7 + seq as usize * 5) % 40;
     let payload = Payload::from(vec![(from as u8) << 4 ^ seq as u8 ^ group.0 as u8; bytes]);
     packet_with(group, from, seq, payload)
 }
 
-fn packet_with(group: GroupId, from: u32, seq: u64, payload: Payload) -> Data {
+pub(super) fn packet_with(group: GroupId, from: u32, seq: u64, payload: Payload) -> Data {
     let incarnation = 100 + u64::from(from);
     let checksum = checksum(group, incarnation, seq, &payload);
     Data { group, incarnation, seq, checksum, payload }

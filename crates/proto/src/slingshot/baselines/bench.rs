@@ -1,0 +1,147 @@
+//! One member, driven by hand, whatever its protocol.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::core::{
+    Context, GroupId, Instant, Member, NodeId, Outbox, Payload, Protocol, Rng, View, ViewId, Wire,
+    encode_to_bytes,
+};
+use crate::slingshot::tests::{INCARNATION, NoBacklog, packet};
+use crate::slingshot::{Command, Data, Event, How, Name, Names, NamesBuilder, Supply, checksum};
+
+/// Node 0 and what surrounds it. The incarnation of node i is `100 + i`, of this one 7.
+pub(super) struct Bench<P: Protocol> {
+    pub(super) config: P::Shared,
+    pub(super) node: P,
+    pub(super) outbox: Outbox<P>,
+    pub(super) rng: Rng,
+    pub(super) now: Instant,
+}
+
+impl<P> Bench<P>
+where
+    P: Protocol<Command = Command, Event = Event, Message: Display>,
+{
+    pub(super) fn new(config: P::Shared, node: P) -> Bench<P> {
+        let (outbox, rng, now) = (Outbox::default(), Rng::new(1, 1), Instant::ZERO);
+        let mut bench = Bench { config, node, outbox, rng, now };
+        bench.call(|node, cx| node.handle_start(cx));
+        bench
+    }
+
+    fn call(&mut self, handler: impl FnOnce(&mut P, &mut Context<'_, P>)) {
+        let mut cx = Context {
+            now: self.now,
+            node: NodeId(0),
+            incarnation: INCARNATION,
+            shared: &self.config,
+            rng: &mut self.rng,
+            outbox: &mut self.outbox,
+            backlog: &NoBacklog,
+            datagram_bytes_max: 1200,
+        };
+        handler(&mut self.node, &mut cx);
+    }
+
+    pub(super) fn message(&mut self, from: u32, message: P::Message) {
+        self.call(|node, cx| node.handle_message(cx, NodeId(from), message));
+    }
+
+    pub(super) fn command(&mut self, command: Command) {
+        self.call(|node, cx| node.handle_command(cx, command));
+    }
+
+    pub(super) fn view(&mut self, id: u64, members: &[(u32, u64)]) {
+        let members =
+            members.iter().map(|&(node, incarnation)| Member { node: NodeId(node), incarnation });
+        let view = Arc::new(View::new(ViewId(id), members));
+        self.call(|node, cx| node.handle_view(cx, &view));
+    }
+
+    /// Fires all timers that are due until this much time has passed.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        loop {
+            let timers = &self.outbox.timers;
+            let next = (0..timers.len()).min_by_key(|&place| timers[place].0);
+            let Some(place) = next.filter(|&place| timers[place].0 <= until) else { break };
+            let (at, timer) = self.outbox.timers.remove(place);
+            self.now = self.now.max(at);
+            self.call(|node, cx| node.handle_timer(cx, timer));
+        }
+        self.now = until;
+    }
+
+    /// What was sent since the last time, one line each; to groups first.
+    pub(super) fn sent(&mut self) -> Vec<String> {
+        let groups = self.outbox.group_sends.drain(..);
+        let to_groups = groups.map(|(group, message)| format!("{group}: {message}"));
+        let mut sent: Vec<String> = to_groups.collect();
+        let sends = self.outbox.sends.drain(..);
+        sent.extend(sends.map(|send| format!("{}: {}", send.to, send.message)));
+        sent
+    }
+
+    /// What the application was told since the last time, one line each.
+    pub(super) fn told(&mut self) -> Vec<String> {
+        let line = |event: Event| match event {
+            Event::Delivered { group, sender, seq, payload, how, .. } => {
+                assert_eq!(payload, packet(group, sender.0, seq).payload);
+                match how {
+                    How::Direct => format!("{sender}.{seq} direct"),
+                    How::Recovered { .. } => format!("{sender}.{seq} recovered"),
+                    How::Pulled { after } => format!("{sender}.{seq} pulled after {after:?}"),
+                }
+            }
+            Event::Lost { sender, first, end, .. } => format!("{sender}.{first}..{end} lost"),
+            Event::Overrun { packets } => format!("overrun {packets}"),
+            Event::Sent { ticket, seq } => format!("sent {ticket} as {seq}"),
+            Event::Rejected { ticket, reason } => format!("rejected {ticket}: {reason}"),
+        };
+        self.outbox.events.drain(..).map(line).collect()
+    }
+
+    pub(super) fn count(&self, name: &str) -> u64 {
+        self.outbox.counters.count(name)
+    }
+}
+
+pub(super) fn any_data() -> impl Strategy<Value = Data> {
+    let payload = prop::collection::vec(any::<u8>(), 0..200).prop_map(Payload::from);
+    (0u32..2, 0u64..110, 0..40u64, payload).prop_map(|(group, incarnation, seq, payload)| {
+        let group = GroupId(group);
+        let checksum = checksum(group, incarnation, seq, &payload);
+        Data { group, incarnation, seq, checksum, payload }
+    })
+}
+
+pub(super) fn any_names() -> impl Strategy<Value = Names> {
+    let name =
+        (0u32..2, 0u16..5, 0u32..40, any::<u32>()).prop_map(|(group, rank, seq, checksum)| Name {
+            group: GroupId(group),
+            rank,
+            seq,
+            checksum,
+        });
+    prop::collection::vec(name, 1..40).prop_map(|list| {
+        let mut names = NamesBuilder::default();
+        list.iter().for_each(|name| names.push(*name));
+        names.build()
+    })
+}
+
+pub(super) fn any_supply() -> impl Strategy<Value = Supply> {
+    (0u64..2, 0u16..5, any_data()).prop_map(|(view, rank, data)| Supply {
+        view: ViewId(view),
+        rank,
+        data,
+    })
+}
+
+pub(super) fn hex(message: &impl Wire) -> String {
+    encode_to_bytes(message).iter().map(|byte| format!("{byte:02x}")).collect()
+}

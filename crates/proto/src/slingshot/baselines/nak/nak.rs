@@ -1,0 +1,387 @@
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::{Answer, Config};
+use super::message::Message;
+use crate::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View, ViewId};
+use crate::slingshot::baselines::store::{Counts, Key, Store, store_counts};
+use crate::slingshot::flow::Way;
+use crate::slingshot::pull::Allowance;
+use crate::slingshot::{Command, Data, Event, Names, NamesBuilder, Supply};
+
+type Cx<'a> = Context<'a, Nak>;
+
+static COUNTS: Counts = store_counts!("nak");
+
+/// Packets that one question names, at most.
+const ASKED_AT_ONCE: usize = 32;
+
+/// Why the driver wakes a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// These packets, that were missed together, are to be asked for again or given up.
+    Ask(u32),
+    /// A silent sender is to say how much it has sent.
+    Heartbeat,
+    /// A packet that was sent to the group again may be asked for again.
+    Loud(Key),
+}
+
+/// Packets that are asked for at the same time.
+#[derive(Debug)]
+struct Batch {
+    keys: Vec<Key>,
+    /// How often they were asked for. One that was asked for more often is in a later batch.
+    asked: u8,
+}
+
+/// When a silent sender speaks.
+#[derive(Clone, Copy, Debug)]
+struct Beat {
+    due: Instant,
+    /// How often since the last packet.
+    times: u32,
+}
+
+/// A member of groups in which who misses a packet asks a single node for it.
+#[derive(Debug)]
+pub struct Nak {
+    store: Store,
+    /// What waits for its question, or for an answer. Each packet that is missing is in one of
+    /// them, and in older ones that have not come to an end.
+    batches: BTreeMap<u32, Batch>,
+    turn: u32,
+    /// By group, what this node has received last.
+    received: BTreeMap<GroupId, VecDeque<(Key, u32)>>,
+    /// What was sent to a group again just now.
+    quiet: BTreeSet<Key>,
+    allowance: Allowance,
+    /// By group to which this node has sent.
+    beats: BTreeMap<GroupId, Beat>,
+    is_beat_armed: bool,
+    names: NamesBuilder,
+}
+
+impl Nak {
+    /// A member of the configured groups.
+    pub fn new(config: &Config) -> Nak {
+        Nak {
+            store: Store::new(&config.base, &COUNTS),
+            batches: BTreeMap::new(),
+            turn: 0,
+            received: BTreeMap::new(),
+            quiet: BTreeSet::new(),
+            allowance: Allowance::default(),
+            beats: BTreeMap::new(),
+            is_beat_armed: false,
+            names: NamesBuilder::default(),
+        }
+    }
+
+    /// Packets that are missing: known to exist, not there, and not given up.
+    pub fn packets_missing(&self) -> usize {
+        self.store.packets_missing()
+    }
+
+    /// Packets that are kept for those who ask, and their bytes.
+    pub fn packets_held(&self) -> (usize, usize) {
+        self.store.packets_held()
+    }
+
+    /// Sets of packets that wait for their question or its answer.
+    pub fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    fn receive_data(&mut self, cx: &mut Cx<'_>, from: NodeId, data: Data) {
+        if !self.store.admits(cx, data.group, from) {
+            return;
+        }
+        let config = cx.shared;
+        let (key, checksum) =
+            (Key { group: data.group, sender: from, seq: data.seq }, data.checksum);
+        if self.store.accept(cx, &config.base, from, data, Way::Direct) {
+            self.note_received(config, key, checksum);
+        }
+    }
+
+    fn note_received(&mut self, config: &Config, key: Key, checksum: u32) {
+        if config.digest == 0 {
+            return;
+        }
+        let received = self.received.entry(key.group).or_default();
+        if received.len() >= config.digest {
+            received.pop_front();
+        }
+        received.push_back((key, checksum));
+    }
+
+    /// A member has these packets: who misses one asks it.
+    fn receive_digest(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId, names: &Names) {
+        let Some(view) = self.store.view_named(cx, view) else { return };
+        let config = cx.shared;
+        let mut keys = Vec::new();
+        for name in names.iter() {
+            let Some(key) = self.store.find(cx, &config.base, &view, name) else { continue };
+            if key.sender == cx.node || self.store.held(key).is_some() {
+                continue;
+            }
+            self.store.exists(cx, &config.base, key, None);
+            if let Some(missing) = self.store.missing_mut(key) {
+                missing.holder = Some(from);
+                if missing.asked == 0 {
+                    keys.push(key);
+                }
+            }
+        }
+        // What came to light before these packets still waits for its backoff.
+        self.store.missed.retain(|key| !keys.contains(key));
+        if !keys.is_empty() {
+            self.ask(cx, Batch { keys, asked: 0 });
+        }
+    }
+
+    /// Waits before it asks for what was found missing.
+    fn watch_missed(&mut self, cx: &mut Cx<'_>) {
+        let mut missed = std::mem::take(&mut self.store.missed);
+        missed.retain(|&key| self.store.missing(key).is_some());
+        if !missed.is_empty() {
+            let after = cx.shared.backoff.mul_f64(cx.rng.unit());
+            self.wait(cx, after, Batch { keys: missed, asked: 0 });
+        }
+    }
+
+    fn wait(&mut self, cx: &mut Cx<'_>, after: Duration, batch: Batch) {
+        self.turn = self.turn.wrapping_add(1);
+        self.batches.insert(self.turn, batch);
+        cx.set_timer(after, Timer::Ask(self.turn));
+    }
+
+    fn ask_timer(&mut self, cx: &mut Cx<'_>, turn: u32) {
+        if let Some(batch) = self.batches.remove(&turn) {
+            self.ask(cx, batch);
+        }
+    }
+
+    /// Asks for those packets of a batch that are still missing, or gives them up.
+    fn ask(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        let mut asks = Vec::new();
+        let asks_max = cx.shared.asks_max;
+        let store = &mut self.store;
+        batch.keys.retain(|&key| {
+            let name = store.name(key);
+            let Some(missing) = store.missing_mut(key).filter(|m| m.asked == batch.asked) else {
+                return false;
+            };
+            if missing.asked >= asks_max {
+                store.lose(cx, key);
+                return false;
+            }
+            missing.asked += 1;
+            let to = missing.holder.filter(|&holder| holder != cx.node).unwrap_or(key.sender);
+            asks.extend(name.map(|name| (to, name)));
+            true
+        });
+        if batch.keys.is_empty() {
+            return;
+        }
+        cx.count("nak_asked", asks.len() as u64);
+        asks.sort_by_key(|&(to, _)| to);
+        let view = self.store.view().id();
+        for of_one in asks.chunk_by(|a, b| a.0 == b.0) {
+            for chunk in of_one.chunks(ASKED_AT_ONCE) {
+                chunk.iter().for_each(|&(_, name)| self.names.push(name));
+                let names = self.names.build();
+                cx.send(chunk[0].0, Lane::Datagram, Message::Ask { view, names });
+            }
+        }
+        batch.asked += 1;
+        self.wait(cx, cx.shared.retry_after, batch);
+    }
+
+    /// Gives a member what it asks for, as far as it is here.
+    fn receive_ask(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId, names: &Names) {
+        let Some(view) = self.store.view_named(cx, view) else { return };
+        let config = cx.shared;
+        for name in names.iter() {
+            let Some(key) = self.store.find(cx, &config.base, &view, name) else { continue };
+            if !self.store.admits(cx, key.group, from) {
+                continue;
+            }
+            let Some((rank, data)) = self.store.held(key) else {
+                cx.count("nak_ask_unknown", 1);
+                continue;
+            };
+            if self.quiet.contains(&key) {
+                cx.count("nak_ask_quiet", 1);
+                continue;
+            }
+            if !self.allowance.take(cx.now, config.supplies_per_second) {
+                cx.count("nak_ask_refused", 1);
+                continue;
+            }
+            cx.count("nak_supplied", 1);
+            let supply = Message::Supply(Supply { view: self.store.view().id(), rank, data });
+            match config.answer {
+                Answer::Unicast => cx.send(from, Lane::Datagram, supply),
+                Answer::Group { quiet } => {
+                    cx.send_group(key.group, supply);
+                    if self.quiet.len() < config.answers_max {
+                        self.quiet.insert(key);
+                        cx.set_timer(quiet, Timer::Loud(key));
+                    } else {
+                        cx.count("nak_answers_full", 1);
+                    }
+                }
+            }
+        }
+    }
+
+    fn receive_supply(&mut self, cx: &mut Cx<'_>, from: NodeId, supply: Supply) {
+        let Supply { view, rank, data } = supply;
+        let Some(view) = self.store.view_named(cx, view) else { return };
+        let Some(sender) = view.members().get(usize::from(rank)).map(|member| member.node) else {
+            return cx.count("nak_unknown_name", 1);
+        };
+        if !self.store.admits(cx, data.group, from) || !self.store.admits(cx, data.group, sender) {
+            return;
+        }
+        let config = cx.shared;
+        let (key, checksum) = (Key { group: data.group, sender, seq: data.seq }, data.checksum);
+        if self.store.accept_pulled(cx, &config.base, sender, data) {
+            self.note_received(config, key, checksum);
+        }
+    }
+
+    fn send(&mut self, cx: &mut Cx<'_>, data: Data) {
+        let (group, config) = (data.group, cx.shared);
+        for &(key, checksum) in self.received.get(&group).into_iter().flatten() {
+            if let Some(name) = self.store.name(key) {
+                self.names.push(crate::slingshot::Name { checksum, ..name });
+            }
+        }
+        let message = if self.names.is_empty() {
+            Message::Data(data)
+        } else {
+            let view = self.store.view().id();
+            Message::Digest { view, names: self.names.build(), data }
+        };
+        cx.send_group(group, message);
+        if let Some(after) = config.base.heartbeat_after {
+            self.beats.insert(group, Beat { due: cx.now + after, times: 0 });
+            self.arm_beat(cx);
+        }
+    }
+
+    /// Says how much was sent, to the groups to which nothing has been sent for long.
+    fn beat_timer(&mut self, cx: &mut Cx<'_>) {
+        self.is_beat_armed = false;
+        let Some(after) = cx.shared.base.heartbeat_after else { return };
+        let joined: BTreeMap<GroupId, u64> = self.store.joined().collect();
+        let beats_max = cx.shared.base.heartbeats_max;
+        self.beats.retain(|&group, beat| {
+            let Some(&next) = joined.get(&group) else { return false };
+            if beat.due <= cx.now {
+                cx.count("nak_heartbeats", 1);
+                cx.send_group(
+                    group,
+                    Message::Heartbeat { group, incarnation: cx.incarnation, next },
+                );
+                beat.times += 1;
+                beat.due = cx.now + after * (1 << beat.times.min(16));
+            }
+            beat.times < beats_max
+        });
+        self.arm_beat(cx);
+    }
+
+    /// Sees to it that the member is woken for the next heartbeat.
+    fn arm_beat(&mut self, cx: &mut Cx<'_>) {
+        let Some(after) = cx.shared.base.heartbeat_after else { return };
+        let Some(due) = self.beats.values().map(|beat| beat.due).min() else { return };
+        if !self.is_beat_armed {
+            self.is_beat_armed = true;
+            // What is sent next is due after this at the earliest.
+            cx.set_timer(due.since(cx.now).min(after), Timer::Heartbeat);
+        }
+    }
+
+    /// Forgets what came to groups of which this node is not a member any more.
+    fn leave_groups(&mut self) {
+        let store = &self.store;
+        self.received.retain(|&group, _| store.joined().any(|(joined, _)| joined == group));
+    }
+
+    /// Looks after what every handler leaves behind.
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.watch_missed(cx);
+        self.store.flush(cx);
+    }
+}
+
+impl Protocol for Nak {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Cx<'_>) {
+        let roster = self.store.view().clone();
+        self.store.enter_view(cx, &roster);
+    }
+
+    fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
+        self.store.enter_view(cx, view);
+        self.leave_groups();
+        self.finish(cx);
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        if !self.store.knows(cx, from) {
+            return;
+        }
+        match message {
+            Message::Data(data) => self.receive_data(cx, from, data),
+            Message::Digest { view, names, data } => {
+                let is_admitted = self.store.admits(cx, data.group, from);
+                if is_admitted {
+                    self.receive_data(cx, from, data);
+                    self.receive_digest(cx, from, view, &names);
+                }
+            }
+            Message::Ask { view, names } => self.receive_ask(cx, from, view, &names),
+            Message::Heartbeat { group, incarnation, next } => {
+                if self.store.admits(cx, group, from) {
+                    let config = cx.shared;
+                    let flow = (group, from);
+                    self.store.has_sent(cx, &config.base, flow, Some(incarnation), next);
+                }
+            }
+            Message::Supply(supply) => self.receive_supply(cx, from, supply),
+        }
+        self.finish(cx);
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        match timer {
+            Timer::Ask(turn) => self.ask_timer(cx, turn),
+            Timer::Heartbeat => self.beat_timer(cx),
+            Timer::Loud(key) => {
+                self.quiet.remove(&key);
+            }
+        }
+        self.finish(cx);
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        let config = cx.shared;
+        let bytes_max = config.payload_bytes_max(cx.datagram_bytes_max);
+        if let Some(data) = self.store.command(cx, &config.base, bytes_max, command) {
+            self.send(cx, data);
+        }
+        self.leave_groups();
+        self.finish(cx);
+    }
+}

@@ -1,0 +1,101 @@
+//! The encoding: round trips, damage, and what it always was.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::{DecodeError, decode_exact, encode_to_bytes};
+use crate::slingshot::baselines::bench::{any_data, any_names, any_supply, hex};
+
+fn any_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        any_data().prop_map(Message::Data),
+        (0u64..2, any_names(), any_data()).prop_map(|(view, names, data)| Message::Digest {
+            view: ViewId(view),
+            names,
+            data
+        }),
+        (0u64..2, any_names()).prop_map(|(view, names)| Message::Ask { view: ViewId(view), names }),
+        (0u32..2, 0u64..110, 0..=u64::MAX / 2).prop_map(|(group, incarnation, next)| {
+            Message::Heartbeat { group: GroupId(group), incarnation, next }
+        }),
+        any_supply().prop_map(Message::Supply),
+    ]
+}
+
+fn decode(bytes: &[u8]) -> Result<Message, DecodeError> {
+    decode_exact(Bytes::copy_from_slice(bytes))
+}
+
+proptest! {
+    #[test]
+    fn every_message_survives_its_encoding(message in any_message()) {
+        let bytes = encode_to_bytes(&message);
+        prop_assert_eq!(bytes.len(), message.wire_len());
+        let decoded = decode(&bytes);
+        prop_assert_eq!(decoded.as_ref(), Ok(&message));
+        prop_assert_eq!(encode_to_bytes(&decoded.unwrap()), bytes);
+    }
+
+    #[test]
+    fn a_message_cut_short_or_too_long_is_refused(message in any_message()) {
+        let bytes = encode_to_bytes(&message);
+        for len in 0..bytes.len() {
+            prop_assert!(decode(&bytes[..len]).is_err(), "{} of {} bytes", len, bytes.len());
+        }
+        prop_assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_a_message_in_its_only_form_or_refused(
+        tag in 0u8..6, tail in prop::collection::vec(any::<u8>(), 0..120)
+    ) {
+        let bytes = [&[tag][..], &tail].concat();
+        if let Ok(message) = decode(&bytes) {
+            prop_assert_eq!(&encode_to_bytes(&message)[..], &bytes[..]);
+        }
+    }
+
+    #[test]
+    fn no_message_of_a_member_makes_another_one_panic(
+        messages in prop::collection::vec((0u32..5, any_message()), 1..30)
+    ) {
+        let mut bench = Bench::nak(Config::digest(base(4)));
+        for (from, message) in messages {
+            bench.message(from, message);
+            bench.pass(ms(1));
+        }
+        prop_assert!(bench.node.packets_missing() <= 4096);
+        bench.pass(ms(1_000));
+        prop_assert_eq!(bench.node.packets_missing(), 0, "each was lost in the end");
+    }
+}
+
+#[test]
+fn each_bad_field_has_its_error() {
+    assert_eq!(decode(&[5]), Err(DecodeError::UnknownTag(5)));
+    let beat = Message::Heartbeat { group: G, incarnation: 1, next: 1 };
+    let mut bytes = encode_to_bytes(&beat).to_vec();
+    bytes[13] = 0x80;
+    assert!(matches!(decode(&bytes), Err(DecodeError::OutOfRange { field: "seq", .. })));
+    let mut data = encode_to_bytes(&Message::Data(packet(G, 1, 1))).to_vec();
+    *data.last_mut().unwrap() ^= 1;
+    assert_eq!(decode(&data), Err(DecodeError::Checksum));
+}
+
+#[test]
+fn the_encoding_is_what_it_always_was() {
+    let (view, data) = (ViewId(1), packet(G, 1, 0));
+    let golden = [
+        (Message::Data(data.clone()), GOLDEN[0]),
+        (Message::Digest { view, names: names(&[(2, 3)]), data: data.clone() }, GOLDEN[1]),
+        (Message::Ask { view, names: names(&[(2, 3), (4, 5)]) }, GOLDEN[2]),
+        (Message::Heartbeat { group: G, incarnation: 9, next: 10 }, GOLDEN[3]),
+        (Message::Supply(Supply { view, rank: 6, data }), GOLDEN[4]),
+    ];
+    for (message, expected) in golden {
+        assert_eq!(hex(&message), expected.replace(' ', ""), "{message}");
+    }
+}
+
+const GOLDEN: [&str; 5] = ["", "", "", "", ""];

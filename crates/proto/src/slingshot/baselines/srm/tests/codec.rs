@@ -1,0 +1,120 @@
+//! The encoding: round trips, damage, and what it always was.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::{DecodeError, decode_exact, encode_to_bytes};
+use crate::slingshot::baselines::bench::{any_data, any_names, any_supply, hex};
+
+fn any_session() -> impl Strategy<Value = Session> {
+    let reached = (0u16..5, 0u32..110, any::<u32>()).prop_map(|(rank, life, last)| Reached {
+        rank,
+        life,
+        last,
+    });
+    let echo = (any::<u16>(), any::<u64>(), any::<u32>()).prop_map(|(rank, stamp, held_us)| Echo {
+        rank,
+        stamp,
+        held_us,
+    });
+    let head = (0u64..2, 0u32..2, 0u64..110, 0..=u64::MAX / 2, any::<u64>());
+    let lists = (prop::collection::vec(reached, 0..9), prop::collection::vec(echo, 0..9));
+    (head, lists).prop_map(|((view, group, incarnation, next, stamp), (reached, echoes))| {
+        let (view, group) = (ViewId(view), crate::core::GroupId(group));
+        Session { view, group, incarnation, next, stamp, reached, echoes }
+    })
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        any_data().prop_map(Message::Data),
+        any_session().prop_map(Message::Session),
+        (0u64..2, any::<u32>(), any_names()).prop_map(|(view, distance_us, names)| {
+            Message::Request { view: ViewId(view), distance_us, names }
+        }),
+        (any::<u32>(), any_supply())
+            .prop_map(|(distance_us, supply)| Message::Repair { distance_us, supply }),
+    ]
+}
+
+fn decode(bytes: &[u8]) -> Result<Message, DecodeError> {
+    decode_exact(Bytes::copy_from_slice(bytes))
+}
+
+proptest! {
+    #[test]
+    fn every_message_survives_its_encoding(message in any_message()) {
+        let bytes = encode_to_bytes(&message);
+        prop_assert_eq!(bytes.len(), message.wire_len());
+        let decoded = decode(&bytes);
+        prop_assert_eq!(decoded.as_ref(), Ok(&message));
+        prop_assert_eq!(encode_to_bytes(&decoded.unwrap()), bytes);
+    }
+
+    #[test]
+    fn a_message_cut_short_or_too_long_is_refused(message in any_message()) {
+        let bytes = encode_to_bytes(&message);
+        for len in 0..bytes.len() {
+            prop_assert!(decode(&bytes[..len]).is_err(), "{} of {} bytes", len, bytes.len());
+        }
+        prop_assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_a_message_in_its_only_form_or_refused(
+        tag in 0u8..6, tail in prop::collection::vec(any::<u8>(), 0..120)
+    ) {
+        let bytes = [&[tag][..], &tail].concat();
+        if let Ok(message) = decode(&bytes) {
+            prop_assert_eq!(&encode_to_bytes(&message)[..], &bytes[..]);
+        }
+    }
+
+    #[test]
+    fn no_message_of_a_member_makes_another_one_panic(
+        messages in prop::collection::vec((0u32..5, any_message()), 1..30)
+    ) {
+        let mut bench = Bench::srm(config(4));
+        for (from, message) in messages {
+            bench.message(from, message);
+            bench.pass(ms(700));
+        }
+        prop_assert!(bench.node.packets_missing() <= 4096);
+    }
+}
+
+#[test]
+fn each_bad_field_has_its_error() {
+    let mut bytes = encode_to_bytes(&Message::Session(session(1, 1))).to_vec();
+    bytes[37] = 0xff;
+    let refused = decode(&bytes);
+    assert!(matches!(refused, Err(DecodeError::OutOfRange { field: "reached", .. })));
+    (bytes[37], bytes[39]) = (0, 0xff);
+    let refused = decode(&bytes);
+    assert!(matches!(refused, Err(DecodeError::OutOfRange { field: "echoes", .. })));
+    (bytes[39], bytes[21]) = (0, 0x80);
+    assert!(matches!(decode(&bytes), Err(DecodeError::OutOfRange { field: "seq", .. })));
+    assert_eq!(decode(&[4]), Err(DecodeError::UnknownTag(4)));
+    let mut data = encode_to_bytes(&Message::Data(packet(G, 1, 1))).to_vec();
+    *data.last_mut().unwrap() ^= 1;
+    assert_eq!(decode(&data), Err(DecodeError::Checksum));
+}
+
+#[test]
+fn the_encoding_is_what_it_always_was() {
+    let reached = vec![Reached { rank: 2, life: 3, last: 4 }];
+    let echoes = vec![Echo { rank: 5, stamp: 6, held_us: 7 }];
+    let supply = Supply { view: ViewId(1), rank: 6, data: packet(G, 1, 0) };
+    let golden = [
+        (Message::Data(packet(G, 1, 0)), GOLDEN[0]),
+        (Message::Session(Session { reached, echoes, stamp: 8, ..session(1, 9) }), GOLDEN[1]),
+        (request(2, 3), GOLDEN[2]),
+        (Message::Repair { distance_us: 10, supply }, GOLDEN[3]),
+    ];
+    for (message, expected) in golden {
+        assert_eq!(hex(&message), expected.replace(' ', ""), "{message}");
+    }
+}
+
+const GOLDEN: [&str; 4] = ["", "", "", ""];

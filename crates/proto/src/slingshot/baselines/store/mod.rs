@@ -1,0 +1,465 @@
+//! Groups, senders and packets, as far as they are the same whoever repairs them.
+
+mod members;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol, View};
+use crate::slingshot::flow::{Flow, Held, Missing, Slot, Source, Way};
+use crate::slingshot::ledger::{self, Ledger};
+use crate::slingshot::{Config, Data, Event, Name, RejectReason, checksum};
+
+/// Packets that are let go of at a time, at most.
+const EVICTED_AT_ONCE: usize = 64;
+
+/// A packet: its group, its sender, its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    pub(super) group: GroupId,
+    pub(super) sender: NodeId,
+    pub(super) seq: u64,
+}
+
+/// The names of a protocol's counters of what its members got and sent.
+#[derive(Debug)]
+pub(super) struct Counts {
+    pub(super) ledger: ledger::Counts,
+    pub(super) sent: &'static str,
+    pub(super) rejected: &'static str,
+    pub(super) duplicate: &'static str,
+    pub(super) after_lost: &'static str,
+    pub(super) too_old: &'static str,
+    pub(super) too_far: &'static str,
+    pub(super) unneeded: &'static str,
+    pub(super) evicted_early: &'static str,
+    pub(super) flows_full: &'static str,
+    pub(super) own_echo: &'static str,
+    pub(super) foreign_sender: &'static str,
+    pub(super) foreign_group: &'static str,
+    pub(super) foreign_view: &'static str,
+    pub(super) stale_view: &'static str,
+    pub(super) view_too_large: &'static str,
+    pub(super) other_incarnation: &'static str,
+    pub(super) unknown_name: &'static str,
+    pub(super) name_mismatch: &'static str,
+    pub(super) name_not_sent: &'static str,
+    pub(super) name_too_old: &'static str,
+    pub(super) name_too_far: &'static str,
+}
+
+/// [`Counts`] that begin with the protocol's name.
+macro_rules! store_counts {
+    ($protocol:literal: $($name:ident)*) => {
+        $crate::slingshot::baselines::store::Counts {
+            ledger: $crate::slingshot::ledger::ledger_counts!($protocol),
+            $($name: concat!($protocol, "_", stringify!($name)),)*
+        }
+    };
+    ($protocol:literal) => {
+        $crate::slingshot::baselines::store::store_counts!($protocol:
+            sent rejected duplicate after_lost too_old too_far unneeded evicted_early flows_full
+            own_echo foreign_sender foreign_group foreign_view stale_view view_too_large
+            other_incarnation unknown_name name_mismatch name_not_sent name_too_old name_too_far)
+    };
+}
+pub(super) use store_counts;
+
+/// A packet that is kept, as the list of all knows it.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    at: Instant,
+    key: Key,
+    generation: u32,
+}
+
+/// A group of which this node may be a member.
+#[derive(Debug)]
+struct Group {
+    /// Sorted; `None` for all members of the view.
+    listed: Option<Arc<[NodeId]>>,
+    /// This node is one of them.
+    is_joined: bool,
+    /// The number of this node's next packet.
+    seq: u64,
+}
+
+/// What a member keeps.
+#[derive(Debug)]
+pub(super) struct Store {
+    view: Arc<View>,
+    /// The view before, whose ranks messages under way may use.
+    previous: Option<Arc<View>>,
+    groups: BTreeMap<GroupId, Group>,
+    flows: BTreeMap<(GroupId, NodeId), Flow>,
+    /// In the order in which they came; some are gone already.
+    kept: VecDeque<Kept>,
+    ledger: Ledger,
+    generation: u32,
+    /// Packets that were found missing since this was last emptied, in the order of their names.
+    pub(super) missed: Vec<Key>,
+    pub(super) counts: &'static Counts,
+}
+
+impl Store {
+    pub(super) fn new(config: &Config, counts: &'static Counts) -> Store {
+        let group = |(id, listed): &(GroupId, Option<Arc<[NodeId]>>)| {
+            let listed = listed.as_deref().map(sorted);
+            (*id, Group { listed, is_joined: false, seq: 0 })
+        };
+        Store {
+            view: config.roster.clone(),
+            previous: None,
+            groups: config.groups.iter().map(group).collect(),
+            flows: BTreeMap::new(),
+            kept: VecDeque::new(),
+            ledger: Ledger::new(config, &counts.ledger),
+            generation: 0,
+            missed: Vec::new(),
+            counts,
+        }
+    }
+
+    pub(super) fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// Packets that are missing: known to exist, not there, and not given up.
+    pub(super) fn packets_missing(&self) -> usize {
+        self.ledger.missing
+    }
+
+    /// Packets that are kept, and their bytes.
+    pub(super) fn packets_held(&self) -> (usize, usize) {
+        (self.ledger.held_packets, self.ledger.held_bytes)
+    }
+
+    fn multicast<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+        id: GroupId,
+        payload: Payload,
+        bytes_max: usize,
+    ) -> Result<Data, RejectReason> {
+        let group = self.groups.get_mut(&id).ok_or(RejectReason::UnknownGroup(id))?;
+        if !group.is_joined {
+            return Err(RejectReason::NotAMember(id));
+        }
+        let bytes = payload.len();
+        if bytes > bytes_max {
+            return Err(RejectReason::TooLarge { bytes, bytes_max });
+        }
+        let (incarnation, seq) = (cx.incarnation, group.seq);
+        group.seq += 1;
+        cx.count(self.counts.sent, 1);
+        let checksum = checksum(id, incarnation, seq, &payload);
+        let data = Data { group: id, incarnation, seq, checksum, payload: payload.clone() };
+        let key = Key { group: id, sender: cx.node, seq };
+        // A member looks after its own packets even where it has no room for others'.
+        let generation = &mut self.generation;
+        let flow = self.flows.entry((id, cx.node)).or_insert_with(|| {
+            *generation = generation.wrapping_add(1);
+            let source = Source { group: id, sender: cx.node, incarnation: Some(incarnation) };
+            Flow::new(source, *generation)
+        });
+        let held = Held { payload, checksum, since: cx.now, arrived: cx.now, way: Way::Direct };
+        flow.keep_own(&mut self.ledger, held, config.window_packets as u64);
+        let generation = flow.generation;
+        self.keep(cx, config, Kept { at: cx.now, key, generation });
+        Ok(data)
+    }
+
+    /// The flow of a member, which speaks under this incarnation, if it is known. `None`, counted,
+    /// if it is not the member's, or there are too many flows.
+    fn flow<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+        (group, sender): (GroupId, NodeId),
+        incarnation: Option<u64>,
+    ) -> Option<&mut Flow> {
+        let in_view = self.incarnation_in_view(sender).filter(|_| sender != cx.node);
+        if in_view.is_some() && incarnation.is_some() && incarnation != in_view {
+            cx.count(self.counts.other_incarnation, 1);
+            return None;
+        }
+        let incarnation = incarnation.or(in_view);
+        let known = self.flows.get(&(group, sender)).map(|flow| flow.source.incarnation);
+        if let (Some(Some(known)), Some(new)) = (known, incarnation)
+            && known != new
+        {
+            self.end_flow(cx, group, sender);
+        }
+        if !self.flows.contains_key(&(group, sender)) && self.flows.len() >= config.flows_max {
+            cx.count(self.counts.flows_full, 1);
+            return None;
+        }
+        let generation = &mut self.generation;
+        let flow = self.flows.entry((group, sender)).or_insert_with(|| {
+            *generation = generation.wrapping_add(1);
+            Flow::new(Source { group, sender, incarnation }, *generation)
+        });
+        flow.source.incarnation = flow.source.incarnation.or(incarnation);
+        Some(flow)
+    }
+
+    /// Nothing more will come of a sender: what is missing of it is lost.
+    fn end_flow<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        group: GroupId,
+        sender: NodeId,
+    ) {
+        if let Some(mut flow) = self.flows.remove(&(group, sender)) {
+            flow.lose_all(cx, &mut self.ledger, |_, _| ());
+            flow.clear(&mut self.ledger);
+        }
+    }
+
+    /// The packet that a name of a member stands for; else counted.
+    pub(super) fn find<P: Protocol>(
+        &self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+        view: &View,
+        name: Name,
+    ) -> Option<Key> {
+        let found = self.find_named(cx.node, config, view, name);
+        found.map_err(|counter| cx.count(counter, 1)).ok()
+    }
+
+    fn find_named(
+        &self,
+        own: NodeId,
+        config: &Config,
+        view: &View,
+        name: Name,
+    ) -> Result<Key, &'static str> {
+        let Name { group, .. } = name;
+        let is_joined = self.groups.get(&group).is_some_and(|group| group.is_joined);
+        let member = view.members().get(usize::from(name.rank)).filter(|_| is_joined);
+        let sender = member.ok_or(self.counts.unknown_name)?.node;
+        if !self.is_member(group, sender) {
+            return Err(self.counts.unknown_name);
+        }
+        let is_own = sender == own;
+        let Some(flow) = self.flows.get(&(group, sender)) else {
+            let key = Key { group, sender, seq: name.seq.into() };
+            return if is_own { Err(self.counts.name_not_sent) } else { Ok(key) };
+        };
+        let seq = flow.expand(name.seq);
+        match flow.slot(seq) {
+            Some(Slot::Held(held)) if name.checksum != 0 && held.checksum != name.checksum => {
+                Err(self.counts.name_mismatch)
+            }
+            Some(Slot::Past | Slot::Lost) => Err(self.counts.name_too_old),
+            None if is_own => Err(self.counts.name_not_sent),
+            None if flow.has_begun() && seq < flow.base() => Err(self.counts.name_too_old),
+            None if flow.has_begun() && seq - flow.next() >= config.window_packets as u64 => {
+                Err(self.counts.name_too_far)
+            }
+            _ => Ok(Key { group, sender, seq }),
+        }
+    }
+
+    /// This packet exists. If it is not here, it and those before it are missing.
+    pub(super) fn exists<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+        key: Key,
+        incarnation: Option<u64>,
+    ) {
+        if let Some(flow) = self.flow(cx, config, (key.group, key.sender), incarnation) {
+            flow.begin(key.seq);
+            self.reach(cx, config, key, key.seq + 1);
+        }
+    }
+
+    /// A member other than this one has sent so many packets.
+    pub(super) fn has_sent<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+        (group, sender): (GroupId, NodeId),
+        incarnation: Option<u64>,
+        next: u64,
+    ) {
+        if let Some(flow) = self.flow(cx, config, (group, sender), incarnation) {
+            flow.begin(next);
+            self.reach(cx, config, Key { group, sender, seq: next }, next);
+        }
+    }
+
+    /// All packets of a flow below `end` exist: those that are not here are missing.
+    fn reach<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+        key: Key,
+        end: u64,
+    ) {
+        let window = config.window_packets as u64;
+        let Some(flow) = self.flows.get_mut(&(key.group, key.sender)) else { return };
+        let first = flow.next().max(end.saturating_sub(window));
+        // Whoever says so of another's packets is believed, as the published protocols do.
+        flow.confirm(end);
+        flow.reach(cx, &mut self.ledger, end, window, config.missing_max);
+        let missing = (first..end).filter(|&seq| flow.missing(seq).is_some());
+        self.missed.extend(missing.map(|seq| Key { seq, ..key }));
+    }
+
+    /// Takes a packet. False, and counted, if it is not wanted any more.
+    pub(super) fn accept<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+        sender: NodeId,
+        data: Data,
+        way: Way,
+    ) -> bool {
+        let Data { group, incarnation, seq, checksum, payload } = data;
+        let key = Key { group, sender, seq };
+        let Some(flow) = self.flow(cx, config, (group, sender), Some(incarnation)) else {
+            return false;
+        };
+        flow.begin(seq);
+        self.reach(cx, config, key, seq);
+        let flow = self.flows.get_mut(&(group, sender)).expect("it was there above");
+        if seq == flow.next() {
+            // Makes room for it.
+            flow.reach_to_hold(cx, &mut self.ledger, seq, config.window_packets as u64);
+        }
+        let mut since = cx.now;
+        let refused = match flow.slot(seq) {
+            Some(Slot::Held(_) | Slot::Past) => Some(self.counts.duplicate),
+            Some(Slot::Lost) => Some(self.counts.after_lost),
+            None if seq < flow.base() => Some(self.counts.too_old),
+            Some(Slot::Missing(missing)) => {
+                since = missing.since;
+                None
+            }
+            Some(Slot::Doubtful) | None => None,
+        };
+        if let Some(counter) = refused {
+            cx.count(counter, 1);
+            return false;
+        }
+        let held = Held { payload, checksum, since, arrived: cx.now, way };
+        flow.confirm(seq + 1);
+        flow.fill(cx, &mut self.ledger, seq, held);
+        let generation = flow.generation;
+        self.keep(cx, config, Kept { at: cx.now, key, generation });
+        true
+    }
+
+    /// Takes a packet that came from another than its sender, if it is missing.
+    pub(super) fn accept_pulled<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+        sender: NodeId,
+        data: Data,
+    ) -> bool {
+        let (key, flow) = ((data.group, sender), (data.group, sender));
+        let flow = self.flows.get(&flow);
+        if flow.is_some_and(|flow| flow.source.incarnation.is_some_and(|i| i != data.incarnation)) {
+            // Only the sender itself can say that it has started anew.
+            cx.count(self.counts.other_incarnation, 1);
+            return false;
+        }
+        let window = config.window_packets as u64;
+        match flow.filter(|flow| flow.has_begun()) {
+            Some(flow) if flow.missing(data.seq).is_some() => {}
+            // Of a packet of which this member had not known.
+            Some(flow) if data.seq >= flow.next() && data.seq - flow.next() < window => {}
+            None if key.1 != cx.node => {}
+            Some(flow) if data.seq >= flow.next() => {
+                cx.count(self.counts.too_far, 1);
+                return false;
+            }
+            _ => {
+                cx.count(self.counts.unneeded, 1);
+                return false;
+            }
+        }
+        self.accept(cx, config, sender, data, Way::Pulled)
+    }
+
+    /// The packet, if it is here, under its sender's rank in the present view.
+    pub(super) fn held(&self, key: Key) -> Option<(u16, Data)> {
+        let Key { group, sender, seq } = key;
+        let flow = self.flows.get(&(group, sender))?;
+        let Some(Slot::Held(held)) = flow.slot(seq) else { return None };
+        let incarnation = flow.source.incarnation?;
+        let Held { payload, checksum, .. } = held;
+        let (payload, checksum) = (payload.clone(), *checksum);
+        let data = Data { group, incarnation, seq, checksum, payload };
+        Some((self.view.rank(sender)? as u16, data))
+    }
+
+    /// The packet's name in the present view, if its sender is in it.
+    pub(super) fn name(&self, key: Key) -> Option<Name> {
+        let rank = self.view.rank(key.sender)? as u16;
+        Some(Name { group: key.group, rank, seq: key.seq as u32, checksum: 0 })
+    }
+
+    pub(super) fn missing(&self, key: Key) -> Option<&Missing> {
+        self.flows.get(&(key.group, key.sender))?.missing(key.seq)
+    }
+
+    pub(super) fn missing_mut(&mut self, key: Key) -> Option<&mut Missing> {
+        self.flows.get_mut(&(key.group, key.sender))?.missing_mut(key.seq)
+    }
+
+    /// The sender's incarnation, and the number after its last packet that is known of.
+    pub(super) fn progress(&self, group: GroupId, sender: NodeId) -> Option<(u64, u64)> {
+        let flow = self.flows.get(&(group, sender)).filter(|flow| flow.has_begun())?;
+        Some((flow.source.incarnation?, flow.next()))
+    }
+
+    /// Gives a missing packet up.
+    pub(super) fn lose<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>, key: Key) {
+        if let Some(flow) = self.flows.get_mut(&(key.group, key.sender)) {
+            flow.lose(cx, &mut self.ledger, key.seq);
+        }
+    }
+
+    /// Tells of what was lost. Every handler ends with this.
+    pub(super) fn flush<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>) {
+        self.ledger.flush(cx);
+    }
+
+    /// Keeps a packet, and lets go of the oldest if there are too many, or they are too old.
+    fn keep<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+        kept: Kept,
+    ) {
+        self.kept.push_back(kept);
+        for _ in 0..EVICTED_AT_ONCE {
+            let Some(&Kept { at, key, generation }) = self.kept.front() else { return };
+            let is_full =
+                self.kept.len() > config.packets_max || self.ledger.held_bytes > config.bytes_max;
+            if !is_full && cx.now.since(at) < config.keep {
+                return;
+            }
+            self.kept.pop_front();
+            let flow = self.flows.get_mut(&(key.group, key.sender));
+            if let Some(flow) = flow.filter(|flow| flow.generation == generation) {
+                if is_full && matches!(flow.slot(key.seq), Some(Slot::Held(_))) {
+                    cx.count(self.counts.evicted_early, 1);
+                }
+                flow.evict(cx, &mut self.ledger, key.seq);
+            }
+        }
+    }
+}
+
+fn sorted(nodes: &[NodeId]) -> Arc<[NodeId]> {
+    let mut nodes = nodes.to_vec();
+    nodes.sort_unstable();
+    nodes.into()
+}
