@@ -19,6 +19,7 @@ pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod scenario;
+pub mod slingshot;
 pub mod sweep;
 pub mod table;
 pub mod tour;
@@ -39,8 +40,12 @@ use scenario::Scenario;
 use world::Prepared;
 
 /// What `paceline reproduce` knows, by name.
-pub const REPRODUCTIONS: &[Reproduction] =
-    &[broadcast::REPRODUCTION, group::REPRODUCTION, overlay::REPRODUCTION];
+pub const REPRODUCTIONS: &[Reproduction] = &[
+    broadcast::REPRODUCTION,
+    group::REPRODUCTION,
+    overlay::REPRODUCTION,
+    slingshot::REPRODUCTION,
+];
 
 /// Takes scenario, seed, where a trace goes, and whom to tell how far it is.
 type Simulate = fn(&Scenario, u64, Option<&Path>, &dyn Progress) -> Outcome;
@@ -87,6 +92,13 @@ const REGISTERED: &[Registered] = &[
         simulate: overlay::run,
         run_on_sockets: overlay::run_on_sockets,
         serve: overlay::serve,
+    },
+    Registered {
+        name: "slingshot",
+        keys: slingshot::KEYS,
+        simulate: slingshot::run,
+        run_on_sockets: slingshot::run_on_sockets,
+        serve: slingshot::serve,
     },
 ];
 
