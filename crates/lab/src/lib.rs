@@ -40,12 +40,8 @@ use scenario::Scenario;
 use world::Prepared;
 
 /// What `paceline reproduce` knows, by name.
-pub const REPRODUCTIONS: &[Reproduction] = &[
-    broadcast::REPRODUCTION,
-    group::REPRODUCTION,
-    overlay::REPRODUCTION,
-    slingshot::REPRODUCTION,
-];
+pub const REPRODUCTIONS: &[Reproduction] =
+    &[broadcast::REPRODUCTION, group::REPRODUCTION, overlay::REPRODUCTION, slingshot::REPRODUCTION];
 
 /// Takes scenario, seed, where a trace goes, and whom to tell how far it is.
 type Simulate = fn(&Scenario, u64, Option<&Path>, &dyn Progress) -> Outcome;

@@ -176,7 +176,7 @@ fn jobs() -> Vec<Job> {
             65..=128 => ("duration=42s", "duration=3s"),
             129..=256 => ("duration=22s", "duration=2s"),
             257..=512 => ("duration=12s", "duration=1700ms"),
-            _ => ("duration=9s", "duration=1700ms"),
+            _ => ("duration=9s", "duration=1500ms"),
         };
         let sets = [format!("topology.nodes={nodes}"), full.to_owned()];
         let ask = Ask::new(id(&format!("group-size/n{nodes}")), What::Recovered, low, high);
@@ -339,7 +339,8 @@ fn reproduce(
                 }
                 (true, scale) => {
                     let (low, high) = ask.band(scale);
-                    let wider = if scale == Scale::Quick { "; a small run, a wider band" } else { "" };
+                    let wider =
+                        if scale == Scale::Quick { "; a small run, a wider band" } else { "" };
                     let note = format!("{}{wider}", figure.note);
                     figure.with_band(low, high).with_note(note)
                 }

@@ -92,7 +92,8 @@ impl Settings {
         let sends_for = scenario.duration.saturating_sub(start + drain).as_secs_f64();
         let packets = (sends_for * packets_per_second) as u64;
         if packets as f64 * f64::from(nodes) > PAIRS_MAX {
-            let problem = format!("{packets} packets at {nodes} nodes are too many to keep books of");
+            let problem =
+                format!("{packets} packets at {nodes} nodes are too many to keep books of");
             return Err(measure.error("drain", problem, "a shorter `duration` or a lower `rate`"));
         }
         let tail = TAIL_REPAIRS * span(&config);
@@ -107,7 +108,8 @@ impl Settings {
             return Err(measure.error("warmup", problem, "a longer `duration` or a higher `rate`"));
         }
         measure.finish()?;
-        let plan = Plan { nodes, senders, packets_per_second, packet_bytes, start, packets, judged };
+        let plan =
+            Plan { nodes, senders, packets_per_second, packet_bytes, start, packets, judged };
         let topology = &scenario.topology;
         let passed_link = 1.0 - topology.link.loss.mean();
         let conditions = tuner::Conditions {
