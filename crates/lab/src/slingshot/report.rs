@@ -48,6 +48,9 @@ pub(super) fn sections(
     Ok(sections)
 }
 
+/// A number of a run.
+type Of = fn(&Measures) -> f64;
+
 /// What runs of their own measured for curves.
 struct Curves {
     // By rate of fire, where the run was one of the grid.
@@ -118,12 +121,12 @@ impl Curves {
         if self.grid.is_empty() {
             return Vec::new();
         }
-        let plots: [(&str, Axis, fn(&Measures) -> f64); 3] = [
+        let plots: [(&str, Axis, Of); 3] = [
             ("Recovered", Axis::new("of lost", ""), Measures::recovered),
             ("Mean time of recovery", Axis::new("time", "ms"), Measures::mean_ms),
             ("Overhead", Axis::new("repairs, of all packets", ""), |measures| measures.overhead),
         ];
-        let plot = |(title, y, of): (&str, Axis, fn(&Measures) -> f64)| {
+        let plot = |(title, y, of): (&str, Axis, Of)| {
             R.iter().fold(Plot::new(title, Axis::new("c", "members"), y), |plot, r| {
                 let of_r = self.grid.iter().filter(|((known, _), _)| known == r);
                 let points = of_r.map(|((_, c), measures)| (f64::from(*c), of(measures)));
