@@ -19,6 +19,7 @@ pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod scenario;
+pub mod slingshot;
 pub mod sweep;
 pub mod table;
 pub mod tour;
@@ -40,7 +41,7 @@ use world::Prepared;
 
 /// What `paceline reproduce` knows, by name.
 pub const REPRODUCTIONS: &[Reproduction] =
-    &[broadcast::REPRODUCTION, group::REPRODUCTION, overlay::REPRODUCTION];
+    &[broadcast::REPRODUCTION, group::REPRODUCTION, overlay::REPRODUCTION, slingshot::REPRODUCTION];
 
 /// Takes scenario, seed, where a trace goes, and whom to tell how far it is.
 type Simulate = fn(&Scenario, u64, Option<&Path>, &dyn Progress) -> Outcome;
@@ -87,6 +88,13 @@ const REGISTERED: &[Registered] = &[
         simulate: overlay::run,
         run_on_sockets: overlay::run_on_sockets,
         serve: overlay::serve,
+    },
+    Registered {
+        name: "slingshot",
+        keys: slingshot::KEYS,
+        simulate: slingshot::run,
+        run_on_sockets: slingshot::run_on_sockets,
+        serve: slingshot::serve,
     },
 ];
 

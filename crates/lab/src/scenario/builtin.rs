@@ -31,6 +31,12 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "overlay/packets",
     "overlay/time",
     "overlay/tree",
+    "slingshot/bursts",
+    "slingshot/group-size",
+    "slingshot/paper",
+    "slingshot/repair",
+    "slingshot/senders",
+    "slingshot/tunability",
 ];
 
 /// The names of the scenarios that are part of the binary, sorted.

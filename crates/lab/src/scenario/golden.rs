@@ -41,7 +41,8 @@ fn said_of(text: &str, sets: &[&str]) -> String {
 }
 
 const TOPOLOGY_KEYS: &str = "kind, nodes, rate, overhead, queue, datagram, delay, jitter, \
-                             loss, burst, duplicate, reorder, reorder_delay, stream_resend_after";
+                             loss, burst, duplicate, reorder, reorder_delay, stream_resend_after, \
+                             multicast, receive_loss, receive_burst";
 
 #[track_caller]
 fn assert_said(actual: String, expected: &str) {

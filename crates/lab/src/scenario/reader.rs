@@ -156,26 +156,36 @@ impl<'a> Table<'a> {
         range: RangeInclusive<f64>,
         default: f64,
     ) -> Result<f64, LabError> {
-        let number = match self.ask(key) {
-            None => default,
-            Some(entry) => {
-                let accepted = format!("a number from {} to {}", range.start(), range.end());
-                let number = match entry.value.kind {
-                    Kind::Integer(number) => number as f64,
-                    Kind::Float(number) => number,
-                    _ => return Err(self.wrong(entry, &accepted, None)),
-                };
-                if !range.contains(&number) {
-                    let problem = format!("`{key}` is out of range: {number}");
-                    return Err(Diagnostic::at(self.source, &entry.value.origin, problem)
-                        .with_note(format!("accepted: {accepted}"))
-                        .into());
-                }
-                number
-            }
+        if let Some(number) = self.number_optional(key, range)? {
+            return Ok(number);
+        }
+        self.resolved.push((key.to_owned(), default.into()));
+        Ok(default)
+    }
+
+    /// Reads a number within `range` if there is one. A whole number counts.
+    pub fn number_optional(
+        &mut self,
+        key: &'a str,
+        range: RangeInclusive<f64>,
+    ) -> Result<Option<f64>, LabError> {
+        let Some(entry) = self.ask(key) else {
+            return Ok(None);
         };
+        let accepted = format!("a number from {} to {}", range.start(), range.end());
+        let number = match entry.value.kind {
+            Kind::Integer(number) => number as f64,
+            Kind::Float(number) => number,
+            _ => return Err(self.wrong(entry, &accepted, None)),
+        };
+        if !range.contains(&number) {
+            let problem = format!("`{key}` is out of range: {number}");
+            return Err(Diagnostic::at(self.source, &entry.value.origin, problem)
+                .with_note(format!("accepted: {accepted}"))
+                .into());
+        }
         self.resolved.push((key.to_owned(), number.into()));
-        Ok(number)
+        Ok(Some(number))
     }
 
     /// Reads one of a few words; an error without it.

@@ -2,7 +2,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use paceline_proto::core::{LinkFaults, Loss};
-use paceline_sim::{Overhead, Shape};
+use paceline_sim::{Multicast, Overhead, Shape};
 
 use super::reader::Table;
 use super::units::Rate;
@@ -24,6 +24,9 @@ pub(crate) const KEYS: &[&str] = &[
     "reorder",
     "reorder_delay",
     "stream_resend_after",
+    "multicast",
+    "receive_loss",
+    "receive_burst",
 ];
 
 /// The most nodes that a scenario may have.
@@ -51,6 +54,12 @@ pub struct Topology {
     pub datagram_bytes_max: usize,
     /// What every link does to messages besides carrying them. Default: nothing.
     pub link: LinkFaults,
+    /// How messages to groups leave, in the simulator. On sockets each receiver is sent a copy.
+    /// Default: once.
+    pub multicast: Multicast,
+    /// How datagrams get lost at the node that they have reached. In the simulator only. Default:
+    /// they do not.
+    pub receive_loss: Loss,
 }
 
 impl Topology {
@@ -71,7 +80,41 @@ impl Topology {
             queue_bytes: table.size_optional("queue")?,
             datagram_bytes_max: read_datagram(table)?,
             link: read_link(table, &LinkFaults::default())?,
+            multicast: table.choice_or(
+                "multicast",
+                &[("native", Multicast::Native), ("fan-out", Multicast::FanOut)],
+                "native",
+            )?,
+            receive_loss: read_receive_loss(table)?,
         })
+    }
+}
+
+/// Reads the share that is lost at receivers, and how many losses follow one another on average:
+/// then one state loses all and the other nothing.
+fn read_receive_loss(table: &mut Table<'_>) -> Result<Loss, LabError> {
+    let share = table.probability_or("receive_loss", 0.0)?;
+    let mean = table.number_optional("receive_burst", 1.0..=1e6)?;
+    match (share, mean) {
+        (0.0, Some(_)) => Err(table.error(
+            "receive_burst",
+            "`receive_burst` says how long losses last, and `receive_loss` is not there",
+            "both, such as `receive_loss = \"1%\"` and `receive_burst = 5`",
+        )),
+        (0.0, None) => Ok(Loss::None),
+        (share, None) => Ok(Loss::Independent(share)),
+        (share, Some(mean)) => {
+            let bad_to_good = 1.0 / mean;
+            let good_to_bad = bad_to_good * share / (1.0 - share);
+            if good_to_bad > 1.0 {
+                let problem = format!(
+                    "losses that last {mean} on average cannot make up a share of {share}: the \
+                     rest would come less than one at a time"
+                );
+                return Err(table.error("receive_burst", problem, "longer bursts or less loss"));
+            }
+            Ok(Loss::GilbertElliott { good_to_bad, bad_to_good, bad_loss: 1.0 })
+        }
     }
 }
 

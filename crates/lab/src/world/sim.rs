@@ -125,7 +125,8 @@ pub fn network_config(topology: &Topology) -> NetworkConfig {
         overhead: topology.overhead,
         queue_bytes_max: topology.queue_bytes,
         link: topology.link,
-        ..NetworkConfig::default()
+        multicast: topology.multicast,
+        receive_loss: topology.receive_loss,
     }
 }
 

@@ -170,6 +170,9 @@ impl Slingshot {
 
     /// A packet came from its sender: puts it into the bins of its group's regions.
     pub(super) fn protect(&mut self, cx: &mut Cx<'_>, group: usize, name: Name, payload: &Payload) {
+        if !cx.shared.has_repairs {
+            return;
+        }
         if payload.len() > cx.shared.payload_bytes_max(cx.datagram_bytes_max) {
             return cx.count("slingshot_unprotected", 1);
         }

@@ -95,6 +95,7 @@ pub struct Config {
     pub(super) groups: Vec<(GroupId, Option<Arc<[NodeId]>>)>,
     pub(super) has_overlap: bool,
     pub(super) rate: Rate,
+    pub(super) has_repairs: bool,
     pub(super) r_max: Option<usize>,
     pub(super) code: Code,
     pub(super) order: Order,
@@ -154,6 +155,7 @@ impl Config {
             groups: vec![(GroupId(0), None)],
             has_overlap: false,
             rate: Rate { r: 8, c: 3 },
+            has_repairs: true,
             r_max: None,
             code: Code::Xor { stagger: 1 },
             order: Order::Unordered,
@@ -207,6 +209,13 @@ impl Config {
     /// for 27 % of all packets being repairs.
     pub fn with_rate(mut self, rate: Rate) -> Config {
         self.rate = rate;
+        self
+    }
+
+    /// Whether this member sends repairs. It uses those of others in any case. Default it does;
+    /// without them the second phase alone brings back what is lost.
+    pub fn with_repairs(mut self, has_repairs: bool) -> Config {
+        self.has_repairs = has_repairs;
         self
     }
 
@@ -427,6 +436,11 @@ impl Config {
     /// The rate of fire at the start.
     pub fn rate(&self) -> Rate {
         self.rate
+    }
+
+    /// Whether this member sends repairs.
+    pub fn has_repairs(&self) -> bool {
+        self.has_repairs
     }
 
     /// What repairs are.

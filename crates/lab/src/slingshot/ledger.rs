@@ -1,0 +1,336 @@
+//! What a run is noted by: what each member's application was told of each packet, and when.
+
+use hdrhistogram::Histogram;
+use paceline_proto::core::{Instant, NodeId, mix};
+use serde::{Deserialize, Serialize};
+
+use super::peer::Way;
+use super::plan::Plan;
+
+/// Latencies are kept in nanoseconds up to this many, with three digits.
+const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
+
+/// What a member was told of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Fate {
+    /// Nothing.
+    Untold,
+    /// It came from its sender.
+    Direct,
+    /// It was computed from repairs.
+    Recovered,
+    /// It came from a member that was asked.
+    Pulled,
+    /// That it will not come.
+    Lost,
+}
+
+/// A packet that did not come from its sender, and came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// Which.
+    pub packet: u64,
+    /// To whom.
+    pub node: NodeId,
+    /// How long after it was sent, nanoseconds.
+    pub nanos: u64,
+}
+
+/// The ledger of a run.
+#[derive(Debug)]
+pub struct Ledger {
+    plan: Plan,
+    // By packet, then node.
+    fates: Vec<Fate>,
+    told: u64,
+    told_at: Vec<u64>,
+    again: Vec<Again>,
+    direct: Histogram<u64>,
+    direct_nanos: u128,
+    // By node and sender, where order is promised: the number that may come next.
+    next: Option<Vec<u64>>,
+    /// Packets that came after their deadline, as the protocol says.
+    pub late: u64,
+    /// The first promise that was broken.
+    pub broken: Option<String>,
+}
+
+/// What one node's process noted.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Part {
+    // What did not come from its sender, with how long it took.
+    others: Vec<(u64, Fate, u64)>,
+    // Nanoseconds and how often.
+    direct: Vec<(u64, u64)>,
+    direct_nanos: u64,
+    late: u64,
+    broken: Option<String>,
+}
+
+impl Ledger {
+    /// An empty ledger. `is_ordered` if packets of one sender must come in order.
+    pub fn new(plan: &Plan, is_ordered: bool) -> Ledger {
+        let nodes = plan.nodes as usize;
+        let pairs = nodes * plan.senders as usize;
+        let direct = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3);
+        Ledger {
+            plan: plan.clone(),
+            fates: vec![Fate::Untold; nodes * plan.packets as usize],
+            told: 0,
+            told_at: vec![0; nodes],
+            again: Vec::new(),
+            direct: direct.expect("the bounds are in order"),
+            direct_nanos: 0,
+            next: is_ordered.then(|| vec![0; pairs]),
+            late: 0,
+            broken: None,
+        }
+    }
+
+    /// A node is told a packet of this sender that was sent at `sent`.
+    pub fn delivered(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        (sender, number): (NodeId, u64),
+        sent: Instant,
+        way: Way,
+    ) {
+        let Some(packet) = self.plan.packet(sender, number).filter(|_| sender != node) else {
+            return self.breaks(format!("{node} was told {sender}.{number}, which does not exist"));
+        };
+        let fate = match way {
+            Way::Direct => Fate::Direct,
+            Way::Recovered => Fate::Recovered,
+            Way::Pulled => Fate::Pulled,
+        };
+        if let Some(next) = &mut self.next {
+            let next = &mut next[node.index() * self.plan.senders as usize + sender.index()];
+            if number < *next {
+                let next = *next;
+                self.breaks(format!("{node} was told {sender}.{number} after {}", next - 1));
+            } else {
+                *next = number + 1;
+            }
+        }
+        let nanos = at.since(sent).as_nanos() as u64;
+        if !self.note(packet, node, fate) {
+            return;
+        }
+        if way == Way::Direct {
+            self.direct.saturating_record(nanos);
+            self.direct_nanos += u128::from(nanos);
+        } else {
+            self.again.push(Again { packet, node, nanos });
+        }
+    }
+
+    /// A node is told that packets of this sender will not come.
+    pub fn lost(&mut self, node: NodeId, sender: NodeId, numbers: std::ops::Range<u64>) {
+        for number in numbers {
+            match self.plan.packet(sender, number).filter(|_| sender != node) {
+                Some(packet) => _ = self.note(packet, node, Fate::Lost),
+                None => {
+                    return self.breaks(format!(
+                        "{node} was told that {sender}.{number} is lost, which does not exist"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// A promise was broken.
+    pub fn breaks(&mut self, problem: String) {
+        self.broken.get_or_insert(problem);
+    }
+
+    fn note(&mut self, packet: u64, node: NodeId, fate: Fate) -> bool {
+        let place = &mut self.fates[self.plan.place(packet, node)];
+        if *place != Fate::Untold {
+            let sender = self.plan.sender(packet);
+            let number = packet / u64::from(self.plan.senders);
+            let before = *place;
+            self.breaks(format!(
+                "{node} was told of {sender}.{number} twice: {before:?}, then {fate:?}"
+            ));
+            return false;
+        }
+        *place = fate;
+        self.told += 1;
+        self.told_at[node.index()] += 1;
+        true
+    }
+
+    /// The packets of the run.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What a node was told of a packet.
+    pub fn fate(&self, packet: u64, node: NodeId) -> Fate {
+        self.fates[self.plan.place(packet, node)]
+    }
+
+    /// Packets that came and not from their senders, in the order in which they were told.
+    pub fn again(&self) -> &[Again] {
+        &self.again
+    }
+
+    /// How long packets from their senders took, nanoseconds.
+    pub fn direct(&self) -> &Histogram<u64> {
+        &self.direct
+    }
+
+    /// The mean of these; 0 if there are none.
+    pub fn direct_mean_nanos(&self) -> f64 {
+        self.direct_nanos as f64 / self.direct.len().max(1) as f64
+    }
+
+    /// True once every node was told of every packet.
+    pub fn is_done(&self) -> bool {
+        self.told == self.plan.expected()
+    }
+
+    /// The same of one node.
+    pub fn is_done_at(&self, node: NodeId) -> bool {
+        self.told_at[node.index()] == self.plan.expected_at(node)
+    }
+
+    /// A digest of who was told which packets. Of what is not sent again it depends on what was
+    /// lost; else it is the same in both worlds.
+    pub fn deliveries(&self) -> String {
+        let came = |fate: &Fate| !matches!(fate, Fate::Untold | Fate::Lost);
+        let places = self.fates.iter().enumerate().filter(|(_, fate)| came(fate));
+        let sum = places.fold(0u64, |sum, (place, _)| sum.wrapping_add(mix(place as u64)));
+        format!("{sum:016x}")
+    }
+
+    /// What was noted of one node.
+    pub fn part(&self, node: NodeId) -> Part {
+        let packets = (0..self.plan.packets).filter(|&packet| self.plan.sender(packet) != node);
+        let mut took: Vec<(u64, u64)> = self.again.iter().map(|a| (a.packet, a.nanos)).collect();
+        took.sort_unstable();
+        let others = packets.filter_map(|packet| {
+            let fate = self.fate(packet, node);
+            let nanos = took.binary_search_by_key(&packet, |&(packet, _)| packet);
+            let nanos = nanos.map_or(0, |place| took[place].1);
+            (fate != Fate::Direct).then_some((packet, fate, nanos))
+        });
+        Part {
+            others: others.collect(),
+            direct: self.direct.iter_recorded().map(of_bucket).collect(),
+            direct_nanos: self.direct_nanos as u64,
+            late: self.late,
+            broken: self.broken.clone(),
+        }
+    }
+
+    /// Takes in what another process noted of its node.
+    pub fn merge(&mut self, node: NodeId, part: Part) {
+        let mut others = part.others.into_iter().peekable();
+        for packet in 0..self.plan.packets {
+            if self.plan.sender(packet) == node {
+                continue;
+            }
+            match others.next_if(|&(other, ..)| other == packet) {
+                None => _ = self.note(packet, node, Fate::Direct),
+                Some((_, Fate::Untold, _)) => {}
+                Some((_, fate, nanos)) => {
+                    self.note(packet, node, fate);
+                    if fate != Fate::Lost {
+                        self.again.push(Again { packet, node, nanos });
+                    }
+                }
+            }
+        }
+        for (nanos, times) in part.direct {
+            self.direct.saturating_record_n(nanos, times);
+        }
+        self.direct_nanos += u128::from(part.direct_nanos);
+        self.late += part.late;
+        if let Some(problem) = part.broken {
+            self.breaks(problem);
+        }
+    }
+}
+
+fn of_bucket(bucket: hdrhistogram::iterators::IterationValue<u64>) -> (u64, u64) {
+    (bucket.value_iterated_to(), bucket.count_at_value())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            nodes: 3,
+            senders: 2,
+            packets_per_second: 100.0,
+            packet_bytes: 64,
+            start: Duration::ZERO,
+            packets: 4,
+            judged: 0..4,
+        }
+    }
+
+    fn told(ledger: &mut Ledger, node: u32, sender: u32, number: u64, way: Way) {
+        let sent = Instant::from_nanos(1_000);
+        let at = sent + Duration::from_nanos(500);
+        ledger.delivered(at, NodeId(node), (NodeId(sender), number), sent, way);
+    }
+
+    #[test]
+    fn what_is_told_twice_or_does_not_exist_breaks_a_promise() {
+        let cases: [&dyn Fn(&mut Ledger); 5] = [
+            &|ledger| (0..2).for_each(|_| told(ledger, 2, 0, 1, Way::Direct)),
+            &|ledger| told(ledger, 2, 0, 2, Way::Direct),
+            &|ledger| told(ledger, 1, 1, 0, Way::Direct),
+            &|ledger| {
+                ledger.lost(NodeId(2), NodeId(0), 0..1);
+                told(ledger, 2, 0, 0, Way::Pulled);
+            },
+            &|ledger| (0..2).rev().for_each(|number| told(ledger, 2, 0, number, Way::Recovered)),
+        ];
+        for (number, case) in cases.iter().enumerate() {
+            let mut ledger = Ledger::new(&plan(), true);
+            case(&mut ledger);
+            assert!(ledger.broken.is_some(), "case {number}");
+        }
+        let mut ledger = Ledger::new(&plan(), true);
+        (0..2).for_each(|number| told(&mut ledger, 2, 0, number, Way::Recovered));
+        assert_eq!(ledger.broken, None);
+    }
+
+    #[test]
+    fn parts_of_all_nodes_are_the_whole() {
+        let mut whole = Ledger::new(&plan(), false);
+        let mut merged = Ledger::new(&plan(), false);
+        for node in 0..3 {
+            let mut own = Ledger::new(&plan(), false);
+            for ledger in [&mut whole, &mut own] {
+                for (sender, number, way) in
+                    [(0, 0, Way::Direct), (1, 0, Way::Recovered), (0, 1, Way::Pulled)]
+                {
+                    if sender != node {
+                        told(ledger, node, sender, number, way);
+                    }
+                }
+                if node == 2 {
+                    ledger.lost(NodeId(node), NodeId(1), 1..2);
+                }
+            }
+            let text = serde_json::to_string(&own.part(NodeId(node))).unwrap();
+            merged.merge(NodeId(node), serde_json::from_str(&text).unwrap());
+        }
+        assert_eq!(merged.fates, whole.fates);
+        assert_eq!(merged.again, whole.again);
+        assert_eq!(merged.deliveries(), whole.deliveries());
+        assert_eq!((merged.told, merged.is_done()), (whole.told, false));
+        assert!(merged.is_done_at(NodeId(2)) && !merged.is_done_at(NodeId(0)));
+        assert_eq!(merged.direct_mean_nanos(), 500.0);
+    }
+}

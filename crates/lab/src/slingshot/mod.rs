@@ -1,0 +1,143 @@
+//! Multicast in time in the lab: packets that get lost at receivers, and what brings them back.
+//!
+//! The service is generic over the protocol ([`Timely`]), so that a rival runs the same scenarios
+//! and is measured by the same ledger.
+
+mod figures;
+mod ledger;
+mod measures;
+mod peer;
+mod plan;
+mod report;
+mod run;
+mod scenario;
+mod watch;
+
+use std::sync::Arc;
+
+use paceline_proto::core::{Instant, NodeId, Protocol, View};
+
+pub use figures::REPRODUCTION;
+pub use ledger::{Again, Fate, Ledger, Part};
+pub use measures::Measures;
+pub use peer::{Kind, Timely, Told, Way};
+pub use plan::Plan;
+pub use run::{run, run_on_sockets, serve};
+pub(crate) use scenario::KEYS;
+pub use scenario::Settings;
+pub use watch::Watch;
+
+use crate::broadcast::{Content, Messages, Verdict};
+use crate::world::{Answer, Service};
+
+/// A scenario of multicast in time for one protocol, ready to run in either world.
+#[derive(Debug)]
+pub struct Timed<P: Timely> {
+    shared: Arc<P::Shared>,
+    settings: Settings,
+    packets: Messages,
+}
+
+impl<P: Timely> Timed<P> {
+    /// The scenario that these settings describe.
+    pub fn new(settings: Settings) -> Timed<P> {
+        let shared = Arc::new(P::shared(&settings));
+        let packets = Messages::new(Content::Numbered, settings.plan.packet_bytes);
+        Timed { shared, settings, packets }
+    }
+
+    /// What the scenario does and measures.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+impl<P: Timely + Send + 'static> Service for Timed<P>
+where
+    P::Shared: Send + Sync,
+{
+    type Protocol = P;
+    type Ledger = Ledger;
+
+    fn shared(&self) -> &Arc<P::Shared> {
+        &self.shared
+    }
+
+    fn protocol(&self, _node: NodeId) -> P {
+        P::member(&self.shared)
+    }
+
+    // Members know each other from the start.
+    fn view(&self) -> Option<Arc<View>> {
+        None
+    }
+
+    fn ledger(&self) -> Ledger {
+        Ledger::new(&self.settings.plan, self.settings.is_ordered())
+    }
+
+    fn active_nodes(&self) -> Vec<NodeId> {
+        (0..self.settings.plan.senders).map(NodeId).collect()
+    }
+
+    fn due(&self, node: NodeId, number: u64) -> Option<Instant> {
+        let plan = &self.settings.plan;
+        Some(plan.due(plan.packet(node, number)?))
+    }
+
+    fn submit(&self, _: &mut Ledger, at: Instant, node: NodeId, number: u64) -> P::Command {
+        P::multicast(self.packets.make(node, number, at))
+    }
+
+    fn observe(
+        &self,
+        ledger: &mut Ledger,
+        at: Instant,
+        node: NodeId,
+        event: &<P as Protocol>::Event,
+        _answers: &mut Vec<Answer<Self>>,
+    ) {
+        match P::told(event) {
+            Told::Packet { sender, payload, way, is_late } => {
+                let number = self.packets.number(payload).unwrap_or(u64::MAX);
+                let reading = self.packets.read(sender, number, payload);
+                match reading.accepted.filter(|_| reading.verdict == Verdict::Intact) {
+                    Some(sent) => ledger.delivered(at, node, (sender, number), sent, way),
+                    None => ledger.breaks(format!(
+                        "{node} was told a packet of {sender} that is not as it was sent"
+                    )),
+                }
+                ledger.late += u64::from(is_late);
+            }
+            Told::Lost { sender, numbers } => ledger.lost(node, sender, numbers),
+            Told::Rejected(reason) => ledger.breaks(format!("{node} could not send: {reason}")),
+            Told::Other => {}
+        }
+    }
+
+    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
+        self.settings.plan.packet_bytes
+    }
+
+    fn is_done(&self, ledger: &Ledger) -> bool {
+        ledger.is_done()
+    }
+
+    fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
+        ledger.is_done_at(node)
+    }
+
+    fn export(&self, ledger: &Ledger, node: NodeId) -> serde_json::Value {
+        serde_json::to_value(ledger.part(node)).expect("a part has text keys only")
+    }
+
+    fn import(
+        &self,
+        ledger: &mut Ledger,
+        node: NodeId,
+        part: serde_json::Value,
+    ) -> Result<(), serde_json::Error> {
+        ledger.merge(node, serde_json::from_value(part)?);
+        Ok(())
+    }
+}

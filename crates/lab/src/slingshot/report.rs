@@ -1,0 +1,182 @@
+//! What a report says of multicast in time: plots of its figures, and the curves behind them.
+
+use super::figures::{cost, overrides};
+use super::run::{measured, recovery_times};
+use super::{Measures, Settings};
+use crate::LabError;
+use crate::figure::{self, Figure, Scale};
+use crate::parallel::costliest_first;
+use crate::progress::{Progress, Quiet};
+use crate::report::{Axis, Plot, Section};
+use crate::scenario::{Scenario, ScenarioFile};
+
+const TUNABILITY: &str = "A member that has received r packets sends one repair of them to c \
+    others: c / (r + c) of all packets are repairs. More copies bring back more of what was lost; \
+    fewer packets in a repair bring it back sooner. 64 members, 1,000 packets a second, 1 % lost.";
+
+const TIMES: &str = "Which share of all that was lost is back by when, after it would have arrived. \
+    A curve that ends below one leaves the rest to a second phase.";
+
+const SIZES: &str = "Each loss is repaired by c members on average, however many there are. In \
+    small groups the number that come varies less, so that more is recovered.";
+
+const BURSTS: &str = "Five losses in a row on average. One bin then misses several packets of the \
+    same repair; of 16 bins each misses one; a combination of the last 128 packets solves for all \
+    that it names, once there are as many as are missing.";
+
+/// Rates of fire of the curves.
+const R: [u32; 6] = [4, 6, 8, 11, 14, 16];
+const C: [u32; 8] = [1, 2, 3, 4, 5, 6, 8, 10];
+
+/// The sections of the report of `reproduce slingshot`.
+pub(super) fn sections(
+    figures: &[Figure],
+    settings: &figure::Settings,
+    progress: &dyn Progress,
+) -> Result<Vec<Section>, LabError> {
+    let mut sections = Vec::new();
+    let mut add = |heading: &str, text: &str, plots: Vec<Plot>| {
+        let (heading, text) = (heading.to_owned(), text.to_owned());
+        sections.push(Section { heading, text, plots, ..Section::default() });
+    };
+    let curves = Curves::measure(settings, progress)?;
+    add("Rate of fire", TUNABILITY, curves.tunability());
+    add("Time of recovery", TIMES, curves.times());
+    add("Group size and senders", SIZES, sizes(figures));
+    add("Bursts", BURSTS, bursts(figures).into_iter().collect());
+    sections.retain(|section| !section.plots.is_empty());
+    Ok(sections)
+}
+
+/// A number of a run.
+type Of = fn(&Measures) -> f64;
+
+/// What runs of their own measured for curves.
+struct Curves {
+    // By rate of fire, where the run was one of the grid.
+    grid: Vec<((u32, u32), Measures)>,
+    named: Vec<(&'static str, Measures)>,
+}
+
+impl Curves {
+    fn measure(settings: &figure::Settings, progress: &dyn Progress) -> Result<Curves, LabError> {
+        let (user, mut jobs) = (overrides(settings), Vec::new());
+        let load = |sets: &[String]| -> Result<Scenario, LabError> {
+            let sets = sets.iter().map(String::as_str).chain(user.iter().map(String::as_str));
+            ScenarioFile::load("slingshot/tunability")?.with_sets(sets)?.resolve()
+        };
+        let owned = |sets: &[&str]| sets.iter().map(|&set| set.to_owned()).collect::<Vec<_>>();
+        // What is drawn side by side must not be made equal by the user's settings.
+        let has = |keys: &[&str]| {
+            let key = |set: &String| set.split('=').next().unwrap_or_default().to_owned();
+            let last = |set: &String| key(set).rsplit('.').next().unwrap_or_default().to_owned();
+            user.iter().any(|set| keys.contains(&last(set).as_str()))
+        };
+        let rates = R.into_iter().flat_map(|r| C.into_iter().map(move |c| (r, c)));
+        let is_grid_wanted = settings.scale == Scale::Full && !has(&["r", "c"]);
+        let rates: Vec<(u32, u32)> = rates.filter(|_| is_grid_wanted).collect();
+        for (r, c) in &rates {
+            let mut sets = vec![format!("r={r}"), format!("c={c}")];
+            sets.extend(owned(&["duration=6s", "warmup=1s", "drain=50ms"]));
+            jobs.push(load(&sets)?);
+        }
+        let named: &[(&str, &[&str])] = &[
+            ("(8,3)", &["r=8", "c=3"]),
+            ("(8,5)", &["r=8", "c=5"]),
+            ("(14,5)", &["r=14", "c=5"]),
+            ("(8,3) over the last 32", &["r=8", "c=3", "code=rlc", "window=32"]),
+            ("(8,3) and questions", &["r=8", "c=3", "pull=true", "heartbeat_after=100ms"]),
+        ];
+        let duration = match settings.scale {
+            Scale::Full => "duration=12s",
+            Scale::Quick => "duration=3s",
+        };
+        let is_wanted = !has(&["r", "c", "code", "window", "stagger", "pull", "repairs"]);
+        let named: Vec<_> = named.iter().filter(|_| is_wanted).collect();
+        for (_, sets) in &named {
+            let mut sets = owned(sets);
+            sets.extend(owned(&[duration, "warmup=500ms"]));
+            jobs.push(load(&sets)?);
+        }
+        progress.start(jobs.len() as u64, "slingshot: curves");
+        let run_one = |scenario: &Scenario| -> Result<Measures, LabError> {
+            if progress.stopped() {
+                return Ok(Measures::default());
+            }
+            let seed = settings.seed.unwrap_or(scenario.seed);
+            let (measures, _) = measured(&Settings::read(scenario)?, scenario, seed, None, &Quiet)?;
+            progress.inc(1);
+            Ok(measures)
+        };
+        let measures = costliest_first(&jobs, cost, run_one);
+        let mut measures = measures.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter();
+        progress.finish();
+        Ok(Curves {
+            grid: rates.into_iter().zip(measures.by_ref()).collect(),
+            named: named.into_iter().map(|(name, _)| *name).zip(measures).collect(),
+        })
+    }
+
+    fn tunability(&self) -> Vec<Plot> {
+        if self.grid.is_empty() {
+            return Vec::new();
+        }
+        let plots: [(&str, Axis, Of); 3] = [
+            ("Recovered", Axis::new("of lost", ""), Measures::recovered),
+            ("Mean time of recovery", Axis::new("time", "ms"), Measures::mean_ms),
+            ("Overhead", Axis::new("repairs, of all packets", ""), |measures| measures.overhead),
+        ];
+        let plot = |(title, y, of): (&str, Axis, Of)| {
+            R.iter().fold(Plot::new(title, Axis::new("c", "members"), y), |plot, r| {
+                let of_r = self.grid.iter().filter(|((known, _), _)| known == r);
+                let points = of_r.map(|((_, c), measures)| (f64::from(*c), of(measures)));
+                plot.with_line(format!("r = {r}"), points)
+            })
+        };
+        plots.into_iter().map(plot).collect()
+    }
+
+    fn times(&self) -> Vec<Plot> {
+        let runs: Vec<(&str, &Measures)> =
+            self.named.iter().map(|(name, measures)| (*name, measures)).collect();
+        match runs.is_empty() {
+            true => Vec::new(),
+            false => vec![recovery_times("Time of recovery", &runs)],
+        }
+    }
+}
+
+fn numbered(figures: &[Figure], prefix: &str) -> Vec<(f64, f64)> {
+    let of = |figure: &Figure| {
+        Some((figure.id.strip_prefix(prefix)?.parse::<f64>().ok()?, figure.measured))
+    };
+    figures.iter().filter_map(of).collect()
+}
+
+fn sizes(figures: &[Figure]) -> Vec<Plot> {
+    let plot = |title: &str, label: &str, y: Axis, points: Vec<(f64, f64)>| {
+        let x = Axis::new(label, "").with_log();
+        (!points.is_empty()).then(|| Plot::new(title, x, y).with_line("(8,3)", points))
+    };
+    let share = || Axis::new("of lost", "").with_range(0.9, 1.0);
+    let plots = [
+        plot("Recovered", "members", share(), numbered(figures, "slingshot/group-size/n")),
+        plot("Recovered", "senders", share(), numbered(figures, "slingshot/senders/")),
+        plot(
+            "Mean time of recovery",
+            "senders",
+            Axis::new("time", "ms").with_range(0.0, 4.0),
+            numbered(figures, "slingshot/senders-mean-ms/"),
+        ),
+    ];
+    plots.into_iter().flatten().collect()
+}
+
+fn bursts(figures: &[Figure]) -> Option<Plot> {
+    let of = |figure: &Figure| {
+        Some((figure.id.strip_prefix("slingshot/burst5/")?.to_owned(), figure.measured))
+    };
+    let (names, shares): (Vec<String>, Vec<f64>) = figures.iter().filter_map(of).unzip();
+    let plot = Plot::bars("Recovered of bursts, (8,3)", names, Axis::new("of lost", ""));
+    (!shares.is_empty()).then(|| plot.with_group("measured", shares))
+}

@@ -1,0 +1,164 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant as WallClock};
+
+use paceline_proto::slingshot::Slingshot;
+use paceline_sim::Codec;
+
+use super::figures::figures_of_run;
+use super::peer::Timely;
+use super::{Ledger, Measures, Settings, Timed, Watch};
+use crate::LabError;
+use crate::progress::Progress;
+use crate::report::{Axis, Plot};
+use crate::run::{Metric, RunResult};
+use crate::scenario::Scenario;
+use crate::world::{Outcome, Prepared, Simulated, run_on_loopback, simulate_traced};
+
+/// Runs a scenario of multicast in time in the simulator, and writes a trace of it to a file if
+/// there is one.
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let settings = Settings::read(scenario)?;
+    let (measures, mut result) = measured(&settings, scenario, seed, trace, progress)?;
+    let figures = figures_of_run(scenario, &settings, &measures)?.into_iter();
+    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
+    Ok(result)
+}
+
+/// The same, with what was measured and without figures.
+pub(super) fn measured(
+    settings: &Settings,
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<(Measures, RunResult), LabError> {
+    let started = WallClock::now();
+    let service = Timed::<Slingshot>::new(settings.clone());
+    let codec = if settings.check_wire { Codec::CheckWire } else { Codec::Typed };
+    let mut watch = Watch::new(&settings.plan);
+    let simulated = Simulated { scenario, seed, codec, trace };
+    let (ledger, outcome) = simulate_traced(&service, &simulated, &mut watch, progress)?;
+    let measures = Measures::of(&ledger, Some(&watch), watch.overhead());
+    let mut result = summed_up(settings, &ledger, &measures, &outcome)?;
+    let seen = [
+        Metric::new("overhead_bytes", watch.overhead_bytes(), ""),
+        Metric::new("other_messages", watch.others_sent as f64, ""),
+    ];
+    let place = result.summary.iter().position(|metric| metric.metric == "overhead");
+    let place = place.map_or(0, |place| place + 1);
+    result.summary.splice(place..place, seen);
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok((measures, result))
+}
+
+/// Runs a scenario of multicast in time on loopback sockets: with a process for each node if there
+/// is a program to start, else all in this one.
+pub fn run_on_sockets(
+    scenario: Arc<Scenario>,
+    seed: u64,
+    program: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let settings = Settings::read(&scenario)?;
+    let started = WallClock::now();
+    let service = Arc::new(Timed::<Slingshot>::new(settings));
+    let (ledger, outcome) = run_on_loopback(&service, &scenario, seed, program, progress)?;
+    // Packets are not seen here: what members count stands for them.
+    let repairs = outcome.counters.count(Slingshot::REPAIRS_SENT) as f64;
+    let overhead = repairs / (repairs + ledger.direct().len() as f64);
+    let measures = Measures::of(&ledger, None, overhead);
+    let mut result = summed_up(service.settings(), &ledger, &measures, &outcome)?;
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
+/// Runs one node of such a scenario as a parent process says.
+pub fn serve(prepared: Prepared) -> Result<(), LabError> {
+    let settings = Settings::read(prepared.scenario());
+    prepared.serve(settings.map(Timed::<Slingshot>::new))
+}
+
+fn summed_up(
+    settings: &Settings,
+    ledger: &Ledger,
+    measures: &Measures,
+    outcome: &Outcome,
+) -> Result<RunResult, LabError> {
+    if let Some(problem) = &ledger.broken {
+        return Err(LabError::Run(problem.clone()));
+    }
+    let direct = ledger.direct();
+    let latency = |share: f64| direct.value_at_quantile(share) as f64 / 1e6;
+    let within = |ms| measures.recovered_within(Duration::from_millis(ms));
+    let (count, ms) = (|n: usize| n as f64, "ms");
+    let mut summary = vec![
+        Metric::new("packets_sent", settings.plan.packets as f64, ""),
+        Metric::new("packets_judged", measures.pairs as f64, ""),
+        Metric::new("packets_lost", measures.lost as f64, ""),
+        Metric::new("packets_recovered", count(measures.recovered_ms.len()), ""),
+        Metric::new("packets_pulled", count(measures.pulled_ms.len()), ""),
+        Metric::new("packets_reported_lost", measures.reported as f64, ""),
+        Metric::new("packets_untold", measures.untold as f64, ""),
+        Metric::new("packets_late", ledger.late as f64, ""),
+        Metric::new("recovered", measures.recovered(), ""),
+        Metric::new("recovered_within_10ms", within(10), ""),
+        Metric::new("recovery_mean", measures.mean_ms(), ms),
+        Metric::new("recovery_p50", measures.percentile_ms(0.5), ms),
+        Metric::new("recovery_p99", measures.percentile_ms(0.99), ms),
+        Metric::new("recovered_93_percent_by", measures.time_until_ms(0.93), ms),
+        Metric::new("recovered_97_percent_by", measures.time_until_ms(0.97), ms),
+        Metric::new("back_99_percent_by", measures.time_until_back_ms(0.99), ms),
+        Metric::new("overhead", measures.overhead, ""),
+        Metric::new("data_latency_mean", ledger.direct_mean_nanos() / 1e6, ms),
+        Metric::new("data_latency_p50", latency(0.5), ms),
+        Metric::new("data_latency_p99", latency(0.99), ms),
+    ];
+    if let Some(predicted) = settings.predicted() {
+        summary.push(Metric::new("predicted_recovered", predicted.recovered(), ""));
+        let mean = predicted.mean().as_secs_f64() * 1e3;
+        summary.push(Metric::new("predicted_recovery_mean", mean, ms));
+    }
+    summary.push(Metric::new("ended", outcome.ended.as_secs_f64(), "s"));
+    if let Some(bytes) = outcome.driver_bytes_per_node {
+        summary.push(Metric::new("driver_bytes_per_node", bytes, "B"));
+    }
+    if outcome.is_stopped {
+        summary.push(Metric::new("stopped_early", 1.0, ""));
+    }
+    let counters = outcome.counters.sorted();
+    summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
+    let drawings = match measures.recovered_ms.len() + measures.pulled_ms.len() {
+        0 => Vec::new(),
+        _ => vec![recovery_times("Time of recovery", &[("", measures)])],
+    };
+    Ok(RunResult {
+        summary,
+        drawings,
+        events: outcome.events,
+        digest: outcome.digest.clone(),
+        deliveries: (!outcome.is_stopped).then(|| ledger.deliveries()),
+        ..RunResult::default()
+    })
+}
+
+/// Which share of all that was lost is back by when.
+pub(super) fn recovery_times(title: &str, runs: &[(&str, &Measures)]) -> Plot {
+    const POINTS: usize = 300;
+    let x = Axis::new("after it would have arrived", "ms").with_log();
+    let y = Axis::new("of all that was lost", "").with_range(0.0, 1.0);
+    runs.iter().fold(Plot::new(title, x, y), |plot, (name, measures)| {
+        let mut back = [&measures.recovered_ms[..], &measures.pulled_ms[..]].concat();
+        back.sort_unstable_by(f64::total_cmp);
+        let step = back.len().div_ceil(POINTS).max(1);
+        let shares = back.iter().zip(1u32..).step_by(step);
+        let lost = measures.lost as f64;
+        // What took no time has no place on a logarithmic axis.
+        plot.with_line(*name, shares.map(|(ms, n)| (ms.max(0.01), f64::from(n) / lost)))
+    })
+}

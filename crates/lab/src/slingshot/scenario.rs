@@ -1,0 +1,295 @@
+//! The tables `[protocol]`, `[workload]` and `[measure]` of a scenario of multicast in time.
+
+use std::time::Duration;
+
+use paceline_proto::core::{Loss, NodeId, View};
+use paceline_proto::slingshot::{Code, Config, ConfigError, Order, Pull, Rate, tuner};
+
+use super::plan::Plan;
+use crate::LabError;
+use crate::scenario::{KnownKeys, Scenario, Table};
+
+/// What a scenario does and measures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// What the members agree on.
+    pub config: Config,
+    /// In which order packets are delivered.
+    pub order: Order,
+    /// Who sends what when.
+    pub plan: Plan,
+    /// Whether messages pass through their encoding in the simulator.
+    pub check_wire: bool,
+    /// The group, as the closed forms know it.
+    pub conditions: tuner::Conditions,
+    /// Whether losses come in bursts, which the closed forms do not know.
+    pub is_bursty: bool,
+}
+
+/// The keys that the tables of this file accept.
+pub(crate) const KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "r",
+            "c",
+            "code",
+            "stagger",
+            "window",
+            "repairs",
+            "pull",
+            "pull_after",
+            "order",
+            "deadline",
+            "lost_after",
+            "flush_after",
+            "heartbeat_after",
+            "check_wire",
+        ],
+    ),
+    ("workload", &["senders", "rate", "size", "start"]),
+    ("measure", &["warmup", "drain"]),
+];
+
+/// Packets at receivers, at most: each takes a byte of the ledger.
+const PAIRS_MAX: f64 = 4e9;
+/// Bytes of the shortest packet: it carries who sent it, its number, and when.
+const SIZE_MIN: u64 = 20;
+/// The last packets are not judged: as many as this many repairs name.
+const TAIL_REPAIRS: u64 = 4;
+
+#[derive(Clone, Copy)]
+enum CodeName {
+    Xor,
+    Rlc,
+}
+
+impl Settings {
+    /// Reads a scenario of kind `slingshot`.
+    pub fn read(scenario: &Scenario) -> Result<Settings, LabError> {
+        let nodes = scenario.topology.nodes;
+        let mut protocol = scenario.protocol();
+        if !(2..=1 << 16).contains(&nodes) {
+            let problem = format!("{nodes} nodes");
+            return Err(protocol.error("kind", problem, "[topology] nodes from 2 to 65536"));
+        }
+        let (config, order) = read_config(&mut protocol, nodes)?;
+        let check_wire = protocol.boolean_or("check_wire", false)?;
+        protocol.finish()?;
+        let mut workload = scenario.workload();
+        let senders = workload.integer_or("senders", 1..=nodes, nodes)?;
+        let packets_per_second = workload.frequency_or("rate", 1000.0)?;
+        if !(1e-3..=1e6).contains(&packets_per_second) {
+            let problem = format!("`rate` is out of range: {packets_per_second}/s");
+            return Err(workload.error("rate", problem, "0.001/s to 1000000/s, of all senders"));
+        }
+        let packet_bytes = read_size(&mut workload, scenario, &config)?;
+        let start = workload.duration_or("start", Duration::ZERO)?;
+        workload.finish()?;
+        let mut measure = scenario.measure();
+        let warmup = measure.duration_or("warmup", Duration::from_secs(1))?;
+        let drain = measure.duration_or("drain", Duration::from_secs(1))?;
+        let sends_for = scenario.duration.saturating_sub(start + drain).as_secs_f64();
+        let packets = (sends_for * packets_per_second) as u64;
+        if packets as f64 * f64::from(nodes) > PAIRS_MAX {
+            let problem =
+                format!("{packets} packets at {nodes} nodes are too many to keep books of");
+            return Err(measure.error("drain", problem, "a shorter `duration` or a lower `rate`"));
+        }
+        let tail = TAIL_REPAIRS * span(&config);
+        // By then each sender was heard.
+        let first = ((warmup.as_secs_f64() * packets_per_second) as u64).max(u64::from(senders));
+        let judged = first..packets.saturating_sub(tail);
+        if judged.is_empty() {
+            let problem = format!(
+                "nothing to judge: of {packets} packets the first {first} and the last {tail} do \
+                 not count"
+            );
+            return Err(measure.error("warmup", problem, "a longer `duration` or a higher `rate`"));
+        }
+        measure.finish()?;
+        let plan =
+            Plan { nodes, senders, packets_per_second, packet_bytes, start, packets, judged };
+        let topology = &scenario.topology;
+        let passed_link = 1.0 - topology.link.loss.mean();
+        let conditions = tuner::Conditions {
+            latency: topology.link.delay + topology.link.jitter / 2,
+            packet_bytes: packet_bytes as f64,
+            id_bytes: 10.0,
+            ..tuner::Conditions::new(
+                nodes,
+                1.0 - passed_link * (1.0 - topology.receive_loss.mean()),
+                packets_per_second,
+            )
+        };
+        let is_burst = |loss| matches!(loss, Loss::GilbertElliott { .. });
+        let is_bursty = is_burst(topology.receive_loss) || is_burst(topology.link.loss);
+        Ok(Settings { config, order, plan, check_wire, conditions, is_bursty })
+    }
+
+    /// True if the packets of one sender must come in the order in which it sent them.
+    pub fn is_ordered(&self) -> bool {
+        self.order == Order::Fifo
+    }
+
+    /// What the closed forms say of losses that come one by one; none without repairs.
+    pub fn predicted(&self) -> Option<tuner::Prediction> {
+        if !self.config.has_repairs() {
+            return None;
+        }
+        let Rate { r, c } = self.config.rate();
+        let (code, bins) = match self.config.code() {
+            Code::Xor { stagger } => (tuner::Code::Xor, stagger),
+            Code::Rlc { window } => (tuner::Code::Linear { window: window as u16 }, 1),
+        };
+        let setting = tuner::Setting { r: r as u8, c: c as u8, code };
+        // Each of several bins sees its share of the packets.
+        let packets_per_second = self.conditions.packets_per_second / bins as f64;
+        let conditions = tuner::Conditions { packets_per_second, ..self.conditions };
+        Some(tuner::predict(setting, &conditions))
+    }
+}
+
+/// Packets of the group from the first to the last that one repair names.
+fn span(config: &Config) -> u64 {
+    match config.code() {
+        Code::Xor { stagger } => (config.rate().r * stagger) as u64,
+        Code::Rlc { window } => window as u64,
+    }
+}
+
+fn read_config(table: &mut Table<'_>, nodes: u32) -> Result<(Config, Order), LabError> {
+    let rate = Rate {
+        r: table.integer_or("r", 1..=32usize, 8)?,
+        c: table.integer_or("c", 1..=32usize, 3)?,
+    };
+    let codes = [("xor", CodeName::Xor), ("rlc", CodeName::Rlc)];
+    let code = match table.choice_or("code", &codes, "xor")? {
+        CodeName::Xor if table.has("window") => {
+            let problem = "`window` is of the random linear code";
+            return Err(table.error("window", problem, "`window` with code = \"rlc\" only"));
+        }
+        CodeName::Rlc if table.has("stagger") => {
+            let problem = "`stagger` is of the exclusive or";
+            return Err(table.error("stagger", problem, "`stagger` with code = \"xor\" only"));
+        }
+        CodeName::Xor => Code::Xor { stagger: table.integer_or("stagger", 1..=64usize, 1)? },
+        CodeName::Rlc => Code::Rlc { window: table.integer_or("window", 2..=128usize, 32)? },
+    };
+    let pull_after = table.duration_or("pull_after", Pull::default().after_min)?;
+    let pull = Pull { after_min: pull_after, ..Pull::default() };
+    let orders = [("unordered", Order::Unordered), ("fifo", Order::Fifo)];
+    let order = table.choice_or("order", &orders, "unordered")?;
+    let deadline = table.duration_or("deadline", Duration::from_millis(200))?;
+    let lost_after = table.duration_or("lost_after", Duration::from_millis(500))?;
+    let flush_after = table.duration_or("flush_after", Duration::from_millis(10))?;
+    let heartbeat_after = table.duration_or("heartbeat_after", Duration::from_millis(100))?;
+    // Zero stands for never.
+    let [flush_after, heartbeat_after] =
+        [flush_after, heartbeat_after].map(|after| (!after.is_zero()).then_some(after));
+    let config = Config::new(View::roster((0..nodes).map(NodeId)))
+        .with_rate(rate)
+        .with_repairs(table.boolean_or("repairs", true)?)
+        .with_code(code)
+        .with_pull(table.boolean_or("pull", true)?.then_some(pull))
+        .with_order(order)
+        .with_deadline(deadline)
+        .with_lost_after(lost_after)
+        .with_flush_after(flush_after)
+        .with_heartbeat_after(heartbeat_after);
+    let config = config.build().map_err(|error| {
+        let key = match &error {
+            ConfigError::NoTime { knob: "after_min" } => "pull_after",
+            ConfigError::NoTime { knob } => knob,
+            ConfigError::OutOfRange { knob, .. } => knob.rsplit('.').next().unwrap_or(knob),
+            ConfigError::SameGroup { .. } => "kind",
+        };
+        table.error(key, error.to_string(), "see docs/protocols/slingshot.md for the ranges")
+    })?;
+    Ok((config, order))
+}
+
+fn read_size(
+    table: &mut Table<'_>,
+    scenario: &Scenario,
+    config: &Config,
+) -> Result<usize, LabError> {
+    let bytes = table.size_or("size", 1024u64)?;
+    let datagram = scenario.topology.datagram_bytes_max;
+    let bytes_max = config.payload_bytes_max(datagram) as u64;
+    if (SIZE_MIN..=bytes_max).contains(&bytes) {
+        return Ok(bytes as usize);
+    }
+    let problem = format!("`size` is out of range: {bytes} bytes");
+    let accepted = match bytes_max >= SIZE_MIN {
+        true => format!(
+            "\"{SIZE_MIN}B\" to \"{bytes_max}B\": a repair with its names must fit a datagram of \
+             {datagram} bytes ([topology] datagram)"
+        ),
+        false => format!("a [topology] datagram above {datagram} bytes: no packet fits this one"),
+    };
+    Err(table.error("size", problem, &accepted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::ScenarioFile;
+
+    const SMALL: &str = "[topology]\nnodes = 3\n[protocol]\nkind = \"slingshot\"";
+
+    fn read(sets: &[&str]) -> Result<Settings, LabError> {
+        let file = ScenarioFile::parse("t.toml", SMALL).unwrap();
+        Settings::read(&file.with_sets(sets).unwrap().resolve().unwrap())
+    }
+
+    #[test]
+    fn every_key_can_be_set_without_its_table_and_is_read() {
+        for &(table, keys) in KEYS {
+            for key in keys {
+                // Of a type that no key takes, so that whoever reads it says so.
+                let path = format!("{table}.{key}=1979-05-27");
+                let code = if *key == "window" { "protocol.code=rlc" } else { "seed=1" };
+                let error = read(&[&path, code]).unwrap_err().to_string();
+                assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
+                assert!(!error.contains("unknown key"), "{path}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_said_with_key_and_remedy() {
+        for (sets, said) in [
+            (&["protocol.r=33"][..], "`r` is out of range: 33"),
+            (&["protocol.c=0"], "`c` is out of range: 0"),
+            (&["protocol.window=16"], "`window` with code = \"rlc\" only"),
+            (&["protocol.code=rlc", "protocol.window=4"], "code.window is 4"),
+            (&["protocol.code=rlc", "protocol.stagger=4"], "`stagger` with code = \"xor\" only"),
+            (&["protocol.lost_after=10ms"], "lost_after is 10"),
+            (&["workload.senders=4"], "accepted: a whole number from 1 to 3"),
+            (&["workload.rate=0/s"], "0.001/s to 1000000/s"),
+            (&["workload.size=1200B"], "\"20B\" to \"1095B\""),
+            (&["topology.datagram=1100B"], "\"20B\" to \"995B\""),
+            (&["duration=1s"], "nothing to judge"),
+            (&["topology.nodes=1"], "nodes from 2 to 65536"),
+        ] {
+            let error = read(sets).unwrap_err().to_string();
+            assert!(error.contains(said), "{sets:?}: {error}");
+            assert_eq!(read(sets).unwrap_err().exit_status(), 2);
+        }
+    }
+
+    #[test]
+    fn losses_at_receivers_may_come_in_bursts_of_a_mean_length() {
+        let loss = |sets: &[&str]| {
+            let file = ScenarioFile::parse("t.toml", SMALL).unwrap().with_sets(sets).unwrap();
+            file.resolve().map(|scenario| scenario.topology.receive_loss)
+        };
+        let bursts = loss(&["receive_loss=1%", "receive_burst=5"]).unwrap();
+        assert!((bursts.mean() - 0.01).abs() < 1e-12, "{bursts:?}");
+        let error = loss(&["receive_burst=5"]).unwrap_err().to_string();
+        assert!(error.contains("receive_loss"), "{error}");
+        let error = loss(&["receive_loss=90%", "receive_burst=2"]).unwrap_err().to_string();
+        assert!(error.contains("longer bursts or less loss"), "{error}");
+    }
+}

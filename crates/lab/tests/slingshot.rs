@@ -1,0 +1,94 @@
+//! What receivers lose comes back, in both worlds, and figures are runs of the protocol.
+
+use std::sync::Arc;
+
+use paceline_lab::figure::{Scale, Settings, table};
+use paceline_lab::run::RunResult;
+use paceline_lab::scenario::{Scenario, ScenarioFile};
+use paceline_lab::{Quiet, REPRODUCTIONS, run_on_sockets, simulate};
+
+fn scenario(name: &str, sets: &[&str]) -> Scenario {
+    ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap()
+}
+
+fn value(result: &RunResult, name: &str) -> f64 {
+    let metric = result.summary.iter().find(|metric| metric.metric == name);
+    metric.unwrap_or_else(|| panic!("there is no {name}")).value
+}
+
+#[test]
+fn every_figure_is_inside_its_band() {
+    let reproduction = REPRODUCTIONS.iter().find(|known| known.name == "slingshot").unwrap();
+    let settings = Settings { scale: Scale::Quick, sets: Vec::new(), seed: None };
+    let figures = (reproduction.figures)(&settings, &Quiet).unwrap();
+    print!("{}", table(&figures));
+    assert_eq!(figures.len(), 37);
+    assert!(figures.iter().all(|figure| figure.verdict() == "ok"), "{}", table(&figures));
+    let sections = (reproduction.sections)(&figures, &settings, &Quiet).unwrap();
+    let headings: Vec<&str> = sections.iter().map(|section| &*section.heading).collect();
+    assert_eq!(headings, ["Time of recovery", "Group size and senders", "Bursts"]);
+}
+
+#[test]
+fn other_settings_give_the_same_ids_without_a_verdict() {
+    let reproduction = REPRODUCTIONS.iter().find(|known| known.name == "slingshot").unwrap();
+    let sets = ["members=6", "r=4", "c=2", "loss=3%", "rate=800/s", "code=xor"];
+    let sets = sets.map(str::to_owned).to_vec();
+    let settings = Settings { scale: Scale::Quick, sets, seed: Some(4) };
+    let figures = (reproduction.figures)(&settings, &Quiet).unwrap();
+    assert_eq!(figures.len(), 37);
+    assert_eq!(figures[0].id, "slingshot/recovered/r8-c3");
+    assert!(figures.iter().all(|figure| figure.verdict() == "shown"), "{}", table(&figures));
+}
+
+#[test]
+fn without_repairs_and_questions_nothing_comes_back() {
+    let sets = ["repairs=false", "duration=4s", "topology.nodes=16"];
+    let result = simulate(&scenario("slingshot/paper", &sets), 1).unwrap();
+    assert!(value(&result, "packets_lost") > 100.0);
+    for name in ["recovered", "packets_recovered", "packets_pulled", "overhead"] {
+        assert_eq!(value(&result, name), 0.0, "{name}");
+    }
+}
+
+#[test]
+fn digests_are_equal_again_and_through_the_codec() {
+    for code in ["protocol.stagger=4", "protocol.code=rlc"] {
+        let run = |sets: &[&str]| {
+            let sets = [&["duration=3s", code], sets].concat();
+            simulate(&scenario("slingshot/repair", &sets), 5).unwrap()
+        };
+        let (first, again, codec) = (run(&[]), run(&[]), run(&["protocol.check_wire=true"]));
+        assert!(first.digest.is_some());
+        assert_eq!(first.digest, again.digest, "{code}");
+        assert_eq!(first.digest, codec.digest, "{code} through the codec");
+        assert_eq!(first.deliveries, codec.deliveries, "{code}");
+    }
+}
+
+#[test]
+fn all_is_delivered_in_both_worlds_as_it_comes_and_in_order() {
+    for order in ["unordered", "fifo"] {
+        let order = format!("order={order}");
+        let sets = [&*order, "lost_after=2s"];
+        let scenario = Arc::new(scenario("slingshot/repair", &sets));
+        let simulated = simulate(&scenario, 1).unwrap();
+        let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
+        for result in [&simulated, &real] {
+            assert!(value(result, "packets_lost") > 100.0, "{order}: {:?}", result.summary);
+            for name in ["packets_reported_lost", "packets_untold"] {
+                assert_eq!(value(result, name), 0.0, "{order}: {:?}", result.summary);
+            }
+        }
+        assert_eq!(simulated.deliveries, real.deliveries, "{order}");
+    }
+}
+
+#[test]
+fn losses_at_receivers_are_refused_on_sockets_with_a_remedy() {
+    let scenario = Arc::new(scenario("slingshot/paper", &["topology.nodes=4"]));
+    let error = run_on_sockets(scenario, 1, None, &Quiet).unwrap_err();
+    assert_eq!(error.exit_status(), 2);
+    let said = error.to_string();
+    assert!(said.contains("receive_loss") && said.contains("topology.loss=1%"), "{said}");
+}
