@@ -14,8 +14,8 @@ use paceline_proto::core::{
 };
 use paceline_proto::parts::fec::Sum;
 use paceline_proto::slingshot::{
-    Config, Data, Event, How, Message, Name, NamesBuilder, Pull, Rate, Repair, Slingshot, Timer,
-    checksum,
+    Ages, Config, Data, Event, How, Message, Name, NamesBuilder, Pull, Rate, Repair, Slingshot,
+    Timer, checksum,
 };
 
 thread_local! {
@@ -162,7 +162,7 @@ fn repair(numbers: std::ops::Range<u64>) -> Message {
         names.push(Name { group, rank: sender(number) as u16, seq: seq as u32, checksum });
         sum.add(&payload);
     }
-    Message::Repair(Repair::new(ViewId(0), 0, names.build(), sum.take_coded()))
+    Message::Repair(Repair::new(ViewId(0), 0, Ages::default(), names.build(), sum.take_coded()))
 }
 
 /// As a driver has it: a part of a larger buffer that is shared already.

@@ -109,8 +109,8 @@ impl Sabotage {
                     } else {
                         coded.body = flipped(&coded.body);
                     }
-                    let Repair { view, seed, names, .. } = repair.clone();
-                    *repair = Repair::new(view, seed, names, coded);
+                    let Repair { view, seed, ages, names, .. } = repair.clone();
+                    *repair = Repair::new(view, seed, ages, names, coded);
                 }
             }
             _ => {}

@@ -57,6 +57,14 @@ impl Sub<Instant> for Instant {
     }
 }
 
+/// Not before the beginning of the run.
+impl Sub<Duration> for Instant {
+    type Output = Instant;
+    fn sub(self, time: Duration) -> Instant {
+        Instant(self.0.saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.6}s", self.as_secs_f64())

@@ -124,16 +124,29 @@ impl<P: Protocol> Default for Outbox<P> {
 }
 
 impl<P: Protocol> Outbox<P> {
-    /// Hands what concerns groups to the outbox of the protocol around this one, which puts its
-    /// head before each message. For protocols that [nest](Context::nest) another.
-    pub fn pass_groups_to<Q: Protocol>(
+    /// Hands all but the events to the outbox of the protocol around this one, which wraps each
+    /// message, putting its head before it, and each timer. For protocols that
+    /// [nest](Context::nest) another; the events are theirs to look at.
+    pub fn pass_to<Q: Protocol>(
         &mut self,
         outer: &mut Outbox<Q>,
-        wrap: impl Fn(P::Message) -> Q::Message,
+        message: impl Fn(P::Message) -> Q::Message,
+        timer: impl Fn(P::Timer) -> Q::Timer,
     ) {
         outer.memberships.append(&mut self.memberships);
         let sends = self.group_sends.drain(..);
-        outer.group_sends.extend(sends.map(|(group, message)| (group, wrap(message))));
+        outer.group_sends.extend(sends.map(|(group, inner)| (group, message(inner))));
+        let sends = self.sends.drain(..);
+        outer.sends.extend(sends.map(|Outgoing { to, lane, message: inner }| Outgoing {
+            to,
+            lane,
+            message: message(inner),
+        }));
+        outer.timers.extend(self.timers.drain(..).map(|(at, inner)| (at, timer(inner))));
+        outer.drains.append(&mut self.drains);
+        outer.disconnects.append(&mut self.disconnects);
+        outer.contacts.append(&mut self.contacts);
+        self.counters.drain_into(&mut outer.counters);
     }
 }
 
@@ -209,8 +222,8 @@ impl<P: Protocol> Context<'_, P> {
     }
 
     /// A context for a protocol inside this one: the same node, time and links, another outbox.
-    /// What it writes is the outer protocol's to pass on (groups by [`Outbox::pass_groups_to`]);
-    /// `head_bytes` are what it puts before each of the inner one's messages.
+    /// What it writes is the outer protocol's to pass on ([`Outbox::pass_to`]); `head_bytes` are
+    /// what it puts before each of the inner one's messages.
     pub fn nest<'b, Q: Protocol>(
         &'b mut self,
         incarnation: u64,

@@ -171,13 +171,7 @@ impl Group {
         let mut inner = cx.nest(incarnation, &shared.chain, &mut self.inner, 1);
         let result = call(&mut self.chain, &mut inner);
         let view = self.chain.view().id();
-        self.inner.pass_groups_to(cx.outbox, Message::Chain);
-        for send in self.inner.sends.drain(..) {
-            cx.send(send.to, send.lane, Message::Chain(send.message));
-        }
-        for (at, timer) in self.inner.timers.drain(..) {
-            cx.outbox.timers.push((at, Timer::Chain(timer)));
-        }
+        self.inner.pass_to(cx.outbox, Message::Chain, Timer::Chain);
         for event in self.inner.events.drain(..) {
             cx.deliver(match event {
                 chain::Event::Delivered { origin, incarnation, seq, end, payload } => {
@@ -195,9 +189,6 @@ impl Group {
                 Some(ticket) => cx.deliver(Event::Stable { ticket }),
             }
         }
-        cx.outbox.drains.append(&mut self.inner.drains);
-        cx.outbox.disconnects.append(&mut self.inner.disconnects);
-        self.inner.counters.drain_into(&mut cx.outbox.counters);
         result
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::interface::Timer;
-use super::message::{Message, Name, Repair};
+use super::message::{Ages, Message, Name, Repair};
 use super::regions::{Region, regions};
 use super::slingshot::{Cx, Slingshot};
 use super::{Code, Config, NamesBuilder, Rate};
@@ -29,8 +29,9 @@ struct Bin {
     packets: Packets,
     /// Packets since the last repair.
     fresh: usize,
-    /// When the first of these came.
+    /// When the first of these came, and the last.
     since: Instant,
+    latest: Instant,
     /// How many members a repair would be sent to if it held that many packets of each kind.
     copies: f64,
     /// Repairs so far: tells a packet's deadline from that of an earlier one.
@@ -132,7 +133,14 @@ impl Bin {
             Code::Xor { .. } => Packets::Xor(Vec::new()),
             Code::Rlc { window } => Packets::Rlc(Window::new(window)),
         };
-        Bin { packets, fresh: 0, since: Instant::ZERO, copies: 0.0, repairs: 0 }
+        Bin {
+            packets,
+            fresh: 0,
+            since: Instant::ZERO,
+            latest: Instant::ZERO,
+            copies: 0.0,
+            repairs: 0,
+        }
     }
 }
 
@@ -188,6 +196,7 @@ impl Slingshot {
             if bin.fresh == 0 {
                 bin.since = cx.now;
             }
+            bin.latest = cx.now;
             bin.fresh += 1;
             bin.copies += share * self.rate.c as f64;
             match &mut bin.packets {
@@ -214,6 +223,7 @@ impl Slingshot {
         let fresh = std::mem::take(&mut bin.fresh);
         let copies = std::mem::take(&mut bin.copies) / fresh.max(1) as f64;
         bin.repairs = bin.repairs.wrapping_add(1);
+        let (mut first, last) = (bin.since, bin.latest);
         let seed = match &mut bin.packets {
             Packets::Xor(packets) => {
                 for (name, payload) in packets.drain(..) {
@@ -229,6 +239,7 @@ impl Slingshot {
                 while window.ids().next().is_some_and(is_old) {
                     window.pop();
                 }
+                first = window.ids().next().map_or(first, |received| received.at);
                 window.ids().for_each(|received| names.push(received.name));
                 let seed = cx.rng.next_u32().max(1);
                 window.add_to(sum, seed);
@@ -238,7 +249,8 @@ impl Slingshot {
         if names.is_empty() {
             return;
         }
-        let repair = Repair::new(self.view.id(), seed, names.build(), sum.take_coded());
+        let ages = Ages::new(cx.now.since(first), cx.now.since(last));
+        let repair = Repair::new(self.view.id(), seed, ages, names.build(), sum.take_coded());
         let message = Message::Repair(repair);
         if message.wire_len() > cx.datagram_bytes_max {
             return cx.count("slingshot_repair_oversized", 1);

@@ -4,6 +4,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::message::{Data, NAMES_MAX, Repair};
+use super::steering::check_target;
 use super::tuner;
 use crate::core::{GroupId, NodeId, View};
 
@@ -49,6 +50,16 @@ pub enum Code {
         /// multiplication of its bytes.
         window: usize,
     },
+}
+
+impl Code {
+    /// As the tuner knows it, to which bins in turn are one.
+    pub(super) fn for_tuner(self) -> tuner::Code {
+        match self {
+            Code::Xor { .. } => tuner::Code::Xor,
+            Code::Rlc { window } => tuner::Code::Linear { window: window as u16 },
+        }
+    }
 }
 
 /// In which order packets are delivered.
@@ -97,6 +108,7 @@ pub struct Config {
     pub(super) rate: Rate,
     pub(super) has_repairs: bool,
     pub(super) r_max: Option<usize>,
+    pub(super) target: Option<tuner::Target>,
     pub(super) code: Code,
     pub(super) order: Order,
     pub(super) flush_after: Option<Duration>,
@@ -157,6 +169,7 @@ impl Config {
             rate: Rate { r: 8, c: 3 },
             has_repairs: true,
             r_max: None,
+            target: None,
             code: Code::Xor { stagger: 1 },
             order: Order::Unordered,
             flush_after: Some(Duration::from_millis(10)),
@@ -221,9 +234,19 @@ impl Config {
 
     /// How many packets a repair by exclusive or may name once the rate is changed at run time
     /// ([`Command::SetRate`](super::Command::SetRate)). 1 to 32, default those of the rate at the
-    /// start. Each costs 10 bytes of the largest payload.
+    /// start, or 16 with a target. Each costs 10 bytes of the largest payload.
     pub fn with_r_max(mut self, packets: usize) -> Config {
         self.r_max = Some(packets);
+        self
+    }
+
+    /// What is to be recovered by when, and what that may cost. The member measures which share of
+    /// the packets it loses, how many all senders send, and how many of its losses come back in
+    /// time, and changes the rate of fire accordingly, the code staying the same. Each member goes
+    /// by its own losses: who alone loses many is not helped by others. Default `None`: the rate
+    /// stays as it is configured.
+    pub fn with_target(mut self, target: Option<tuner::Target>) -> Config {
+        self.target = target;
         self
     }
 
@@ -270,7 +293,8 @@ impl Config {
         self
     }
 
-    /// How long after the first sign of it a packet is of use: what comes later is flagged as late.
+    /// How long after it should have come, as far as repairs say so, a packet is of use: what comes
+    /// later is flagged as late.
     /// Default 200 ms.
     pub fn with_deadline(mut self, deadline: Duration) -> Config {
         self.deadline = deadline;
@@ -375,7 +399,7 @@ impl Config {
     /// With the first that is outside its range.
     pub fn build(self) -> Result<Config, ConfigError> {
         Rate::new(self.rate.r, self.rate.c)?;
-        let r_max = self.r_max.unwrap_or(self.rate.r);
+        let r_max = self.r_max();
         let fits = (self.rate.r..=RATE_R_MAX).contains(&r_max);
         check("r_max", r_max, fits, "at least rate.r, and at most 32")?;
         match self.code {
@@ -411,6 +435,7 @@ impl Config {
         let mut times = vec![("keep", self.keep), ("deadline", self.deadline)];
         times.extend(self.flush_after.map(|after| ("flush_after", after)));
         times.extend(self.heartbeat_after.map(|after| ("heartbeat_after", after)));
+        self.target.as_ref().map_or(Ok(()), check_target)?;
         if let Some(pull) = self.pull {
             times.extend([("after_min", pull.after_min), ("retry_after", pull.retry_after)]);
             check("asks_max", pull.asks_max, (1..=1 << 16).contains(&pull.asks_max), "1 to 65536")?;
@@ -503,10 +528,20 @@ impl Config {
         self.unread_max
     }
 
+    /// What is to be recovered by when, if that is to be looked after.
+    pub fn target(&self) -> Option<&tuner::Target> {
+        self.target.as_ref()
+    }
+
+    fn r_max(&self) -> usize {
+        let for_target = self.target.map_or(0, |_| tuner::FIRE_MAX.into());
+        self.r_max.unwrap_or(self.rate.r.max(for_target))
+    }
+
     /// Packets that a repair of a member with this configuration names, at most; and `r` of a rate.
     pub fn names_max(&self) -> usize {
         match self.code {
-            Code::Xor { .. } => self.r_max.unwrap_or(self.rate.r),
+            Code::Xor { .. } => self.r_max(),
             Code::Rlc { window } => window,
         }
     }

@@ -34,7 +34,7 @@ pub(super) enum Way {
 pub(super) struct Held {
     pub(super) payload: Payload,
     pub(super) checksum: u32,
-    /// The first sign of it.
+    /// When it should have come, as far as others say; else the first sign of it.
     pub(super) since: Instant,
     pub(super) arrived: Instant,
     pub(super) way: Way,
@@ -43,7 +43,7 @@ pub(super) struct Held {
 /// A packet that exists and is not there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing {
-    /// The first sign of it.
+    /// When it should have come, as far as others say; else the first sign of it.
     pub(super) since: Instant,
     /// As repairs say; `None` if none has named it.
     pub(super) checksum: Option<u32>,
@@ -267,6 +267,7 @@ impl Flow {
     ) {
         ledger.held_packets += 1;
         ledger.held_bytes += held.payload.len();
+        ledger.count(&held);
         if ledger.order == Order::Unordered {
             ledger.deliver(cx, &self.source, seq, &held);
         }

@@ -83,6 +83,19 @@ pub enum Event {
         /// How many.
         packets: u64,
     },
+    /// The conditions are other ones than before, and the rate of fire was chosen for them anew.
+    Tuned {
+        /// The rate of fire from now on. It may change again as results come in.
+        rate: Rate,
+        /// True if the target can be expected to be met; else the rate is the best there is.
+        is_within_reach: bool,
+        /// Of a million lost packets, so many are expected to come in time.
+        expected_ppm: u32,
+        /// Of a million packets, so many did not come from their sender.
+        loss_ppm: u32,
+        /// Packets of all senders in a second.
+        packets_per_second: u32,
+    },
     /// A packet of this member is on its way.
     Sent {
         /// The command's.
@@ -106,12 +119,12 @@ pub enum How {
     Direct,
     /// Computed from repairs.
     Recovered {
-        /// Time from the first sign of it.
+        /// Time from when it should have come, as far as repairs say; else from the first sign.
         after: Duration,
     },
     /// From a member that was asked.
     Pulled {
-        /// Time from the first sign of it.
+        /// Time from when it should have come, as far as repairs say; else from the first sign.
         after: Duration,
     },
 }
@@ -161,4 +174,6 @@ pub enum Timer {
     Gap,
     /// A silent sender is to say how much it has sent.
     Heartbeat,
+    /// What was measured is to be looked at.
+    Steer,
 }

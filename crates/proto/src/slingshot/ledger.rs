@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::flow::{Held, Source, Way};
 use super::interface::{Event, How};
+use super::steering::Tally;
 use super::{Config, Order};
 use crate::core::{Context, Protocol};
 
@@ -49,6 +50,10 @@ pub(super) struct Ledger {
     overrun: u64,
     // Told with the next event, in case its neighbours are lost too.
     losing: Option<(Source, u64, u64)>,
+    /// What came by when, since this was last emptied.
+    pub(super) tally: Tally,
+    /// In time is what comes within this time.
+    within: Duration,
     /// Packets that are missing.
     pub(super) missing: usize,
     /// Packets that are kept, and their bytes.
@@ -66,9 +71,26 @@ impl Ledger {
             unread: 0,
             overrun: 0,
             losing: None,
+            tally: Tally::default(),
+            within: config.target.map_or(config.deadline, |target| target.within),
             missing: 0,
             held_packets: 0,
             held_bytes: 0,
+        }
+    }
+
+    /// Notes when and how a packet came.
+    pub(super) fn count(&mut self, held: &Held) {
+        match held.way {
+            Way::Direct => {
+                self.tally.direct += 1;
+                self.tally.direct_bytes += held.payload.len() as u64;
+            }
+            Way::Recovered | Way::Pulled => {
+                self.tally.missed += 1;
+                let is_in_time = held.arrived.since(held.since) <= self.within;
+                self.tally.in_time += u64::from(is_in_time);
+            }
         }
     }
 
@@ -122,6 +144,7 @@ impl Ledger {
         if first >= end {
             return;
         }
+        self.tally.missed += end - first;
         match &mut self.losing {
             Some((same, _, last)) if same == source && *last == first => *last = end,
             _ => {

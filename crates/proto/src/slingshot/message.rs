@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -231,10 +232,42 @@ impl NamesBuilder {
     }
 }
 
+/// How long before a repair was sent its member had received the packets in it: the one named first
+/// and the one named last. With it others know when a packet should have come to them, which reached
+/// everybody at about the same time; between the two, packets are taken to have come evenly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ages {
+    first: u16,
+    last: u16,
+}
+
+impl Ages {
+    /// Nanoseconds of a unit.
+    const UNIT: u64 = 16_000;
+
+    /// Of these two. Told in units of 16 us; what is longer than 1.05 s counts as that.
+    pub fn new(first: Duration, last: Duration) -> Ages {
+        let units = |age: Duration| {
+            u16::try_from(age.as_nanos() / u128::from(Ages::UNIT)).unwrap_or(u16::MAX)
+        };
+        Ages { first: units(first), last: units(last) }
+    }
+
+    /// Of the packet named at this place among so many.
+    pub fn at(self, place: usize, names: usize) -> Duration {
+        let (first, last) = (u64::from(self.first), u64::from(self.last));
+        let steps = names.saturating_sub(1).max(1) as u64;
+        let place = (place as u64).min(steps);
+        let sum = first * (steps - place) + last * place;
+        Duration::from_nanos(sum * Ages::UNIT / steps)
+    }
+}
+
 /// The sum of some packets.
 ///
 /// ```text
-///  0 tag 1 = 1    1 view 8    9 seed 4    13 lengths 2    15 checksum 4    19 names ...   body ...
+///  0 tag 1 = 1    1 view 8      9 seed 4      13 lengths 2    15 ages 2, 2    19 checksum 4
+/// 23 names ...      body ...
 /// ```
 ///
 /// The checksum (CRC-32) covers all other bytes but the tag.
@@ -246,6 +279,8 @@ pub struct Repair {
     pub seed: u32,
     /// The sum of the packets' lengths, each byte by itself.
     pub lengths: u16,
+    /// When the packets had come.
+    pub ages: Ages,
     /// See above.
     pub checksum: u32,
     /// The packets.
@@ -255,16 +290,19 @@ pub struct Repair {
 }
 
 impl Repair {
+    /// Bytes before the names.
+    const FIXED_BYTES: usize = 23;
+
     /// Bytes before the body of a repair of so many packets of so many groups.
     pub const fn head_bytes(names: usize, groups: usize) -> usize {
-        19 + Names::bytes(names, groups)
+        Repair::FIXED_BYTES + Names::bytes(names, groups)
     }
 
     /// A repair, with its checksum.
-    pub fn new(view: ViewId, seed: u32, names: Names, coded: Coded) -> Repair {
+    pub fn new(view: ViewId, seed: u32, ages: Ages, names: Names, coded: Coded) -> Repair {
         // No packet has more than 65,535 bytes, so that the upper half of the sum is zero.
         let lengths = coded.lengths as u16;
-        let mut repair = Repair { view, seed, lengths, checksum: 0, names, body: coded.body };
+        let mut repair = Repair { view, seed, lengths, ages, checksum: 0, names, body: coded.body };
         repair.checksum = repair.computed_checksum();
         repair
     }
@@ -276,7 +314,7 @@ impl Repair {
 
     /// The checksum that the fields should have.
     pub fn computed_checksum(&self) -> u32 {
-        let mut head = [0u8; 14];
+        let mut head = [0u8; 18];
         let mut fields = &mut head[..];
         self.encode_fixed(&mut fields);
         let mut crc = crc32fast::Hasher::new();
@@ -290,6 +328,8 @@ impl Repair {
         head.put_u64(self.view.0);
         head.put_u32(self.seed);
         head.put_u16(self.lengths);
+        head.put_u16(self.ages.first);
+        head.put_u16(self.ages.last);
     }
 
     fn decode(bytes: &mut Bytes) -> Result<Repair, DecodeError> {
@@ -297,6 +337,7 @@ impl Repair {
             view: ViewId(take_u64(bytes)?),
             seed: take_u32(bytes)?,
             lengths: take_u16(bytes)?,
+            ages: Ages { first: take_u16(bytes)?, last: take_u16(bytes)? },
             checksum: take_u32(bytes)?,
             names: Names::decode(bytes)?,
             body: take_payload(bytes)?,
@@ -403,7 +444,9 @@ impl Wire for Message {
     fn wire_len(&self) -> usize {
         match self {
             Message::Data(data) => Data::HEAD_BYTES + data.payload.len(),
-            Message::Repair(repair) => 19 + repair.names.0.len() + repair.body.len(),
+            Message::Repair(repair) => {
+                Repair::FIXED_BYTES + repair.names.0.len() + repair.body.len()
+            }
             Message::Ask { names, .. } => 9 + names.0.len(),
             Message::Heartbeat { .. } => 21,
             Message::Supply(supply) => 1 + Supply::HEAD_BYTES + supply.data.payload.len(),

@@ -33,11 +33,12 @@ mod regions;
 // The file bears the name of the type in it.
 #[allow(clippy::module_inception)]
 mod slingshot;
+mod steering;
 pub mod tuner;
 
 pub use config::{Code, Config, ConfigError, Order, Pull, Rate};
 pub use interface::{Command, Event, How, RejectReason, Timer};
-pub use message::{Data, Message, Name, Names, NamesBuilder, Repair, Supply, checksum};
+pub use message::{Ages, Data, Message, Name, Names, NamesBuilder, Repair, Supply, checksum};
 pub use slingshot::Slingshot;
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Receiving packets and repairs.
 
+use std::time::Duration;
+
 use super::flow::{Held, Slot, Way};
 use super::message::{Data, Name, Repair, Supply, checksum};
 use super::slingshot::{Cx, Kept, PacketId, Slingshot, is_within};
@@ -100,8 +102,9 @@ impl Slingshot {
         }
         let mut named = std::mem::take(&mut self.named);
         named.clear();
-        for name in repair.names.iter() {
-            match self.note_named(cx, from, &view, name) {
+        let count = repair.names.len();
+        for (place, name) in repair.names.iter().enumerate() {
+            match self.note_named(cx, from, &view, name, repair.ages.at(place, count)) {
                 Some(id) => named.push(id),
                 None => return self.named = named,
             }
@@ -174,13 +177,15 @@ impl Slingshot {
         }
     }
 
-    /// A member has this packet: so it exists, and if it is not here it is missing.
+    /// A member has had this packet for so long: it exists, and if it is not here it is missing
+    /// since then.
     fn note_named(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
         view: &View,
         name: Name,
+        age: Duration,
     ) -> Option<PacketId> {
         // An earlier name of the same repair may have moved the window on.
         let Found { group, member, seq, .. } = self.find_named(cx, view, name).ok()?;
@@ -195,6 +200,7 @@ impl Slingshot {
         if let Some(missing) = self.flows[at as usize].missing_mut(seq) {
             missing.checksum = Some(name.checksum);
             missing.holder = Some(from);
+            missing.since = missing.since.min(cx.now - age);
         }
         Some(PacketId { flow: at, checksum: name.checksum, seq })
     }

@@ -9,6 +9,7 @@ use super::interface::{Command, Event, RejectReason, Timer};
 use super::ledger::{Counts, Ledger, ledger_counts};
 use super::message::{Data, Message, Names, NamesBuilder, checksum};
 use super::pull::{Allowance, Gap, Patience};
+use super::steering::Steering;
 use super::{Code, Config, Rate};
 use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol, View, ViewId};
 use crate::parts::fec::{Bounds, Decoder, Method};
@@ -56,6 +57,8 @@ pub struct Slingshot {
     /// What is missing, by when something is to be done about it.
     pub(super) gaps: BinaryHeap<Reverse<Gap>>,
     pub(super) patience: Patience,
+    /// If there is a target.
+    pub(super) steering: Option<Steering>,
     pub(super) allowance: Allowance,
     /// Groups to which this node has sent, by when to say how much.
     pub(super) beats: BinaryHeap<Reverse<(Instant, GroupId)>>,
@@ -97,6 +100,7 @@ impl Slingshot {
             decoder_counts: (0, 0),
             gaps: BinaryHeap::new(),
             patience: Patience::new(config),
+            steering: Steering::new(config),
             allowance: Allowance::default(),
             beats: BinaryHeap::new(),
             is_flush_armed: false,
@@ -210,6 +214,7 @@ impl Slingshot {
         let seq = group.seq;
         group.seq += 1;
         cx.count("slingshot_sent", 1);
+        self.ledger.tally.own += 1;
         let checksum = checksum(id, cx.incarnation, seq, &payload);
         let incarnation = cx.incarnation;
         let data = Data { group: id, incarnation, seq, checksum, payload: payload.clone() };
@@ -238,6 +243,7 @@ impl Slingshot {
         self.arm_flush(cx);
         self.arm_gap(cx);
         self.arm_beat(cx);
+        self.arm_steering(cx);
     }
 
     /// The view under whose ranks a message names packets.
@@ -294,6 +300,7 @@ impl Protocol for Slingshot {
             Timer::Flush => self.flush_timer(cx),
             Timer::Gap => self.gap_timer(cx),
             Timer::Heartbeat => self.beat_timer(cx),
+            Timer::Steer => self.steer(cx),
         }
         self.finish(cx);
     }

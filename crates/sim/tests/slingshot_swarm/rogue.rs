@@ -79,5 +79,11 @@ fn made_up(message: Message, rng: &mut Rng) -> Message {
     }
     let mut names = NamesBuilder::default();
     named.into_iter().for_each(|name| names.push(name));
-    Message::Repair(Repair::new(repair.view, seed, names.build(), Coded { lengths, body }))
+    Message::Repair(Repair::new(
+        repair.view,
+        seed,
+        repair.ages,
+        names.build(),
+        Coded { lengths, body },
+    ))
 }

@@ -51,12 +51,8 @@ impl<T: Tamper> Wrapped<T> {
         if let Some(tamper) = &mut self.tamper {
             tamper.tamper(cx, &mut self.outbox);
         }
-        let outbox = &mut self.outbox;
-        outbox.pass_groups_to(cx.outbox, |message| message);
-        cx.outbox.sends.append(&mut outbox.sends);
-        cx.outbox.timers.append(&mut outbox.timers);
-        cx.outbox.events.append(&mut outbox.events);
-        outbox.counters.drain_into(&mut cx.outbox.counters);
+        self.outbox.pass_to(cx.outbox, |message| message, |timer| timer);
+        cx.outbox.events.append(&mut self.outbox.events);
     }
 }
 

@@ -37,9 +37,12 @@ fn any_names() -> impl Strategy<Value = Names> {
 }
 
 fn any_repair() -> impl Strategy<Value = Repair> {
-    (any::<u64>(), any::<u32>(), any::<u16>(), any_names(), any_payload()).prop_map(
-        |(view, seed, lengths, names, body)| {
-            Repair::new(ViewId(view), seed, names, Coded { lengths: lengths.into(), body })
+    let ages = (any::<u32>(), any::<u32>()).prop_map(|(first, last)| {
+        Ages::new(Duration::from_nanos(first.into()), Duration::from_nanos(last.into()))
+    });
+    (any::<u64>(), any::<u32>(), any::<u16>(), ages, any_names(), any_payload()).prop_map(
+        |(view, seed, lengths, ages, names, body)| {
+            Repair::new(ViewId(view), seed, ages, names, Coded { lengths: lengths.into(), body })
         },
     )
 }
@@ -210,9 +213,9 @@ fn the_encoding_is_what_it_always_was() {
 
 const GOLDEN: [&str; 6] = [
     "00 00000003 0000000000000066 000000000000012c b795028a 7061636b6574",
-    "01 0000000000000000 00000000 0016 68bf3f3e 01 00000003 03 00020000012cb795028a \
+    "01 0000000000000000 00000000 0016 0000 0000 3a52b949 01 00000003 03 00020000012cb795028a \
      00020000012dc9671ff0 00020000000180 63c14e 22222222222222222222222222222222222222222222",
-    "01 0000000000000000 00000005 00e1 b5d60150 02 00000003 00000004 02 \
+    "01 0000000000000000 00000005 00e1 0000 0000 e8034527 02 00000003 00000004 02 \
      00 00020000012cb795028a 01 000201020304 86b475f4 74174829a9ca",
     "03 00000000 0000000000000066 0000000000000102",
     "04 0000000000000001 0006 00000003 0000000000000066 000000000000012c b795028a 7061636b6574",

@@ -14,7 +14,7 @@ fn with_name(change: impl FnOnce(&mut Name)) -> Bench {
     let (mut names, mut sum) = (NamesBuilder::default(), Sum::default());
     packets.iter().for_each(|packet| sum.add(&packet.payload));
     named.iter().for_each(|name| names.push(*name));
-    let repair = Repair::new(ViewId(0), 0, names.build(), sum.take_coded());
+    let repair = Repair::new(ViewId(0), 0, Ages::default(), names.build(), sum.take_coded());
     bench.message(3, Message::Repair(repair));
     bench
 }
@@ -199,7 +199,13 @@ fn a_flood_of_forged_repairs_holds_no_more_than_its_bounds() {
                 2 => bench.message(from, Message::Ask { view: ViewId(0), names: names.build() }),
                 3 => bench.message(from, heartbeat(from, turn / 100 + u64::from(rng.below(90)))),
                 _ => {
-                    let repair = Repair::new(ViewId(0), turn as u32 % 3, names.build(), coded);
+                    let repair = Repair::new(
+                        ViewId(0),
+                        turn as u32 % 3,
+                        Ages::default(),
+                        names.build(),
+                        coded,
+                    );
                     bench.message(from, Message::Repair(repair));
                 }
             }

@@ -7,6 +7,7 @@ mod hostile;
 mod lives;
 mod pull;
 mod repairs;
+mod steering;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,6 +165,9 @@ impl Bench {
                 format!("{group}/{sender}.{first}..{end} lost")
             }
             Event::Overrun { packets } => format!("overrun {packets}"),
+            Event::Tuned { rate, is_within_reach, .. } => {
+                format!("tuned to ({},{}), within reach: {is_within_reach}", rate.r, rate.c)
+            }
             Event::Sent { ticket, seq } => format!("sent {ticket} as {seq}"),
             Event::Rejected { ticket, reason } => format!("rejected {ticket}: {reason}"),
         };
@@ -195,7 +199,7 @@ fn repair_of(packets: &[Data], seed: u32) -> Message {
         names.push(name_of(packet));
         sum.add_times(&packet.payload, coefficient);
     }
-    Message::Repair(Repair::new(ViewId(0), seed, names.build(), sum.take_coded()))
+    Message::Repair(Repair::new(ViewId(0), seed, Ages::default(), names.build(), sum.take_coded()))
 }
 
 fn name_of(packet: &Data) -> Name {

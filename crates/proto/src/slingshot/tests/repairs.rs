@@ -134,7 +134,7 @@ fn its_own_packets_can_be_taken_out_of_repairs() {
     names.push(name_of(&lost));
     sum.add(&payload);
     sum.add(&lost.payload);
-    let repair = Repair::new(ViewId(0), 0, names.build(), sum.take_coded());
+    let repair = Repair::new(ViewId(0), 0, Ages::default(), names.build(), sum.take_coded());
     bench.message(2, Message::Repair(repair));
     assert_eq!(bench.told(), ["g0/n1.1 recovered after 0ns"]);
 }

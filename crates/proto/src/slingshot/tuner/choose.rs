@@ -54,7 +54,7 @@ pub enum Unreachable {
 }
 
 /// The largest r and c that are tried.
-const FIRE_MAX: u8 = 16;
+pub const FIRE_MAX: u8 = 16;
 
 /// The cheapest setting, in bytes of repairs, that is expected to meet the target, with r and c up
 /// to 16 and one of `codes`.

@@ -26,7 +26,7 @@ mod prediction;
 mod simulated;
 mod xor;
 
-pub use choose::{Choice, Target, Unreachable, choose};
+pub use choose::{Choice, FIRE_MAX, Target, Unreachable, choose};
 pub use corrector::Corrector;
 pub use prediction::{Prediction, predict};
 

@@ -1,0 +1,48 @@
+use thiserror::Error;
+
+use crate::{group, slingshot};
+
+/// What members of a group that multicasts in time have in common.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(super) group: group::Config,
+    pub(super) slingshot: slingshot::Config,
+}
+
+/// Why a configuration cannot work.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// Of the group.
+    #[error(transparent)]
+    Group(#[from] group::ConfigError),
+    /// Of the multicast.
+    #[error(transparent)]
+    Slingshot(#[from] slingshot::ConfigError),
+}
+
+impl Config {
+    /// Of these two. The multicast's roster is of no concern: the group's views take its place.
+    ///
+    /// # Errors
+    /// If a knob of either is outside its range.
+    pub fn new(group: group::Config, slingshot: slingshot::Config) -> Result<Config, ConfigError> {
+        Ok(Config { group: group.build()?, slingshot: slingshot.build()? })
+    }
+
+    /// The group's.
+    pub fn group(&self) -> &group::Config {
+        &self.group
+    }
+
+    /// The multicast's.
+    pub fn slingshot(&self) -> &slingshot::Config {
+        &self.slingshot
+    }
+
+    /// The largest payload, bytes, where a datagram carries `datagram_bytes_max`. 0 if nothing
+    /// fits.
+    pub fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {
+        let inner = datagram_bytes_max.saturating_sub(super::message::TAG_BYTES);
+        self.slingshot.payload_bytes_max(inner)
+    }
+}

@@ -1,0 +1,50 @@
+//! What the application says to a member, and what it is told.
+
+use bytes::Bytes;
+
+use crate::core::NodeId;
+use crate::{group, slingshot};
+
+/// What the application asks of its member.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Found the group: this node alone is its first view.
+    Bootstrap {
+        /// Where the driver of another member reaches this one.
+        address: Bytes,
+    },
+    /// Become a member.
+    Join {
+        /// Where the driver of another member reaches this one.
+        address: Bytes,
+        /// Nodes to ask, any members.
+        seeds: Vec<NodeId>,
+    },
+    /// Stop being a member.
+    Leave,
+    /// Of the multicast: packets, groups of some of the members, the rate of fire.
+    Slingshot(slingshot::Command),
+}
+
+/// What a member tells its application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Of the group: its views, and what became of this node.
+    Group(group::Event),
+    /// Of the multicast: packets, and losses.
+    Slingshot(slingshot::Event),
+}
+
+/// Why the driver wakes a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Of the group.
+    Group(group::Timer),
+    /// Of the multicast.
+    Slingshot {
+        /// The life of the member that asked for it: of a former one nothing is due any more.
+        life: u32,
+        /// What it asked for.
+        timer: slingshot::Timer,
+    },
+}

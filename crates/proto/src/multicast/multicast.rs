@@ -1,0 +1,165 @@
+use std::sync::Arc;
+
+use super::{Command, Config, Event, Message, Timer};
+use crate::core::{Context, NodeId, Outbox, PeerState, Protocol, View, ViewId};
+use crate::group::{self, Group};
+use crate::slingshot::Slingshot;
+
+type Cx<'a> = Context<'a, Multicast>;
+
+/// A node's part in a group that multicasts in time.
+pub struct Multicast {
+    group: Group,
+    from_group: Outbox<Group>,
+    slingshot: Slingshot,
+    from_slingshot: Outbox<Slingshot>,
+    /// The incarnation of the multicast, and its number among those of this node.
+    incarnation: u64,
+    life: u32,
+}
+
+impl Multicast {
+    /// A node outside the group.
+    pub fn new(config: &Config) -> Multicast {
+        Multicast {
+            group: Group::new(&config.group),
+            from_group: Outbox::default(),
+            slingshot: Slingshot::new(&config.slingshot),
+            from_slingshot: Outbox::default(),
+            incarnation: 0,
+            life: 0,
+        }
+    }
+
+    /// Its part in the agreement on views.
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Its part in the multicast.
+    pub fn slingshot(&self) -> &Slingshot {
+        &self.slingshot
+    }
+
+    fn with_group(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: impl FnOnce(&mut Group, &mut Context<'_, Group>),
+    ) {
+        let (incarnation, shared) = (cx.incarnation, cx.shared);
+        let mut inner =
+            cx.nest(incarnation, &shared.group, &mut self.from_group, super::message::TAG_BYTES);
+        call(&mut self.group, &mut inner);
+        self.from_group.pass_to(cx.outbox, Message::Group, Timer::Group);
+        let mut events = std::mem::take(&mut self.from_group.events);
+        for event in events.drain(..) {
+            self.follow(cx, &event);
+            cx.deliver(Event::Group(event));
+        }
+        self.from_group.events = events;
+    }
+
+    /// The multicast does as the group does.
+    fn follow(&mut self, cx: &mut Cx<'_>, event: &group::Event) {
+        match event {
+            group::Event::View(view) => {
+                let incarnation = self.group.member().incarnation;
+                if self.incarnation != incarnation {
+                    self.incarnation = incarnation;
+                    self.life += 1;
+                    self.slingshot = Slingshot::new(&cx.shared.slingshot);
+                    self.with_slingshot(cx, |slingshot, cx| slingshot.handle_start(cx));
+                }
+                self.with_slingshot(cx, |slingshot, cx| slingshot.handle_view(cx, view));
+            }
+            group::Event::Left | group::Event::Excluded => {
+                let nobody = Arc::new(View::new(ViewId(self.slingshot.view().id().0), []));
+                self.with_slingshot(cx, |slingshot, cx| slingshot.handle_view(cx, &nobody));
+            }
+            _ => {}
+        }
+    }
+
+    fn with_slingshot(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: impl FnOnce(&mut Slingshot, &mut Context<'_, Slingshot>),
+    ) {
+        let (life, shared) = (self.life, cx.shared);
+        let mut inner = cx.nest(
+            self.incarnation,
+            &shared.slingshot,
+            &mut self.from_slingshot,
+            super::message::TAG_BYTES,
+        );
+        call(&mut self.slingshot, &mut inner);
+        let timer = |timer| Timer::Slingshot { life, timer };
+        self.from_slingshot.pass_to(cx.outbox, Message::Slingshot, timer);
+        cx.outbox.events.extend(self.from_slingshot.events.drain(..).map(Event::Slingshot));
+    }
+}
+
+impl Protocol for Multicast {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Cx<'_>) {
+        self.with_group(cx, |group, cx| group.handle_start(cx));
+    }
+
+    fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
+        self.with_group(cx, |group, cx| group.handle_peer(cx, peer, state));
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        match message {
+            Message::Group(message) => {
+                self.with_group(cx, |group, cx| group.handle_message(cx, from, message));
+            }
+            Message::Slingshot(message) => {
+                self.with_slingshot(cx, |slingshot, cx| {
+                    slingshot.handle_message(cx, from, message)
+                });
+            }
+        }
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        match timer {
+            Timer::Group(timer) => self.with_group(cx, |group, cx| group.handle_timer(cx, timer)),
+            Timer::Slingshot { life, timer } if life == self.life => {
+                self.with_slingshot(cx, |slingshot, cx| slingshot.handle_timer(cx, timer));
+            }
+            Timer::Slingshot { .. } => {}
+        }
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        let command = match command {
+            Command::Bootstrap { address } => group::Command::Bootstrap { address },
+            Command::Join { address, seeds } => group::Command::Join { address, seeds },
+            Command::Leave => group::Command::Leave,
+            Command::Slingshot(command) => {
+                return self
+                    .with_slingshot(cx, |slingshot, cx| slingshot.handle_command(cx, command));
+            }
+        };
+        self.with_group(cx, |group, cx| group.handle_command(cx, command));
+    }
+
+    fn handle_drained(&mut self, cx: &mut Cx<'_>, to: NodeId) {
+        self.with_group(cx, |group, cx| group.handle_drained(cx, to));
+    }
+
+    /// Packets are sent when they are handled: what is submitted waits for that, and no more of it
+    /// than one datagram queue takes.
+    fn admission(&self) -> usize {
+        ADMITTED_BYTES
+    }
+}
+
+/// Bytes that may wait to be handled.
+const ADMITTED_BYTES: usize = 1 << 20;
