@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use paceline_proto::core::NodeId;
 
-use crate::record::HEADER_BYTES;
+use crate::record::{GROUP_BYTES, HEADER_BYTES};
 
 /// Where a node without a key may listen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,6 +170,11 @@ impl NodeConfig {
     pub fn with_open_membership(mut self) -> Self {
         self.is_open = true;
         self
+    }
+
+    /// The longest message, bytes, that a datagram carries, also to a group.
+    pub(crate) fn datagram_message_bytes_max(&self) -> usize {
+        self.datagram_bytes_max - HEADER_BYTES - GROUP_BYTES
     }
 
     /// Seed of the protocol's and the emulator's random numbers. Default: drawn at start.

@@ -89,6 +89,11 @@ impl Bound {
         self.local_addr
     }
 
+    /// The longest message, bytes, that a datagram carries.
+    pub fn datagram_message_bytes_max(&self) -> usize {
+        self.config.datagram_message_bytes_max()
+    }
+
     /// The same sockets, in the cluster of this name.
     pub fn in_cluster(mut self, name: &str) -> Bound {
         self.config.cluster = name.to_owned();

@@ -11,6 +11,7 @@ use paceline_proto::chain::{self, RejectReason, Topology, Urgency};
 use paceline_proto::core::{NodeId, View};
 use paceline_proto::detector;
 use paceline_proto::group::{self, Command, Config, Refusal};
+use paceline_proto::multicast;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -24,6 +25,9 @@ pub enum JoinError {
     /// A knob is out of range.
     #[error(transparent)]
     Config(#[from] group::ConfigError),
+    /// A knob of a group that multicasts in time is out of range.
+    #[error(transparent)]
+    Multicast(#[from] multicast::ConfigError),
     /// The node could not start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -218,6 +222,22 @@ pub(crate) async fn resolve(names: &[String]) -> Result<Vec<SocketAddr>, JoinErr
         seeds.extend(found);
     }
     Ok(seeds)
+}
+
+/// Why a node that was not in a view in time is in none.
+pub(crate) fn unanswered(
+    stats: &Stats,
+    refusal: Option<Refusal>,
+    seeds: &str,
+    within: Duration,
+) -> JoinError {
+    let count = |name| stats.counters.count(name);
+    let refusal = if count("peer_id_taken") > 0 { Some(Refusal::IdInUse) } else { refusal };
+    match refusal {
+        Some(refusal) => JoinError::Refused { refusal },
+        None if count("peer_later_start_known") > 0 => JoinError::ClockBehind,
+        None => JoinError::Unanswered { seeds: seeds.to_owned(), within },
+    }
 }
 
 /// What the events have told so far.
@@ -445,16 +465,9 @@ impl Group {
             }
             Ok(None) => Err(JoinError::Closed),
             Err(_) => {
-                let counters = self.stats().counters;
-                if counters.count("peer_id_taken") > 0 {
-                    refusal = Some(Refusal::IdInUse);
-                }
+                let stats = self.stats();
                 self.stop().await;
-                Err(match refusal {
-                    None if counters.count("peer_later_start_known") > 0 => JoinError::ClockBehind,
-                    Some(refusal) => JoinError::Refused { refusal },
-                    None => JoinError::Unanswered { seeds: seeds.to_owned(), within },
-                })
+                Err(unanswered(&stats, refusal, seeds, within))
             }
         }
     }

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::dht::DhtBuilder;
 use crate::group::GroupBuilder;
+use crate::multicast::MulticastBuilder;
 
 /// Why a host did not start.
 #[derive(Debug, Error)]
@@ -32,6 +33,7 @@ pub struct HostBuilder {
     bind: SocketAddr,
     advertise: Option<SocketAddr>,
     socket_buffer_bytes: Option<u32>,
+    datagram_bytes_max: Option<usize>,
     exposure: Exposure,
 }
 
@@ -61,6 +63,13 @@ impl HostBuilder {
         self
     }
 
+    /// The longest datagram, bytes of UDP payload. Default 1,200, which fits every usual path; 1,472
+    /// fits Ethernet, up to 65,000 loopback. Longer ones are cut by IP and lost with any part.
+    pub fn datagram_bytes_max(mut self, bytes: usize) -> HostBuilder {
+        self.datagram_bytes_max = Some(bytes);
+        self
+    }
+
     /// Allows addresses beyond loopback though nothing is encrypted or authenticated: anybody
     /// who reaches the port can read and forge messages.
     pub fn insecure_plaintext(mut self) -> HostBuilder {
@@ -77,10 +86,13 @@ impl HostBuilder {
             Some(id) => id,
             None => NodeId(getrandom::u32().map_err(HostError::Random)?),
         };
-        let config = NodeConfig::new(&self.cluster, id)
+        let mut config = NodeConfig::new(&self.cluster, id)
             .with_exposure(self.exposure)
             .with_socket_buffer_bytes(self.socket_buffer_bytes)
             .with_open_membership();
+        if let Some(bytes) = self.datagram_bytes_max {
+            config = config.with_datagram_bytes_max(bytes);
+        }
         let bound = Bound::bind(self.bind, config)?;
         let address = self.advertise.unwrap_or(bound.local_addr());
         if address.ip().is_unspecified() || address.port() == 0 {
@@ -108,6 +120,7 @@ impl Host {
             bind: SocketAddr::from(([127, 0, 0, 1], 0)),
             advertise: None,
             socket_buffer_bytes: None,
+            datagram_bytes_max: None,
             exposure: Exposure::default(),
         }
     }
@@ -126,6 +139,11 @@ impl Host {
     /// each other.
     pub fn group(self, name: impl AsRef<str>) -> GroupBuilder {
         GroupBuilder::new(self, name.as_ref())
+    }
+
+    /// The group of this name whose members multicast in time: to be founded or joined.
+    pub fn multicast(self, name: impl AsRef<str>) -> MulticastBuilder {
+        MulticastBuilder::new(self, name.as_ref())
     }
 
     /// The distributed hash table of this name: to be founded, joined or visited.

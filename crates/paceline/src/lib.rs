@@ -1,4 +1,5 @@
-//! Paceline for Rust programs: group broadcast and a distributed hash table on real sockets.
+//! Paceline for Rust programs: group broadcast, multicast in time and a distributed hash table on
+//! real sockets.
 //!
 //! ```no_run
 //! use paceline::{Event, Host};
@@ -14,6 +15,20 @@
 //!         Event::View(view) => println!("{} members", view.len()),
 //!         other => println!("{other:?}"),
 //!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```no_run
+//! use paceline::Host;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = Host::builder("shop").start()?;
+//! let (prices, mut events) = host.multicast("prices").join(["127.0.0.1:7900"]).await?;
+//! prices.send("apples 17").await?;
+//! while let Some(packet) = events.packet().await {
+//!     println!("{}: {:?}, {:?}", packet.sender, packet.payload, packet.how);
 //! }
 //! # Ok(())
 //! # }
@@ -43,12 +58,14 @@ pub mod dht;
 mod events;
 mod group;
 mod host;
+pub mod multicast;
 mod send;
 
 pub use dht::{Algorithm, Dht, DhtBuilder, DhtError, KeyError};
 pub use events::{Delivery, DirectDelivery, Event, Events};
 pub use group::{BroadcastError, Group, GroupBuilder, JoinError, Receipt, TryBroadcastError};
 pub use host::{Host, HostBuilder, HostError};
+pub use multicast::{Multicast, MulticastBuilder, MulticastError};
 pub use send::{SendError, Sent, TrySendError};
 
 pub use paceline_net as net;

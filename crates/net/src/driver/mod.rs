@@ -37,7 +37,7 @@ use crate::node::{Handles, Stopped};
 use crate::peers::PeerTable;
 use crate::pool::ReadPool;
 use crate::ready::{ReadyList, Source};
-use crate::record::{ClusterTag, GROUP_BYTES, HEADER_BYTES, Header, Kind, Session};
+use crate::record::{ClusterTag, Header, Kind, Session};
 use crate::stats::{Traffic, WarnLimit};
 
 /// Inputs handled in a turn.
@@ -273,7 +273,7 @@ impl<P: Hosted> Driver<P> {
             rng: &mut self.rng,
             outbox: &mut self.outbox,
             backlog: &self.peers,
-            datagram_bytes_max: self.config.datagram_bytes_max - HEADER_BYTES - GROUP_BYTES,
+            datagram_bytes_max: self.config.datagram_message_bytes_max(),
         };
         call(&mut self.protocol, &mut cx);
         self.carry_out();

@@ -245,7 +245,7 @@ impl SlingshotLedger {
                 life.overruns += 1;
                 Ok(())
             }
-            Event::Sent { .. } | Event::Rejected { .. } => Ok(()),
+            Event::Sent { .. } | Event::Rejected { .. } | Event::Tuned { .. } => Ok(()),
         }
     }
 

@@ -1,0 +1,23 @@
+use paceline_proto::core::GroupId;
+use paceline_proto::slingshot::RejectReason;
+use thiserror::Error;
+
+/// Why a packet was not sent, or a change not made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MulticastError {
+    /// It was refused.
+    #[error(transparent)]
+    Refused(#[from] RejectReason),
+    /// As much waits to be sent as is admitted: only `try_` calls say so.
+    #[error("as much waits as is admitted")]
+    WouldBlock,
+    /// The host has stopped.
+    #[error("the host has stopped")]
+    Closed,
+}
+
+impl MulticastError {
+    pub(super) fn not_a_member(group: GroupId) -> MulticastError {
+        MulticastError::Refused(RejectReason::NotAMember(group))
+    }
+}

@@ -1,0 +1,220 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use paceline_net::{Events as NodeEvents, Node};
+use paceline_proto::core::{GroupId, NodeId, View};
+use paceline_proto::group::{self, Refusal};
+use paceline_proto::multicast::{self, Command, Multicast as Protocol};
+use paceline_proto::slingshot::{self, How, Rate, RejectReason};
+
+use super::handle::Status;
+
+/// Events that are read before room for more of them is made.
+const CONSUMED_TOGETHER: usize = 64;
+
+/// A packet that reached this member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The group that it was sent to.
+    pub group: GroupId,
+    /// Who sent it.
+    pub sender: NodeId,
+    /// The sender's incarnation: another number after each start.
+    pub incarnation: u64,
+    /// Its number among the packets of its sender to the group: 0, 1, 2, ...
+    pub seq: u64,
+    /// What was sent.
+    pub payload: Bytes,
+    /// From its sender, by repairs, or from another member that was asked.
+    pub how: How,
+    /// True if that took longer than the deadline.
+    pub is_late: bool,
+}
+
+/// What a member is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A packet: at most once, as it was sent, as soon as it is there or in its sender's order.
+    Packet(Packet),
+    /// Packets that will not come any more.
+    Lost {
+        /// The group that they were sent to.
+        group: GroupId,
+        /// Who sent them.
+        sender: NodeId,
+        /// The sender's incarnation.
+        incarnation: u64,
+        /// The number of the first.
+        first: u64,
+        /// The number after the last.
+        end: u64,
+    },
+    /// The events were not read as fast as they came: so many packets were neither delivered nor
+    /// reported lost.
+    Overrun {
+        /// How many.
+        packets: u64,
+    },
+    /// The conditions are other ones than before, and the rate of fire was chosen for them anew.
+    Tuned {
+        /// The rate of fire from now on.
+        rate: Rate,
+        /// True if the target can be expected to be met; else the rate is the best there is.
+        is_within_reach: bool,
+        /// Of a million lost packets, so many are expected to come in time.
+        expected_ppm: u32,
+        /// Of a million packets, so many did not come from their sender.
+        loss_ppm: u32,
+        /// Packets of all senders in a second.
+        packets_per_second: u32,
+    },
+    /// A view was installed: these are the members from now on.
+    View(Arc<View>),
+    /// Too few members are reachable to agree on another view. Packets go on within this one.
+    LostPrimary,
+    /// Enough members are reachable again, and the view is the same.
+    RegainedPrimary,
+    /// The others went on without this node. It joins anew, under another incarnation; a view
+    /// follows when it has.
+    Excluded,
+    /// The node has left.
+    Left,
+    /// A member says that this node may not join at present. It goes on asking.
+    JoinRefused(Refusal),
+    /// A packet or a change was refused after all.
+    Rejected(RejectReason),
+}
+
+/// The receiving side of a member: packets, losses, and the views between.
+///
+/// Who does not read loses packets, and is told how many ([`Event::Overrun`]): nobody waits for a
+/// reader, since what is late is of no use.
+pub struct Events {
+    node: Node<Protocol>,
+    events: NodeEvents<Protocol>,
+    status: Arc<Status>,
+    /// Taken out early, to be told first.
+    ahead: Option<Event>,
+    /// Read, and not yet told to the protocol.
+    consumed: usize,
+}
+
+impl Events {
+    pub(super) fn new(
+        node: Node<Protocol>,
+        events: NodeEvents<Protocol>,
+        status: Arc<Status>,
+    ) -> Events {
+        Events { node, events, status, ahead: None, consumed: 0 }
+    }
+
+    /// The next event; `None` once the host has stopped and all were received.
+    pub async fn recv(&mut self) -> Option<Event> {
+        if let Some(event) = self.try_recv() {
+            return Some(event);
+        }
+        loop {
+            let event = self.events.recv().await?;
+            if let Some(event) = self.take(event) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// The next event if there is one now.
+    pub fn try_recv(&mut self) -> Option<Event> {
+        if let Some(event) = self.ahead.take() {
+            return Some(event);
+        }
+        while let Some(event) = self.events.try_recv() {
+            if let Some(event) = self.take(event) {
+                return Some(event);
+            }
+        }
+        self.make_room();
+        None
+    }
+
+    /// The next packet, other events passed over; `None` once the host has stopped.
+    pub async fn packet(&mut self) -> Option<Packet> {
+        loop {
+            if let Event::Packet(packet) = self.recv().await? {
+                return Some(packet);
+            }
+        }
+    }
+
+    pub(super) fn put_back(&mut self, event: Event) {
+        self.ahead = Some(event);
+    }
+
+    fn take(&mut self, event: multicast::Event) -> Option<Event> {
+        match event {
+            multicast::Event::Slingshot(event) => self.take_slingshot(event),
+            multicast::Event::Group(event) => self.take_group(event),
+        }
+    }
+
+    fn take_slingshot(&mut self, event: slingshot::Event) -> Option<Event> {
+        use slingshot::Event as E;
+        if let E::Delivered { .. } | E::Lost { .. } | E::Overrun { .. } = event {
+            self.consumed += 1;
+            if self.consumed >= CONSUMED_TOGETHER {
+                self.make_room();
+            }
+        }
+        Some(match event {
+            E::Delivered { group, sender, incarnation, seq, payload, how, is_late } => {
+                let payload = payload.to_bytes();
+                Event::Packet(Packet { group, sender, incarnation, seq, payload, how, is_late })
+            }
+            E::Lost { group, sender, incarnation, first, end } => {
+                Event::Lost { group, sender, incarnation, first, end }
+            }
+            E::Overrun { packets } => Event::Overrun { packets },
+            E::Tuned { rate, is_within_reach, expected_ppm, loss_ppm, packets_per_second } => {
+                Event::Tuned { rate, is_within_reach, expected_ppm, loss_ppm, packets_per_second }
+            }
+            E::Rejected { reason, .. } => Event::Rejected(reason),
+            E::Sent { .. } => return None,
+        })
+    }
+
+    fn take_group(&mut self, event: group::Event) -> Option<Event> {
+        use group::Event as E;
+        Some(match event {
+            E::View(view) => {
+                self.status.note_view(&view);
+                Event::View(view)
+            }
+            E::LostPrimary => Event::LostPrimary,
+            E::RegainedPrimary => Event::RegainedPrimary,
+            E::Excluded => {
+                self.status.note_outside();
+                Event::Excluded
+            }
+            E::Left => {
+                self.status.note_outside();
+                Event::Left
+            }
+            E::JoinRefused { refusal } => Event::JoinRefused(refusal),
+            // Of the broadcast, in which nothing is sent here.
+            E::Delivered { .. }
+            | E::Direct { .. }
+            | E::Lagging { .. }
+            | E::Stable { .. }
+            | E::Received { .. }
+            | E::Undelivered { .. }
+            | E::Rejected { .. } => return None,
+        })
+    }
+
+    fn make_room(&mut self) {
+        if self.consumed > 0 {
+            let told = std::mem::take(&mut self.consumed);
+            // After a stop nobody needs the room.
+            let consumed = slingshot::Command::Consumed { told };
+            let _ = self.node.command(Command::Slingshot(consumed));
+        }
+    }
+}
