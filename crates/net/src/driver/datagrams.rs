@@ -10,6 +10,7 @@ use paceline_proto::core::{GroupId, Instant, Wire, decode_exact, take_u32};
 use super::Driver;
 use crate::Hosted;
 use crate::datagram::Received;
+use crate::emulate::ReceiveLoss;
 use crate::peers::{Introduction, Reach};
 use crate::ready::Source;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
@@ -174,6 +175,10 @@ impl<P: Hosted> Driver<P> {
                 self.counters.add("group_not_joined", 1);
                 return Ok(());
             }
+        }
+        if self.receive_loss.as_mut().is_some_and(ReceiveLoss::loses_next) {
+            self.counters.add("emulated_receive_loss", 1);
+            return Ok(());
         }
         let message = decode_exact(body).map_err(|_| Refusal::Undecodable)?;
         self.handle(|protocol, cx| protocol.handle_message(cx, header.sender, message));

@@ -31,7 +31,7 @@ use crate::alarm::Alarm;
 use crate::config::NodeConfig;
 use crate::datagram::Datagrams;
 use crate::deadlines::{Clock, Deadlines};
-use crate::emulate::{EmulateChange, Emulator};
+use crate::emulate::{EmulateChange, Emulator, ReceiveLoss};
 use crate::incoming::{Cue, Incoming};
 use crate::node::{Handles, Stopped};
 use crate::peers::PeerTable;
@@ -150,8 +150,10 @@ pub(crate) struct Driver<P: Hosted> {
     record_batch: Vec<(SocketAddr, Bytes)>,
     flush_batch: Vec<usize>,
 
+    seed: u64,
     driver_rng: Rng,
     emulator: Option<Box<Emulator>>,
+    receive_loss: Option<ReceiveLoss>,
     paused_until: Option<Instant>,
     life: Life,
     traffic: Traffic,
@@ -249,8 +251,10 @@ impl<P: Hosted> Driver<P> {
             input_batch: Vec::new(),
             record_batch: Vec::new(),
             flush_batch: Vec::new(),
+            seed,
             driver_rng: Rng::new(seed, u64::from(config.node.0) | 1 << 32),
             emulator: None,
+            receive_loss: None,
             paused_until: None,
             life: Life::Running,
             traffic: Traffic::default(),
