@@ -1,24 +1,21 @@
-//! The UDP socket: trains of equal datagrams out in one call, batches in.
+//! What leaves by UDP: trains of equal datagrams, each in one call.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use paceline_proto::core::Counters;
-use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+use quinn_udp::Transmit;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::arrivals::Arrivals;
 use crate::record::Header;
 use crate::stats::Traffic;
 use crate::sys;
 
-/// Receive buffers handed to the kernel at once. Each takes a whole train.
-const RECEIVES: usize = 8;
-/// Size of a receive buffer: the longest datagram, or the longest train that the kernel joins.
-const RECEIVE_BYTES: usize = 64 << 10;
 /// Most bytes of one train.
 const TRAIN_BYTES_MAX: usize = 60_000;
 /// Most datagrams of one train.
@@ -50,28 +47,16 @@ impl Train {
 
 /// The UDP socket and what waits for it.
 pub(crate) struct Datagrams {
-    socket: UdpSocket,
-    // Signals for reading. Not for writing: the kernel would signal whenever a datagram has left.
-    arrivals: Option<AsyncFd<UdpSocket>>,
+    /// The same socket's other direction.
+    pub(crate) arrivals: Arrivals,
     // While the kernel takes no more: signals when it does.
     room: Option<AsyncFd<UdpSocket>>,
-    state: UdpSocketState,
     waker: Waker,
     trains: VecDeque<Train>,
     queued_bytes: usize,
     queue_bytes_max: usize,
     spare: Vec<BytesMut>,
-    buffers: Box<[u8]>,
     sequence: u64,
-}
-
-/// Whether more may be waiting in the socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Received {
-    /// Perhaps.
-    More,
-    /// No; the kernel will signal, or a later turn asks.
-    Blocked,
 }
 
 impl Datagrams {
@@ -81,19 +66,14 @@ impl Datagrams {
         queue_bytes_max: usize,
         waker: Waker,
     ) -> io::Result<Datagrams> {
-        let state = UdpSocketState::new((&socket).into())?;
         Ok(Datagrams {
-            arrivals: Some(sys::register_udp(&socket, Interest::READABLE)?),
-            socket,
+            arrivals: Arrivals::new(socket, waker.clone())?,
             room: None,
-            state,
             waker,
             trains: VecDeque::new(),
             queued_bytes: 0,
             queue_bytes_max,
             spare: Vec::new(),
-            // Zeroed memory that is never touched costs no page.
-            buffers: vec![0; RECEIVES * RECEIVE_BYTES].into_boxed_slice(),
             sequence: 0,
         })
     }
@@ -136,7 +116,8 @@ impl Datagrams {
             self.room = None;
         }
         while let Some(train) = self.trains.front() {
-            let segments_max = self.state.max_gso_segments().max(1);
+            let (socket, state) = self.arrivals.socket();
+            let segments_max = state.max_gso_segments().max(1);
             let part_bytes = train.bytes.len().min(train.segment_bytes * segments_max);
             let transmit = Transmit {
                 destination: train.to,
@@ -145,7 +126,7 @@ impl Datagrams {
                 segment_size: (part_bytes > train.segment_bytes).then_some(train.segment_bytes),
                 src_ip: None,
             };
-            let result = self.state.try_send((&self.socket).into(), &transmit);
+            let result = state.try_send(socket.into(), &transmit);
             traffic.datagram_sends += 1;
             let datagrams = part_bytes.div_ceil(train.segment_bytes) as u64;
             match result {
@@ -159,7 +140,7 @@ impl Datagrams {
                     }
                     return;
                 }
-                Err(_) if datagrams > 1 && self.state.max_gso_segments() < segments_max => {
+                Err(_) if datagrams > 1 && state.max_gso_segments() < segments_max => {
                     // The kernel or the interface cannot cut trains: they go one by one from now.
                     tracing::info!("segmentation offload is not available, sending one by one");
                     continue;
@@ -179,85 +160,10 @@ impl Datagrams {
         }
     }
 
-    /// Whether arrivals are to signal. If not, the driver asks with each turn.
-    ///
-    /// True if they have just begun to: those that came before are still to be asked for.
-    pub(crate) fn signal_arrivals(&mut self, wanted: bool) -> bool {
-        if wanted == self.arrivals.is_some() {
-            return false;
-        }
-        // Without a free descriptor the driver goes on asking.
-        self.arrivals =
-            if wanted { sys::register_udp(&self.socket, Interest::READABLE).ok() } else { None };
-        self.arrivals.is_some()
-    }
-
-    /// True if arrivals signal.
-    pub(crate) fn signals_arrivals(&self) -> bool {
-        self.arrivals.is_some()
-    }
-
-    /// Receives one batch and appends its datagrams and where they came from, each with a share of
-    /// a fresh buffer.
-    pub(crate) fn receive(
-        &mut self,
-        traffic: &mut Traffic,
-        out: &mut Vec<(SocketAddr, Bytes)>,
-    ) -> Received {
-        let mut cx = Context::from_waker(&self.waker);
-        loop {
-            let mut signal = None;
-            if let Some(arrivals) = &self.arrivals {
-                match arrivals.poll_read_ready(&mut cx) {
-                    Poll::Ready(Ok(ready)) => signal = Some(ready),
-                    Poll::Ready(Err(_)) | Poll::Pending => return Received::Blocked,
-                }
-            }
-            let mut metas = [RecvMeta::default(); RECEIVES];
-            let mut chunks = self.buffers.chunks_exact_mut(RECEIVE_BYTES);
-            let mut slices: [IoSliceMut<'_>; RECEIVES] = std::array::from_fn(|_| {
-                IoSliceMut::new(chunks.next().expect("one chunk for each receive"))
-            });
-            let result = self.state.recv((&self.socket).into(), &mut slices, &mut metas);
-            traffic.datagram_receives += 1;
-            let received = match result {
-                Ok(received) => received,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match &mut signal {
-                    Some(signal) => {
-                        signal.clear_ready();
-                        continue;
-                    }
-                    None => return Received::Blocked,
-                },
-                // Left behind by an earlier send: the call has cleared it.
-                Err(_) => return Received::More,
-            };
-            let is_last = received < RECEIVES;
-            if let Some(signal) = &mut signal
-                && is_last
-            {
-                // A short batch emptied the socket: what comes later signals anew.
-                signal.clear_ready();
-            }
-            for (meta, slice) in metas[..received].iter().zip(&slices) {
-                let mut bytes = Bytes::copy_from_slice(&slice[..meta.len]);
-                traffic.datagram_bytes_in += meta.len as u64;
-                while !bytes.is_empty() {
-                    let one = bytes.split_to(meta.stride.clamp(1, bytes.len()));
-                    traffic.datagrams_in += 1;
-                    out.push((meta.addr, one));
-                }
-            }
-            // Where it signals, the next call registers for that.
-            let is_over = is_last && self.arrivals.is_none();
-            return if is_over { Received::Blocked } else { Received::More };
-        }
-    }
-
     /// Asks the kernel to signal once it takes datagrams again; ready if it does already.
     fn await_room(&mut self) -> Poll<()> {
         let mut cx = Context::from_waker(&self.waker);
-        let Ok(room) = sys::register_udp(&self.socket, Interest::WRITABLE) else {
+        let Ok(room) = sys::register_udp(self.arrivals.socket().0, Interest::WRITABLE) else {
             // No descriptor is free: what waits is tried again with the next turn.
             return Poll::Pending;
         };
@@ -311,7 +217,7 @@ mod tests {
     #[tokio::test]
     async fn equal_datagrams_to_one_address_share_a_train_and_a_longer_one_starts_another() {
         let (mut from, to) = (socket(1 << 20).await, socket(1 << 20).await);
-        let addr = to.socket.local_addr().expect("bound");
+        let addr = to.arrivals.socket().0.local_addr().expect("bound");
         let mut counters = Counters::default();
         for bytes in [500, 500, 100, 500, 501] {
             push(&mut from, addr, bytes, &mut counters);

@@ -1,5 +1,7 @@
 //! Carrying out what a handler asked for.
 
+use std::net::SocketAddr;
+
 use paceline_proto::core::{Copies, GroupId, Instant, Lane, Membership, NodeId, Outgoing, Wire};
 
 use super::datagrams::Datagram;
@@ -16,10 +18,19 @@ impl<P: Hosted> Driver<P> {
             self.learn_address(node, &address);
         }
         for (group, membership) in self.outbox.memberships.drain(..) {
-            match membership {
+            let is_change = match membership {
                 Membership::Joined => self.groups.insert(group),
                 Membership::Left => self.groups.remove(&group),
             };
+            let Some(native) = self.multicast.as_mut().filter(|_| is_change) else { continue };
+            let changed = match membership {
+                Membership::Joined => native.join(group),
+                Membership::Left => native.leave(group),
+            };
+            if let Err(error) = changed {
+                tracing::error!(group = group.0, %error, "cannot join or leave a multicast address");
+                self.counters.add("multicast_membership_failed", 1);
+            }
         }
         if !self.outbox.group_sends.is_empty() {
             let mut sends = std::mem::take(&mut self.outbox.group_sends);
@@ -66,8 +77,15 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
-    /// Sends a message to every other node that is known, which drops it unless it has joined.
+    /// Sends a message to a group: once where there is multicast, else to every other node that is
+    /// known, which drops it unless it has joined.
     fn send_group(&mut self, group: GroupId, message: &P::Message) {
+        // Each emulated link does something else to it.
+        let is_emulated = self.is_cut || self.emulator.is_some();
+        if let Some(native) = self.multicast.as_ref().filter(|_| !is_emulated) {
+            let to = native.address(group);
+            return self.send_multicast(to, group, message);
+        }
         for place in 0..self.peers.len() {
             if self.peers.at(place).node == self.config.node {
                 continue;
@@ -75,6 +93,19 @@ impl<P: Hosted> Driver<P> {
             let copies = self.draw(place, Lane::Datagram);
             self.send_datagram(place, Some(group), message.clone(), copies);
         }
+    }
+
+    fn send_multicast(&mut self, to: SocketAddr, group: GroupId, message: &P::Message) {
+        if HEADER_BYTES + GROUP_BYTES + message.wire_len() > self.config.datagram_bytes_max {
+            self.counters.add("datagram_unsendable", 1);
+            return;
+        }
+        if self.peers.has_strangers() {
+            for place in 0..self.peers.len() {
+                self.introduce(place);
+            }
+        }
+        self.queue_record(to, Some(group), message);
     }
 
     fn draw(&mut self, place: usize, lane: Lane) -> Copies {

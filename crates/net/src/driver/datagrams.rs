@@ -1,7 +1,7 @@
 //! Datagrams: sending, receiving, and learning who speaks.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,9 +9,9 @@ use paceline_proto::core::{GroupId, Instant, Wire, decode_exact, take_u32};
 
 use super::Driver;
 use crate::Hosted;
-use crate::datagram::Received;
+use crate::arrivals::{Arrived, Ask, Received};
 use crate::emulate::ReceiveLoss;
-use crate::peers::{Introduction, Reach};
+use crate::peers::Reach;
 use crate::ready::Source;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
 
@@ -34,6 +34,15 @@ pub(super) struct Datagram<M> {
     pub(super) message: M,
 }
 
+/// Whether Hellos may wait in the node's own socket for what arrives at the multicast socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hellos {
+    /// Perhaps.
+    MayWait,
+    /// No: they were taken in this turn.
+    Taken,
+}
+
 impl<P: Hosted> Driver<P> {
     /// Queues a datagram for a peer, behind a Hello if it is the first.
     pub(super) fn queue_datagram(&mut self, datagram: &Datagram<P::Message>) {
@@ -44,10 +53,25 @@ impl<P: Hosted> Driver<P> {
             return;
         }
         let addr = peer.addr;
-        if peer.introduction == Introduction::Due {
-            peer.introduction = Introduction::Made;
+        self.introduce(place);
+        self.queue_record(addr, group, message);
+    }
+
+    /// Sends a Hello to a peer that has had none.
+    pub(super) fn introduce(&mut self, place: usize) {
+        if self.peers.introduce(place) {
+            let addr = self.peers.at(place).addr;
             self.queue_hello(addr);
         }
+    }
+
+    /// Queues a message, to a group if one is given.
+    pub(super) fn queue_record(
+        &mut self,
+        addr: SocketAddr,
+        group: Option<GroupId>,
+        message: &P::Message,
+    ) {
         let (kind, group_bytes) = match group {
             Some(_) => (Kind::Group, GROUP_BYTES),
             None => (Kind::Message, 0),
@@ -77,16 +101,16 @@ impl<P: Hosted> Driver<P> {
         });
     }
 
-    pub(super) fn receive_datagrams(&mut self) {
+    pub(super) fn receive_datagrams(&mut self, ask: Ask) {
         let mut batch = std::mem::take(&mut self.record_batch);
         self.now = self.clock.now();
         let mut handled = 0;
         while handled < DATAGRAMS_MAX {
-            let received = self.datagrams.receive(&mut self.traffic, &mut batch);
+            let received = self.datagrams.arrivals.receive(ask, &mut self.traffic, &mut batch);
             // A failed call counts as well, so that a broken socket cannot hold the turn.
             handled += batch.len().max(1);
-            for (from, record) in batch.drain(..) {
-                if let Err((refusal, from)) = self.take_datagram(from, record) {
+            for arrived in batch.drain(..) {
+                if let Err((refusal, from)) = self.take_datagram(arrived) {
                     self.refuse(refusal, &from);
                 }
             }
@@ -101,13 +125,81 @@ impl<P: Hosted> Driver<P> {
         self.record_batch = batch;
     }
 
-    fn take_datagram(
+    pub(super) fn receive_multicast(&mut self) {
+        let mut batch = std::mem::take(&mut self.multicast_batch);
+        self.now = self.clock.now();
+        let mut handled = 0;
+        let mut hellos = Hellos::MayWait;
+        while handled < DATAGRAMS_MAX {
+            let Some(native) = &mut self.multicast else { break };
+            let received = native.arrivals.receive(Ask::IfSignalled, &mut self.traffic, &mut batch);
+            handled += batch.len().max(1);
+            for arrived in batch.drain(..) {
+                if let Err((refusal, from)) = self.take_multicast(arrived, &mut hellos) {
+                    self.refuse(refusal, &from);
+                }
+            }
+            if received == Received::Blocked {
+                handled = 0;
+                break;
+            }
+        }
+        if handled >= DATAGRAMS_MAX {
+            self.again.push(Source::Multicast);
+        }
+        self.multicast_batch = batch;
+    }
+
+    /// Takes what has arrived at the multicast socket: messages to groups and nothing else.
+    fn take_multicast(
         &mut self,
-        from: SocketAddr,
-        mut record: Bytes,
+        arrived: Arrived,
+        hellos: &mut Hellos,
     ) -> Result<(), (Refusal, String)> {
+        let Arrived { from, to, mut record } = arrived;
+        let is_ours = |to: IpAddr| self.multicast.as_ref().is_some_and(|native| native.has(to));
+        if !to.is_none_or(is_ours) {
+            // The port is open to whoever finds it.
+            self.counters.add("multicast_not_addressed", 1);
+            return Ok(());
+        }
         let unnamed = |refusal| (refusal, from.to_string());
         let header = Header::decode(&mut record, self.header.cluster).map_err(unnamed)?;
+        if header.kind != Kind::Group {
+            return Err((Refusal::Malformed, format!("{} at {from}", header.sender)));
+        }
+        if header.sender == self.config.node {
+            let is_own = header.session == self.header.session;
+            self.counters.add(if is_own { "multicast_own" } else { "peer_has_own_id" }, 1);
+            return Ok(());
+        }
+        if *hellos == Hellos::MayWait && !self.knows(&header) {
+            // Its Hello left before it, for the other socket.
+            *hellos = Hellos::Taken;
+            self.receive_datagrams(Ask::Now);
+        }
+        self.take_decoded(from, header, record)
+    }
+
+    fn knows(&self, header: &Header) -> bool {
+        self.peers.place(header.sender).is_some_and(|place| {
+            self.peers.session(place).is_some_and(|(_, tag)| tag == header.session)
+        })
+    }
+
+    fn take_datagram(&mut self, arrived: Arrived) -> Result<(), (Refusal, String)> {
+        let Arrived { from, mut record, .. } = arrived;
+        let unnamed = |refusal| (refusal, from.to_string());
+        let header = Header::decode(&mut record, self.header.cluster).map_err(unnamed)?;
+        self.take_decoded(from, header, record)
+    }
+
+    fn take_decoded(
+        &mut self,
+        from: SocketAddr,
+        header: Header,
+        record: Bytes,
+    ) -> Result<(), (Refusal, String)> {
         let named = |refusal| (refusal, format!("{} at {from}", header.sender));
         let place = match self.peers.place(header.sender) {
             Some(place) if header.sender != self.config.node => place,

@@ -53,6 +53,7 @@ impl<P: Hosted> Driver<P> {
     }
 
     fn set_partition(&mut self, cut: &[NodeId]) {
+        self.is_cut = !cut.is_empty();
         for place in 0..self.peers.len() {
             let peer = self.peers.at(place);
             let reach = if cut.contains(&peer.node) { Reach::Cut } else { Reach::Open };
