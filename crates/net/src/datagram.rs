@@ -1,11 +1,10 @@
-//! What leaves by UDP: trains of equal datagrams, each in one call.
+//! What leaves by UDP: trains of datagrams, many of them with one call.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::task::{Context, Poll, Waker};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use paceline_proto::core::Counters;
 use quinn_udp::Transmit;
 use tokio::io::Interest;
@@ -15,35 +14,7 @@ use crate::arrivals::Arrivals;
 use crate::record::Header;
 use crate::stats::Traffic;
 use crate::sys;
-
-/// Most bytes of one train.
-const TRAIN_BYTES_MAX: usize = 60_000;
-/// Most datagrams of one train.
-const TRAIN_LENGTH_MAX: usize = 64;
-/// Spent train buffers that are kept.
-const SPARE_MAX: usize = 64;
-
-/// Datagrams for one address, all but the last of one size.
-#[derive(Debug)]
-struct Train {
-    to: SocketAddr,
-    segment_bytes: usize,
-    bytes: BytesMut,
-}
-
-impl Train {
-    fn datagrams(&self) -> usize {
-        self.bytes.len().div_ceil(self.segment_bytes)
-    }
-
-    fn takes(&self, to: SocketAddr, bytes: usize) -> bool {
-        self.to == to
-            && bytes <= self.segment_bytes
-            && self.bytes.len().is_multiple_of(self.segment_bytes)
-            && self.bytes.len() + bytes <= TRAIN_BYTES_MAX
-            && self.datagrams() < TRAIN_LENGTH_MAX
-    }
-}
+use crate::trains::{Part, Trains};
 
 /// The UDP socket and what waits for it.
 pub(crate) struct Datagrams {
@@ -52,10 +23,7 @@ pub(crate) struct Datagrams {
     // While the kernel takes no more: signals when it does.
     room: Option<AsyncFd<UdpSocket>>,
     waker: Waker,
-    trains: VecDeque<Train>,
-    queued_bytes: usize,
-    queue_bytes_max: usize,
-    spare: Vec<BytesMut>,
+    trains: Trains,
     sequence: u64,
 }
 
@@ -70,10 +38,7 @@ impl Datagrams {
             arrivals: Arrivals::new(socket, waker.clone())?,
             room: None,
             waker,
-            trains: VecDeque::new(),
-            queued_bytes: 0,
-            queue_bytes_max,
-            spare: Vec::new(),
+            trains: Trains::new(queue_bytes_max),
             sequence: 0,
         })
     }
@@ -82,28 +47,46 @@ impl Datagrams {
     pub(crate) fn push(
         &mut self,
         to: SocketAddr,
-        mut header: Header,
+        header: Header,
         bytes: usize,
         counters: &mut Counters,
         write: impl FnOnce(&mut BytesMut),
     ) {
-        header.sequence = self.sequence;
+        let header = self.number(header).encode();
+        self.trains.push(to, bytes, counters, |out| {
+            out.extend_from_slice(&header);
+            write(out);
+        });
+    }
+
+    /// Makes one datagram of `bytes` bytes that copies are queued of, which have one number.
+    pub(crate) fn record(
+        &mut self,
+        header: Header,
+        bytes: usize,
+        write: impl FnOnce(&mut BytesMut),
+    ) -> Bytes {
+        let mut record = BytesMut::with_capacity(bytes);
+        record.extend_from_slice(&self.number(header).encode());
+        write(&mut record);
+        debug_assert_eq!(record.len(), bytes, "`wire_len` is exact");
+        record.freeze()
+    }
+
+    /// Queues a copy of a datagram.
+    pub(crate) fn push_copy(&mut self, to: SocketAddr, record: &[u8], counters: &mut Counters) {
+        self.trains.push(to, record.len(), counters, |out| out.extend_from_slice(record));
+    }
+
+    /// What is queued from now on leaves after all that is queued.
+    pub(crate) fn fence(&mut self) {
+        self.trains.fence();
+    }
+
+    fn number(&mut self, header: Header) -> Header {
+        let sequence = self.sequence;
         self.sequence += 1;
-        if !self.trains.back().is_some_and(|train| train.takes(to, bytes)) {
-            let buffer = self.spare.pop().unwrap_or_default();
-            self.trains.push_back(Train { to, segment_bytes: bytes, bytes: buffer });
-        }
-        let train = self.trains.back_mut().expect("just pushed");
-        let before = train.bytes.len();
-        train.bytes.extend_from_slice(&header.encode());
-        write(&mut train.bytes);
-        debug_assert_eq!(train.bytes.len() - before, bytes, "`wire_len` is exact");
-        self.queued_bytes += bytes;
-        while self.queued_bytes > self.queue_bytes_max && self.trains.len() > 1 {
-            let oldest = self.trains.pop_front().expect("more than one");
-            counters.add("datagram_queue_overflow", oldest.datagrams() as u64);
-            self.finish(oldest);
-        }
+        Header { sequence, ..header }
     }
 
     /// Sends what waits, as far as the kernel takes it.
@@ -115,25 +98,24 @@ impl Datagrams {
             }
             self.room = None;
         }
-        while let Some(train) = self.trains.front() {
+        loop {
+            self.send_many(traffic);
+            // What is left is a single part, or the kernel refuses it and says why.
             let (socket, state) = self.arrivals.socket();
             let segments_max = state.max_gso_segments().max(1);
-            let part_bytes = train.bytes.len().min(train.segment_bytes * segments_max);
+            let Some(part) = self.trains.parts(segments_max).next() else { return };
             let transmit = Transmit {
-                destination: train.to,
+                destination: part.to,
                 ecn: None,
-                contents: &train.bytes[..part_bytes],
-                segment_size: (part_bytes > train.segment_bytes).then_some(train.segment_bytes),
+                contents: part.bytes,
+                segment_size: part.cut_at(),
                 src_ip: None,
             };
             let result = state.try_send(socket.into(), &transmit);
             traffic.datagram_sends += 1;
-            let datagrams = part_bytes.div_ceil(train.segment_bytes) as u64;
+            let (bytes, datagrams) = (part.bytes.len(), part.datagrams() as u64);
             match result {
-                Ok(()) => {
-                    traffic.datagrams_out += datagrams;
-                    traffic.datagram_bytes_out += part_bytes as u64;
-                }
+                Ok(()) => note_sent(&part, traffic),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if self.await_room().is_ready() {
                         continue;
@@ -148,14 +130,33 @@ impl Datagrams {
                 // A datagram may be lost. The usual cause is a port that nobody listens on yet.
                 Err(_) => counters.add("datagram_send_failed", datagrams),
             }
-            self.queued_bytes -= part_bytes;
-            let train = self.trains.front_mut().expect("it was just sent from");
-            if part_bytes < train.bytes.len() {
-                drop(train.bytes.split_to(part_bytes));
-            } else {
-                let mut sent = self.trains.pop_front().expect("it was just sent");
-                sent.bytes.clear();
-                self.finish(sent);
+            self.trains.remove_part(bytes);
+        }
+    }
+
+    /// Sends many parts with a call while there are several and the kernel takes them.
+    fn send_many(&mut self, traffic: &mut Traffic) {
+        loop {
+            let (socket, state) = self.arrivals.socket();
+            let mut parts = [const { None }; sys::SENDS_MAX];
+            let mut several = 0;
+            for part in self.trains.parts(state.max_gso_segments().max(1)).take(sys::SENDS_MAX) {
+                parts[several] = Some(part);
+                several += 1;
+            }
+            if !sys::SENDS_MANY || several < 2 {
+                return;
+            }
+            traffic.datagram_sends += 1;
+            // Why the first was refused comes out once it is sent alone.
+            let Ok(sent) = sys::send_many(socket, &parts[..several]) else { return };
+            let mut sizes = [0; sys::SENDS_MAX];
+            for (part, size) in parts[..sent].iter().flatten().zip(&mut sizes) {
+                note_sent(part, traffic);
+                *size = part.bytes.len();
+            }
+            for &size in &sizes[..sent] {
+                self.trains.remove_part(size);
             }
         }
     }
@@ -176,15 +177,11 @@ impl Datagrams {
     pub(crate) fn is_empty(&self) -> bool {
         self.trains.is_empty()
     }
+}
 
-    fn finish(&mut self, train: Train) {
-        self.queued_bytes = self.queued_bytes.saturating_sub(train.bytes.len());
-        let mut buffer = train.bytes;
-        buffer.clear();
-        if self.spare.len() < SPARE_MAX {
-            self.spare.push(buffer);
-        }
-    }
+fn note_sent(part: &Part<'_>, traffic: &mut Traffic) {
+    traffic.datagrams_out += part.datagrams() as u64;
+    traffic.datagram_bytes_out += part.bytes.len() as u64;
 }
 
 #[cfg(test)]
@@ -202,48 +199,41 @@ mod tests {
         sequence: 0,
     };
 
-    async fn socket(queue_bytes_max: usize) -> Datagrams {
+    fn bound() -> (UdpSocket, SocketAddr) {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         socket.set_nonblocking(true).expect("a socket");
-        Datagrams::new(socket, queue_bytes_max, Waker::noop().clone()).expect("set up")
-    }
-
-    fn push(from: &mut Datagrams, to: SocketAddr, bytes: usize, counters: &mut Counters) {
-        from.push(to, HEADER, HEADER_BYTES + bytes, counters, |out| {
-            out.extend_from_slice(&[7; 1000][..bytes]);
-        });
+        let addr = socket.local_addr().expect("bound");
+        (socket, addr)
     }
 
     #[tokio::test]
-    async fn equal_datagrams_to_one_address_share_a_train_and_a_longer_one_starts_another() {
-        let (mut from, to) = (socket(1 << 20).await, socket(1 << 20).await);
-        let addr = to.arrivals.socket().0.local_addr().expect("bound");
-        let mut counters = Counters::default();
-        for bytes in [500, 500, 100, 500, 501] {
-            push(&mut from, addr, bytes, &mut counters);
+    async fn trains_for_several_addresses_leave_with_one_call_and_arrive_whole() {
+        let mut from = Datagrams::new(bound().0, 1 << 20, Waker::noop().clone()).expect("set up");
+        let (mut traffic, mut counters) = (Traffic::default(), Counters::default());
+        let to: Vec<_> = (0..3).map(|_| bound()).collect();
+        for length in [500, 500, 100, 500, 501] {
+            for (_, addr) in &to {
+                from.push(*addr, HEADER, HEADER_BYTES + length, &mut counters, |out| {
+                    out.extend_from_slice(&[7; 1000][..length]);
+                });
+            }
         }
-        let trains: Vec<usize> = from.trains.iter().map(Train::datagrams).collect();
-        assert_eq!(trains, [3, 1, 1], "a shorter one ends its train");
-        let mut traffic = Traffic::default();
+        let record = from.record(HEADER, HEADER_BYTES + 1, |out| out.extend_from_slice(&[9]));
+        for (_, addr) in &to {
+            from.push_copy(*addr, &record, &mut counters);
+        }
         while !from.is_empty() {
             from.flush(&mut traffic, &mut counters);
             tokio::task::yield_now().await;
         }
-        assert_eq!((traffic.datagrams_out, from.queued_bytes), (5, 0));
+        assert_eq!(traffic.datagrams_out, 18);
+        assert!(!sys::SENDS_MANY || traffic.datagram_sends == 1, "{traffic:?}");
         assert!(counters.is_empty(), "{counters:?}");
-    }
-
-    #[tokio::test]
-    async fn a_full_queue_drops_the_oldest_and_counts_it() {
-        let mut from = socket(1200).await;
-        let addrs: Vec<SocketAddr> = [1, 2, 3].map(|port| ([127, 0, 0, 1], port).into()).to_vec();
-        let mut counters = Counters::default();
-        for &addr in &addrs {
-            push(&mut from, addr, 500, &mut counters);
+        for (socket, _) in &to {
+            for length in [500, 500, 100, 500, 501, 1] {
+                let mut arrived = [0; 1000];
+                assert_eq!(socket.recv(&mut arrived).expect("it came"), HEADER_BYTES + length);
+            }
         }
-        let kept: Vec<SocketAddr> = from.trains.iter().map(|train| train.to).collect();
-        assert_eq!(kept, addrs[1..]);
-        assert_eq!(counters.count("datagram_queue_overflow"), 1);
-        assert_eq!(from.queued_bytes, 2 * (HEADER_BYTES + 500));
     }
 }

@@ -54,6 +54,7 @@ mod roster;
 mod share;
 mod stats;
 mod sys;
+mod trains;
 
 pub use config::{Exposure, NodeConfig};
 pub use emulate::{EmulateChange, Peers};

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use paceline_proto::core::{GroupId, Instant, Wire, decode_exact, take_u32};
 
 use super::Driver;
@@ -25,13 +25,21 @@ pub(super) const TAKEN_LATER: u8 = 1;
 const WHO_EVERY: Duration = Duration::from_millis(20);
 
 /// A message that goes by datagram.
+#[derive(Clone)]
 pub(super) struct Datagram<M> {
     /// The receiver's place in the table of peers.
     pub(super) place: usize,
-    /// The group it was sent to; `None` if to the peer alone.
-    pub(super) group: Option<GroupId>,
-    /// The message.
-    pub(super) message: M,
+    /// What it is.
+    pub(super) content: Content<M>,
+}
+
+/// What a datagram holds.
+#[derive(Clone)]
+pub(super) enum Content<M> {
+    /// A message to the peer alone.
+    Message(M),
+    /// A record, the same for several peers: a message to a group.
+    Record(Bytes),
 }
 
 /// Whether Hellos may wait in the node's own socket for what arrives at the multicast socket.
@@ -46,7 +54,7 @@ enum Hellos {
 impl<P: Hosted> Driver<P> {
     /// Queues a datagram for a peer, behind a Hello if it is the first.
     pub(super) fn queue_datagram(&mut self, datagram: &Datagram<P::Message>) {
-        let Datagram { place, group, ref message } = *datagram;
+        let Datagram { place, ref content } = *datagram;
         let peer = self.peers.at(place);
         if peer.reach == Reach::Cut {
             self.counters.add("emulated_loss", 1);
@@ -54,7 +62,26 @@ impl<P: Hosted> Driver<P> {
         }
         let addr = peer.addr;
         self.introduce(place);
-        self.queue_record(addr, group, message);
+        match content {
+            Content::Message(message) => {
+                let bytes = HEADER_BYTES + message.wire_len();
+                let (header, counters) = (self.header, &mut self.counters);
+                self.datagrams.push(addr, header, bytes, counters, |out| write(message, out));
+            }
+            Content::Record(record) => {
+                self.datagrams.push_copy(addr, record, &mut self.counters);
+            }
+        }
+    }
+
+    /// A message to a group as it goes to everybody.
+    pub(super) fn group_record(&mut self, group: GroupId, message: &P::Message) -> Bytes {
+        let header = Header { kind: Kind::Group, ..self.header };
+        let bytes = HEADER_BYTES + GROUP_BYTES + message.wire_len();
+        self.datagrams.record(header, bytes, |out| {
+            out.extend_from_slice(&group.0.to_be_bytes());
+            write(message, out);
+        })
     }
 
     /// Sends a Hello to a peer that has had none.
@@ -63,29 +90,6 @@ impl<P: Hosted> Driver<P> {
             let addr = self.peers.at(place).addr;
             self.queue_hello(addr);
         }
-    }
-
-    /// Queues a message, to a group if one is given.
-    pub(super) fn queue_record(
-        &mut self,
-        addr: SocketAddr,
-        group: Option<GroupId>,
-        message: &P::Message,
-    ) {
-        let (kind, group_bytes) = match group {
-            Some(_) => (Kind::Group, GROUP_BYTES),
-            None => (Kind::Message, 0),
-        };
-        let header = Header { kind, ..self.header };
-        let bytes = HEADER_BYTES + group_bytes + message.wire_len();
-        self.datagrams.push(addr, header, bytes, &mut self.counters, |out| {
-            if let Some(group) = group {
-                out.extend_from_slice(&group.0.to_be_bytes());
-            }
-            if let Some(payload) = message.encode(out) {
-                payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
-            }
-        });
     }
 
     pub(super) fn queue_hello(&mut self, to: SocketAddr) {
@@ -292,6 +296,12 @@ impl<P: Hosted> Driver<P> {
         if self.warnings.admits(refusal, self.now) {
             tracing::warn!(%from, reason = refusal.counter(), "record refused");
         }
+    }
+}
+
+fn write(message: &impl Wire, out: &mut BytesMut) {
+    if let Some(payload) = message.encode(out) {
+        payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
     }
 }
 
