@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use paceline_proto::core::NodeId;
 
+use crate::multicast::Multicast;
 use crate::record::{GROUP_BYTES, HEADER_BYTES};
 
 /// Where a node without a key may listen.
@@ -32,6 +33,7 @@ pub struct NodeConfig {
     pub(crate) datagram_bytes_max: usize,
     pub(crate) datagram_queue_bytes_max: usize,
     pub(crate) datagram_receive_bytes: u32,
+    pub(crate) multicast: Multicast,
     pub(crate) half_open_max: usize,
     pub(crate) hello_within: Duration,
     pub(crate) stop_within: Duration,
@@ -55,6 +57,7 @@ impl NodeConfig {
             datagram_bytes_max: 1200,
             datagram_queue_bytes_max: 4 << 20,
             datagram_receive_bytes: 8 << 20,
+            multicast: Multicast::default(),
             half_open_max: 64,
             hello_within: Duration::from_secs(5),
             stop_within: Duration::from_secs(1),
@@ -143,6 +146,15 @@ impl NodeConfig {
     /// [`Node::datagram_receive_bytes`](crate::Node::datagram_receive_bytes). Default 8 MiB.
     pub fn with_datagram_receive_bytes(mut self, bytes: u32) -> Self {
         self.datagram_receive_bytes = bytes;
+        self
+    }
+
+    /// How messages to groups leave. Default: as a copy to each peer.
+    ///
+    /// A multicast socket asks for as much receive buffer as the node's own
+    /// ([`NodeConfig::with_datagram_receive_bytes`]).
+    pub fn with_multicast(mut self, multicast: Multicast) -> Self {
+        self.multicast = multicast;
         self
     }
 

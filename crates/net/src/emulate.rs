@@ -1,13 +1,14 @@
 //! Faults that a node puts on its own links: delay, loss, partitions, resets, pauses.
 //!
-//! All of it acts on what this node sends, so a faulty link between two members is configured at
-//! both ends. A partition also acts on what it receives. The model of a link is the simulator's
-//! ([`LinkFaults`]): on a stream a loss becomes delay and order is kept.
+//! Nearly all of it acts on what this node sends, so a faulty link between two members is
+//! configured at both ends. A partition also acts on what it receives, and loss at the end buffer
+//! on that alone. The models are the simulator's ([`LinkFaults`], [`EndBuffer`]): on a stream a
+//! loss becomes delay and order is kept.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use paceline_proto::core::{Copies, Lane, LinkFaults, LinkState, NodeId, Rng};
+use paceline_proto::core::{Copies, EndBuffer, Lane, LinkFaults, LinkState, Loss, NodeId, Rng};
 
 /// A change of what a node emulates.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +28,12 @@ pub enum EmulateChange {
     /// The node handles nothing for this long, as if its process were stopped. A second pause
     /// replaces the first.
     Pause(Duration),
-    /// No faults, no partition, no pause.
+    /// What arrives by datagram gets lost at this node's end buffer, whoever sent it: messages to
+    /// the node and to groups that it has joined, as if they had not come. Hellos and their like
+    /// pass. Counted as `emulated_receive_loss`. [`Loss::None`] ends it; the next begins its draws
+    /// anew, by the node's seed and id alone.
+    ReceiveLoss(Loss),
+    /// No faults, no partition, no pause, no loss at the end buffer.
     Clear,
 }
 
@@ -38,6 +44,25 @@ pub enum Peers {
     All,
     /// This one.
     One(NodeId),
+}
+
+/// Loss of what has arrived.
+#[derive(Debug)]
+pub(crate) struct ReceiveLoss {
+    loss: Loss,
+    buffer: EndBuffer,
+}
+
+impl ReceiveLoss {
+    /// This loss at a node; nothing where nothing gets lost.
+    pub(crate) fn new(loss: Loss, seed: u64, node: NodeId) -> Option<ReceiveLoss> {
+        (loss != Loss::None).then(|| ReceiveLoss { loss, buffer: EndBuffer::new(seed, node) })
+    }
+
+    /// True if the message that has just arrived is lost.
+    pub(crate) fn loses_next(&mut self) -> bool {
+        self.buffer.loses(self.loss)
+    }
 }
 
 /// The faults of a node's links. Exists only while there are any.

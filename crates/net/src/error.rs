@@ -31,6 +31,17 @@ pub enum BindError {
         /// The address asked for.
         addr: SocketAddr,
     },
+    /// [`Multicast::Native`](crate::Multicast::Native) was asked for and does not work.
+    #[error(
+        "no multicast at {addr}: {source}; bind an IPv4 address of an interface that has it, or \
+         send copies (`Multicast::FanOut`, `Multicast::Auto`)"
+    )]
+    Multicast {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// What does not work.
+        source: io::Error,
+    },
     /// The operating system refused something else.
     #[error("cannot listen on {addr}: {source}")]
     Io {

@@ -33,6 +33,7 @@
 
 mod admission;
 mod alarm;
+mod arrivals;
 mod config;
 mod datagram;
 mod deadlines;
@@ -41,6 +42,7 @@ mod emulate;
 mod error;
 mod gather;
 mod incoming;
+mod multicast;
 mod node;
 mod outgoing;
 mod peers;
@@ -52,10 +54,12 @@ mod roster;
 mod share;
 mod stats;
 mod sys;
+mod trains;
 
 pub use config::{Exposure, NodeConfig};
 pub use emulate::{EmulateChange, Peers};
 pub use error::{BindError, Closed, StartError, TrySubmitError};
+pub use multicast::{Multicast, MulticastUse};
 pub use node::{Bound, Events, Hosted, Node, Stopped};
 pub use roster::{Roster, RosterError, RosterFault, RosterLineError};
 pub use stats::{Stats, Traffic};

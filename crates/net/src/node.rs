@@ -14,7 +14,8 @@ use crate::config::{Exposure, NodeConfig};
 use crate::driver::{Control, Driver, Input, Parts};
 use crate::emulate::EmulateChange;
 use crate::error::{BindError, Closed, StartError, TrySubmitError};
-use crate::record::Session;
+use crate::multicast::{MulticastUse, Way};
+use crate::record::{ClusterTag, Session};
 use crate::roster::Roster;
 use crate::stats::{SharedStats, Stats};
 
@@ -58,6 +59,7 @@ pub struct Bound {
     listener: std::net::TcpListener,
     udp: std::net::UdpSocket,
     local_addr: SocketAddr,
+    multicast: Way,
     config: NodeConfig,
 }
 
@@ -66,7 +68,7 @@ impl Bound {
     ///
     /// # Errors
     /// If the port is taken, or the address is not loopback and the configuration does not allow
-    /// plaintext beyond it.
+    /// plaintext beyond it, or there is to be multicast and none is possible.
     pub fn bind(addr: SocketAddr, config: NodeConfig) -> Result<Bound, BindError> {
         if !addr.ip().is_loopback() && config.exposure == Exposure::LoopbackOnly {
             return Err(BindError::Plaintext { addr });
@@ -76,7 +78,9 @@ impl Bound {
             attempts -= 1;
             match bind_both(addr, &config) {
                 Ok((listener, udp, local_addr)) => {
-                    return Ok(Bound { listener, udp, local_addr, config });
+                    let multicast = Way::open(&udp, &config)
+                        .map_err(|source| BindError::Multicast { addr, source })?;
+                    return Ok(Bound { listener, udp, local_addr, multicast, config });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempts > 0 => {}
                 Err(source) => return Err(bind_error(addr, source)),
@@ -124,12 +128,14 @@ impl Bound {
         let (inputs, inputs_out) = mpsc::unbounded_channel();
         let (controls, controls_out) = mpsc::unbounded_channel();
         let (events, events_out) = mpsc::unbounded_channel();
+        let multicast = self.multicast.describe(ClusterTag::of(&self.config.cluster));
         let handles = Arc::new(Handles {
             admission: Admission::default(),
             stats: SharedStats::default(),
             local_addr: self.local_addr,
             incarnation: session.incarnation(),
             datagram_receive_bytes: SockRef::from(&self.udp).recv_buffer_size().unwrap_or(0),
+            multicast,
         });
         let driver = Driver::start(Parts {
             protocol,
@@ -140,6 +146,7 @@ impl Bound {
             roster,
             listener: TcpListener::from_std(self.listener)?,
             udp: self.udp,
+            multicast: self.multicast,
             inputs: inputs_out,
             controls: controls_out,
             events,
@@ -164,6 +171,7 @@ pub(crate) struct Handles {
     local_addr: SocketAddr,
     incarnation: u64,
     datagram_receive_bytes: usize,
+    multicast: MulticastUse,
 }
 
 /// How a node ended.
@@ -304,6 +312,12 @@ impl<P: Hosted> Node<P> {
     /// what was asked for, at most twice `net.core.rmem_max`. 0 if it did not say.
     pub fn datagram_receive_bytes(&self) -> usize {
         self.handles.datagram_receive_bytes
+    }
+
+    /// How messages to groups leave: what [`NodeConfig::with_multicast`] came to on this machine.
+    /// While links are emulated ([`Node::emulate`]) they leave as copies whatever this says.
+    pub fn multicast(&self) -> &MulticastUse {
+        &self.handles.multicast
     }
 
     /// The random number by which protocols know this run of the node. Never 0.

@@ -28,7 +28,7 @@ pub(crate) enum Reach {
 
 /// Whether the peer was told our session by datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Introduction {
+enum Introduction {
     /// Not yet: a Hello goes ahead of the next datagram.
     Due,
     /// Yes. If it was lost the peer asks.
@@ -45,7 +45,7 @@ pub(crate) struct Peer<M> {
     pub(crate) outgoing: Outgoing<M>,
     /// The slot of the stream that the peer dialled.
     pub(crate) incoming: Option<usize>,
-    pub(crate) introduction: Introduction,
+    introduction: Introduction,
     /// Before this no further Who is sent to the peer.
     pub(crate) who_after: Instant,
     /// Before this no further Who of the peer is answered.
@@ -82,12 +82,15 @@ pub(crate) struct PeerTable<M> {
     // Sorted by id.
     places: Vec<(NodeId, usize)>,
     to_flush: Vec<usize>,
+    // How many are not introduced.
+    strangers: usize,
 }
 
 impl<M: Wire> PeerTable<M> {
     /// The members of `roster`, none of them dialled.
     pub(crate) fn new(roster: &Roster, ready: &Arc<ReadyList>) -> PeerTable<M> {
-        let mut table = PeerTable { peers: Vec::new(), places: Vec::new(), to_flush: Vec::new() };
+        let mut table =
+            PeerTable { peers: Vec::new(), places: Vec::new(), to_flush: Vec::new(), strangers: 0 };
         for &(node, addr) in roster.members() {
             table.insert(node, addr, ready);
         }
@@ -118,10 +121,12 @@ impl<M: Wire> PeerTable<M> {
             Some(old) => {
                 // Deadlines of the old one's attempts must not be taken for this one's.
                 peer.outgoing.attempt = old.outgoing.attempt + 1;
+                self.strangers -= usize::from(old.introduction == Introduction::Due);
                 *old = peer;
             }
             None => self.peers.push(peer),
         }
+        self.strangers += 1;
         let after = self.places.partition_point(|&(known, _)| known < node);
         self.places.insert(after, (node, place));
     }
@@ -167,6 +172,11 @@ impl<M: Wire> PeerTable<M> {
         &mut self.peers[place]
     }
 
+    /// The newest session that a member has announced, and its tag.
+    pub(crate) fn session(&self, place: usize) -> Option<(Session, u32)> {
+        self.peers[place].session
+    }
+
     /// All members in roster order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer<M>> {
         self.peers.iter_mut()
@@ -204,6 +214,27 @@ impl<M: Wire> PeerTable<M> {
         let peer = &self.peers[place];
         let is_other = peer.session.is_some_and(|(_, known)| known != session);
         is_other && peer.heard_at != Instant::ZERO && now.since(peer.heard_at) < HEARD_LATELY
+    }
+
+    /// True if somebody is not introduced to this node.
+    pub(crate) fn has_strangers(&self) -> bool {
+        self.strangers > 0
+    }
+
+    /// Notes that the peer is told our session. True if it was not before.
+    pub(crate) fn introduce(&mut self, place: usize) -> bool {
+        let introduction = &mut self.peers[place].introduction;
+        let is_first = *introduction == Introduction::Due;
+        self.strangers -= usize::from(is_first);
+        *introduction = Introduction::Made;
+        is_first
+    }
+
+    /// Notes that the peer has started anew and knows nothing of us.
+    pub(crate) fn make_stranger(&mut self, place: usize) {
+        let introduction = &mut self.peers[place].introduction;
+        self.strangers += usize::from(*introduction == Introduction::Made);
+        *introduction = Introduction::Due;
     }
 
     /// Notes the session that a member announced.

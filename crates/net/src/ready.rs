@@ -17,6 +17,8 @@ pub(crate) enum Source {
     Listener,
     /// The UDP socket, either direction.
     Datagrams,
+    /// The multicast socket.
+    Multicast,
     /// The stream dialled to this peer.
     Outgoing(usize),
     /// The accepted stream in this slot.

@@ -43,7 +43,7 @@ pub struct Stats {
     /// What went through the sockets.
     pub traffic: Traffic,
     /// The protocol's counters and the driver's. The driver's begin with `record_`, `stream_`,
-    /// `datagram_`, `accept_`, `peer_`, `send_`, `event_` or `emulated_`.
+    /// `datagram_`, `accept_`, `peer_`, `send_`, `event_`, `group_`, `multicast_` or `emulated_`.
     pub counters: Counters,
 }
 

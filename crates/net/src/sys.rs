@@ -9,9 +9,13 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use bytes::BytesMut;
+#[cfg(target_os = "linux")]
+use socket2::SockAddr;
 use socket2::SockRef;
 use tokio::io::{Interest, unix::AsyncFd};
 use tokio::net::TcpStream;
+
+use crate::trains::Part;
 
 /// True where [`path`] answers.
 pub(crate) const KNOWS_PATHS: bool = cfg!(target_os = "linux");
@@ -189,6 +193,71 @@ pub(crate) fn register_udp(
     // the `AsyncFd` that now owns it can do.
     let registered = unsafe { AsyncFd::register_with_interest(socket, interest) };
     registered.map_err(io::Error::from)
+}
+
+/// Parts that [`send_many`] takes at most.
+pub(crate) const SENDS_MAX: usize = 32;
+/// True where [`send_many`] does.
+pub(crate) const SENDS_MANY: bool = cfg!(target_os = "linux");
+
+/// Sends several parts with one system call (`sendmmsg`), cut by the kernel where they are to be
+/// (`UDP_SEGMENT`). Those that are `None` end the list. Says how many were taken, one at least.
+#[cfg(target_os = "linux")]
+pub(crate) fn send_many(socket: &UdpSocket, parts: &[Option<Part<'_>>]) -> io::Result<usize> {
+    /// Room for one control message with a `u16`, aligned as its header wants it.
+    #[derive(Clone, Copy)]
+    #[repr(C, align(8))]
+    struct Control([u8; 24]);
+    const CONTROL_BYTES: usize = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as usize;
+    const { assert!(CONTROL_BYTES <= size_of::<Control>()) };
+    const { assert!(align_of::<libc::cmsghdr>() <= align_of::<Control>()) };
+
+    let mut addresses: [Option<SockAddr>; SENDS_MAX] = [const { None }; SENDS_MAX];
+    let mut controls = [Control([0; 24]); SENDS_MAX];
+    // SAFETY: all zeros is a valid value of these plain structures.
+    let mut slices: [libc::iovec; SENDS_MAX] = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut messages: [libc::mmsghdr; SENDS_MAX] = unsafe { std::mem::zeroed() };
+    let mut count = 0;
+    for part in parts.iter().map_while(|part| *part).take(SENDS_MAX) {
+        let address = addresses[count].insert(SockAddr::from(part.to));
+        slices[count] = libc::iovec {
+            iov_base: part.bytes.as_ptr().cast_mut().cast(),
+            iov_len: part.bytes.len(),
+        };
+        let message = &mut messages[count].msg_hdr;
+        message.msg_name = address.as_ptr().cast_mut().cast();
+        message.msg_namelen = address.len();
+        message.msg_iov = &raw mut slices[count];
+        message.msg_iovlen = 1;
+        if let Some(cut_at) = part.cut_at().and_then(|bytes| u16::try_from(bytes).ok()) {
+            message.msg_control = (&raw mut controls[count]).cast();
+            message.msg_controllen = CONTROL_BYTES as _;
+            // SAFETY: the control buffer is as long as `msg_controllen` says and aligned, so the
+            // first header lies within it and has room for a `u16` behind it.
+            unsafe {
+                let header = libc::CMSG_FIRSTHDR(message);
+                (*header).cmsg_level = libc::SOL_UDP;
+                (*header).cmsg_type = libc::UDP_SEGMENT;
+                (*header).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as _;
+                std::ptr::write_unaligned(libc::CMSG_DATA(header).cast::<u16>(), cut_at);
+            }
+        }
+        count += 1;
+    }
+    // SAFETY: the descriptor is open while `socket` is borrowed. The first `count` messages point
+    // to addresses, slices and control buffers that live to the end of this function; the kernel
+    // reads these and writes to the messages alone.
+    let sent = unsafe {
+        libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, 0)
+    };
+    if sent > 0 { Ok(sent as usize) } else { Err(io::Error::last_os_error()) }
+}
+
+/// See the Linux version.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn send_many(_socket: &UdpSocket, _parts: &[Option<Part<'_>>]) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Sets a timer in place of its former setting, or turns it off.

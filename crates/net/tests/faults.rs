@@ -240,3 +240,38 @@ async fn a_queue_past_its_bound_breaks_the_stream() {
     a.find(down).await;
     a.counted("stream_queue_overflow", 1).await;
 }
+
+/// The numbers of those of `LETTERS` that reach the second node though it loses on arrival.
+async fn reaching(loss: Loss) -> Vec<u64> {
+    const LETTERS: u64 = 200;
+    let (a, mut b) = pair();
+    b.node.emulate(EmulateChange::ReceiveLoss(loss)).expect("the node runs");
+    for number in 0..LETTERS {
+        a.send(1, Lane::Datagram, number, "");
+    }
+    let mut numbers = Vec::new();
+    while numbers.len() as u64 + b.count("emulated_receive_loss") < LETTERS {
+        match tokio::time::timeout(Duration::from_millis(5), b.letter()).await {
+            Ok(letter) => numbers.push(letter.number),
+            Err(_) => assert_eq!(a.count("datagram_send_failed"), 0),
+        }
+    }
+    // Streams have no end buffer, and neither have Hellos: without one nothing was accepted.
+    a.send(1, Lane::Stream, LETTERS, "");
+    assert_eq!(b.letter().await.number, LETTERS);
+    assert_eq!(b.count("record_unknown_session"), 0);
+    numbers
+}
+
+#[tokio::test]
+async fn loss_at_the_end_buffer_is_drawn_by_the_seed_and_counted() {
+    let first = reaching(Loss::Independent(0.25)).await;
+    assert!((120..180).contains(&first.len()), "{} of 200", first.len());
+    assert_eq!(reaching(Loss::Independent(0.25)).await, first);
+    let bursts = Loss::GilbertElliott { good_to_bad: 0.05, bad_to_good: 0.2, bad_loss: 1.0 };
+    let in_bursts = reaching(bursts).await;
+    assert_eq!(reaching(bursts).await, in_bursts);
+    let gaps = in_bursts.windows(2).filter(|pair| pair[1] - pair[0] > 2).count();
+    assert!(gaps > 0, "losses come in runs");
+    assert_eq!(reaching(Loss::None).await.len(), 200);
+}

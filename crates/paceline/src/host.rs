@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use paceline_net::{BindError, Bound, Exposure, NodeConfig};
+use paceline_net::{BindError, Bound, Exposure, Multicast, NodeConfig};
 use paceline_proto::core::NodeId;
 use thiserror::Error;
 
@@ -34,6 +34,7 @@ pub struct HostBuilder {
     advertise: Option<SocketAddr>,
     socket_buffer_bytes: Option<u32>,
     datagram_bytes_max: Option<usize>,
+    ip_multicast: Multicast,
     exposure: Exposure,
 }
 
@@ -70,6 +71,13 @@ impl HostBuilder {
         self
     }
 
+    /// How packets to a group leave: once, by IP multicast, or as a copy to each member. All hosts
+    /// of a cluster need the same. Default copies, which need nothing of the network.
+    pub fn ip_multicast(mut self, multicast: Multicast) -> HostBuilder {
+        self.ip_multicast = multicast;
+        self
+    }
+
     /// Allows addresses beyond loopback though nothing is encrypted or authenticated: anybody
     /// who reaches the port can read and forge messages.
     pub fn insecure_plaintext(mut self) -> HostBuilder {
@@ -89,6 +97,7 @@ impl HostBuilder {
         let mut config = NodeConfig::new(&self.cluster, id)
             .with_exposure(self.exposure)
             .with_socket_buffer_bytes(self.socket_buffer_bytes)
+            .with_multicast(self.ip_multicast)
             .with_open_membership();
         if let Some(bytes) = self.datagram_bytes_max {
             config = config.with_datagram_bytes_max(bytes);
@@ -121,6 +130,7 @@ impl Host {
             advertise: None,
             socket_buffer_bytes: None,
             datagram_bytes_max: None,
+            ip_multicast: Multicast::default(),
             exposure: Exposure::default(),
         }
     }

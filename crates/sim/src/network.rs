@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use paceline_proto::core::{
-    Backlog, Copies, GroupId, Instant, Lane, LinkFaults, LinkState, Loss, NodeId, Rng, Wire, mix,
+    Backlog, Copies, EndBuffer, GroupId, Instant, Lane, LinkFaults, LinkState, Loss, NodeId, Rng,
+    Wire, mix,
 };
 
 use crate::links::Links;
@@ -143,13 +144,6 @@ pub(crate) struct LinkRule {
     pub(crate) link: LinkFaults,
 }
 
-/// A node's end buffer, where datagrams get lost.
-#[derive(Debug)]
-struct EndBuffer {
-    state: LinkState,
-    rng: Rng,
-}
-
 /// When a message arrives: none, one or two copies.
 pub(crate) type Arrivals = [Option<Instant>; 2];
 
@@ -196,11 +190,7 @@ impl<M: Wire> Network<M> {
             Port { sends_until: Instant::ZERO, receives_until: Instant::ZERO, queue: NO_QUEUE };
         let needs_pairs = has_faults || !config.link.is_steady();
         let ports = if config.shape == Shape::Star { vec![port; nodes] } else { Vec::new() };
-        let lossy = if config.receive_loss == Loss::None { 0 } else { nodes as u64 };
-        let end_buffer = |node| EndBuffer {
-            state: LinkState::default(),
-            rng: Rng::new(seed, mix(node) ^ 0xe4d_b0ff),
-        };
+        let lossy = if config.receive_loss == Loss::None { 0 } else { nodes as u32 };
         Network {
             config,
             seed,
@@ -213,7 +203,7 @@ impl<M: Wire> Network<M> {
             rules: Vec::new(),
             groups: None,
             needs_pairs,
-            end_buffers: (0..lossy).map(end_buffer).collect(),
+            end_buffers: (0..lossy).map(|node| EndBuffer::new(seed, NodeId(node))).collect(),
             last_airtime: Cell::new((0, Duration::ZERO)),
         }
     }
@@ -416,10 +406,8 @@ impl<M: Wire> Network<M> {
         else {
             return Ok(arrivals);
         };
-        let loss = LinkFaults { loss: self.config.receive_loss, ..LinkFaults::default() };
-        let mut draw =
-            |_: &Instant| buffer.state.draw(&loss, lane, &mut buffer.rng) != Copies::None;
-        let kept = arrivals.map(|arrival| arrival.filter(&mut draw));
+        let loss = self.config.receive_loss;
+        let kept = arrivals.map(|arrival| arrival.filter(|_| !buffer.loses(loss)));
         if kept == [None; 2] { Err("sim_lost_at_receiver") } else { Ok(kept) }
     }
 

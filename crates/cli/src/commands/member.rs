@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use paceline::{BroadcastError, Event, Events, Group, Host, JoinError, NodeId};
+use paceline::{
+    BroadcastError, Event, Events, Group, Host, HostBuilder, HostError, JoinError, NodeId,
+};
 use tokio::runtime::Runtime;
 
 use super::topology::{self, Choice};
@@ -12,9 +14,9 @@ use crate::error::CliError;
 /// How long a member that goes waits for the others to let it.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Which member of which group, and where.
+/// Which host of what, and where.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct HostArgs {
     /// The group's name, or the table's
     #[arg(long, value_name = "NAME", default_value = "main", env = "PACELINE_GROUP")]
     pub group: String,
@@ -43,10 +45,6 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
     cluster: String,
 
-    /// How messages spread; all members need the same [default: chain]
-    #[arg(long, value_name = "TOPOLOGY", value_parser = topology::parse)]
-    topology: Option<Choice>,
-
     /// How long joining may take, seconds
     #[arg(long, value_name = "S", default_value = "10")]
     join_within: f64,
@@ -55,6 +53,17 @@ pub struct Args {
     /// reaches the port can read and forge messages
     #[arg(long)]
     insecure_plaintext: bool,
+}
+
+/// Which member of which group, and where.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub host: HostArgs,
+
+    /// How messages spread; all members need the same [default: chain]
+    #[arg(long, value_name = "TOPOLOGY", value_parser = topology::parse)]
+    topology: Option<Choice>,
 }
 
 /// A member that runs.
@@ -68,29 +77,29 @@ pub struct Member {
 impl Args {
     /// Starts the member; returns once it is in a view.
     pub fn start(&self, runtime: &Runtime) -> Result<Member, CliError> {
-        let input = |error: &dyn std::error::Error| CliError::Input(error.to_string());
-        let mut group = self.host()?.group(&self.group).within(self.within()?);
+        let host = &self.host;
+        let mut group = host.builder().start().map_err(explain_host)?.group(&host.group);
+        group = group.within(host.within()?);
         if let Some(Choice(topology)) = self.topology {
             group = group.with_broadcast(|config| config.with_topology(topology));
         }
         let joined = runtime.block_on(async {
-            if self.bootstrap { group.bootstrap().await } else { group.join(&self.seeds).await }
+            if host.bootstrap { group.bootstrap().await } else { group.join(&host.seeds).await }
         });
-        let (group, events) = joined.map_err(|error| match error {
-            JoinError::Closed => CliError::Failed(error.to_string()),
-            error => input(&error),
-        })?;
+        let (group, events) = joined.map_err(explain)?;
         Ok(Member { group, events })
     }
+}
 
+impl HostArgs {
     /// How long joining may take.
     pub fn within(&self) -> Result<Duration, CliError> {
         Duration::try_from_secs_f64(self.join_within)
             .map_err(|_| CliError::Input(format!("--join-within {}", self.join_within)))
     }
 
-    /// The host, its sockets bound.
-    pub fn host(&self) -> Result<Host, CliError> {
+    /// What the host needs to start.
+    pub fn builder(&self) -> HostBuilder {
         let mut builder = Host::builder(&self.cluster).bind(self.bind);
         if let Some(address) = self.advertise {
             builder = builder.advertise(address);
@@ -101,7 +110,20 @@ impl Args {
         if self.insecure_plaintext {
             builder = builder.insecure_plaintext();
         }
-        builder.start().map_err(|error| CliError::Input(error.to_string()))
+        builder
+    }
+}
+
+/// Why a host did not start.
+pub fn explain_host(error: HostError) -> CliError {
+    CliError::Input(error.to_string())
+}
+
+/// Why a node did not become a member.
+pub fn explain(error: JoinError) -> CliError {
+    match error {
+        JoinError::Closed => CliError::Failed(error.to_string()),
+        error => CliError::Input(error.to_string()),
     }
 }
 

@@ -8,6 +8,7 @@ mod dht;
 mod doctor;
 mod list;
 mod member;
+mod multicast;
 mod node;
 mod report;
 mod reproduce;
@@ -35,6 +36,7 @@ pub enum Command {
     List(list::Args),
     Bench(bench::Args),
     Broadcast(broadcast::Args),
+    Multicast(multicast::Args),
     Node(node::Args),
     Dht(dht::Args),
     Up(cluster::UpArgs),
@@ -79,6 +81,7 @@ impl Command {
             Command::List(args) => list::run(args, ui),
             Command::Bench(args) => bench::run(args, ui),
             Command::Broadcast(args) => broadcast::run(args, ui),
+            Command::Multicast(args) => multicast::run(args, ui),
             Command::Dht(args) => dht::run(args, ui),
             Command::Node(args) => node::run(args, ui),
             Command::Up(args) => cluster::up(args, ui),

@@ -39,7 +39,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         return Ok(Outcome::Done);
     }
     if args.service.service == Service::Dht {
-        return service::host(&args.member, &args.service, ui);
+        return service::host(&args.member.host, &args.service, ui);
     }
     let runtime = runtime()?;
     let Member { group, mut events } = args.member.start(&runtime)?;

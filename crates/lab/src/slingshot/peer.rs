@@ -108,7 +108,7 @@ impl Timely for Slingshot {
                 Told::Lost { sender: *sender, numbers: *first..*end }
             }
             Event::Rejected { reason, .. } => Told::Rejected(reason.to_string()),
-            Event::Overrun { .. } | Event::Sent { .. } => Told::Other,
+            Event::Overrun { .. } | Event::Sent { .. } | Event::Tuned { .. } => Told::Other,
         }
     }
 

@@ -1,8 +1,10 @@
 //! Carrying out what a handler asked for.
 
+use std::net::SocketAddr;
+
 use paceline_proto::core::{Copies, GroupId, Instant, Lane, Membership, NodeId, Outgoing, Wire};
 
-use super::datagrams::Datagram;
+use super::datagrams::{Content, Datagram};
 use super::{Deadline, Driver};
 use crate::Hosted;
 use crate::outgoing::{Outlook, Phase};
@@ -16,10 +18,19 @@ impl<P: Hosted> Driver<P> {
             self.learn_address(node, &address);
         }
         for (group, membership) in self.outbox.memberships.drain(..) {
-            match membership {
+            let is_change = match membership {
                 Membership::Joined => self.groups.insert(group),
                 Membership::Left => self.groups.remove(&group),
             };
+            let Some(native) = self.multicast.as_mut().filter(|_| is_change) else { continue };
+            let changed = match membership {
+                Membership::Joined => native.join(group),
+                Membership::Left => native.leave(group),
+            };
+            if let Err(error) = changed {
+                tracing::error!(group = group.0, %error, "cannot join or leave a multicast address");
+                self.counters.add("multicast_membership_failed", 1);
+            }
         }
         if !self.outbox.group_sends.is_empty() {
             let mut sends = std::mem::take(&mut self.outbox.group_sends);
@@ -62,19 +73,47 @@ impl<P: Hosted> Driver<P> {
         let copies = self.draw(place, send.lane);
         match send.lane {
             Lane::Stream => self.send_stream(place, send.message, copies),
-            Lane::Datagram => self.send_datagram(place, None, send.message, copies),
+            Lane::Datagram => {
+                if HEADER_BYTES + send.message.wire_len() > self.config.datagram_bytes_max {
+                    self.counters.add("datagram_unsendable", 1);
+                    return;
+                }
+                self.send_datagram(place, Content::Message(send.message), copies);
+            }
         }
     }
 
-    /// Sends a message to every other node that is known, which drops it unless it has joined.
+    /// Sends a message to a group: once where there is multicast, else to every other node that is
+    /// known, which drops it unless it has joined.
     fn send_group(&mut self, group: GroupId, message: &P::Message) {
+        if HEADER_BYTES + GROUP_BYTES + message.wire_len() > self.config.datagram_bytes_max {
+            self.counters.add("datagram_unsendable", 1);
+            return;
+        }
+        let record = self.group_record(group, message);
+        // Each emulated link does something else to its copy.
+        let is_emulated = self.is_cut || self.emulator.is_some();
+        if let Some(native) = self.multicast.as_ref().filter(|_| !is_emulated) {
+            let to = native.address(group);
+            return self.send_multicast(to, &record);
+        }
         for place in 0..self.peers.len() {
             if self.peers.at(place).node == self.config.node {
                 continue;
             }
             let copies = self.draw(place, Lane::Datagram);
-            self.send_datagram(place, Some(group), message.clone(), copies);
+            self.send_datagram(place, Content::Record(record.clone()), copies);
         }
+    }
+
+    fn send_multicast(&mut self, to: SocketAddr, record: &[u8]) {
+        if self.peers.has_strangers() {
+            for place in 0..self.peers.len() {
+                self.introduce(place);
+            }
+            self.datagrams.fence();
+        }
+        self.datagrams.push_copy(to, record, &mut self.counters);
     }
 
     fn draw(&mut self, place: usize, lane: Lane) -> Copies {
@@ -134,26 +173,14 @@ impl<P: Hosted> Driver<P> {
         self.peers.list_flush(place);
     }
 
-    fn send_datagram(
-        &mut self,
-        place: usize,
-        group: Option<GroupId>,
-        message: P::Message,
-        copies: Copies,
-    ) {
-        let group_bytes = group.map_or(0, |_| GROUP_BYTES);
-        if HEADER_BYTES + group_bytes + message.wire_len() > self.config.datagram_bytes_max {
-            self.counters.add("datagram_unsendable", 1);
-            return;
-        }
-        let datagram = Datagram { place, group, message };
+    fn send_datagram(&mut self, place: usize, content: Content<P::Message>, copies: Copies) {
+        let datagram = Datagram { place, content };
         match copies {
             Copies::None => self.counters.add("emulated_loss", 1),
             Copies::One(delay) => self.send_datagram_at(datagram, self.now + delay),
             Copies::Two(first, second) => {
                 self.counters.add("emulated_duplicate", 1);
-                let again = Datagram { message: datagram.message.clone(), ..datagram };
-                self.send_datagram_at(again, self.now + first);
+                self.send_datagram_at(datagram.clone(), self.now + first);
                 self.send_datagram_at(datagram, self.now + second);
             }
         }

@@ -1,16 +1,17 @@
 //! Datagrams: sending, receiving, and learning who speaks.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use paceline_proto::core::{GroupId, Instant, Wire, decode_exact, take_u32};
 
 use super::Driver;
 use crate::Hosted;
-use crate::datagram::Received;
-use crate::peers::{Introduction, Reach};
+use crate::arrivals::{Arrived, Ask, Received};
+use crate::emulate::ReceiveLoss;
+use crate::peers::Reach;
 use crate::ready::Source;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
 
@@ -24,43 +25,71 @@ pub(super) const TAKEN_LATER: u8 = 1;
 const WHO_EVERY: Duration = Duration::from_millis(20);
 
 /// A message that goes by datagram.
+#[derive(Clone)]
 pub(super) struct Datagram<M> {
     /// The receiver's place in the table of peers.
     pub(super) place: usize,
-    /// The group it was sent to; `None` if to the peer alone.
-    pub(super) group: Option<GroupId>,
-    /// The message.
-    pub(super) message: M,
+    /// What it is.
+    pub(super) content: Content<M>,
+}
+
+/// What a datagram holds.
+#[derive(Clone)]
+pub(super) enum Content<M> {
+    /// A message to the peer alone.
+    Message(M),
+    /// A record, the same for several peers: a message to a group.
+    Record(Bytes),
+}
+
+/// Whether Hellos may wait in the node's own socket for what arrives at the multicast socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hellos {
+    /// Perhaps.
+    MayWait,
+    /// No: they were taken in this turn.
+    Taken,
 }
 
 impl<P: Hosted> Driver<P> {
     /// Queues a datagram for a peer, behind a Hello if it is the first.
     pub(super) fn queue_datagram(&mut self, datagram: &Datagram<P::Message>) {
-        let Datagram { place, group, ref message } = *datagram;
+        let Datagram { place, ref content } = *datagram;
         let peer = self.peers.at(place);
         if peer.reach == Reach::Cut {
             self.counters.add("emulated_loss", 1);
             return;
         }
         let addr = peer.addr;
-        if peer.introduction == Introduction::Due {
-            peer.introduction = Introduction::Made;
+        self.introduce(place);
+        match content {
+            Content::Message(message) => {
+                let bytes = HEADER_BYTES + message.wire_len();
+                let (header, counters) = (self.header, &mut self.counters);
+                self.datagrams.push(addr, header, bytes, counters, |out| write(message, out));
+            }
+            Content::Record(record) => {
+                self.datagrams.push_copy(addr, record, &mut self.counters);
+            }
+        }
+    }
+
+    /// A message to a group as it goes to everybody.
+    pub(super) fn group_record(&mut self, group: GroupId, message: &P::Message) -> Bytes {
+        let header = Header { kind: Kind::Group, ..self.header };
+        let bytes = HEADER_BYTES + GROUP_BYTES + message.wire_len();
+        self.datagrams.record(header, bytes, |out| {
+            out.extend_from_slice(&group.0.to_be_bytes());
+            write(message, out);
+        })
+    }
+
+    /// Sends a Hello to a peer that has had none.
+    pub(super) fn introduce(&mut self, place: usize) {
+        if self.peers.introduce(place) {
+            let addr = self.peers.at(place).addr;
             self.queue_hello(addr);
         }
-        let (kind, group_bytes) = match group {
-            Some(_) => (Kind::Group, GROUP_BYTES),
-            None => (Kind::Message, 0),
-        };
-        let header = Header { kind, ..self.header };
-        let bytes = HEADER_BYTES + group_bytes + message.wire_len();
-        self.datagrams.push(addr, header, bytes, &mut self.counters, |out| {
-            if let Some(group) = group {
-                out.extend_from_slice(&group.0.to_be_bytes());
-            }
-            if let Some(payload) = message.encode(out) {
-                payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
-            }
-        });
     }
 
     pub(super) fn queue_hello(&mut self, to: SocketAddr) {
@@ -76,16 +105,16 @@ impl<P: Hosted> Driver<P> {
         });
     }
 
-    pub(super) fn receive_datagrams(&mut self) {
+    pub(super) fn receive_datagrams(&mut self, ask: Ask) {
         let mut batch = std::mem::take(&mut self.record_batch);
         self.now = self.clock.now();
         let mut handled = 0;
         while handled < DATAGRAMS_MAX {
-            let received = self.datagrams.receive(&mut self.traffic, &mut batch);
+            let received = self.datagrams.arrivals.receive(ask, &mut self.traffic, &mut batch);
             // A failed call counts as well, so that a broken socket cannot hold the turn.
             handled += batch.len().max(1);
-            for (from, record) in batch.drain(..) {
-                if let Err((refusal, from)) = self.take_datagram(from, record) {
+            for arrived in batch.drain(..) {
+                if let Err((refusal, from)) = self.take_datagram(arrived) {
                     self.refuse(refusal, &from);
                 }
             }
@@ -100,13 +129,81 @@ impl<P: Hosted> Driver<P> {
         self.record_batch = batch;
     }
 
-    fn take_datagram(
+    pub(super) fn receive_multicast(&mut self) {
+        let mut batch = std::mem::take(&mut self.multicast_batch);
+        self.now = self.clock.now();
+        let mut handled = 0;
+        let mut hellos = Hellos::MayWait;
+        while handled < DATAGRAMS_MAX {
+            let Some(native) = &mut self.multicast else { break };
+            let received = native.arrivals.receive(Ask::IfSignalled, &mut self.traffic, &mut batch);
+            handled += batch.len().max(1);
+            for arrived in batch.drain(..) {
+                if let Err((refusal, from)) = self.take_multicast(arrived, &mut hellos) {
+                    self.refuse(refusal, &from);
+                }
+            }
+            if received == Received::Blocked {
+                handled = 0;
+                break;
+            }
+        }
+        if handled >= DATAGRAMS_MAX {
+            self.again.push(Source::Multicast);
+        }
+        self.multicast_batch = batch;
+    }
+
+    /// Takes what has arrived at the multicast socket: messages to groups and nothing else.
+    fn take_multicast(
         &mut self,
-        from: SocketAddr,
-        mut record: Bytes,
+        arrived: Arrived,
+        hellos: &mut Hellos,
     ) -> Result<(), (Refusal, String)> {
+        let Arrived { from, to, mut record } = arrived;
+        let is_ours = |to: IpAddr| self.multicast.as_ref().is_some_and(|native| native.has(to));
+        if !to.is_none_or(is_ours) {
+            // The port is open to whoever finds it.
+            self.counters.add("multicast_not_addressed", 1);
+            return Ok(());
+        }
         let unnamed = |refusal| (refusal, from.to_string());
         let header = Header::decode(&mut record, self.header.cluster).map_err(unnamed)?;
+        if header.kind != Kind::Group {
+            return Err((Refusal::Malformed, format!("{} at {from}", header.sender)));
+        }
+        if header.sender == self.config.node {
+            let is_own = header.session == self.header.session;
+            self.counters.add(if is_own { "multicast_own" } else { "peer_has_own_id" }, 1);
+            return Ok(());
+        }
+        if *hellos == Hellos::MayWait && !self.knows(&header) {
+            // Its Hello left before it, for the other socket.
+            *hellos = Hellos::Taken;
+            self.receive_datagrams(Ask::Now);
+        }
+        self.take_decoded(from, header, record)
+    }
+
+    fn knows(&self, header: &Header) -> bool {
+        self.peers.place(header.sender).is_some_and(|place| {
+            self.peers.session(place).is_some_and(|(_, tag)| tag == header.session)
+        })
+    }
+
+    fn take_datagram(&mut self, arrived: Arrived) -> Result<(), (Refusal, String)> {
+        let Arrived { from, mut record, .. } = arrived;
+        let unnamed = |refusal| (refusal, from.to_string());
+        let header = Header::decode(&mut record, self.header.cluster).map_err(unnamed)?;
+        self.take_decoded(from, header, record)
+    }
+
+    fn take_decoded(
+        &mut self,
+        from: SocketAddr,
+        header: Header,
+        record: Bytes,
+    ) -> Result<(), (Refusal, String)> {
         let named = |refusal| (refusal, format!("{} at {from}", header.sender));
         let place = match self.peers.place(header.sender) {
             Some(place) if header.sender != self.config.node => place,
@@ -175,6 +272,10 @@ impl<P: Hosted> Driver<P> {
                 return Ok(());
             }
         }
+        if self.receive_loss.as_mut().is_some_and(ReceiveLoss::loses_next) {
+            self.counters.add("emulated_receive_loss", 1);
+            return Ok(());
+        }
         let message = decode_exact(body).map_err(|_| Refusal::Undecodable)?;
         self.handle(|protocol, cx| protocol.handle_message(cx, header.sender, message));
         Ok(())
@@ -195,6 +296,12 @@ impl<P: Hosted> Driver<P> {
         if self.warnings.admits(refusal, self.now) {
             tracing::warn!(%from, reason = refusal.counter(), "record refused");
         }
+    }
+}
+
+fn write(message: &impl Wire, out: &mut BytesMut) {
+    if let Some(payload) = message.encode(out) {
+        payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Changing what is emulated.
 
-use paceline_proto::core::{LinkFaults, NodeId};
+use paceline_proto::core::{LinkFaults, Loss, NodeId};
 
 use super::Driver;
 use crate::Hosted;
-use crate::emulate::{EmulateChange, Emulator, Peers};
+use crate::emulate::{EmulateChange, Emulator, Peers, ReceiveLoss};
 use crate::peers::Reach;
 use crate::ready::Source;
 
@@ -19,9 +19,11 @@ impl<P: Hosted> Driver<P> {
                 }
             }
             EmulateChange::Pause(duration) => self.paused_until = Some(self.now + duration),
+            EmulateChange::ReceiveLoss(loss) => self.set_receive_loss(loss),
             EmulateChange::Clear => {
                 self.set_faults(Peers::All, LinkFaults::default());
                 self.set_partition(&[]);
+                self.set_receive_loss(Loss::None);
                 self.paused_until = None;
             }
         }
@@ -46,7 +48,12 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
+    fn set_receive_loss(&mut self, loss: Loss) {
+        self.receive_loss = ReceiveLoss::new(loss, self.seed, self.config.node);
+    }
+
     fn set_partition(&mut self, cut: &[NodeId]) {
+        self.is_cut = !cut.is_empty();
         for place in 0..self.peers.len() {
             let peer = self.peers.at(place);
             let reach = if cut.contains(&peer.node) { Reach::Cut } else { Reach::Open };

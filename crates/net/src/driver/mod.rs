@@ -28,11 +28,13 @@ use tokio::sync::{mpsc, oneshot};
 use self::datagrams::Datagram;
 use crate::Hosted;
 use crate::alarm::Alarm;
+use crate::arrivals::{Arrived, Ask};
 use crate::config::NodeConfig;
 use crate::datagram::Datagrams;
 use crate::deadlines::{Clock, Deadlines};
-use crate::emulate::{EmulateChange, Emulator};
+use crate::emulate::{EmulateChange, Emulator, ReceiveLoss};
 use crate::incoming::{Cue, Incoming};
+use crate::multicast::{Native, Way};
 use crate::node::{Handles, Stopped};
 use crate::peers::PeerTable;
 use crate::pool::ReadPool;
@@ -127,6 +129,8 @@ pub(crate) struct Driver<P: Hosted> {
     peers: PeerTable<P::Message>,
     // What is sent to others is not for this node.
     groups: BTreeSet<GroupId>,
+    // Nothing where messages to groups leave as copies only.
+    multicast: Option<Native>,
     incoming: Vec<Option<Incoming>>,
     accepted: u64,
     // Slots of the busy streams: their packets gather before they signal.
@@ -147,11 +151,16 @@ pub(crate) struct Driver<P: Hosted> {
     woken: Vec<Source>,
     again: Vec<Source>,
     input_batch: Vec<Input<P>>,
-    record_batch: Vec<(SocketAddr, Bytes)>,
+    record_batch: Vec<Arrived>,
+    multicast_batch: Vec<Arrived>,
     flush_batch: Vec<usize>,
 
+    seed: u64,
     driver_rng: Rng,
     emulator: Option<Box<Emulator>>,
+    receive_loss: Option<ReceiveLoss>,
+    // An emulated partition cuts somebody off.
+    is_cut: bool,
     paused_until: Option<Instant>,
     life: Life,
     traffic: Traffic,
@@ -176,6 +185,7 @@ pub(crate) struct Parts<P: Hosted> {
     pub(crate) roster: crate::Roster,
     pub(crate) listener: TcpListener,
     pub(crate) udp: std::net::UdpSocket,
+    pub(crate) multicast: Way,
     pub(crate) inputs: mpsc::UnboundedReceiver<Input<P>>,
     pub(crate) controls: mpsc::UnboundedReceiver<Control>,
     pub(crate) events: mpsc::UnboundedSender<P::Event>,
@@ -207,7 +217,10 @@ impl<P: Hosted> Driver<P> {
         let mut peers = PeerTable::new(&parts.roster, &ready);
         if let Some(own) = peers.place(config.node) {
             peers.at(own).session = Some((session, session.tag()));
+            peers.introduce(own);
         }
+        let waker = ready.waker(Source::Multicast);
+        let multicast = parts.multicast.start(header.cluster, waker)?;
         let clock = Clock::start();
         let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
         let mut driver = Driver {
@@ -231,6 +244,7 @@ impl<P: Hosted> Driver<P> {
             datagrams_from: Instant::ZERO,
             peers,
             groups: BTreeSet::new(),
+            multicast,
             incoming: Vec::new(),
             accepted: 0,
             gathering: Vec::new(),
@@ -245,12 +259,22 @@ impl<P: Hosted> Driver<P> {
             wakers,
             woken: Vec::new(),
             // Each source is polled once, which registers its waker.
-            again: vec![Source::Inputs, Source::Controls, Source::Listener, Source::Datagrams],
+            again: vec![
+                Source::Inputs,
+                Source::Controls,
+                Source::Listener,
+                Source::Datagrams,
+                Source::Multicast,
+            ],
             input_batch: Vec::new(),
             record_batch: Vec::new(),
+            multicast_batch: Vec::new(),
             flush_batch: Vec::new(),
+            seed,
             driver_rng: Rng::new(seed, u64::from(config.node.0) | 1 << 32),
             emulator: None,
+            receive_loss: None,
+            is_cut: false,
             paused_until: None,
             life: Life::Running,
             traffic: Traffic::default(),
@@ -298,17 +322,22 @@ impl<P: Hosted> Driver<P> {
         for source in woken.drain(..) {
             self.serve(source);
         }
-        if !self.datagrams.signals_arrivals() && self.now >= self.datagrams_from {
+        if !self.datagrams.arrivals.is_signalling() && self.now >= self.datagrams_from {
             self.datagrams_from = self.now + DATAGRAMS_EVERY;
-            self.receive_datagrams();
+            self.receive_datagrams(Ask::IfSignalled);
+            self.receive_multicast();
         }
         self.serve_gathering();
         self.fire_timers();
         self.list_refills();
         self.flush();
         // While a stream gathers there is a turn in time, so that a datagram need not make one.
-        if self.datagrams.signal_arrivals(self.gathering.is_empty()) {
+        let is_wanted = self.gathering.is_empty();
+        if self.datagrams.arrivals.signal(is_wanted) {
             self.again.push(Source::Datagrams);
+        }
+        if self.multicast.as_mut().is_some_and(|native| native.arrivals.signal(is_wanted)) {
+            self.again.push(Source::Multicast);
         }
         let streams = self.gathering_until().min(self.refill_by());
         self.alarm.set(self.deadlines.earliest().min(streams));
@@ -319,7 +348,8 @@ impl<P: Hosted> Driver<P> {
             Source::Controls | Source::Deadline => {}
             Source::Inputs => self.take_inputs(),
             Source::Listener => self.accept(),
-            Source::Datagrams => self.receive_datagrams(),
+            Source::Datagrams => self.receive_datagrams(Ask::IfSignalled),
+            Source::Multicast => self.receive_multicast(),
             Source::Outgoing(place) => self.serve_outgoing(place),
             Source::Incoming(slot) => self.serve_incoming(slot, Cue::Signal),
         }

@@ -12,7 +12,7 @@ use crate::Hosted;
 use crate::gather::Gather;
 use crate::incoming::{Cue, Filled, Incoming, Speaker};
 use crate::outgoing::{Drain, Flushed, HELLO_BYTES, Outlook, Phase, abort_on_close};
-use crate::peers::{Introduction, Learned, Reach};
+use crate::peers::{Learned, Reach};
 use crate::ready::Source;
 use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};
 use crate::sys;
@@ -165,7 +165,7 @@ impl<P: Hosted> Driver<P> {
         if self.peers.learn(place, session)? == Learned::Restarted {
             // Nothing of the old run may be delivered any more, and nothing sent to it arrives.
             self.counters.add("peer_restarted", 1);
-            self.peers.at(place).introduction = Introduction::Due;
+            self.peers.make_stranger(place);
             self.close_incoming_of(place);
             if let Phase::Established(link) = &self.peers.at(place).outgoing.phase
                 && link.session != header.session

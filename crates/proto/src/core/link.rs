@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Lane, Rng};
+use super::{Lane, NodeId, Rng, mix};
 
 /// What a link does to messages besides carrying them.
 ///
@@ -140,6 +140,31 @@ impl LinkState {
     }
 }
 
+/// Where a node's datagrams arrive, and some get lost: one loss process for a node, whoever sends.
+///
+/// The simulator's receivers and the socket emulator draw from it alike.
+#[derive(Clone, Debug)]
+pub struct EndBuffer {
+    state: LinkState,
+    rng: Rng,
+}
+
+impl EndBuffer {
+    /// The end buffer of a node in a run of this seed. Its draws depend on nothing else.
+    pub fn new(seed: u64, node: NodeId) -> EndBuffer {
+        EndBuffer {
+            state: LinkState::default(),
+            rng: Rng::new(seed, mix(u64::from(node.0)) ^ 0xe4d_b0ff),
+        }
+    }
+
+    /// True if the next datagram that arrives is lost.
+    pub fn loses(&mut self, loss: Loss) -> bool {
+        let faults = LinkFaults { loss, ..LinkFaults::default() };
+        self.state.draw(&faults, Lane::Datagram, &mut self.rng) == Copies::None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +192,18 @@ mod tests {
         let (share, run) = lost_share(bursts);
         assert!((share - bursts.mean()).abs() < 0.006, "{share} against {}", bursts.mean());
         assert!((run - 5.0).abs() < 0.6, "{run}");
+    }
+
+    #[test]
+    fn an_end_buffer_draws_by_seed_and_node_alone() {
+        let drawn = |seed, node| -> Vec<bool> {
+            let mut buffer = EndBuffer::new(seed, NodeId(node));
+            (0..200).map(|_| buffer.loses(Loss::Independent(0.3))).collect()
+        };
+        assert_eq!(drawn(1, 2), drawn(1, 2));
+        assert_ne!(drawn(1, 2), drawn(1, 3));
+        assert_ne!(drawn(1, 2), drawn(2, 2));
+        assert!((30..90).contains(&drawn(1, 2).iter().filter(|&&lost| lost).count()));
     }
 
     #[test]

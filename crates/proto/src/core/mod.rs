@@ -12,7 +12,7 @@ mod wire;
 
 pub use counters::Counters;
 pub use instant::Instant;
-pub use link::{Copies, LinkFaults, LinkState, Loss};
+pub use link::{Copies, EndBuffer, LinkFaults, LinkState, Loss};
 pub use node::{GroupId, Lane, Membership, NodeId, PeerState};
 pub use payload::Payload;
 pub use protocol::{Backlog, Context, Outbox, Outgoing, Protocol};

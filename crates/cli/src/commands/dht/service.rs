@@ -9,7 +9,7 @@ use paceline::{Algorithm, Dht, DhtError};
 use serde::{Deserialize, Serialize};
 
 use super::super::Outcome;
-use super::super::member::{self, runtime, stop_asked};
+use super::super::member::{HostArgs, explain_host, runtime, stop_asked};
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -92,10 +92,12 @@ pub struct Stat {
 }
 
 /// Is a host until Ctrl-C.
-pub fn host(member: &member::Args, args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
+pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
     let runtime = runtime()?;
     let mut builder = member
-        .host()?
+        .builder()
+        .start()
+        .map_err(explain_host)?
         .dht(&member.group)
         .algorithm(args.algorithm)
         .copies(args.copies)

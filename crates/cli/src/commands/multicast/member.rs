@@ -1,0 +1,210 @@
+//! What `send` and `recv` share: being a member, and telling what came.
+
+use std::time::Duration;
+
+use paceline::multicast::{Event, Events, How, Packet};
+use paceline::net::{Multicast as IpMulticast, MulticastUse};
+use paceline::{Multicast, NodeId};
+use serde::Serialize;
+use tokio::runtime::Runtime;
+
+use super::repairs::Repairs;
+use crate::commands::member::{HostArgs, explain, explain_host};
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// How long a member that goes waits for the others to let it.
+const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+
+/// Which member of which group, and how it repairs.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub host: HostArgs,
+
+    /// Send each packet once, to IP multicast addresses on this UDP port, instead of a copy to each
+    /// member; all members need the same
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    ip_multicast: Option<u16>,
+
+    /// The longest datagram, bytes of UDP payload; all members need the same
+    #[arg(long, value_name = "BYTES", default_value = "1472")]
+    #[arg(value_parser = clap::value_parser!(u16).range(200..))]
+    datagram: u16,
+
+    #[command(flatten)]
+    repairs: Repairs,
+}
+
+impl Args {
+    /// Starts the member; returns once it is in a view.
+    pub fn start(&self, runtime: &Runtime, ui: &Ui) -> Result<(Multicast, Events), CliError> {
+        let host = &self.host;
+        let mut builder = host.builder().datagram_bytes_max(self.datagram.into());
+        if let Some(port) = self.ip_multicast {
+            builder = builder.ip_multicast(IpMulticast::native(port));
+        }
+        let change = self.repairs.apply(ui)?;
+        let group = builder.start().map_err(explain_host)?.multicast(&host.group);
+        let group = group.with_repairs(change).within(host.within()?);
+        let joined = runtime.block_on(async {
+            if host.bootstrap { group.bootstrap().await } else { group.join(&host.seeds).await }
+        });
+        let (multicast, events) = joined.map_err(explain)?;
+        let granted = multicast.node().datagram_receive_bytes();
+        let way = match multicast.node().multicast() {
+            MulticastUse::Native { first, .. } => format!("IP multicast from {first} on"),
+            MulticastUse::FanOut => "a copy to each member".to_owned(),
+            MulticastUse::FellBack { reason } => format!("a copy to each member: {reason}"),
+        };
+        ui.note(&format!(
+            "{} listens on {}; {way}; packets of up to {} bytes; {} KiB receive buffer",
+            multicast.id(),
+            multicast.local_addr(),
+            multicast.payload_bytes_max(),
+            granted >> 10
+        ));
+        Ok((multicast, events))
+    }
+}
+
+/// What came, in numbers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Tally {
+    pub direct: u64,
+    pub recovered: u64,
+    pub pulled: u64,
+    pub late: u64,
+    pub lost: u64,
+    pub overrun: u64,
+    /// Of those recovered.
+    #[serde(skip)]
+    took: Duration,
+}
+
+impl Tally {
+    /// Notes an event.
+    pub fn note(&mut self, event: &Event) {
+        match event {
+            Event::Packet(packet) => {
+                match packet.how {
+                    How::Direct => self.direct += 1,
+                    How::Recovered { after } => {
+                        self.recovered += 1;
+                        self.took += after;
+                    }
+                    How::Pulled { .. } => self.pulled += 1,
+                }
+                self.late += u64::from(packet.is_late);
+            }
+            Event::Lost { first, end, .. } => self.lost += end - first,
+            Event::Overrun { packets } => self.overrun += packets,
+            _ => {}
+        }
+    }
+
+    /// Packets that came.
+    pub fn packets(&self) -> u64 {
+        self.direct + self.recovered + self.pulled
+    }
+
+    /// In a line.
+    pub fn describe(&self) -> String {
+        let mean = self.took.as_secs_f64() * 1e3 / self.recovered.max(1) as f64;
+        format!(
+            "{} packets came: {} from their senders, {} by repairs ({mean:.2} ms on average), {} \
+             by asking; {} late, {} lost, {} not read in time",
+            self.packets(),
+            self.direct,
+            self.recovered,
+            self.pulled,
+            self.late,
+            self.lost,
+            self.overrun
+        )
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    sender: u32,
+    seq: u64,
+    text: &'a str,
+    how: &'static str,
+    after_ms: f64,
+    late: bool,
+}
+
+#[derive(Serialize)]
+struct LostLine {
+    sender: u32,
+    lost_from: u64,
+    lost_to: u64,
+}
+
+#[derive(Serialize)]
+struct ViewLine {
+    view: u64,
+    members: Vec<u32>,
+}
+
+/// Prints a packet.
+pub fn print(packet: &Packet, ui: &Ui) -> Result<(), CliError> {
+    let text = String::from_utf8_lossy(&packet.payload);
+    let (how, after) = match packet.how {
+        How::Direct => ("direct", Duration::ZERO),
+        How::Recovered { after } => ("recovered", after),
+        How::Pulled { after } => ("pulled", after),
+    };
+    let (sender, seq, late) = (packet.sender.0, packet.seq, packet.is_late);
+    let after_ms = after.as_secs_f64() * 1e3;
+    ui.line(&Line { sender, seq, text: &text, how, after_ms, late }, || format!("{sender}: {text}"))
+}
+
+/// Says what happened that is not a packet.
+pub fn tell(event: &Event, ui: &Ui) -> Result<(), CliError> {
+    match event {
+        Event::Packet(_) => {}
+        Event::Lost { sender, first, end, .. } => {
+            ui.record(&LostLine { sender: sender.0, lost_from: *first, lost_to: *end })?;
+            ui.note(&format!("lost: packets {first} to {} of {sender}", end - 1));
+        }
+        Event::Overrun { packets } => ui.note(&format!("{packets} packets were not read in time")),
+        Event::Tuned { rate, is_within_reach, expected_ppm, loss_ppm, packets_per_second } => {
+            let percent = |ppm: &u32| f64::from(*ppm) / 1e4;
+            ui.note(&format!(
+                "rate of fire ({},{}): {:.2} % are lost of {packets_per_second} packets a second; \
+                 {:.1} % in time expected{}",
+                rate.r,
+                rate.c,
+                percent(loss_ppm),
+                percent(expected_ppm),
+                if *is_within_reach { "" } else { ", less than the target" }
+            ));
+        }
+        Event::View(view) => {
+            let members: Vec<NodeId> = view.members().iter().map(|member| member.node).collect();
+            let names: Vec<String> = members.iter().map(NodeId::to_string).collect();
+            let members = members.iter().map(|node| node.0).collect();
+            ui.record(&ViewLine { view: view.id().0, members })?;
+            ui.note(&format!("view {}: {}", view.id(), names.join(" ")));
+        }
+        Event::LostPrimary => ui.note("too few members are reachable to agree on another view"),
+        Event::RegainedPrimary => ui.note("enough members are reachable again"),
+        Event::Excluded => ui.note("the others went on without this node: it joins anew"),
+        Event::Left => ui.note("left"),
+        Event::JoinRefused(refusal) => ui.note(&format!("may not join yet: {refusal:?}")),
+        Event::Rejected(reason) => ui.warn(&format!("not sent: {reason}")),
+    }
+    Ok(())
+}
+
+/// Leaves the group and stops: the others need not wait for a time-out.
+pub async fn leave(multicast: &Multicast, mut events: Events) {
+    if multicast.leave().is_ok() {
+        let left = async { while events.recv().await.is_some_and(|event| event != Event::Left) {} };
+        // Who is alone with a lost group goes without its consent.
+        let _ = tokio::time::timeout(LEAVE_WITHIN, left).await;
+    }
+    multicast.stop().await;
+}

@@ -1,0 +1,156 @@
+use std::io::BufRead;
+use std::time::Duration;
+
+use paceline::multicast::{Event, Events};
+use paceline::{Multicast, MulticastError};
+use paceline_lab::scenario::units::{parse_frequency, parse_size};
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+use super::member::{self, Tally, leave, tell};
+use crate::commands::Outcome;
+use crate::commands::member::{runtime, stop_asked};
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Send lines of standard input to a group, each as a packet
+///
+/// With --rate packets of text are made instead. After the last packet the member stays for a
+/// second, so that others can ask for what they lack, and leaves.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  date | paceline multicast send --seed 127.0.0.1:7001
+  paceline multicast send --seed 127.0.0.1:7001 --rate 1000/s --size 1KB --count 60000")]
+pub struct Args {
+    #[command(flatten)]
+    member: member::Args,
+
+    /// Begin once the group has so many members
+    #[arg(long, value_name = "N", default_value = "2")]
+    members: usize,
+
+    /// Make packets, so many a second
+    #[arg(long, value_name = "RATE", value_parser = parse_frequency)]
+    rate: Option<f64>,
+
+    /// Bytes of a packet that is made [default: as its number needs]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "rate")]
+    size: Option<u64>,
+
+    /// End after so many packets
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+}
+
+/// Lines read ahead of what is sent.
+const LINES_AHEAD: usize = 16;
+/// How long the member stays for others to ask it.
+const LINGER: Duration = Duration::from_secs(1);
+/// How often a packet is offered again to a group that this node joins anew.
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+#[derive(Serialize)]
+struct Document {
+    sent: u64,
+    received: Tally,
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    if args.rate.is_some_and(|rate| rate <= 0.0) {
+        return Err(CliError::Input("--rate 0 sends nothing: say how many a second".to_owned()));
+    }
+    let runtime = runtime()?;
+    let (multicast, events) = args.member.start(&runtime, ui)?;
+    let document = runtime.block_on(exchange(&args, multicast, events, ui))?;
+    ui.note(&format!("{} packets sent; {}", document.sent, document.received.describe()));
+    ui.record(&document)?;
+    Ok(Outcome::Done)
+}
+
+async fn exchange(
+    args: &Args,
+    multicast: Multicast,
+    mut events: Events,
+    ui: &Ui,
+) -> Result<Document, CliError> {
+    let (packets, mut input) = mpsc::channel(LINES_AHEAD);
+    match args.rate {
+        Some(rate) => {
+            tokio::spawn(make(packets, rate, args.size.unwrap_or(0) as usize));
+        }
+        None => {
+            // A read of standard input cannot be given up, so it has a thread of its own.
+            std::thread::spawn(move || {
+                for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
+                    if packets.blocking_send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+    let (mut sent, mut received, mut is_complete, mut is_over) =
+        (0, Tally::default(), false, false);
+    tokio::pin! { let stop = stop_asked(); }
+    tokio::pin! { let linger = tokio::time::sleep(Duration::ZERO); }
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            () = &mut linger, if is_over => break,
+            packet = input.recv(), if is_complete && !is_over => {
+                let packet = packet.filter(|_| args.count.is_none_or(|count| sent < count));
+                match packet {
+                    Some(packet) => {
+                        send(&multicast, packet).await?;
+                        sent += 1;
+                    }
+                    None => {
+                        is_over = true;
+                        linger.as_mut().reset(tokio::time::Instant::now() + LINGER);
+                    }
+                }
+            }
+            event = events.recv() => {
+                let Some(event) = event else { break };
+                received.note(&event);
+                if let Event::View(view) = &event {
+                    is_complete |= view.len() >= args.members;
+                }
+                tell(&event, ui)?;
+            }
+        }
+    }
+    leave(&multicast, events).await;
+    Ok(Document { sent, received })
+}
+
+async fn send(multicast: &Multicast, packet: Vec<u8>) -> Result<(), CliError> {
+    loop {
+        match multicast.send(packet.clone()).await {
+            Ok(()) => return Ok(()),
+            // It is to be a member again some time: the input waits for it.
+            Err(MulticastError::Refused(paceline::proto::slingshot::RejectReason::NotAMember(
+                _,
+            ))) => tokio::time::sleep(AGAIN_AFTER).await,
+            Err(error) => return Err(CliError::Input(error.to_string())),
+        }
+    }
+}
+
+/// Makes packets at a rate: their numbers, filled up to a size.
+async fn make(packets: mpsc::Sender<Vec<u8>>, rate: f64, bytes: usize) {
+    let mut ticks = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
+    // What was missed is made up for.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    for number in 0u64.. {
+        ticks.tick().await;
+        let mut packet = format!("packet {number} ").into_bytes();
+        packet.resize(packet.len().max(bytes), b'.');
+        if packets.send(packet).await.is_err() {
+            return;
+        }
+    }
+}

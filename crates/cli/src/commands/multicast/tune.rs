@@ -1,0 +1,74 @@
+use paceline_lab::figure::number;
+use paceline_lab::table::table;
+use serde::Serialize;
+
+use super::repairs::{CodeName, Wanted, describe};
+use crate::commands::Outcome;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Say which rate of fire and code meet a target, and what they are expected to do
+///
+/// Nothing is sent. Fails if no setting is expected to meet the target; what comes nearest is said
+/// then.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  paceline multicast tune --within 10ms --recover 0.97 --overhead 0.3 --expect-rate 5000/s")]
+pub struct Args {
+    #[command(flatten)]
+    wanted: Wanted,
+
+    /// Choose among the settings of this code only
+    #[arg(long, value_name = "CODE")]
+    code: Option<CodeName>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    r: u8,
+    c: u8,
+    code: CodeName,
+    is_within_reach: bool,
+    recovered_in_time: f64,
+    recovered: f64,
+    mean_ms: f64,
+    overhead: f64,
+    repair_bytes_per_packet: f64,
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let Some(target) = args.wanted.target()? else {
+        return Err(CliError::Input("say --within which time to recover".to_owned()));
+    };
+    let (choice, met) = args.wanted.choice(&target, args.code)?;
+    let setting = choice.setting;
+    let document = Document {
+        r: setting.r,
+        c: setting.c,
+        code: setting.code.into(),
+        is_within_reach: met.is_ok(),
+        recovered_in_time: choice.in_time,
+        recovered: choice.recovered,
+        mean_ms: choice.mean.as_secs_f64() * 1e3,
+        overhead: setting.overhead(),
+        repair_bytes_per_packet: choice.bytes_per_packet,
+    };
+    ui.document(&document)?;
+    ui.note(&describe(&choice, &target));
+    let rows = [
+        ["rate of fire", &setting.to_string(), ""],
+        ["recovered in time", &number(choice.in_time * 100.0), "% of lost packets"],
+        ["recovered at all", &number(choice.recovered * 100.0), "% of lost packets"],
+        ["mean time of recovery", &number(document.mean_ms), "ms"],
+        ["repairs", &number(document.overhead * 100.0), "% of all packets"],
+        ["bytes of repairs", &number(choice.bytes_per_packet), "for each packet received"],
+    ];
+    let rows: Vec<[String; 3]> = rows.iter().map(|row| row.map(str::to_owned)).collect();
+    ui.print(&table(["expected", "", ""], &rows))?;
+    if let Err(error) = &met {
+        ui.warn(&format!("the target is out of reach: {error}"));
+    }
+    Ok(Outcome::of(met.is_ok()))
+}

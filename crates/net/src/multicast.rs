@@ -1,0 +1,297 @@
+//! How messages to groups leave, and the socket that IP multicast arrives at.
+//!
+//! A cluster has one multicast port and [`ADDRESSES`] addresses: the kernel lets a socket join 20
+//! by default. Groups share them, and the number of the group in each record tells them apart. Both
+//! come from the cluster's tag, 14 bits of it: clusters on one network rarely share an address, and
+//! where they do the header's tag keeps them apart.
+//!
+//! What leaves goes through the node's own UDP socket, so its sender is known by the address of the
+//! roster, and behind the Hellos that introduce it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::task::Waker;
+use std::time::Duration;
+
+use paceline_proto::core::GroupId;
+use socket2::{Domain, SockRef, Socket, Type};
+
+use crate::arrivals::Arrivals;
+use crate::config::NodeConfig;
+use crate::record::ClusterTag;
+
+/// Addresses of a cluster.
+pub(crate) const ADDRESSES: usize = 16;
+/// The organisation-local scope (RFC 2365), which clusters share: 2^14 blocks of [`ADDRESSES`].
+const SCOPE: Ipv4Addr = Ipv4Addr::new(239, 192, 0, 0);
+/// Bits of the cluster's tag that choose the block.
+const BLOCK_BITS: u32 = 14;
+/// Where the test of the way out and back is sent: the local scope, not used by clusters.
+const PROBE_SCOPE: [u8; 2] = [239, 255];
+/// Attempts at that, and how long each waits.
+const PROBES: usize = 3;
+const PROBE_WITHIN: Duration = Duration::from_millis(50);
+
+/// How a node's messages to groups leave.
+///
+/// All nodes of a cluster say the same: a node that sends by multicast is heard by those that have
+/// joined on their sockets, and nobody else. One that sends copies is heard by all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multicast {
+    /// A copy to each known peer, which drops it unless it has joined.
+    #[default]
+    FanOut,
+    /// IP multicast on the interface that has the node's address, IPv4 only. Binding fails where
+    /// that does not work.
+    Native {
+        /// The cluster's UDP port for multicast, shared by all nodes of a machine. Not 0, and no
+        /// node's own port.
+        port: u16,
+        /// Routers that a datagram may pass, plus one (`IP_MULTICAST_TTL`). 1 stays on the link.
+        ttl: u8,
+    },
+    /// Like `Native` where it works, else like `FanOut`:
+    /// [`Node::multicast`](crate::Node::multicast) says which. Tried is what the node alone can
+    /// try: that a datagram leaves the interface's stack and comes back. Switches that do not
+    /// forward, or a peer that fell back, are not found out.
+    Auto {
+        /// As for `Native`.
+        port: u16,
+        /// As for `Native`.
+        ttl: u8,
+    },
+}
+
+impl Multicast {
+    /// Native multicast on this port, which stays on the link.
+    pub const fn native(port: u16) -> Multicast {
+        Multicast::Native { port, ttl: 1 }
+    }
+
+    /// Multicast on this port where it works, which stays on the link.
+    pub const fn auto(port: u16) -> Multicast {
+        Multicast::Auto { port, ttl: 1 }
+    }
+}
+
+/// How a running node's messages to groups leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MulticastUse {
+    /// As copies, as configured.
+    FanOut,
+    /// By IP multicast.
+    Native {
+        /// The first of the cluster's 16 addresses, and the port.
+        first: SocketAddrV4,
+        /// What the kernel granted for what has arrived and waits, in bytes; 0 if it did not say.
+        receive_bytes: usize,
+    },
+    /// As copies, since multicast does not work here.
+    FellBack {
+        /// What does not work.
+        reason: String,
+    },
+}
+
+/// A multicast socket that has joined nothing yet.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    socket: UdpSocket,
+    interface: Ipv4Addr,
+    port: u16,
+}
+
+/// What there is of multicast once a node is bound.
+#[derive(Debug)]
+pub(crate) enum Way {
+    FanOut,
+    Native(Opened),
+    FellBack(String),
+}
+
+impl Way {
+    /// Opens the multicast socket of a node that `udp` is bound for, if one is wanted.
+    pub(crate) fn open(udp: &UdpSocket, config: &NodeConfig) -> io::Result<Way> {
+        match config.multicast {
+            Multicast::FanOut => Ok(Way::FanOut),
+            Multicast::Native { port, ttl } => {
+                Opened::open(udp, port, ttl, config).map(Way::Native)
+            }
+            Multicast::Auto { port, ttl } => match Opened::open(udp, port, ttl, config) {
+                Ok(opened) => Ok(Way::Native(opened)),
+                Err(error) => {
+                    tracing::info!(%error, "no IP multicast, sending copies");
+                    Ok(Way::FellBack(error.to_string()))
+                }
+            },
+        }
+    }
+
+    /// What to tell of it.
+    pub(crate) fn describe(&self, cluster: ClusterTag) -> MulticastUse {
+        match self {
+            Way::FanOut => MulticastUse::FanOut,
+            Way::Native(opened) => MulticastUse::Native {
+                first: SocketAddrV4::new(first_address(cluster), opened.port),
+                receive_bytes: SockRef::from(&opened.socket).recv_buffer_size().unwrap_or(0),
+            },
+            Way::FellBack(reason) => MulticastUse::FellBack { reason: reason.clone() },
+        }
+    }
+
+    /// The native way out and in, if it is that.
+    pub(crate) fn start(self, cluster: ClusterTag, waker: Waker) -> io::Result<Option<Native>> {
+        let Way::Native(Opened { socket, interface, port }) = self else {
+            return Ok(None);
+        };
+        Ok(Some(Native {
+            arrivals: Arrivals::new(socket, waker)?,
+            interface,
+            first: first_address(cluster),
+            port,
+            joined: [0; ADDRESSES],
+        }))
+    }
+}
+
+impl Opened {
+    fn open(udp: &UdpSocket, port: u16, ttl: u8, config: &NodeConfig) -> io::Result<Opened> {
+        let unusable = |reason| io::Error::new(io::ErrorKind::Unsupported, reason);
+        let SocketAddr::V4(own) = udp.local_addr()? else {
+            return Err(unusable("the node's address is not of IPv4"));
+        };
+        if port == 0 {
+            return Err(unusable("port 0 cannot be shared"));
+        }
+        let interface = *own.ip();
+        let out = SockRef::from(udp);
+        out.set_multicast_if_v4(&interface)?;
+        // Other nodes of this machine are to hear it. Its own come back and are dropped.
+        out.set_multicast_loop_v4(true)?;
+        let into = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+        into.set_reuse_address(true)?;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        into.set_reuse_port(true)?;
+        // Else what any process of the machine has joined arrives here, from any interface.
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        into.set_multicast_all_v4(false)?;
+        let bytes = config.socket_buffer_bytes.unwrap_or(config.datagram_receive_bytes);
+        into.set_recv_buffer_size(bytes as usize)?;
+        into.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
+        let opened = Opened { socket: into.into(), interface, port };
+        opened.probe(udp)?;
+        out.set_multicast_ttl_v4(ttl.into())?;
+        opened.socket.set_nonblocking(true)?;
+        Ok(opened)
+    }
+
+    /// Sends something to an address that nobody else has joined, and no further than this machine,
+    /// and waits for it.
+    fn probe(&self, udp: &UdpSocket) -> io::Result<()> {
+        let random = getrandom::u64().map_err(io::Error::other)?.to_be_bytes();
+        let group = Ipv4Addr::new(PROBE_SCOPE[0], PROBE_SCOPE[1], random[0], random[1]);
+        let into = SockRef::from(&self.socket);
+        SockRef::from(udp).set_multicast_ttl_v4(0)?;
+        into.join_multicast_v4(&group, &self.interface)?;
+        self.socket.set_read_timeout(Some(PROBE_WITHIN))?;
+        let mut came = [0; 16];
+        for _ in 0..PROBES {
+            udp.send_to(&random, (group, self.port))?;
+            match self.socket.recv(&mut came) {
+                Ok(8) if came[..8] == random => {
+                    return into.leave_multicast_v4(&group, &self.interface);
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let reason = format!("multicast sent at {} does not come back", self.interface);
+        Err(io::Error::new(io::ErrorKind::TimedOut, reason))
+    }
+}
+
+/// Multicast in use: the socket it arrives at, and where groups are.
+pub(crate) struct Native {
+    pub(crate) arrivals: Arrivals,
+    interface: Ipv4Addr,
+    first: Ipv4Addr,
+    port: u16,
+    // Groups that the node has joined, by address.
+    joined: [u32; ADDRESSES],
+}
+
+impl Native {
+    /// Where messages to a group are sent.
+    pub(crate) fn address(&self, group: GroupId) -> SocketAddr {
+        SocketAddrV4::new(nth(self.first, slot(group)), self.port).into()
+    }
+
+    /// True if the address belongs to the cluster.
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
+        let IpAddr::V4(address) = address else { return false };
+        (0..ADDRESSES).any(|slot| nth(self.first, slot) == address)
+    }
+
+    /// Hears a group that was not joined before.
+    pub(crate) fn join(&mut self, group: GroupId) -> io::Result<()> {
+        let slot = slot(group);
+        self.joined[slot] += 1;
+        if self.joined[slot] > 1 {
+            return Ok(());
+        }
+        let address = nth(self.first, slot);
+        SockRef::from(self.arrivals.socket().0).join_multicast_v4(&address, &self.interface)
+    }
+
+    /// Does not hear a group any more that was joined.
+    pub(crate) fn leave(&mut self, group: GroupId) -> io::Result<()> {
+        let slot = slot(group);
+        self.joined[slot] -= 1;
+        if self.joined[slot] > 0 {
+            return Ok(());
+        }
+        let address = nth(self.first, slot);
+        SockRef::from(self.arrivals.socket().0).leave_multicast_v4(&address, &self.interface)
+    }
+}
+
+fn first_address(cluster: ClusterTag) -> Ipv4Addr {
+    let block = cluster.0 >> (32 - BLOCK_BITS);
+    Ipv4Addr::from(u32::from(SCOPE) + block * ADDRESSES as u32)
+}
+
+fn nth(first: Ipv4Addr, slot: usize) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(first) + slot as u32)
+}
+
+/// Which of the addresses a group has: the exclusive or of its number's half bytes, so that numbers
+/// that follow one another, or differ in one place, do not share one.
+fn slot(group: GroupId) -> usize {
+    let by_half_byte = (0..8).map(|place| group.0 >> (4 * place) & 0xf);
+    by_half_byte.fold(0, |folded, half_byte| folded ^ half_byte) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_groups_and_multiples_of_sixteen_have_addresses_of_their_own() {
+        for step in [1, 16, 256, 1 << 28] {
+            let mut slots: Vec<usize> = (0..16).map(|nth| slot(GroupId(nth * step))).collect();
+            slots.sort_unstable();
+            assert_eq!(slots, (0..16).collect::<Vec<_>>(), "{step}");
+        }
+        assert!(slot(GroupId(u32::MAX)) < ADDRESSES);
+    }
+
+    #[test]
+    fn the_addresses_of_a_cluster_lie_in_the_organisation_local_scope() {
+        assert_eq!(first_address(ClusterTag(0)), Ipv4Addr::new(239, 192, 0, 0));
+        let last = first_address(ClusterTag(u32::MAX));
+        assert_eq!(nth(last, ADDRESSES - 1), Ipv4Addr::new(239, 195, 255, 255));
+        let [a, b] = ["a", "b"].map(|name| first_address(ClusterTag::of(name)));
+        assert!(u32::from(a).abs_diff(u32::from(b)) >= ADDRESSES as u32);
+    }
+}

@@ -1,0 +1,258 @@
+//! Datagrams that wait for the socket, in trains that leave with one call.
+//!
+//! A datagram joins the train of its address if it is not longer than those there, so those for
+//! many peers, as copies of messages to a group are, gather by peer. Order is kept for each
+//! address. Between addresses it is not, but for one thing: nothing for a node gets ahead of what
+//! was sent to a multicast address before it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use bytes::BytesMut;
+use paceline_proto::core::Counters;
+
+/// Most bytes of one train.
+const TRAIN_BYTES_MAX: usize = 60_000;
+/// Most datagrams of one train.
+const TRAIN_LENGTH_MAX: usize = 64;
+/// Spent train buffers that are kept.
+const SPARE_MAX: usize = 64;
+
+/// Datagrams for one address, all but the last of one size.
+#[derive(Debug)]
+struct Train {
+    to: SocketAddr,
+    segment_bytes: usize,
+    bytes: BytesMut,
+}
+
+impl Train {
+    fn datagrams(&self) -> usize {
+        self.bytes.len().div_ceil(self.segment_bytes)
+    }
+
+    fn takes(&self, bytes: usize) -> bool {
+        bytes <= self.segment_bytes
+            && self.bytes.len().is_multiple_of(self.segment_bytes)
+            && self.bytes.len() + bytes <= TRAIN_BYTES_MAX
+            && self.datagrams() < TRAIN_LENGTH_MAX
+    }
+}
+
+/// What the kernel is handed of a train at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    /// Where it goes.
+    pub(crate) to: SocketAddr,
+    /// One datagram or several.
+    pub(crate) bytes: &'a [u8],
+    /// Length of each but the last.
+    pub(crate) segment_bytes: usize,
+}
+
+impl Part<'_> {
+    /// How many datagrams it has.
+    pub(crate) fn datagrams(&self) -> usize {
+        self.bytes.len().div_ceil(self.segment_bytes)
+    }
+
+    /// Where the kernel is to cut it, if at all.
+    pub(crate) fn cut_at(&self) -> Option<usize> {
+        (self.bytes.len() > self.segment_bytes).then_some(self.segment_bytes)
+    }
+}
+
+/// All trains, in the order in which they leave.
+#[derive(Debug)]
+pub(crate) struct Trains {
+    trains: VecDeque<Train>,
+    // How many trains were there before the first.
+    left: u64,
+    // The number of the train that an address's next datagram may join, counted from the beginning.
+    open: BTreeMap<SocketAddr, u64>,
+    queued_bytes: usize,
+    queue_bytes_max: usize,
+    spare: Vec<BytesMut>,
+}
+
+impl Trains {
+    /// No trains, and at most this many bytes of them.
+    pub(crate) fn new(queue_bytes_max: usize) -> Trains {
+        Trains {
+            trains: VecDeque::new(),
+            left: 0,
+            open: BTreeMap::new(),
+            queued_bytes: 0,
+            queue_bytes_max,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Queues one datagram of `bytes` bytes, which `write` appends.
+    pub(crate) fn push(
+        &mut self,
+        to: SocketAddr,
+        bytes: usize,
+        counters: &mut Counters,
+        write: impl FnOnce(&mut BytesMut),
+    ) {
+        let open = self.open.get(&to).map(|number| (number - self.left) as usize);
+        let place = match open.filter(|&place| self.trains[place].takes(bytes)) {
+            Some(place) => place,
+            None => self.add(to, bytes),
+        };
+        let train = &mut self.trains[place];
+        let before = train.bytes.len();
+        write(&mut train.bytes);
+        debug_assert_eq!(train.bytes.len() - before, bytes, "`wire_len` is exact");
+        self.queued_bytes += bytes;
+        while self.queued_bytes > self.queue_bytes_max && self.trains.len() > 1 {
+            let oldest = self.remove_first();
+            counters.add("datagram_queue_overflow", oldest.datagrams() as u64);
+            self.recycle(oldest);
+        }
+    }
+
+    /// What is queued from now on leaves after all that is queued.
+    pub(crate) fn fence(&mut self) {
+        self.open.clear();
+    }
+
+    /// What to hand to the kernel next, and then, if it cuts as many datagrams off one another.
+    pub(crate) fn parts(&self, segments_max: usize) -> impl Iterator<Item = Part<'_>> {
+        self.trains.iter().flat_map(move |train| {
+            let parts = train.bytes.chunks(train.segment_bytes * segments_max);
+            let segment_bytes = train.segment_bytes;
+            parts.map(move |bytes| Part { to: train.to, bytes, segment_bytes })
+        })
+    }
+
+    /// Removes the first part, of this many bytes.
+    pub(crate) fn remove_part(&mut self, bytes: usize) {
+        let first = self.trains.front_mut().expect("it had a part");
+        if bytes < first.bytes.len() {
+            self.queued_bytes -= bytes;
+            drop(first.bytes.split_to(bytes));
+        } else {
+            let first = self.remove_first();
+            self.recycle(first);
+        }
+    }
+
+    /// True if nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.trains.is_empty()
+    }
+
+    fn add(&mut self, to: SocketAddr, segment_bytes: usize) -> usize {
+        if to.ip().is_multicast() {
+            self.fence();
+        }
+        let place = self.trains.len();
+        self.open.insert(to, self.left + place as u64);
+        let bytes = self.spare.pop().unwrap_or_default();
+        self.trains.push_back(Train { to, segment_bytes, bytes });
+        place
+    }
+
+    fn remove_first(&mut self) -> Train {
+        let first = self.trains.pop_front().expect("there is one");
+        if self.open.get(&first.to) == Some(&self.left) {
+            self.open.remove(&first.to);
+        }
+        self.left += 1;
+        self.queued_bytes -= first.bytes.len();
+        first
+    }
+
+    fn recycle(&mut self, train: Train) {
+        let mut buffer = train.bytes;
+        buffer.clear();
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(port: u16) -> SocketAddr {
+        ([127, 0, 0, 1], port).into()
+    }
+
+    fn push(trains: &mut Trains, to: SocketAddr, bytes: usize) {
+        trains.push(to, bytes, &mut Counters::default(), |out| {
+            out.extend_from_slice(&[7; 1000][..bytes]);
+        });
+    }
+
+    fn parts(trains: &Trains, segments_max: usize) -> Vec<(u16, usize)> {
+        let parts = trains.parts(segments_max);
+        parts.map(|part| (part.to.port(), part.datagrams())).collect()
+    }
+
+    #[test]
+    fn equal_datagrams_to_one_address_share_a_train_and_a_longer_one_starts_another() {
+        let mut trains = Trains::new(1 << 20);
+        for bytes in [500, 500, 100, 500, 501] {
+            push(&mut trains, addr(1), bytes);
+        }
+        assert_eq!(parts(&trains, 64), [(1, 3), (1, 1), (1, 1)], "a shorter one ends its train");
+        assert_eq!(parts(&trains, 2), [(1, 2), (1, 1), (1, 1), (1, 1)]);
+        trains.remove_part(1000);
+        assert_eq!((parts(&trains, 64), trains.queued_bytes), (vec![(1, 1); 3], 1101));
+    }
+
+    #[test]
+    fn copies_for_several_peers_gather_by_peer() {
+        let mut trains = Trains::new(1 << 20);
+        for _ in 0..3 {
+            for port in [1, 2, 3] {
+                push(&mut trains, addr(port), 500);
+            }
+        }
+        assert_eq!(parts(&trains, 64), [(1, 3), (2, 3), (3, 3)]);
+        trains.remove_part(1500);
+        push(&mut trains, addr(1), 500);
+        push(&mut trains, addr(3), 500);
+        assert_eq!(parts(&trains, 64), [(2, 3), (3, 4), (1, 1)]);
+        for bytes in [1500, 2000, 500] {
+            trains.remove_part(bytes);
+        }
+        assert!(trains.is_empty() && trains.open.is_empty());
+        assert_eq!(trains.queued_bytes, 0);
+    }
+
+    #[test]
+    fn nothing_for_a_node_gets_ahead_of_what_was_sent_to_a_group_before_it() {
+        let mut trains = Trains::new(1 << 20);
+        let [group, other]: [SocketAddr; 2] = [11, 12].map(|port| ([239, 192, 0, 1], port).into());
+        push(&mut trains, addr(1), 500);
+        push(&mut trains, group, 500);
+        push(&mut trains, addr(1), 500);
+        push(&mut trains, group, 500);
+        assert_eq!(parts(&trains, 64), [(1, 1), (11, 2), (1, 1)]);
+        push(&mut trains, other, 500);
+        push(&mut trains, addr(1), 500);
+        push(&mut trains, group, 500);
+        let after = [(12, 1), (1, 1), (11, 1)];
+        assert_eq!(parts(&trains, 64)[3..], after);
+        trains.fence();
+        push(&mut trains, group, 500);
+        assert_eq!(parts(&trains, 64)[3..], [after.as_slice(), &[(11, 1)]].concat());
+    }
+
+    #[test]
+    fn a_full_queue_drops_the_oldest_and_counts_it() {
+        let mut trains = Trains::new(1200);
+        let mut counters = Counters::default();
+        for port in [1, 2, 3] {
+            trains.push(addr(port), 500, &mut counters, |out| out.extend_from_slice(&[7; 500]));
+        }
+        assert_eq!(parts(&trains, 64), [(2, 1), (3, 1)]);
+        assert_eq!(counters.count("datagram_queue_overflow"), 1);
+        assert_eq!((trains.queued_bytes, trains.open.len()), (1000, 2));
+    }
+}
