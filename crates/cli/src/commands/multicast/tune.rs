@@ -2,7 +2,7 @@ use paceline_lab::figure::number;
 use paceline_lab::table::table;
 use serde::Serialize;
 
-use super::repairs::{CodeName, Wanted, describe};
+use super::repairs::{CodeName, Wanted};
 use crate::commands::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
@@ -56,7 +56,6 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         repair_bytes_per_packet: choice.bytes_per_packet,
     };
     ui.document(&document)?;
-    ui.note(&describe(&choice, &target));
     let rows = [
         ["rate of fire", &setting.to_string(), ""],
         ["recovered in time", &number(choice.in_time * 100.0), "% of lost packets"],
