@@ -82,15 +82,19 @@ pub(crate) struct PeerTable<M> {
     // Sorted by id.
     places: Vec<(NodeId, usize)>,
     to_flush: Vec<usize>,
-    // How many are not introduced.
-    strangers: usize,
+    // Somebody may not be introduced.
+    has_strangers: bool,
 }
 
 impl<M: Wire> PeerTable<M> {
     /// The members of `roster`, none of them dialled.
     pub(crate) fn new(roster: &Roster, ready: &Arc<ReadyList>) -> PeerTable<M> {
-        let mut table =
-            PeerTable { peers: Vec::new(), places: Vec::new(), to_flush: Vec::new(), strangers: 0 };
+        let mut table = PeerTable {
+            peers: Vec::new(),
+            places: Vec::new(),
+            to_flush: Vec::new(),
+            has_strangers: false,
+        };
         for &(node, addr) in roster.members() {
             table.insert(node, addr, ready);
         }
@@ -121,12 +125,11 @@ impl<M: Wire> PeerTable<M> {
             Some(old) => {
                 // Deadlines of the old one's attempts must not be taken for this one's.
                 peer.outgoing.attempt = old.outgoing.attempt + 1;
-                self.strangers -= usize::from(old.introduction == Introduction::Due);
                 *old = peer;
             }
             None => self.peers.push(peer),
         }
-        self.strangers += 1;
+        self.has_strangers = true;
         let after = self.places.partition_point(|&(known, _)| known < node);
         self.places.insert(after, (node, place));
     }
@@ -216,25 +219,21 @@ impl<M: Wire> PeerTable<M> {
         is_other && peer.heard_at != Instant::ZERO && now.since(peer.heard_at) < HEARD_LATELY
     }
 
-    /// True if somebody is not introduced to this node.
-    pub(crate) fn has_strangers(&self) -> bool {
-        self.strangers > 0
+    /// True if somebody may not be introduced, and then not again until somebody else may.
+    pub(crate) fn take_strangers(&mut self) -> bool {
+        std::mem::take(&mut self.has_strangers)
     }
 
     /// Notes that the peer is told our session. True if it was not before.
     pub(crate) fn introduce(&mut self, place: usize) -> bool {
         let introduction = &mut self.peers[place].introduction;
-        let is_first = *introduction == Introduction::Due;
-        self.strangers -= usize::from(is_first);
-        *introduction = Introduction::Made;
-        is_first
+        std::mem::replace(introduction, Introduction::Made) == Introduction::Due
     }
 
     /// Notes that the peer has started anew and knows nothing of us.
     pub(crate) fn make_stranger(&mut self, place: usize) {
-        let introduction = &mut self.peers[place].introduction;
-        self.strangers += usize::from(*introduction == Introduction::Made);
-        *introduction = Introduction::Due;
+        self.peers[place].introduction = Introduction::Due;
+        self.has_strangers = true;
     }
 
     /// Notes the session that a member announced.

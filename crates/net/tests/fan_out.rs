@@ -64,6 +64,14 @@ async fn copies_for_many_peers_leave_with_few_calls() {
 }
 
 #[tokio::test]
+async fn what_is_multicast_in_a_turn_leaves_as_one_train() {
+    let (node, _peers) = talker(Multicast::native(PORT));
+    introduce(&node).await;
+    let (sends, _) = cost(&node, 1, 20, 1).await;
+    assert!(sends <= 0.5, "{sends} calls for each of 20 messages");
+}
+
+#[tokio::test]
 #[ignore = "a measurement: cargo test --release -p paceline-net --test fan_out -- --ignored --nocapture"]
 async fn what_a_message_to_fifteen_peers_costs() {
     for (name, multicast, copies) in

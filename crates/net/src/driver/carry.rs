@@ -107,7 +107,7 @@ impl<P: Hosted> Driver<P> {
     }
 
     fn send_multicast(&mut self, to: SocketAddr, record: &[u8]) {
-        if self.peers.has_strangers() {
+        if self.peers.take_strangers() {
             for place in 0..self.peers.len() {
                 self.introduce(place);
             }
