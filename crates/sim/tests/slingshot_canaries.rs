@@ -25,6 +25,8 @@ enum Bug {
     ForeignIncarnation,
     TellOwn,
     DeliverTwice,
+    /// Two packets of one number.
+    SendTwice,
     /// What comes a second time from its sender is told a second time.
     SkipDedup,
     /// The sum has a bit wrong.
@@ -238,6 +240,10 @@ impl Tamper for Sabotage {
     fn tamper(&mut self, cx: &mut Context<'_, Wrapped<Self>>, outbox: &mut Outbox<Slingshot>) {
         self.tamper_with_repairs(cx.node, &mut outbox.sends);
         self.tamper_with_events(cx.node, &mut outbox.events);
+        if self.bug == Bug::SendTwice {
+            let again = outbox.group_sends.clone();
+            outbox.group_sends.extend(again);
+        }
         let fires_again = self.bug == Bug::RearmForEver
             && (outbox.timers.iter().any(|&(_, timer)| timer == Timer::Gap) || self.is_rearmed);
         if fires_again && cx.now.as_nanos() > 1_000_000_000 {
@@ -272,6 +278,7 @@ fn every_planted_bug_is_caught_by_the_rule_it_was_planted_for() {
         (Bug::ForeignIncarnation, Rule::Integrity),
         (Bug::TellOwn, Rule::Integrity),
         (Bug::DeliverTwice, Rule::Once),
+        (Bug::SendTwice, Rule::Once),
         (Bug::SkipDedup, Rule::Once),
         (Bug::WrongSum, Rule::Repair),
         (Bug::WrongSet, Rule::Repair),

@@ -433,6 +433,11 @@ impl Config {
         &self.roster
     }
 
+    /// The groups at the start, each with its members; `None` for all of the view.
+    pub fn groups(&self) -> &[(GroupId, Option<Arc<[NodeId]>>)] {
+        &self.groups
+    }
+
     /// The rate of fire at the start.
     pub fn rate(&self) -> Rate {
         self.rate
