@@ -189,6 +189,9 @@ impl Life {
             return Err((Rule::Repair, format!("told {name}, which did not come so: {how:?}")));
         }
         self.solvable.learn(packet);
+        // After an absence the member knows the life that a repair's packets are of: the first that
+        // is computed may be where they begin again.
+        self.heard.entry(source).or_insert((begin_of(seq), true));
         self.check_time(delivery, &name, config)?;
         self.check_order(source, seq, seq + 1, config.order())?;
         if how == How::Direct && config.order() == Order::Unordered {
