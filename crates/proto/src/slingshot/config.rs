@@ -517,7 +517,8 @@ impl Config {
     }
 
     /// The largest payload, bytes, where a datagram carries `datagram_bytes_max`: a repair of such
-    /// packets, with all their names, must fit as well, and an answer to a question. 0 if nothing does.
+    /// packets, with all their names, must fit as well, and an answer to a question. 0 if nothing
+    /// does.
     pub fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {
         let names = self.names_max();
         let groups = if self.has_overlap { names } else { 1 };

@@ -210,7 +210,8 @@ fn a_packet_of_the_largest_size_fits_all_messages_with_it() {
     let bytes = config.payload_bytes_max(1200) as u32;
     let data = packet_with(G, 1, 5, Payload::Zeros(bytes));
     let supply = Supply { view: ViewId(0), rank: 1, data: data.clone() };
-    let messages = [Message::Supply(supply), repair_of(&[data.clone()], 0), Message::Data(data)];
+    let messages =
+        [Message::Supply(supply), repair_of(std::slice::from_ref(&data), 0), Message::Data(data)];
     assert_eq!(messages.iter().map(Wire::wire_len).max(), Some(1200));
 }
 
