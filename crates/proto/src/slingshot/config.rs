@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::message::{Data, NAMES_MAX, Repair};
+use super::message::{NAMES_MAX, Repair, SUPPLY_HEAD_BYTES};
 use super::steering::check_target;
 use super::tuner;
 use crate::core::{GroupId, NodeId, View};
@@ -458,6 +458,11 @@ impl Config {
         &self.roster
     }
 
+    /// The groups at the start, each with its members; `None` for all of the view.
+    pub fn groups(&self) -> &[(GroupId, Option<Arc<[NodeId]>>)] {
+        &self.groups
+    }
+
     /// The rate of fire at the start.
     pub fn rate(&self) -> Rate {
         self.rate
@@ -547,11 +552,12 @@ impl Config {
     }
 
     /// The largest payload, bytes, where a datagram carries `datagram_bytes_max`: a repair of such
-    /// packets, with all their names, must fit as well. 0 if nothing does.
+    /// packets, with all their names, must fit as well, and an answer to a question. 0 if nothing
+    /// does.
     pub fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {
         let names = self.names_max();
         let groups = if self.has_overlap { names } else { 1 };
-        let head = Repair::head_bytes(names, groups).max(Data::HEAD_BYTES);
+        let head = Repair::head_bytes(names, groups).max(SUPPLY_HEAD_BYTES);
         datagram_bytes_max.saturating_sub(head).min(usize::from(u16::MAX))
     }
 }

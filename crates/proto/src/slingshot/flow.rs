@@ -78,6 +78,8 @@ pub(super) struct Flow {
     /// Another one for each flow that takes this one's place in the table.
     pub(super) generation: u32,
     has_begun: bool,
+    /// Packets before this one were told before the flow began: their sender left and came back.
+    floor: u64,
     /// The number of the first slot. All before are delivered or lost.
     base: u64,
     slots: VecDeque<Slot>,
@@ -90,13 +92,19 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(source: Source, generation: u32) -> Flow {
+        Flow::from(source, generation, 0)
+    }
+
+    /// A flow of packets from `floor` on.
+    pub(super) fn from(source: Source, generation: u32, floor: u64) -> Flow {
         Flow {
             source,
             generation,
             has_begun: false,
-            base: 0,
+            floor,
+            base: floor,
             slots: VecDeque::new(),
-            told: 0,
+            told: floor,
             confirmed: 0,
         }
     }
@@ -119,14 +127,25 @@ impl Flow {
     pub(super) fn begin(&mut self, seq: u64) {
         if !self.has_begun {
             self.has_begun = true;
-            self.base = if seq < FIRST_SEQ_MAX { 0 } else { seq };
+            self.base = self.floor.max(if seq < FIRST_SEQ_MAX { 0 } else { seq });
             self.told = self.base;
         }
     }
 
     /// The sender itself has been heard, or what is verified to be of it.
-    pub(super) fn is_heard(&self) -> bool {
+    fn is_heard(&self) -> bool {
         self.confirmed > 0
+    }
+
+    /// True if only repairs have spoken of the sender, and of later packets than this one, which
+    /// it speaks of itself.
+    pub(super) fn begins_too_late(&self, seq: u64) -> bool {
+        self.has_begun && !self.is_heard() && seq < self.base && self.floor < self.base
+    }
+
+    /// Once it has ended: the number after the last packet that was told, if any was.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.is_heard().then_some(self.confirmed)
     }
 
     /// Names go no further than this: what is confirmed stays in the window.
@@ -208,7 +227,7 @@ impl Flow {
 
     /// The number that a name gives the lower half of: the one nearest to what came last.
     pub(super) fn expand(&self, low: u32) -> u64 {
-        if !self.has_begun {
+        if !self.has_begun && self.floor == 0 {
             return low.into();
         }
         let near = self.next();

@@ -102,7 +102,11 @@ impl Slingshot {
                 return reject(cx, RejectReason::NoOverlap);
             }
             Err(place) => {
-                self.groups.insert(place, Group::new(group, None));
+                let mut new = Group::new(group, None);
+                // What was sent to it before it was forgotten keeps its numbers.
+                let own = self.parted.of(group, cx.node);
+                new.seq = own.filter(|own| own.0 == cx.incarnation).map_or(0, |own| own.1);
+                self.groups.insert(place, new);
                 place
             }
         };
@@ -157,8 +161,12 @@ impl Slingshot {
             ended.extend(group.flows.iter_mut().map(|flow| std::mem::replace(flow, NO_FLOW)));
             ended.retain(|&flow| flow != NO_FLOW);
         }
-        for flow in ended {
-            self.end_flow(cx, flow);
+        for at in ended {
+            let flow = &self.flows[at as usize];
+            if let Some(end) = flow.end() {
+                self.parted.note(&flow.source, end, cx.shared.flows_max);
+            }
+            self.end_flow(cx, at);
         }
     }
 
@@ -198,15 +206,21 @@ impl Slingshot {
             cx.count("slingshot_flows_full", 1);
             return None;
         }
-        let source = Source { group: self.groups[group].id, sender, incarnation };
+        // Who comes back is taken for the same until it says itself that it has started anew.
+        let id = self.groups[group].id;
+        let parted = self.parted.of(id, sender);
+        let incarnation = incarnation.or(parted.map(|(known, _)| known));
+        let floor =
+            parted.filter(|&(known, _)| incarnation == Some(known)).map_or(0, |(_, end)| end);
+        let source = Source { group: id, sender, incarnation };
         let flow = match self.free_flows.pop() {
             Some(flow) => {
                 let old = &mut self.flows[flow as usize];
-                *old = Flow::new(source, old.generation + 1);
+                *old = Flow::from(source, old.generation + 1, floor);
                 flow
             }
             None => {
-                self.flows.push(Flow::new(source, 0));
+                self.flows.push(Flow::from(source, 0, floor));
                 self.flows.len() as u32 - 1
             }
         };

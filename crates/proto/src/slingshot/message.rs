@@ -10,6 +10,8 @@ use crate::parts::fec::Coded;
 
 /// Most packets that a message names.
 pub(super) const NAMES_MAX: usize = 128;
+/// Bytes before the payload of a [`Supply`] on the wire.
+pub(super) const SUPPLY_HEAD_BYTES: usize = 5 + Supply::HEAD_BYTES;
 /// Highest number that a packet may have.
 const SEQ_MAX: u64 = u64::MAX / 2;
 
@@ -352,8 +354,11 @@ impl Repair {
 /// A packet from a member that has it to one that asked for it.
 ///
 /// ```text
-///  0 tag 1 = 4    1 view 8    9 rank 2    11 a packet as in `Data`, without the tag ...
+///  0 tag 1 = 4    1 checksum 4    5 view 8    13 rank 2    15 a packet as in `Data`, no tag ...
 /// ```
+///
+/// The checksum (CRC-32) covers view, rank and the packet's own checksum: without it a packet with
+/// a bit of its rank flipped would be a packet of another sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Supply {
     /// The view in which the packet's sender has this rank.
@@ -365,8 +370,18 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// Bytes before the payload, without a tag.
+    /// Bytes before the payload, without a tag and a checksum.
     pub(super) const HEAD_BYTES: usize = 9 + Data::HEAD_BYTES;
+
+    /// The checksum that goes before the other fields.
+    fn computed_checksum(&self) -> u32 {
+        let mut fields = [0u8; 14];
+        let mut rest = &mut fields[..];
+        rest.put_u64(self.view.0);
+        rest.put_u16(self.rank);
+        rest.put_u32(self.data.checksum);
+        crc32fast::hash(&fields)
+    }
 
     /// Writes all but the payload.
     pub(super) fn encode_fixed(&self, head: &mut impl BufMut) {
@@ -399,6 +414,12 @@ pub enum Message {
         names: Names,
     },
     /// From a silent sender, to a group: so many packets it has sent.
+    ///
+    /// ```text
+    ///  0 tag 1 = 3    1 group 4    5 incarnation 8    13 next 8    21 checksum 4
+    /// ```
+    ///
+    /// The checksum (CRC-32) covers the fields before it but the tag.
     Heartbeat {
         /// The group.
         group: GroupId,
@@ -448,8 +469,8 @@ impl Wire for Message {
                 Repair::FIXED_BYTES + repair.names.0.len() + repair.body.len()
             }
             Message::Ask { names, .. } => 9 + names.0.len(),
-            Message::Heartbeat { .. } => 21,
-            Message::Supply(supply) => 1 + Supply::HEAD_BYTES + supply.data.payload.len(),
+            Message::Heartbeat { .. } => 21 + 4,
+            Message::Supply(supply) => SUPPLY_HEAD_BYTES + supply.data.payload.len(),
         }
     }
 
@@ -474,14 +495,15 @@ impl Wire for Message {
                 None
             }
             Message::Heartbeat { group, incarnation, next } => {
+                let fields = heartbeat_fields(*group, *incarnation, *next);
                 head.put_u8(3);
-                head.put_u32(group.0);
-                head.put_u64(*incarnation);
-                head.put_u64(*next);
+                head.put_slice(&fields);
+                head.put_u32(crc32fast::hash(&fields));
                 None
             }
             Message::Supply(supply) => {
                 head.put_u8(4);
+                head.put_u32(supply.computed_checksum());
                 supply.encode_fixed(head);
                 Some(&supply.data.payload)
             }
@@ -493,15 +515,36 @@ impl Wire for Message {
             0 => Message::Data(Data::decode(bytes)?),
             1 => Message::Repair(Repair::decode(bytes)?),
             2 => Message::Ask { view: ViewId(take_u64(bytes)?), names: Names::decode(bytes)? },
-            3 => Message::Heartbeat {
-                group: GroupId(take_u32(bytes)?),
-                incarnation: take_u64(bytes)?,
-                next: take_seq(bytes)?,
-            },
-            4 => Message::Supply(Supply::decode(bytes)?),
+            3 => {
+                let group = GroupId(take_u32(bytes)?);
+                let (incarnation, next) = (take_u64(bytes)?, take_seq(bytes)?);
+                let computed = crc32fast::hash(&heartbeat_fields(group, incarnation, next));
+                if take_u32(bytes)? != computed {
+                    return Err(DecodeError::Checksum);
+                }
+                Message::Heartbeat { group, incarnation, next }
+            }
+            4 => {
+                let checksum = take_u32(bytes)?;
+                let supply = Supply::decode(bytes)?;
+                if checksum != supply.computed_checksum() {
+                    return Err(DecodeError::Checksum);
+                }
+                Message::Supply(supply)
+            }
             tag => return Err(DecodeError::UnknownTag(tag)),
         })
     }
+}
+
+/// A heartbeat without its tag and checksum.
+fn heartbeat_fields(group: GroupId, incarnation: u64, next: u64) -> [u8; 20] {
+    let mut fields = [0u8; 20];
+    let mut rest = &mut fields[..];
+    rest.put_u32(group.0);
+    rest.put_u64(incarnation);
+    rest.put_u64(next);
+    fields
 }
 
 pub(super) fn take_seq(bytes: &mut Bytes) -> Result<u64, DecodeError> {

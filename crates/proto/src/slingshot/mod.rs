@@ -27,6 +27,7 @@ mod heartbeat;
 mod interface;
 mod ledger;
 mod message;
+mod parted;
 mod pull;
 mod receive;
 mod regions;

@@ -92,7 +92,7 @@ impl Slingshot {
             return;
         }
         let after = match cx.shared.pull {
-            Some(_) => self.patience.after(),
+            Some(_) => self.patience.after().min(cx.shared.lost_after),
             None => cx.shared.lost_after,
         };
         self.gaps.push(Reverse(Gap { due: cx.now + after, flow, seq, generation }));

@@ -209,7 +209,7 @@ impl Slingshot {
     /// these were of another life of the sender, or it was overtaken by those of it.
     fn begin(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64) {
         let flow = &mut self.flows[at as usize];
-        if flow.has_begun() && !flow.is_heard() && seq < flow.base() {
+        if flow.begins_too_late(seq) {
             cx.count("slingshot_begun_anew", 1);
             let decoder = &mut self.decoder;
             flow.begin_anew(&mut self.ledger, |seq, checksum| {

@@ -8,6 +8,7 @@ use super::groups::{Group, NO_FLOW};
 use super::interface::{Command, Event, RejectReason, Timer};
 use super::ledger::{Counts, Ledger, ledger_counts};
 use super::message::{Data, Message, Names, NamesBuilder, checksum};
+use super::parted::Parted;
 use super::pull::{Allowance, Gap, Patience};
 use super::steering::Steering;
 use super::{Code, Config, Rate};
@@ -47,6 +48,7 @@ pub struct Slingshot {
     pub(super) groups: Vec<Group>,
     pub(super) flows: Vec<Flow>,
     pub(super) free_flows: Vec<u32>,
+    pub(super) parted: Parted,
     /// In the order in which they came; some are gone already.
     pub(super) kept: VecDeque<Kept>,
     pub(super) ledger: Ledger,
@@ -93,6 +95,7 @@ impl Slingshot {
             groups: Vec::new(),
             flows: Vec::new(),
             free_flows: Vec::new(),
+            parted: Parted::default(),
             kept: VecDeque::new(),
             ledger: Ledger::new(config, &COUNTS),
             bins: Bins::new(),

@@ -40,6 +40,19 @@ pub struct Scenario {
     pub consumes_within_ms: Option<u32>,
     /// Some members change their rate of fire on the way.
     pub changes_rate: bool,
+    /// Members that leave a group and come back.
+    pub absences: Vec<Absence>,
+}
+
+/// A member is not in a group for a while.
+#[derive(Clone, Debug)]
+pub struct Absence {
+    pub group: GroupId,
+    pub node: NodeId,
+    pub from_ms: u32,
+    pub until_ms: u32,
+    /// It forgets the group: it is told that nobody is in it.
+    pub forgets: bool,
 }
 
 /// What a run did.
@@ -68,6 +81,7 @@ impl Scenario {
             packets: 100 + rng.below(300),
             consumes_within_ms: [Some(0), Some(30), Some(300), None][rng.below(4) as usize],
             changes_rate: rng.chance(0.2),
+            absences: draw_absences(seed, nodes),
             config,
         }
     }
@@ -122,6 +136,9 @@ impl Scenario {
         for (at, fault) in &self.faults {
             sim.fault_at(*at, fault.clone());
         }
+        for absence in &self.absences {
+            self.regroup(absence, |when, node, command| sim.command_at(when, node, command));
+        }
         let application = Application { rng, consumes_within_ms: self.consumes_within_ms };
         let mut observers = (SlingshotLedger::new(&self.config, self.rogue), application);
         sim.run_until(at(60_000), &mut observers);
@@ -139,6 +156,25 @@ impl Scenario {
             refused: refused.into_iter().map(count).sum(),
             overrun: count("slingshot_overrun"),
         })
+    }
+}
+
+impl Scenario {
+    /// Tells all members, not quite at the same time, that one leaves a group and comes back.
+    fn regroup(&self, absence: &Absence, mut command: impl FnMut(Instant, NodeId, Command)) {
+        let &Absence { group, node, from_ms, until_ms, forgets } = absence;
+        let listed = self.config.groups().iter().find(|(id, _)| *id == group);
+        let Some((_, listed)) = listed else { return };
+        let all = || self.config.roster().members().iter().map(|member| member.node);
+        let with: Arc<[NodeId]> = listed.clone().unwrap_or_else(|| all().collect());
+        let without: Arc<[NodeId]> = with.iter().copied().filter(|&other| other != node).collect();
+        for (number, other) in (0..).zip(all()) {
+            let late = Duration::from_micros(500 * number);
+            let left = if forgets && other == node { Arc::default() } else { without.clone() };
+            command(at(from_ms) + late, other, Command::Members { group, members: left });
+            let members = with.clone();
+            command(at(until_ms) + late, other, Command::Members { group, members });
+        }
     }
 }
 
@@ -271,6 +307,22 @@ fn draw_faults(rng: &mut Rng, nodes: u32) -> Vec<(Instant, Fault)> {
         }
     }
     faults
+}
+
+fn draw_absences(seed: u64, nodes: u32) -> Vec<Absence> {
+    let mut rng = Rng::new(seed, 0xab5e);
+    let absences = if rng.chance(0.4) { 1 + rng.below(4) } else { 0 };
+    let mut absence = |_| {
+        let from_ms = rng.below(FAULTS_MS);
+        Absence {
+            group: GroupId(rng.below(GROUPS)),
+            node: NodeId(rng.below(nodes)),
+            from_ms,
+            until_ms: from_ms + 1 + rng.below(300),
+            forgets: rng.chance(0.5),
+        }
+    };
+    (0..absences).map(&mut absence).collect()
 }
 
 /// Consumes what it is told after a while, or never.

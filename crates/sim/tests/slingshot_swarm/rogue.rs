@@ -1,4 +1,5 @@
-//! A member whose repairs, questions and answers are damaged on their way, made up or old.
+//! A member whose heartbeats are damaged on their way, and whose repairs, questions and answers are
+//! damaged, made up or old.
 
 use paceline_proto::core::{
     Context, GroupId, Outbox, Outgoing, Payload, Rng, Wire, decode_exact, encode_to_bytes,
@@ -36,6 +37,13 @@ impl Tamper for Rogue {
             }
         }
         outbox.sends = sends;
+        let groups = outbox.group_sends.drain(..).filter_map(|(group, message)| {
+            // The ledger takes what packets are for what is sent of them.
+            let is_sound = matches!(message, Message::Data(_)) || cx.rng.chance(0.5);
+            Some((group, if is_sound { message } else { damaged(&message, cx.rng)? }))
+        });
+        let groups = groups.collect();
+        outbox.group_sends = groups;
     }
 }
 

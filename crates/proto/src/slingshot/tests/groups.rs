@@ -87,6 +87,89 @@ fn groups_come_and_go_at_run_time() {
     assert_eq!(bench.count("slingshot_foreign_group"), 1);
 }
 
+/// Tells node 0 who is in group 0.
+fn set(bench: &mut Bench, nodes: &[u32]) {
+    let members = nodes.iter().copied().map(NodeId).collect();
+    bench.command(Command::Members { group: G, members });
+}
+
+#[test]
+fn who_comes_back_to_a_group_is_not_told_again_what_was_told() {
+    // Without others; without itself; without anybody, so that the group is forgotten.
+    for gone in [&[0u32, 2][..], &[1, 2], &[]] {
+        for order in [Order::Unordered, Order::Fifo] {
+            let mut bench = Bench::new(published(3).with_order(order));
+            bench.data(1, 0);
+            bench.data(1, 1);
+            bench.data(1, 3);
+            set(&mut bench, gone);
+            bench.told();
+            set(&mut bench, &[0, 1, 2]);
+            // Late copies, what others name, and what they answer.
+            (0..4).for_each(|seq| bench.data(1, seq));
+            bench.repair(2, &[(1, 1)]);
+            let supply = Supply { view: ViewId(0), rank: 1, data: packet(G, 1, 2) };
+            bench.message(2, Message::Supply(supply));
+            bench.message(1, heartbeat(1, 4));
+            assert!(bench.told().is_empty(), "{order:?} {gone:?}");
+            assert_eq!(bench.count("slingshot_too_old"), 4);
+            bench.data(1, 5);
+            bench.repair(2, &[(1, 4)]);
+            let mut told = bench.told();
+            told.sort();
+            let expected = ["g0/n1.4 recovered after 0ns", "g0/n1.5 direct"];
+            assert_eq!(told, expected, "{order:?} {gone:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_sender_sent_while_it_was_not_in_the_group_is_not_missed() {
+    let mut bench = Bench::new(published(3));
+    bench.data(1, 0);
+    set(&mut bench, &[1, 2]);
+    set(&mut bench, &[0, 1, 2]);
+    bench.told();
+    bench.data(1, 100);
+    assert_eq!((bench.told(), bench.node.packets_missing()), (vec!["g0/n1.100 direct".into()], 0));
+}
+
+#[test]
+fn who_started_anew_while_it_was_away_is_told_from_its_beginning() {
+    let mut bench = Bench::new(published(3));
+    (0..5).for_each(|seq| bench.data(1, seq));
+    set(&mut bench, &[0, 2]);
+    set(&mut bench, &[0, 1, 2]);
+    bench.told();
+    let payload = Payload::from("anew");
+    let checksum = checksum(G, 9, 0, &payload);
+    let data = Data { group: G, incarnation: 9, seq: 0, checksum, payload };
+    bench.message(1, Message::Data(data));
+    assert!(matches!(
+        bench.outbox.events.pop(),
+        Some(Event::Delivered { incarnation: 9, seq: 0, .. })
+    ));
+}
+
+#[test]
+fn no_number_is_used_twice_for_a_group_that_was_left_or_forgotten() {
+    let mut bench = Bench::new(published(3).with_pull(Some(Pull::default())));
+    bench.send("zero");
+    bench.send("one");
+    for gone in [&[1u32, 2][..], &[]] {
+        set(&mut bench, gone);
+        set(&mut bench, &[0, 1, 2]);
+    }
+    bench.send("two");
+    let sent = bench.sent();
+    assert_eq!(sent.last().map(String::as_str), Some("g0: data g0 seq 2 3 B"), "{sent:?}");
+    // It answers with what it has, under the name that it bears.
+    let mut names = NamesBuilder::default();
+    (0..3).for_each(|seq| names.push(Name { group: G, rank: 0, seq, checksum: 0 }));
+    bench.message(1, Message::Ask { view: ViewId(0), names: names.build() });
+    assert_eq!(bench.sent(), ["n1: supply v0: g0/0.2 3 B"]);
+}
+
 #[test]
 fn a_second_group_needs_room_in_repairs() {
     let mut bench = Bench::new(published(5));

@@ -112,6 +112,51 @@ fn what_is_parked_is_bounded_in_repairs_packets_and_bytes() {
     assert_eq!(bench.node.repairs_parked(), 65);
 }
 
+/// The sender itself says that it has sent more packets than there can be.
+#[test]
+fn a_sender_that_claims_absurd_numbers_costs_a_report_and_a_window() {
+    let most = u64::MAX / 2;
+    for order in [Order::Unordered, Order::Fifo] {
+        let mut bench = Bench::new(published(4).with_order(order).with_window_packets(64));
+        bench.data(1, 0);
+        bench.message(1, heartbeat(1, most));
+        let jumped = format!("g0/n1.1..{} lost", most - 64);
+        assert_eq!(bench.told(), ["g0/n1.0 direct", &jumped], "{order:?}");
+        assert_eq!(bench.node.packets_missing(), 64);
+        bench.pass(ms(500));
+        assert_eq!(bench.told(), [format!("g0/n1.{}..{most} lost", most - 64)], "{order:?}");
+        bench.data(1, 1);
+        assert_eq!((bench.told().len(), bench.count("slingshot_too_old")), (0, 1));
+        bench.data(2, most);
+        assert_eq!(bench.told(), [format!("g0/n2.{most} direct")], "{order:?}");
+    }
+}
+
+#[test]
+fn an_application_that_never_drains_costs_no_more_than_its_bounds() {
+    for order in [Order::Unordered, Order::Fifo] {
+        let config = published(4).with_order(order).with_unread_max(Some(8));
+        let mut bench = Bench::new(config.with_heartbeat_after(None).with_packets_max(100));
+        for seq in 0..10_000 {
+            // Every fifth is missing; some of these are repaired, the others given up.
+            if seq % 5 != 0 {
+                bench.data(1, seq);
+            } else if seq % 10 == 0 {
+                bench.repair(2, &[(1, seq)]);
+            }
+            bench.pass(ms(1));
+            bench.outbox.sends.clear();
+        }
+        bench.pass(ms(1_000));
+        assert_eq!(bench.told().len(), 8, "{order:?}");
+        let told = ["direct", "recovered", "lost"].map(|way| format!("slingshot_{way}"));
+        let told: u64 = told.iter().map(|counter| bench.count(counter)).sum();
+        let (held, overrun) = (bench.node.packets_held().0, bench.count("slingshot_overrun"));
+        assert!(held <= 100 && bench.node.packets_missing() == 0, "{order:?}: {held}");
+        assert!(overrun > 9_900 && told + overrun >= 10_000, "{order:?}: {told} {overrun}");
+    }
+}
+
 #[test]
 fn what_is_missing_is_bounded_and_the_rest_is_lost_at_once() {
     let mut bench = Bench::new(published(4).with_missing_max(10));

@@ -103,6 +103,16 @@ fn in_a_group_of_two_the_sender_is_asked() {
 }
 
 #[test]
+fn what_is_given_up_before_it_would_be_asked_for_is_given_up_in_time() {
+    let mut bench = Bench::new(config(4).with_deadline(ms(1)).with_lost_after(ms(3)));
+    bench.data(1, 0);
+    bench.data(1, 2);
+    bench.told();
+    bench.pass(ms(3));
+    assert_eq!((bench.told(), bench.sent()), (vec!["g0/n1.1..2 lost".into()], vec![]));
+}
+
+#[test]
 fn questions_and_answers_are_rationed() {
     let pull = Pull { asks_max: 10, supplies_per_second: 100, ..Pull::default() };
     let mut bench = Bench::new(config(2).with_pull(Some(pull)));

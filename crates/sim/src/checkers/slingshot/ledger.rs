@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use paceline_proto::core::{GroupId, Instant, Lane, NodeId, View, Wire};
 use paceline_proto::slingshot::{
-    Code, Command, Config, Event, How, Message, Rate, Repair, Slingshot, Timer,
+    Code, Command, Config, Data, Event, How, Message, Rate, Repair, Slingshot, Timer,
 };
 
 use super::super::Violation;
@@ -153,6 +153,8 @@ impl SlingshotLedger {
     fn receive(&mut self, at: Instant, node: NodeId, from: NodeId, message: &Message) {
         let life = &mut self.lives[node.index()];
         match message {
+            Message::Data(Data { group, .. }) | Message::Heartbeat { group, .. }
+                if !life.are_together(*group, node, from) => {}
             Message::Data(data) => {
                 let packet = self.packets.number(from, data);
                 life.note_sign(at, data.group, from, data.seq + 1);
@@ -177,6 +179,9 @@ impl SlingshotLedger {
             }
             Message::Supply(supply) => {
                 let Some(sender) = self.packets.member(supply.view, supply.rank) else { return };
+                if !life.are_together(supply.data.group, node, sender) {
+                    return;
+                }
                 life.note_sign(at, supply.data.group, sender, supply.data.seq + 1);
                 let data = &supply.data;
                 life.hear((data.group, sender, data.incarnation), data.seq, false);
@@ -303,6 +308,9 @@ impl<P: Member> Observer<P> for SlingshotLedger {
                 let known = &mut self.rates[node.index()];
                 *known = Rate { c: known.c.max(rate.c), ..*rate };
             }
+            Input::Command(Command::Members { group, members }) => {
+                self.lives[node.index()].regroup(*group, members.clone());
+            }
             Input::Command(Command::Consumed { told }) => {
                 let unread = &mut self.lives[node.index()].unread;
                 *unread = unread.saturating_sub(*told);
@@ -330,15 +338,20 @@ impl<P: Member> Observer<P> for SlingshotLedger {
         }
     }
 
-    fn on_send_group(&mut self, _: Instant, from: NodeId, _: GroupId, message: &Message) {
-        if let Message::Data(data) = message {
-            let packet = self.packets.send(from, data);
-            self.lives[from.index()].solvable.learn(packet);
+    fn on_send_group(&mut self, at: Instant, from: NodeId, _: GroupId, message: &Message) {
+        let Message::Data(data) = message else { return };
+        let before = self.packets.sent((data.group, from, data.incarnation), data.seq);
+        let packet = self.packets.send(from, data);
+        self.lives[from.index()].solvable.learn(packet);
+        if before.is_some() {
+            let what = format!("sent {}/{from}.{} a second time", data.group, data.seq);
+            self.fail(at, from, (Rule::Once, what));
         }
     }
 
     fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
         let place = node.index();
+        self.lives[place].part(node);
         let mut checked = self.check_bounds(at, node, protocol.slingshot());
         if checked.is_ok() && at > self.stood_until[place] {
             let has_overrun = self.config.unread_max().is_some();

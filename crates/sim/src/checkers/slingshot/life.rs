@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{GroupId, Instant, NodeId};
@@ -40,6 +41,29 @@ struct Told {
     next: Option<(u64, u64)>,
     /// What came directly and was told so at once.
     direct: Signs,
+    /// Numbers that need not be told: they were sent while the sender and the node were not both in
+    /// the group. The last absence goes on up to what is told next.
+    absences: Vec<(u64, u64)>,
+    left_at: Option<u64>,
+}
+
+impl Told {
+    /// What was told of is told, and what is told next may be of any later number.
+    fn leave(&mut self) {
+        let after_last = self.outcomes.last_key_value().map(|(&last, _)| last + 1);
+        self.left_at = self.left_at.or(after_last);
+        self.direct = Signs::default();
+        // No number of overruns that was ever told: there may be a gap.
+        self.next = self.next.map(|(next, _)| (next, u64::MAX));
+    }
+
+    /// An outcome is told.
+    fn note(&mut self, seq: u64, outcome: Outcome) -> Option<Outcome> {
+        if let Some(left_at) = self.left_at.take() {
+            self.absences.push((left_at, seq));
+        }
+        self.outcomes.insert(seq, outcome)
+    }
 }
 
 /// A delivery, as the application is told of it.
@@ -66,11 +90,42 @@ pub(super) struct Life {
     pub(super) fires: Fires,
     /// Packets that must have been told of by a time.
     due: VecDeque<(Instant, Source, u64)>,
+    /// Members of groups since the last command that changed them.
+    members: BTreeMap<GroupId, Arc<[NodeId]>>,
+    /// A change of this very call: what is given up for it is told during the call.
+    regrouped: Option<GroupId>,
     pub(super) unread: usize,
     pub(super) overruns: u64,
 }
 
 impl Life {
+    /// These are the members of a group from now on.
+    pub(super) fn regroup(&mut self, group: GroupId, members: Arc<[NodeId]>) {
+        self.members.insert(group, members);
+        self.regrouped = Some(group);
+    }
+
+    /// True if this node hears the other one in the group.
+    pub(super) fn are_together(&self, group: GroupId, node: NodeId, other: NodeId) -> bool {
+        let listed = self.members.get(&group);
+        listed.is_none_or(|listed| listed.contains(&node) && listed.contains(&other))
+    }
+
+    /// The call is over that changed a group: those who are gone may come back, later in their
+    /// numbers, but what was told of them is not told again.
+    pub(super) fn part(&mut self, node: NodeId) {
+        let Some(group) = self.regrouped.take() else { return };
+        let gone: Vec<Source> = self.told.keys().chain(self.heard.keys()).copied().collect();
+        for source in gone {
+            if source.0 == group && !self.are_together(group, node, source.1) {
+                self.heard.remove(&source);
+                if let Some(told) = self.told.get_mut(&source) {
+                    told.leave();
+                }
+            }
+        }
+    }
+
     /// Something says that a sender has sent all packets below `end`.
     pub(super) fn note_sign(&mut self, at: Instant, group: GroupId, sender: NodeId, end: u64) {
         self.signs.entry((group, sender)).or_default().note(end, at);
@@ -123,7 +178,7 @@ impl Life {
             How::Pulled { .. } => self.supplied.contains(&packet),
         };
         let told = self.told.entry(source).or_default();
-        match told.outcomes.insert(seq, Outcome::Delivered) {
+        match told.note(seq, Outcome::Delivered) {
             Some(Outcome::Delivered) => return Err((Rule::Once, format!("told {name} again"))),
             Some(Outcome::Lost) => {
                 return Err((Rule::Time, format!("told {name} after it was told lost")));
@@ -134,6 +189,9 @@ impl Life {
             return Err((Rule::Repair, format!("told {name}, which did not come so: {how:?}")));
         }
         self.solvable.learn(packet);
+        // After an absence the member knows the life that a repair's packets are of: the first that
+        // is computed may be where they begin again.
+        self.heard.entry(source).or_insert((begin_of(seq), true));
         self.check_time(delivery, &name, config)?;
         self.check_order(source, seq, seq + 1, config.order())?;
         if how == How::Direct && config.order() == Order::Unordered {
@@ -210,7 +268,7 @@ impl Life {
             return Err((Rule::Accounting, format!("told {name} lost, which was never sent")));
         }
         let told = self.told.entry(source).or_default();
-        if told.outcomes.insert(seq, Outcome::Lost).is_some() {
+        if told.note(seq, Outcome::Lost).is_some() {
             return Err((Rule::Accounting, format!("told {name} lost, of which it had told")));
         }
         self.check_order(source, seq, seq + 1, order)
@@ -237,7 +295,10 @@ impl Life {
         let (mut holes, mut example) = (0, None);
         for (&source, told) in &self.told {
             let last = told.outcomes.last_key_value().map_or(0, |(&last, _)| last);
-            for seq in (first_of(told)..last).filter(|&seq| !self.is_told(source, seq)) {
+            let is_absent =
+                |seq: u64| told.absences.iter().any(|&(from, until)| (from..until).contains(&seq));
+            let of_all = (first_of(told)..last).filter(|&seq| !is_absent(seq));
+            for seq in of_all.filter(|&seq| !self.is_told(source, seq)) {
                 holes += 1;
                 example.get_or_insert_with(|| format!("{}/{}.{seq}", source.0, source.1));
             }

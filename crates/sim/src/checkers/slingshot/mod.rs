@@ -18,7 +18,8 @@ pub use ledger::{SlingshotLedger, Totals};
 pub enum Rule {
     /// S1: a packet is told as its sender sent it, under its group, incarnation and number.
     Integrity,
-    /// S2: a packet is told at most once.
+    /// S2: no number is sent twice, and a packet is told at most once, also where its sender or
+    /// the member left the group and came back.
     Once,
     /// S3: a repair is the sum of packets that its sender received, and what is told as recovered
     /// follows from the repairs that came.
