@@ -14,8 +14,8 @@ const TUNABILITY: &str = "A member that has received r packets sends one repair 
     others: c / (r + c) of all packets are repairs. More copies bring back more of what was lost; \
     fewer packets in a repair bring it back sooner. 64 members, 1,000 packets a second, 1 % lost.";
 
-const TIMES: &str = "Which share of all that was lost is back by when, after it would have arrived. \
-    A curve that ends below one leaves the rest to a second phase.";
+const TIMES: &str = "Which share of all that was lost is back by when, after it would have \
+    arrived. A curve that ends below one leaves the rest to a second phase.";
 
 const SIZES: &str = "Each loss is repaired by c members on average, however many there are. In \
     small groups the number that come varies less, so that more is recovered.";

@@ -48,10 +48,10 @@ pub enum Timers {
 /// Of whom a session message says how far they got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reports {
-    /// Of everybody. In a large group some session message follows each packet closely, and shows
-    /// its loss long before the next packet of its sender does.
+    /// Of everybody, as in the paper. In a large group some session message follows each packet
+    /// closely, and shows its loss long before the next packet of its sender does.
     All,
-    /// Only of who sends it.
+    /// Only of who sends it, so that it is the sender's next packet that shows a loss.
     Own,
 }
 
