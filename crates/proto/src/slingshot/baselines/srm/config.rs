@@ -163,6 +163,21 @@ impl Config {
         Ok(self)
     }
 
+    /// How far other members are.
+    pub fn distance(&self) -> Distance {
+        self.distance
+    }
+
+    /// How the factors of the timers are found.
+    pub fn timers(&self) -> Timers {
+        self.timers
+    }
+
+    /// Of whom session messages say how far they got.
+    pub fn reports(&self) -> Reports {
+        self.reports
+    }
+
     /// Members, groups and bounds.
     pub fn base(&self) -> &slingshot::Config {
         &self.base
