@@ -89,14 +89,22 @@ const REGISTERED: &[Registered] = &[
         run_on_sockets: overlay::run_on_sockets,
         serve: overlay::serve,
     },
+    timely("slingshot", slingshot::KEYS),
+    timely("srm", slingshot::SRM_KEYS),
+    timely("nak", slingshot::NAK_KEYS),
+    timely("digest-pull", slingshot::DIGEST_KEYS),
+];
+
+/// A protocol of multicast in time: they run the same scenarios.
+const fn timely(name: &'static str, keys: scenario::KnownKeys) -> Registered {
     Registered {
-        name: "slingshot",
-        keys: slingshot::KEYS,
+        name,
+        keys,
         simulate: slingshot::run,
         run_on_sockets: slingshot::run_on_sockets,
         serve: slingshot::serve,
-    },
-];
+    }
+}
 
 fn registered(name: &str) -> Result<&'static Registered, LabError> {
     let known = REGISTERED.iter().find(|registered| registered.name == name);

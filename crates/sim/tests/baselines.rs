@@ -16,6 +16,8 @@ const PACKET_BYTES: u32 = 1024;
 const NODES: u32 = 64;
 /// The latency is 50 to 100 us.
 const LAN: Duration = Duration::from_micros(75);
+/// The last packets of each sender, which are not timed.
+const UNTIMED: u64 = 2;
 
 /// What became of every packet at every receiver.
 struct Ledger {
@@ -24,7 +26,13 @@ struct Ledger {
     every: Duration,
     /// Packets of each sender.
     packets: u64,
-    direct: u64,
+    /// Those before this number are timed. No packet follows the last ones that would show their
+    /// loss: what they wait for are heartbeats and session messages.
+    timed: u64,
+    /// Packets that came from their senders, and those of them that are timed.
+    direct: [u64; 2],
+    /// Packets that were delivered by other means.
+    again: u64,
     /// From when a packet was sent to when it was delivered by other means.
     took: Vec<Duration>,
     lost: u64,
@@ -36,9 +44,15 @@ impl Ledger {
         Instant::ZERO + self.phases[sender.index()] + self.every * number as u32
     }
 
-    fn missed(&self) -> u64 {
-        let pairs = self.phases.len() * (NODES as usize - 1);
-        self.packets * pairs as u64 - self.direct
+    /// Packets that did not come from their senders, and those of them that are timed.
+    fn missed(&self) -> [u64; 2] {
+        let pairs = self.phases.len() as u64 * u64::from(NODES - 1);
+        [self.packets * pairs - self.direct[0], self.timed * pairs - self.direct[1]]
+    }
+
+    /// True if all of these were delivered.
+    fn is_all_delivered(&self) -> bool {
+        self.missed() == [self.again, self.took.len() as u64]
     }
 
     fn sent(&self) -> u64 {
@@ -52,7 +66,7 @@ impl Ledger {
 
     /// The time within which this share of what was missed was delivered.
     fn within_ms(&self, share: f64) -> f64 {
-        let place = (share * (self.missed() - 1) as f64) as usize;
+        let place = (share * (self.missed()[1] - 1) as f64) as usize;
         self.took.get(place).map_or(f64::INFINITY, |took| took.as_secs_f64() * 1e3)
     }
 }
@@ -66,9 +80,17 @@ impl<P: Protocol<Event = Event>> Observer<P> for Ledger {
                 let told = &mut self.told[pair * self.packets as usize + *seq as usize];
                 assert!(!*told, "{node} was told {sender}.{seq} twice");
                 *told = true;
+                let is_timed = *seq < self.timed;
                 match how {
-                    How::Direct => self.direct += 1,
-                    _ => self.took.push(at.since(self.sent_at(*sender, *seq))),
+                    How::Direct => {
+                        self.direct[0] += 1;
+                        self.direct[1] += u64::from(is_timed);
+                    }
+                    _ => {
+                        self.again += 1;
+                        let took = at.since(self.sent_at(*sender, *seq));
+                        self.took.extend(is_timed.then_some(took));
+                    }
                 }
             }
             Event::Lost { first, end, .. } => self.lost += end - first,
@@ -111,7 +133,9 @@ where
         phases: (0..senders).map(|_| every.mul_f64(rng.unit())).collect(),
         every,
         packets,
-        direct: 0,
+        timed: packets.saturating_sub(UNTIMED),
+        direct: [0; 2],
+        again: 0,
         took: Vec::new(),
         lost: 0,
         told: vec![false; (senders * NODES) as usize * packets as usize],
@@ -129,8 +153,8 @@ where
     println!(
         "{name}: {} missed, {} delivered, {} lost; mean {:.2} ms, least {least:.2}, \
          median {median:.2}, 93 % {p93:.2}, 97 % {p97:.2}",
-        ledger.missed(),
-        ledger.took.len(),
+        ledger.missed()[0],
+        ledger.again,
         ledger.lost,
         ledger.mean_ms(),
     );
@@ -165,7 +189,7 @@ fn srm_with_distances_of_a_second_takes_three_to_five() {
     let config = published().with_distance(Distance::Fixed(Duration::from_secs(1)));
     let (ledger, _) = srm("SRM, d = 1 s", 64, 10, config);
     let [least, p93, p97] = [0.0, 0.93, 0.97].map(|share| ledger.within_ms(share));
-    assert_eq!(ledger.missed(), ledger.took.len() as u64);
+    assert!(ledger.is_all_delivered());
     assert!((3_000.0..3_100.0).contains(&least), "{least}");
     assert!((4_800.0..4_920.0).contains(&p93), "{p93}");
     assert!((4_930.0..5_050.0).contains(&p97), "{p97}");
@@ -176,8 +200,8 @@ fn srm_with_true_distances_waits_for_the_next_packet_of_the_sender() {
     for (senders, expected) in [(1, 1.3..1.6), (4, 4.2..4.8), (64, 62.0..68.0)] {
         let (ledger, sim) = srm(&format!("SRM, d = 75 us, {senders} senders"), senders, 3, lan());
         let median = ledger.within_ms(0.5);
-        let repairs = sim.counters().count("srm_repairs") as f64 / ledger.missed() as f64;
-        assert_eq!(ledger.missed(), ledger.took.len() as u64);
+        let repairs = sim.counters().count("srm_repairs") as f64 / ledger.missed()[0] as f64;
+        assert!(ledger.is_all_delivered());
         assert!(expected.contains(&median), "{senders} senders: {median}");
         // Repairs of the others come too late to stop half of those who have the packet.
         assert!((26.0..34.0).contains(&repairs), "{repairs} repairs a loss");
@@ -188,7 +212,7 @@ fn srm_with_true_distances_waits_for_the_next_packet_of_the_sender() {
 fn srm_hears_of_a_loss_sooner_if_session_messages_tell_of_all_members() {
     let (ledger, _) = srm("SRM, all reported", 64, 3, lan().with_reports(Reports::All));
     let median = ledger.within_ms(0.5);
-    assert_eq!(ledger.missed(), ledger.took.len() as u64);
+    assert!(ledger.is_all_delivered());
     assert!((12.0..28.0).contains(&median), "{median}");
 }
 
@@ -197,8 +221,8 @@ fn adaptive_timers_find_fewer_repairs_and_no_more_time() {
     let config = lan().with_timers(Timers::Adaptive);
     let (ledger, sim) = srm("SRM, adaptive", 64, 10, config);
     let median = ledger.within_ms(0.5);
-    let repairs = sim.counters().count("srm_repairs") as f64 / ledger.missed() as f64;
-    assert_eq!(ledger.missed(), ledger.took.len() as u64);
+    let repairs = sim.counters().count("srm_repairs") as f64 / ledger.missed()[0] as f64;
+    assert!(ledger.is_all_delivered());
     assert!((62.0..68.0).contains(&median), "{median}");
     assert!(repairs < 6.0, "{repairs} repairs a loss");
     let adapted = sim.node(NodeId(0)).factors();
@@ -209,7 +233,7 @@ fn adaptive_timers_find_fewer_repairs_and_no_more_time() {
 fn session_messages_tell_distances() {
     let config = srm::Config::published(roster());
     let (ledger, sim) = srm("SRM, estimated", 64, 1, config.clone());
-    assert_eq!(ledger.missed(), ledger.took.len() as u64);
+    assert!(ledger.is_all_delivered());
     for node in (0..NODES).map(NodeId) {
         for other in (0..NODES).map(NodeId).filter(|&other| other != node) {
             let distance = sim.node(node).distance(&config, other).as_secs_f64() * 1e6;
@@ -219,33 +243,33 @@ fn session_messages_tell_distances() {
     }
 }
 
-/// How long it takes depends on how evenly the phases are drawn, so that several draws are taken
-/// together.
+/// Somebody's next packet names the lost one after a millisecond on average; its question and the
+/// answer take 150 us. Most of the rest is due to packets sent too soon after the lost one to name
+/// it. The tail depends on the longest gaps between the phases of the senders, so that several
+/// draws of these are taken together.
 #[test]
 fn digests_show_a_loss_with_the_next_packet_of_anybody() {
     let config = nak::Config::digest(Config::new(roster())).build().expect("within the ranges");
-    let (mut took, mut missed, mut extra, mut sent) = (Vec::new(), 0, 0, 0);
+    let (mut took, mut extra, mut sent) = (Vec::new(), 0, 0);
     for seed in 1..=8 {
         let name = format!("digest 8, draw {seed}");
         let (ledger, sim) = run(&name, 64, 3, seed, config.clone(), Nak::new);
-        missed += ledger.missed();
+        assert!(ledger.is_all_delivered());
         sent += ledger.sent();
-        extra += ["nak_asked", "nak_supplied"]
-            .map(|name| sim.counters().count(name))
-            .iter()
-            .sum::<u64>();
+        let counted = ["nak_asked", "nak_supplied"].map(|name| sim.counters().count(name));
+        extra += counted.iter().sum::<u64>();
         took.extend(ledger.took);
     }
-    assert_eq!(missed, took.len() as u64, "all is delivered");
     took.sort_unstable();
-    // The published figures count from when the packet should have come.
+    // From when the packet should have come.
     let ms = |took: Duration| took.saturating_sub(LAN).as_secs_f64() * 1e3;
     let mean = took.iter().copied().map(ms).sum::<f64>() / took.len() as f64;
     let p97 = ms(took[took.len() * 97 / 100]);
     let share = extra as f64 / (sent * u64::from(NODES - 1)) as f64;
     println!("digest 8: mean {mean:.2} ms, 97 % {p97:.2} ms, {:.2} % extra packets", 100.0 * share);
-    assert!((1.15..1.43).contains(&mean), "{mean}");
-    assert!((3.6..5.2).contains(&p97), "{p97}");
+    // 1.29 and 4.6 ms, and a tenth to each side.
+    assert!((1.16..1.42).contains(&mean), "{mean}");
+    assert!((4.14..5.06).contains(&p97), "{p97}");
     assert!((0.018..0.024).contains(&share), "{share}");
 }
 
@@ -255,7 +279,7 @@ fn a_sender_is_asked_after_its_next_packet() {
         let config = nak::Config::sender(Config::new(roster()));
         let (ledger, _) = nak(&format!("NAK, {senders} senders"), senders, 4, config);
         let median = ledger.within_ms(0.5);
-        assert_eq!(ledger.missed(), ledger.took.len() as u64);
+        assert!(ledger.is_all_delivered());
         assert!(expected.contains(&median), "{senders} senders: {median}");
     }
 }
@@ -266,7 +290,7 @@ fn answers_to_the_group_spare_questions() {
     let quiet = Duration::from_millis(5);
     let config = config.with_answer(nak::Answer::Group { quiet });
     let (ledger, sim) = nak("NAK, answers to the group", 1, 4, config);
-    assert_eq!(ledger.missed(), ledger.took.len() as u64);
-    let asked = sim.counters().count("nak_asked") as f64 / ledger.missed() as f64;
+    assert!(ledger.is_all_delivered());
+    let asked = sim.counters().count("nak_asked") as f64 / ledger.missed()[0] as f64;
     assert!(asked < 0.95, "{asked} questions a loss");
 }

@@ -32,10 +32,13 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "overlay/time",
     "overlay/tree",
     "slingshot/bursts",
+    "slingshot/digest-pull",
     "slingshot/group-size",
+    "slingshot/nak",
     "slingshot/paper",
     "slingshot/repair",
     "slingshot/senders",
+    "slingshot/srm",
     "slingshot/tunability",
 ];
 

@@ -217,7 +217,7 @@ fn wrong_types_ranges_choices_and_missing_keys_point_at_their_line() {
 7 | kind = "chian"
   |        ^^^^^^^
   = did you mean `chain`?
-  = accepted: "chain", "group", "slingshot", "overlay", "mircc", "walk""#,
+  = accepted: "chain", "group", "slingshot", "srm", "nak", "digest-pull", "overlay", "mircc", "walk""#,
     );
     assert_said(
         said(4, ""),

@@ -263,6 +263,7 @@ fn of_bucket(bucket: hdrhistogram::iterators::IterationValue<u64>) -> (u64, u64)
 mod tests {
     use std::time::Duration;
 
+    use super::super::plan::Spacing;
     use super::*;
 
     fn plan() -> Plan {
@@ -272,6 +273,7 @@ mod tests {
             packets_per_second: 100.0,
             packet_bytes: 64,
             start: Duration::ZERO,
+            spacing: Spacing::Even,
             packets: 4,
             judged: 0..4,
         }

@@ -23,6 +23,8 @@ pub struct Measures {
     pub untold: u64,
     /// Repairs beside packets received, as a share of both.
     pub overhead: f64,
+    /// All that is not packets of their senders, for each of these received; 0 on sockets.
+    pub extra: f64,
 }
 
 impl Measures {
@@ -91,11 +93,28 @@ impl Measures {
         at_share(&self.recovered_ms, share, self.lost as usize)
     }
 
-    /// The time by which this share of all that was lost came back, by repairs or by questions.
+    /// The share of lost packets that came back, by repairs or by questions. NaN if nothing was
+    /// lost.
+    pub fn back(&self) -> f64 {
+        (self.recovered_ms.len() + self.pulled_ms.len()) as f64 / self.lost as f64
+    }
+
+    /// The mean time of these, ms. NaN if there are none.
+    pub fn back_mean_ms(&self) -> f64 {
+        let sum = self.recovered_ms.iter().sum::<f64>() + self.pulled_ms.iter().sum::<f64>();
+        sum / (self.recovered_ms.len() + self.pulled_ms.len()) as f64
+    }
+
+    /// The time by which this share of all that was lost came back.
     pub fn time_until_back_ms(&self, share: f64) -> f64 {
+        at_share(&self.back_ms(), share, self.lost as usize)
+    }
+
+    /// How long each of these took, ms, ascending.
+    pub fn back_ms(&self) -> Vec<f64> {
         let mut all = [&self.recovered_ms[..], &self.pulled_ms[..]].concat();
         all.sort_unstable_by(f64::total_cmp);
-        at_share(&all, share, self.lost as usize)
+        all
     }
 }
 
@@ -122,6 +141,7 @@ mod tests {
         assert_eq!(measures.time_until_ms(0.8), 8.0);
         assert!(measures.time_until_ms(0.81).is_nan());
         assert_eq!(measures.time_until_back_ms(0.9), 20.0);
+        assert_eq!((measures.back(), measures.back_mean_ms()), (0.9, 56.0 / 9.0));
         assert_eq!(measures.percentile_ms(0.5), 4.0);
         assert!(Measures::default().mean_ms().is_nan());
     }

@@ -1,9 +1,12 @@
 //! Multicast in time in the lab: packets that get lost at receivers, and what brings them back.
 //!
-//! The service is generic over the protocol ([`Timely`]), so that a rival runs the same scenarios
-//! and is measured by the same ledger.
+//! The service is generic over the protocol ([`Timely`]), so that what Slingshot is compared with
+//! runs the same scenarios and is measured by the same ledger.
 
+mod ask;
+mod closed;
 mod figures;
+mod jobs;
 mod ledger;
 mod measures;
 mod peer;
@@ -11,6 +14,7 @@ mod plan;
 mod report;
 mod run;
 mod scenario;
+mod setup;
 mod watch;
 
 use std::sync::Arc;
@@ -21,10 +25,11 @@ pub use figures::REPRODUCTION;
 pub use ledger::{Again, Fate, Ledger, Part};
 pub use measures::Measures;
 pub use peer::{Kind, Timely, Told, Way};
-pub use plan::Plan;
+pub use plan::{Plan, Spacing};
 pub use run::{run, run_on_sockets, serve};
-pub(crate) use scenario::KEYS;
 pub use scenario::Settings;
+pub use setup::Setup;
+pub(crate) use setup::{DIGEST_KEYS, KEYS, NAK_KEYS, SRM_KEYS};
 pub use watch::Watch;
 
 use crate::broadcast::{Content, Messages, Verdict};
@@ -39,9 +44,9 @@ pub struct Timed<P: Timely> {
 }
 
 impl<P: Timely> Timed<P> {
-    /// The scenario that these settings describe.
-    pub fn new(settings: Settings) -> Timed<P> {
-        let shared = Arc::new(P::shared(&settings));
+    /// The scenario that these settings describe, for members that share this.
+    pub fn new(settings: Settings, shared: P::Shared) -> Timed<P> {
+        let shared = Arc::new(shared);
         let packets = Messages::new(Content::Numbered, settings.plan.packet_bytes);
         Timed { shared, settings, packets }
     }
@@ -86,7 +91,7 @@ where
     }
 
     fn submit(&self, _: &mut Ledger, at: Instant, node: NodeId, number: u64) -> P::Command {
-        P::multicast(self.packets.make(node, number, at))
+        peer::multicast(self.packets.make(node, number, at))
     }
 
     fn observe(
@@ -97,7 +102,7 @@ where
         event: &<P as Protocol>::Event,
         _answers: &mut Vec<Answer<Self>>,
     ) {
-        match P::told(event) {
+        match peer::told(event) {
             Told::Packet { sender, payload, way, is_late } => {
                 let number = self.packets.number(payload).unwrap_or(u64::MAX);
                 let reading = self.packets.read(sender, number, payload);

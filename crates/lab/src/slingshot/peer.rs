@@ -2,30 +2,48 @@
 
 use std::ops::Range;
 
-use paceline_proto::core::{GroupId, NodeId, Payload, Protocol, Wire};
-use paceline_proto::slingshot::{Command, Config, Event, How, Message, Slingshot};
+use paceline_proto::core::{Counters, GroupId, NodeId, Payload, Protocol, Wire};
+use paceline_proto::slingshot::baselines::{nak, srm};
+use paceline_proto::slingshot::{self, Command, Event, How, Slingshot};
 
-use super::Settings;
-
-/// A protocol that multicasts packets to one group of all nodes.
-pub trait Timely: Protocol<Message: Wire> + Sized {
-    /// The counter of repairs that were sent, where packets are not seen.
-    const REPAIRS_SENT: &'static str;
-
-    /// What all members share, as a scenario says.
-    fn shared(settings: &Settings) -> Self::Shared;
-
+/// A protocol that multicasts packets to one group of all nodes, and speaks to its application as
+/// Slingshot does.
+pub trait Timely: Protocol<Message: Wire, Command = Command, Event = Event> + Sized {
     /// A member before it starts.
     fn member(shared: &Self::Shared) -> Self;
 
-    /// The command that sends a packet to all others.
-    fn multicast(payload: Payload) -> Self::Command;
-
-    /// What an event says.
-    fn told(event: &Self::Event) -> Told<'_>;
-
     /// What a message is.
     fn kind(message: &Self::Message) -> Kind;
+
+    /// How many repairs all members sent, as they count, where packets are not seen. One to a
+    /// group of so many nodes is one to each other node.
+    fn repairs_sent(shared: &Self::Shared, counters: &Counters, nodes: u32) -> u64;
+}
+
+/// The command that sends a packet to all others.
+pub fn multicast(payload: Payload) -> Command {
+    Command::Multicast { group: GroupId(0), payload, ticket: 0 }
+}
+
+/// What an event says.
+pub fn told(event: &Event) -> Told<'_> {
+    match event {
+        Event::Delivered { sender, payload, how, is_late, .. } => Told::Packet {
+            sender: *sender,
+            payload,
+            way: match how {
+                How::Direct => Way::Direct,
+                How::Recovered { .. } => Way::Recovered,
+                How::Pulled { .. } => Way::Pulled,
+            },
+            is_late: *is_late,
+        },
+        Event::Lost { sender, first, end, .. } => {
+            Told::Lost { sender: *sender, numbers: *first..*end }
+        }
+        Event::Rejected { reason, .. } => Told::Rejected(reason.to_string()),
+        Event::Overrun { .. } | Event::Sent { .. } | Event::Tuned { .. } => Told::Other,
+    }
 }
 
 /// What an application is told.
@@ -71,52 +89,69 @@ pub enum Way {
 pub enum Kind {
     /// A packet from its sender, with its number.
     Data(u64),
-    /// A repair that was not asked for.
+    /// What brings lost packets back: of Slingshot what it sends unasked.
     Repair,
-    /// A question, an answer, news.
+    /// A question, news, an answer of Slingshot's second phase.
     Other,
 }
 
 impl Timely for Slingshot {
-    const REPAIRS_SENT: &'static str = "slingshot_repairs";
-
-    fn shared(settings: &Settings) -> Config {
-        settings.config.clone()
-    }
-
-    fn member(shared: &Config) -> Slingshot {
+    fn member(shared: &slingshot::Config) -> Slingshot {
         Slingshot::new(shared)
     }
 
-    fn multicast(payload: Payload) -> Command {
-        Command::Multicast { group: GroupId(0), payload, ticket: 0 }
-    }
-
-    fn told(event: &Event) -> Told<'_> {
-        match event {
-            Event::Delivered { sender, payload, how, is_late, .. } => Told::Packet {
-                sender: *sender,
-                payload,
-                way: match how {
-                    How::Direct => Way::Direct,
-                    How::Recovered { .. } => Way::Recovered,
-                    How::Pulled { .. } => Way::Pulled,
-                },
-                is_late: *is_late,
-            },
-            Event::Lost { sender, first, end, .. } => {
-                Told::Lost { sender: *sender, numbers: *first..*end }
-            }
-            Event::Rejected { reason, .. } => Told::Rejected(reason.to_string()),
-            Event::Overrun { .. } | Event::Sent { .. } | Event::Tuned { .. } => Told::Other,
-        }
-    }
-
-    fn kind(message: &Message) -> Kind {
+    fn kind(message: &slingshot::Message) -> Kind {
+        use slingshot::Message;
         match message {
             Message::Data(data) => Kind::Data(data.seq),
             Message::Repair(_) => Kind::Repair,
             Message::Ask { .. } | Message::Heartbeat { .. } | Message::Supply(_) => Kind::Other,
         }
+    }
+
+    fn repairs_sent(_: &slingshot::Config, counters: &Counters, _: u32) -> u64 {
+        counters.count("slingshot_repairs")
+    }
+}
+
+impl Timely for srm::Srm {
+    fn member(shared: &srm::Config) -> srm::Srm {
+        srm::Srm::new(shared)
+    }
+
+    fn kind(message: &srm::Message) -> Kind {
+        use srm::Message;
+        match message {
+            Message::Data(data) => Kind::Data(data.seq),
+            Message::Repair { .. } => Kind::Repair,
+            Message::Request { .. } | Message::Session(_) => Kind::Other,
+        }
+    }
+
+    fn repairs_sent(_: &srm::Config, counters: &Counters, nodes: u32) -> u64 {
+        counters.count("srm_repairs") * u64::from(nodes - 1)
+    }
+}
+
+impl Timely for nak::Nak {
+    fn member(shared: &nak::Config) -> nak::Nak {
+        nak::Nak::new(shared)
+    }
+
+    fn kind(message: &nak::Message) -> Kind {
+        use nak::Message;
+        match message {
+            Message::Data(data) | Message::Digest { data, .. } => Kind::Data(data.seq),
+            Message::Supply(_) => Kind::Repair,
+            Message::Ask { .. } | Message::Heartbeat { .. } => Kind::Other,
+        }
+    }
+
+    fn repairs_sent(shared: &nak::Config, counters: &Counters, nodes: u32) -> u64 {
+        let copies = match shared.answer() {
+            nak::Answer::Unicast => 1,
+            nak::Answer::Group { .. } => u64::from(nodes - 1),
+        };
+        counters.count("nak_supplied") * copies
     }
 }

@@ -3,10 +3,28 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use paceline_proto::core::{Instant, NodeId};
+use paceline_proto::core::{Instant, NodeId, mix};
 
-/// The packets of a run. They are numbered in the order in which the group sends them; the senders
-/// take turns.
+/// When senders send: each of them as often as the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// They take turns, at even distances.
+    Even,
+    /// Each begins at a time of its own and then sends at even distances.
+    Phases {
+        /// Of these times.
+        seed: u64,
+    },
+    /// Each sends its next packet at any time until that of the one after it may come, so that
+    /// their order is another one each time.
+    Drawn {
+        /// Of these times.
+        seed: u64,
+    },
+}
+
+/// The packets of a run. They are numbered by turns in which each sender sends one, and in a turn
+/// by senders: in the order in which they are sent, if their spacing is even.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Members, of which the first send.
@@ -19,6 +37,8 @@ pub struct Plan {
     pub packet_bytes: usize,
     /// When the first is sent.
     pub start: Duration,
+    /// When senders send.
+    pub spacing: Spacing,
     /// Packets, of all senders.
     pub packets: u64,
     /// What comes of these is measured: neither the first, before bins are out of step and all
@@ -41,8 +61,20 @@ impl Plan {
 
     /// When a packet is sent.
     pub fn due(&self, packet: u64) -> Instant {
-        let after = Duration::from_secs_f64(packet as f64 / self.packets_per_second);
+        let turn = packet - packet % u64::from(self.senders);
+        let at = match self.spacing {
+            Spacing::Even => packet as f64,
+            Spacing::Phases { seed } => turn as f64 + self.drawn(seed, packet - turn),
+            Spacing::Drawn { seed } => turn as f64 + self.drawn(seed, packet),
+        };
+        let after = Duration::from_secs_f64(at / self.packets_per_second);
         Instant::ZERO + self.start + after
+    }
+
+    /// A part of a turn, in packets, by a seed and a number.
+    fn drawn(&self, seed: u64, number: u64) -> f64 {
+        let bits = mix(mix(seed ^ 0x70ac_e11e) ^ number) >> 11;
+        f64::from(self.senders) * bits as f64 / (1u64 << 53) as f64
     }
 
     /// Packets that a node is to be told of: those of the others.
@@ -86,6 +118,7 @@ mod tests {
             packets_per_second: 1000.0,
             packet_bytes: 100,
             start: Duration::from_millis(5),
+            spacing: Spacing::Even,
             packets: 8,
             judged: 3..7,
         };
@@ -98,5 +131,30 @@ mod tests {
         assert_eq!(each.sum::<u64>(), plan.expected());
         assert_eq!(plan.judged_pairs().count(), 4 * 3);
         assert!(plan.judged_pairs().all(|(packet, node)| plan.sender(packet) != node));
+    }
+    #[test]
+    fn each_sender_sends_as_often_and_in_order_however_packets_are_spaced() {
+        for spacing in [Spacing::Even, Spacing::Phases { seed: 7 }, Spacing::Drawn { seed: 7 }] {
+            let plan = Plan {
+                nodes: 4,
+                senders: 4,
+                packets_per_second: 1000.0,
+                packet_bytes: 100,
+                start: Duration::ZERO,
+                spacing,
+                packets: 4_000,
+                judged: 4..8,
+            };
+            let after = |packet: u64| plan.due(packet).since(Instant::ZERO);
+            let turn = |packet: u64| Duration::from_millis(packet / 4 * 4);
+            let phases = (0..4_000).map(|packet| after(packet) - turn(packet));
+            let phases: Vec<Duration> = phases.collect();
+            assert!(phases.iter().all(|phase| *phase < Duration::from_millis(4)), "{spacing:?}");
+            let sum = phases.iter().sum::<Duration>().as_secs_f64() * 1e3;
+            match spacing {
+                Spacing::Drawn { .. } => assert!((sum / 4_000.0 - 2.0).abs() < 0.1, "{sum}"),
+                _ => assert!(phases.chunks(4).all(|turn| turn == &phases[..4]), "{spacing:?}"),
+            }
+        }
     }
 }

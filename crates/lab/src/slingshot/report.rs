@@ -1,6 +1,7 @@
 //! What a report says of multicast in time: plots of its figures, and the curves behind them.
 
-use super::figures::{cost, overrides};
+use super::figures::cost;
+use super::jobs::{load, overrides};
 use super::run::{measured, recovery_times};
 use super::{Measures, Settings};
 use crate::LabError;
@@ -8,14 +9,16 @@ use crate::figure::{self, Figure, Scale};
 use crate::parallel::costliest_first;
 use crate::progress::{Progress, Quiet};
 use crate::report::{Axis, Plot, Section};
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::Scenario;
 
 const TUNABILITY: &str = "A member that has received r packets sends one repair of them to c \
     others: c / (r + c) of all packets are repairs. More copies bring back more of what was lost; \
     fewer packets in a repair bring it back sooner. 64 members, 1,000 packets a second, 1 % lost.";
 
-const TIMES: &str = "Which share of all that was lost is back by when, after it would have arrived. \
-    A curve that ends below one leaves the rest to a second phase.";
+const TIMES: &str = "Which share of all that was lost is back by when, after it would have \
+    arrived. A curve that ends below one leaves the rest to a second phase. SRM waits for the next \
+    packet of the same sender, here 64 ms, and for its timers: with distances of a second, as in \
+    the published comparison, those are nearly all of its time.";
 
 const SIZES: &str = "Each loss is repaired by c members on average, however many there are. In \
     small groups the number that come varies less, so that more is recovered.";
@@ -23,6 +26,25 @@ const SIZES: &str = "Each loss is repaired by c members on average, however many
 const BURSTS: &str = "Five losses in a row on average. One bin then misses several packets of the \
     same repair; of 16 bins each misses one; a combination of the last 128 packets solves for all \
     that it names, once there are as many as are missing.";
+
+/// Runs whose times of recovery are drawn: their names, and what they are.
+const NAMED: [(&str, &str, &[&str]); 8] = [
+    ("(8,3)", "slingshot/tunability", &["r=8", "c=3"]),
+    ("(8,5)", "slingshot/tunability", &["r=8", "c=5"]),
+    ("(14,5)", "slingshot/tunability", &["r=14", "c=5"]),
+    ("(8,3) over the last 32", "slingshot/tunability", &["r=8", "c=3", "code=rlc", "window=32"]),
+    (
+        "(8,3) and questions",
+        "slingshot/tunability",
+        &["r=8", "c=3", "pull=true", "heartbeat_after=100ms"],
+    ),
+    ("digests and questions", "slingshot/digest-pull", &["drain=9s"]),
+    ("SRM, true distance", "slingshot/srm", &["distance=75us", "drain=9s"]),
+    ("SRM, distance of 1 s", "slingshot/srm", &["drain=10s"]),
+];
+/// Those of them that are compared with SRM.
+const COMPARED: [&str; 4] =
+    ["(8,3)", "digests and questions", "SRM, true distance", "SRM, distance of 1 s"];
 
 /// Rates of fire of the curves.
 const R: [u32; 6] = [4, 6, 8, 11, 14, 16];
@@ -61,11 +83,6 @@ struct Curves {
 impl Curves {
     fn measure(settings: &figure::Settings, progress: &dyn Progress) -> Result<Curves, LabError> {
         let (user, mut jobs) = (overrides(settings), Vec::new());
-        let load = |sets: &[String]| -> Result<Scenario, LabError> {
-            let sets = sets.iter().map(String::as_str).chain(user.iter().map(String::as_str));
-            ScenarioFile::load("slingshot/tunability")?.with_sets(sets)?.resolve()
-        };
-        let owned = |sets: &[&str]| sets.iter().map(|&set| set.to_owned()).collect::<Vec<_>>();
         // What is drawn side by side must not be made equal by the user's settings.
         let has = |keys: &[&str]| {
             let key = |set: &String| set.split('=').next().unwrap_or_default().to_owned();
@@ -76,27 +93,21 @@ impl Curves {
         let is_grid_wanted = settings.scale == Scale::Full && !has(&["r", "c"]);
         let rates: Vec<(u32, u32)> = rates.filter(|_| is_grid_wanted).collect();
         for (r, c) in &rates {
-            let mut sets = vec![format!("r={r}"), format!("c={c}")];
-            sets.extend(owned(&["duration=6s", "warmup=1s", "drain=50ms"]));
-            jobs.push(load(&sets)?);
+            let [r, c] = [format!("r={r}"), format!("c={c}")];
+            let sets = [&*r, &*c, "duration=6s", "warmup=1s", "drain=50ms"];
+            jobs.push(load("slingshot/tunability", &sets, &user)?);
         }
-        let named: &[(&str, &[&str])] = &[
-            ("(8,3)", &["r=8", "c=3"]),
-            ("(8,5)", &["r=8", "c=5"]),
-            ("(14,5)", &["r=14", "c=5"]),
-            ("(8,3) over the last 32", &["r=8", "c=3", "code=rlc", "window=32"]),
-            ("(8,3) and questions", &["r=8", "c=3", "pull=true", "heartbeat_after=100ms"]),
-        ];
-        let duration = match settings.scale {
-            Scale::Full => "duration=12s",
-            Scale::Quick => "duration=3s",
-        };
         let is_wanted = !has(&["r", "c", "code", "window", "stagger", "pull", "repairs"]);
-        let named: Vec<_> = named.iter().filter(|_| is_wanted).collect();
-        for (_, sets) in &named {
-            let mut sets = owned(sets);
-            sets.extend(owned(&[duration, "warmup=500ms"]));
-            jobs.push(load(&sets)?);
+        let named: Vec<_> = NAMED.iter().filter(|_| is_wanted).collect();
+        for (_, scenario, sets) in &named {
+            // The rivals' scenarios are as long as their recovery needs.
+            let duration = match (*scenario, settings.scale) {
+                ("slingshot/tunability", Scale::Full) => &["duration=12s", "warmup=500ms"][..],
+                ("slingshot/tunability", Scale::Quick) => &["duration=3s", "warmup=500ms"],
+                (_, Scale::Full) => &["duration=23s"],
+                (_, Scale::Quick) => &["duration=11s", "warmup=300ms"],
+            };
+            jobs.push(load(scenario, &[sets, duration].concat(), &user)?);
         }
         progress.start(jobs.len() as u64, "slingshot: curves");
         let run_one = |scenario: &Scenario| -> Result<Measures, LabError> {
@@ -113,7 +124,7 @@ impl Curves {
         progress.finish();
         Ok(Curves {
             grid: rates.into_iter().zip(measures.by_ref()).collect(),
-            named: named.into_iter().map(|(name, _)| *name).zip(measures).collect(),
+            named: named.into_iter().map(|(name, ..)| *name).zip(measures).collect(),
         })
     }
 
@@ -137,12 +148,16 @@ impl Curves {
     }
 
     fn times(&self) -> Vec<Plot> {
-        let runs: Vec<(&str, &Measures)> =
-            self.named.iter().map(|(name, measures)| (*name, measures)).collect();
-        match runs.is_empty() {
-            true => Vec::new(),
-            false => vec![recovery_times("Time of recovery", &runs)],
-        }
+        let runs = |is_wanted: fn(&str) -> bool| -> Vec<(&str, &Measures)> {
+            let runs = self.named.iter().map(|(name, measures)| (*name, measures));
+            runs.filter(|(name, _)| is_wanted(name)).collect()
+        };
+        let plots = [
+            ("Slingshot and SRM", runs(|name| COMPARED.contains(&name))),
+            ("Rates of fire and codes", runs(|name| name.starts_with('('))),
+        ];
+        let plots = plots.into_iter().filter(|(_, runs)| !runs.is_empty());
+        plots.map(|(title, runs)| recovery_times(title, &runs)).collect()
     }
 }
 

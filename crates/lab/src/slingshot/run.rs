@@ -1,19 +1,23 @@
+use std::fmt::{Debug, Display};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
 
+use paceline_net::Hosted;
 use paceline_proto::slingshot::Slingshot;
+use paceline_proto::slingshot::baselines::nak::Nak;
+use paceline_proto::slingshot::baselines::srm::Srm;
 use paceline_sim::Codec;
 
 use super::figures::figures_of_run;
 use super::peer::Timely;
-use super::{Ledger, Measures, Settings, Timed, Watch};
+use super::{Ledger, Measures, Settings, Setup, Timed, Watch};
 use crate::LabError;
 use crate::progress::Progress;
 use crate::report::{Axis, Plot};
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
-use crate::world::{Outcome, Prepared, Simulated, run_on_loopback, simulate_traced};
+use crate::world::{Outcome, Prepared, Service, Simulated, run_on_loopback, simulate_traced};
 
 /// Runs a scenario of multicast in time in the simulator, and writes a trace of it to a file if
 /// there is one.
@@ -38,13 +42,30 @@ pub(super) fn measured(
     trace: Option<&Path>,
     progress: &dyn Progress,
 ) -> Result<(Measures, RunResult), LabError> {
-    let started = WallClock::now();
-    let service = Timed::<Slingshot>::new(settings.clone());
     let codec = if settings.check_wire { Codec::CheckWire } else { Codec::Typed };
-    let mut watch = Watch::new(&settings.plan);
     let simulated = Simulated { scenario, seed, codec, trace };
-    let (ledger, outcome) = simulate_traced(&service, &simulated, &mut watch, progress)?;
-    let measures = Measures::of(&ledger, Some(&watch), watch.overhead());
+    match &settings.setup {
+        Setup::Slingshot(shared) => simulate::<Slingshot>(settings, shared, &simulated, progress),
+        Setup::Srm(shared) => simulate::<Srm>(settings, shared, &simulated, progress),
+        Setup::Nak(shared) => simulate::<Nak>(settings, shared, &simulated, progress),
+    }
+}
+
+fn simulate<P>(
+    settings: &Settings,
+    shared: &P::Shared,
+    simulated: &Simulated<'_>,
+    progress: &dyn Progress,
+) -> Result<(Measures, RunResult), LabError>
+where
+    P: Timely<Message: Display, Timer: Debug, Shared: Clone> + Hosted,
+{
+    let started = WallClock::now();
+    let service = Timed::<P>::new(settings.clone(), shared.clone());
+    let mut watch = Watch::new(&settings.plan);
+    let (ledger, outcome) = simulate_traced(&service, simulated, &mut watch, progress)?;
+    let mut measures = Measures::of(&ledger, Some(&watch), watch.overhead());
+    measures.extra = watch.extra();
     let mut result = summed_up(settings, &ledger, &measures, &outcome)?;
     let seen = [
         Metric::new("overhead_bytes", watch.overhead_bytes(), ""),
@@ -66,22 +87,53 @@ pub fn run_on_sockets(
     progress: &dyn Progress,
 ) -> Result<RunResult, LabError> {
     let settings = Settings::read(&scenario)?;
-    let started = WallClock::now();
-    let service = Arc::new(Timed::<Slingshot>::new(settings));
-    let (ledger, outcome) = run_on_loopback(&service, &scenario, seed, program, progress)?;
-    // Packets are not seen here: what members count stands for them.
-    let repairs = outcome.counters.count(Slingshot::REPAIRS_SENT) as f64;
-    let overhead = repairs / (repairs + ledger.direct().len() as f64);
-    let measures = Measures::of(&ledger, None, overhead);
-    let mut result = summed_up(service.settings(), &ledger, &measures, &outcome)?;
-    result.wall_s = started.elapsed().as_secs_f64();
-    Ok(result)
+    let on = Loopback { scenario: &scenario, seed, program, progress };
+    match settings.setup.clone() {
+        Setup::Slingshot(shared) => on.run::<Slingshot>(settings, shared),
+        Setup::Srm(shared) => on.run::<Srm>(settings, shared),
+        Setup::Nak(shared) => on.run::<Nak>(settings, shared),
+    }
+}
+
+/// How a scenario runs on loopback sockets.
+struct Loopback<'a> {
+    scenario: &'a Arc<Scenario>,
+    seed: u64,
+    program: Option<&'a Path>,
+    progress: &'a dyn Progress,
+}
+
+impl Loopback<'_> {
+    fn run<P>(&self, settings: Settings, shared: P::Shared) -> Result<RunResult, LabError>
+    where
+        P: Timely + Hosted,
+    {
+        let started = WallClock::now();
+        let nodes = settings.plan.nodes;
+        let service = Arc::new(Timed::<P>::new(settings, shared));
+        let Loopback { scenario, seed, program, progress } = *self;
+        let (ledger, outcome) = run_on_loopback(&service, scenario, seed, program, progress)?;
+        // Packets are not seen here: what members count stands for them.
+        let repairs = P::repairs_sent(service.shared(), &outcome.counters, nodes) as f64;
+        let overhead = repairs / (repairs + ledger.direct().len() as f64);
+        let measures = Measures::of(&ledger, None, overhead);
+        let mut result = summed_up(service.settings(), &ledger, &measures, &outcome)?;
+        result.wall_s = started.elapsed().as_secs_f64();
+        Ok(result)
+    }
 }
 
 /// Runs one node of such a scenario as a parent process says.
 pub fn serve(prepared: Prepared) -> Result<(), LabError> {
-    let settings = Settings::read(prepared.scenario());
-    prepared.serve(settings.map(Timed::<Slingshot>::new))
+    let settings = match Settings::read(prepared.scenario()) {
+        Ok(settings) => settings,
+        Err(error) => return prepared.serve::<Timed<Slingshot>>(Err(error)),
+    };
+    match settings.setup.clone() {
+        Setup::Slingshot(shared) => prepared.serve(Ok(Timed::<Slingshot>::new(settings, shared))),
+        Setup::Srm(shared) => prepared.serve(Ok(Timed::<Srm>::new(settings, shared))),
+        Setup::Nak(shared) => prepared.serve(Ok(Timed::<Nak>::new(settings, shared))),
+    }
 }
 
 fn summed_up(
@@ -113,6 +165,10 @@ fn summed_up(
         Metric::new("recovery_p99", measures.percentile_ms(0.99), ms),
         Metric::new("recovered_93_percent_by", measures.time_until_ms(0.93), ms),
         Metric::new("recovered_97_percent_by", measures.time_until_ms(0.97), ms),
+        Metric::new("back", measures.back(), ""),
+        Metric::new("back_mean", measures.back_mean_ms(), ms),
+        Metric::new("back_50_percent_by", measures.time_until_back_ms(0.5), ms),
+        Metric::new("back_97_percent_by", measures.time_until_back_ms(0.97), ms),
         Metric::new("back_99_percent_by", measures.time_until_back_ms(0.99), ms),
         Metric::new("overhead", measures.overhead, ""),
         Metric::new("data_latency_mean", ledger.direct_mean_nanos() / 1e6, ms),
@@ -153,8 +209,7 @@ pub(super) fn recovery_times(title: &str, runs: &[(&str, &Measures)]) -> Plot {
     let x = Axis::new("after it would have arrived", "ms").with_log();
     let y = Axis::new("of all that was lost", "").with_range(0.0, 1.0);
     runs.iter().fold(Plot::new(title, x, y), |plot, (name, measures)| {
-        let mut back = [&measures.recovered_ms[..], &measures.pulled_ms[..]].concat();
-        back.sort_unstable_by(f64::total_cmp);
+        let back = measures.back_ms();
         let step = back.len().div_ceil(POINTS).max(1);
         let shares = back.iter().zip(1u32..).step_by(step);
         let lost = measures.lost as f64;

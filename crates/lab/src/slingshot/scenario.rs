@@ -1,19 +1,20 @@
-//! The tables `[protocol]`, `[workload]` and `[measure]` of a scenario of multicast in time.
+//! What a scenario of multicast in time does and measures: the tables `[workload]` and `[measure]`.
 
 use std::time::Duration;
 
-use paceline_proto::core::{Loss, NodeId, View};
-use paceline_proto::slingshot::{Code, Config, ConfigError, Order, Pull, Rate, tuner};
+use paceline_proto::core::Loss;
+use paceline_proto::slingshot::{Code, Order, Rate, tuner};
 
-use super::plan::Plan;
+use super::plan::{Plan, Spacing};
+use super::setup::Setup;
 use crate::LabError;
-use crate::scenario::{KnownKeys, Scenario, Table};
+use crate::scenario::{Scenario, Table};
 
 /// What a scenario does and measures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// What the members agree on.
-    pub config: Config,
+    /// The protocol, and what its members agree on.
+    pub setup: Setup,
     /// In which order packets are delivered.
     pub order: Order,
     /// Who sends what when.
@@ -26,46 +27,12 @@ pub struct Settings {
     pub is_bursty: bool,
 }
 
-/// The keys that the tables of this file accept.
-pub(crate) const KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "r",
-            "c",
-            "code",
-            "stagger",
-            "window",
-            "repairs",
-            "pull",
-            "pull_after",
-            "order",
-            "deadline",
-            "lost_after",
-            "flush_after",
-            "heartbeat_after",
-            "check_wire",
-        ],
-    ),
-    ("workload", &["senders", "rate", "size", "start"]),
-    ("measure", &["warmup", "drain"]),
-];
-
 /// Packets at receivers, at most: each takes a byte of the ledger.
 const PAIRS_MAX: f64 = 4e9;
 /// Bytes of the shortest packet: it carries who sent it, its number, and when.
 const SIZE_MIN: u64 = 20;
-/// The last packets are not judged: as many as this many repairs name.
-const TAIL_REPAIRS: u64 = 4;
-
-#[derive(Clone, Copy)]
-enum CodeName {
-    Xor,
-    Rlc,
-}
-
 impl Settings {
-    /// Reads a scenario of kind `slingshot`.
+    /// Reads a scenario of a kind that multicasts in time.
     pub fn read(scenario: &Scenario) -> Result<Settings, LabError> {
         let nodes = scenario.topology.nodes;
         let mut protocol = scenario.protocol();
@@ -73,7 +40,7 @@ impl Settings {
             let problem = format!("{nodes} nodes");
             return Err(protocol.error("kind", problem, "[topology] nodes from 2 to 65536"));
         }
-        let (config, order) = read_config(&mut protocol, nodes)?;
+        let (setup, order) = Setup::read(scenario.service, &mut protocol, nodes)?;
         let check_wire = protocol.boolean_or("check_wire", false)?;
         protocol.finish()?;
         let mut workload = scenario.workload();
@@ -83,8 +50,15 @@ impl Settings {
             let problem = format!("`rate` is out of range: {packets_per_second}/s");
             return Err(workload.error("rate", problem, "0.001/s to 1000000/s, of all senders"));
         }
-        let packet_bytes = read_size(&mut workload, scenario, &config)?;
+        let packet_bytes = read_size(&mut workload, scenario, &setup)?;
         let start = workload.duration_or("start", Duration::ZERO)?;
+        let seed = scenario.seed;
+        let spacings = [
+            ("even", Spacing::Even),
+            ("phases", Spacing::Phases { seed }),
+            ("drawn", Spacing::Drawn { seed }),
+        ];
+        let spacing = workload.choice_or("spacing", &spacings, "even")?;
         workload.finish()?;
         let mut measure = scenario.measure();
         let warmup = measure.duration_or("warmup", Duration::from_secs(1))?;
@@ -96,7 +70,9 @@ impl Settings {
                 format!("{packets} packets at {nodes} nodes are too many to keep books of");
             return Err(measure.error("drain", problem, "a shorter `duration` or a lower `rate`"));
         }
-        let tail = TAIL_REPAIRS * span(&config);
+        // Those of one turn may come in any order.
+        let turn = if spacing == Spacing::Even { 0 } else { u64::from(senders) };
+        let tail = setup.tail(senders) + turn;
         // By then each sender was heard.
         let first = ((warmup.as_secs_f64() * packets_per_second) as u64).max(u64::from(senders));
         let judged = first..packets.saturating_sub(tail);
@@ -108,8 +84,16 @@ impl Settings {
             return Err(measure.error("warmup", problem, "a longer `duration` or a higher `rate`"));
         }
         measure.finish()?;
-        let plan =
-            Plan { nodes, senders, packets_per_second, packet_bytes, start, packets, judged };
+        let plan = Plan {
+            nodes,
+            senders,
+            packets_per_second,
+            packet_bytes,
+            start,
+            spacing,
+            packets,
+            judged,
+        };
         let topology = &scenario.topology;
         let passed_link = 1.0 - topology.link.loss.mean();
         let conditions = tuner::Conditions {
@@ -124,7 +108,7 @@ impl Settings {
         };
         let is_burst = |loss| matches!(loss, Loss::GilbertElliott { .. });
         let is_bursty = is_burst(topology.receive_loss) || is_burst(topology.link.loss);
-        Ok(Settings { config, order, plan, check_wire, conditions, is_bursty })
+        Ok(Settings { setup, order, plan, check_wire, conditions, is_bursty })
     }
 
     /// True if the packets of one sender must come in the order in which it sent them.
@@ -134,11 +118,9 @@ impl Settings {
 
     /// What the closed forms say of losses that come one by one; none without repairs.
     pub fn predicted(&self) -> Option<tuner::Prediction> {
-        if !self.config.has_repairs() {
-            return None;
-        }
-        let Rate { r, c } = self.config.rate();
-        let (code, bins) = match self.config.code() {
+        let config = self.setup.repairs()?;
+        let Rate { r, c } = config.rate();
+        let (code, bins) = match config.code() {
             Code::Xor { stagger } => (tuner::Code::Xor, stagger),
             Code::Rlc { window } => (tuner::Code::Linear { window: window as u16 }, 1),
         };
@@ -150,73 +132,10 @@ impl Settings {
     }
 }
 
-/// Packets of the group from the first to the last that one repair names.
-fn span(config: &Config) -> u64 {
-    match config.code() {
-        Code::Xor { stagger } => (config.rate().r * stagger) as u64,
-        Code::Rlc { window } => window as u64,
-    }
-}
-
-fn read_config(table: &mut Table<'_>, nodes: u32) -> Result<(Config, Order), LabError> {
-    let rate = Rate {
-        r: table.integer_or("r", 1..=32usize, 8)?,
-        c: table.integer_or("c", 1..=32usize, 3)?,
-    };
-    let codes = [("xor", CodeName::Xor), ("rlc", CodeName::Rlc)];
-    let code = match table.choice_or("code", &codes, "xor")? {
-        CodeName::Xor if table.has("window") => {
-            let problem = "`window` is of the random linear code";
-            return Err(table.error("window", problem, "`window` with code = \"rlc\" only"));
-        }
-        CodeName::Rlc if table.has("stagger") => {
-            let problem = "`stagger` is of the exclusive or";
-            return Err(table.error("stagger", problem, "`stagger` with code = \"xor\" only"));
-        }
-        CodeName::Xor => Code::Xor { stagger: table.integer_or("stagger", 1..=64usize, 1)? },
-        CodeName::Rlc => Code::Rlc { window: table.integer_or("window", 2..=128usize, 32)? },
-    };
-    let pull_after = table.duration_or("pull_after", Pull::default().after_min)?;
-    let pull = Pull { after_min: pull_after, ..Pull::default() };
-    let orders = [("unordered", Order::Unordered), ("fifo", Order::Fifo)];
-    let order = table.choice_or("order", &orders, "unordered")?;
-    let deadline = table.duration_or("deadline", Duration::from_millis(200))?;
-    let lost_after = table.duration_or("lost_after", Duration::from_millis(500))?;
-    let flush_after = table.duration_or("flush_after", Duration::from_millis(10))?;
-    let heartbeat_after = table.duration_or("heartbeat_after", Duration::from_millis(100))?;
-    // Zero stands for never.
-    let [flush_after, heartbeat_after] =
-        [flush_after, heartbeat_after].map(|after| (!after.is_zero()).then_some(after));
-    let config = Config::new(View::roster((0..nodes).map(NodeId)))
-        .with_rate(rate)
-        .with_repairs(table.boolean_or("repairs", true)?)
-        .with_code(code)
-        .with_pull(table.boolean_or("pull", true)?.then_some(pull))
-        .with_order(order)
-        .with_deadline(deadline)
-        .with_lost_after(lost_after)
-        .with_flush_after(flush_after)
-        .with_heartbeat_after(heartbeat_after);
-    let config = config.build().map_err(|error| {
-        let key = match &error {
-            ConfigError::NoTime { knob: "after_min" } => "pull_after",
-            ConfigError::NoTime { knob } => knob,
-            ConfigError::OutOfRange { knob, .. } => knob.rsplit('.').next().unwrap_or(knob),
-            ConfigError::SameGroup { .. } => "kind",
-        };
-        table.error(key, error.to_string(), "see docs/protocols/slingshot.md for the ranges")
-    })?;
-    Ok((config, order))
-}
-
-fn read_size(
-    table: &mut Table<'_>,
-    scenario: &Scenario,
-    config: &Config,
-) -> Result<usize, LabError> {
+fn read_size(table: &mut Table<'_>, scenario: &Scenario, setup: &Setup) -> Result<usize, LabError> {
     let bytes = table.size_or("size", 1024u64)?;
     let datagram = scenario.topology.datagram_bytes_max;
-    let bytes_max = config.payload_bytes_max(datagram) as u64;
+    let bytes_max = setup.payload_bytes_max(datagram) as u64;
     if (SIZE_MIN..=bytes_max).contains(&bytes) {
         return Ok(bytes as usize);
     }
@@ -233,6 +152,7 @@ fn read_size(
 
 #[cfg(test)]
 mod tests {
+    use super::super::setup::{DIGEST_KEYS, KEYS, NAK_KEYS, SRM_KEYS};
     use super::*;
     use crate::scenario::ScenarioFile;
 
@@ -245,14 +165,23 @@ mod tests {
 
     #[test]
     fn every_key_can_be_set_without_its_table_and_is_read() {
-        for &(table, keys) in KEYS {
-            for key in keys {
+        let kinds = [
+            ("slingshot", KEYS),
+            ("srm", SRM_KEYS),
+            ("nak", NAK_KEYS),
+            ("digest-pull", DIGEST_KEYS),
+        ];
+        for (kind, tables) in kinds {
+            let kind = format!("protocol.kind={kind}");
+            for (table, key) in
+                tables.iter().flat_map(|&(t, keys)| keys.iter().map(move |k| (t, k)))
+            {
                 // Of a type that no key takes, so that whoever reads it says so.
                 let path = format!("{table}.{key}=1979-05-27");
                 let code = if *key == "window" { "protocol.code=rlc" } else { "seed=1" };
-                let error = read(&[&path, code]).unwrap_err().to_string();
+                let error = read(&[&kind, &path, code]).unwrap_err().to_string();
                 assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
-                assert!(!error.contains("unknown key"), "{path}: {error}");
+                assert!(!error.contains("unknown key"), "{kind}: {path}: {error}");
             }
         }
     }
@@ -271,6 +200,15 @@ mod tests {
             (&["workload.size=1200B"], "\"20B\" to \"1095B\""),
             (&["topology.datagram=1100B"], "\"20B\" to \"995B\""),
             (&["duration=1s"], "nothing to judge"),
+            (&["protocol.kind=srm", "protocol.r=8"], "unknown key `r`"),
+            (&["protocol.kind=srm", "protocol.distance=0s"], "distance"),
+            (
+                &["protocol.kind=srm", "protocol.timers=adaptive", "protocol.c1=1"],
+                "timers = \"fixed\" only",
+            ),
+            (&["protocol.kind=nak", "protocol.digest=8"], "unknown key `digest`"),
+            (&["protocol.kind=nak", "protocol.retry_after=0s"], "retry_after"),
+            (&["protocol.kind=digest-pull", "protocol.digest=65"], "`digest` is out of range"),
             (&["topology.nodes=1"], "nodes from 2 to 65536"),
         ] {
             let error = read(sets).unwrap_err().to_string();

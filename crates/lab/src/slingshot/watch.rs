@@ -17,11 +17,11 @@ pub struct Watch {
     pub data_received: u64,
     /// Their bytes.
     pub data_bytes: u64,
-    /// Repairs that were sent, each to one member.
+    /// Repairs that were sent; one to a group counts for each member that it goes to.
     pub repairs_sent: u64,
     /// Their bytes.
     pub repair_bytes: u64,
-    /// Questions, answers and news that were sent, each to one member.
+    /// All else that was sent, counted in the same way.
     pub others_sent: u64,
 }
 
@@ -52,7 +52,12 @@ impl Watch {
         share(self.repairs_sent, self.data_received)
     }
 
-    /// The same in bytes.
+    /// Repairs and all else, for each packet that members received.
+    pub fn extra(&self) -> f64 {
+        (self.repairs_sent + self.others_sent) as f64 / self.data_received.max(1) as f64
+    }
+
+    /// The overhead in bytes.
     pub fn overhead_bytes(&self) -> f64 {
         share(self.repair_bytes, self.data_bytes)
     }

@@ -8,10 +8,10 @@
 //!
 //! Both are protocols of their own. What they share with Slingshot is not what is measured: the
 //! packets, the record of what came of each sender, and what the application asks and is told, so
-//! that the same workload drives all and the same checker watches them. Of Slingshot's
+//! that the same workload drives all and the same ledger judges them. Of Slingshot's
 //! [`Config`](super::Config) they read the members and groups, the order, the deadline, the bounds
-//! and the heartbeats (only [`nak`]) or the time after which packets are given up (only [`srm`]); what
-//! it says about repairs and questions does not concern them.
+//! and the heartbeats (only [`nak`]) or the time after which packets are given up (only [`srm`]);
+//! what it says about repairs and questions does not concern them.
 
 #[cfg(test)]
 mod bench;

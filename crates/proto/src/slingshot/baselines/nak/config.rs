@@ -112,6 +112,21 @@ impl Config {
         Ok(self)
     }
 
+    /// How many packets each packet names as received.
+    pub fn digest_names(&self) -> usize {
+        self.digest
+    }
+
+    /// How long an answer is waited for.
+    pub fn retry_after(&self) -> Duration {
+        self.retry_after
+    }
+
+    /// How a question is answered.
+    pub fn answer(&self) -> Answer {
+        self.answer
+    }
+
     /// Members, groups and bounds.
     pub fn base(&self) -> &slingshot::Config {
         &self.base

@@ -8,8 +8,8 @@
 //!   received. Who misses one of them asks that sender at once; the packets of all members together
 //!   show a loss much sooner than the next one of its own sender does.
 //!
-//! Sources: negative acknowledgements with backoff as in RFC 5740 (NORM), section 5; the digests are
-//! the rival that Slingshot's second phase comes from, without repairs before it.
+//! Sources: negative acknowledgements with backoff as in RFC 5740 (NORM), section 5; the
+//! digests are the rival that Slingshot's second phase comes from, without repairs before it.
 
 mod config;
 mod message;

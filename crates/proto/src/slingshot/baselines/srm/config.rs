@@ -48,10 +48,10 @@ pub enum Timers {
 /// Of whom a session message says how far they got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reports {
-    /// Of everybody. In a large group some session message follows each packet closely, and shows
-    /// its loss long before the next packet of its sender does.
+    /// Of everybody, as in the paper. In a large group some session message follows each packet
+    /// closely, and shows its loss long before the next packet of its sender does.
     All,
-    /// Only of who sends it.
+    /// Only of who sends it, so that it is the sender's next packet that shows a loss.
     Own,
 }
 
@@ -161,6 +161,21 @@ impl Config {
         let answers = self.answers_max;
         slingshot::config::check("answers_max", answers, answers > 0, "at least 1")?;
         Ok(self)
+    }
+
+    /// How far other members are.
+    pub fn distance(&self) -> Distance {
+        self.distance
+    }
+
+    /// How the factors of the timers are found.
+    pub fn timers(&self) -> Timers {
+        self.timers
+    }
+
+    /// Of whom session messages say how far they got.
+    pub fn reports(&self) -> Reports {
+        self.reports
     }
 
     /// Members, groups and bounds.

@@ -1,0 +1,94 @@
+//! How long questions take, as arithmetic: what the runs of Slingshot's rivals are seen beside.
+
+use std::time::Duration;
+
+use paceline_proto::slingshot::baselines::srm::{Distance, Reports, Timers};
+
+use super::{Settings, Setup, Spacing};
+
+/// The time by which SRM with fixed timers and one distance d has brought back a share of what was
+/// lost, counted from when it would have arrived; none for SRM of other kinds.
+///
+/// The sender's next packet shows the loss. The first of those who miss the packet asks after a time
+/// of [C1 d, (C1 + C2) d], and the first of all others answers after one of [D1 d, (D1 + D2) d].
+/// Both go the way once. A request or a repair that gets lost is left out.
+pub(super) fn srm_time(settings: &Settings, share: f64) -> Option<Duration> {
+    let Setup::Srm(config) = &settings.setup else { return None };
+    let (Distance::Fixed(d), Timers::Fixed(factors)) = (config.distance(), config.timers()) else {
+        return None;
+    };
+    if config.reports() != Reports::Own {
+        return None;
+    }
+    let conditions = &settings.conditions;
+    let (others, p) = (f64::from(settings.plan.nodes) - 2.0, conditions.loss);
+    // P(nobody has asked by the share u of C2 d): neither this member nor, each of which misses the
+    // packet with probability p, any other.
+    let waits = |u: f64| (1.0 - u) * (1.0 - p * u).powf(others);
+    let (mut low, mut high) = (0.0f64, 1.0f64);
+    for _ in 0..50 {
+        let middle = (low + high) / 2.0;
+        if waits(middle) > 1.0 - share { low = middle } else { high = middle }
+    }
+    let first_answer = 1.0 / (others * (1.0 - p) + 2.0);
+    let spread = factors.c1 + factors.c2 * low + factors.d1 + factors.d2 * first_answer;
+    let gap = f64::from(settings.plan.senders) / settings.plan.packets_per_second;
+    let ways = 2.0 * conditions.latency.as_secs_f64();
+    Some(Duration::from_secs_f64(gap + spread * d.as_secs_f64() + ways))
+}
+
+/// The mean time by which members whose packets name what they have bring a lost one back; none if
+/// packets name nothing, or nobody else sends.
+///
+/// The next packet of another member that has it, sent after it came there, shows the loss; the
+/// question and the answer go the way once each. What gets lost on these ways is asked for again.
+pub(super) fn digest_mean(settings: &Settings) -> Option<Duration> {
+    let Setup::Nak(config) = &settings.setup else { return None };
+    if config.digest_names() == 0 || settings.plan.senders < 3 {
+        return None;
+    }
+    let (p, senders) = (settings.conditions.loss, f64::from(settings.plan.senders));
+    let latency = settings.conditions.latency.as_secs_f64();
+    let between = 1.0 / settings.plan.packets_per_second;
+    // Packets of members that have it and are neither this one nor its sender, that arrive.
+    let useful = (1.0 - p) * (1.0 - p) * (senders - 2.0) / (senders - 1.0);
+    // If they do not take turns, some send before the packet has come to them.
+    let too_soon = if settings.plan.spacing == Spacing::Even { 0.0 } else { latency };
+    let again = config.retry_after().as_secs_f64() * (1.0 / ((1.0 - p) * (1.0 - p)) - 1.0);
+    Some(Duration::from_secs_f64(between / useful + too_soon + 2.0 * latency + again))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::ScenarioFile;
+
+    fn settings(name: &str, sets: &[&str]) -> Settings {
+        let scenario = ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve();
+        Settings::read(&scenario.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn srm_waits_for_the_next_packet_and_its_timers() {
+        let ms = |sets: &[&str], share| {
+            srm_time(&settings("slingshot/srm", sets), share).unwrap().as_secs_f64() * 1e3
+        };
+        assert!((ms(&[], 0.0) - 3_080.0).abs() < 5.0);
+        assert!((ms(&[], 1.0) - 5_080.0).abs() < 5.0);
+        let near = ["distance=75us"];
+        assert!((ms(&near, 0.5) - 64.4).abs() < 0.1, "{}", ms(&near, 0.5));
+        let all = settings("slingshot/srm", &["reports=all"]);
+        assert_eq!(srm_time(&all, 0.5), None);
+        assert_eq!(srm_time(&settings("slingshot/nak", &[]), 0.5), None);
+    }
+
+    #[test]
+    fn digests_take_a_packet_and_a_round_trip() {
+        let mean = |sets: &[&str]| digest_mean(&settings("slingshot/digest-pull", sets));
+        let drawn = mean(&[]).unwrap().as_secs_f64() * 1e3;
+        assert!((drawn - 1.30).abs() < 0.02, "{drawn}");
+        assert!(mean(&["spacing=even"]).unwrap() < mean(&[]).unwrap());
+        assert_eq!(mean(&["senders=2"]), None);
+        assert_eq!(digest_mean(&settings("slingshot/nak", &[])), None);
+    }
+}

@@ -1,0 +1,288 @@
+//! Which protocol the members speak, and its knobs: the table `[protocol]`.
+
+use std::time::Duration;
+
+use paceline_proto::core::{NodeId, View};
+use paceline_proto::slingshot::baselines::{nak, srm};
+use paceline_proto::slingshot::{Code, Config, ConfigError, Order, Pull, Rate};
+
+use crate::LabError;
+use crate::scenario::{KnownKeys, Table};
+
+/// The protocol of a scenario, with what its members agree on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Setup {
+    /// Receivers repair each other.
+    Slingshot(Config),
+    /// Requests and repairs to everybody: `kind = "srm"`.
+    Srm(srm::Config),
+    /// Questions to the sender, `kind = "nak"`, or to who has the packet, `"digest-pull"`.
+    Nak(nak::Config),
+}
+
+/// The keys of `[workload]` and `[measure]`.
+const WORKLOAD: (&str, &[&str]) = ("workload", &["senders", "rate", "size", "start", "spacing"]);
+const MEASURE: (&str, &[&str]) = ("measure", &["warmup", "drain"]);
+
+/// The keys that the tables of a scenario of Slingshot accept.
+pub(crate) const KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "r",
+            "c",
+            "code",
+            "stagger",
+            "window",
+            "repairs",
+            "pull",
+            "pull_after",
+            "order",
+            "deadline",
+            "lost_after",
+            "flush_after",
+            "heartbeat_after",
+            "check_wire",
+        ],
+    ),
+    WORKLOAD,
+    MEASURE,
+];
+
+/// Those of `kind = "srm"`.
+pub(crate) const SRM_KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "distance",
+            "timers",
+            "c1",
+            "c2",
+            "d1",
+            "d2",
+            "session_every",
+            "reports",
+            "order",
+            "deadline",
+            "lost_after",
+            "check_wire",
+        ],
+    ),
+    WORKLOAD,
+    MEASURE,
+];
+
+/// Those of `kind = "nak"`.
+pub(crate) const NAK_KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "backoff",
+            "retry_after",
+            "asks_max",
+            "answer",
+            "order",
+            "deadline",
+            "heartbeat_after",
+            "check_wire",
+        ],
+    ),
+    WORKLOAD,
+    MEASURE,
+];
+
+/// Those of `kind = "digest-pull"`.
+pub(crate) const DIGEST_KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "digest",
+            "backoff",
+            "retry_after",
+            "asks_max",
+            "answer",
+            "order",
+            "deadline",
+            "heartbeat_after",
+            "check_wire",
+        ],
+    ),
+    WORKLOAD,
+    MEASURE,
+];
+
+/// Repairs, or packets of each sender, whose packets at the end of a run are not judged: what
+/// would bring them back, or show that they are missing, is not sent any more.
+const TAIL: u64 = 4;
+/// A question to a group is not heard for so long after its answer.
+const QUIET: Duration = Duration::from_millis(5);
+
+#[derive(Clone, Copy)]
+enum CodeName {
+    Xor,
+    Rlc,
+}
+
+impl Setup {
+    /// Reads the knobs of a protocol, by its name, and the order that it promises.
+    pub(super) fn read(
+        kind: &str,
+        table: &mut Table<'_>,
+        nodes: u32,
+    ) -> Result<(Setup, Order), LabError> {
+        let orders = [("unordered", Order::Unordered), ("fifo", Order::Fifo)];
+        let order = table.choice_or("order", &orders, "unordered")?;
+        let deadline = table.duration_or("deadline", Duration::from_millis(200))?;
+        let base = Config::new(View::roster((0..nodes).map(NodeId)))
+            .with_order(order)
+            .with_deadline(deadline);
+        let setup = match kind {
+            "srm" => Setup::Srm(read_srm(table, base)?),
+            "nak" => Setup::Nak(read_nak(table, base, false)?),
+            "digest-pull" => Setup::Nak(read_nak(table, base, true)?),
+            _ => Setup::Slingshot(read_slingshot(table, base)?),
+        };
+        Ok((setup, order))
+    }
+
+    /// What its members know of repairs that nobody asks for, if they send any.
+    pub fn repairs(&self) -> Option<&Config> {
+        match self {
+            Setup::Slingshot(config) if config.has_repairs() => Some(config),
+            _ => None,
+        }
+    }
+
+    /// The largest payload, bytes, where a datagram carries so many.
+    pub(super) fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {
+        match self {
+            Setup::Slingshot(config) => config.payload_bytes_max(datagram_bytes_max),
+            Setup::Srm(config) => config.payload_bytes_max(datagram_bytes_max),
+            Setup::Nak(config) => config.payload_bytes_max(datagram_bytes_max),
+        }
+    }
+
+    /// How many packets of the group at the end of a run are not judged.
+    pub(super) fn tail(&self, senders: u32) -> u64 {
+        let span = match self {
+            Setup::Slingshot(config) => match config.code() {
+                Code::Xor { stagger } => (config.rate().r * stagger) as u64,
+                Code::Rlc { window } => window as u64,
+            },
+            Setup::Srm(_) | Setup::Nak(_) => senders.into(),
+        };
+        TAIL * span
+    }
+}
+
+fn read_slingshot(table: &mut Table<'_>, base: Config) -> Result<Config, LabError> {
+    let rate = Rate {
+        r: table.integer_or("r", 1..=32usize, 8)?,
+        c: table.integer_or("c", 1..=32usize, 3)?,
+    };
+    let codes = [("xor", CodeName::Xor), ("rlc", CodeName::Rlc)];
+    let code = match table.choice_or("code", &codes, "xor")? {
+        CodeName::Xor if table.has("window") => {
+            let problem = "`window` is of the random linear code";
+            return Err(table.error("window", problem, "`window` with code = \"rlc\" only"));
+        }
+        CodeName::Rlc if table.has("stagger") => {
+            let problem = "`stagger` is of the exclusive or";
+            return Err(table.error("stagger", problem, "`stagger` with code = \"xor\" only"));
+        }
+        CodeName::Xor => Code::Xor { stagger: table.integer_or("stagger", 1..=64usize, 1)? },
+        CodeName::Rlc => Code::Rlc { window: table.integer_or("window", 2..=128usize, 32)? },
+    };
+    let pull_after = table.duration_or("pull_after", Pull::default().after_min)?;
+    let pull = Pull { after_min: pull_after, ..Pull::default() };
+    let lost_after = table.duration_or("lost_after", Duration::from_millis(500))?;
+    let flush_after = table.duration_or("flush_after", Duration::from_millis(10))?;
+    let config = base
+        .with_rate(rate)
+        .with_repairs(table.boolean_or("repairs", true)?)
+        .with_code(code)
+        .with_pull(table.boolean_or("pull", true)?.then_some(pull))
+        .with_lost_after(lost_after)
+        .with_flush_after((!flush_after.is_zero()).then_some(flush_after))
+        .with_heartbeat_after(read_heartbeat(table)?);
+    config.build().map_err(|error| refused(table, &error))
+}
+
+fn read_srm(table: &mut Table<'_>, base: Config) -> Result<srm::Config, LabError> {
+    let lost_after = table.duration_or("lost_after", Duration::from_secs(60))?;
+    let base = base
+        .with_keep(lost_after)
+        .with_lost_after(lost_after)
+        .with_window_packets(1 << 16)
+        .with_packets_max(1 << 16)
+        .with_bytes_max(64 << 20);
+    let distance = match table.duration_optional("distance")? {
+        Some(distance) => srm::Distance::Fixed(distance),
+        None => srm::Distance::Estimated { first: Duration::from_secs(1) },
+    };
+    let timers =
+        match table.choice_or("timers", &[("fixed", false), ("adaptive", true)], "fixed")? {
+            false => {
+                let published = srm::Factors::default();
+                srm::Timers::Fixed(srm::Factors {
+                    c1: table.number_or("c1", 0.0..=1000.0, published.c1)?,
+                    c2: table.number_or("c2", 0.0..=1000.0, published.c2)?,
+                    d1: table.number_or("d1", 0.0..=1000.0, published.d1)?,
+                    d2: table.number_or("d2", 0.0..=1000.0, published.d2)?,
+                })
+            }
+            true => {
+                if let Some(key) = ["c1", "c2", "d1", "d2"].into_iter().find(|key| table.has(key)) {
+                    let problem = format!("`{key}` is found at run time");
+                    return Err(table.error(key, problem, "factors with timers = \"fixed\" only"));
+                }
+                srm::Timers::Adaptive
+            }
+        };
+    let reports = [("all", srm::Reports::All), ("own", srm::Reports::Own)];
+    let config = srm::Config::new(base)
+        .with_distance(distance)
+        .with_timers(timers)
+        .with_session_every(table.duration_or("session_every", Duration::from_secs(1))?)
+        .with_reports(table.choice_or("reports", &reports, "all")?);
+    config.build().map_err(|error| refused(table, &error))
+}
+
+fn read_nak(
+    table: &mut Table<'_>,
+    base: Config,
+    has_digest: bool,
+) -> Result<nak::Config, LabError> {
+    let answers =
+        [("unicast", nak::Answer::Unicast), ("group", nak::Answer::Group { quiet: QUIET })];
+    let base = base.with_heartbeat_after(read_heartbeat(table)?);
+    let config = match has_digest {
+        true => {
+            let names = table.integer_or("digest", 1..=64usize, 8)?;
+            nak::Config::digest(base).with_digest(names)
+        }
+        false => nak::Config::sender(base),
+    };
+    let config = config
+        .with_backoff(table.duration_or("backoff", Duration::from_millis(1))?)
+        .with_retry_after(table.duration_or("retry_after", Duration::from_millis(2))?)
+        .with_asks_max(table.integer_or("asks_max", 1..=255u8, 50)?)
+        .with_answer(table.choice_or("answer", &answers, "unicast")?);
+    config.build().map_err(|error| refused(table, &error))
+}
+
+/// After how much silence a heartbeat is sent. Zero stands for never.
+fn read_heartbeat(table: &mut Table<'_>) -> Result<Option<Duration>, LabError> {
+    let after = table.duration_or("heartbeat_after", Duration::from_millis(100))?;
+    Ok((!after.is_zero()).then_some(after))
+}
+
+fn refused(table: &Table<'_>, error: &ConfigError) -> LabError {
+    let key = match error {
+        ConfigError::NoTime { knob: "after_min" } => "pull_after",
+        ConfigError::NoTime { knob } => knob,
+        ConfigError::OutOfRange { knob, .. } => knob.rsplit('.').next().unwrap_or(knob),
+        ConfigError::SameGroup { .. } => "kind",
+    };
+    table.error(key, error.to_string(), "see docs/protocols/slingshot.md for the ranges")
+}
