@@ -119,7 +119,7 @@ impl Sabotage {
                         let mut names = NamesBuilder::default();
                         named.into_iter().for_each(|name| names.push(name));
                         let (coded, names) = (repair.coded(), names.build());
-                        *repair = Repair::new(repair.view, repair.seed, names, coded);
+                        *repair = Repair::new(repair.view, repair.seed, repair.ages, names, coded);
                     }
                 }
             }

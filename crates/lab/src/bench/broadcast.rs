@@ -170,7 +170,7 @@ fn measure<S: Service>(
             let command = |node: NodeId| lab.command_in(node.index(), node_command(program));
             let sockets = |node: NodeId| {
                 let bind = SocketAddr::from((lab.address(node.index()), LAB_PORT));
-                Sockets { bind, buffer_bytes }
+                Sockets { bind, buffer_bytes, ..Sockets::default() }
             };
             let launch = Launch { command: &command, sockets: &sockets };
             run_processes(service, scenario, 1, &launch, progress)

@@ -57,8 +57,7 @@ pub struct Topology {
     /// How messages to groups leave, in the simulator. On sockets each receiver is sent a copy.
     /// Default: once.
     pub multicast: Multicast,
-    /// How datagrams get lost at the node that they have reached. In the simulator only. Default:
-    /// they do not.
+    /// How datagrams get lost at the node that they have reached. Default: they do not.
     pub receive_loss: Loss,
 }
 

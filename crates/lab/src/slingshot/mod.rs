@@ -26,6 +26,7 @@ pub use ledger::{Again, Fate, Ledger, Part};
 pub use measures::Measures;
 pub use peer::{Kind, Timely, Told, Way};
 pub use plan::{Plan, Spacing};
+pub(crate) use run::run_on_processes;
 pub use run::{run, run_on_sockets, serve};
 pub use scenario::Settings;
 pub use setup::Setup;

@@ -17,7 +17,9 @@ use crate::progress::Progress;
 use crate::report::{Axis, Plot};
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
-use crate::world::{Outcome, Prepared, Service, Simulated, run_on_loopback, simulate_traced};
+use crate::world::{
+    Launch, Outcome, Prepared, Service, Simulated, run_on_loopback, run_processes, simulate_traced,
+};
 
 /// Runs a scenario of multicast in time in the simulator, and writes a trace of it to a file if
 /// there is one.
@@ -86,24 +88,46 @@ pub fn run_on_sockets(
     program: Option<&Path>,
     progress: &dyn Progress,
 ) -> Result<RunResult, LabError> {
-    let settings = Settings::read(&scenario)?;
-    let on = Loopback { scenario: &scenario, seed, program, progress };
-    match settings.setup.clone() {
-        Setup::Slingshot(shared) => on.run::<Slingshot>(settings, shared),
-        Setup::Srm(shared) => on.run::<Srm>(settings, shared),
-        Setup::Nak(shared) => on.run::<Nak>(settings, shared),
-    }
+    let on = Sockets { scenario: &scenario, seed, hosts: Hosts::Loopback(program), progress };
+    on.run_any()
 }
 
-/// How a scenario runs on loopback sockets.
-struct Loopback<'a> {
+/// Runs a scenario of multicast in time with a process for each node, wherever these run.
+pub(crate) fn run_on_processes(
+    scenario: &Arc<Scenario>,
+    seed: u64,
+    launch: &Launch<'_>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    Sockets { scenario, seed, hosts: Hosts::Launched(launch), progress }.run_any()
+}
+
+/// Where the nodes of a run on sockets are.
+#[derive(Clone, Copy)]
+enum Hosts<'a> {
+    /// On loopback, in this process or in one each.
+    Loopback(Option<&'a Path>),
+    Launched(&'a Launch<'a>),
+}
+
+/// How a scenario runs on sockets.
+struct Sockets<'a> {
     scenario: &'a Arc<Scenario>,
     seed: u64,
-    program: Option<&'a Path>,
+    hosts: Hosts<'a>,
     progress: &'a dyn Progress,
 }
 
-impl Loopback<'_> {
+impl Sockets<'_> {
+    fn run_any(&self) -> Result<RunResult, LabError> {
+        let settings = Settings::read(self.scenario)?;
+        match settings.setup.clone() {
+            Setup::Slingshot(shared) => self.run::<Slingshot>(settings, shared),
+            Setup::Srm(shared) => self.run::<Srm>(settings, shared),
+            Setup::Nak(shared) => self.run::<Nak>(settings, shared),
+        }
+    }
+
     fn run<P>(&self, settings: Settings, shared: P::Shared) -> Result<RunResult, LabError>
     where
         P: Timely + Hosted,
@@ -111,8 +135,13 @@ impl Loopback<'_> {
         let started = WallClock::now();
         let nodes = settings.plan.nodes;
         let service = Arc::new(Timed::<P>::new(settings, shared));
-        let Loopback { scenario, seed, program, progress } = *self;
-        let (ledger, outcome) = run_on_loopback(&service, scenario, seed, program, progress)?;
+        let Sockets { scenario, seed, hosts, progress } = *self;
+        let (ledger, outcome) = match hosts {
+            Hosts::Loopback(program) => {
+                run_on_loopback(&service, scenario, seed, program, progress)?
+            }
+            Hosts::Launched(launch) => run_processes(&*service, scenario, seed, launch, progress)?,
+        };
         // Packets are not seen here: what members count stands for them.
         let repairs = P::repairs_sent(service.shared(), &outcome.counters, nodes) as f64;
         let overhead = repairs / (repairs + ledger.direct().len() as f64);
@@ -179,6 +208,10 @@ fn summed_up(
         summary.push(Metric::new("predicted_recovered", predicted.recovered(), ""));
         let mean = predicted.mean().as_secs_f64() * 1e3;
         summary.push(Metric::new("predicted_recovery_mean", mean, ms));
+    }
+    if let Some(cpu) = outcome.cpu {
+        let of_run = cpu.as_secs_f64() / outcome.ended.as_secs_f64();
+        summary.push(Metric::new("processor_time", of_run, "cores"));
     }
     summary.push(Metric::new("ended", outcome.ended.as_secs_f64(), "s"));
     if let Some(bytes) = outcome.driver_bytes_per_node {

@@ -65,14 +65,6 @@ where
     S: Service<Ledger: Send> + Send + 'static,
     S::Protocol: Hosted,
 {
-    if scenario.topology.receive_loss != Loss::None {
-        let name = &scenario.name;
-        return Err(LabError::Unsupported(format!(
-            "{name}: `receive_loss` in [topology] is for the simulator: on sockets nothing drops \
-             what has arrived; `loss` drops each receiver's copy on its way, --set \
-             topology.receive_loss=0 --set topology.loss=1%"
-        )));
-    }
     let Some(program) = program else {
         return run_sockets(service.clone(), scenario, seed, progress);
     };

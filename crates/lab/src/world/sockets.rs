@@ -4,8 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_net::{Bound, EmulateChange, Exposure, Hosted, Node, NodeConfig, Peers, Roster};
-use paceline_proto::core::{Counters, Instant, NodeId};
+use paceline_net::{
+    Bound, EmulateChange, Exposure, Hosted, Multicast, Node, NodeConfig, Peers, Roster,
+};
+use paceline_proto::core::{Counters, Instant, Loss, NodeId};
 use serde::{Deserialize, Serialize};
 
 use super::application::{Clock, Desk, begin, emulate_all, observe_all, submit_all};
@@ -137,12 +139,15 @@ pub struct Sockets {
     pub bind: SocketAddr,
     /// SO_SNDBUF and SO_RCVBUF, if not the kernel's choice.
     pub buffer_bytes: Option<u32>,
+    /// The port of IP multicast, for messages to groups; a copy for each receiver if none.
+    pub multicast_port: Option<u16>,
 }
 
 /// A free port of loopback.
 impl Default for Sockets {
     fn default() -> Self {
-        Sockets { bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), buffer_bytes: None }
+        let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Sockets { bind, buffer_bytes: None, multicast_port: None }
     }
 }
 
@@ -157,6 +162,9 @@ pub(super) fn bind(
         .with_seed(seed ^ u64::from(id.0) << 32)
         .with_datagram_bytes_max(scenario.topology.datagram_bytes_max)
         .with_socket_buffer_bytes(sockets.buffer_bytes);
+    if let Some(port) = sockets.multicast_port {
+        config = config.with_multicast(Multicast::native(port));
+    }
     if !sockets.bind.ip().is_loopback() {
         // Only a lab of this machine's own asks for another address.
         config = config.with_exposure(Exposure::InsecurePlaintext);
@@ -182,6 +190,10 @@ where
     let (node, events) = started.map_err(|error| failed(&error))?;
     if !scenario.topology.link.is_perfect() {
         let change = EmulateChange::Faults { to: Peers::All, faults: scenario.topology.link };
+        node.emulate(change).map_err(|error| failed(&error))?;
+    }
+    if scenario.topology.receive_loss != Loss::None {
+        let change = EmulateChange::ReceiveLoss(scenario.topology.receive_loss);
         node.emulate(change).map_err(|error| failed(&error))?;
     }
     if let Some(view) = service.view() {
