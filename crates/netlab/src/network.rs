@@ -15,6 +15,10 @@ static LABS: AtomicUsize = AtomicUsize::new(0);
 /// Node `i` has the address `10.77.0.(i + 1)` on the device `e0`; its port on the switch is `p<i>`.
 /// The node's end of a link shapes what the node sends, the switch's end what it receives. Streams
 /// use the congestion control `cubic`.
+///
+/// Multicast reaches every node, whether it has joined or not, as on a switch that does not listen
+/// to IGMP (`mcast_snooping 0`): with snooping the bridge would want a querier, or forget who has
+/// joined. Each node has a route for all groups through `e0`.
 #[derive(Debug)]
 pub struct NetworkLab {
     plan: Plan,

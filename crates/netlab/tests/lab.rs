@@ -187,6 +187,12 @@ fn loss_partition_and_healing_are_what_was_asked() {
     lab.partition(0, 1).unwrap();
     assert_eq!(heard(&lab), 0);
     lab.heal().unwrap();
+    lab.drop_datagrams(1, 0.5).unwrap();
+    let half = heard(&lab);
+    assert!((50..=150).contains(&half), "{half} of {DATAGRAMS} at a loss of one half");
+    lab.drop_datagrams(1, 1.0).unwrap();
+    assert_eq!(heard(&lab), 0);
+    lab.heal().unwrap();
     assert_eq!(heard(&lab), DATAGRAMS);
 }
 
@@ -229,4 +235,5 @@ fn misuse_is_refused_before_anything_changes() {
     };
     assert!(matches!(lab.partition(0, 2), Err(NetlabError::NoSuchNode { node: 2, last: 1 })));
     assert!(matches!(lab.drop_share(0, 1, 1.5), Err(NetlabError::Share(_))));
+    assert!(matches!(lab.drop_datagrams(1, -0.5), Err(NetlabError::Share(_))));
 }
