@@ -20,10 +20,17 @@
 //! on the link. What the application may submit is the protocol's too: [`Node::try_submit`] answers
 //! `WouldBlock` when it admits nothing more.
 //!
+//! # Groups
+//!
+//! A message to a group leaves as a copy for each known peer, or once, by IP multicast, if
+//! [`NodeConfig::with_multicast`] says so and the interface has it ([`Node::multicast`]). Nodes
+//! share a multicast port; what they have not joined is dropped by the kernel, by address, or by
+//! the node, by the group's number.
+//!
 //! # Faults
 //!
 //! [`Node::emulate`] puts delay, loss, partitions, resets and pauses on a node's links, with the
-//! simulator's model of a link.
+//! simulator's model of a link, and loss on what arrives at it, with that of an end buffer.
 //!
 //! # Security
 //!

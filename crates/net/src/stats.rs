@@ -23,7 +23,8 @@ pub struct Traffic {
     pub stream_reads: u64,
     /// Write calls on streams.
     pub stream_writes: u64,
-    /// Bytes of datagrams received, record headers included.
+    /// Bytes of datagrams received, record headers included. What the node itself has multicast
+    /// comes back if it has joined, and counts here.
     pub datagram_bytes_in: u64,
     /// Bytes of datagrams sent, record headers included.
     pub datagram_bytes_out: u64,
@@ -31,7 +32,7 @@ pub struct Traffic {
     pub datagrams_in: u64,
     /// Datagrams sent.
     pub datagrams_out: u64,
-    /// Receive calls on the UDP socket.
+    /// Receive calls on UDP sockets.
     pub datagram_receives: u64,
     /// Send calls on the UDP socket.
     pub datagram_sends: u64,

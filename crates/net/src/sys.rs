@@ -208,6 +208,7 @@ pub(crate) fn send_many(socket: &UdpSocket, parts: &[Option<Part<'_>>]) -> io::R
     #[derive(Clone, Copy)]
     #[repr(C, align(8))]
     struct Control([u8; 24]);
+    // SAFETY: the macro computes a length.
     const CONTROL_BYTES: usize = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as usize;
     const { assert!(CONTROL_BYTES <= size_of::<Control>()) };
     const { assert!(align_of::<libc::cmsghdr>() <= align_of::<Control>()) };
