@@ -85,10 +85,12 @@ fn all_is_delivered_in_both_worlds_as_it_comes_and_in_order() {
 }
 
 #[test]
-fn losses_at_receivers_are_refused_on_sockets_with_a_remedy() {
-    let scenario = Arc::new(scenario("slingshot/paper", &["topology.nodes=4"]));
-    let error = run_on_sockets(scenario, 1, None, &Quiet).unwrap_err();
-    assert_eq!(error.exit_status(), 2);
-    let said = error.to_string();
-    assert!(said.contains("receive_loss") && said.contains("topology.loss=1%"), "{said}");
+fn what_receivers_lose_comes_back_on_sockets_as_well() {
+    let sets =
+        ["topology.loss=0", "topology.receive_loss=3%", "protocol.pull=false", "protocol.c=5"];
+    let scenario = Arc::new(scenario("slingshot/repair", &sets));
+    let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
+    assert!(value(&real, "packets_lost") > 300.0, "{:?}", real.summary);
+    assert!(value(&real, "recovered") > 0.85, "{:?}", real.summary);
+    assert!(value(&real, "emulated_receive_loss") > 300.0, "{:?}", real.summary);
 }

@@ -20,7 +20,7 @@ use crate::scenario::{Rate, Scenario, ScenarioFile};
 use crate::world::{Launch, Outcome, Service, Sockets, node_command, run_processes};
 
 /// The UDP and TCP port of every member in the lab: each has an address of its own.
-const LAB_PORT: u16 = 7946;
+pub(super) const LAB_PORT: u16 = 7946;
 
 /// Who sends in a bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +179,7 @@ fn measure<S: Service>(
 }
 
 /// What this machine cannot do, or may not, is the caller's to mend; that a tool failed is not.
-fn lab_error(error: NetlabError) -> LabError {
+pub(super) fn lab_error(error: NetlabError) -> LabError {
     match error {
         NetlabError::Failed { .. } | NetlabError::Run { .. } => LabError::Run(error.to_string()),
         other => LabError::Unsupported(other.to_string()),

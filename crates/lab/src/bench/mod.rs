@@ -2,6 +2,7 @@
 
 pub mod broadcast;
 pub mod coding;
+pub mod multicast;
 pub mod overlay;
 pub mod packets;
 pub mod simulator;

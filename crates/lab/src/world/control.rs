@@ -190,8 +190,9 @@ where
             }
         }
     }
-    let counters = node.stats().counters.sorted();
-    let counters = counters.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
+    let granted = ("datagram_receive_bytes", node.datagram_receive_bytes() as u64);
+    let counters = node.stats().counters.sorted().into_iter().chain([granted]);
+    let counters = counters.map(|(name, n)| (name.to_owned(), n)).collect();
     let part = desk.with_ledger(|ledger| service.export(ledger, id));
     let cpu = crate::machine::process_cpu().saturating_sub(cpu_before);
     node.stop().await;

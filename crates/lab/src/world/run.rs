@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use paceline_net::Hosted;
-use paceline_proto::core::{Loss, Protocol};
+use paceline_proto::core::Protocol;
 use paceline_sim::{Codec, Observer, Trace};
 
 use super::{

@@ -3,6 +3,7 @@
 mod broadcast;
 mod coding;
 mod dht;
+mod multicast;
 mod overlay;
 mod simulator;
 
@@ -22,6 +23,7 @@ enum What {
     Broadcast(broadcast::Args),
     Coding(coding::Args),
     Dht(dht::Args),
+    Multicast(multicast::Args),
     Overlay(overlay::Args),
     Simulator(simulator::Args),
 }
@@ -32,6 +34,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Broadcast(args) => broadcast::run(args, ui),
         What::Coding(args) => coding::run(args, ui),
         What::Dht(args) => dht::run(args, ui),
+        What::Multicast(args) => multicast::run(args, ui),
         What::Overlay(args) => overlay::run(args, ui),
         What::Simulator(args) => simulator::run(args, ui),
     }

@@ -1,0 +1,213 @@
+use std::time::Duration;
+
+use paceline_lab::bench::Bench;
+use paceline_lab::bench::multicast::{
+    MulticastPlace, MulticastPlan, MulticastRow, RepairSetting, run as measure,
+};
+use paceline_lab::figure::number;
+use paceline_lab::scenario::units::{
+    parse_duration, parse_frequency, parse_probability, parse_size,
+};
+use paceline_lab::table::table;
+
+use crate::commands::{Outcome, seed, this_program};
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// What members lose and how soon it comes back, a process for each member
+///
+/// Without a setting of its own four are measured one after another: repairs at (8,3), with
+/// questions for the rest and without, at (8,5), and a linear code at (8,3).
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Where the members run
+    #[arg(long, value_name = "LAB", default_value = "loopback")]
+    lab: Lab,
+
+    /// Members
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=64))]
+    members: u32,
+
+    /// How many of them send [default: all]
+    #[arg(long, value_name = "N")]
+    senders: Option<u32>,
+
+    /// Packets a second of the whole group
+    #[arg(long, value_name = "RATE", default_value = "1000/s", value_parser = parse_frequency)]
+    rate: f64,
+
+    /// Share of datagrams that each member loses, repairs too
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = parse_probability)]
+    loss: f64,
+
+    /// Bytes of a packet
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = parse_size)]
+    size: u64,
+
+    /// Measured time of each setting
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    seconds: Duration,
+
+    /// On loopback: by IP multicast on this UDP port, instead of a copy to each member
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    ip_multicast: Option<u16>,
+
+    /// A setting to measure: code, packets of a repair, members it goes to, and `ask` if questions
+    /// are asked for the rest, such as xor,8,3 or rlc32,8,2,ask; may be given several times
+    #[arg(long = "setting", value_name = "CODE,R,C", value_parser = parse_setting)]
+    settings: Vec<RepairSetting>,
+
+    /// Change a setting of the group, such as protocol.flush_after=5ms; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+
+    /// On loopback: who loses what
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed())]
+    seed: u64,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  paceline bench multicast
+  paceline bench multicast --loss 5% --setting rlc64,8,4 --setting xor,4,4,ask
+  paceline bench multicast --lab netns --seconds 60s --json
+
+The network lab needs Linux and root: a network namespace for each member, a bridge between them,
+IP multicast across it, and nftables that drop. On loopback members drop what has reached them.
+Times of recovery run from when a packet would have arrived.";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Lab {
+    /// Loopback, losses drawn by the receivers
+    Loopback,
+    /// Network namespaces, IP multicast, losses by nftables
+    Netns,
+}
+
+/// What is measured if nothing is said.
+const DEFAULT: [RepairSetting; 4] = [
+    RepairSetting { window: None, r: 8, c: 3, questions: false },
+    RepairSetting { window: None, r: 8, c: 5, questions: false },
+    RepairSetting { window: Some(32), r: 8, c: 3, questions: false },
+    RepairSetting { window: None, r: 8, c: 3, questions: true },
+];
+
+/// `xor,8,3`, `rlc32,8,2`, `xor,8,3,ask`.
+fn parse_setting(text: &str) -> Result<RepairSetting, String> {
+    let wrong = || format!("`{text}` is not a setting, such as xor,8,3 or rlc32,8,2,ask");
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let (code, r, c, questions) = match parts[..] {
+        [code, r, c] => (code, r, c, false),
+        [code, r, c, "ask"] => (code, r, c, true),
+        _ => return Err(wrong()),
+    };
+    let window = match code.strip_prefix("rlc") {
+        None if code == "xor" => None,
+        None => return Err(wrong()),
+        Some("") => Some(32),
+        Some(window) => Some(window.parse().map_err(|_| wrong())?),
+    };
+    let number = |text: &str| text.parse().map_err(|_| wrong());
+    Ok(RepairSetting { window, r: number(r)?, c: number(c)?, questions })
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let place = match (args.lab, args.ip_multicast) {
+        (Lab::Loopback, multicast_port) => MulticastPlace::Loopback { multicast_port },
+        (Lab::Netns, None) => MulticastPlace::Netns,
+        (Lab::Netns, Some(_)) => {
+            let text = "--ip-multicast is for loopback: --lab netns always has it";
+            return Err(CliError::Input(text.to_owned()));
+        }
+    };
+    let plan = MulticastPlan {
+        members: args.members,
+        senders: args.senders.unwrap_or(args.members),
+        packets_per_second: args.rate,
+        packet_bytes: args.size as usize,
+        loss: args.loss,
+        place,
+        duration: args.seconds,
+        seed: args.seed,
+        sets: args.sets,
+    };
+    let settings = if args.settings.is_empty() { &DEFAULT[..] } else { &args.settings[..] };
+    let program = this_program()?;
+    let mut rows = Vec::new();
+    for &setting in settings {
+        rows.push(measure(&plan, setting, &program, &ui.progress())?);
+    }
+    let bench = Bench::new(rows);
+    ui.document(&bench)?;
+    ui.print(&describe(&plan, &bench.results))?;
+    ui.print(&format!("\n{}\n", bench.machine.describe()))?;
+    // What was neither delivered nor reported lost is a promise that was broken.
+    Ok(Outcome::of(bench.results.iter().all(|row| row.untold == 0 && row.corrupt == 0)))
+}
+
+fn describe(plan: &MulticastPlan, rows: &[MulticastRow]) -> String {
+    let title = format!(
+        "{} members, {} packets a second, {} % lost at each\n\n",
+        plan.members,
+        number(plan.packets_per_second),
+        number(plan.loss * 100.0)
+    );
+    let percent = |share: f64| number(share * 100.0);
+    let lines: Vec<[String; 12]> = rows
+        .iter()
+        .map(|row| {
+            let code = row.window.map_or("xor".to_owned(), |window| format!("rlc {window}"));
+            let ask = if row.questions { " ask" } else { "" };
+            [
+                format!("{code} ({},{}){ask}", row.r, row.c),
+                row.lost.to_string(),
+                percent(row.recovered),
+                percent(row.pulled),
+                row.reported_lost.to_string(),
+                number(row.p50_ms),
+                number(row.mean_ms),
+                number(row.p99_ms),
+                percent(row.overhead),
+                format!("{} / {}", number(row.data_p50_ms), number(row.data_p99_ms)),
+                number(row.cores),
+                number(row.load),
+            ]
+        })
+        .collect();
+    let head = [
+        "setting",
+        "lost",
+        "repaired %",
+        "asked %",
+        "reported",
+        "p50 ms",
+        "mean ms",
+        "p99 ms",
+        "repairs %",
+        "data p50 / p99 ms",
+        "cores",
+        "load",
+    ];
+    let granted = rows.first().map_or(0, |row| row.receive_buffer_bytes);
+    title + &table(head, &lines) + &format!("receive buffers of {} KiB granted\n", granted >> 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read() {
+        let parsed = |text| parse_setting(text).ok();
+        let setting = |window, questions| Some(RepairSetting { window, r: 8, c: 3, questions });
+        assert_eq!(parsed("xor,8,3"), setting(None, false));
+        assert_eq!(parsed("rlc,8,3,ask"), setting(Some(32), true));
+        assert_eq!(parsed("rlc64, 8, 3"), setting(Some(64), false));
+        for wrong in ["", "xor", "xor,8", "lrc,8,3", "xor,8,3,no", "rlcx,8,3", "xor,a,3"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+}
