@@ -4,6 +4,7 @@ mod bounds;
 mod figures;
 mod group;
 mod member;
+mod multicast;
 mod netlab;
 mod overlay;
 mod soak;
@@ -73,6 +74,21 @@ pub const CHECKS: &[Check] = &[
         name: "group",
         what: "members killed, paused, cut off, all at once, as processes on the lab (root)",
         run: group::run,
+    },
+    Check {
+        name: "multicast",
+        what: "sixteen processes lose 1 % for a minute a setting: recovered, times, nothing untold",
+        run: multicast::loopback,
+    },
+    Check {
+        name: "multicast-netlab",
+        what: "the same by IP multicast in namespaces, with packet filters that drop (root)",
+        run: multicast::netns,
+    },
+    Check {
+        name: "coding",
+        what: "sums of packets: 4 GB/s over GF(256), 15 GB/s by exclusive or, best of five",
+        run: multicast::coding,
     },
     Check {
         name: "overlay",

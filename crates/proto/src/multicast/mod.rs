@@ -18,3 +18,6 @@ pub use config::{Config, ConfigError};
 pub use interface::{Command, Event, Timer};
 pub use message::Message;
 pub use multicast::Multicast;
+
+#[cfg(test)]
+mod tests;
