@@ -72,7 +72,7 @@ async fn what_is_multicast_in_a_turn_leaves_as_one_train() {
 }
 
 #[tokio::test]
-#[ignore = "a measurement: cargo test --release -p paceline-net --test fan_out -- --ignored --nocapture"]
+#[ignore = "a measurement: run it with `--ignored --nocapture`"]
 async fn what_a_message_to_fifteen_peers_costs() {
     for (name, multicast, copies) in
         [("copies", Multicast::FanOut, u64::from(PEERS)), ("multicast", Multicast::auto(PORT), 1)]

@@ -28,7 +28,7 @@ impl<P: Hosted> Driver<P> {
                 Membership::Left => native.leave(group),
             };
             if let Err(error) = changed {
-                tracing::error!(group = group.0, %error, "cannot join or leave a multicast address");
+                tracing::error!(group = group.0, %error, "cannot join or leave an address");
                 self.counters.add("multicast_membership_failed", 1);
             }
         }
