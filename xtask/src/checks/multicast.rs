@@ -61,9 +61,8 @@ fn run(place: &[&str]) -> Result<Outcome, String> {
             let ran = paceline(Build::Release, &arguments, &[], AT_MOST)?;
             let figures = figures(floor, &ran.json["results"][0]);
             let good = figures.iter().filter(|figure| figure.passes()).count();
-            let is_better = |best: &Vec<Figure>| {
-                good > best.iter().filter(|figure| figure.passes()).count()
-            };
+            let is_better =
+                |best: &Vec<Figure>| good > best.iter().filter(|figure| figure.passes()).count();
             let is_whole = good == figures.len();
             if best.as_ref().is_none_or(is_better) {
                 best = Some(figures);

@@ -1,5 +1,7 @@
 //! What a run is noted by: what each member's application was told of each packet, and when.
 
+use std::collections::BTreeSet;
+
 use hdrhistogram::Histogram;
 use paceline_proto::core::{Instant, NodeId, mix};
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,8 @@ pub struct Ledger {
     told: u64,
     told_at: Vec<u64>,
     again: Vec<Again>,
+    // Packets at nodes that came from their senders after they had come by another way.
+    overtaken: BTreeSet<(u64, NodeId)>,
     direct: Histogram<u64>,
     direct_nanos: u128,
     // By node and sender, where order is promised: the number that may come next.
@@ -61,6 +65,8 @@ pub struct Ledger {
 pub struct Part {
     // What did not come from its sender, with how long it took.
     others: Vec<(u64, Fate, u64)>,
+    // What did, after it had come by another way.
+    overtaken: Vec<u64>,
     // Nanoseconds and how often.
     direct: Vec<(u64, u64)>,
     direct_nanos: u64,
@@ -80,6 +86,7 @@ impl Ledger {
             told: 0,
             told_at: vec![0; nodes],
             again: Vec::new(),
+            overtaken: BTreeSet::new(),
             direct: direct.expect("the bounds are in order"),
             direct_nanos: 0,
             next: is_ordered.then(|| vec![0; pairs]),
@@ -138,6 +145,18 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    /// A packet has reached a node from its sender after it was told by another way.
+    pub fn overtaken(&mut self, node: NodeId, sender: NodeId, number: u64) {
+        if let Some(packet) = self.plan.packet(sender, number) {
+            self.overtaken.insert((packet, node));
+        }
+    }
+
+    /// True if it did.
+    pub fn was_overtaken(&self, packet: u64, node: NodeId) -> bool {
+        self.overtaken.contains(&(packet, node))
     }
 
     /// A promise was broken.
@@ -219,6 +238,7 @@ impl Ledger {
         });
         Part {
             others: others.collect(),
+            overtaken: self.overtaken.iter().map(|&(packet, _)| packet).collect(),
             direct: self.direct.iter_recorded().map(of_bucket).collect(),
             direct_nanos: self.direct_nanos as u64,
             late: self.late,
@@ -244,6 +264,7 @@ impl Ledger {
                 }
             }
         }
+        self.overtaken.extend(part.overtaken.into_iter().map(|packet| (packet, node)));
         for (nanos, times) in part.direct {
             self.direct.saturating_record_n(nanos, times);
         }

@@ -28,14 +28,14 @@ pub struct Measures {
 }
 
 impl Measures {
-    /// What a ledger says, and what the simulator saw. On sockets a packet counts as lost if the
-    /// application was not told that it came from its sender.
+    /// What a ledger says, and what the simulator saw. On sockets a packet counts as lost if it
+    /// did not reach the protocol from its sender.
     pub fn of(ledger: &Ledger, watch: Option<&Watch>, overhead: f64) -> Measures {
         let plan = ledger.plan();
         let mut measures = Measures { overhead, ..Measures::default() };
         let is_lost = |packet, node, fate| match watch {
             Some(watch) => !watch.has_arrived(packet, node),
-            None => fate != Fate::Direct,
+            None => fate != Fate::Direct && !ledger.was_overtaken(packet, node),
         };
         for (packet, node) in plan.judged_pairs() {
             measures.pairs += 1;

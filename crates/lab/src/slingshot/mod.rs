@@ -16,6 +16,7 @@ mod run;
 mod scenario;
 mod setup;
 mod watch;
+mod watched;
 
 use std::sync::Arc;
 
@@ -103,7 +104,7 @@ where
         event: &<P as Protocol>::Event,
         _answers: &mut Vec<Answer<Self>>,
     ) {
-        match peer::told(event) {
+        match P::told(event) {
             Told::Packet { sender, payload, way, is_late } => {
                 let number = self.packets.number(payload).unwrap_or(u64::MAX);
                 let reading = self.packets.read(sender, number, payload);
@@ -116,6 +117,7 @@ where
                 ledger.late += u64::from(is_late);
             }
             Told::Lost { sender, numbers } => ledger.lost(node, sender, numbers),
+            Told::Overtaken { sender, number } => ledger.overtaken(node, sender, number),
             Told::Rejected(reason) => ledger.breaks(format!("{node} could not send: {reason}")),
             Told::Other => {}
         }

@@ -6,11 +6,14 @@ use paceline_proto::core::{Counters, GroupId, NodeId, Payload, Protocol, Wire};
 use paceline_proto::slingshot::baselines::{nak, srm};
 use paceline_proto::slingshot::{self, Command, Event, How, Slingshot};
 
-/// A protocol that multicasts packets to one group of all nodes, and speaks to its application as
-/// Slingshot does.
-pub trait Timely: Protocol<Message: Wire, Command = Command, Event = Event> + Sized {
+/// A protocol that multicasts packets to one group of all nodes, and takes commands as Slingshot
+/// does.
+pub trait Timely: Protocol<Message: Wire, Command = Command> + Sized {
     /// A member before it starts.
     fn member(shared: &Self::Shared) -> Self;
+
+    /// What an event says.
+    fn told(event: &Self::Event) -> Told<'_>;
 
     /// What a message is.
     fn kind(message: &Self::Message) -> Kind;
@@ -25,7 +28,7 @@ pub fn multicast(payload: Payload) -> Command {
     Command::Multicast { group: GroupId(0), payload, ticket: 0 }
 }
 
-/// What an event says.
+/// What an event of Slingshot's says; those it is compared with have the same.
 pub fn told(event: &Event) -> Told<'_> {
     match event {
         Event::Delivered { sender, payload, how, is_late, .. } => Told::Packet {
@@ -67,6 +70,13 @@ pub enum Told<'a> {
         /// Their numbers among those of the sender.
         numbers: Range<u64>,
     },
+    /// A packet came from its sender that had come by another way before.
+    Overtaken {
+        /// Who sent it.
+        sender: NodeId,
+        /// Its number.
+        number: u64,
+    },
     /// A packet of its own was not sent, for this reason.
     Rejected(String),
     /// Nothing that is measured.
@@ -100,6 +110,10 @@ impl Timely for Slingshot {
         Slingshot::new(shared)
     }
 
+    fn told(event: &Event) -> Told<'_> {
+        told(event)
+    }
+
     fn kind(message: &slingshot::Message) -> Kind {
         use slingshot::Message;
         match message {
@@ -119,6 +133,10 @@ impl Timely for srm::Srm {
         srm::Srm::new(shared)
     }
 
+    fn told(event: &Event) -> Told<'_> {
+        told(event)
+    }
+
     fn kind(message: &srm::Message) -> Kind {
         use srm::Message;
         match message {
@@ -136,6 +154,10 @@ impl Timely for srm::Srm {
 impl Timely for nak::Nak {
     fn member(shared: &nak::Config) -> nak::Nak {
         nak::Nak::new(shared)
+    }
+
+    fn told(event: &Event) -> Told<'_> {
+        told(event)
     }
 
     fn kind(message: &nak::Message) -> Kind {

@@ -11,6 +11,7 @@ use paceline_sim::Codec;
 
 use super::figures::figures_of_run;
 use super::peer::Timely;
+use super::watched::Watched;
 use super::{Ledger, Measures, Settings, Setup, Timed, Watch};
 use crate::LabError;
 use crate::progress::Progress;
@@ -122,9 +123,9 @@ impl Sockets<'_> {
     fn run_any(&self) -> Result<RunResult, LabError> {
         let settings = Settings::read(self.scenario)?;
         match settings.setup.clone() {
-            Setup::Slingshot(shared) => self.run::<Slingshot>(settings, shared),
-            Setup::Srm(shared) => self.run::<Srm>(settings, shared),
-            Setup::Nak(shared) => self.run::<Nak>(settings, shared),
+            Setup::Slingshot(shared) => self.run::<Watched<Slingshot>>(settings, shared),
+            Setup::Srm(shared) => self.run::<Watched<Srm>>(settings, shared),
+            Setup::Nak(shared) => self.run::<Watched<Nak>>(settings, shared),
         }
     }
 
@@ -156,12 +157,14 @@ impl Sockets<'_> {
 pub fn serve(prepared: Prepared) -> Result<(), LabError> {
     let settings = match Settings::read(prepared.scenario()) {
         Ok(settings) => settings,
-        Err(error) => return prepared.serve::<Timed<Slingshot>>(Err(error)),
+        Err(error) => return prepared.serve::<Timed<Watched<Slingshot>>>(Err(error)),
     };
     match settings.setup.clone() {
-        Setup::Slingshot(shared) => prepared.serve(Ok(Timed::<Slingshot>::new(settings, shared))),
-        Setup::Srm(shared) => prepared.serve(Ok(Timed::<Srm>::new(settings, shared))),
-        Setup::Nak(shared) => prepared.serve(Ok(Timed::<Nak>::new(settings, shared))),
+        Setup::Slingshot(shared) => {
+            prepared.serve(Ok(Timed::<Watched<Slingshot>>::new(settings, shared)))
+        }
+        Setup::Srm(shared) => prepared.serve(Ok(Timed::<Watched<Srm>>::new(settings, shared))),
+        Setup::Nak(shared) => prepared.serve(Ok(Timed::<Watched<Nak>>::new(settings, shared))),
     }
 }
 

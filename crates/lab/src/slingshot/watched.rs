@@ -1,0 +1,121 @@
+//! On sockets nobody sees what reaches a node. A repair may overtake the packet that it brings, and
+//! the application is told of the repair: that packet was not lost.
+
+use std::sync::Arc;
+
+use paceline_proto::core::{Context, Counters, NodeId, Outbox, PeerState, Protocol, View};
+use paceline_proto::slingshot::Command;
+
+use super::peer::{Kind, Timely, Told, Way};
+
+/// A member, and what reaches it from the senders.
+pub struct Watched<P: Protocol> {
+    member: P,
+    outbox: Outbox<P>,
+}
+
+/// What a member says, and what was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen<E> {
+    /// What the member says.
+    Told(E),
+    /// A packet came from its sender of which the member did not say so.
+    Arrived {
+        /// Who sent it.
+        sender: NodeId,
+        /// Its number.
+        number: u64,
+    },
+}
+
+impl<P: Timely> Watched<P> {
+    fn call(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        handler: impl FnOnce(&mut P, &mut Context<'_, P>),
+        arrival: Option<(NodeId, u64)>,
+    ) {
+        let mut inner = cx.nest(cx.incarnation, cx.shared, &mut self.outbox, 0);
+        handler(&mut self.member, &mut inner);
+        self.outbox.pass_to(cx.outbox, |message| message, |timer| timer);
+        if let Some((from, number)) = arrival {
+            let says_so = |event: &P::Event| {
+                matches!(
+                    P::told(event),
+                    Told::Packet { sender, way: Way::Direct, .. } if sender == from
+                )
+            };
+            if !self.outbox.events.iter().any(says_so) {
+                cx.deliver(Seen::Arrived { sender: from, number });
+            }
+        }
+        cx.outbox.events.extend(self.outbox.events.drain(..).map(Seen::Told));
+    }
+}
+
+impl<P: Timely> Protocol for Watched<P> {
+    type Message = P::Message;
+    type Timer = P::Timer;
+    type Command = Command;
+    type Event = Seen<P::Event>;
+    type Shared = P::Shared;
+
+    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
+        self.call(cx, |member, cx| member.handle_start(cx), None);
+    }
+
+    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
+        self.call(cx, |member, cx| member.handle_peer(cx, peer, state), None);
+    }
+
+    fn handle_view(&mut self, cx: &mut Context<'_, Self>, view: &Arc<View>) {
+        self.call(cx, |member, cx| member.handle_view(cx, view), None);
+    }
+
+    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: P::Message) {
+        let arrival = match P::kind(&message) {
+            Kind::Data(number) => Some((from, number)),
+            _ => None,
+        };
+        self.call(cx, |member, cx| member.handle_message(cx, from, message), arrival);
+    }
+
+    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: P::Timer) {
+        self.call(cx, |member, cx| member.handle_timer(cx, timer), None);
+    }
+
+    fn handle_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
+        self.call(cx, |member, cx| member.handle_command(cx, command), None);
+    }
+
+    fn handle_drained(&mut self, cx: &mut Context<'_, Self>, to: NodeId) {
+        self.call(cx, |member, cx| member.handle_drained(cx, to), None);
+    }
+
+    fn admission(&self) -> usize {
+        self.member.admission()
+    }
+}
+
+impl<P: Timely> Timely for Watched<P> {
+    fn member(shared: &P::Shared) -> Watched<P> {
+        Watched { member: P::member(shared), outbox: Outbox::default() }
+    }
+
+    fn told(event: &Seen<P::Event>) -> Told<'_> {
+        match event {
+            Seen::Told(event) => P::told(event),
+            Seen::Arrived { sender, number } => {
+                Told::Overtaken { sender: *sender, number: *number }
+            }
+        }
+    }
+
+    fn kind(message: &P::Message) -> Kind {
+        P::kind(message)
+    }
+
+    fn repairs_sent(shared: &P::Shared, counters: &Counters, nodes: u32) -> u64 {
+        P::repairs_sent(shared, counters, nodes)
+    }
+}
