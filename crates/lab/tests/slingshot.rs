@@ -7,6 +7,9 @@ use paceline_lab::run::RunResult;
 use paceline_lab::scenario::{Scenario, ScenarioFile};
 use paceline_lab::{Quiet, REPRODUCTIONS, run_on_sockets, simulate};
 
+/// Ids of `reproduce slingshot`.
+const FIGURES: usize = 45;
+
 fn scenario(name: &str, sets: &[&str]) -> Scenario {
     ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap()
 }
@@ -22,11 +25,11 @@ fn every_figure_is_inside_its_band() {
     let settings = Settings { scale: Scale::Quick, sets: Vec::new(), seed: None };
     let figures = (reproduction.figures)(&settings, &Quiet).unwrap();
     print!("{}", table(&figures));
-    assert_eq!(figures.len(), 37);
+    assert_eq!(figures.len(), FIGURES);
     assert!(figures.iter().all(|figure| figure.verdict() == "ok"), "{}", table(&figures));
     let sections = (reproduction.sections)(&figures, &settings, &Quiet).unwrap();
     let headings: Vec<&str> = sections.iter().map(|section| &*section.heading).collect();
-    assert_eq!(headings, ["Time of recovery", "Group size and senders", "Bursts"]);
+    assert_eq!(headings, ["Time of recovery", "Group size and senders", "Bursts and codes"]);
 }
 
 #[test]
@@ -36,7 +39,7 @@ fn other_settings_give_the_same_ids_without_a_verdict() {
     let sets = sets.map(str::to_owned).to_vec();
     let settings = Settings { scale: Scale::Quick, sets, seed: Some(4) };
     let figures = (reproduction.figures)(&settings, &Quiet).unwrap();
-    assert_eq!(figures.len(), 37);
+    assert_eq!(figures.len(), FIGURES);
     assert_eq!(figures[0].id, "slingshot/recovered/r8-c3");
     assert!(figures.iter().all(|figure| figure.verdict() == "shown"), "{}", table(&figures));
 }
@@ -81,6 +84,75 @@ fn all_is_delivered_in_both_worlds_as_it_comes_and_in_order() {
             }
         }
         assert_eq!(simulated.deliveries, real.deliveries, "{order}");
+    }
+}
+
+/// Eight members that lose one packet in fifty on its way.
+const COMPARED: &str = r#"
+name = "compared"
+duration = "7s"
+
+[topology]
+kind = "star"
+nodes = 8
+rate = "1Gbit"
+delay = "50us"
+loss = "2%"
+datagram = "1472B"
+
+[protocol]
+kind = "nak"
+
+[workload]
+rate = "500/s"
+size = "512B"
+start = "500ms"
+spacing = "drawn"
+
+[measure]
+warmup = "500ms"
+drain = "4s"
+"#;
+
+fn compared(sets: &[&str]) -> Scenario {
+    let file = ScenarioFile::parse("compared.toml", COMPARED).unwrap();
+    file.with_sets(sets).unwrap().resolve().unwrap()
+}
+
+#[test]
+fn what_it_is_compared_with_brings_all_back_in_both_worlds() {
+    for sets in [
+        &["protocol.kind=srm", "protocol.distance=1ms", "protocol.reports=own"][..],
+        &["protocol.kind=srm", "protocol.timers=adaptive", "protocol.order=fifo"],
+        &["protocol.kind=nak"],
+        &["protocol.kind=nak", "protocol.answer=group", "protocol.order=fifo"],
+        &["protocol.kind=digest-pull"],
+    ] {
+        let scenario = Arc::new(compared(sets));
+        let simulated = simulate(&scenario, 1).unwrap();
+        let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
+        for result in [&simulated, &real] {
+            assert!(value(result, "packets_lost") > 50.0, "{sets:?}: {:?}", result.summary);
+            for name in ["packets_reported_lost", "packets_untold", "packets_recovered"] {
+                assert_eq!(value(result, name), 0.0, "{sets:?}: {:?}", result.summary);
+            }
+            assert_eq!(value(result, "back"), 1.0, "{sets:?}");
+            assert!(value(result, "overhead") > 0.0, "{sets:?}");
+        }
+        assert_eq!(simulated.deliveries, real.deliveries, "{sets:?}");
+    }
+}
+
+#[test]
+fn digests_of_what_it_is_compared_with_are_equal_again_and_through_the_codec() {
+    for kind in ["srm", "nak", "digest-pull"] {
+        let kind = format!("protocol.kind={kind}");
+        let run = |check: &str| simulate(&compared(&[&kind, check]), 5).unwrap();
+        let [first, again] = [(); 2].map(|()| run("protocol.check_wire=false"));
+        let codec = run("protocol.check_wire=true");
+        assert!(first.digest.is_some());
+        assert_eq!(first.digest, again.digest, "{kind}");
+        assert_eq!(first.digest, codec.digest, "{kind} through the codec");
     }
 }
 

@@ -52,8 +52,9 @@ pub(super) fn digest_mean(settings: &Settings) -> Option<Duration> {
     let between = 1.0 / settings.plan.packets_per_second;
     // Packets of members that have it and are neither this one nor its sender, that arrive.
     let useful = (1.0 - p) * (1.0 - p) * (senders - 2.0) / (senders - 1.0);
-    // If they do not take turns, some send before the packet has come to them.
-    let too_soon = if settings.plan.spacing == Spacing::Even { 0.0 } else { latency };
+    // Of senders with phases of their own some send before the packet has come to them.
+    let has_phases = matches!(settings.plan.spacing, Spacing::Phases { .. });
+    let too_soon = if has_phases { latency } else { 0.0 };
     let again = config.retry_after().as_secs_f64() * (1.0 / ((1.0 - p) * (1.0 - p)) - 1.0);
     Some(Duration::from_secs_f64(between / useful + too_soon + 2.0 * latency + again))
 }

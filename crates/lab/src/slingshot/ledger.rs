@@ -168,10 +168,9 @@ impl Ledger {
         let place = &mut self.fates[self.plan.place(packet, node)];
         if *place != Fate::Untold {
             let sender = self.plan.sender(packet);
-            let number = packet / u64::from(self.plan.senders);
             let before = *place;
             self.breaks(format!(
-                "{node} was told of {sender}.{number} twice: {before:?}, then {fate:?}"
+                "{node} was told twice of packet {packet}, of {sender}: {before:?}, then {fate:?}"
             ));
             return false;
         }
@@ -288,16 +287,7 @@ mod tests {
     use super::*;
 
     fn plan() -> Plan {
-        Plan {
-            nodes: 3,
-            senders: 2,
-            packets_per_second: 100.0,
-            packet_bytes: 64,
-            start: Duration::ZERO,
-            spacing: Spacing::Even,
-            packets: 4,
-            judged: 0..4,
-        }
+        Plan { packet_bytes: 64, judged: 0..4, ..Plan::new(3, 2, 100.0, 4, Spacing::Even) }
     }
 
     fn told(ledger: &mut Ledger, node: u32, sender: u32, number: u64, way: Way) {

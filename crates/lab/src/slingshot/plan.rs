@@ -1,30 +1,40 @@
 //! Who sends which packet when, and which packets are judged.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::core::{Instant, NodeId, mix};
+use paceline_proto::core::{Instant, NodeId, Rng, mix};
 
-/// When senders send: each of them as often as the others.
+/// Who sends when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// They take turns, at even distances.
+    /// Senders take turns, at even distances.
     Even,
     /// Each begins at a time of its own and then sends at even distances.
     Phases {
         /// Of these times.
         seed: u64,
     },
-    /// Each sends its next packet at any time until that of the one after it may come, so that
-    /// their order is another one each time.
+    /// Packets come at even distances, each of any sender: senders know nothing of each other, nor
+    /// of what they sent last.
     Drawn {
-        /// Of these times.
+        /// Of the senders.
         seed: u64,
     },
 }
 
-/// The packets of a run. They are numbered by turns in which each sender sends one, and in a turn
-/// by senders: in the order in which they are sent, if their spacing is even.
+/// The senders of packets that come from any of them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Senders {
+    /// By packet.
+    of: Vec<u32>,
+    /// The packets of each.
+    packets: Vec<Vec<u64>>,
+}
+
+/// The packets of a run, numbered in the order in which the group sends them. With phases those of
+/// a turn, in which each sender sends one, are numbered by senders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Members, of which the first send.
@@ -37,8 +47,10 @@ pub struct Plan {
     pub packet_bytes: usize,
     /// When the first is sent.
     pub start: Duration,
-    /// When senders send.
+    /// Who sends when.
     pub spacing: Spacing,
+    /// Unless they take turns: of [`Plan::new`].
+    pub(super) senders_drawn: Option<Arc<Senders>>,
     /// Packets, of all senders.
     pub packets: u64,
     /// What comes of these is measured: neither the first, before bins are out of step and all
@@ -47,8 +59,45 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// So many packets a second from so many of the members in all, none of which is judged.
+    pub fn new(
+        nodes: u32,
+        senders: u32,
+        packets_per_second: f64,
+        packets: u64,
+        spacing: Spacing,
+    ) -> Plan {
+        let senders_drawn = match spacing {
+            Spacing::Drawn { seed } => {
+                let mut rng = Rng::new(seed, 0x70ac_e11e);
+                let of = (0..packets).map(|_| rng.below(senders));
+                let of: Vec<u32> = of.collect();
+                let mut by_sender = vec![Vec::new(); senders as usize];
+                for (packet, &sender) in (0..).zip(&of) {
+                    by_sender[sender as usize].push(packet);
+                }
+                Some(Arc::new(Senders { of, packets: by_sender }))
+            }
+            Spacing::Even | Spacing::Phases { .. } => None,
+        };
+        Plan {
+            nodes,
+            senders,
+            packets_per_second,
+            packet_bytes: 0,
+            start: Duration::ZERO,
+            spacing,
+            senders_drawn,
+            packets,
+            judged: 0..0,
+        }
+    }
+
     /// The packet that is this sender's `number`-th.
     pub fn packet(&self, sender: NodeId, number: u64) -> Option<u64> {
+        if let Some(drawn) = &self.senders_drawn {
+            return drawn.packets.get(sender.index())?.get(number as usize).copied();
+        }
         let senders = u64::from(self.senders);
         let packet = number.checked_mul(senders)?.checked_add(u64::from(sender.0))?;
         (sender.0 < self.senders && packet < self.packets).then_some(packet)
@@ -56,33 +105,36 @@ impl Plan {
 
     /// Who sends a packet.
     pub fn sender(&self, packet: u64) -> NodeId {
-        NodeId((packet % u64::from(self.senders)) as u32)
+        match &self.senders_drawn {
+            Some(drawn) => NodeId(drawn.of[packet as usize]),
+            None => NodeId((packet % u64::from(self.senders)) as u32),
+        }
     }
 
     /// When a packet is sent.
     pub fn due(&self, packet: u64) -> Instant {
-        let turn = packet - packet % u64::from(self.senders);
         let at = match self.spacing {
-            Spacing::Even => packet as f64,
-            Spacing::Phases { seed } => turn as f64 + self.drawn(seed, packet - turn),
-            Spacing::Drawn { seed } => turn as f64 + self.drawn(seed, packet),
+            Spacing::Even | Spacing::Drawn { .. } => packet as f64,
+            Spacing::Phases { seed } => {
+                let sender = packet % u64::from(self.senders);
+                let bits = mix(mix(seed ^ 0x70ac_e11e) ^ sender) >> 11;
+                let phase = bits as f64 / (1u64 << 53) as f64;
+                (packet - sender) as f64 + phase * f64::from(self.senders)
+            }
         };
         let after = Duration::from_secs_f64(at / self.packets_per_second);
         Instant::ZERO + self.start + after
     }
 
-    /// A part of a turn, in packets, by a seed and a number.
-    fn drawn(&self, seed: u64, number: u64) -> f64 {
-        let bits = mix(mix(seed ^ 0x70ac_e11e) ^ number) >> 11;
-        f64::from(self.senders) * bits as f64 / (1u64 << 53) as f64
-    }
-
     /// Packets that a node is to be told of: those of the others.
     pub fn expected_at(&self, node: NodeId) -> u64 {
         let senders = u64::from(self.senders);
-        let own = match node.0 < self.senders {
-            true => self.packets.saturating_sub(u64::from(node.0)).div_ceil(senders),
-            false => 0,
+        let own = match &self.senders_drawn {
+            Some(drawn) => drawn.packets.get(node.index()).map_or(0, |own| own.len() as u64),
+            None if node.0 < self.senders => {
+                self.packets.saturating_sub(u64::from(node.0)).div_ceil(senders)
+            }
+            None => 0,
         };
         self.packets - own
     }
@@ -113,14 +165,9 @@ mod tests {
     #[test]
     fn senders_take_turns_and_each_packet_has_one_place_at_each_other_node() {
         let plan = Plan {
-            nodes: 4,
-            senders: 3,
-            packets_per_second: 1000.0,
-            packet_bytes: 100,
             start: Duration::from_millis(5),
-            spacing: Spacing::Even,
-            packets: 8,
             judged: 3..7,
+            ..Plan::new(4, 3, 1000.0, 8, Spacing::Even)
         };
         assert_eq!(plan.packet(NodeId(1), 2), Some(7));
         assert_eq!(plan.packet(NodeId(2), 2), None, "there are eight");
@@ -133,28 +180,22 @@ mod tests {
         assert!(plan.judged_pairs().all(|(packet, node)| plan.sender(packet) != node));
     }
     #[test]
-    fn each_sender_sends_as_often_and_in_order_however_packets_are_spaced() {
+    fn each_sender_sends_in_order_however_packets_are_spaced() {
         for spacing in [Spacing::Even, Spacing::Phases { seed: 7 }, Spacing::Drawn { seed: 7 }] {
-            let plan = Plan {
-                nodes: 4,
-                senders: 4,
-                packets_per_second: 1000.0,
-                packet_bytes: 100,
-                start: Duration::ZERO,
-                spacing,
-                packets: 4_000,
-                judged: 4..8,
-            };
-            let after = |packet: u64| plan.due(packet).since(Instant::ZERO);
-            let turn = |packet: u64| Duration::from_millis(packet / 4 * 4);
-            let phases = (0..4_000).map(|packet| after(packet) - turn(packet));
-            let phases: Vec<Duration> = phases.collect();
-            assert!(phases.iter().all(|phase| *phase < Duration::from_millis(4)), "{spacing:?}");
-            let sum = phases.iter().sum::<Duration>().as_secs_f64() * 1e3;
-            match spacing {
-                Spacing::Drawn { .. } => assert!((sum / 4_000.0 - 2.0).abs() < 0.1, "{sum}"),
-                _ => assert!(phases.chunks(4).all(|turn| turn == &phases[..4]), "{spacing:?}"),
+            let plan = Plan::new(5, 4, 1000.0, 4_000, spacing);
+            let mut packets = 0;
+            for sender in (0..4).map(NodeId) {
+                let own = (0..).map_while(|number| plan.packet(sender, number));
+                let own: Vec<u64> = own.collect();
+                assert!(own.iter().all(|&packet| plan.sender(packet) == sender), "{spacing:?}");
+                assert!(own.is_sorted_by_key(|&packet| plan.due(packet)), "{spacing:?}");
+                assert!((900..1_100).contains(&own.len()), "{spacing:?}: {}", own.len());
+                assert_eq!(plan.expected_at(sender), 4_000 - own.len() as u64);
+                packets += own.len();
             }
+            assert_eq!((packets, plan.expected_at(NodeId(4))), (4_000, 4_000), "{spacing:?}");
+            let last = plan.due(3_999).since(Instant::ZERO);
+            assert!(last < Duration::from_secs(4), "{spacing:?}: {last:?}");
         }
     }
 }

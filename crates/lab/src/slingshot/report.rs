@@ -23,9 +23,10 @@ const TIMES: &str = "Which share of all that was lost is back by when, after it 
 const SIZES: &str = "Each loss is repaired by c members on average, however many there are. In \
     small groups the number that come varies less, so that more is recovered.";
 
-const BURSTS: &str = "Five losses in a row on average. One bin then misses several packets of the \
-    same repair; of 16 bins each misses one; a combination of the last 128 packets solves for all \
-    that it names, once there are as many as are missing.";
+const BURSTS: &str = "Bursts are five losses in a row on average. One bin then misses several \
+    packets of the same repair; of 16 bins each misses one; a combination of the last 128 packets \
+    solves for all that it names, once there are as many as are missing. Of losses one by one such \
+    a combination of 32 leaves next to none, at two copies of three as well.";
 
 /// Runs whose times of recovery are drawn: their names, and what they are.
 const NAMED: [(&str, &str, &[&str]); 8] = [
@@ -65,7 +66,7 @@ pub(super) fn sections(
     add("Rate of fire", TUNABILITY, curves.tunability());
     add("Time of recovery", TIMES, curves.times());
     add("Group size and senders", SIZES, sizes(figures));
-    add("Bursts", BURSTS, bursts(figures).into_iter().collect());
+    add("Bursts and codes", BURSTS, codes(figures));
     sections.retain(|section| !section.plots.is_empty());
     Ok(sections)
 }
@@ -187,11 +188,33 @@ fn sizes(figures: &[Figure]) -> Vec<Plot> {
     plots.into_iter().flatten().collect()
 }
 
-fn bursts(figures: &[Figure]) -> Option<Plot> {
-    let of = |figure: &Figure| {
-        Some((figure.id.strip_prefix("slingshot/burst5/")?.to_owned(), figure.measured))
+fn codes(figures: &[Figure]) -> Vec<Plot> {
+    let plots: [(&str, &[(&str, &str)]); 2] = [
+        (
+            "Recovered of bursts, (8,3)",
+            &[
+                ("one bin", "slingshot/burst5/xor"),
+                ("16 bins", "slingshot/burst5/stagger16"),
+                ("the last 128", "slingshot/burst5/rlc128"),
+            ],
+        ),
+        (
+            "Recovered of losses one by one",
+            &[
+                ("(8,3)", "slingshot/recovered/r8-c3"),
+                ("(8,3), the last 32", "slingshot/rlc32/r8-c3"),
+                ("(8,2), the last 32", "slingshot/rlc32/r8-c2"),
+            ],
+        ),
+    ];
+    let plot = |(title, bars): (&str, &[(&str, &str)])| {
+        let measured = |&(name, id): &(&str, &str)| {
+            let figure = figures.iter().find(|figure| figure.id == id)?;
+            Some((name.to_owned(), figure.measured))
+        };
+        let (names, shares): (Vec<String>, Vec<f64>) = bars.iter().filter_map(measured).unzip();
+        let plot = Plot::bars(title, names, Axis::new("of lost", ""));
+        (!shares.is_empty()).then(|| plot.with_group("measured", shares))
     };
-    let (names, shares): (Vec<String>, Vec<f64>) = figures.iter().filter_map(of).unzip();
-    let plot = Plot::bars("Recovered of bursts, (8,3)", names, Axis::new("of lost", ""));
-    (!shares.is_empty()).then(|| plot.with_group("measured", shares))
+    plots.into_iter().filter_map(plot).collect()
 }

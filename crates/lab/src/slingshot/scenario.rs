@@ -70,8 +70,9 @@ impl Settings {
                 format!("{packets} packets at {nodes} nodes are too many to keep books of");
             return Err(measure.error("drain", problem, "a shorter `duration` or a lower `rate`"));
         }
-        // Those of one turn may come in any order.
-        let turn = if spacing == Spacing::Even { 0 } else { u64::from(senders) };
+        // Those of one turn come in any order.
+        let has_phases = matches!(spacing, Spacing::Phases { .. });
+        let turn = if has_phases { u64::from(senders) } else { 0 };
         let tail = setup.tail(senders) + turn;
         // By then each sender was heard.
         let first = ((warmup.as_secs_f64() * packets_per_second) as u64).max(u64::from(senders));
@@ -85,14 +86,10 @@ impl Settings {
         }
         measure.finish()?;
         let plan = Plan {
-            nodes,
-            senders,
-            packets_per_second,
             packet_bytes,
             start,
-            spacing,
-            packets,
             judged,
+            ..Plan::new(nodes, senders, packets_per_second, packets, spacing)
         };
         let topology = &scenario.topology;
         let passed_link = 1.0 - topology.link.loss.mean();
