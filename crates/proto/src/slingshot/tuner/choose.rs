@@ -104,7 +104,9 @@ pub(super) fn front(target: &Target, conditions: &Conditions, codes: &[Code]) ->
         let by_price = a.bytes_per_packet.total_cmp(&b.bytes_per_packet);
         by_price.then(b.in_time.total_cmp(&a.in_time)).then(a.setting.r.cmp(&b.setting.r))
     });
-    let mut best = 0.0;
+    // The cheapest one stays in any case, even if it recovers nothing: two members cannot repair
+    // each other.
+    let mut best = -1.0;
     choices.retain(|choice| {
         let is_better = choice.in_time > best;
         best = choice.in_time.max(best);
