@@ -100,6 +100,13 @@ impl Bins {
         self.regions.iter().map(|region| &region.region)
     }
 
+    /// Which part of the packets of all groups a region gets, on average.
+    pub(super) fn region_share(&self) -> f64 {
+        let groups = self.by_group.iter().filter(|regions| !regions.is_empty()).count();
+        let places: usize = self.by_group.iter().map(Vec::len).sum();
+        if places == 0 { 1.0 } else { places as f64 / (groups * self.regions.len()) as f64 }
+    }
+
     /// When the oldest packet that waits for a full bin has waited long enough.
     fn due(&mut self) -> Option<Instant> {
         while let Some(waiting) = self.waiting.front() {

@@ -97,6 +97,8 @@ pub(super) fn front(target: &Target, conditions: &Conditions, codes: &[Code]) ->
         .iter()
         .flat_map(|&code| (1..=FIRE_MAX).map(move |r| (r, code)))
         .flat_map(|(r, code)| (1..=c_max).map(move |c| Setting { r, c, code }))
+        // A window that is shorter than r would leave packets out.
+        .filter(|setting| u32::from(setting.r) <= setting.packets_in_repair())
         .filter(|setting| setting.overhead() <= target.overhead_max)
         .map(|setting| expect(setting, target, conditions))
         .collect();
