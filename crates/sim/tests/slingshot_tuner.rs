@@ -10,7 +10,9 @@ use paceline_proto::slingshot::tuner::{
     Choice, Code, Conditions, Setting, Target, Unreachable, choose,
 };
 use paceline_proto::slingshot::{self, Command, Config, Event, How, Pull, Rate, Slingshot};
-use paceline_sim::{Fault, Multicast, NetworkConfig, Observer, Reply, Sim, SimConfig};
+use paceline_sim::{
+    Fault, FaultSupport, Multicast, NetworkConfig, Observer, Reply, Sim, SimConfig,
+};
 
 /// One way between members, on average: 50 to 100 microseconds.
 const LATENCY: Duration = Duration::from_micros(75);
@@ -50,6 +52,7 @@ impl Group {
         let mut sim_config = SimConfig::new(self.members as usize, seed);
         // Room for the names of a window.
         sim_config.datagram_bytes_max = 2_000;
+        sim_config.faults = FaultSupport::Any;
         sim_config.network = NetworkConfig {
             link: link(Loss::None),
             receive_loss: Loss::Independent(self.loss),

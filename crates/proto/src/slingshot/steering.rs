@@ -138,6 +138,10 @@ impl Steering {
         let heard = tally.direct + tally.missed;
         let losses = Count { counted: tally.missed as f64, among: heard as f64 };
         let is_loss_other = self.losses.add(losses, known.loss);
+        // As if one of a hundred packets more had been lost, for when there are few.
+        let loss = (self.losses.counted + 1.0) / (self.losses.among + 100.0);
+        let loss = loss.max(LOSS_MIN);
+        let is_loss_other = is_loss_other && differs(loss, known.loss);
 
         let seconds = now.since(self.since).as_secs_f64().max(1e-3);
         let packets = Count { counted: (heard + tally.own) as f64, among: seconds };
@@ -158,11 +162,9 @@ impl Steering {
             self.rate = self.packets.counted / self.packets.among;
         }
         self.bin_share = bin_share;
-        // As if one of a hundred packets more had been lost, for when there are few.
-        let loss = (self.losses.counted + 1.0) / (self.losses.among + 100.0);
         Some(Conditions {
             members,
-            loss: if is_first || is_loss_other { loss.max(LOSS_MIN) } else { known.loss },
+            loss: if is_first || is_loss_other { loss } else { known.loss },
             packets_per_second: self.rate * bin_share,
             packet_bytes: match tally.direct {
                 0 => known.packet_bytes,

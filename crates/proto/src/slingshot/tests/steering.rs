@@ -100,10 +100,8 @@ fn few_packets_do_not_say_that_much_is_lost() {
     (1..9).for_each(|from| bench.data(from, 0));
     bench.data(1, 2);
     bench.pass(ms(1_000));
-    assert_eq!(bench.told().len(), 10);
-    traffic(&mut bench, 1, 10, 1_000_000);
     let tuned = tuned_for(&mut bench);
-    assert!(tuned.iter().all(|&(loss, _)| loss < 20_000), "{tuned:?}");
+    assert!(matches!(tuned[..], [(loss, _)] if loss < 20_000), "{tuned:?}");
 }
 
 #[test]
