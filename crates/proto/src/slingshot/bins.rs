@@ -100,6 +100,13 @@ impl Bins {
         self.regions.iter().map(|region| &region.region)
     }
 
+    /// Which part of the packets of all groups a region gets, on average.
+    pub(super) fn region_share(&self) -> f64 {
+        let groups = self.by_group.iter().filter(|regions| !regions.is_empty()).count();
+        let places: usize = self.by_group.iter().map(Vec::len).sum();
+        if places == 0 { 1.0 } else { places as f64 / (groups * self.regions.len()) as f64 }
+    }
+
     /// When the oldest packet that waits for a full bin has waited long enough.
     fn due(&mut self) -> Option<Instant> {
         while let Some(waiting) = self.waiting.front() {
@@ -113,10 +120,11 @@ impl Bins {
 
     /// Notes that a bin has got its first packet.
     fn wait(&mut self, due: Instant, region: u32, bin: u32) {
-        let repairs = self.regions[region as usize].bins[bin as usize].repairs;
+        let bins = &self.regions[region as usize].bins;
+        let repairs = bins[bin as usize].repairs;
         self.waiting.push_back(Waiting { due, region, bin, repairs });
-        let bins: usize = self.regions.iter().map(|region| region.bins.len()).sum();
-        if self.waiting.len() > 2 * bins + 64 {
+        // All regions have as many bins.
+        if self.waiting.len() > 2 * self.regions.len() * bins.len() + 64 {
             let regions = &self.regions;
             self.waiting.retain(|waiting| is_current(regions, waiting));
         }
@@ -223,6 +231,14 @@ impl Slingshot {
         let fresh = std::mem::take(&mut bin.fresh);
         let copies = std::mem::take(&mut bin.copies) / fresh.max(1) as f64;
         bin.repairs = bin.repairs.wrapping_add(1);
+        let wanted = whole(cx, copies);
+        if wanted == 0 {
+            // As it mostly is where a region is a small part of its groups.
+            if let Packets::Xor(packets) = &mut bin.packets {
+                packets.clear();
+            }
+            return;
+        }
         let (mut first, last) = (bin.since, bin.latest);
         let seed = match &mut bin.packets {
             Packets::Xor(packets) => {
@@ -256,7 +272,6 @@ impl Slingshot {
             return cx.count("slingshot_repair_oversized", 1);
         }
         let members = &mut region.members;
-        let wanted = whole(cx, copies);
         let copies = wanted.min(members.len());
         if copies < wanted {
             cx.count("slingshot_copies_too_many", (wanted - copies) as u64);

@@ -234,7 +234,7 @@ impl Config {
 
     /// How many packets a repair by exclusive or may name once the rate is changed at run time
     /// ([`Command::SetRate`](super::Command::SetRate)). 1 to 32, default those of the rate at the
-    /// start, or 16 with a target. Each costs 10 bytes of the largest payload.
+    /// start. With a target at least 16. Each costs 10 bytes of the largest payload.
     pub fn with_r_max(mut self, packets: usize) -> Config {
         self.r_max = Some(packets);
         self
@@ -540,7 +540,7 @@ impl Config {
 
     fn r_max(&self) -> usize {
         let for_target = self.target.map_or(0, |_| tuner::FIRE_MAX.into());
-        self.r_max.unwrap_or(self.rate.r.max(for_target))
+        self.r_max.unwrap_or(self.rate.r).max(for_target)
     }
 
     /// Packets that a repair of a member with this configuration names, at most; and `r` of a rate.

@@ -81,6 +81,7 @@ impl Ledger {
 
     /// Notes when and how a packet came.
     pub(super) fn count(&mut self, held: &Held) {
+        self.tally.latest = held.arrived;
         match held.way {
             Way::Direct => {
                 self.tally.direct += 1;

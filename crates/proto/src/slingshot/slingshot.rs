@@ -218,6 +218,7 @@ impl Slingshot {
         group.seq += 1;
         cx.count("slingshot_sent", 1);
         self.ledger.tally.own += 1;
+        self.ledger.tally.latest = cx.now;
         let checksum = checksum(id, cx.incarnation, seq, &payload);
         let incarnation = cx.incarnation;
         let data = Data { group: id, incarnation, seq, checksum, payload: payload.clone() };

@@ -1,22 +1,31 @@
 //! Keeping to a target: the rate of fire follows what is measured.
+//!
+//! Once a second, while there is traffic, a member looks at its losses. Where the conditions differ
+//! from those that its rate of fire was chosen for, it is chosen anew; else a [`Corrector`] goes by
+//! what came in time, from repairs or because it was asked for. Neither follows chance: a count is
+//! believed to be another one than expected if it is so by [`DIFFERS`] and by [`ERRORS`] standard
+//! errors, and counts go back as far as that takes.
 
 use std::time::Duration;
 
 use super::config::check;
 use super::interface::{Event, Timer};
 use super::slingshot::{Cx, Slingshot};
-use super::tuner::{self, Conditions, Corrector, Target, Unreachable, choose};
-use super::{Config, ConfigError, Rate};
+use super::tuner::{self, Conditions, Corrector, Target};
+use super::{Code, Config, ConfigError, Rate};
 use crate::core::Instant;
 
 /// How often a member looks at what it has measured.
 const TURN: Duration = Duration::from_secs(1);
-/// Losses that must be counted before another loss than that assumed is believed in.
-const LOSSES_MIN: f64 = 60.0;
-/// Packets and losses of earlier turns count for this much less with each turn.
-const FADES: f64 = 0.8;
-/// What the loss or the rate must differ by, as a factor, for the settings to be looked for anew.
+/// What loss, rate or members must differ by, as a factor, for the settings to be looked for anew.
 const DIFFERS: f64 = 1.4;
+/// And the counts that say so, in standard errors.
+const ERRORS: f64 = 3.0;
+/// Earlier turns count for this much less with each turn, as long as so many are left.
+const FADES: f64 = 0.8;
+const COUNTED_MIN: f64 = 60.0;
+/// If the turn that shows a change has counted so many, what came before it is forgotten.
+const CHANGED_MIN: f64 = 20.0;
 /// The least loss that is reckoned with: none at all is never certain.
 const LOSS_MIN: f64 = 1e-4;
 
@@ -32,6 +41,8 @@ pub(super) struct Tally {
     pub(super) missed: u64,
     /// Of these, those that came in time.
     pub(super) in_time: u64,
+    /// When the last one came or was sent.
+    pub(super) latest: Instant,
 }
 
 /// How a member keeps to its target.
@@ -39,16 +50,56 @@ pub(super) struct Tally {
 pub(super) struct Steering {
     target: Target,
     code: tuner::Code,
-    /// What the settings were looked for under.
+    /// What the setting was chosen under; no members before the first was.
     conditions: Conditions,
+    /// Packets of all senders in a second, and which part of them a bin gets.
+    rate: f64,
+    bin_share: f64,
+    /// None if no setting has as little overhead as it may.
     corrector: Option<Corrector>,
-    /// Of this and earlier turns, the earlier ones counting less: packets and losses.
-    heard: f64,
-    missed: f64,
-    /// Packets a second of all senders, the same way.
-    rate: Option<f64>,
+    /// What is counted in the next turn is in part about an earlier setting.
+    is_settling: bool,
+    /// Losses, among packets of others.
+    losses: Count,
+    /// Packets of all, among seconds.
+    packets: Count,
     since: Instant,
     pub(super) is_armed: bool,
+}
+
+/// Something that happens, and how often it could have, of as many turns as it takes to tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    counted: f64,
+    among: f64,
+}
+
+impl Count {
+    /// Counts a turn. True if the ratio is another one than it was taken to be.
+    fn add(&mut self, turn: Count, known: f64) -> bool {
+        if self.weight(known) * FADES >= COUNTED_MIN {
+            self.counted *= FADES;
+            self.among *= FADES;
+        }
+        self.counted += turn.counted;
+        self.among += turn.among;
+        let expected = self.among * known;
+        let error = ERRORS * self.weight(known).sqrt();
+        let is_other = differs(self.counted, expected) && (self.counted - expected).abs() > error;
+        if is_other && turn.weight(known) >= CHANGED_MIN {
+            *self = turn;
+        }
+        is_other
+    }
+
+    /// What was counted or should have been: its error is the root of this.
+    fn weight(&self, known: f64) -> f64 {
+        self.counted.max(self.among * known)
+    }
+}
+
+fn differs(new: f64, old: f64) -> bool {
+    new > old * DIFFERS || new * DIFFERS < old
 }
 
 impl Steering {
@@ -62,39 +113,59 @@ impl Steering {
             target,
             code: config.code.for_tuner(),
             conditions,
+            rate: 0.0,
+            bin_share: 1.0,
             corrector: None,
-            heard: 0.0,
-            missed: 0.0,
-            rate: None,
+            is_settling: false,
+            losses: Count::default(),
+            packets: Count::default(),
             since: Instant::ZERO,
             is_armed: false,
         })
     }
 
-    /// The conditions as measured, if they are other ones than the settings were looked for under.
-    fn changed(&mut self, members: usize, tally: Tally, passed: Duration) -> Option<Conditions> {
-        let packets = (tally.direct + tally.missed + tally.own) as f64;
-        let now = packets / passed.as_secs_f64().max(1e-3);
-        let rate = self.rate.map_or(now, |before| 0.5 * before + 0.5 * now);
-        self.rate = Some(rate);
-        self.heard = self.heard * FADES + (tally.direct + tally.missed) as f64;
-        self.missed = self.missed * FADES + tally.missed as f64;
+    /// The conditions as measured, if they are other ones than the setting was chosen under.
+    /// `members` are those of a group, and a bin gets `bin_share` of the packets.
+    fn changed(
+        &mut self,
+        members: usize,
+        bin_share: f64,
+        tally: Tally,
+        now: Instant,
+    ) -> Option<Conditions> {
         let known = self.conditions;
-        let differs = |new: f64, old: f64| new > old * DIFFERS || new * DIFFERS < old;
-        let measured = (self.missed / self.heard.max(1.0)).max(LOSS_MIN);
-        // What few losses say is within chance of what was assumed.
-        let expected = self.heard * known.loss;
-        let is_believed = self.missed.max(expected) >= LOSSES_MIN;
-        let is_first = self.corrector.is_none();
+        let is_first = known.members == 0;
+        let heard = tally.direct + tally.missed;
+        let losses = Count { counted: tally.missed as f64, among: heard as f64 };
+        let is_loss_other = self.losses.add(losses, known.loss);
+        // As if one of a hundred packets more had been lost, for when there are few.
+        let loss = (self.losses.counted + 1.0) / (self.losses.among + 100.0);
+        let loss = loss.max(LOSS_MIN);
+        let is_loss_other = is_loss_other && differs(loss, known.loss);
+
+        let seconds = now.since(self.since).as_secs_f64().max(1e-3);
+        let packets = Count { counted: (heard + tally.own) as f64, among: seconds };
+        // Where the traffic has stopped meanwhile, the turn says nothing of its rate.
+        let is_whole = now.since(tally.latest) <= TURN / 4;
+        let is_rate_other = (is_first || is_whole) && self.packets.add(packets, self.rate);
+
         let members = u32::try_from(members).unwrap_or(u32::MAX);
-        let is_other = is_first
-            || members != known.members
-            || differs(rate, known.packets_per_second)
-            || (is_believed && differs(measured, known.loss));
-        is_other.then(|| Conditions {
+        let others = |members: u32| f64::from(members.saturating_sub(1));
+        let copies = self.corrector.as_ref().map_or(0, |corrector| corrector.setting().c);
+        let are_members_other = differs(others(members), others(known.members))
+            || u32::from(copies) >= members
+            || differs(bin_share, self.bin_share);
+        if !(is_first || is_loss_other || is_rate_other || are_members_other) {
+            return None;
+        }
+        if is_first || is_rate_other {
+            self.rate = self.packets.counted / self.packets.among;
+        }
+        self.bin_share = bin_share;
+        Some(Conditions {
             members,
-            loss: if is_first || is_believed { measured } else { known.loss },
-            packets_per_second: rate,
+            loss: if is_first || is_loss_other { loss } else { known.loss },
+            packets_per_second: self.rate * bin_share,
             packet_bytes: match tally.direct {
                 0 => known.packet_bytes,
                 packets => tally.direct_bytes as f64 / packets as f64,
@@ -124,47 +195,57 @@ impl Slingshot {
         let Some(steering) = &mut self.steering else { return };
         steering.is_armed = false;
         let tally = std::mem::take(&mut self.ledger.tally);
-        let passed = cx.now.since(steering.since);
-        let members = self.view.len();
+        let joined = self.groups.iter().filter(|group| group.is_joined);
+        let (groups, members) = joined
+            .fold((0, 0), |(groups, members), group| (groups + 1, members + group.members.len()));
+        let members = members.div_ceil(groups.max(1));
         if members < 2 || tally.direct + tally.missed == 0 {
             return;
         }
-        let setting = match steering.changed(members, tally, passed) {
+        let stagger = match cx.shared.code {
+            Code::Xor { stagger } => stagger,
+            Code::Rlc { .. } => 1,
+        };
+        let bin_share = self.bins.region_share() / stagger as f64;
+        let setting = match steering.changed(members, bin_share, tally, cx.now) {
             Some(conditions) => {
-                let (target, codes) = (steering.target, [steering.code]);
                 steering.conditions = conditions;
-                steering.corrector = Corrector::new(target, &conditions, &codes);
-                let expected = choose(&target, &conditions, &codes);
-                let in_time = match &expected {
-                    Ok(choice) => Some(choice.in_time),
-                    Err(Unreachable::InTime { best }) => Some(best.in_time),
-                    Err(Unreachable::Overhead { .. }) => None,
-                };
-                let setting = steering.corrector.as_ref().map(Corrector::setting);
-                if let (Some(setting), Some(in_time)) = (setting, in_time) {
-                    cx.count("slingshot_retuned", 1);
-                    cx.deliver(Event::Tuned {
-                        rate: Rate { r: setting.r.into(), c: setting.c.into() },
-                        is_within_reach: expected.is_ok(),
-                        expected_ppm: (in_time * 1e6) as u32,
-                        loss_ppm: (conditions.loss * 1e6) as u32,
-                        packets_per_second: conditions.packets_per_second as u32,
-                    });
-                }
-                setting
+                steering.is_settling = true;
+                steering.corrector = Corrector::new(steering.target, &conditions, &[steering.code]);
+                let chosen = steering.corrector.as_ref().map(|corrector| {
+                    let in_time = corrector.expected_in_time();
+                    (corrector.setting(), in_time, corrector.is_within_reach())
+                });
+                let rate = chosen.map_or(self.rate, |(setting, ..)| Rate::of(setting));
+                cx.count("slingshot_retuned", 1);
+                cx.deliver(Event::Tuned {
+                    rate,
+                    is_within_reach: chosen.is_some_and(|(.., is_within_reach)| is_within_reach),
+                    expected_ppm: chosen.map_or(0, |(_, in_time, _)| (in_time * 1e6) as u32),
+                    loss_ppm: (conditions.loss * 1e6) as u32,
+                    packets_per_second: steering.rate as u32,
+                });
+                Some(rate)
             }
+            None if std::mem::take(&mut steering.is_settling) => None,
             None => {
                 let corrector = steering.corrector.as_mut();
                 let setting = corrector.and_then(|c| c.observe(tally.missed, tally.in_time));
                 if setting.is_some() {
                     cx.count("slingshot_corrected", 1);
                 }
-                setting
+                setting.map(Rate::of)
             }
         };
-        if let Some(setting) = setting {
-            self.set_rate(Rate { r: setting.r.into(), c: setting.c.into() });
+        if let Some(rate) = setting {
+            self.set_rate(rate);
         }
+    }
+}
+
+impl Rate {
+    fn of(setting: tuner::Setting) -> Rate {
+        Rate { r: setting.r.into(), c: setting.c.into() }
     }
 }
 

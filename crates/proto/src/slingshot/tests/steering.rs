@@ -85,6 +85,100 @@ fn a_target_out_of_reach_is_told() {
     assert!(told.iter().any(|line| line.starts_with("tuned to") && line.ends_with("false")));
 }
 
+/// The loss, in a million, and the packets a second that the member was tuned for, each time.
+fn tuned_for(bench: &mut Bench) -> Vec<(u32, u32)> {
+    let tuned = |event| match event {
+        Event::Tuned { loss_ppm, packets_per_second, .. } => Some((loss_ppm, packets_per_second)),
+        _ => None,
+    };
+    bench.outbox.events.drain(..).filter_map(tuned).collect()
+}
+
+#[test]
+fn few_packets_do_not_say_that_much_is_lost() {
+    let mut bench = Bench::new(steered(16));
+    (1..9).for_each(|from| bench.data(from, 0));
+    bench.data(1, 2);
+    bench.pass(ms(1_000));
+    let tuned = tuned_for(&mut bench);
+    assert!(matches!(tuned[..], [(loss, _)] if loss < 20_000), "{tuned:?}");
+}
+
+#[test]
+fn where_nothing_is_lost_the_rate_comes_to_rest() {
+    let mut bench = Bench::new(steered(16));
+    traffic(&mut bench, 60, 0, u64::MAX);
+    let tuned = tuned_for(&mut bench);
+    assert!((1..=5).contains(&tuned.len()), "{tuned:?}");
+    assert!(tuned.last().is_some_and(|&(loss, _)| loss < 500), "{tuned:?}");
+    traffic(&mut bench, 60, 3_600, u64::MAX);
+    assert_eq!(tuned_for(&mut bench), []);
+}
+
+#[test]
+fn traffic_that_comes_and_goes_has_one_rate() {
+    let mut bench = Bench::new(steered(16));
+    for round in 0..30 {
+        traffic(&mut bench, 3, 180 * round, 100);
+        bench.pass(ms(2_500));
+    }
+    let tuned = tuned_for(&mut bench);
+    assert!(tuned.len() <= 4, "{tuned:?}");
+    assert!(tuned.iter().all(|&(_, rate)| (700..1_100).contains(&rate)), "{tuned:?}");
+}
+
+#[test]
+fn a_member_more_or_less_is_no_other_group_and_half_of_them_are() {
+    let mut bench = Bench::new(steered(16));
+    traffic(&mut bench, 4, 0, 100);
+    assert!(!tuned_for(&mut bench).is_empty());
+    let view = |members: u32| (0..members).map(|node| (node, 0)).collect::<Vec<_>>();
+    bench.view(1, &view(15));
+    traffic(&mut bench, 4, 240, 100);
+    assert_eq!(tuned_for(&mut bench).len(), 0);
+    bench.view(2, &view(8));
+    traffic(&mut bench, 2, 480, 100);
+    assert_eq!(tuned_for(&mut bench).len(), 1);
+}
+
+#[test]
+fn alone_a_member_looks_at_nothing_and_two_cannot_repair_each_other() {
+    let mut bench = Bench::new(steered(1));
+    let before = bench.node.rate();
+    bench.send("nobody hears it");
+    bench.pass(ms(10_000));
+    assert_eq!((bench.node.rate(), bench.told().len()), (before, 0));
+    let mut bench = Bench::new(steered(2));
+    (0..100).for_each(|seq| bench.data(1, seq));
+    bench.pass(ms(2_000));
+    let told = bench.told();
+    assert!(told.iter().any(|line| line.starts_with("tuned to") && line.ends_with("false")));
+}
+
+#[test]
+fn what_was_asked_for_counts_as_in_time() {
+    let config = steered(4).with_pull(Some(Pull::default()));
+    let mut bench = Bench::new(config);
+    bench.data(1, 0);
+    bench.data(1, 2);
+    bench.pass(ms(6));
+    let supply = Supply { view: ViewId(0), rank: 1, data: packet(G, 1, 1) };
+    bench.message(2, Message::Supply(supply));
+    let tally = bench.node.ledger.tally;
+    assert_eq!((tally.direct, tally.missed, tally.in_time), (2, 1, 1));
+}
+
+#[test]
+fn bins_in_turn_fill_more_slowly() {
+    let rate_of = |stagger| {
+        let mut bench = Bench::new(steered(16).with_code(Code::Xor { stagger }));
+        traffic(&mut bench, 2, 0, 100);
+        bench.node.rate()
+    };
+    // In 10 ms a bin of sixteen gets less than one packet: only (1,1) and its like would do.
+    assert!(rate_of(16).r < rate_of(1).r);
+}
+
 #[test]
 fn a_target_must_be_one() {
     let build = |target| published(4).with_target(Some(target)).build().map(|_| ());

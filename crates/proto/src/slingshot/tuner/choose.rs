@@ -97,6 +97,8 @@ pub(super) fn front(target: &Target, conditions: &Conditions, codes: &[Code]) ->
         .iter()
         .flat_map(|&code| (1..=FIRE_MAX).map(move |r| (r, code)))
         .flat_map(|(r, code)| (1..=c_max).map(move |c| Setting { r, c, code }))
+        // A window that is shorter than r would leave packets out.
+        .filter(|setting| u32::from(setting.r) <= setting.packets_in_repair())
         .filter(|setting| setting.overhead() <= target.overhead_max)
         .map(|setting| expect(setting, target, conditions))
         .collect();
@@ -104,7 +106,9 @@ pub(super) fn front(target: &Target, conditions: &Conditions, codes: &[Code]) ->
         let by_price = a.bytes_per_packet.total_cmp(&b.bytes_per_packet);
         by_price.then(b.in_time.total_cmp(&a.in_time)).then(a.setting.r.cmp(&b.setting.r))
     });
-    let mut best = 0.0;
+    // The cheapest one stays in any case, even if it recovers nothing: two members cannot repair
+    // each other.
+    let mut best = -1.0;
     choices.retain(|choice| {
         let is_better = choice.in_time > best;
         best = choice.in_time.max(best);

@@ -70,6 +70,16 @@ impl Corrector {
         self.ladder[self.rung].setting
     }
 
+    /// What the setting in force is expected to recover in time, as predicted.
+    pub fn expected_in_time(&self) -> f64 {
+        self.ladder[self.rung].in_time
+    }
+
+    /// True if that meets the target.
+    pub fn is_within_reach(&self) -> bool {
+        self.expected_in_time() >= self.target.share_with_margin()
+    }
+
     /// The packets of an interval that were lost and whose time is up, and how many of them had
     /// been recovered in time. Returns the new setting if it has changed.
     pub fn observe(&mut self, lost: u64, in_time: u64) -> Option<Setting> {

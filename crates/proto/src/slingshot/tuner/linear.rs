@@ -13,7 +13,9 @@ const NEGLIGIBLE: f64 = 1e-7;
 /// GF(256) are as good as one is a matter of 1 in 255. So what counts is the *debt*: unknowns less
 /// equations. Each packet is lost with probability p, and then the debt grows by one. Then
 /// repairs come, l / r on average, and each lessens it by one. A repair whose sender lacks what B
-/// lacks is of no use: of d unknowns it lacks all with probability p^d. X is recovered when the
+/// lacks is of no use: of d unknowns it lacks all with probability q^d, where q is p and the chance
+/// 1 / (n - 1) that it sent a packet itself. Packets that B sent are not counted, nor are they lost
+/// by it: repairs that they complete come with the others. X is recovered when the
 /// debt is zero: all that was lost since it was last zero is known then.
 ///
 /// Unknowns that have left the windows are in no new repair. They can still be solved for while
@@ -28,7 +30,7 @@ pub fn recovered_by_packets(r: u8, c: u8, window: u16, conditions: &Conditions) 
     let expected = f64::from(c.max(1)) * (1.0 - loss).powi(2) / f64::from(r.max(1));
     // A window holds packets that its owner received, so it spans more of those that were sent.
     let span = ((f64::from(window) / (1.0 - loss)) as usize).max(1);
-    let chain = Chain::new(expected, loss, span, conditions.helpers());
+    let chain = Chain::new(expected, loss, span, conditions.others());
 
     let mut before = vec![0.0; chain.states()];
     before[0] = 1.0;
@@ -94,13 +96,14 @@ struct Chain {
 }
 
 impl Chain {
-    fn new(expected: f64, loss: f64, span: usize, helpers: f64) -> Chain {
+    fn new(expected: f64, loss: f64, span: usize, others: f64) -> Chain {
         let debts = 0..=DEBT_MAX.min(span);
+        let lacks = loss + (1.0 - loss) / others;
         let fewer = debts.clone().map(|debt| {
-            let useful = (1.0 - loss.powi(debt as i32)) * 254.0 / 255.0;
-            // Each of the helpers sends at most one repair to B.
-            let from_each = (expected * useful / helpers).min(1.0);
-            binomial(helpers, from_each).take(debt).collect()
+            let useful = (1.0 - lacks.powi(debt as i32)) * 254.0 / 255.0;
+            // Each of the others sends at most one repair to B.
+            let from_each = (expected * useful / others).min(1.0);
+            binomial(others, from_each).take(debt).collect()
         });
         let mut at_least = 1.0;
         let leaves = binomial(span as f64, loss).zip(debts.clone()).map(|(exactly, debt)| {

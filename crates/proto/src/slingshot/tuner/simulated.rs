@@ -31,12 +31,14 @@ fn simulate(setting: Setting, members: u32, loss: f64, seed: u64) -> (f64, f64) 
     let mut has = vec![true; packets as usize];
     let (mut losses, mut delays, mut repaired) = (0, 0, 0);
     for packet in 0..packets {
-        if rng.chance(loss) {
+        // Nobody repairs its own packets, and ours are not lost.
+        let sender = rng.below(members);
+        if sender != 0 && rng.chance(loss) {
             has[packet as usize] = false;
             losses += 1;
         }
-        for (last, since) in &mut others {
-            if rng.chance(loss) {
+        for (other, (last, since)) in (1..).zip(&mut others) {
+            if other == sender || rng.chance(loss) {
                 continue;
             }
             if last.len() == kept {

@@ -16,6 +16,9 @@ use super::Conditions;
 ///
 ///   P = h * product over neighbours of (1 - p + p g / h).
 ///
+/// The bin of whoever sent Y leaves it out as well: one of the n - 2 helpers, so that this share
+/// of C goes to A and to A'. And B did not lose what it sent itself: p is less by 1 / (n - 1).
+///
 /// By m packets after the loss only the bins that are full by then count, so A, C and A' grow
 /// with m, and h is 1 - e(l min(m, r) / r). A neighbour that came later is recovered from bins
 /// that fill up to r - 1 packets later than those with X.
@@ -24,15 +27,21 @@ pub fn recovered_by_packets(r: u8, c: u8, conditions: &Conditions) -> Vec<f64> {
     let r = usize::from(r.max(1));
     let expected = f64::from(c.max(1)) * (1.0 - loss).powi(2);
     // e, of a number of the r places that a bin may begin at.
-    let none: Vec<f64> =
-        (0..=r).map(|places| conditions.none_comes(expected * places as f64 / r as f64)).collect();
+    let none = |places: f64| conditions.none_comes(expected * places / r as f64);
+    let helpers = conditions.helpers();
+    if helpers < 1.0 {
+        return vec![0.0];
+    }
+    let loss_beside = loss * helpers / conditions.others();
     let share = |by: usize| {
         let full = by.min(r);
-        let alone = 1.0 - none[full];
+        let alone = 1.0 - none(full as f64);
         let beside = |only_x: usize, both: usize, only_y: usize| {
-            let with_y = (1.0 - none[both]) * (1.0 - none[only_y]);
-            let recovered = 1.0 - none[only_x] + none[only_x] * with_y;
-            1.0 - loss + loss * recovered / alone
+            let parted = both as f64 / helpers;
+            let none_with_x = none(only_x as f64 + parted);
+            let with_y = (1.0 - none(both as f64 - parted)) * (1.0 - none(only_y as f64 + parted));
+            let recovered = 1.0 - none_with_x + none_with_x * with_y;
+            1.0 - loss_beside + loss_beside * recovered / alone
         };
         let neighbours = (1..r).map(|d| {
             // The bins with X and without a later Y are the first to fill up, and those without
