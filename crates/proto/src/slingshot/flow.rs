@@ -299,6 +299,18 @@ impl Flow {
         self.tell_in_order(cx, ledger);
     }
 
+    /// A packet has come from its sender. True if it was there already by another way: a repair of
+    /// another member overtook it, or an answer. It counts as come from its sender from then on.
+    pub(super) fn arrive_late(&mut self, seq: u64, checksum: u32) -> bool {
+        match self.slot_mut(seq) {
+            Some(Slot::Held(held)) if held.way != Way::Direct && held.checksum == checksum => {
+                held.way = Way::Direct;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// A packet that this member sent. The application knows it.
     pub(super) fn keep_own(&mut self, ledger: &mut Ledger, held: Held, window: u64) {
         self.has_begun = true;

@@ -95,6 +95,12 @@ impl Ledger {
         }
     }
 
+    /// Notes that a packet of so many bytes, which had come by another way, came from its sender.
+    pub(super) fn count_overtaken(&mut self, bytes: usize) {
+        self.tally.overtaken += 1;
+        self.tally.direct_bytes += bytes as u64;
+    }
+
     /// Tells of a packet that is there.
     pub(super) fn deliver<P: Protocol<Event = Event>>(
         &mut self,

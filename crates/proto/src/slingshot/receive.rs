@@ -28,14 +28,20 @@ impl Slingshot {
         let Data { group, incarnation, seq, checksum, payload } = data;
         let Some((group, member)) = self.find_member(cx, group, from) else { return };
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
-        if !self.accept(cx, at, seq, &payload, checksum, Way::Direct) {
+        let was_overtaken = self.flows[at as usize].arrive_late(seq, checksum);
+        if was_overtaken {
+            cx.count("slingshot_overtaken", 1);
+            self.ledger.count_overtaken(payload.len());
+        } else if !self.accept(cx, at, seq, &payload, checksum, Way::Direct) {
             return self.accept_recovered(cx);
         }
         let rank = self.view.rank(from).expect("a member of a group is in the view") as u16;
         let name = Name { group: self.groups[group].id, rank, seq: seq as u32, checksum };
         self.protect(cx, group, name, &payload);
-        let id = PacketId { flow: at, checksum, seq };
-        self.decoder.add_packet(id, &payload, &mut self.recovered);
+        if !was_overtaken {
+            let id = PacketId { flow: at, checksum, seq };
+            self.decoder.add_packet(id, &payload, &mut self.recovered);
+        }
         self.accept_recovered(cx);
     }
 

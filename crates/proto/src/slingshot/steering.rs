@@ -41,8 +41,25 @@ pub(super) struct Tally {
     pub(super) missed: u64,
     /// Of these, those that came in time.
     pub(super) in_time: u64,
+    /// Of those that came, those that came from their senders as well, later: they were not lost.
+    pub(super) overtaken: u64,
     /// When the last one came or was sent.
     pub(super) latest: Instant,
+}
+
+impl Tally {
+    /// The same, with what was overtaken among what came from its sender. Some of it may have come
+    /// in the turn before.
+    fn settled(self) -> Tally {
+        let not_missed = self.overtaken.min(self.missed);
+        Tally {
+            direct: self.direct + not_missed,
+            missed: self.missed - not_missed,
+            in_time: self.in_time.saturating_sub(not_missed),
+            overtaken: 0,
+            ..self
+        }
+    }
 }
 
 /// How a member keeps to its target.
@@ -194,7 +211,7 @@ impl Slingshot {
     pub(super) fn steer(&mut self, cx: &mut Cx<'_>) {
         let Some(steering) = &mut self.steering else { return };
         steering.is_armed = false;
-        let tally = std::mem::take(&mut self.ledger.tally);
+        let tally = std::mem::take(&mut self.ledger.tally).settled();
         let joined = self.groups.iter().filter(|group| group.is_joined);
         let (groups, members) = joined
             .fold((0, 0), |(groups, members), group| (groups + 1, members + group.members.len()));

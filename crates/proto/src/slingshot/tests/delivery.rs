@@ -214,3 +214,29 @@ fn a_restarted_sender_is_another_one() {
     assert!(matches!(events[1], Event::Delivered { incarnation: 555, seq: 0, .. }));
     assert_eq!((events.len(), bench.node.flows()), (2, 1));
 }
+
+/// A repair that others made of a packet may be here before the packet is.
+#[test]
+fn a_packet_that_a_repair_overtook_is_told_once_and_protected_like_any_other() {
+    for order in [Order::Unordered, Order::Fifo] {
+        let mut bench = Bench::new(published(4).with_order(order));
+        bench.data(1, 0);
+        bench.data(2, 0);
+        bench.told();
+        bench.sent();
+        bench.repair(3, &[(1, 0), (2, 1)]);
+        assert_eq!(bench.told(), ["g0/n2.1 recovered after 0ns"], "{order:?}");
+        assert_eq!(bench.node.packets_binned(), 2);
+        bench.data(2, 1);
+        assert_eq!(bench.told(), [""; 0]);
+        assert_eq!(
+            (bench.count("slingshot_overtaken"), bench.count("slingshot_duplicate")),
+            (1, 0)
+        );
+        // The third packet fills the bin.
+        let sent = bench.sent();
+        assert!(sent.len() == 1 && sent[0].ends_with(": g0/1.0 g0/2.0 g0/2.1"), "{sent:?}");
+        bench.data(2, 1);
+        assert_eq!((bench.count("slingshot_duplicate"), bench.node.packets_binned()), (1, 0));
+    }
+}

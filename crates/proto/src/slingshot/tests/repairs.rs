@@ -66,7 +66,7 @@ fn a_repair_with_one_packet_missing_recovers_it_whatever_the_lengths() {
         assert_eq!(bench.told(), [format!("g0/n{node}.{seq} recovered after 0ns")]);
         bench.data(node, seq);
         assert!(bench.told().is_empty(), "not twice");
-        assert_eq!(bench.count("slingshot_duplicate"), 1);
+        assert_eq!(bench.count("slingshot_overtaken"), 1);
     }
 }
 
