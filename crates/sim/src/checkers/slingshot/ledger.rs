@@ -167,8 +167,10 @@ impl SlingshotLedger {
             }
             Message::Repair(repair) => {
                 let named = self.packets.named(repair.view, &repair.names);
-                for &(_, group, sender, seq) in &named {
+                for (place, &(_, group, sender, seq)) in named.iter().enumerate() {
                     life.note_sign(at, group, sender, seq + 1);
+                    let age = repair.ages.at(place, named.len());
+                    life.note_claim((group, sender, seq), at - age);
                 }
                 let packets: Vec<u32> = named.iter().map(|named| named.0).collect();
                 life.solvable.add(self.config.code(), &packets);

@@ -81,6 +81,8 @@ pub(super) struct Delivery {
 pub(super) struct Life {
     told: BTreeMap<Source, Told>,
     signs: BTreeMap<(GroupId, NodeId), Signs>,
+    /// When others say that they had a packet, at the earliest.
+    claims: BTreeMap<(GroupId, NodeId, u64), Instant>,
     /// From which number on all packets of a sender are to be told of, and whether that is known
     /// by the sender's own word.
     heard: BTreeMap<Source, (u64, bool)>,
@@ -129,6 +131,12 @@ impl Life {
     /// Something says that a sender has sent all packets below `end`.
     pub(super) fn note_sign(&mut self, at: Instant, group: GroupId, sender: NodeId, end: u64) {
         self.signs.entry((group, sender)).or_default().note(end, at);
+    }
+
+    /// A repair says that its sender had this packet at this time.
+    pub(super) fn note_claim(&mut self, name: (GroupId, NodeId, u64), since: Instant) {
+        let earliest = self.claims.entry(name).or_insert(since);
+        *earliest = since.min(*earliest);
     }
 
     /// A sign of a sender's packets, by its own word or another's: the first word of its own says
@@ -204,7 +212,9 @@ impl Life {
         let &Delivery { at, source, seq, how, is_late, .. } = delivery;
         let deadline = config.deadline();
         let signs = self.signs.get(&(source.0, source.1));
-        let since = signs.and_then(|signs| signs.of(seq)).unwrap_or(at);
+        let known = signs.and_then(|signs| signs.of(seq)).unwrap_or(at);
+        let claimed = self.claims.get(&(source.0, source.1, seq));
+        let since = claimed.map_or(known, |&claimed| claimed.min(known));
         let longest = at.since(since);
         if let How::Recovered { after } | How::Pulled { after } = how
             && (after > longest || is_late != (after > deadline))
