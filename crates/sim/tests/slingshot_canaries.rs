@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use paceline_proto::core::{Context, GroupId, NodeId, Outbox, Outgoing, Payload};
 use paceline_proto::slingshot::{
-    Code, Config, Event, How, Message, Name, NamesBuilder, Rate, Repair, Slingshot, Timer,
+    Ages, Code, Config, Event, How, Message, Name, NamesBuilder, Rate, Repair, Slingshot, Timer,
 };
 use paceline_sim::checkers::slingshot::Rule;
 use slingshot_swarm::wrapped::{Tamper, Wrapped};
@@ -35,6 +35,8 @@ enum Bug {
     WrongSet,
     /// The sum is right but for its length.
     WrongLength,
+    /// Repairs say that their packets had just come.
+    DenyAges,
     /// What was pulled is called recovered.
     ClaimRecovered,
     HideLate,
@@ -121,6 +123,13 @@ impl Sabotage {
                         let (coded, names) = (repair.coded(), names.build());
                         *repair = Repair::new(repair.view, repair.seed, repair.ages, names, coded);
                     }
+                }
+            }
+            Bug::DenyAges => {
+                if let Message::Repair(repair) = &mut sends[last].message {
+                    let (coded, names) = (repair.coded(), repair.names.clone());
+                    let ages = Ages::default();
+                    *repair = Repair::new(repair.view, repair.seed, ages, names, coded);
                 }
             }
             Bug::WrongSum | Bug::WrongLength => {
@@ -287,6 +296,7 @@ fn every_planted_bug_is_caught_by_the_rule_it_was_planted_for() {
         (Bug::HideLate, Rule::Time),
         (Bug::FlagAllLate, Rule::Time),
         (Bug::TellAfterLost, Rule::Time),
+        (Bug::DenyAges, Rule::Time),
         (Bug::DropLosses, Rule::Accounting),
         (Bug::LoseTooMany, Rule::Accounting),
         (Bug::DropFirst, Rule::Accounting),

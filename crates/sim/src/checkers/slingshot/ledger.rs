@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use paceline_proto::core::{GroupId, Instant, Lane, NodeId, View, Wire};
 use paceline_proto::slingshot::{
-    Code, Command, Config, Data, Event, How, Message, Rate, Repair, Slingshot, Timer,
+    Ages, Code, Command, Config, Data, Event, How, Message, Rate, Repair, Slingshot, Timer,
 };
 
 use super::super::Violation;
@@ -160,7 +160,7 @@ impl SlingshotLedger {
                 life.note_sign(at, data.group, from, data.seq + 1);
                 let source = (data.group, from, data.incarnation);
                 life.hear(source, data.seq, true);
-                if life.receive(packet) {
+                if life.receive(at, packet) {
                     life.fires.receive(self.bins_per_packet);
                     life.expect(at + self.config.lost_after(), source, data.seq);
                 }
@@ -193,7 +193,13 @@ impl SlingshotLedger {
         }
     }
 
-    fn check_repair(&mut self, from: NodeId, to: NodeId, repair: &Repair) -> Result<(), Broken> {
+    fn check_repair(
+        &mut self,
+        at: Instant,
+        from: NodeId,
+        to: NodeId,
+        repair: &Repair,
+    ) -> Result<(), Broken> {
         if to == from || self.config.roster().rank(to).is_none() {
             return Err((Rule::Overhead, format!("sent a repair to {to}")));
         }
@@ -210,10 +216,18 @@ impl SlingshotLedger {
         if packets.is_empty() || packets.iter().any(|&packet| !life.has_received(packet)) {
             return Err((Rule::Repair, "sent a repair of what it did not receive".into()));
         }
-        match self.config.code() {
-            Code::Xor { .. } => check_sum(repair, &packets, &self.packets),
-            Code::Rlc { .. } => Ok(()),
+        if let Code::Xor { .. } = self.config.code() {
+            check_sum(repair, &packets, &self.packets)?;
         }
+        for place in [0, packets.len() - 1] {
+            let age = at.since(life.received_at(packets[place]));
+            let told = repair.ages.at(place, packets.len());
+            if told != Ages::new(age, age).at(0, 1) {
+                let what = format!("sent a repair of what came {age:?} ago and said {told:?}");
+                return Err((Rule::Time, what));
+            }
+        }
+        Ok(())
     }
 
     fn check_event(&mut self, at: Instant, node: NodeId, event: &Event) -> Result<(), Broken> {
@@ -331,7 +345,7 @@ impl<P: Member> Observer<P> for SlingshotLedger {
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &Message) {
         let Message::Repair(repair) = message else { return };
         let checked = match lane {
-            Lane::Datagram => self.check_repair(from, to, repair),
+            Lane::Datagram => self.check_repair(at, from, to, repair),
             Lane::Stream => Err((Rule::Overhead, "sent a repair by stream".into())),
         };
         if let Err(broken) = checked {

@@ -86,7 +86,8 @@ pub(super) struct Life {
     /// From which number on all packets of a sender are to be told of, and whether that is known
     /// by the sender's own word.
     heard: BTreeMap<Source, (u64, bool)>,
-    direct: BTreeSet<u32>,
+    /// What came from its sender, and when.
+    direct: BTreeMap<u32, Instant>,
     supplied: BTreeSet<u32>,
     pub(super) solvable: Solvable,
     pub(super) fires: Fires,
@@ -150,9 +151,11 @@ impl Life {
     }
 
     /// A packet came from its sender. True if it is the first time.
-    pub(super) fn receive(&mut self, packet: u32) -> bool {
+    pub(super) fn receive(&mut self, at: Instant, packet: u32) -> bool {
         self.solvable.learn(packet);
-        self.direct.insert(packet)
+        let is_first = !self.direct.contains_key(&packet);
+        self.direct.entry(packet).or_insert(at);
+        is_first
     }
 
     /// A packet came from a member that was asked.
@@ -162,7 +165,12 @@ impl Life {
     }
 
     pub(super) fn has_received(&self, packet: u32) -> bool {
-        self.direct.contains(&packet)
+        self.direct.contains_key(&packet)
+    }
+
+    /// When a packet came from its sender.
+    pub(super) fn received_at(&self, packet: u32) -> Instant {
+        self.direct.get(&packet).copied().unwrap_or_default()
     }
 
     /// The application is to be told of this packet by then, if it is not one before the first.
@@ -181,7 +189,7 @@ impl Life {
         let &Delivery { at, source, seq, packet, how, .. } = delivery;
         let name = format!("{}/{}.{seq}", source.0, source.1);
         let came = match how {
-            How::Direct => self.direct.contains(&packet),
+            How::Direct => self.direct.contains_key(&packet),
             How::Recovered { .. } => self.solvable.recover(packet),
             How::Pulled { .. } => self.supplied.contains(&packet),
         };

@@ -24,8 +24,8 @@ pub enum Rule {
     /// S3: a repair is the sum of packets that its sender received, and what is told as recovered
     /// follows from the repairs that came.
     Repair,
-    /// S4: what comes after the deadline is flagged, nothing else is, and what was reported lost
-    /// stays lost.
+    /// S4: what comes after the deadline is flagged, nothing else is, what was reported lost stays
+    /// lost, and repairs say truly how long ago their packets came.
     Time,
     /// S5: every packet that is known of is either delivered or reported lost, in time; in FIFO
     /// order, one after another.
