@@ -428,6 +428,8 @@ duplicate = 0.0
 reorder = 0.0
 reorder_delay = "1ms"
 stream_resend_after = "200ms"
+multicast = "native"
+receive_loss = 0.0
 
 [protocol]
 kind = "chain"

@@ -134,7 +134,7 @@ impl Curves {
             return Vec::new();
         }
         let plots: [(&str, Axis, Of); 3] = [
-            ("Recovered", Axis::new("of lost", ""), Measures::recovered),
+            ("Recovered", Axis::new("of lost", "").with_range(0.4, 1.0), Measures::recovered),
             ("Mean time of recovery", Axis::new("time", "ms"), Measures::mean_ms),
             ("Overhead", Axis::new("repairs, of all packets", ""), |measures| measures.overhead),
         ];
