@@ -123,7 +123,7 @@ fn compared(sets: &[&str]) -> Scenario {
 fn what_it_is_compared_with_brings_all_back_in_both_worlds() {
     for sets in [
         &["protocol.kind=srm", "protocol.distance=1ms", "protocol.reports=own"][..],
-        &["protocol.kind=srm", "protocol.timers=adaptive", "protocol.order=fifo"],
+        &["protocol.kind=srm", "protocol.distance=1ms", "timers=adaptive", "order=fifo"],
         &["protocol.kind=nak"],
         &["protocol.kind=nak", "protocol.answer=group", "protocol.order=fifo"],
         &["protocol.kind=digest-pull"],

@@ -39,8 +39,8 @@ const NAMED: [(&str, &str, &[&str]); 8] = [
         "slingshot/tunability",
         &["r=8", "c=3", "pull=true", "heartbeat_after=100ms"],
     ),
-    ("digests and questions", "slingshot/digest-pull", &["drain=9s"]),
-    ("SRM, true distance", "slingshot/srm", &["distance=75us", "drain=9s"]),
+    ("digests and questions", "slingshot/digest-pull", &["drain=10s"]),
+    ("SRM, true distance", "slingshot/srm", &["distance=75us", "drain=10s"]),
     ("SRM, distance of 1 s", "slingshot/srm", &["drain=10s"]),
 ];
 /// Those of them that are compared with SRM.
@@ -104,9 +104,9 @@ impl Curves {
             // The rivals' scenarios are as long as their recovery needs.
             let duration = match (*scenario, settings.scale) {
                 ("slingshot/tunability", Scale::Full) => &["duration=12s", "warmup=500ms"][..],
-                ("slingshot/tunability", Scale::Quick) => &["duration=3s", "warmup=500ms"],
-                (_, Scale::Full) => &["duration=23s"],
-                (_, Scale::Quick) => &["duration=11s", "warmup=300ms"],
+                ("slingshot/tunability", Scale::Quick) => &["duration=2s", "warmup=500ms"],
+                (_, Scale::Full) => &["duration=16s"],
+                (_, Scale::Quick) => &["duration=10700ms", "warmup=150ms"],
             };
             jobs.push(load(scenario, &[sets, duration].concat(), &user)?);
         }
@@ -134,7 +134,7 @@ impl Curves {
             return Vec::new();
         }
         let plots: [(&str, Axis, Of); 3] = [
-            ("Recovered", Axis::new("of lost", ""), Measures::recovered),
+            ("Recovered", Axis::new("of lost", "").with_range(0.4, 1.0), Measures::recovered),
             ("Mean time of recovery", Axis::new("time", "ms"), Measures::mean_ms),
             ("Overhead", Axis::new("repairs, of all packets", ""), |measures| measures.overhead),
         ];
