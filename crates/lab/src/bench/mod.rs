@@ -5,6 +5,7 @@ pub mod coding;
 pub mod overlay;
 pub mod packets;
 pub mod simulator;
+pub mod slingshot;
 
 use serde::Serialize;
 

@@ -5,6 +5,7 @@ mod coding;
 mod dht;
 mod overlay;
 mod simulator;
+mod slingshot;
 
 use super::Outcome;
 use crate::error::CliError;
@@ -24,6 +25,7 @@ enum What {
     Dht(dht::Args),
     Overlay(overlay::Args),
     Simulator(simulator::Args),
+    Slingshot(slingshot::Args),
 }
 
 /// Does it.
@@ -34,5 +36,6 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Dht(args) => dht::run(args, ui),
         What::Overlay(args) => overlay::run(args, ui),
         What::Simulator(args) => simulator::run(args, ui),
+        What::Slingshot(args) => slingshot::run(args, ui),
     }
 }
