@@ -335,7 +335,7 @@ fn with_a_random_linear_code_they_find_it_too() {
 }
 
 #[test]
-fn what_is_asked_for_counts_as_in_time_so_that_fewer_repairs_do() {
+fn what_is_asked_for_counts_as_in_time() {
     let target = Target::new(0.95, ms(15.0), 0.5);
     let config = steered(slingshot::Code::Xor { stagger: 1 }, target);
     let config = config.with_pull(Some(Pull::default()));
