@@ -108,6 +108,20 @@ fn bench_coding_compares_every_kernel_with_copying() {
 }
 
 #[test]
+fn bench_slingshot_measures_growing_groups_and_more_of_them() {
+    let place = Place::new();
+    let args = ["bench", "slingshot", "--most", "16", "--packets", "10000"];
+    let (ran, document) = place.json(&args);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(keys(&document), ["machine", "results"]);
+    let rows = document["results"].as_array().unwrap();
+    let sizes: Vec<_> =
+        rows.iter().map(|row| (row["members"].as_u64(), row["groups"].as_u64())).collect();
+    assert_eq!(sizes, [(16, 1), (64, 1), (64, 16)].map(|(n, g)| (Some(n), Some(g))));
+    assert!(rows.iter().all(|row| row["ns_per_packet"].as_f64().unwrap() > 0.0), "{rows:?}");
+}
+
+#[test]
 fn every_shell_gets_a_completion_script() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

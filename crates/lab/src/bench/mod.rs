@@ -6,6 +6,7 @@ pub mod multicast;
 pub mod overlay;
 pub mod packets;
 pub mod simulator;
+pub mod slingshot;
 
 use serde::Serialize;
 

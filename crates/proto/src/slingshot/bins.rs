@@ -7,7 +7,7 @@ use super::message::{Ages, Message, Name, Repair};
 use super::regions::{Region, regions};
 use super::slingshot::{Cx, Slingshot};
 use super::{Code, Config, NamesBuilder, Rate};
-use crate::core::{Instant, Lane, Payload, Wire};
+use crate::core::{Instant, Lane, NodeId, Payload, Wire};
 use crate::parts::fec::{Coefficients, Sum, Window};
 
 /// A packet that was received.
@@ -87,6 +87,25 @@ impl Bins {
             Packets::Rlc(window) => window.len(),
         })
         .sum()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let of_bin = |bin: &Bin| match &bin.packets {
+            Packets::Xor(packets) => packets.capacity() * size_of::<(Name, Payload)>(),
+            Packets::Rlc(window) => window.len() * size_of::<(Received, Payload)>(),
+        };
+        let of_region = |RegionBins { region, bins, .. }: &RegionBins| {
+            region.groups.capacity() * size_of::<u32>()
+                + region.members.capacity() * size_of::<NodeId>()
+                + bins.capacity() * size_of::<Bin>()
+                + bins.iter().map(of_bin).sum::<usize>()
+        };
+        let of_group = |regions: &Vec<(u32, f64)>| regions.capacity() * size_of::<(u32, f64)>();
+        self.regions.capacity() * size_of::<RegionBins>()
+            + self.regions.iter().map(of_region).sum::<usize>()
+            + self.by_group.capacity() * size_of::<Vec<(u32, f64)>>()
+            + self.by_group.iter().map(of_group).sum::<usize>()
+            + self.waiting.capacity() * size_of::<Waiting>()
     }
 
     /// When the first packet came of those that are in no repair yet.

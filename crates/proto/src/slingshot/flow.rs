@@ -109,6 +109,10 @@ impl Flow {
         }
     }
 
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
+    }
+
     /// The number after the last packet that is known to exist.
     pub(super) fn next(&self) -> u64 {
         self.base + self.slots.len() as u64

@@ -49,6 +49,10 @@ impl Group {
         }
     }
 
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.members.capacity() * size_of::<NodeId>() + self.flows.capacity() * size_of::<u32>()
+    }
+
     /// The place of a member.
     pub(super) fn place(&self, node: NodeId) -> Option<usize> {
         self.members.binary_search(&node).ok()

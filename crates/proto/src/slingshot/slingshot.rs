@@ -184,6 +184,23 @@ impl Slingshot {
         self.flows.len() - self.free_flows.len()
     }
 
+    /// Bytes on the heap that are kept between messages, without payloads.
+    ///
+    /// Cost: looks at each sender and each bin.
+    pub fn heap_bytes(&self) -> usize {
+        let of_groups: usize = self.groups.iter().map(Group::heap_bytes).sum();
+        let of_flows: usize = self.flows.iter().map(Flow::heap_bytes).sum();
+        self.groups.capacity() * size_of::<Group>()
+            + of_groups
+            + self.flows.capacity() * size_of::<Flow>()
+            + of_flows
+            + self.kept.capacity() * size_of::<Kept>()
+            + self.gaps.capacity() * size_of::<Reverse<Gap>>()
+            + self.beats.capacity() * size_of::<Reverse<(Instant, GroupId)>>()
+            + self.bins.heap_bytes()
+            + self.decoder.bytes()
+    }
+
     /// For a sender to a group: packets below this number are delivered or were given up, and the
     /// number after the last packet that is known of. `None` if nothing is.
     pub fn progress(&self, group: GroupId, sender: NodeId) -> Option<(u64, u64)> {

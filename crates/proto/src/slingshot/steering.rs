@@ -21,7 +21,8 @@ const TURN: Duration = Duration::from_secs(1);
 const DIFFERS: f64 = 1.4;
 /// And the counts that say so, in standard errors.
 const ERRORS: f64 = 3.0;
-/// Earlier turns count for this much less with each turn, as long as so many are left.
+/// Earlier turns count for this much less with each turn; in the long run, as long as so many are
+/// left.
 const FADES: f64 = 0.8;
 const COUNTED_MIN: f64 = 60.0;
 /// If the turn that shows a change has counted so many, what came before it is forgotten.
@@ -77,36 +78,54 @@ pub(super) struct Steering {
     /// What is counted in the next turn is in part about an earlier setting.
     is_settling: bool,
     /// Losses, among packets of others.
-    losses: Count,
+    losses: Counts,
     /// Packets of all, among seconds.
-    packets: Count,
+    packets: Counts,
     since: Instant,
     pub(super) is_armed: bool,
 }
 
-/// Something that happens, and how often it could have, of as many turns as it takes to tell.
+/// Something that happens, and how often it could have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     counted: f64,
     among: f64,
 }
 
-impl Count {
+/// Counts of as many turns as it takes to tell, and of the last few, which a change shows in first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    long: Count,
+    recent: Count,
+}
+
+impl Counts {
     /// Counts a turn. True if the ratio is another one than it was taken to be.
     fn add(&mut self, turn: Count, known: f64) -> bool {
-        if self.weight(known) * FADES >= COUNTED_MIN {
-            self.counted *= FADES;
-            self.among *= FADES;
+        let fades = if self.long.weight(known) * FADES >= COUNTED_MIN { FADES } else { 1.0 };
+        self.long.add(turn, fades);
+        self.recent.add(turn, FADES);
+        if self.recent.is_other(known) {
+            if turn.weight(known) >= CHANGED_MIN {
+                self.recent = turn;
+            }
+            self.long = self.recent;
+            return true;
         }
-        self.counted += turn.counted;
-        self.among += turn.among;
+        self.long.is_other(known)
+    }
+}
+
+impl Count {
+    fn add(&mut self, turn: Count, fades: f64) {
+        self.counted = self.counted * fades + turn.counted;
+        self.among = self.among * fades + turn.among;
+    }
+
+    fn is_other(&self, known: f64) -> bool {
         let expected = self.among * known;
         let error = ERRORS * self.weight(known).sqrt();
-        let is_other = differs(self.counted, expected) && (self.counted - expected).abs() > error;
-        if is_other && turn.weight(known) >= CHANGED_MIN {
-            *self = turn;
-        }
-        is_other
+        differs(self.counted, expected) && (self.counted - expected).abs() > error
     }
 
     /// What was counted or should have been: its error is the root of this.
@@ -134,8 +153,8 @@ impl Steering {
             bin_share: 1.0,
             corrector: None,
             is_settling: false,
-            losses: Count::default(),
-            packets: Count::default(),
+            losses: Counts::default(),
+            packets: Counts::default(),
             since: Instant::ZERO,
             is_armed: false,
         })
@@ -156,7 +175,7 @@ impl Steering {
         let losses = Count { counted: tally.missed as f64, among: heard as f64 };
         let is_loss_other = self.losses.add(losses, known.loss);
         // As if one of a hundred packets more had been lost, for when there are few.
-        let loss = (self.losses.counted + 1.0) / (self.losses.among + 100.0);
+        let loss = (self.losses.long.counted + 1.0) / (self.losses.long.among + 100.0);
         let loss = loss.max(LOSS_MIN);
         let is_loss_other = is_loss_other && differs(loss, known.loss);
 
@@ -176,7 +195,7 @@ impl Steering {
             return None;
         }
         if is_first || is_rate_other {
-            self.rate = self.packets.counted / self.packets.among;
+            self.rate = self.packets.long.counted / self.packets.long.among;
         }
         self.bin_share = bin_share;
         Some(Conditions {

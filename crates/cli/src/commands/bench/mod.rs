@@ -6,6 +6,7 @@ mod dht;
 mod multicast;
 mod overlay;
 mod simulator;
+mod slingshot;
 
 use super::Outcome;
 use crate::error::CliError;
@@ -26,6 +27,7 @@ enum What {
     Multicast(multicast::Args),
     Overlay(overlay::Args),
     Simulator(simulator::Args),
+    Slingshot(slingshot::Args),
 }
 
 /// Does it.
@@ -37,5 +39,6 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Multicast(args) => multicast::run(args, ui),
         What::Overlay(args) => overlay::run(args, ui),
         What::Simulator(args) => simulator::run(args, ui),
+        What::Slingshot(args) => slingshot::run(args, ui),
     }
 }

@@ -14,6 +14,8 @@ use paceline_proto::slingshot::{
 const ME: NodeId = NodeId(0);
 /// Different contents of packets.
 const CONTENTS: usize = 16;
+/// Senders of all groups together: each is heard often enough for repairs of its packets.
+const SENDERS: u32 = 4_096;
 const DATAGRAM_BYTES_MAX: usize = 1_500;
 
 /// Whose packets come, and which repairs.
@@ -61,6 +63,7 @@ impl Traffic {
             })
             .collect();
         let every = Duration::from_secs(1) / self.packets_per_second;
+        let senders = SENDERS / self.groups.len() as u32;
         let mut arrivals = Arrivals { messages: Vec::new(), packets: 0, lost: 0 };
         let mut bins = vec![Bin::default(); self.nodes as usize];
         let mut next: Vec<Vec<u64>> =
@@ -70,7 +73,7 @@ impl Traffic {
             let now = Instant::ZERO + every * number;
             let place = rng.below(self.groups.len() as u32) as usize;
             let members = &self.groups[place];
-            let of_sender = 1 + rng.below(members.len() as u32 - 1) as usize;
+            let of_sender = 1 + rng.below(senders.min(members.len() as u32 - 1)) as usize;
             let sender = NodeId(members[of_sender]);
             let (group, incarnation) = (GroupId(place as u32), 100 + u64::from(sender.0));
             let seq = next[place][of_sender];

@@ -113,6 +113,10 @@ fn where_nothing_is_lost_the_rate_comes_to_rest() {
     assert!(tuned.last().is_some_and(|&(loss, _)| loss < 500), "{tuned:?}");
     traffic(&mut bench, 60, 3_600, u64::MAX);
     assert_eq!(tuned_for(&mut bench), []);
+    // However long that was, losses are noticed at once.
+    traffic(&mut bench, 6, 7_200, 100);
+    let tuned = tuned_for(&mut bench);
+    assert!(tuned.last().is_some_and(|&(loss, _)| (6_000..15_000).contains(&loss)), "{tuned:?}");
 }
 
 #[test]

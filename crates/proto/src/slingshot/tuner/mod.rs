@@ -147,7 +147,7 @@ impl Conditions {
     }
 
     /// The share of the group's packets that others have sent than a given member.
-    fn from_others(&self) -> f64 {
+    fn others_share(&self) -> f64 {
         self.others() / (self.others() + 1.0)
     }
 }

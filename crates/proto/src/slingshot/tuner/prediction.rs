@@ -23,15 +23,15 @@ const NEARLY: f64 = 1e-6;
 pub fn predict(setting: Setting, conditions: &Conditions) -> Prediction {
     let Setting { r, c, code } = setting;
     let packet_seconds = 1.0 / conditions.packets_per_second.max(f64::MIN_POSITIVE);
-    let from_others = conditions.from_others();
+    let others_share = conditions.others_share();
     let (by_packets, received) = match code {
         // A bin fills up with packets that its owner received.
         Code::Xor => {
-            let received = from_others * (1.0 - conditions.loss_in_range());
+            let received = others_share * (1.0 - conditions.loss_in_range());
             (xor::recovered_by_packets(r, c, conditions), received)
         }
         Code::Linear { window } => {
-            (linear::recovered_by_packets(r, c, window, conditions), from_others)
+            (linear::recovered_by_packets(r, c, window, conditions), others_share)
         }
     };
     let latency_seconds = conditions.latency.as_secs_f64();
