@@ -26,7 +26,7 @@ const ERRORS: f64 = 3.0;
 const FADES: f64 = 0.8;
 const COUNTED_MIN: f64 = 60.0;
 /// If the turn that shows a change has counted so many, what came before it is forgotten.
-const CHANGED_MIN: f64 = 20.0;
+const CHANGED_MIN: f64 = 8.0;
 /// The least loss that is reckoned with: none at all is never certain.
 const LOSS_MIN: f64 = 1e-4;
 
