@@ -1,7 +1,7 @@
 //! What a report says of multicast in time: plots of its figures, and the curves behind them.
 
 use super::figures::cost;
-use super::jobs::{load, overrides};
+use super::jobs::{KEEP, load, overrides};
 use super::run::{measured, recovery_times};
 use super::{Measures, Settings};
 use crate::LabError;
@@ -95,7 +95,7 @@ impl Curves {
         let rates: Vec<(u32, u32)> = rates.filter(|_| is_grid_wanted).collect();
         for (r, c) in &rates {
             let [r, c] = [format!("r={r}"), format!("c={c}")];
-            let sets = [&*r, &*c, "duration=6s", "warmup=1s", "drain=50ms"];
+            let sets = [&*r, &*c, KEEP, "duration=6s", "warmup=1s", "drain=50ms"];
             jobs.push(load("slingshot/tunability", &sets, &user)?);
         }
         let is_wanted = !has(&["r", "c", "code", "window", "stagger", "pull", "repairs"]);

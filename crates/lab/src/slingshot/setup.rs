@@ -42,6 +42,7 @@ pub(crate) const KEYS: KnownKeys = &[
             "lost_after",
             "flush_after",
             "heartbeat_after",
+            "keep",
             "check_wire",
         ],
     ),
@@ -195,6 +196,7 @@ fn read_slingshot(table: &mut Table<'_>, base: Config) -> Result<Config, LabErro
     };
     let pull_after = table.duration_or("pull_after", Pull::default().after_min)?;
     let pull = Pull { after_min: pull_after, ..Pull::default() };
+    let keep = table.duration_or("keep", Duration::from_secs(1))?;
     let lost_after = table.duration_or("lost_after", Duration::from_millis(500))?;
     let flush_after = table.duration_or("flush_after", Duration::from_millis(10))?;
     let config = base
@@ -202,6 +204,7 @@ fn read_slingshot(table: &mut Table<'_>, base: Config) -> Result<Config, LabErro
         .with_repairs(table.boolean_or("repairs", true)?)
         .with_code(code)
         .with_pull(table.boolean_or("pull", true)?.then_some(pull))
+        .with_keep(keep)
         .with_lost_after(lost_after)
         .with_flush_after((!flush_after.is_zero()).then_some(flush_after))
         .with_heartbeat_after(read_heartbeat(table)?);
