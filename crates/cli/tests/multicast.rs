@@ -73,11 +73,11 @@ fn lines_that_are_sent_are_received_by_all_others() {
 #[test]
 fn the_tuner_says_what_it_takes_and_what_no_setting_can() {
     let place = Place::new();
-    let target = ["multicast", "tune", "--within", "10ms", "--recover", "97%"];
+    let target = ["multicast", "tune", "--within", "10ms", "--recover", "95%"];
     let (ran, chosen) = place.json(&[&target[..], &["--overhead", "30%"]].concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert_eq!(chosen["is_within_reach"], true);
-    assert!(chosen["recovered_in_time"].as_f64().unwrap() >= 0.97, "{chosen}");
+    assert!(chosen["recovered_in_time"].as_f64().unwrap() >= 0.95, "{chosen}");
     assert!(chosen["overhead"].as_f64().unwrap() <= 0.3, "{chosen}");
     let (ran, chosen) = place.json(&[&target[..], &["--expect-rate", "100/s"]].concat());
     assert_eq!((ran.status, &chosen["is_within_reach"]), (1, &Value::Bool(false)));

@@ -64,8 +64,8 @@ impl HostBuilder {
         self
     }
 
-    /// The longest datagram, bytes of UDP payload. Default 1,200, which fits every usual path; 1,472
-    /// fits Ethernet, up to 65,000 loopback. Longer ones are cut by IP and lost with any part.
+    /// The longest datagram, bytes of UDP payload. Default 1,200, which fits every usual path;
+    /// 1,472 fits Ethernet, up to 65,000 loopback. IP cuts longer ones, lost with any part.
     pub fn datagram_bytes_max(mut self, bytes: usize) -> HostBuilder {
         self.datagram_bytes_max = Some(bytes);
         self

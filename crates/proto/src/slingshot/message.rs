@@ -234,9 +234,10 @@ impl NamesBuilder {
     }
 }
 
-/// How long before a repair was sent its member had received the packets in it: the one named first
-/// and the one named last. With it others know when a packet should have come to them, which reached
-/// everybody at about the same time; between the two, packets are taken to have come evenly.
+/// How long before a repair was sent its member had received the packets in it: the one named
+/// first and the one named last. With it others know when a packet should have come to them, which
+/// reached everybody at about the same time; between the two, packets are taken to have come
+/// evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
     first: u16,
