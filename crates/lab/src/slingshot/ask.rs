@@ -100,16 +100,19 @@ impl Ask {
             return format!("no repairs are sent; {} packets lost", measures.lost);
         };
         let ms = |time: Duration| number(time.as_secs_f64() * 1e3);
-        let until = |share| predicted.time_until(share).map_or("none".to_owned(), ms);
+        let until = |share| {
+            let time = predicted.time_until(share);
+            reached(time.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3))
+        };
         match self.what {
             What::MeanMs => format!("closed form {} ms", ms(predicted.mean())),
             What::WithinTenMs => {
                 format!("closed form {}", number(predicted.recovered_within(TEN_MS)))
             }
             What::UntilMs => format!(
-                "closed form {} ms; 93 % by {} ms, closed form {} ms",
+                "closed form {}; 93 % {}, closed form {}",
                 until(0.97),
-                number(measures.time_until_ms(0.93)),
+                reached(measures.time_until_ms(0.93)),
                 until(0.93),
             ),
             What::Overhead => {
@@ -122,16 +125,21 @@ impl Ask {
             _ => {
                 let by_one = if settings.is_bursty { ", for losses one by one" } else { "" };
                 format!(
-                    "closed form {}{by_one}; {} of {} lost; mean {} ms, 97 % by {} ms",
+                    "closed form {}{by_one}; {} of {} lost; mean {} ms, 97 % {}",
                     number(predicted.recovered()),
                     measures.recovered_ms.len(),
                     measures.lost,
                     number(measures.mean_ms()),
-                    number(measures.time_until_ms(0.97)),
+                    reached(measures.time_until_ms(0.97)),
                 )
             }
         }
     }
+}
+
+/// By when a share is back, in milliseconds; it may never be.
+fn reached(ms: f64) -> String {
+    if ms.is_finite() { format!("by {} ms", number(ms)) } else { "never".to_owned() }
 }
 
 fn note_of_back(settings: &Settings, measures: &Measures) -> String {
@@ -140,10 +148,10 @@ fn note_of_back(settings: &Settings, measures: &Measures) -> String {
         None => String::new(),
     };
     format!(
-        "{} lost; mean {} ms{closed}; 97 % by {} ms; {} % extra packets",
+        "{} lost; mean {} ms{closed}; 97 % {}; {} % extra packets",
         measures.lost,
         number(measures.back_mean_ms()),
-        number(measures.time_until_back_ms(0.97)),
+        reached(measures.time_until_back_ms(0.97)),
         number(100.0 * measures.extra),
     )
 }
