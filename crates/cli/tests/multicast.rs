@@ -3,22 +3,10 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use support::Place;
-
-/// A port of loopback that was free a moment ago, for TCP and UDP.
-fn free_port() -> u16 {
-    loop {
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = tcp.local_addr().unwrap();
-        if UdpSocket::bind(address).is_ok() {
-            return address.port();
-        }
-    }
-}
+use support::{Place, free_port};
 
 /// A receiver that ends with the test.
 struct Receiver(Child);

@@ -3,22 +3,11 @@
 mod support;
 
 use std::io::Write;
-use std::net::{TcpListener, UdpSocket};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use support::{Place, is_self_contained, keys};
-
-/// A port of loopback that was free a moment ago, for TCP and UDP.
-fn free_port() -> u16 {
-    loop {
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = tcp.local_addr().unwrap();
-        if UdpSocket::bind(address).is_ok() {
-            return address.port();
-        }
-    }
-}
+use support::{Place, free_port, is_self_contained, keys};
 
 #[test]
 fn all_three_ways_to_run_deliver_the_same_and_print_the_same_shape() {

@@ -6,7 +6,7 @@ use paceline_net::{Events as NodeEvents, Node};
 use paceline_proto::core::{Member, NodeId, View, ViewId};
 use paceline_proto::group::{Command, Event as GroupEvent, Group, Refusal, SendFailure};
 
-use crate::group::{BroadcastError, Status};
+use crate::group::{BroadcastError, Joining, News, Status};
 
 /// Messages that are consumed before their credit goes back together.
 const CONSUMED_TOGETHER: usize = 8;
@@ -235,5 +235,15 @@ impl Events {
         for (from, end) in self.consumed_direct.drain(..) {
             let _ = self.node.command(Command::ConsumedDirect { from, end });
         }
+    }
+}
+
+impl Joining for Events {
+    async fn news(&mut self) -> Option<News> {
+        Some(match self.recv().await? {
+            Event::View(view) => News::View(view),
+            Event::JoinRefused(why) => News::Refused(why),
+            _ => News::Other,
+        })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_net::{Node, Roster, StartError, Stats, TrySubmitError};
+use paceline_net::{Hosted, Node, Roster, StartError, Stats, TrySubmitError};
 use paceline_proto::chain::{self, RejectReason, Topology, Urgency};
 use paceline_proto::core::{NodeId, View};
 use paceline_proto::detector;
@@ -224,19 +224,51 @@ pub(crate) async fn resolve(names: &[String]) -> Result<Vec<SocketAddr>, JoinErr
     Ok(seeds)
 }
 
-/// Why a node that was not in a view in time is in none.
-pub(crate) fn unanswered(
-    stats: &Stats,
-    refusal: Option<Refusal>,
-    seeds: &str,
+/// What a node that joins is told.
+pub(crate) enum News {
+    View(Arc<View>),
+    Refused(Refusal),
+    Other,
+}
+
+/// The events of such a node.
+pub(crate) trait Joining: Send {
+    /// The next; `None` once the host has stopped.
+    fn news(&mut self) -> impl Future<Output = Option<News>> + Send;
+}
+
+/// Waits until the node is in a view; one that is not in time is stopped.
+pub(crate) async fn first_view<P: Hosted>(
+    node: &Node<P>,
+    events: &mut impl Joining,
     within: Duration,
-) -> JoinError {
-    let count = |name| stats.counters.count(name);
-    let refusal = if count("peer_id_taken") > 0 { Some(Refusal::IdInUse) } else { refusal };
-    match refusal {
-        Some(refusal) => JoinError::Refused { refusal },
-        None if count("peer_later_start_known") > 0 => JoinError::ClockBehind,
-        None => JoinError::Unanswered { seeds: seeds.to_owned(), within },
+    seeds: &str,
+) -> Result<Arc<View>, JoinError> {
+    let mut refusal = None;
+    let begun = async {
+        loop {
+            match events.news().await {
+                Some(News::View(view)) => return Some(view),
+                Some(News::Refused(why)) => refusal = Some(why),
+                Some(News::Other) => {}
+                None => return None,
+            }
+        }
+    };
+    match tokio::time::timeout(within, begun).await {
+        Ok(view) => view.ok_or(JoinError::Closed),
+        Err(_) => {
+            let counters = node.stats().counters;
+            if counters.count("peer_id_taken") > 0 {
+                refusal = Some(Refusal::IdInUse);
+            }
+            node.stop().await;
+            Err(match refusal {
+                None if counters.count("peer_later_start_known") > 0 => JoinError::ClockBehind,
+                Some(refusal) => JoinError::Refused { refusal },
+                None => JoinError::Unanswered { seeds: seeds.to_owned(), within },
+            })
+        }
     }
 }
 
@@ -447,29 +479,9 @@ impl Group {
         within: Duration,
         seeds: &str,
     ) -> Result<(Group, Events), JoinError> {
-        let mut refusal = None;
-        let begun = async {
-            loop {
-                match events.recv().await {
-                    Some(Event::View(view)) => return Some(view),
-                    Some(Event::JoinRefused(why)) => refusal = Some(why),
-                    Some(_) => {}
-                    None => return None,
-                }
-            }
-        };
-        match tokio::time::timeout(within, begun).await {
-            Ok(Some(view)) => {
-                events.put_back(Event::View(view));
-                Ok((self, events))
-            }
-            Ok(None) => Err(JoinError::Closed),
-            Err(_) => {
-                let stats = self.stats();
-                self.stop().await;
-                Err(unanswered(&stats, refusal, seeds, within))
-            }
-        }
+        let view = first_view(&self.node, &mut events, within, seeds).await?;
+        events.put_back(Event::View(view));
+        Ok((self, events))
     }
 
     pub(crate) fn sending(&self) -> &Sending {

@@ -1,4 +1,3 @@
-use std::io::BufRead;
 use std::time::Duration;
 
 use paceline::{BroadcastError, Delivery, Event, Group};
@@ -6,7 +5,9 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::Outcome;
-use super::member::{self, Member, describe, leave, runtime, stop_asked};
+use super::member::{
+    self, LINES_AHEAD, Member, ViewLine, describe, leave, read_lines, runtime, stop_asked,
+};
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -42,20 +43,11 @@ and so is a view: {\"view\":3,\"members\":[1,2,3]}.";
 /// How often a line is offered again that no group was there to accept.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Lines read ahead of what the group admits.
-const LINES_AHEAD: usize = 16;
-
 #[derive(Serialize)]
 struct Line<'a> {
     origin: u32,
     seq: u64,
     text: &'a str,
-}
-
-#[derive(Serialize)]
-struct ViewLine {
-    view: u64,
-    members: Vec<u32>,
 }
 
 /// Does it.
@@ -64,14 +56,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let member = args.member.start(&runtime)?;
     ui.note(&format!("{} listens on {}", member.group.id(), member.group.local_addr()));
     let (lines, input) = mpsc::channel(LINES_AHEAD);
-    // A read of standard input cannot be given up, so it has a thread of its own.
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
-            if lines.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
+    read_lines(lines);
     runtime.block_on(exchange(member, input, args.members, args.count, ui))?;
     Ok(Outcome::Done)
 }
@@ -104,8 +89,7 @@ async fn exchange(
                 Some(event) => {
                     if let Event::View(view) = &event {
                         is_complete |= view.len() >= members;
-                        let members = view.members().iter().map(|member| member.node.0).collect();
-                        ui.record(&ViewLine { view: view.id().0, members })?;
+                        ui.record(&ViewLine::new(view))?;
                     }
                     describe(&event).inspect(|text| ui.note(text));
                 }

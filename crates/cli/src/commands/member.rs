@@ -1,18 +1,23 @@
 //! What `node` and `broadcast` share: becoming a member of a group.
 
+use std::io::BufRead;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use paceline::{
-    BroadcastError, Event, Events, Group, Host, HostBuilder, HostError, JoinError, NodeId,
+    BroadcastError, Event, Events, Group, Host, HostBuilder, HostError, JoinError, NodeId, View,
 };
+use serde::Serialize;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 
 use super::topology::{self, Choice};
 use crate::error::CliError;
 
+/// Lines of standard input that are read ahead.
+pub const LINES_AHEAD: usize = 16;
 /// How long a member that goes waits for the others to let it.
-const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+pub const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
 /// Which host of what, and where.
 #[derive(Debug, clap::Args)]
@@ -127,15 +132,45 @@ pub fn explain(error: JoinError) -> CliError {
     }
 }
 
+/// A view, as a line of JSON.
+#[derive(Serialize)]
+pub struct ViewLine {
+    view: u64,
+    members: Vec<u32>,
+}
+
+impl ViewLine {
+    /// Of this one.
+    pub fn new(view: &View) -> ViewLine {
+        let members = view.members().iter().map(|member| member.node.0).collect();
+        ViewLine { view: view.id().0, members }
+    }
+}
+
+/// What people are told of a view.
+pub fn describe_view(view: &View) -> String {
+    let members: Vec<String> =
+        view.members().iter().map(|member| member.node.to_string()).collect();
+    format!("view {}: {}", view.id(), members.join(" "))
+}
+
+/// Reads lines of standard input for as long as somebody wants them.
+pub fn read_lines(lines: mpsc::Sender<Vec<u8>>) {
+    // A read cannot be given up, so it has a thread of its own.
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
+            if lines.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+}
+
 /// What an event that is not a message says to people.
 pub fn describe(event: &Event) -> Option<String> {
     Some(match event {
         Event::Delivered(_) | Event::Direct(_) => return None,
-        Event::View(view) => {
-            let members: Vec<String> =
-                view.members().iter().map(|member| member.node.to_string()).collect();
-            format!("view {}: {}", view.id(), members.join(" "))
-        }
+        Event::View(view) => describe_view(view),
         Event::LostPrimary => "too few members are reachable: nothing is accepted".to_owned(),
         Event::RegainedPrimary => "enough members are reachable again".to_owned(),
         Event::Lagging(members) => {

@@ -1,6 +1,7 @@
 //! Runs the binary in a folder of its own.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -63,6 +64,17 @@ impl Place {
         assert_eq!(ran.status, status, "{arguments:?}: {}{}", ran.stdout, ran.stderr);
         assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
         ran.stderr
+    }
+}
+
+/// A port of loopback that was free a moment ago, for TCP and UDP.
+pub fn free_port() -> u16 {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = tcp.local_addr().unwrap();
+        if UdpSocket::bind(address).is_ok() {
+            return address.port();
+        }
     }
 }
 

@@ -1,16 +1,16 @@
 //! `paceline bench broadcast`: a process for each member, on loopback or in a network lab of
 //! namespaces with shaped ports.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_netlab::{NetlabError, NetworkLab, Plan as LabPlan};
+use paceline_netlab::Plan as LabPlan;
 use paceline_proto::chain::Topology;
 use paceline_proto::core::NodeId;
 use serde::Serialize;
 
+use super::netns;
 use crate::LabError;
 use crate::broadcast::{Broadcast, Ledger};
 use crate::group::Members;
@@ -18,9 +18,6 @@ use crate::machine::load_average;
 use crate::progress::Progress;
 use crate::scenario::{Rate, Scenario, ScenarioFile};
 use crate::world::{Launch, Outcome, Service, Sockets, node_command, run_processes};
-
-/// The UDP and TCP port of every member in the lab: each has an address of its own.
-pub(super) const LAB_PORT: u16 = 7946;
 
 /// Who sends in a bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,29 +157,15 @@ fn measure<S: Service>(
             run_processes(service, scenario, 1, &launch, progress)
         }
         Place::Netns(rate) => {
-            let lab = LabPlan::new(plan.nodes as usize, rate.bits_per_second());
-            let built = NetworkLab::build(lab);
-            if progress.stopped() {
-                // Ctrl-C reaches the tools that build it as well.
-                return Err(LabError::StoppedEarly);
-            }
-            let lab = built.map_err(lab_error)?;
+            let lab = netns::build(plan.nodes, rate.bits_per_second(), progress)?;
             let command = |node: NodeId| lab.command_in(node.index(), node_command(program));
             let sockets = |node: NodeId| {
-                let bind = SocketAddr::from((lab.address(node.index()), LAB_PORT));
+                let bind = netns::bind(&lab, node);
                 Sockets { bind, buffer_bytes, ..Sockets::default() }
             };
             let launch = Launch { command: &command, sockets: &sockets };
             run_processes(service, scenario, 1, &launch, progress)
         }
-    }
-}
-
-/// What this machine cannot do, or may not, is the caller's to mend; that a tool failed is not.
-pub(super) fn lab_error(error: NetlabError) -> LabError {
-    match error {
-        NetlabError::Failed { .. } | NetlabError::Run { .. } => LabError::Run(error.to_string()),
-        other => LabError::Unsupported(other.to_string()),
     }
 }
 
@@ -268,21 +251,4 @@ fn row(
         seconds_without_progress: ledger.seconds_without_progress(outcome.ended),
         load: load_average().map_or(f64::NAN, |load| load[0]),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_machine_without_room_for_a_lab_is_the_callers_to_mend_and_a_broken_tool_is_not() {
-        let not_root = NetlabError::NotPermitted { missing: "user id 0".to_owned() };
-        let no_tools = NetlabError::MissingTools { tools: vec!["tc"], packages: vec!["iproute2"] };
-        for error in [NetlabError::NotLinux, not_root, no_tools] {
-            let (said, error) = (error.to_string(), lab_error(error));
-            assert_eq!((error.exit_status(), error.to_string()), (2, said));
-        }
-        let failed = NetlabError::Failed { command: "ip".to_owned(), reason: "why".to_owned() };
-        assert_eq!(lab_error(failed).exit_status(), 1);
-    }
 }

@@ -3,6 +3,7 @@
 pub mod broadcast;
 pub mod coding;
 pub mod multicast;
+mod netns;
 pub mod overlay;
 pub mod packets;
 pub mod simulator;

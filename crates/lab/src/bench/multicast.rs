@@ -1,16 +1,14 @@
 //! `paceline bench multicast`: a process for each member, losses at their end buffers, and how much
 //! of what is lost comes back how soon; on loopback, or in a network lab by IP multicast.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_netlab::{NetworkLab, Plan as LabPlan};
 use paceline_proto::core::NodeId;
 use serde::Serialize;
 
-use super::broadcast::{LAB_PORT, lab_error};
+use super::netns;
 use crate::LabError;
 use crate::machine::load_average;
 use crate::progress::Progress;
@@ -149,16 +147,11 @@ pub fn run(
             run_on_processes(&scenario, plan.seed, &launch, progress)?
         }
         MulticastPlace::Netns => {
-            let built = NetworkLab::build(LabPlan::new(plan.members as usize, LAB_RATE));
-            if progress.stopped() {
-                // Ctrl-C reaches the tools that build it as well.
-                return Err(LabError::StoppedEarly);
-            }
-            let mut lab = built.map_err(lab_error)?;
-            lab.drop_datagrams_everywhere(plan.loss).map_err(lab_error)?;
+            let mut lab = netns::build(plan.members, LAB_RATE, progress)?;
+            lab.drop_datagrams_everywhere(plan.loss).map_err(netns::lab_error)?;
             let command = |node: NodeId| lab.command_in(node.index(), node_command(program));
             let sockets = |node: NodeId| {
-                let bind = SocketAddr::from((lab.address(node.index()), LAB_PORT));
+                let bind = netns::bind(&lab, node);
                 Sockets { bind, multicast_port: Some(MULTICAST_PORT), ..Sockets::default() }
             };
             let launch = Launch { command: &command, sockets: &sockets };

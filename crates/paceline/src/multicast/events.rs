@@ -8,6 +8,7 @@ use paceline_proto::multicast::{self, Command, Multicast as Protocol};
 use paceline_proto::slingshot::{self, How, Rate, RejectReason};
 
 use super::handle::Status;
+use crate::group::{Joining, News};
 
 /// Events that are read before room for more of them is made.
 const CONSUMED_TOGETHER: usize = 64;
@@ -216,5 +217,15 @@ impl Events {
             let consumed = slingshot::Command::Consumed { told };
             let _ = self.node.command(Command::Slingshot(consumed));
         }
+    }
+}
+
+impl Joining for Events {
+    async fn news(&mut self) -> Option<News> {
+        Some(match self.recv().await? {
+            Event::View(view) => News::View(view),
+            Event::JoinRefused(why) => News::Refused(why),
+            _ => News::Other,
+        })
     }
 }

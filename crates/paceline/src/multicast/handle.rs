@@ -10,7 +10,7 @@ use paceline_proto::slingshot::{self, Rate, RejectReason};
 
 use super::error::MulticastError;
 use super::events::{Event, Events};
-use crate::group::{JoinError, unanswered};
+use crate::group::{JoinError, first_view};
 
 /// What the events have told so far.
 #[derive(Debug, Default)]
@@ -192,28 +192,8 @@ impl Multicast {
         within: Duration,
         seeds: &str,
     ) -> Result<(Multicast, Events), JoinError> {
-        let mut refusal = None;
-        let begun = async {
-            loop {
-                match events.recv().await {
-                    Some(Event::View(view)) => return Some(view),
-                    Some(Event::JoinRefused(why)) => refusal = Some(why),
-                    Some(_) => {}
-                    None => return None,
-                }
-            }
-        };
-        match tokio::time::timeout(within, begun).await {
-            Ok(Some(view)) => {
-                events.put_back(Event::View(view));
-                Ok((self, events))
-            }
-            Ok(None) => Err(JoinError::Closed),
-            Err(_) => {
-                let stats = self.stats();
-                self.stop().await;
-                Err(unanswered(&stats, refusal, seeds, within))
-            }
-        }
+        let view = first_view(&self.node, &mut events, within, seeds).await?;
+        events.put_back(Event::View(view));
+        Ok((self, events))
     }
 }

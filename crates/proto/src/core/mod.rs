@@ -2,6 +2,8 @@
 
 mod counters;
 mod instant;
+#[cfg(test)]
+pub(crate) mod laws;
 mod link;
 mod node;
 mod payload;

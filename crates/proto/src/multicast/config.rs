@@ -29,16 +29,6 @@ impl Config {
         Ok(Config { group: group.build()?, slingshot: slingshot.build()? })
     }
 
-    /// The group's.
-    pub fn group(&self) -> &group::Config {
-        &self.group
-    }
-
-    /// The multicast's.
-    pub fn slingshot(&self) -> &slingshot::Config {
-        &self.slingshot
-    }
-
     /// The largest payload, bytes, where a datagram carries `datagram_bytes_max`. 0 if nothing
     /// fits.
     pub fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {

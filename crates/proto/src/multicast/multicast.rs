@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::{Command, Config, Event, Message, Timer};
-use crate::core::{Context, NodeId, Outbox, PeerState, Protocol, View, ViewId};
+use crate::core::{Context, NodeId, Outbox, PeerState, Protocol, View};
 use crate::group::{self, Group};
 use crate::slingshot::Slingshot;
 
@@ -29,11 +29,6 @@ impl Multicast {
             incarnation: 0,
             life: 0,
         }
-    }
-
-    /// Its part in the agreement on views.
-    pub fn group(&self) -> &Group {
-        &self.group
     }
 
     /// Its part in the multicast.
@@ -73,7 +68,7 @@ impl Multicast {
                 self.with_slingshot(cx, |slingshot, cx| slingshot.handle_view(cx, view));
             }
             group::Event::Left | group::Event::Excluded => {
-                let nobody = Arc::new(View::new(ViewId(self.slingshot.view().id().0), []));
+                let nobody = Arc::new(View::new(self.slingshot.view().id(), []));
                 self.with_slingshot(cx, |slingshot, cx| slingshot.handle_view(cx, &nobody));
             }
             _ => {}

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::Message;
+use crate::core::laws::hex;
 use crate::core::{DecodeError, GroupId, Payload, ViewId, Wire, decode_exact, encode_to_bytes};
 use crate::{group, slingshot};
 
@@ -27,8 +28,7 @@ fn the_encoding_is_what_it_always_was() {
     for (message, golden) in messages() {
         let bytes = encode_to_bytes(&message);
         assert_eq!(bytes.len(), message.wire_len());
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, golden.replace(' ', ""), "{message}");
+        assert_eq!(hex(&message), golden.replace(' ', ""), "{message}");
         assert_eq!(decode_exact::<Message>(bytes).unwrap(), message);
     }
 }

@@ -182,10 +182,6 @@ impl Slingshot {
         let groups = (0..).zip(&self.groups).filter(|(_, group)| group.is_joined);
         let groups = groups.map(|(place, group)| (place, &group.members[..]));
         let regions = regions(cx.node, groups, cx.shared.regions_max);
-        let stagger = match cx.shared.code {
-            Code::Xor { stagger } => stagger,
-            Code::Rlc { .. } => 1,
-        };
         self.bins.by_group.clear();
         self.bins.by_group.resize(self.groups.len(), Vec::new());
         for (place, region) in (0..).zip(&regions) {
@@ -196,8 +192,11 @@ impl Slingshot {
             }
         }
         let bins = |_| Bin::new(cx.shared);
-        let with_bins =
-            |region| RegionBins { region, bins: (0..stagger).map(bins).collect(), turn: 0 };
+        let with_bins = |region| RegionBins {
+            region,
+            bins: (0..cx.shared.code.bins()).map(bins).collect(),
+            turn: 0,
+        };
         self.bins.regions = regions.into_iter().map(with_bins).collect();
         self.bins.waiting.clear();
         self.bins.is_stale = false;

@@ -53,6 +53,14 @@ pub enum Code {
 }
 
 impl Code {
+    /// Bins that the packets of a region go to in turn.
+    pub(super) fn bins(self) -> usize {
+        match self {
+            Code::Xor { stagger } => stagger,
+            Code::Rlc { .. } => 1,
+        }
+    }
+
     /// As the tuner knows it, to which bins in turn are one.
     pub(super) fn for_tuner(self) -> tuner::Code {
         match self {

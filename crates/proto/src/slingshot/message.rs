@@ -75,6 +75,13 @@ impl Data {
     }
 }
 
+/// For a line of a trace.
+impl fmt::Display for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data {} seq {} {} B", self.group, self.seq, self.payload.len())
+    }
+}
+
 /// What a repair or a question says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
@@ -172,6 +179,13 @@ impl Names {
             }
         }
         Ok(Names(bytes.split_to(Names::bytes(names, groups))))
+    }
+}
+
+/// For a line of a trace: each behind a space.
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|name| write!(f, " {}/{}.{}", name.group, name.rank, name.seq))
     }
 }
 
@@ -400,6 +414,14 @@ impl Supply {
     }
 }
 
+/// For a line of a trace.
+impl fmt::Display for Supply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Supply { view, rank, data } = self;
+        write!(f, "{view}: {}/{rank}.{} {} B", data.group, data.seq, data.payload.len())
+    }
+}
+
 /// What members send to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -436,28 +458,14 @@ pub enum Message {
 /// A line for a trace: what it is, and its numbers.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, names: &Names| {
-            names
-                .iter()
-                .try_for_each(|name| write!(f, " {}/{}.{}", name.group, name.rank, name.seq))
-        };
         match self {
-            Message::Data(data) => {
-                write!(f, "data {} seq {} {} B", data.group, data.seq, data.payload.len())
+            Message::Data(data) => data.fmt(f),
+            Message::Repair(Repair { view, seed, body, names, .. }) => {
+                write!(f, "repair {view} seed {seed} {} B:{names}", body.len())
             }
-            Message::Repair(repair) => {
-                write!(f, "repair {} seed {} {} B:", repair.view, repair.seed, repair.body.len())?;
-                list(f, &repair.names)
-            }
-            Message::Ask { view, names } => {
-                write!(f, "ask {view}:")?;
-                list(f, names)
-            }
+            Message::Ask { view, names } => write!(f, "ask {view}:{names}"),
             Message::Heartbeat { group, next, .. } => write!(f, "heartbeat {group} next {next}"),
-            Message::Supply(Supply { view, rank, data }) => {
-                let bytes = data.payload.len();
-                write!(f, "supply {view}: {}/{rank}.{} {bytes} B", data.group, data.seq)
-            }
+            Message::Supply(supply) => write!(f, "supply {supply}"),
         }
     }
 }
@@ -470,7 +478,7 @@ impl Wire for Message {
                 Repair::FIXED_BYTES + repair.names.0.len() + repair.body.len()
             }
             Message::Ask { names, .. } => 9 + names.0.len(),
-            Message::Heartbeat { .. } => 21 + 4,
+            Message::Heartbeat { .. } => 25,
             Message::Supply(supply) => SUPPLY_HEAD_BYTES + supply.data.payload.len(),
         }
     }

@@ -12,7 +12,7 @@ use super::config::check;
 use super::interface::{Event, Timer};
 use super::slingshot::{Cx, Slingshot};
 use super::tuner::{self, Conditions, Corrector, Target};
-use super::{Code, Config, ConfigError, Rate};
+use super::{Config, ConfigError, Rate};
 use crate::core::Instant;
 
 /// How often a member looks at what it has measured.
@@ -238,11 +238,7 @@ impl Slingshot {
         if members < 2 || tally.direct + tally.missed == 0 {
             return;
         }
-        let stagger = match cx.shared.code {
-            Code::Xor { stagger } => stagger,
-            Code::Rlc { .. } => 1,
-        };
-        let bin_share = self.bins.region_share() / stagger as f64;
+        let bin_share = self.bins.region_share() / cx.shared.code.bins() as f64;
         let setting = match steering.changed(members, bin_share, tally, cx.now) {
             Some(conditions) => {
                 steering.conditions = conditions;

@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
+use paceline::Multicast;
 use paceline::multicast::{Event, Events, How, Packet};
 use paceline::net::{Multicast as IpMulticast, MulticastUse};
-use paceline::{Multicast, NodeId};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use super::repairs::Repairs;
-use crate::commands::member::{HostArgs, explain, explain_host};
+use crate::commands::member::{
+    HostArgs, LEAVE_WITHIN, ViewLine, describe_view, explain, explain_host,
+};
 use crate::error::CliError;
 use crate::ui::Ui;
-
-/// How long a member that goes waits for the others to let it.
-const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
 /// Which member of which group, and how it repairs.
 #[derive(Debug, clap::Args)]
@@ -142,12 +141,6 @@ struct LostLine {
     lost_to: u64,
 }
 
-#[derive(Serialize)]
-struct ViewLine {
-    view: u64,
-    members: Vec<u32>,
-}
-
 /// Prints a packet.
 pub fn print(packet: &Packet, ui: &Ui) -> Result<(), CliError> {
     let text = String::from_utf8_lossy(&packet.payload);
@@ -183,11 +176,8 @@ pub fn tell(event: &Event, ui: &Ui) -> Result<(), CliError> {
             ));
         }
         Event::View(view) => {
-            let members: Vec<NodeId> = view.members().iter().map(|member| member.node).collect();
-            let names: Vec<String> = members.iter().map(NodeId::to_string).collect();
-            let members = members.iter().map(|node| node.0).collect();
-            ui.record(&ViewLine { view: view.id().0, members })?;
-            ui.note(&format!("view {}: {}", view.id(), names.join(" ")));
+            ui.record(&ViewLine::new(view))?;
+            ui.note(&describe_view(view));
         }
         Event::LostPrimary => ui.note("too few members are reachable to agree on another view"),
         Event::RegainedPrimary => ui.note("enough members are reachable again"),

@@ -1,4 +1,3 @@
-use std::io::BufRead;
 use std::time::Duration;
 
 use paceline::multicast::{Event, Events};
@@ -10,7 +9,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::member::{self, Tally, leave, tell};
 use crate::commands::Outcome;
-use crate::commands::member::{runtime, stop_asked};
+use crate::commands::member::{LINES_AHEAD, read_lines, runtime, stop_asked};
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -44,8 +43,6 @@ pub struct Args {
     count: Option<u64>,
 }
 
-/// Lines read ahead of what is sent.
-const LINES_AHEAD: usize = 16;
 /// How long the member stays for others to ask it.
 const LINGER: Duration = Duration::from_secs(1);
 /// How often a packet is offered again to a group that this node joins anew.
@@ -81,16 +78,7 @@ async fn exchange(
         Some(rate) => {
             tokio::spawn(make(packets, rate, args.size.unwrap_or(0) as usize));
         }
-        None => {
-            // A read of standard input cannot be given up, so it has a thread of its own.
-            std::thread::spawn(move || {
-                for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
-                    if packets.blocking_send(line).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
+        None => read_lines(packets),
     }
     let (mut sent, mut received, mut is_complete, mut is_over) =
         (0, Tally::default(), false, false);

@@ -7,8 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::core::{
-    Context, GroupId, Instant, Member, NodeId, Outbox, Payload, Protocol, Rng, View, ViewId, Wire,
-    encode_to_bytes,
+    Context, GroupId, Instant, Member, NodeId, Outbox, Payload, Protocol, Rng, View, ViewId,
 };
 use crate::slingshot::tests::{INCARNATION, NoBacklog, packet};
 use crate::slingshot::{Command, Data, Event, How, Name, Names, NamesBuilder, Supply, checksum};
@@ -141,8 +140,4 @@ pub(super) fn any_supply() -> impl Strategy<Value = Supply> {
         rank,
         data,
     })
-}
-
-pub(super) fn hex(message: &impl Wire) -> String {
-    encode_to_bytes(message).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,10 +1,10 @@
 //! The encoding: round trips, damage, and what it always was.
 
-use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::{DecodeError, Wire, decode_exact, encode_to_bytes};
+use crate::core::laws::{self, hex};
+use crate::core::{DecodeError, Wire, encode_to_bytes};
 use crate::parts::fec::Coded;
 
 fn any_payload() -> impl Strategy<Value = Payload> {
@@ -63,21 +63,13 @@ fn any_message() -> impl Strategy<Value = Message> {
 }
 
 fn decode(bytes: &[u8]) -> Result<Message, DecodeError> {
-    decode_exact(Bytes::copy_from_slice(bytes))
-}
-
-fn hex(message: &Message) -> String {
-    encode_to_bytes(message).iter().map(|byte| format!("{byte:02x}")).collect()
+    laws::decode(bytes)
 }
 
 proptest! {
     #[test]
     fn every_message_survives_its_encoding(message in any_message()) {
-        let bytes = encode_to_bytes(&message);
-        prop_assert_eq!(bytes.len(), message.wire_len());
-        let decoded = decode(&bytes);
-        prop_assert_eq!(decoded.as_ref(), Ok(&message));
-        prop_assert_eq!(encode_to_bytes(&decoded.unwrap()), bytes);
+        laws::survives(&message)?;
     }
 
     #[test]
@@ -94,22 +86,14 @@ proptest! {
 
     #[test]
     fn a_message_cut_short_or_too_long_is_refused(message in any_message()) {
-        let bytes = encode_to_bytes(&message);
-        for len in 0..bytes.len() {
-            prop_assert!(decode(&bytes[..len]).is_err(), "{} of {} bytes", len, bytes.len());
-        }
-        let longer = [&bytes[..], &[0]].concat();
-        prop_assert!(decode(&longer).is_err());
+        laws::ends_where_it_ends(&message)?;
     }
 
     #[test]
     fn arbitrary_bytes_are_a_message_in_its_only_form_or_refused(
         tag in 0u8..7, tail in prop::collection::vec(any::<u8>(), 0..120)
     ) {
-        let bytes = [&[tag][..], &tail].concat();
-        if let Ok(message) = decode(&bytes) {
-            prop_assert_eq!(&encode_to_bytes(&message)[..], &bytes[..]);
-        }
+        laws::has_one_form::<Message>(&[&[tag][..], &tail].concat())?;
     }
 
     #[test]

@@ -68,28 +68,12 @@ pub(super) const fn digest_bytes(names: usize) -> usize {
 /// A line for a trace: what it is, and its numbers.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let data = |f: &mut fmt::Formatter<'_>, data: &Data| {
-            write!(f, "data {} seq {} {} B", data.group, data.seq, data.payload.len())
-        };
-        let list = |f: &mut fmt::Formatter<'_>, names: &Names| {
-            names.iter().try_for_each(|n| write!(f, " {}/{}.{}", n.group, n.rank, n.seq))
-        };
         match self {
-            Message::Data(packet) => data(f, packet),
-            Message::Digest { view, names, data: packet } => {
-                data(f, packet)?;
-                write!(f, ", has {view}:")?;
-                list(f, names)
-            }
-            Message::Ask { view, names } => {
-                write!(f, "ask {view}:")?;
-                list(f, names)
-            }
+            Message::Data(data) => data.fmt(f),
+            Message::Digest { view, names, data } => write!(f, "{data}, has {view}:{names}"),
+            Message::Ask { view, names } => write!(f, "ask {view}:{names}"),
             Message::Heartbeat { group, next, .. } => write!(f, "heartbeat {group} next {next}"),
-            Message::Supply(Supply { view, rank, data }) => {
-                let bytes = data.payload.len();
-                write!(f, "supply {view}: {}/{rank}.{} {bytes} B", data.group, data.seq)
-            }
+            Message::Supply(supply) => write!(f, "supply {supply}"),
         }
     }
 }

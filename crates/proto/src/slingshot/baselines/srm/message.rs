@@ -152,9 +152,7 @@ pub enum Message {
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Message::Data(data) => {
-                write!(f, "data {} seq {} {} B", data.group, data.seq, data.payload.len())
-            }
+            Message::Data(data) => data.fmt(f),
             Message::Session(session) => {
                 let (reached, echoes) = (session.reached.len(), session.echoes.len());
                 let next = session.next;
@@ -164,14 +162,8 @@ impl fmt::Display for Message {
                     session.group
                 )
             }
-            Message::Request { view, names, .. } => {
-                write!(f, "request {view}:")?;
-                names.iter().try_for_each(|n| write!(f, " {}/{}.{}", n.group, n.rank, n.seq))
-            }
-            Message::Repair { supply: Supply { view, rank, data }, .. } => {
-                let bytes = data.payload.len();
-                write!(f, "repair {view}: {}/{rank}.{} {bytes} B", data.group, data.seq)
-            }
+            Message::Request { view, names, .. } => write!(f, "request {view}:{names}"),
+            Message::Repair { supply, .. } => write!(f, "repair {supply}"),
         }
     }
 }
