@@ -1,10 +1,11 @@
 //! What arrives at a UDP socket: batches of datagrams.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use quinn_udp::{RecvMeta, UdpSocketState};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -16,16 +17,46 @@ use crate::sys;
 const RECEIVES: usize = 8;
 /// Size of a receive buffer: the longest datagram, or the longest train that the kernel joins.
 const RECEIVE_BYTES: usize = 64 << 10;
+/// What is at least as long leaves in the buffer that it was received into; less is copied, so that
+/// a datagram that is kept does not keep much more.
+const LEAVE_BYTES_MIN: usize = RECEIVE_BYTES / 4;
+/// Buffers that left and are remembered; the rest is freed with the last datagram in it.
+const SPENT_MAX: usize = 32;
+/// How many of these are looked at, the oldest first, before a new buffer is made.
+const LOOKS_MAX: usize = 4;
 
-/// A datagram that has arrived.
+/// Datagrams of one sender that arrived together: one, or a train that the kernel joined.
+///
+/// Iterates over them; each shares the train's buffer.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     /// Who sent it, by its own account.
     pub(crate) from: SocketAddr,
     /// The address that it was sent to, where the system tells.
     pub(crate) to: Option<IpAddr>,
-    /// What it holds.
-    pub(crate) record: Bytes,
+    bytes: Bytes,
+    // Length of each but the last.
+    stride: usize,
+}
+
+impl Arrived {
+    /// How many datagrams are left.
+    pub(crate) fn datagrams(&self) -> usize {
+        self.bytes.len().div_ceil(self.stride)
+    }
+}
+
+impl Iterator for Arrived {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        match self.bytes.len() {
+            0 => None,
+            // What is left needs no share of its own.
+            left if left <= self.stride => Some(std::mem::take(&mut self.bytes)),
+            _ => Some(self.bytes.split_to(self.stride)),
+        }
+    }
 }
 
 /// Whether more may be waiting in the socket.
@@ -53,7 +84,49 @@ pub(crate) struct Arrivals {
     // Signals for reading. Not for writing: the kernel would signal whenever a datagram has left.
     signals: Option<AsyncFd<UdpSocket>>,
     waker: Waker,
-    buffers: Box<[u8]>,
+    buffers: Buffers,
+}
+
+/// Buffers that the kernel writes into.
+struct Buffers {
+    receiving: [BytesMut; RECEIVES],
+    // Whole ones. Once its datagrams are gone a buffer is used again, without an allocation or a
+    // page fault.
+    spent: VecDeque<Bytes>,
+}
+
+impl Buffers {
+    fn new() -> Buffers {
+        // Zeroed memory that is never touched costs no page.
+        let receiving = std::array::from_fn(|_| BytesMut::zeroed(RECEIVE_BYTES));
+        Buffers { receiving, spent: VecDeque::new() }
+    }
+
+    /// The first bytes of a buffer.
+    fn take(&mut self, place: usize, bytes: usize) -> Bytes {
+        if bytes < LEAVE_BYTES_MIN {
+            return Bytes::copy_from_slice(&self.receiving[place][..bytes]);
+        }
+        let fresh = self.fresh();
+        let whole = std::mem::replace(&mut self.receiving[place], fresh).freeze();
+        let taken = whole.slice(..bytes);
+        self.spent.push_back(whole);
+        if self.spent.len() > SPENT_MAX {
+            self.spent.pop_front();
+        }
+        taken
+    }
+
+    fn fresh(&mut self) -> BytesMut {
+        for _ in 0..LOOKS_MAX.min(self.spent.len()) {
+            match self.spent.pop_front().map(Bytes::try_into_mut) {
+                Some(Ok(buffer)) => return buffer,
+                Some(Err(held)) => self.spent.push_back(held),
+                None => break,
+            }
+        }
+        BytesMut::zeroed(RECEIVE_BYTES)
+    }
 }
 
 impl Arrivals {
@@ -64,8 +137,7 @@ impl Arrivals {
             signals: Some(sys::register_udp(&socket, Interest::READABLE)?),
             socket,
             waker,
-            // Zeroed memory that is never touched costs no page.
-            buffers: vec![0; RECEIVES * RECEIVE_BYTES].into_boxed_slice(),
+            buffers: Buffers::new(),
         })
     }
 
@@ -92,7 +164,7 @@ impl Arrivals {
         self.signals.is_some()
     }
 
-    /// Receives one batch and appends its datagrams, each with a share of a fresh buffer.
+    /// Receives one batch and appends what arrived, each train in a fresh buffer.
     pub(crate) fn receive(
         &mut self,
         ask: Ask,
@@ -109,10 +181,8 @@ impl Arrivals {
                 }
             }
             let mut metas = [RecvMeta::default(); RECEIVES];
-            let mut chunks = self.buffers.chunks_exact_mut(RECEIVE_BYTES);
-            let mut slices: [IoSliceMut<'_>; RECEIVES] = std::array::from_fn(|_| {
-                IoSliceMut::new(chunks.next().expect("one chunk for each receive"))
-            });
+            let mut slices =
+                self.buffers.receiving.each_mut().map(|buffer| IoSliceMut::new(buffer));
             let result = self.state.recv((&self.socket).into(), &mut slices, &mut metas);
             traffic.datagram_receives += 1;
             let received = match result {
@@ -134,18 +204,67 @@ impl Arrivals {
                 // A short batch emptied the socket: what comes later signals anew.
                 signal.clear_ready();
             }
-            for (meta, slice) in metas[..received].iter().zip(&slices) {
-                let mut bytes = Bytes::copy_from_slice(&slice[..meta.len]);
+            for (place, meta) in metas[..received].iter().enumerate() {
+                let bytes = self.buffers.take(place, meta.len);
+                let stride = meta.stride.max(1);
+                let arrived = Arrived { from: meta.addr, to: meta.dst_ip, bytes, stride };
                 traffic.datagram_bytes_in += meta.len as u64;
-                while !bytes.is_empty() {
-                    let one = bytes.split_to(meta.stride.clamp(1, bytes.len()));
-                    traffic.datagrams_in += 1;
-                    out.push(Arrived { from: meta.addr, to: meta.dst_ip, record: one });
-                }
+                traffic.datagrams_in += arrived.datagrams() as u64;
+                out.push(arrived);
             }
             // Where it signals, the next call registers for that.
             let is_over = is_last && signal.is_none();
             return if is_over { Received::Blocked } else { Received::More };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_once_nobody_keeps_a_datagram_of_it() {
+        let mut buffers = Buffers::new();
+        let taken = |buffers: &mut Buffers| {
+            let bytes = buffers.take(0, LEAVE_BYTES_MIN);
+            (bytes.as_ptr(), bytes)
+        };
+        let (first, held) = taken(&mut buffers);
+        let (second, freed) = taken(&mut buffers);
+        drop(freed);
+        // Each call puts another one in place for the next.
+        let addresses = [(); 4].map(|()| taken(&mut buffers).0);
+        assert!(!addresses.contains(&first), "somebody keeps a part of it");
+        assert!(addresses.contains(&second));
+        drop(held);
+        let addresses = [(); 8].map(|()| taken(&mut buffers).0);
+        assert!(addresses.contains(&first));
+        assert!(buffers.spent.len() <= 4);
+    }
+
+    #[test]
+    fn what_is_short_is_copied_and_its_buffer_stays() {
+        let mut buffers = Buffers::new();
+        let before = buffers.receiving[3].as_ptr();
+        buffers.receiving[3][..2].copy_from_slice(b"ab");
+        assert_eq!(buffers.take(3, 2), "ab");
+        assert_eq!(buffers.take(3, LEAVE_BYTES_MIN - 1).len(), LEAVE_BYTES_MIN - 1);
+        assert_eq!((buffers.receiving[3].as_ptr(), buffers.spent.len()), (before, 0));
+    }
+
+    #[test]
+    fn a_train_is_taken_apart_at_its_stride() {
+        let train = |bytes: &'static [u8], stride| Arrived {
+            from: ([127, 0, 0, 1], 1).into(),
+            to: None,
+            bytes: Bytes::from_static(bytes),
+            stride,
+        };
+        assert_eq!(train(b"aabbc", 2).datagrams(), 3);
+        assert_eq!(train(b"aabbc", 2).collect::<Vec<_>>(), ["aa", "bb", "c"]);
+        assert_eq!(train(b"aabb", 2).collect::<Vec<_>>(), ["aa", "bb"]);
+        assert_eq!(train(b"a", 9).collect::<Vec<_>>(), ["a"]);
+        assert_eq!((train(b"", 1).datagrams(), train(b"", 1).count()), (0, 0));
     }
 }

@@ -4,14 +4,13 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Bytes, BytesMut};
-use paceline_proto::core::Counters;
+use bytes::BytesMut;
+use paceline_proto::core::{Counters, Wire};
 use quinn_udp::Transmit;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::arrivals::Arrivals;
-use crate::record::Header;
 use crate::stats::Traffic;
 use crate::sys;
 use crate::trains::{Part, Trains};
@@ -24,7 +23,6 @@ pub(crate) struct Datagrams {
     room: Option<AsyncFd<UdpSocket>>,
     waker: Waker,
     trains: Trains,
-    sequence: u64,
 }
 
 impl Datagrams {
@@ -39,54 +37,23 @@ impl Datagrams {
             room: None,
             waker,
             trains: Trains::new(queue_bytes_max),
-            sequence: 0,
         })
     }
 
-    /// Queues one datagram of `bytes` bytes; `write` appends what follows the header.
+    /// Queues one datagram of `bytes` bytes, which `write` appends.
     pub(crate) fn push(
         &mut self,
         to: SocketAddr,
-        header: Header,
         bytes: usize,
         counters: &mut Counters,
         write: impl FnOnce(&mut BytesMut),
     ) {
-        let header = self.number(header).encode();
-        self.trains.push(to, bytes, counters, |out| {
-            out.extend_from_slice(&header);
-            write(out);
-        });
-    }
-
-    /// Makes one datagram of `bytes` bytes that copies are queued of, which have one number.
-    pub(crate) fn record(
-        &mut self,
-        header: Header,
-        bytes: usize,
-        write: impl FnOnce(&mut BytesMut),
-    ) -> Bytes {
-        let mut record = BytesMut::with_capacity(bytes);
-        record.extend_from_slice(&self.number(header).encode());
-        write(&mut record);
-        debug_assert_eq!(record.len(), bytes, "`wire_len` is exact");
-        record.freeze()
-    }
-
-    /// Queues a copy of a datagram.
-    pub(crate) fn push_copy(&mut self, to: SocketAddr, record: &[u8], counters: &mut Counters) {
-        self.trains.push(to, record.len(), counters, |out| out.extend_from_slice(record));
+        self.trains.push(to, bytes, counters, write);
     }
 
     /// What is queued from now on leaves after all that is queued.
     pub(crate) fn fence(&mut self) {
         self.trains.fence();
-    }
-
-    fn number(&mut self, header: Header) -> Header {
-        let sequence = self.sequence;
-        self.sequence += 1;
-        Header { sequence, ..header }
     }
 
     /// Sends what waits, as far as the kernel takes it.
@@ -179,6 +146,13 @@ impl Datagrams {
     }
 }
 
+/// Appends a message with its payload.
+pub(crate) fn write(message: &impl Wire, out: &mut BytesMut) {
+    if let Some(payload) = message.encode(out) {
+        payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
+    }
+}
+
 fn note_sent(part: &Part<'_>, traffic: &mut Traffic) {
     traffic.datagrams_out += part.datagrams() as u64;
     traffic.datagram_bytes_out += part.bytes.len() as u64;
@@ -186,18 +160,7 @@ fn note_sent(part: &Part<'_>, traffic: &mut Traffic) {
 
 #[cfg(test)]
 mod tests {
-    use paceline_proto::core::NodeId;
-
     use super::*;
-    use crate::record::{ClusterTag, HEADER_BYTES, Kind};
-
-    const HEADER: Header = Header {
-        kind: Kind::Message,
-        cluster: ClusterTag(1),
-        sender: NodeId(2),
-        session: 3,
-        sequence: 0,
-    };
 
     fn bound() -> (UdpSocket, SocketAddr) {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -211,16 +174,12 @@ mod tests {
         let mut from = Datagrams::new(bound().0, 1 << 20, Waker::noop().clone()).expect("set up");
         let (mut traffic, mut counters) = (Traffic::default(), Counters::default());
         let to: Vec<_> = (0..3).map(|_| bound()).collect();
-        for length in [500, 500, 100, 500, 501] {
+        for length in [500, 500, 100, 500, 501, 1] {
             for (_, addr) in &to {
-                from.push(*addr, HEADER, HEADER_BYTES + length, &mut counters, |out| {
+                from.push(*addr, length, &mut counters, |out| {
                     out.extend_from_slice(&[7; 1000][..length]);
                 });
             }
-        }
-        let record = from.record(HEADER, HEADER_BYTES + 1, |out| out.extend_from_slice(&[9]));
-        for (_, addr) in &to {
-            from.push_copy(*addr, &record, &mut counters);
         }
         while !from.is_empty() {
             from.flush(&mut traffic, &mut counters);
@@ -232,7 +191,7 @@ mod tests {
         for (socket, _) in &to {
             for length in [500, 500, 100, 500, 501, 1] {
                 let mut arrived = [0; 1000];
-                assert_eq!(socket.recv(&mut arrived).expect("it came"), HEADER_BYTES + length);
+                assert_eq!(socket.recv(&mut arrived).expect("it came"), length);
             }
         }
     }

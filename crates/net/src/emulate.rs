@@ -102,6 +102,12 @@ impl Emulator {
         self.all.is_perfect() && self.single.values().all(LinkFaults::is_perfect)
     }
 
+    /// Forgets a peer that will not be back.
+    pub(crate) fn forget(&mut self, peer: usize) {
+        self.single.remove(&peer);
+        self.states.remove(&peer);
+    }
+
     /// The fate of the next message to this peer.
     pub(crate) fn draw(&mut self, peer: usize, lane: Lane) -> Copies {
         let faults = self.single.get(&peer).unwrap_or(&self.all);

@@ -52,6 +52,17 @@ pub enum BindError {
     },
 }
 
+impl BindError {
+    /// What the operating system said when it was to bind `addr`.
+    pub(crate) fn refused(addr: SocketAddr, source: io::Error) -> BindError {
+        match source.kind() {
+            io::ErrorKind::AddrInUse => BindError::PortInUse { addr },
+            io::ErrorKind::AddrNotAvailable => BindError::NotLocal { addr },
+            _ => BindError::Io { addr, source },
+        }
+    }
+}
+
 /// Why a bound node did not start. Its sockets are closed.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -64,6 +75,9 @@ pub enum StartError {
         /// The node.
         node: NodeId,
     },
+    /// A static face cannot be.
+    #[error(transparent)]
+    Face(#[from] FaceError),
     /// No random numbers for the session.
     #[error("the operating system gives no random numbers: {0}")]
     Random(getrandom::Error),
@@ -73,6 +87,32 @@ pub enum StartError {
     /// The call was made outside a tokio runtime.
     #[error("a node starts inside a tokio runtime: call it from an async function")]
     NoRuntime,
+}
+
+/// Why there is no new face to an address. Nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FaceError {
+    /// Nobody can be there: the port is 0, the address is unspecified, multicast or broadcast, its
+    /// family is not that of the node's own, or it is beyond loopback and the node's own is not.
+    #[error("no face at {local} can have the address {addr}")]
+    Address {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// The node's own.
+        local: SocketAddr,
+    },
+    /// The list of static faces has the address twice.
+    #[error("two faces have the address {addr}")]
+    Twice {
+        /// The address.
+        addr: SocketAddr,
+    },
+    /// There are no numbers left: faces have opened 2^32 times.
+    #[error("no face can open any more: restart the node")]
+    NumbersExhausted,
+    /// The node has stopped.
+    #[error("the node has stopped")]
+    Closed,
 }
 
 /// Why a command was not taken. The command comes back; nothing changed.

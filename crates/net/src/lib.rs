@@ -27,6 +27,12 @@
 //! share a multicast port; what they have not joined is dropped by the kernel, by address, or by
 //! the node, by the group's number.
 //!
+//! # Faces
+//!
+//! A [`FaceNode`] drives protocols whose messages are raw UDP datagrams that other programs answer,
+//! with neither our record header nor streams: NDN's first. It knows remote addresses, static ones
+//! and, where [`FacesConfig`] says so, whoever sends something that decodes.
+//!
 //! # Faults
 //!
 //! [`Node::emulate`] puts delay, loss, partitions, resets and pauses on a node's links, with the
@@ -34,20 +40,23 @@
 //!
 //! # Security
 //!
-//! Records are framed but neither sealed nor signed, so a node listens on loopback only unless
-//! told otherwise ([`Exposure`]).
+//! Records are framed but neither sealed nor signed, and a face's datagrams are what their sender
+//! made them, so a node listens on loopback only unless told otherwise ([`Exposure`]).
 #![deny(unsafe_code)]
 
 mod admission;
 mod alarm;
 mod arrivals;
+mod chassis;
 mod config;
 mod datagram;
 mod deadlines;
 mod driver;
 mod emulate;
 mod error;
+mod faces;
 mod gather;
+mod handle;
 mod incoming;
 mod multicast;
 mod node;
@@ -65,8 +74,10 @@ mod trains;
 
 pub use config::{Exposure, NodeConfig};
 pub use emulate::{EmulateChange, Peers};
-pub use error::{BindError, Closed, StartError, TrySubmitError};
+pub use error::{BindError, Closed, FaceError, StartError, TrySubmitError};
+pub use faces::{BoundFaces, FaceNode, FacesConfig, LOCAL};
+pub use handle::{Events, Hosted, Stopped};
 pub use multicast::{Multicast, MulticastUse};
-pub use node::{Bound, Events, Hosted, Node, Stopped};
+pub use node::{Bound, Node};
 pub use roster::{Roster, RosterError, RosterFault, RosterLineError};
 pub use stats::{Stats, Traffic};

@@ -7,49 +7,22 @@ use std::sync::Arc;
 use paceline_proto::core::{Protocol, View};
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
 
-use crate::admission::Admission;
+use crate::chassis::{Crew, Task};
 use crate::config::{Exposure, NodeConfig};
-use crate::driver::{Control, Driver, Input, Parts};
+use crate::driver::{Driver, Order, Parts};
 use crate::emulate::EmulateChange;
 use crate::error::{BindError, Closed, StartError, TrySubmitError};
+use crate::handle::{Events, Handle, Hosted, Input, Stopped, connect};
 use crate::multicast::{MulticastUse, Way};
 use crate::record::{ClusterTag, Session};
 use crate::roster::Roster;
-use crate::stats::{SharedStats, Stats};
+use crate::stats::Stats;
 
 /// Connections that the kernel holds until they are accepted.
 const LISTEN_BACKLOG: i32 = 1024;
 /// Attempts to find a port number that is free for TCP and for UDP.
 const PORT_ATTEMPTS: usize = 16;
-
-/// A protocol that a node can run: its parts may move to the node's task.
-///
-/// Implemented for every protocol that qualifies.
-pub trait Hosted:
-    Protocol<
-        Message: Send + 'static,
-        Timer: Send + 'static,
-        Command: Send + 'static,
-        Event: Send + 'static,
-        Shared: Send + Sync + 'static,
-    > + Send
-    + 'static
-{
-}
-
-impl<P> Hosted for P where
-    P: Protocol<
-            Message: Send + 'static,
-            Timer: Send + 'static,
-            Command: Send + 'static,
-            Event: Send + 'static,
-            Shared: Send + Sync + 'static,
-        > + Send
-        + 'static
-{
-}
 
 /// Sockets that are bound and not used yet: one TCP port and the UDP port of the same number.
 ///
@@ -83,7 +56,7 @@ impl Bound {
                     return Ok(Bound { listener, udp, local_addr, multicast, config });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempts > 0 => {}
-                Err(source) => return Err(bind_error(addr, source)),
+                Err(source) => return Err(BindError::refused(addr, source)),
             }
         }
     }
@@ -125,68 +98,37 @@ impl Bound {
             Some(seed) => seed,
             None => getrandom::u64().map_err(StartError::Random)?,
         };
-        let (inputs, inputs_out) = mpsc::unbounded_channel();
-        let (controls, controls_out) = mpsc::unbounded_channel();
-        let (events, events_out) = mpsc::unbounded_channel();
         let multicast = self.multicast.describe(ClusterTag::of(&self.config.cluster));
-        let handles = Arc::new(Handles {
-            admission: Admission::default(),
-            stats: SharedStats::default(),
-            local_addr: self.local_addr,
-            incarnation: session.incarnation(),
-            datagram_receive_bytes: SockRef::from(&self.udp).recv_buffer_size().unwrap_or(0),
-            multicast,
-        });
+        let (handle, events, ends) = connect(&self.udp, self.local_addr);
+        let facts = Arc::new(Facts { incarnation: session.incarnation(), multicast });
+        let incarnation = facts.incarnation;
         let driver = Driver::start(Parts {
-            protocol,
-            shared,
+            crew: Crew { protocol, shared, node, incarnation, seed },
+            ends,
             config: self.config,
-            seed,
             session,
             roster,
             listener: TcpListener::from_std(self.listener)?,
             udp: self.udp,
             multicast: self.multicast,
-            inputs: inputs_out,
-            controls: controls_out,
-            events,
-            handles: Arc::clone(&handles),
         })?;
-        runtime.spawn(async {
-            // Fairness is the driver's own: each of its turns is bounded and ends in a yield.
-            let ended = tokio::task::unconstrained(driver).await;
-            // The driver is gone by now, and its ports are free.
-            ended.tell();
-        });
-        let node = Node { inputs, controls, handles };
-        Ok((node, Events { events: events_out }))
+        Task::spawn(driver, &runtime);
+        Ok((Node { handle, facts }, events))
     }
 }
 
-/// What driver and handles share.
+/// What there is to know of a node that does not change.
 #[derive(Debug)]
-pub(crate) struct Handles {
-    pub(crate) admission: Admission,
-    pub(crate) stats: SharedStats,
-    local_addr: SocketAddr,
+struct Facts {
     incarnation: u64,
-    datagram_receive_bytes: usize,
     multicast: MulticastUse,
-}
-
-/// How a node ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// Stream bytes that could not be handed to the kernel in time.
-    pub abandoned_bytes: usize,
 }
 
 /// A handle to a running node. Clones lead to the same node; when the last one is dropped the
 /// node flushes its streams and stops.
 pub struct Node<P: Protocol> {
-    inputs: mpsc::UnboundedSender<Input<P>>,
-    controls: mpsc::UnboundedSender<Control>,
-    handles: Arc<Handles>,
+    handle: Handle<P, Order>,
+    facts: Arc<Facts>,
 }
 
 impl<P: Hosted> Node<P> {
@@ -215,16 +157,7 @@ impl<P: Hosted> Node<P> {
         command: P::Command,
         bytes: usize,
     ) -> Result<(), TrySubmitError<P::Command>> {
-        if self.inputs.is_closed() {
-            return Err(TrySubmitError::Closed(command));
-        }
-        if !self.handles.admission.try_take(bytes) {
-            return Err(TrySubmitError::WouldBlock(command));
-        }
-        self.inputs.send(Input::Command(command, bytes)).map_err(|unsent| match unsent.0 {
-            Input::Command(command, _) => TrySubmitError::Closed(command),
-            Input::View(_) => unreachable!("a command was sent"),
-        })
+        self.handle.try_submit(command, bytes)
     }
 
     /// Submits a command as soon as the protocol admits it. Dropping the future before it is
@@ -233,8 +166,7 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped; the command is dropped.
     pub async fn submit(&self, command: P::Command, bytes: usize) -> Result<(), Closed> {
-        self.handles.admission.take(bytes).await;
-        self.inputs.send(Input::Command(command, bytes)).map_err(|_| Closed)
+        self.handle.submit_with(bytes, || command).await
     }
 
     /// Like [`Node::submit`], but makes the command only once it is admitted: for commands that
@@ -247,8 +179,7 @@ impl<P: Hosted> Node<P> {
         bytes: usize,
         make: impl FnOnce() -> P::Command,
     ) -> Result<(), Closed> {
-        self.handles.admission.take(bytes).await;
-        self.inputs.send(Input::Command(make(), bytes)).map_err(|_| Closed)
+        self.handle.submit_with(bytes, make).await
     }
 
     /// Passes a command that needs no admission: the return of credits, a query.
@@ -259,7 +190,7 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped; the command is dropped.
     pub fn command(&self, command: P::Command) -> Result<(), Closed> {
-        self.inputs.send(Input::Command(command, 0)).map_err(|_| Closed)
+        self.handle.input(Input::Command(command, 0))
     }
 
     /// Installs a view, in order with the commands.
@@ -267,7 +198,7 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped.
     pub fn install_view(&self, view: Arc<View>) -> Result<(), Closed> {
-        self.inputs.send(Input::View(view)).map_err(|_| Closed)
+        self.handle.input(Input::View(view))
     }
 
     /// Looks for members at these addresses until they answer; the protocol is told of each as a
@@ -276,7 +207,7 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped.
     pub fn seek(&self, seeds: Vec<SocketAddr>) -> Result<(), Closed> {
-        self.controls.send(Control::Seeds(seeds)).map_err(|_| Closed)
+        self.handle.order(Order::Seeds(seeds))
     }
 
     /// Changes what the node emulates, from its next turn on.
@@ -284,81 +215,46 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped.
     pub fn emulate(&self, change: EmulateChange) -> Result<(), Closed> {
-        self.controls.send(Control::Emulate(change)).map_err(|_| Closed)
+        self.handle.order(Order::Emulate(change))
     }
 
     /// Stops the node: it goes on until its streams are flushed, at most `stop_within`, and
     /// closes its sockets. Returns at once if it has already stopped.
     pub async fn stop(&self) -> Stopped {
-        let stopped = Stopped { abandoned_bytes: 0 };
-        let (reply, answer) = oneshot::channel();
-        match self.controls.send(Control::Stop(reply)) {
-            Ok(()) => answer.await.unwrap_or(stopped),
-            Err(_) => stopped,
-        }
+        self.handle.stop().await
     }
 
     /// What the node has counted, as of the end of its last turn.
     pub fn stats(&self) -> Stats {
-        self.handles.stats.snapshot()
+        self.handle.stats()
     }
 
     /// The address that the node listens on.
     pub fn local_addr(&self) -> SocketAddr {
-        self.handles.local_addr
+        self.handle.common.local_addr
     }
 
     /// What the kernel granted for datagrams that have arrived and wait, in bytes: on Linux twice
     /// what was asked for, at most twice `net.core.rmem_max`. 0 if it did not say.
     pub fn datagram_receive_bytes(&self) -> usize {
-        self.handles.datagram_receive_bytes
+        self.handle.common.datagram_receive_bytes
     }
 
     /// How messages to groups leave: what [`NodeConfig::with_multicast`] came to on this machine.
     /// While links are emulated ([`Node::emulate`]) they leave as copies whatever this says.
     pub fn multicast(&self) -> &MulticastUse {
-        &self.handles.multicast
+        &self.facts.multicast
     }
 
     /// The random number by which protocols know this run of the node. Never 0.
     pub fn incarnation(&self) -> u64 {
-        self.handles.incarnation
+        self.facts.incarnation
     }
 }
 
 impl<P: Protocol> Clone for Node<P> {
     fn clone(&self) -> Self {
-        Node {
-            inputs: self.inputs.clone(),
-            controls: self.controls.clone(),
-            handles: Arc::clone(&self.handles),
-        }
-    }
-}
-
-/// What the protocol tells the application, in order.
-///
-/// The queue behind it has no bound of its own. A protocol bounds it by its credits: it delivers
-/// no more than the application has made room for by consuming. Dropping it discards what comes.
-pub struct Events<P: Protocol> {
-    events: mpsc::UnboundedReceiver<P::Event>,
-}
-
-impl<P: Protocol> Events<P> {
-    /// The next event; `None` once the node has stopped and all were received.
-    pub async fn recv(&mut self) -> Option<P::Event> {
-        self.events.recv().await
-    }
-
-    /// The next event if there is one now.
-    pub fn try_recv(&mut self) -> Option<P::Event> {
-        self.events.try_recv().ok()
-    }
-
-    /// Waits for an event, then appends up to `limit` of them to `events`. Returns how many; 0
-    /// once the node has stopped and all were received.
-    pub async fn recv_many(&mut self, events: &mut Vec<P::Event>, limit: usize) -> usize {
-        self.events.recv_many(events, limit).await
+        Node { handle: self.handle.clone(), facts: Arc::clone(&self.facts) }
     }
 }
 
@@ -390,12 +286,4 @@ fn set_buffers(socket: &SockRef<'_>, config: &NodeConfig) -> io::Result<()> {
         socket.set_recv_buffer_size(bytes as usize)?;
     }
     Ok(())
-}
-
-fn bind_error(addr: SocketAddr, source: io::Error) -> BindError {
-    match source.kind() {
-        io::ErrorKind::AddrInUse => BindError::PortInUse { addr },
-        io::ErrorKind::AddrNotAvailable => BindError::NotLocal { addr },
-        _ => BindError::Io { addr, source },
-    }
 }

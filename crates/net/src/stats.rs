@@ -4,8 +4,6 @@ use std::sync::{Mutex, PoisonError};
 
 use paceline_proto::core::{Counters, Instant};
 
-use crate::record::Refusal;
-
 /// What went through a node's sockets since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -23,10 +21,10 @@ pub struct Traffic {
     pub stream_reads: u64,
     /// Write calls on streams.
     pub stream_writes: u64,
-    /// Bytes of datagrams received, record headers included. What the node itself has multicast
-    /// comes back if it has joined, and counts here.
+    /// Bytes of datagrams received, record headers included where there are any. What the node
+    /// itself has multicast comes back if it has joined, and counts here.
     pub datagram_bytes_in: u64,
-    /// Bytes of datagrams sent, record headers included.
+    /// Bytes of datagrams sent, record headers included where there are any.
     pub datagram_bytes_out: u64,
     /// Datagrams received.
     pub datagrams_in: u64,
@@ -44,7 +42,8 @@ pub struct Stats {
     /// What went through the sockets.
     pub traffic: Traffic,
     /// The protocol's counters and the driver's. The driver's begin with `record_`, `stream_`,
-    /// `datagram_`, `accept_`, `peer_`, `send_`, `event_`, `group_`, `multicast_` or `emulated_`.
+    /// `datagram_`, `accept_`, `peer_`, `send_`, `event_`, `group_`, `multicast_`, `emulated_` or
+    /// `faces_`.
     pub counters: Counters,
 }
 
@@ -70,21 +69,27 @@ impl SharedStats {
     }
 }
 
-/// Lets one warning a second through for each kind of refusal, so that a peer cannot fill a log.
-#[derive(Debug, Default)]
-pub(crate) struct WarnLimit {
-    silent_until: [Instant; Refusal::ALL.len()],
+/// Lets one warning a second through for each of `KINDS` kinds of refusal, so that a peer cannot
+/// fill a log.
+#[derive(Debug)]
+pub(crate) struct WarnLimit<const KINDS: usize> {
+    silent_until: [Instant; KINDS],
 }
 
-impl WarnLimit {
+impl<const KINDS: usize> WarnLimit<KINDS> {
     const EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 
-    /// True if a warning about this refusal may be written now.
-    pub(crate) fn admits(&mut self, refusal: Refusal, now: Instant) -> bool {
-        let silent_until = &mut self.silent_until[refusal as usize];
+    /// No warning was written yet.
+    pub(crate) fn new() -> Self {
+        WarnLimit { silent_until: [Instant::ZERO; KINDS] }
+    }
+
+    /// True if a warning about this kind of refusal may be written now.
+    pub(crate) fn admits(&mut self, kind: usize, now: Instant) -> bool {
+        let silent_until = &mut self.silent_until[kind];
         let admitted = now >= *silent_until;
         if admitted {
-            *silent_until = now + WarnLimit::EVERY;
+            *silent_until = now + Self::EVERY;
         }
         admitted
     }
@@ -96,11 +101,11 @@ mod tests {
 
     #[test]
     fn a_second_warning_of_a_kind_waits_a_second() {
-        let mut limit = WarnLimit::default();
+        let mut limit = WarnLimit::<2>::new();
         let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
-        assert!(limit.admits(Refusal::Malformed, at(0)));
-        assert!(!limit.admits(Refusal::Malformed, at(999)));
-        assert!(limit.admits(Refusal::Oversized, at(999)));
-        assert!(limit.admits(Refusal::Malformed, at(1000)));
+        assert!(limit.admits(0, at(0)));
+        assert!(!limit.admits(0, at(999)));
+        assert!(limit.admits(1, at(999)));
+        assert!(limit.admits(0, at(1000)));
     }
 }

@@ -195,6 +195,38 @@ pub(crate) fn register_udp(
     registered.map_err(io::Error::from)
 }
 
+/// Lets the network cut what a UDP socket sends into fragments where it is longer than a link's
+/// packets (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`). Elsewhere than on Linux nothing is set.
+pub(crate) fn allow_fragments(socket: &UdpSocket) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let set = |level, option, value: libc::c_int| {
+            // SAFETY: the descriptor is open while `socket` is borrowed; the kernel reads an `int`.
+            let result = unsafe {
+                libc::setsockopt(
+                    socket.as_raw_fd(),
+                    level,
+                    option,
+                    (&raw const value).cast(),
+                    size_of_val(&value) as libc::socklen_t,
+                )
+            };
+            if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        };
+        if socket.local_addr()?.is_ipv6() {
+            set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT)?;
+            set(libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 0)?;
+        }
+        // A socket of IPv6 may have peers of IPv4.
+        set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = socket;
+        Ok(())
+    }
+}
+
 /// Parts that [`send_many`] takes at most.
 pub(crate) const SENDS_MAX: usize = 32;
 /// True where [`send_many`] does.

@@ -6,7 +6,7 @@
 //! was sent to a multicast address before it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::BytesMut;
 use paceline_proto::core::Counters;
@@ -15,6 +15,9 @@ use paceline_proto::core::Counters;
 const TRAIN_BYTES_MAX: usize = 60_000;
 /// Most datagrams of one train.
 const TRAIN_LENGTH_MAX: usize = 64;
+/// Payload of an Ethernet packet with IPv4, and with IPv6. The kernel does not cut trains into
+/// longer ones: a train of such would be refused as if nothing could be cut.
+const PACKET_BYTES_MAX: [usize; 2] = [1_472, 1_452];
 /// Spent train buffers that are kept.
 const SPARE_MAX: usize = 64;
 
@@ -23,6 +26,7 @@ const SPARE_MAX: usize = 64;
 struct Train {
     to: SocketAddr,
     segment_bytes: usize,
+    length_max: usize,
     bytes: BytesMut,
 }
 
@@ -35,7 +39,7 @@ impl Train {
         bytes <= self.segment_bytes
             && self.bytes.len().is_multiple_of(self.segment_bytes)
             && self.bytes.len() + bytes <= TRAIN_BYTES_MAX
-            && self.datagrams() < TRAIN_LENGTH_MAX
+            && self.datagrams() < self.length_max
     }
 }
 
@@ -70,6 +74,8 @@ pub(crate) struct Trains {
     left: u64,
     // The number of the train that an address's next datagram may join, counted from the beginning.
     open: BTreeMap<SocketAddr, u64>,
+    // The address that was queued for last, with its open train: found without a search.
+    latest: Option<(SocketAddr, u64)>,
     queued_bytes: usize,
     queue_bytes_max: usize,
     spare: Vec<BytesMut>,
@@ -82,6 +88,7 @@ impl Trains {
             trains: VecDeque::new(),
             left: 0,
             open: BTreeMap::new(),
+            latest: None,
             queued_bytes: 0,
             queue_bytes_max,
             spare: Vec::new(),
@@ -96,11 +103,11 @@ impl Trains {
         counters: &mut Counters,
         write: impl FnOnce(&mut BytesMut),
     ) {
-        let open = self.open.get(&to).map(|number| (number - self.left) as usize);
-        let place = match open.filter(|&place| self.trains[place].takes(bytes)) {
+        let place = match self.open_place(to).filter(|&place| self.trains[place].takes(bytes)) {
             Some(place) => place,
             None => self.add(to, bytes),
         };
+        self.latest = Some((to, self.left + place as u64));
         let train = &mut self.trains[place];
         let before = train.bytes.len();
         write(&mut train.bytes);
@@ -116,6 +123,7 @@ impl Trains {
     /// What is queued from now on leaves after all that is queued.
     pub(crate) fn fence(&mut self) {
         self.open.clear();
+        self.latest = None;
     }
 
     /// What to hand to the kernel next, and then, if it cuts as many datagrams off one another.
@@ -144,6 +152,15 @@ impl Trains {
         self.trains.is_empty()
     }
 
+    /// The train that the address's next datagram may join.
+    fn open_place(&self, to: SocketAddr) -> Option<usize> {
+        let number = match self.latest {
+            Some((latest, number)) if latest == to => number,
+            _ => *self.open.get(&to)?,
+        };
+        Some((number - self.left) as usize)
+    }
+
     fn add(&mut self, to: SocketAddr, segment_bytes: usize) -> usize {
         if to.ip().is_multicast() {
             self.fence();
@@ -151,7 +168,8 @@ impl Trains {
         let place = self.trains.len();
         self.open.insert(to, self.left + place as u64);
         let bytes = self.spare.pop().unwrap_or_default();
-        self.trains.push_back(Train { to, segment_bytes, bytes });
+        let length_max = if segment_bytes <= cut_bytes_max(to) { TRAIN_LENGTH_MAX } else { 1 };
+        self.trains.push_back(Train { to, segment_bytes, length_max, bytes });
         place
     }
 
@@ -160,6 +178,7 @@ impl Trains {
         if self.open.get(&first.to) == Some(&self.left) {
             self.open.remove(&first.to);
         }
+        self.latest.take_if(|(_, number)| *number == self.left);
         self.left += 1;
         self.queued_bytes -= first.bytes.len();
         first
@@ -171,6 +190,15 @@ impl Trains {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(buffer);
         }
+    }
+}
+
+/// The longest datagrams of a train to this address.
+fn cut_bytes_max(to: SocketAddr) -> usize {
+    match to.ip().to_canonical() {
+        ip if ip.is_loopback() => TRAIN_BYTES_MAX,
+        IpAddr::V4(_) => PACKET_BYTES_MAX[0],
+        IpAddr::V6(_) => PACKET_BYTES_MAX[1],
     }
 }
 
@@ -203,6 +231,20 @@ mod tests {
         assert_eq!(parts(&trains, 2), [(1, 2), (1, 1), (1, 1), (1, 1)]);
         trains.remove_part(1000);
         assert_eq!((parts(&trains, 64), trains.queued_bytes), (vec![(1, 1); 3], 1101));
+    }
+
+    #[test]
+    fn datagrams_that_the_network_cuts_go_one_by_one() {
+        let mut trains = Trains::new(1 << 20);
+        let away: SocketAddr = ([10, 0, 0, 1], 2).into();
+        for bytes in [1_472, 1_472, 1_473, 1_473] {
+            for to in [addr(1), away] {
+                trains.push(to, bytes, &mut Counters::default(), |out| {
+                    out.extend_from_slice(&[7; 1_473][..bytes]);
+                });
+            }
+        }
+        assert_eq!(parts(&trains, 64), [(1, 2), (2, 2), (1, 2), (2, 1), (2, 1)]);
     }
 
     #[test]

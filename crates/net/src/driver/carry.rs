@@ -14,10 +14,10 @@ use crate::record::{GROUP_BYTES, HEADER_BYTES, LENGTH_BYTES};
 impl<P: Hosted> Driver<P> {
     /// Empties the outbox. Calls no handler.
     pub(super) fn carry_out(&mut self) {
-        for (node, address) in std::mem::take(&mut self.outbox.contacts) {
+        for (node, address) in std::mem::take(&mut self.chassis.outbox.contacts) {
             self.learn_address(node, &address);
         }
-        for (group, membership) in self.outbox.memberships.drain(..) {
+        for (group, membership) in self.chassis.outbox.memberships.drain(..) {
             let is_change = match membership {
                 Membership::Joined => self.groups.insert(group),
                 Membership::Left => self.groups.remove(&group),
@@ -32,35 +32,31 @@ impl<P: Hosted> Driver<P> {
                 self.counters.add("multicast_membership_failed", 1);
             }
         }
-        if !self.outbox.group_sends.is_empty() {
-            let mut sends = std::mem::take(&mut self.outbox.group_sends);
+        if !self.chassis.outbox.group_sends.is_empty() {
+            let mut sends = std::mem::take(&mut self.chassis.outbox.group_sends);
             for (group, message) in sends.drain(..) {
                 self.send_group(group, &message);
             }
-            self.outbox.group_sends = sends;
+            self.chassis.outbox.group_sends = sends;
         }
-        if !self.outbox.sends.is_empty() {
-            let mut sends = std::mem::take(&mut self.outbox.sends);
+        if !self.chassis.outbox.sends.is_empty() {
+            let mut sends = std::mem::take(&mut self.chassis.outbox.sends);
             for send in sends.drain(..) {
                 self.send(send);
             }
-            self.outbox.sends = sends;
+            self.chassis.outbox.sends = sends;
         }
-        for (at, timer) in self.outbox.timers.drain(..) {
+        for (at, timer) in self.chassis.outbox.timers.drain(..) {
             self.deadlines.set(at, Deadline::Timer(timer));
         }
-        for event in self.outbox.events.drain(..) {
-            if self.events.send(event).is_err() {
-                self.counters.add("event_discarded", 1);
-            }
-        }
-        for (to, below_bytes) in self.outbox.drains.drain(..) {
+        self.chassis.tell_events(&mut self.counters);
+        for (to, below_bytes) in self.chassis.outbox.drains.drain(..) {
             if let Some(place) = self.peers.place(to) {
                 self.peers.at(place).outgoing.await_drain(below_bytes);
                 self.peers.list_flush(place);
             }
         }
-        while let Some(peer) = self.outbox.disconnects.pop() {
+        while let Some(peer) = self.chassis.outbox.disconnects.pop() {
             self.disconnect(peer);
         }
     }
@@ -113,7 +109,7 @@ impl<P: Hosted> Driver<P> {
             }
             self.datagrams.fence();
         }
-        self.datagrams.push_copy(to, record, &mut self.counters);
+        self.queue_copy(to, record);
     }
 
     fn draw(&mut self, place: usize, lane: Lane) -> Copies {

@@ -10,6 +10,8 @@ use paceline_proto::core::{GroupId, Instant, Wire, decode_exact, take_u32};
 use super::Driver;
 use crate::Hosted;
 use crate::arrivals::{Arrived, Ask, Received};
+use crate::chassis::Drive;
+use crate::datagram::write;
 use crate::emulate::ReceiveLoss;
 use crate::peers::Reach;
 use crate::ready::Source;
@@ -64,24 +66,51 @@ impl<P: Hosted> Driver<P> {
         self.introduce(place);
         match content {
             Content::Message(message) => {
-                let bytes = HEADER_BYTES + message.wire_len();
-                let (header, counters) = (self.header, &mut self.counters);
-                self.datagrams.push(addr, header, bytes, counters, |out| write(message, out));
+                let (header, bytes) = (self.header, message.wire_len());
+                self.queue_record(addr, header, bytes, |out| write(message, out));
             }
-            Content::Record(record) => {
-                self.datagrams.push_copy(addr, record, &mut self.counters);
-            }
+            Content::Record(record) => self.queue_copy(addr, record),
         }
     }
 
     /// A message to a group as it goes to everybody.
     pub(super) fn group_record(&mut self, group: GroupId, message: &P::Message) -> Bytes {
-        let header = Header { kind: Kind::Group, ..self.header };
+        let header = self.number(Header { kind: Kind::Group, ..self.header });
         let bytes = HEADER_BYTES + GROUP_BYTES + message.wire_len();
-        self.datagrams.record(header, bytes, |out| {
-            out.extend_from_slice(&group.0.to_be_bytes());
-            write(message, out);
-        })
+        let mut record = BytesMut::with_capacity(bytes);
+        record.extend_from_slice(&header.encode());
+        record.extend_from_slice(&group.0.to_be_bytes());
+        write(message, &mut record);
+        debug_assert_eq!(record.len(), bytes, "`wire_len` is exact");
+        record.freeze()
+    }
+
+    /// Queues a record whose body of `bytes` bytes `write` appends.
+    fn queue_record(
+        &mut self,
+        to: SocketAddr,
+        header: Header,
+        bytes: usize,
+        write: impl FnOnce(&mut BytesMut),
+    ) {
+        let header = self.number(header).encode();
+        self.datagrams.push(to, HEADER_BYTES + bytes, &mut self.counters, |out| {
+            out.extend_from_slice(&header);
+            write(out);
+        });
+    }
+
+    /// Queues a copy of a record.
+    pub(super) fn queue_copy(&mut self, to: SocketAddr, record: &[u8]) {
+        self.datagrams.push(to, record.len(), &mut self.counters, |out| {
+            out.extend_from_slice(record);
+        });
+    }
+
+    fn number(&mut self, header: Header) -> Header {
+        let sequence = self.datagrams_numbered;
+        self.datagrams_numbered += 1;
+        Header { sequence, ..header }
     }
 
     /// Sends a Hello to a peer that has had none.
@@ -99,10 +128,7 @@ impl<P: Hosted> Driver<P> {
 
     pub(super) fn queue_control(&mut self, addr: SocketAddr, kind: Kind, body: &[u8]) {
         let header = Header { kind, ..self.header };
-        let bytes = HEADER_BYTES + body.len();
-        self.datagrams.push(addr, header, bytes, &mut self.counters, |out| {
-            out.extend_from_slice(body);
-        });
+        self.queue_record(addr, header, body.len(), |out| out.extend_from_slice(body));
     }
 
     pub(super) fn receive_datagrams(&mut self, ask: Ask) {
@@ -112,10 +138,13 @@ impl<P: Hosted> Driver<P> {
         while handled < DATAGRAMS_MAX {
             let received = self.datagrams.arrivals.receive(ask, &mut self.traffic, &mut batch);
             // A failed call counts as well, so that a broken socket cannot hold the turn.
-            handled += batch.len().max(1);
+            handled += batch.iter().map(Arrived::datagrams).sum::<usize>().max(1);
             for arrived in batch.drain(..) {
-                if let Err((refusal, from)) = self.take_datagram(arrived) {
-                    self.refuse(refusal, &from);
+                let from = arrived.from;
+                for record in arrived {
+                    if let Err((refusal, from)) = self.take_datagram(from, record) {
+                        self.refuse(refusal, &from);
+                    }
                 }
             }
             if received == Received::Blocked {
@@ -137,10 +166,14 @@ impl<P: Hosted> Driver<P> {
         while handled < DATAGRAMS_MAX {
             let Some(native) = &mut self.multicast else { break };
             let received = native.arrivals.receive(Ask::IfSignalled, &mut self.traffic, &mut batch);
-            handled += batch.len().max(1);
+            handled += batch.iter().map(Arrived::datagrams).sum::<usize>().max(1);
             for arrived in batch.drain(..) {
-                if let Err((refusal, from)) = self.take_multicast(arrived, &mut hellos) {
-                    self.refuse(refusal, &from);
+                let (from, to) = (arrived.from, arrived.to);
+                for record in arrived {
+                    if let Err((refusal, from)) = self.take_multicast(from, to, record, &mut hellos)
+                    {
+                        self.refuse(refusal, &from);
+                    }
                 }
             }
             if received == Received::Blocked {
@@ -157,10 +190,11 @@ impl<P: Hosted> Driver<P> {
     /// Takes what has arrived at the multicast socket: messages to groups and nothing else.
     fn take_multicast(
         &mut self,
-        arrived: Arrived,
+        from: SocketAddr,
+        to: Option<IpAddr>,
+        mut record: Bytes,
         hellos: &mut Hellos,
     ) -> Result<(), (Refusal, String)> {
-        let Arrived { from, to, mut record } = arrived;
         let is_ours = |to: IpAddr| self.multicast.as_ref().is_some_and(|native| native.has(to));
         if !to.is_none_or(is_ours) {
             // The port is open to whoever finds it.
@@ -191,8 +225,11 @@ impl<P: Hosted> Driver<P> {
         })
     }
 
-    fn take_datagram(&mut self, arrived: Arrived) -> Result<(), (Refusal, String)> {
-        let Arrived { from, mut record, .. } = arrived;
+    fn take_datagram(
+        &mut self,
+        from: SocketAddr,
+        mut record: Bytes,
+    ) -> Result<(), (Refusal, String)> {
         let unnamed = |refusal| (refusal, from.to_string());
         let header = Header::decode(&mut record, self.header.cluster).map_err(unnamed)?;
         self.take_decoded(from, header, record)
@@ -293,15 +330,9 @@ impl<P: Hosted> Driver<P> {
     /// Counts a record that was not accepted, and says so at most once a second for each kind.
     pub(super) fn refuse(&mut self, refusal: Refusal, from: &dyn Display) {
         self.counters.add(refusal.counter(), 1);
-        if self.warnings.admits(refusal, self.now) {
+        if self.warnings.admits(refusal as usize, self.now) {
             tracing::warn!(%from, reason = refusal.counter(), "record refused");
         }
-    }
-}
-
-fn write(message: &impl Wire, out: &mut BytesMut) {
-    if let Some(payload) = message.encode(out) {
-        payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
     }
 }
 

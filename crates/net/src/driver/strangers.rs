@@ -67,7 +67,7 @@ impl<P: Hosted> Driver<P> {
         match header.kind {
             Kind::Hello => {
                 Session::announced(header, body)?;
-                let place = self.peers.place_or_insert(header.sender, from, &self.ready);
+                let place = self.peers.place_or_insert(header.sender, from, &self.chassis.ready);
                 let place = place.ok_or(Refusal::UnknownSender)?;
                 self.accept_hello(place, header, body)?;
                 self.note_answer(from, place);
@@ -101,7 +101,7 @@ impl<P: Hosted> Driver<P> {
         if node == self.config.node {
             return;
         }
-        let Some(place) = self.peers.place_or_insert(node, addr, &self.ready) else {
+        let Some(place) = self.peers.place_or_insert(node, addr, &self.chassis.ready) else {
             return self.counters.add("peer_table_full", 1);
         };
         if self.peers.at(place).addr != addr {

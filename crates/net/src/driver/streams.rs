@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 
 use super::{Deadline, Driver};
 use crate::Hosted;
+use crate::chassis::Drive;
 use crate::gather::Gather;
 use crate::incoming::{Cue, Filled, Incoming, Speaker};
 use crate::outgoing::{Drain, Flushed, HELLO_BYTES, Outlook, Phase, abort_on_close};
@@ -221,7 +222,7 @@ impl<P: Hosted> Driver<P> {
 
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTS_MAX {
-            let mut cx = TaskContext::from_waker(&self.wakers.listener);
+            let mut cx = TaskContext::from_waker(&self.listener_waker);
             match self.listener.poll_accept(&mut cx) {
                 Poll::Pending => return,
                 Poll::Ready(Ok((stream, _))) => self.add_incoming(stream),
@@ -245,7 +246,7 @@ impl<P: Hosted> Driver<P> {
         });
         let number = self.accepted;
         self.accepted += 1;
-        let waker = self.ready.waker(Source::Incoming(slot));
+        let waker = self.chassis.ready.waker(Source::Incoming(slot));
         let delay =
             if sys::KNOWS_PATHS { self.config.stream_delay * 2 / 3 } else { Duration::ZERO };
         let gather = Gather::new(delay, self.now);

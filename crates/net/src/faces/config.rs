@@ -1,0 +1,131 @@
+//! What a node with faces may be told before it starts.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::config::Exposure;
+
+/// The longest packet of NDN, in bytes: `MAX_NDN_PACKET_SIZE` of ndn-cxx.
+const NDN_PACKET_BYTES_MAX: usize = 8_800;
+/// The longest payload of a UDP datagram over IPv4.
+const UDP_BYTES_MAX: usize = 65_507;
+
+/// The configuration of a node with faces: required is where it listens, the rest has defaults.
+#[derive(Clone, Debug)]
+pub struct FacesConfig {
+    pub(crate) bind_addr: SocketAddr,
+    pub(crate) exposure: Exposure,
+    pub(crate) faces_max: usize,
+    pub(crate) accepts_unknown: bool,
+    pub(crate) face_idle_after: Duration,
+    pub(crate) face_yields_after: Duration,
+    pub(crate) datagram_bytes_max: usize,
+    pub(crate) datagram_queue_bytes_max: usize,
+    pub(crate) datagram_send_bytes: Option<u32>,
+    pub(crate) datagram_receive_bytes: u32,
+    pub(crate) stop_within: Duration,
+    pub(crate) seed: Option<u64>,
+}
+
+impl FacesConfig {
+    /// The configuration of a node that listens at this UDP address. Port 0 takes a free one.
+    pub fn new(bind_addr: SocketAddr) -> FacesConfig {
+        FacesConfig {
+            bind_addr,
+            exposure: Exposure::default(),
+            faces_max: 1_024,
+            accepts_unknown: false,
+            face_idle_after: Duration::from_secs(300),
+            face_yields_after: Duration::from_secs(10),
+            datagram_bytes_max: NDN_PACKET_BYTES_MAX,
+            datagram_queue_bytes_max: 4 << 20,
+            datagram_send_bytes: None,
+            datagram_receive_bytes: 8 << 20,
+            stop_within: Duration::from_secs(1),
+            seed: None,
+        }
+    }
+
+    /// Where the node may listen, since whoever reaches the port can read and forge what a
+    /// protocol does not protect itself. Default: loopback only.
+    pub fn with_exposure(mut self, exposure: Exposure) -> Self {
+        self.exposure = exposure;
+        self
+    }
+
+    /// Dynamic faces there may be at once: those that somebody unknown opened. Default 1,024.
+    pub fn with_faces_max(mut self, faces: usize) -> Self {
+        self.faces_max = faces;
+        self
+    }
+
+    /// Whether a message from an unknown address opens a dynamic face, as a forwarder wants it. A
+    /// plain consumer drops it. Default: no.
+    ///
+    /// A sender's address is its own account, and may be forged: an answer may go to somebody who
+    /// did not ask.
+    pub fn with_accepts_unknown(mut self, accepts: bool) -> Self {
+        self.accepts_unknown = accepts;
+        self
+    }
+
+    /// How long nothing may have come from a dynamic face until it closes. Default 300 s.
+    pub fn with_face_idle_after(mut self, after: Duration) -> Self {
+        self.face_idle_after = after.max(Duration::from_millis(1));
+        self
+    }
+
+    /// How long nothing may have come from a dynamic face until it makes room for a new one, when
+    /// there are [`faces_max`](FacesConfig::with_faces_max): the one heard from longest ago closes.
+    /// Default 10 s.
+    ///
+    /// Less lets forged addresses drive honest faces out sooner; more keeps new ones waiting.
+    pub fn with_face_yields_after(mut self, after: Duration) -> Self {
+        self.face_yields_after = after;
+        self
+    }
+
+    /// The longest datagram, in bytes, that is sent or taken. Default 8,800, the longest packet of
+    /// NDN.
+    ///
+    /// Beyond what a link's packets hold, 1,472 bytes as a rule, a datagram travels in fragments
+    /// of IP and gets lost with any of them.
+    pub fn with_datagram_bytes_max(mut self, bytes: usize) -> Self {
+        self.datagram_bytes_max = bytes.clamp(16, UDP_BYTES_MAX);
+        self
+    }
+
+    /// Bytes of datagrams that may wait for the socket; the oldest are dropped. Default 4 MiB.
+    pub fn with_datagram_queue_bytes_max(mut self, bytes: usize) -> Self {
+        self.datagram_queue_bytes_max = bytes;
+        self
+    }
+
+    /// What the kernel is asked to hold of datagrams on their way out, in bytes (`SO_SNDBUF`).
+    /// Default: the kernel's own.
+    pub fn with_datagram_send_bytes(mut self, bytes: Option<u32>) -> Self {
+        self.datagram_send_bytes = bytes;
+        self
+    }
+
+    /// What the kernel is asked to hold of datagrams that have arrived, in bytes (`SO_RCVBUF`).
+    /// Beyond it they are lost. The kernel may grant less:
+    /// [`FaceNode::datagram_receive_bytes`](crate::FaceNode::datagram_receive_bytes). Default
+    /// 8 MiB.
+    pub fn with_datagram_receive_bytes(mut self, bytes: u32) -> Self {
+        self.datagram_receive_bytes = bytes;
+        self
+    }
+
+    /// How long a stopping node keeps sending what is queued. Default 1 s.
+    pub fn with_stop_within(mut self, within: Duration) -> Self {
+        self.stop_within = within;
+        self
+    }
+
+    /// Seed of the protocol's and the emulator's random numbers. Default: drawn at start.
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+}

@@ -1,0 +1,490 @@
+//! The driver of a node with faces.
+//!
+//! A turn takes what has arrived, a bounded share of it, fires the timers that are due, and sends
+//! what has gathered: in trains, many with one call.
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline_proto::core::{
+    Backlog, Context, Copies, Counters, Instant, Lane, LinkFaults, NodeId, Outgoing, PeerState,
+    Protocol, Rng, Wire, decode_exact,
+};
+use tokio::sync::oneshot;
+
+use super::LOCAL;
+use super::config::FacesConfig;
+use super::table::FaceTable;
+use crate::alarm::Alarm;
+use crate::arrivals::{Arrived, Ask, Received};
+use crate::chassis::{Chassis, Crew, Drive};
+use crate::datagram::{Datagrams, write};
+use crate::deadlines::{Clock, Deadlines};
+use crate::emulate::{Emulator, Peers};
+use crate::error::FaceError;
+use crate::handle::{Control, Ends, Hosted, Stopped};
+use crate::ready::Source;
+use crate::stats::{Traffic, WarnLimit};
+use crate::sys;
+
+/// Datagrams handled in a turn, but for the rest of a batch.
+const DATAGRAMS_MAX: usize = 256;
+/// Timers fired in a turn.
+const TIMERS_MAX: usize = 256;
+
+/// What the application tells the driver.
+pub(super) enum Order {
+    /// A static face.
+    Open { addr: SocketAddr, reply: oneshot::Sender<Result<NodeId, FaceError>> },
+    /// A face is needed no more, whoever opened it.
+    Close { node: NodeId, reply: oneshot::Sender<bool> },
+    /// Other faults.
+    Emulate { to: Peers, faults: LinkFaults },
+}
+
+/// Something that has a deadline.
+enum Deadline<P: Protocol> {
+    /// A timer of the protocol.
+    Timer(P::Timer),
+    /// An emulated link held a datagram back until now.
+    Datagram(Box<(NodeId, P::Message)>),
+    /// A face may have been idle for long enough.
+    Idle,
+    /// The end of a graceful stop.
+    Stop,
+}
+
+/// Why a datagram was not taken. Each has a counter of its own.
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    /// It is longer than `datagram_bytes_max`.
+    Oversized,
+    /// The protocol cannot decode it.
+    Undecodable,
+    /// Its sender has no face, and none is opened for strangers.
+    Unknown,
+    /// Its sender has no face, and there are too many.
+    Full,
+}
+
+impl Refusal {
+    const COUNT: usize = 4;
+
+    const fn counter(self) -> &'static str {
+        match self {
+            Refusal::Oversized => "faces_oversized",
+            Refusal::Undecodable => "faces_undecodable",
+            Refusal::Unknown => "faces_unknown",
+            Refusal::Full => "faces_full",
+        }
+    }
+}
+
+/// There are no streams, so nothing waits for them.
+struct NoStreams;
+
+impl Backlog for NoStreams {
+    fn backlog_bytes(&self, _to: NodeId) -> usize {
+        0
+    }
+}
+
+/// A node's socket, faces and protocol.
+pub(super) struct FaceDriver<P: Hosted> {
+    chassis: Chassis<P, Order>,
+    config: FacesConfig,
+    clock: Clock,
+    now: Instant,
+    datagrams: Datagrams,
+    faces: FaceTable,
+    // A look for idle faces is due at some time.
+    is_idle_watched: bool,
+    notices: VecDeque<(NodeId, PeerState)>,
+    deadlines: Deadlines<Deadline<P>>,
+    alarm: Alarm,
+    again: Vec<Source>,
+    batch: Vec<Arrived>,
+    driver_rng: Rng,
+    emulator: Option<Box<Emulator>>,
+    traffic: Traffic,
+    counters: Counters,
+    warnings: WarnLimit<{ Refusal::COUNT }>,
+}
+
+/// All that a driver is made of.
+pub(super) struct Parts<P: Hosted> {
+    pub(super) crew: Crew<P>,
+    pub(super) ends: Ends<P, Order>,
+    pub(super) config: FacesConfig,
+    pub(super) udp: std::net::UdpSocket,
+    pub(super) table: FaceTable,
+}
+
+impl<P: Hosted> FaceDriver<P> {
+    /// Assembles a driver and starts the protocol; the first turn comes with the first poll.
+    pub(super) fn start(parts: Parts<P>) -> std::io::Result<FaceDriver<P>> {
+        let config = parts.config;
+        let driver_rng = Rng::new(parts.crew.seed, u64::from(LOCAL.0) | 1 << 32);
+        let chassis = Chassis::new(parts.crew, parts.ends);
+        let ready = &chassis.ready;
+        let waker = ready.waker(Source::Datagrams);
+        let datagrams = Datagrams::new(parts.udp, config.datagram_queue_bytes_max, waker)?;
+        // A packet of the protocol may be longer than a link's.
+        sys::allow_fragments(datagrams.arrivals.socket().0)?;
+        let clock = Clock::start();
+        let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
+        let mut driver = FaceDriver {
+            chassis,
+            config,
+            clock,
+            now: clock.now(),
+            datagrams,
+            faces: parts.table,
+            is_idle_watched: false,
+            notices: VecDeque::new(),
+            deadlines: Deadlines::new(),
+            alarm,
+            // Each source is polled once, which registers its waker.
+            again: vec![Source::Controls, Source::Inputs, Source::Datagrams],
+            batch: Vec::new(),
+            driver_rng,
+            emulator: None,
+            traffic: Traffic::default(),
+            counters: Counters::default(),
+            warnings: WarnLimit::new(),
+        };
+        driver.handle(|protocol, cx| protocol.handle_start(cx));
+        driver.publish();
+        Ok(driver)
+    }
+
+    fn take_controls(&mut self) {
+        while let Some(control) = self.chassis.next_control() {
+            match control {
+                Control::Order(Order::Open { addr, reply }) => {
+                    let opened = self.faces.open(addr, self.now);
+                    if let Ok((node, true)) = opened {
+                        self.tell(node, PeerState::Up { incarnation: 0 });
+                    }
+                    // Whoever asked may have stopped waiting.
+                    let _ = reply.send(opened.map(|(node, _)| node));
+                }
+                Control::Order(Order::Close { node, reply }) => {
+                    let was_open = self.faces.remove(node);
+                    if was_open {
+                        self.note_closed(node);
+                        self.tell_notices();
+                    }
+                    let _ = reply.send(was_open);
+                }
+                Control::Order(Order::Emulate { to, faults }) => self.set_faults(to, faults),
+                Control::Stop(reply) => self.begin_stop(Some(reply)),
+            }
+        }
+    }
+
+    fn receive(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        let mut handled = 0;
+        while handled < DATAGRAMS_MAX {
+            let arrivals = &mut self.datagrams.arrivals;
+            let received = arrivals.receive(Ask::IfSignalled, &mut self.traffic, &mut batch);
+            self.now = self.clock.now();
+            // A failed call counts as well, so that a broken socket cannot hold the turn.
+            handled += batch.iter().map(Arrived::datagrams).sum::<usize>().max(1);
+            for arrived in batch.drain(..) {
+                self.take_train(arrived);
+            }
+            if received == Received::Blocked {
+                handled = 0;
+                break;
+            }
+        }
+        if handled >= DATAGRAMS_MAX {
+            self.again.push(Source::Datagrams);
+        }
+        self.batch = batch;
+    }
+
+    /// Takes what one sender sent together.
+    fn take_train(&mut self, train: Arrived) {
+        let addr = train.from;
+        let mut face = self.faces.hear(addr, self.now);
+        for datagram in train {
+            // The protocol may have closed the face because of the one before.
+            if !self.notices.is_empty() {
+                self.tell_notices();
+                face = self.faces.hear(addr, self.now);
+            }
+            match self.take_datagram(addr, face, datagram) {
+                Ok(node) => face = Some(node),
+                Err(refusal) => self.refuse(refusal, &addr),
+            }
+        }
+        self.tell_notices();
+    }
+
+    fn take_datagram(
+        &mut self,
+        addr: SocketAddr,
+        face: Option<NodeId>,
+        datagram: Bytes,
+    ) -> Result<NodeId, Refusal> {
+        if face.is_none() && !self.config.accepts_unknown {
+            return Err(Refusal::Unknown);
+        }
+        if datagram.len() > self.config.datagram_bytes_max {
+            return Err(Refusal::Oversized);
+        }
+        // Decoded first: what is no message opens no face.
+        let message = decode_exact(datagram).map_err(|_| Refusal::Undecodable)?;
+        let node = match face {
+            Some(node) => node,
+            None => self.let_in(addr)?,
+        };
+        self.handle(|protocol, cx| protocol.handle_message(cx, node, message));
+        Ok(node)
+    }
+
+    fn let_in(&mut self, addr: SocketAddr) -> Result<NodeId, Refusal> {
+        if self.faces.is_full()
+            && let Some(silent) = self.faces.silent(self.now, self.config.face_yields_after)
+        {
+            self.counters.add("faces_yielded", 1);
+            self.close(silent);
+            self.tell_notices();
+        }
+        let node = self.faces.let_in(addr, self.now).ok_or(Refusal::Full)?;
+        self.counters.add("faces_opened", 1);
+        if !self.is_idle_watched {
+            self.is_idle_watched = true;
+            self.deadlines.set(self.now + self.config.face_idle_after, Deadline::Idle);
+        }
+        self.tell(node, PeerState::Up { incarnation: 0 });
+        Ok(node)
+    }
+
+    /// Closes a face that a stranger opened. Calls no handler.
+    fn close(&mut self, node: NodeId) {
+        if self.faces.close(node) {
+            self.note_closed(node);
+        }
+    }
+
+    fn note_closed(&mut self, node: NodeId) {
+        self.counters.add("faces_closed", 1);
+        if let Some(emulator) = &mut self.emulator {
+            emulator.forget(node.index());
+        }
+        self.notices.push_back((node, PeerState::Down));
+    }
+
+    fn close_idle(&mut self) {
+        let (idle, again_at) = self.faces.idle(self.now, self.config.face_idle_after);
+        for node in idle {
+            self.close(node);
+        }
+        self.tell_notices();
+        self.is_idle_watched = self.faces.has_strangers();
+        if self.is_idle_watched {
+            self.deadlines.set(again_at, Deadline::Idle);
+        }
+    }
+
+    fn tell(&mut self, node: NodeId, state: PeerState) {
+        self.handle(|protocol, cx| protocol.handle_peer(cx, node, state));
+    }
+
+    fn tell_notices(&mut self) {
+        // Ends: a face closes once, and what the protocol does about it opens none.
+        while let Some((node, state)) = self.notices.pop_front() {
+            self.tell(node, state);
+        }
+    }
+
+    /// Counts a datagram that was not taken, and says so at most once a second for each kind.
+    fn refuse(&mut self, refusal: Refusal, from: &dyn Display) {
+        self.counters.add(refusal.counter(), 1);
+        if self.warnings.admits(refusal as usize, self.now) {
+            tracing::warn!(%from, reason = refusal.counter(), "datagram refused");
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        self.now = self.clock.now();
+        for _ in 0..TIMERS_MAX {
+            let Some(deadline) = self.deadlines.take_due(self.now) else {
+                return;
+            };
+            match deadline {
+                Deadline::Timer(timer) => {
+                    self.handle(|protocol, cx| protocol.handle_timer(cx, timer));
+                }
+                Deadline::Datagram(held) => self.queue(held.0, &held.1),
+                Deadline::Idle => self.close_idle(),
+                Deadline::Stop => self.chassis.life.end(),
+            }
+        }
+        self.again.push(Source::Deadline);
+    }
+
+    /// Empties the outbox. Calls no handler.
+    fn carry_out(&mut self) {
+        let outbox = &mut self.chassis.outbox;
+        let strange = outbox.memberships.len()
+            + outbox.group_sends.len()
+            + outbox.drains.len()
+            + outbox.contacts.len();
+        if strange > 0 {
+            debug_assert!(false, "a protocol on faces has no groups, streams or contacts");
+            self.counters.add("faces_unsupported", strange as u64);
+            outbox.memberships.clear();
+            outbox.group_sends.clear();
+            outbox.drains.clear();
+            outbox.contacts.clear();
+        }
+        if !outbox.sends.is_empty() {
+            let mut sends = std::mem::take(&mut outbox.sends);
+            for send in sends.drain(..) {
+                self.send(send);
+            }
+            self.chassis.outbox.sends = sends;
+        }
+        for (at, timer) in self.chassis.outbox.timers.drain(..) {
+            self.deadlines.set(at, Deadline::Timer(timer));
+        }
+        self.chassis.tell_events(&mut self.counters);
+        while let Some(node) = self.chassis.outbox.disconnects.pop() {
+            self.close(node);
+        }
+    }
+
+    fn send(&mut self, send: Outgoing<P::Message>) {
+        let Outgoing { to, lane, message } = send;
+        if lane == Lane::Stream {
+            debug_assert!(false, "a protocol on faces has no streams");
+            self.counters.add("faces_unsupported", 1);
+            return;
+        }
+        let copies = match &mut self.emulator {
+            None => return self.queue(to, &message),
+            Some(emulator) => emulator.draw(to.index(), lane),
+        };
+        match copies {
+            Copies::None => self.counters.add("emulated_loss", 1),
+            Copies::One(delay) => self.queue_after(delay, to, message),
+            Copies::Two(first, second) => {
+                self.counters.add("emulated_duplicate", 1);
+                self.queue_after(first, to, message.clone());
+                self.queue_after(second, to, message);
+            }
+        }
+    }
+
+    fn queue_after(&mut self, delay: Duration, to: NodeId, message: P::Message) {
+        if delay.is_zero() {
+            self.queue(to, &message);
+        } else {
+            let held = Deadline::Datagram(Box::new((to, message)));
+            self.deadlines.set(self.now + delay, held);
+        }
+    }
+
+    fn queue(&mut self, to: NodeId, message: &P::Message) {
+        let Some(addr) = self.faces.addr(to) else {
+            self.counters.add("send_unknown_face", 1);
+            return;
+        };
+        let bytes = message.wire_len();
+        if bytes == 0 || bytes > self.config.datagram_bytes_max {
+            self.counters.add("datagram_unsendable", 1);
+            return;
+        }
+        self.datagrams.push(addr, bytes, &mut self.counters, |out| write(message, out));
+    }
+
+    fn set_faults(&mut self, to: Peers, faults: LinkFaults) {
+        let rng = &mut self.driver_rng;
+        let emulator = self
+            .emulator
+            .get_or_insert_with(|| Box::new(Emulator::new(Rng::new(rng.next_u64(), 0))));
+        match to {
+            Peers::All => emulator.set_all(faults),
+            Peers::One(node) if self.faces.addr(node).is_some() => {
+                emulator.set_one(node.index(), faults);
+            }
+            Peers::One(_) => {}
+        }
+        if emulator.is_perfect() {
+            self.emulator = None;
+        }
+    }
+}
+
+impl<P: Hosted> Unpin for FaceDriver<P> {}
+
+impl<P: Hosted> Drive for FaceDriver<P> {
+    type Protocol = P;
+    type Order = Order;
+
+    fn chassis(&mut self) -> &mut Chassis<P, Order> {
+        &mut self.chassis
+    }
+
+    fn handle(&mut self, call: impl FnOnce(&mut P, &mut Context<'_, P>)) {
+        self.chassis.call(self.now, &NoStreams, self.config.datagram_bytes_max, call);
+        self.carry_out();
+    }
+
+    fn turn(&mut self, woken: &mut Vec<Source>) {
+        self.traffic.turns += 1;
+        self.now = self.clock.now();
+        // Faces open before commands that may name them.
+        if woken.contains(&Source::Controls) {
+            self.take_controls();
+        }
+        if woken.contains(&Source::Deadline) {
+            self.alarm.acknowledge();
+        }
+        if woken.contains(&Source::Datagrams) {
+            self.receive();
+        }
+        if woken.contains(&Source::Inputs) {
+            self.take_inputs();
+        }
+        self.fire_timers();
+        self.tell_notices();
+        self.datagrams.flush(&mut self.traffic, &mut self.counters);
+        self.alarm.set(self.deadlines.earliest());
+    }
+
+    fn again(&mut self) -> &mut Vec<Source> {
+        &mut self.again
+    }
+
+    fn has_more(&self) -> bool {
+        !self.again.is_empty()
+    }
+
+    fn publish(&mut self) {
+        self.chassis.publish(self.traffic, &mut self.counters);
+    }
+
+    fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
+        if self.chassis.life.begin_stop(reply) {
+            self.deadlines.set(self.now + self.config.stop_within, Deadline::Stop);
+        }
+    }
+
+    fn is_flushed(&mut self) -> bool {
+        self.datagrams.is_empty() && self.chassis.has_no_inputs()
+    }
+
+    fn abandon(&mut self) -> Stopped {
+        // What is lost of datagrams nobody counts: any may be.
+        Stopped { abandoned_bytes: 0 }
+    }
+}

@@ -1,0 +1,37 @@
+//! A second driver: raw UDP datagrams, for protocols that have a wire format of their own.
+//!
+//! A *face* is a remote address. The protocol knows it by a number, a `NodeId`: the application's
+//! static faces count from 0, and each that a stranger opens takes the next. A number is never
+//! used again, so what a protocol still holds of a closed face goes nowhere. The node itself is
+//! [`LOCAL`].
+//!
+//! A stranger's face opens with the first message that decodes, where
+//! [`FacesConfig::with_accepts_unknown`] allows it. The protocol is told `Up`, with incarnation 0
+//! since nobody says it, and `Down` when the face has been idle, makes room for another, or is
+//! closed by the protocol ([`Context::disconnect`]). Static faces stay and are presumed up.
+//!
+//! There is no header of ours and no roster: whoever has an address is believed to be its face, and
+//! a protocol that needs more signs its messages. There are no streams and no groups; what a
+//! protocol sends there is a bug of it, counted as `faces_unsupported`.
+//!
+//! What has arrived together is handled in one turn, and what is sent in a turn leaves in trains:
+//! datagrams for a face that follow one another share one as long as they are of one length. A
+//! message shares the buffer of the train that it came with, 64 KiB at most; a protocol that keeps
+//! a small part for long copies it.
+//!
+//! The sockets, trains, timers and handles are those of [`Node`](crate::Node).
+//!
+//! [`Context::disconnect`]: paceline_proto::core::Context::disconnect
+
+mod config;
+mod driver;
+mod node;
+mod table;
+
+use paceline_proto::core::NodeId;
+
+pub use config::FacesConfig;
+pub use node::{BoundFaces, FaceNode};
+
+/// The number by which the protocol of a node with faces knows the node itself. No face has it.
+pub const LOCAL: NodeId = NodeId(u32::MAX);

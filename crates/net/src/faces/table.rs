@@ -1,0 +1,360 @@
+//! Who is at which address.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use paceline_proto::core::{Instant, NodeId};
+
+use super::LOCAL;
+use crate::error::FaceError;
+
+/// Who opened a face.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opener {
+    /// The application. It stays until the node stops.
+    Application,
+    /// Whoever sent from there.
+    Stranger,
+}
+
+/// A remote address with a number.
+#[derive(Clone, Copy, Debug)]
+struct Face {
+    node: NodeId,
+    addr: SocketAddr,
+    opener: Opener,
+    heard_at: Instant,
+}
+
+/// Addresses of all faces, for whoever is not the driver. Changes with faces, not with datagrams.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Directory(Arc<Mutex<BTreeMap<NodeId, SocketAddr>>>);
+
+impl Directory {
+    /// The address of a face.
+    pub(super) fn addr(&self, node: NodeId) -> Option<SocketAddr> {
+        self.lock().get(&node).copied()
+    }
+
+    /// All faces, by number.
+    pub(super) fn faces(&self) -> Vec<(NodeId, SocketAddr)> {
+        self.lock().iter().map(|(&node, &addr)| (node, addr)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, SocketAddr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All faces of a node, by number and by address. A number is never used again.
+#[derive(Debug)]
+pub(super) struct FaceTable {
+    local: SocketAddr,
+    slots: Vec<Option<Face>>,
+    free: Vec<usize>,
+    by_node: HashMap<u32, usize, BuildHasherDefault<NumberHasher>>,
+    // Hashed with a key of the table's own: senders choose their addresses.
+    by_addr: HashMap<SocketAddr, usize>,
+    next: u32,
+    strangers: usize,
+    strangers_max: usize,
+    // Before this no stranger's face has been silent long enough to make room.
+    full_until: Instant,
+    directory: Directory,
+}
+
+impl FaceTable {
+    /// No faces of the node at this address, and at most as many that strangers open.
+    pub(super) fn new(local: SocketAddr, strangers_max: usize) -> FaceTable {
+        FaceTable {
+            local,
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_node: HashMap::default(),
+            by_addr: HashMap::new(),
+            next: 0,
+            strangers: 0,
+            strangers_max,
+            full_until: Instant::ZERO,
+            directory: Directory::default(),
+        }
+    }
+
+    /// What others may know of it.
+    pub(super) fn directory(&self) -> Directory {
+        self.directory.clone()
+    }
+
+    /// Opens a face for the application; the second is true if it is new. One that a stranger
+    /// opened stays from now on.
+    pub(super) fn open(
+        &mut self,
+        addr: SocketAddr,
+        now: Instant,
+    ) -> Result<(NodeId, bool), FaceError> {
+        let local = self.local;
+        let addr = as_seen_from(local, addr).ok_or(FaceError::Address { addr, local })?;
+        if let Some(&slot) = self.by_addr.get(&addr) {
+            let face = self.slots[slot].as_mut().expect("it has an address");
+            if face.opener == Opener::Stranger {
+                face.opener = Opener::Application;
+                self.strangers -= 1;
+            }
+            return Ok((face.node, false));
+        }
+        let node = self.insert(addr, Opener::Application, now)?;
+        Ok((node, true))
+    }
+
+    /// Opens a face for a stranger, if there is room.
+    pub(super) fn let_in(&mut self, addr: SocketAddr, now: Instant) -> Option<NodeId> {
+        // What cannot be answered has no face: port 0 is a sender's that wants none.
+        if self.is_full() || as_seen_from(self.local, addr) != Some(addr) {
+            return None;
+        }
+        let node = self.insert(addr, Opener::Stranger, now).ok()?;
+        self.strangers += 1;
+        Some(node)
+    }
+
+    /// The face with this address, which was just heard from.
+    pub(super) fn hear(&mut self, addr: SocketAddr, now: Instant) -> Option<NodeId> {
+        let face = self.slots[*self.by_addr.get(&addr)?].as_mut().expect("it has an address");
+        face.heard_at = now;
+        Some(face.node)
+    }
+
+    /// Where a face leads to.
+    pub(super) fn addr(&self, node: NodeId) -> Option<SocketAddr> {
+        self.slots[self.slot(node)?].map(|face| face.addr)
+    }
+
+    /// Closes a stranger's face; false if it is none.
+    pub(super) fn close(&mut self, node: NodeId) -> bool {
+        let face = self.slot(node).and_then(|slot| self.slots[slot]);
+        face.is_some_and(|face| face.opener == Opener::Stranger) && self.remove(node)
+    }
+
+    /// Closes a face, whoever opened it; false if there is none.
+    pub(super) fn remove(&mut self, node: NodeId) -> bool {
+        let Some(slot) = self.slot(node) else { return false };
+        let Some(face) = self.slots[slot].take() else { return false };
+        if face.opener == Opener::Stranger {
+            self.strangers -= 1;
+        }
+        self.by_addr.remove(&face.addr);
+        self.by_node.remove(&node.0);
+        self.free.push(slot);
+        self.directory.lock().remove(&node);
+        true
+    }
+
+    /// True if no stranger's face fits any more.
+    pub(super) fn is_full(&self) -> bool {
+        self.strangers >= self.strangers_max
+    }
+
+    /// True if strangers have faces.
+    pub(super) fn has_strangers(&self) -> bool {
+        self.strangers > 0
+    }
+
+    /// The stranger's face heard from longest ago, if that is as long ago as `after`.
+    pub(super) fn silent(&mut self, now: Instant, after: Duration) -> Option<NodeId> {
+        if now < self.full_until {
+            return None;
+        }
+        let face = *self.strangers().min_by_key(|face| (face.heard_at, face.node))?;
+        // Whoever else sends meanwhile, no face will have been silent for longer than this one.
+        self.full_until = face.heard_at + after;
+        (now >= self.full_until).then_some(face.node)
+    }
+
+    /// Strangers' faces that nothing has come from for `after`, and when to look again.
+    pub(super) fn idle(&self, now: Instant, after: Duration) -> (Vec<NodeId>, Instant) {
+        let is_idle = |face: &&Face| now >= face.heard_at + after;
+        let idle = self.strangers().filter(is_idle).map(|face| face.node).collect();
+        let heard = self.strangers().filter(|face| !is_idle(face)).map(|face| face.heard_at);
+        (idle, heard.min().map_or(Instant::MAX, |heard_at| heard_at + after))
+    }
+
+    fn strangers(&self) -> impl Iterator<Item = &Face> {
+        self.slots.iter().flatten().filter(|face| face.opener == Opener::Stranger)
+    }
+
+    fn slot(&self, node: NodeId) -> Option<usize> {
+        // The application's first faces have the slots of their numbers.
+        match self.slots.get(node.index()) {
+            Some(Some(face)) if face.node == node => Some(node.index()),
+            _ => self.by_node.get(&node.0).copied(),
+        }
+    }
+
+    fn insert(
+        &mut self,
+        addr: SocketAddr,
+        opener: Opener,
+        now: Instant,
+    ) -> Result<NodeId, FaceError> {
+        if self.next == LOCAL.0 {
+            return Err(FaceError::NumbersExhausted);
+        }
+        let node = NodeId(self.next);
+        self.next += 1;
+        let slot = self.free.pop().unwrap_or(self.slots.len());
+        if slot == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[slot] = Some(Face { node, addr, opener, heard_at: now });
+        self.by_node.insert(node.0, slot);
+        self.by_addr.insert(addr, slot);
+        let told = SocketAddr::new(addr.ip().to_canonical(), addr.port());
+        self.directory.lock().insert(node, if told.is_ipv4() { told } else { addr });
+        Ok(node)
+    }
+}
+
+/// The form in which a socket bound to `local` sees a remote address; nothing where nobody can be.
+fn as_seen_from(local: SocketAddr, addr: SocketAddr) -> Option<SocketAddr> {
+    let ip = addr.ip().to_canonical();
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    if addr.port() == 0 || ip.is_unspecified() || ip.is_multicast() || is_broadcast {
+        return None;
+    }
+    if local.ip().to_canonical().is_loopback() && !ip.is_loopback() {
+        return None;
+    }
+    match (local, ip, addr) {
+        (SocketAddr::V4(_), IpAddr::V4(_), _) => Some(SocketAddr::new(ip, addr.port())),
+        (SocketAddr::V4(_), IpAddr::V6(_), _) => None,
+        (SocketAddr::V6(_), IpAddr::V4(ip), _) => {
+            Some(SocketAddr::new(ip.to_ipv6_mapped().into(), addr.port()))
+        }
+        (SocketAddr::V6(_), IpAddr::V6(_), SocketAddr::V6(addr)) => {
+            Some(SocketAddrV6::new(*addr.ip(), addr.port(), 0, addr.scope_id()).into())
+        }
+        (SocketAddr::V6(_), IpAddr::V6(_), SocketAddr::V4(_)) => None,
+    }
+}
+
+/// Spreads numbers that are the table's own: nobody else chooses them.
+#[derive(Debug, Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u32(byte.into());
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // The golden ratio's fraction: neighbours end up far apart, in the upper bits as well.
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn addr(port: u16) -> SocketAddr {
+        ([127, 0, 0, 1], port).into()
+    }
+
+    fn table(strangers_max: usize) -> FaceTable {
+        FaceTable::new(addr(1), strangers_max)
+    }
+
+    #[test]
+    fn a_face_that_closed_leaves_its_number_to_nobody() {
+        let mut table = table(8);
+        let own = table.open(addr(10), at(0)).expect("an address");
+        assert_eq!(own, (NodeId(0), true));
+        assert_eq!(table.let_in(addr(11), at(0)), Some(NodeId(1)));
+        assert!(table.close(NodeId(1)) && !table.close(NodeId(1)) && !table.close(NodeId(0)));
+        assert_eq!(table.let_in(addr(11), at(0)), Some(NodeId(2)));
+        assert_eq!(table.let_in(addr(12), at(0)), Some(NodeId(3)));
+        assert_eq!((table.addr(NodeId(1)), table.addr(NodeId(2))), (None, Some(addr(11))));
+        assert_eq!(table.hear(addr(12), at(0)), Some(NodeId(3)));
+        let faces = [(0, 10), (2, 11), (3, 12)].map(|(node, port)| (NodeId(node), addr(port)));
+        assert_eq!(table.directory().faces(), faces);
+    }
+
+    #[test]
+    fn a_strangers_face_that_the_application_wants_too_stays() {
+        let mut table = table(1);
+        assert_eq!(table.let_in(addr(10), at(0)), Some(NodeId(0)));
+        assert_eq!(table.let_in(addr(11), at(0)), None, "one at most");
+        assert_eq!(table.open(addr(10), at(0)), Ok((NodeId(0), false)));
+        assert!(!table.close(NodeId(0)));
+        assert_eq!(table.let_in(addr(11), at(0)), Some(NodeId(1)));
+        assert_eq!(table.idle(at(900), Duration::from_secs(300)).0, [NodeId(1)]);
+    }
+
+    #[test]
+    fn the_face_heard_from_longest_ago_makes_room_once_it_has_been_silent() {
+        let mut table = table(3);
+        let ten = Duration::from_secs(10);
+        for port in [10, 11, 12] {
+            table.let_in(addr(port), at(u64::from(port))).expect("room");
+        }
+        table.hear(addr(10), at(13));
+        assert_eq!(table.silent(at(20), ten), None);
+        assert_eq!(table.silent(at(21), ten), Some(NodeId(1)));
+        table.close(NodeId(1));
+        table.let_in(addr(13), at(21)).expect("room");
+        assert_eq!(table.silent(at(21), ten), None);
+        table.hear(addr(12), at(22));
+        assert_eq!(table.silent(at(22), ten), None, "it spoke just in time");
+        assert_eq!(table.silent(at(23), ten), Some(NodeId(0)));
+    }
+
+    #[test]
+    fn idle_faces_are_found_and_the_next_look_is_when_another_may_be() {
+        let mut table = table(8);
+        let after = Duration::from_secs(300);
+        assert_eq!(table.idle(at(0), after), (vec![], Instant::MAX));
+        table.open(addr(9), at(0)).expect("an address");
+        table.let_in(addr(10), at(10)).expect("room");
+        table.let_in(addr(11), at(20)).expect("room");
+        table.hear(addr(10), at(30));
+        assert_eq!(table.idle(at(319), after), (vec![], at(320)));
+        assert_eq!(table.idle(at(320), after), (vec![NodeId(2)], at(330)));
+    }
+
+    #[test]
+    fn an_address_where_nobody_can_be_has_no_face() {
+        let mut table = table(8);
+        let unspecified = ["127.0.0.1:0", "0.0.0.0:5"];
+        let nobodys = ["224.0.23.170:5", "255.255.255.255:5"];
+        let beyond = ["[::1]:5", "10.0.0.1:5"];
+        for text in [unspecified, nobodys, beyond].concat() {
+            let wrong: SocketAddr = text.parse().expect("an address");
+            let error = table.open(wrong, at(0)).expect_err(text);
+            assert_eq!(error, FaceError::Address { addr: wrong, local: addr(1) });
+            assert_eq!(table.let_in(wrong, at(0)), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_socket_of_ipv6_knows_addresses_of_ipv4_by_their_mapped_form() {
+        let mut table = FaceTable::new("[::]:1".parse().expect("an address"), 8);
+        let mapped: SocketAddr = "[::ffff:127.0.0.1]:10".parse().expect("an address");
+        assert_eq!(table.open(addr(10), at(0)), Ok((NodeId(0), true)));
+        assert_eq!(table.addr(NodeId(0)), Some(mapped));
+        assert_eq!(table.hear(mapped, at(0)), Some(NodeId(0)));
+        assert_eq!(table.directory().addr(NodeId(0)), Some(addr(10)));
+    }
+}
