@@ -3,6 +3,7 @@
 mod checks;
 mod chosen;
 mod digests;
+mod peers;
 mod setup;
 mod shell;
 mod steps;
@@ -18,9 +19,12 @@ Tasks of the Paceline workspace.
 Usage: cargo xtask <TASK>
 
 Tasks:
-  test [STEP..]      Everything a change must pass: setup, fmt, clippy, docs, tidy, tests.
+  test [STEP..]      Everything a change must pass: setup, peers, fmt, clippy, docs, tidy, tests.
                      With names, only those steps; `--list` prints them.
-  setup              Make sure `ip`, `tc` and `nft` are there for the network lab
+  setup              Make sure `ip`, `tc` and `nft` are there for the network lab, and `python3`
+                     with venv for peers
+  peers [NAME..]     Install other implementations that ours is tried against, and print their
+                     interpreters. With names, only those; `--list` prints them.
   tidy               Check the sources' form: sizes, leftovers, module docs, links, layers
   digests [NAME..]   Run built-in scenarios in debug and release, with one thread and with many,
                      typed and through the codec, and compare the digests of the runs
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
     let outcome = match task {
         "test" => steps::test(rest),
         "setup" => no_arguments(rest).map(|()| setup::setup()),
+        "peers" => peers::run(rest),
         "tidy" => no_arguments(rest).map(|()| tidy::run()),
         "digests" => digests::run(rest),
         "verify" => verify::run(rest),

@@ -78,7 +78,8 @@ impl Build {
     }
 }
 
-fn target_folder() -> Result<&'static Path, String> {
+/// Where cargo puts what it builds.
+pub fn target_folder() -> Result<&'static Path, String> {
     static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         let output = cargo(&["metadata", "--format-version", "1", "--no-deps"])

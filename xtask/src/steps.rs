@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::chosen::{Named, chosen};
 use crate::shell::{answers, cargo};
-use crate::{setup, table, tidy};
+use crate::{peers, setup, table, tidy};
 
 /// What a step found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +53,13 @@ impl Named for Step {
 const STEPS: &[Step] = &[
     Step {
         name: "setup",
-        what: "the tools of the network lab",
+        what: "the tools of the network lab, and Python",
         run: || Tally::one(setup::setup()),
+    },
+    Step {
+        name: "peers",
+        what: "python-ndn in a virtual environment, for the tests",
+        run: || Tally::one(peers::make(&peers::PYTHON_NDN)),
     },
     Step {
         name: "fmt",
@@ -128,7 +133,16 @@ fn cargo_step(arguments: &[&str]) -> Tally {
 }
 
 fn tests() -> Tally {
-    run_tests(cargo(&["test", "--release", "--workspace", "--no-fail-fast"]))
+    let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
+    let peer = &peers::PYTHON_NDN;
+    // Without it its tests skip, and the step `peers` has failed.
+    match peer.interpreter() {
+        Ok(interpreter) => {
+            command.env(peer.variable, interpreter);
+        }
+        Err(error) => println!("{error}"),
+    }
+    run_tests(command)
 }
 
 /// Runs a `cargo test`, passes on what it prints, and adds up the result lines.

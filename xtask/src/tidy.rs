@@ -67,7 +67,7 @@ pub fn findings(root: &Path) -> Result<Vec<String>, String> {
             continue;
         };
         match file.extension().and_then(|extension| extension.to_str()) {
-            Some("rs") => source(&name, &text, &mut found),
+            Some("rs" | "py") => source(&name, &text, &mut found),
             Some("md") => {
                 links(root, file, &text, &mut found);
                 if name == "README.md" || name.starts_with("docs/") {
@@ -102,8 +102,9 @@ fn source(name: &str, text: &str, found: &mut Vec<String>) {
     if lines > LINES_MAX {
         found.push(format!("{name}: {lines} lines, over {LINES_MAX}; split it along a noun"));
     }
-    if has_module_doc(name) && !text.starts_with("//!") {
-        found.push(format!("{name}: begins without a module doc (`//!`)"));
+    let doc = if name.ends_with(".py") { "\"\"\"" } else { "//!" };
+    if has_module_doc(name) && !text.starts_with(doc) {
+        found.push(format!("{name}: begins without a module doc (`{doc}`)"));
     }
     for (number, line) in (1..).zip(text.lines()) {
         let columns = line.chars().count();
@@ -121,10 +122,11 @@ fn source(name: &str, text: &str, found: &mut Vec<String>) {
 /// Crate roots, folders of modules, and what a reader opens on its own.
 fn has_module_doc(name: &str) -> bool {
     let parts: Vec<&str> = name.rsplit('/').collect();
-    matches!(
-        parts.as_slice(),
-        ["lib.rs" | "main.rs" | "mod.rs", ..] | [_, "examples" | "tests" | "bin", ..]
-    )
+    name.ends_with(".py")
+        || matches!(
+            parts.as_slice(),
+            ["lib.rs" | "main.rs" | "mod.rs", ..] | [_, "examples" | "tests" | "bin", ..]
+        )
 }
 
 /// Relative links and images must lead to files.
@@ -198,6 +200,15 @@ mod tests {
         for part in ["802 lines", "module doc", ":1: 101 columns", ":2: `"] {
             assert!(found.contains(part), "{part} is not in {found}");
         }
+    }
+
+    #[test]
+    fn scripts_are_held_to_the_same_form() {
+        let mut found = Vec::new();
+        source("tests/a.py", &format!("\"\"\"What it is.\"\"\"\n{}", "x".repeat(101)), &mut found);
+        source("tests/b.py", "import json\n", &mut found);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("a.py:2: 101 columns") && found[1].contains("b.py: begins"));
     }
 
     #[test]
