@@ -10,6 +10,7 @@ pub mod core;
 pub mod detector;
 pub mod group;
 pub mod multicast;
+pub mod ndn;
 pub mod overlay;
 pub mod parts;
 pub mod slingshot;

@@ -20,6 +20,21 @@ pub trait Wire: Sized {
     fn decode(bytes: &mut Bytes) -> Result<Self, DecodeError>;
 }
 
+/// A large message that changes hands often is boxed; its form in bytes is the same.
+impl<M: Wire> Wire for Box<M> {
+    fn wire_len(&self) -> usize {
+        (**self).wire_len()
+    }
+
+    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+        (**self).encode(head)
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Box<M>, DecodeError> {
+        M::decode(bytes).map(Box::new)
+    }
+}
+
 /// Nothing, in no bytes.
 impl Wire for () {
     fn wire_len(&self) -> usize {
@@ -63,6 +78,18 @@ pub enum DecodeError {
     /// The checksum does not fit the bytes.
     #[error("checksum mismatch")]
     Checksum,
+    /// An element that nobody may skip is unknown, or stands where it has no place.
+    #[error("element of type {0} is unknown or out of place")]
+    Unexpected(u64),
+    /// Something that belongs into the message is not there.
+    #[error("`{0}` is missing")]
+    Missing(&'static str),
+    /// The message is one of several parts, which are not put together here.
+    #[error("message is one of several fragments")]
+    Fragmented,
+    /// A packet that carries no message.
+    #[error("packet without a message")]
+    Idle,
 }
 
 /// Splits `len` bytes off the front, or says how many are missing.
