@@ -14,6 +14,7 @@ mod queue;
 mod sim;
 mod slab;
 mod trace;
+mod wires;
 
 pub use fault::Fault;
 pub use network::{Multicast, NetworkConfig, Overhead, Shape};
@@ -21,3 +22,4 @@ pub use observer::{Input, Observer, Reply};
 pub use queue::RadixHeap;
 pub use sim::{Codec, FaultSupport, Sim, SimConfig};
 pub use trace::{Digest, Trace};
+pub use wires::Wires;

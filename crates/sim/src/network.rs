@@ -12,6 +12,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{
@@ -20,6 +21,7 @@ use paceline_proto::core::{
 };
 
 use crate::links::Links;
+use crate::wires::Wires;
 
 /// The shape of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +81,9 @@ pub struct NetworkConfig {
     pub queue_bytes_max: Option<u64>,
     /// What links do to messages. Default nothing.
     pub link: LinkFaults,
+    /// Who reaches whom: elsewhere a message is dropped. The delay of a wire adds to the link's.
+    /// Default none: every node reaches every other.
+    pub wires: Option<Arc<Wires>>,
     /// How messages to groups leave. Default once.
     pub multicast: Multicast,
     /// How datagrams get lost at the node that they have reached, in its end buffer: one process a
@@ -112,6 +117,9 @@ struct Port {
 }
 
 const NO_QUEUE: u32 = u32::MAX;
+
+/// Counts what was sent to a node that no wire leads to.
+const NO_WIRE: &str = "sim_no_wire";
 
 /// Places that an idle queue keeps.
 const QUEUE_KEPT: usize = 64;
@@ -303,7 +311,9 @@ impl<M: Wire> Network<M> {
     ) -> Sent<M> {
         let copies = match self.draw(from, to, queued.lane) {
             Ok(copies) => copies,
-            Err(dropped) if queued.lane == Lane::Datagram => return Sent::Dropped(dropped),
+            Err(dropped) if queued.lane == Lane::Datagram || dropped == NO_WIRE => {
+                return Sent::Dropped(dropped);
+            }
             Err(_) => {
                 self.pair(from, to).stalled.push_back(queued);
                 return Sent::Stalls;
@@ -336,11 +346,16 @@ impl<M: Wire> Network<M> {
 
     /// What the link does to the next message; `Err` if it lets none pass at present.
     fn draw(&mut self, from: NodeId, to: NodeId, lane: Lane) -> Result<Copies, &'static str> {
+        let wire = match &self.config.wires {
+            Some(wires) => wires.delay(from, to).ok_or(NO_WIRE)?,
+            None => Duration::ZERO,
+        };
         if !self.needs_pairs {
-            return Ok(Copies::One(self.config.link.delay));
+            return Ok(Copies::One(self.config.link.delay + wire));
         }
         let is_blocked = self.is_blocked(from, to);
-        let faults = self.link(from, to);
+        let mut faults = self.link(from, to);
+        faults.delay += wire;
         let pair = self.pair(from, to);
         if is_blocked || !pair.stalled.is_empty() {
             return Err("sim_partitioned");
@@ -372,9 +387,13 @@ impl<M: Wire> Network<M> {
         leaves: Instant,
         copies: Copies,
     ) -> Result<Arrivals, &'static str> {
-        let airtime = self.airtime(self.config.overhead.charge(lane, bytes));
         let (queue_bytes_max, rate) =
             (self.config.queue_bytes_max, self.config.rate_bits_per_second);
+        if rate.is_none() {
+            // Nothing takes time, so nothing waits.
+            return self.arrive(from, to, lane, leaves, copies);
+        }
+        let airtime = self.airtime(self.config.overhead.charge(lane, bytes));
         let busy_until = match self.config.shape {
             Shape::Star => &mut self.ports[to.index()].receives_until,
             Shape::Mesh if self.needs_pairs => &mut self.pair(from, to).sends_until,
@@ -387,6 +406,18 @@ impl<M: Wire> Network<M> {
         }
         let arrival = start + airtime;
         *busy_until = arrival;
+        self.arrive(from, to, lane, arrival, copies)
+    }
+
+    /// The instants at which the copies arrive, of a message whose last bit is on the link.
+    fn arrive(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        lane: Lane,
+        arrival: Instant,
+        copies: Copies,
+    ) -> Result<Arrivals, &'static str> {
         let arrivals = match copies {
             Copies::None => return Err("sim_lost"),
             Copies::One(delay) => [Some(self.in_order(from, to, lane, arrival + delay)), None],
