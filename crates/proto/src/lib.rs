@@ -9,6 +9,7 @@ pub mod chain;
 pub mod core;
 pub mod detector;
 pub mod group;
+pub mod mircc;
 pub mod multicast;
 pub mod ndn;
 pub mod overlay;

@@ -1,0 +1,161 @@
+//! How fast each flow may go through an interface: the stamping rate R(t).
+//!
+//! One controller a face, in the node that the Data of the face arrives at. It sees aggregates
+//! only: how many Interests left by the face, as bits of the Data that they bring back, and how
+//! many waited. No flow has state.
+
+mod mircc;
+mod rcp;
+
+use std::time::Duration;
+
+pub use mircc::Mircc;
+pub use rcp::Rcp;
+
+/// The smallest rate that is ever stamped, as a share of the capacity.
+pub(super) const FLOOR_SHARE: f64 = 0.001;
+
+/// Data is left this share of a link, whatever Interests take.
+const DATA_SHARE_MIN: f64 = 0.05;
+
+/// What an interface saw in one interval. Interests count as the Data that they bring back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// Its length.
+    pub length: Duration,
+    /// What the neighbour's own Interests take of the link that Data comes by, bit/s.
+    pub interests_bits_per_second: f64,
+    /// Arrivals of the primary class, y_p, bit/s.
+    pub primary_bits_per_second: f64,
+    /// Arrivals of the secondary class, y_s, bit/s.
+    pub secondary_bits_per_second: f64,
+    /// Primary Interests that wait in the shaper, q_p, bits.
+    pub primary_queue_bits: f64,
+    /// Secondary Interests that wait in the shaper, q_s, bits.
+    pub secondary_queue_bits: f64,
+    /// Longest round trip of the flows that pass, d.
+    pub round_trip: Duration,
+    /// Mean size of a Data, bits on the link.
+    pub data_bits: f64,
+}
+
+impl Interval {
+    /// What is left of a link's capacity for Data.
+    fn left_of(&self, capacity: f64) -> f64 {
+        (capacity - self.interests_bits_per_second).max(DATA_SHARE_MIN * capacity)
+    }
+}
+
+/// Computes the rates that an interface stamps.
+pub trait RateController {
+    /// Takes in an interval and sets the rates for the next.
+    fn update(&mut self, seen: &Interval);
+
+    /// What a flow's primary class may send, bit/s. Finite, above zero, at most the capacity.
+    fn primary_bits_per_second(&self) -> f64;
+
+    /// What a subflow's secondary class may send, bit/s; none where there is no such class.
+    fn secondary_bits_per_second(&self) -> Option<f64>;
+
+    /// How long the next interval is, for flows of this round trip.
+    fn interval(&self, round_trip: Duration) -> Duration;
+
+    /// True if an update without arrivals would change nothing.
+    fn is_at_rest(&self) -> bool;
+}
+
+/// Which controller a node's interfaces have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// MIRCC. The default.
+    #[default]
+    Mircc,
+    /// RCP, as it was published for IP: what MIRCC is compared with.
+    Rcp,
+}
+
+/// The settings of a controller.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ControllerConfig {
+    /// Which one. Default MIRCC.
+    pub algorithm: Algorithm,
+    /// The share of the capacity that flows are given, in `(0, 1]`: eta of MIRCC, gamma of RCP.
+    /// Default 0.95. What is left drains queues.
+    pub headroom: f64,
+    /// MIRCC: the least weight of the queue, beta', in `[0, 1]`. Default 0.1.
+    pub queue_weight: f64,
+    /// How long an interval is at MIRCC, the longest that it may be at RCP, which takes a round
+    /// trip if that is shorter. Default none: a round trip of the flows, and 10 ms. With less than
+    /// a round trip MIRCC does not settle.
+    pub interval: Option<Duration>,
+}
+
+impl Default for ControllerConfig {
+    fn default() -> Self {
+        ControllerConfig {
+            algorithm: Algorithm::Mircc,
+            headroom: 0.95,
+            queue_weight: 0.1,
+            interval: None,
+        }
+    }
+}
+
+/// One of the controllers, chosen at run time.
+#[derive(Clone, Debug)]
+pub enum Controller {
+    /// MIRCC.
+    Mircc(Mircc),
+    /// RCP.
+    Rcp(Rcp),
+}
+
+impl Controller {
+    /// A controller of an interface of this capacity, bit/s, at which nothing has been seen.
+    pub fn new(config: &ControllerConfig, capacity_bits_per_second: f64) -> Controller {
+        match config.algorithm {
+            Algorithm::Mircc => Controller::Mircc(Mircc::new(config, capacity_bits_per_second)),
+            Algorithm::Rcp => Controller::Rcp(Rcp::new(config, capacity_bits_per_second)),
+        }
+    }
+}
+
+impl RateController for Controller {
+    fn update(&mut self, seen: &Interval) {
+        match self {
+            Controller::Mircc(mircc) => mircc.update(seen),
+            Controller::Rcp(rcp) => rcp.update(seen),
+        }
+    }
+
+    fn primary_bits_per_second(&self) -> f64 {
+        match self {
+            Controller::Mircc(mircc) => mircc.primary_bits_per_second(),
+            Controller::Rcp(rcp) => rcp.primary_bits_per_second(),
+        }
+    }
+
+    fn secondary_bits_per_second(&self) -> Option<f64> {
+        match self {
+            Controller::Mircc(mircc) => mircc.secondary_bits_per_second(),
+            Controller::Rcp(rcp) => rcp.secondary_bits_per_second(),
+        }
+    }
+
+    fn interval(&self, round_trip: Duration) -> Duration {
+        match self {
+            Controller::Mircc(mircc) => mircc.interval(round_trip),
+            Controller::Rcp(rcp) => rcp.interval(round_trip),
+        }
+    }
+
+    fn is_at_rest(&self) -> bool {
+        match self {
+            Controller::Mircc(mircc) => mircc.is_at_rest(),
+            Controller::Rcp(rcp) => rcp.is_at_rest(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+//! A face: the link to one neighbour, and what is measured at it.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use super::config::{Config, FaceConfig};
+use super::controller::{Controller, Interval, RateController};
+use super::link::Link;
+use super::mark::Marker;
+use super::pit::EntryId;
+use super::shaper::{Shaper, Sizes};
+use crate::core::{Instant, NodeId};
+use crate::ndn::{Class, Packet, Stamps};
+
+/// Names a face for as long as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FaceId {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
+
+/// The round trip taken for a face's flows until one has told its own.
+const ROUND_TRIP_GUESS: Duration = Duration::from_millis(50);
+/// Bounds of the round trips that are believed.
+const ROUND_TRIP_MIN: Duration = Duration::from_micros(100);
+const ROUND_TRIP_MAX: Duration = Duration::from_secs(1);
+/// The least rate that is believed of a neighbour's stamp, bit/s: a Data in some seconds.
+const STAMP_MIN: u64 = 1_000;
+/// How much of the longest round trip is forgotten with each interval in which none is as long.
+const ROUND_TRIP_FADES: u32 = 8;
+/// Weight of one Interest in the share of those that were answered.
+const ANSWERED_WEIGHT: f64 = 1.0 / 64.0;
+/// Interests that a neighbour may have pending however few of them are answered.
+const PENDING_MIN: f64 = 16.0;
+
+/// An Interest that waits for its turn.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) entry: EntryId,
+    pub(super) packet: Box<Packet>,
+    /// Its bytes on the link.
+    pub(super) bytes: usize,
+}
+
+/// What passed a face.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaceCounts {
+    /// Interests from the neighbour.
+    pub interests_in: u64,
+    /// Interests to it.
+    pub interests_out: u64,
+    /// Data from it.
+    pub data_in: u64,
+    /// Data to it.
+    pub data_out: u64,
+    /// Negative acknowledgements from it.
+    pub nacks_in: u64,
+    /// Negative acknowledgements to it.
+    pub nacks_out: u64,
+    /// Bytes of all these from it, as the link counts them.
+    pub bytes_in: u64,
+    /// Bytes of all these to it.
+    pub bytes_out: u64,
+    /// Packets that found no room in the queue to it.
+    pub dropped: u64,
+    /// Interests that found no room among those that wait to leave.
+    pub refused: u64,
+}
+
+/// The rate of the link from a neighbour, and how it is shared.
+#[derive(Debug)]
+pub(super) struct Control {
+    controller: Controller,
+    // The interval that is being measured.
+    since: Instant,
+    is_timed: bool,
+    primary_bits: f64,
+    secondary_bits: f64,
+    other_way_bits: f64,
+    longest: Duration,
+    // Results of earlier ones.
+    round_trip: Option<Duration>,
+    observed_in: f64,
+    demand: f64,
+}
+
+#[derive(Debug)]
+pub(super) struct Face {
+    pub(super) peer: NodeId,
+    /// What path labels call it.
+    pub(super) label: NonZeroU16,
+    pub(super) link: Link<Box<Packet>>,
+    pub(super) shaper: Shaper<Held>,
+    pub(super) control: Option<Control>,
+    pub(super) sizes: Sizes,
+    pub(super) marker: Marker,
+    pub(super) counts: FaceCounts,
+    /// Entries of the table that the neighbour asked for first.
+    pub(super) pending: usize,
+    /// Mean time from an Interest to its Data, at this face.
+    pub(super) upstream: Option<Duration>,
+    answered: f64,
+}
+
+impl Face {
+    pub(super) fn new(peer: NodeId, label: NonZeroU16, face: &FaceConfig, config: &Config) -> Face {
+        let bits = |rate: Option<u64>| rate.map(|rate| rate.max(1) as f64);
+        let (out, back) = (bits(face.out_bits_per_second), bits(face.in_bits_per_second));
+        // Where only one way is known, the other is no limit.
+        let both = back.map(|back| (out.unwrap_or(f64::MAX / 4.0), back));
+        Face {
+            peer,
+            label,
+            link: Link::new(out, face.queue_bytes_max, config.catch_up),
+            shaper: Shaper::new(both, config.shaper, config.catch_up),
+            control: back.map(|capacity| Control::new(config, capacity)),
+            sizes: Sizes::default(),
+            marker: Marker::new(config.mark_after),
+            counts: FaceCounts::default(),
+            pending: 0,
+            upstream: None,
+            answered: 1.0,
+        }
+    }
+
+    /// Counts an Interest of this many bytes on the link that is to leave by this face. True if
+    /// the interval's end is now to be timed, [`Face::interval`] from now.
+    pub(super) fn note_demand(
+        &mut self,
+        now: Instant,
+        class: Class,
+        bytes: usize,
+        round_trip: Option<Duration>,
+    ) -> bool {
+        let Some(control) = &mut self.control else { return false };
+        let bits = bytes as f64 * 8.0;
+        match class {
+            Class::Primary => control.primary_bits += bits,
+            Class::Secondary => control.secondary_bits += bits,
+        }
+        if let Some(trip) = round_trip {
+            let trip = trip.clamp(ROUND_TRIP_MIN, ROUND_TRIP_MAX);
+            control.longest = control.longest.max(trip);
+        }
+        let begins = !std::mem::replace(&mut control.is_timed, true);
+        if begins {
+            control.since = now;
+        }
+        begins
+    }
+
+    /// Counts an Interest that came from the neighbour.
+    pub(super) fn note_interest_in(&mut self, bytes: usize) {
+        self.sizes.note_interest_in(bytes);
+        if let Some(control) = &mut self.control {
+            control.other_way_bits += bytes as f64 * 8.0;
+        }
+    }
+
+    /// The interval is over: sets the rates. False if nothing happens any more, so that the next
+    /// Interest begins another one.
+    pub(super) fn end_interval(&mut self, now: Instant) -> bool {
+        let round_trip = self.round_trip();
+        let (primary, secondary) = self.shaper.queued_bits();
+        let (inflation, data_bits) = (self.sizes.inflation(), self.sizes.data_bits());
+        let Some(control) = &mut self.control else { return false };
+        let length = now.since(control.since);
+        let seconds = length.as_secs_f64().max(1e-9);
+        control.observed_in = control.other_way_bits / seconds;
+        let seen = Interval {
+            length,
+            interests_bits_per_second: control.observed_in,
+            primary_bits_per_second: control.primary_bits * inflation / seconds,
+            secondary_bits_per_second: control.secondary_bits * inflation / seconds,
+            primary_queue_bits: primary * inflation,
+            secondary_queue_bits: secondary * inflation,
+            round_trip,
+            data_bits,
+        };
+        control.controller.update(&seen);
+        control.demand = seen.primary_bits_per_second + seen.secondary_bits_per_second;
+        control.learn_round_trip();
+        let is_idle = control.demand == 0.0 && control.observed_in == 0.0;
+        (control.primary_bits, control.secondary_bits) = (0.0, 0.0);
+        control.other_way_bits = 0.0;
+        control.since = now;
+        control.is_timed = !(is_idle && control.controller.is_at_rest());
+        control.is_timed
+    }
+
+    /// How long the interval that begins now is.
+    pub(super) fn interval(&self) -> Duration {
+        let trip = self.round_trip();
+        self.control.as_ref().map_or(trip, |control| control.controller.interval(trip))
+    }
+
+    /// The longest round trip of the flows that pass, lately.
+    fn round_trip(&self) -> Duration {
+        let told = self.control.as_ref().and_then(|control| control.round_trip);
+        // A stock client tells none: the way from here is the part of it that is known.
+        let trip = told.or(self.upstream).unwrap_or(ROUND_TRIP_GUESS);
+        trip.clamp(ROUND_TRIP_MIN, ROUND_TRIP_MAX)
+    }
+
+    /// Lowers the rates of a Data that came in by this face to its own. What is below the least
+    /// rate that a forwarder may say is raised to it.
+    pub(super) fn stamp(&self, stamps: &mut Stamps) {
+        let Some(control) = &self.control else { return };
+        let own = |rate: f64| (rate as u64).max(1);
+        let primary = own(control.controller.primary_bits_per_second());
+        let secondary = control.controller.secondary_bits_per_second().map_or(1, own);
+        let lower = |stamp: u64, own: u64| stamp.max(STAMP_MIN.min(own)).min(own);
+        stamps.primary_bits_per_second = lower(stamps.primary_bits_per_second, primary);
+        stamps.secondary_bits_per_second = lower(stamps.secondary_bits_per_second, secondary);
+    }
+
+    /// The rates that this face stamps, bit/s.
+    pub(super) fn rates(&self) -> Option<(f64, f64)> {
+        let controller = &self.control.as_ref()?.controller;
+        let secondary = controller.secondary_bits_per_second().unwrap_or(0.0);
+        Some((controller.primary_bits_per_second(), secondary))
+    }
+
+    /// What arrived for this face in the last interval, bit/s of Data.
+    pub(super) fn demand(&self) -> f64 {
+        self.control.as_ref().map_or(0.0, |control| control.demand)
+    }
+
+    /// Interests that come from the neighbour, bit/s.
+    pub(super) fn observed_in(&self) -> f64 {
+        self.control.as_ref().map_or(0.0, |control| control.observed_in)
+    }
+
+    /// How long a packet that is to leave now has to wait, as an Interest or as a Data.
+    pub(super) fn delay(&self) -> Duration {
+        let waits = self.shaper.due().map_or(Duration::ZERO, |_| self.shaper_delay());
+        waits.max(self.link.delay())
+    }
+
+    fn shaper_delay(&self) -> Duration {
+        let (primary, secondary) = self.shaper.queued_bits();
+        self.shaper.time_for(primary + secondary, &self.sizes, self.observed_in())
+    }
+
+    /// Notes that an Interest of the neighbour was answered, or is overdue.
+    pub(super) fn note_answered(&mut self, is_answered: bool) {
+        self.answered += (f64::from(u8::from(is_answered)) - self.answered) * ANSWERED_WEIGHT;
+    }
+
+    /// How many Interests the neighbour may have pending, out of a fair share of the table: the
+    /// fewer of its Interests bring Data, the fewer. Source: Afanasyev et al., *Interest flooding
+    /// attack and countermeasures in named data networking*, IFIP Networking 2013.
+    pub(super) fn pending_max(&self, share: usize) -> usize {
+        (share as f64 * self.answered * self.answered).max(PENDING_MIN) as usize
+    }
+
+    /// The share of the neighbour's Interests that were answered, lately.
+    pub(super) fn answered(&self) -> f64 {
+        self.answered
+    }
+}
+
+impl Control {
+    fn new(config: &Config, capacity: f64) -> Control {
+        Control {
+            controller: Controller::new(&config.controller, capacity),
+            since: Instant::ZERO,
+            is_timed: false,
+            primary_bits: 0.0,
+            secondary_bits: 0.0,
+            other_way_bits: 0.0,
+            longest: Duration::ZERO,
+            round_trip: None,
+            observed_in: 0.0,
+            demand: 0.0,
+        }
+    }
+
+    /// The longest, not the mean: with an interval that is shorter than a flow's round trip that
+    /// flow does not settle, and with it none.
+    fn learn_round_trip(&mut self) {
+        let longest = std::mem::take(&mut self.longest);
+        if longest.is_zero() {
+            return;
+        }
+        let faded = self.round_trip.map_or(longest, |old| old - old / ROUND_TRIP_FADES);
+        self.round_trip = Some(longest.max(faded));
+    }
+}
+
+/// The faces of a node.
+#[derive(Debug, Default)]
+pub(super) struct Faces {
+    slots: Vec<(u32, Option<Box<Face>>)>,
+    free: Vec<u32>,
+    // By neighbour.
+    ids: BTreeMap<NodeId, FaceId>,
+}
+
+impl Faces {
+    /// Adds a face; a neighbour has one at most.
+    pub(super) fn add(&mut self, face: Face) -> FaceId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            self.slots.len() as u32 - 1
+        });
+        let (generation, place) = &mut self.slots[slot as usize];
+        let id = FaceId { slot, generation: *generation };
+        self.ids.insert(face.peer, id);
+        *place = Some(Box::new(face));
+        id
+    }
+
+    /// Removes a face.
+    pub(super) fn remove(&mut self, id: FaceId) -> Option<Box<Face>> {
+        let (generation, place) = self.slots.get_mut(id.slot as usize)?;
+        if *generation != id.generation {
+            return None;
+        }
+        let face = place.take()?;
+        *generation += 1;
+        self.free.push(id.slot);
+        self.ids.remove(&face.peer);
+        Some(face)
+    }
+
+    /// The face to a neighbour.
+    pub(super) fn of(&self, peer: NodeId) -> Option<FaceId> {
+        self.ids.get(&peer).copied()
+    }
+
+    pub(super) fn get(&self, id: FaceId) -> Option<&Face> {
+        let (generation, face) = self.slots.get(id.slot as usize)?;
+        face.as_deref().filter(|_| *generation == id.generation)
+    }
+
+    pub(super) fn get_mut(&mut self, id: FaceId) -> Option<&mut Face> {
+        let (generation, face) = self.slots.get_mut(id.slot as usize)?;
+        face.as_deref_mut().filter(|_| *generation == id.generation)
+    }
+
+    /// All faces, by neighbour.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (FaceId, &Face)> {
+        self.ids.values().filter_map(|&id| Some((id, self.get(id)?)))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+}

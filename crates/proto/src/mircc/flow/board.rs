@@ -1,0 +1,288 @@
+//! Which segments of an object are still to be asked for, under way, or there.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::core::Instant;
+
+/// What is known of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Segment {
+    /// Asked for at this time, for the `tries`-th time, by this path.
+    Out { at: Instant, tries: u8, path: u8 },
+    /// To be asked for again.
+    Lost { tries: u8 },
+    /// Here.
+    Done,
+}
+
+/// A segment that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrived {
+    /// The time since it was asked for, if that was once only.
+    pub(super) round_trip: Option<Duration>,
+    /// The path that it was asked for by.
+    pub(super) path: u8,
+}
+
+/// The segments of one object.
+#[derive(Debug)]
+pub(super) struct Board {
+    // All below are here.
+    base: u64,
+    segments: VecDeque<Segment>,
+    // One past the last; none while that is not known.
+    end: Option<u64>,
+    window_max: usize,
+    lost: BTreeSet<u64>,
+    // In the order in which they were asked for. One that was asked for again, or is here, leaves
+    // an entry behind that means nothing.
+    asked: VecDeque<(u64, Instant)>,
+    out: usize,
+    // Those that the application has already.
+    had: Vec<Range<u64>>,
+}
+
+impl Board {
+    /// No segment was asked for. `had` are here already; sorted, without overlaps.
+    pub(super) fn new(end: Option<u64>, window_max: usize, had: Vec<Range<u64>>) -> Board {
+        let mut board = Board {
+            base: 0,
+            segments: VecDeque::new(),
+            end,
+            window_max,
+            lost: BTreeSet::new(),
+            asked: VecDeque::new(),
+            out: 0,
+            had,
+        };
+        board.skip_had();
+        board
+    }
+
+    /// A segment to ask for, lost ones first; none if there is none or too many are under way.
+    pub(super) fn next(&mut self) -> Option<u64> {
+        if let Some(&first) = self.lost.first() {
+            return Some(first);
+        }
+        self.skip_had();
+        let next = self.base + self.segments.len() as u64;
+        let is_there = self.end.is_none_or(|end| next < end);
+        (is_there && self.segments.len() < self.window_max).then_some(next)
+    }
+
+    /// The segment that [`Board::next`] told is asked for now. Returns how often by now.
+    pub(super) fn ask(&mut self, segment: u64, now: Instant, path: u8) -> u8 {
+        let place = (segment - self.base) as usize;
+        let mut tries = 1;
+        if place == self.segments.len() {
+            self.segments.push_back(Segment::Out { at: now, tries, path });
+        } else {
+            if let Segment::Lost { tries: before } = self.segments[place] {
+                tries = before.saturating_add(1);
+            }
+            self.segments[place] = Segment::Out { at: now, tries, path };
+        }
+        self.lost.remove(&segment);
+        self.asked.push_back((segment, now));
+        self.out += 1;
+        tries
+    }
+
+    /// A segment has arrived; none if it was here, or was never asked for.
+    pub(super) fn done(&mut self, segment: u64, now: Instant) -> Option<Arrived> {
+        let place = usize::try_from(segment.checked_sub(self.base)?).ok()?;
+        let held = self.segments.get_mut(place)?;
+        let arrived = match *held {
+            Segment::Done => return None,
+            Segment::Out { at, tries, path } => {
+                self.out -= 1;
+                let round_trip = (tries == 1).then(|| now.since(at));
+                Arrived { round_trip, path }
+            }
+            Segment::Lost { .. } => {
+                self.lost.remove(&segment);
+                Arrived { round_trip: None, path: u8::MAX }
+            }
+        };
+        *held = Segment::Done;
+        while self.segments.front() == Some(&Segment::Done) {
+            self.segments.pop_front();
+            self.base += 1;
+        }
+        Some(arrived)
+    }
+
+    /// A segment that was asked for will not come. Returns the path that it was asked for by; none
+    /// if it is not under way.
+    pub(super) fn lose(&mut self, segment: u64) -> Option<u8> {
+        let place = usize::try_from(segment.checked_sub(self.base)?).ok()?;
+        let held = self.segments.get_mut(place)?;
+        let Segment::Out { tries, path, .. } = *held else { return None };
+        *held = Segment::Lost { tries };
+        self.out -= 1;
+        self.lost.insert(segment);
+        Some(path)
+    }
+
+    /// Takes for lost what was asked for before `since`; says how many that are.
+    pub(super) fn expire(&mut self, since: Instant) -> usize {
+        let mut count = 0;
+        while let Some((segment, _)) = self.oldest().filter(|&(_, at)| at <= since) {
+            self.asked.pop_front();
+            count += usize::from(self.lose(segment).is_some());
+        }
+        count
+    }
+
+    /// When the oldest that is under way was asked for.
+    pub(super) fn oldest_at(&mut self) -> Option<Instant> {
+        self.oldest().map(|(_, at)| at)
+    }
+
+    fn oldest(&mut self) -> Option<(u64, Instant)> {
+        while let Some(&(segment, at)) = self.asked.front() {
+            if self.is_out(segment, at) {
+                return Some((segment, at));
+            }
+            self.asked.pop_front();
+        }
+        None
+    }
+
+    fn is_out(&self, segment: u64, since: Instant) -> bool {
+        let Some(place) = segment.checked_sub(self.base) else { return false };
+        let held = self.segments.get(place as usize);
+        matches!(held, Some(Segment::Out { at, .. }) if *at == since)
+    }
+
+    /// The object ends before this segment. False if more is here or was asked for.
+    pub(super) fn end_at(&mut self, end: u64) {
+        if self.end.is_none_or(|known| end < known) {
+            self.end = Some(end);
+            // What was asked for beyond the end does not exist.
+            let keep = end.saturating_sub(self.base) as usize;
+            while self.segments.len() > keep {
+                match self.segments.pop_back() {
+                    Some(Segment::Out { .. }) => self.out -= 1,
+                    Some(Segment::Lost { .. }) => {
+                        self.lost.remove(&(self.base + self.segments.len() as u64));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// How many are under way.
+    pub(super) fn out(&self) -> usize {
+        self.out
+    }
+
+    /// One past the last segment, once that is known.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.end
+    }
+
+    /// True if all are here.
+    pub(super) fn is_complete(&mut self) -> bool {
+        self.skip_had();
+        self.end.is_some_and(|end| self.base >= end)
+    }
+
+    // What the application has already is here as soon as its turn comes.
+    fn skip_had(&mut self) {
+        loop {
+            let next = self.base + self.segments.len() as u64;
+            let found = self.had.partition_point(|range| range.end <= next);
+            let Some(range) = self.had.get(found).filter(|range| range.contains(&next)) else {
+                return;
+            };
+            if self.segments.is_empty() {
+                self.base = range.end;
+            } else if self.segments.len() < self.window_max {
+                self.segments.push_back(Segment::Done);
+            } else {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn ask(board: &mut Board, millis: u64) -> Option<u64> {
+        let segment = board.next()?;
+        board.ask(segment, at(millis), 0);
+        Some(segment)
+    }
+
+    #[test]
+    fn lost_segments_come_first_and_a_resent_one_gives_no_round_trip() {
+        let mut board = Board::new(Some(4), 10, vec![]);
+        assert_eq!([0, 1, 2].map(|millis| ask(&mut board, millis)), [Some(0), Some(1), Some(2)]);
+        assert_eq!([1, 1, 7].map(|segment| board.lose(segment)), [Some(0), None, None]);
+        assert_eq!(ask(&mut board, 10), Some(1));
+        assert_eq!(board.done(1, at(14)).unwrap().round_trip, None);
+        assert_eq!(board.done(2, at(15)).unwrap().round_trip, Some(Duration::from_millis(13)));
+        assert_eq!((board.done(1, at(16)), board.done(3, at(16))), (None, None));
+        assert_eq!((board.out(), board.oldest_at()), (1, Some(at(0))));
+        assert_eq!(board.expire(at(0)), 1);
+        assert_eq!([20, 21, 22].map(|millis| ask(&mut board, millis)), [Some(0), Some(3), None]);
+        assert!(board.done(0, at(30)).is_some() && !board.is_complete());
+        assert!(board.done(3, at(30)).is_some() && board.is_complete());
+    }
+
+    #[test]
+    fn a_segment_that_was_taken_for_lost_and_comes_is_here() {
+        let mut board = Board::new(Some(1), 10, vec![]);
+        ask(&mut board, 0);
+        board.lose(0);
+        assert!(board.done(0, at(5)).is_some());
+        assert!(board.is_complete() && board.next().is_none());
+    }
+
+    #[test]
+    fn the_window_bounds_what_is_out_of_order() {
+        let mut board = Board::new(None, 3, vec![]);
+        assert_eq!([1, 2, 3, 4].map(|millis| ask(&mut board, millis)).iter().flatten().count(), 3);
+        board.done(1, at(5));
+        assert_eq!(board.next(), None);
+        board.done(0, at(6));
+        assert_eq!((board.next(), board.out()), (Some(3), 1));
+    }
+
+    #[test]
+    fn what_is_there_already_is_not_asked_for() {
+        let mut board = Board::new(Some(8), 100, vec![0..2, 3..5, 7..8]);
+        let asked: Vec<u64> = std::iter::from_fn(|| ask(&mut board, 1)).collect();
+        assert_eq!(asked, [2, 5, 6]);
+        asked.iter().for_each(|&segment| {
+            board.done(segment, at(9));
+        });
+        assert!(board.is_complete());
+        assert!(Board::new(Some(2), 10, vec![0..1, 1..2]).is_complete());
+    }
+
+    #[test]
+    fn an_end_that_becomes_known_ends_the_asking() {
+        let mut board = Board::new(None, 100, vec![]);
+        (0..10).for_each(|millis| {
+            ask(&mut board, millis);
+        });
+        board.lose(8);
+        board.end_at(5);
+        assert_eq!((board.out(), board.next()), (5, None));
+        (0..5).for_each(|segment| {
+            board.done(segment, at(20));
+        });
+        assert!(board.is_complete() && board.oldest_at().is_none());
+    }
+}

@@ -1,0 +1,632 @@
+//! A consumer's flow: one object, fetched over one path or several.
+//!
+//! Where forwarders stamp rates, Interests leave at them from the first stamp on: there is no slow
+//! start. Source: MIRCC, slides 7 and 12 to 14. Where none does, a window paces.
+
+mod board;
+mod path;
+mod window;
+
+use std::time::Duration;
+
+use super::config::Config;
+use super::interface::{
+    Fetch, FetchError, FlowCounts, FlowReport, Multipath, Pace, PathReport, Timer,
+};
+use super::pacer::time_for;
+use crate::core::{Instant, Rng, mix};
+use crate::ndn::{Class, Data, Header, Interest, NackReason, Name, PathLabel};
+use board::Board;
+use path::{Lane, Path, RoundTrip};
+use window::{Growth, Window};
+
+/// Paths of a flow at most.
+const PATHS_MAX: usize = 16;
+/// Interests that look for paths at the beginning of a flow.
+const FIRST_DISCOVERIES: u32 = 8;
+/// Round trips for which a flow keeps its best path at least, and how many more at most.
+const HOLD_TRIPS_MIN: u32 = 4;
+const HOLD_TRIPS_MORE: u32 = 28;
+/// Interests that one timer sends at most.
+const BURST_MAX: usize = 64;
+/// Size of a Data, bits on the link, until one has come.
+const DATA_BITS: f64 = 8.0 * 1_200.0;
+/// Weight of a Data in their mean size.
+const DATA_BITS_WEIGHT: f64 = 1.0 / 8.0;
+/// The path of an Interest that had no label.
+const NO_PATH: u8 = u8::MAX;
+/// Data with a false signature after which a flow gives up, if it has more of them than of others.
+const UNVERIFIED_MAX: u64 = 16;
+/// Refusals for want of a route after which a flow that never got anything gives up.
+const NO_ROUTE_MAX: u32 = 4;
+
+/// What a flow wants done.
+#[derive(Debug, Default)]
+pub(super) struct Wishes {
+    /// Interests to send, in order.
+    pub(super) interests: Vec<(Header, Interest)>,
+    /// Timers to set.
+    pub(super) timers: Vec<(Instant, Timer)>,
+}
+
+/// Why an Interest is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// The lane's rate says so.
+    Rate,
+    /// Its path was not tried for long.
+    Probe,
+}
+
+/// What has come of a Data.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// A new segment.
+    Segment(u64),
+    /// Nothing.
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(super) struct Flow {
+    id: u64,
+    name: Name,
+    pace: Pace,
+    multipath: Multipath,
+    rate_max: f64,
+    trust: crate::ndn::Trust,
+    unread_max: usize,
+    unread: usize,
+    give_up_after: Duration,
+    heard_at: Instant,
+    board: Board,
+    paths: Vec<Option<Path>>,
+    best: Option<usize>,
+    // Interests of the best path that went on another one, to try it.
+    owed: u32,
+    // Until when no other path is chosen, and what the next such time is drawn from.
+    holds_until: Instant,
+    draws: u64,
+    // The first is that of primary Interests on the best path, each other that of a path.
+    lanes: Vec<Lane>,
+    window: Option<Window>,
+    // Of Interests without a label, and of the whole flow.
+    round_trip: RoundTrip,
+    data_bits: f64,
+    is_data_known: bool,
+    discoveries: u32,
+    is_resend_set: bool,
+    is_discover_set: bool,
+    no_routes: u32,
+    failed: Option<FetchError>,
+    counts: FlowCounts,
+}
+
+impl Flow {
+    pub(super) fn new(now: Instant, fetch: Fetch, config: &Config) -> Flow {
+        let window = match fetch.pace {
+            Pace::Rates => None,
+            Pace::Aimd => Some(Window::new(Growth::Aimd)),
+            Pace::Cubic => Some(Window::new(Growth::Cubic)),
+        };
+        Flow {
+            id: fetch.flow,
+            name: fetch.name.without_segment(),
+            pace: fetch.pace,
+            multipath: fetch.multipath,
+            rate_max: fetch.bits_per_second_max.map_or(f64::INFINITY, |rate| rate as f64),
+            trust: fetch.trust,
+            unread_max: fetch.unread_max.unwrap_or(usize::MAX),
+            unread: 0,
+            give_up_after: fetch.give_up_after,
+            heard_at: now,
+            board: Board::new(fetch.segments, config.window_max, fetch.had),
+            paths: Vec::new(),
+            best: None,
+            owed: 0,
+            holds_until: now,
+            draws: 0,
+            lanes: vec![Lane::default()],
+            window,
+            round_trip: RoundTrip::default(),
+            data_bits: DATA_BITS,
+            is_data_known: false,
+            discoveries: 0,
+            is_resend_set: false,
+            is_discover_set: false,
+            no_routes: 0,
+            failed: None,
+            counts: FlowCounts::default(),
+        }
+    }
+
+    /// Sends the first Interest. Its Data tells the rate.
+    pub(super) fn start(&mut self, now: Instant, config: &Config, rng: &mut Rng, out: &mut Wishes) {
+        self.draws = rng.next_u64();
+        if !self.pump(now, config, rng, out) {
+            self.discover(now, config, rng, out);
+        }
+    }
+
+    /// A lane's timer has fired.
+    pub(super) fn handle_lane(
+        &mut self,
+        now: Instant,
+        (lane, number): (u8, u16),
+        config: &Config,
+        rng: &mut Rng,
+        out: &mut Wishes,
+    ) {
+        let place = usize::from(lane);
+        if !self.lanes.get_mut(place).is_some_and(|held| held.fire(number)) {
+            return;
+        }
+        for _ in 0..BURST_MAX {
+            let Some((due, why)) = self.due(place, config).filter(|&(due, _)| due <= now) else {
+                break;
+            };
+            let Some(path) = self.path_of(place) else { break };
+            if place == 0 && self.owed > 0 {
+                self.owed -= 1;
+                self.lanes[place].last = due.max(now - config.catch_up);
+                continue;
+            }
+            if self.paths[path].as_ref().is_some_and(|path| path.is_silent(now)) {
+                self.drop_path(path);
+                break;
+            }
+            let class = match why {
+                Why::Rate => self.class_of(place),
+                Why::Probe => Class::Primary,
+            };
+            let Some(interest) = self.interest(now, path as u8, rng) else { break };
+            out.interests.push((self.header(class, Some(path), config), interest));
+            match why {
+                // What a late timer lost is made up for within a bound.
+                Why::Rate => self.lanes[place].last = due.max(now - config.catch_up),
+                // It goes instead of one on the best path, not besides.
+                Why::Probe => self.owed = (self.owed + 1).min(PATHS_MAX as u32),
+            }
+            if let Some(path) = &mut self.paths[path] {
+                path.sent_at = now;
+            }
+        }
+        self.set_lanes(now, config, out);
+        self.set_resend(now, out);
+    }
+
+    /// The time to look for paths has come.
+    pub(super) fn discover(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        rng: &mut Rng,
+        out: &mut Wishes,
+    ) {
+        self.is_discover_set = false;
+        if self.window.is_some() {
+            return;
+        }
+        // Until the first Data has come there is one Interest under way, which the timer resends.
+        let may = self.is_data_known || self.board.out() == 0;
+        if may && let Some(interest) = self.interest(now, NO_PATH, rng) {
+            let class = match self.multipath {
+                Multipath::Dual if self.is_data_known => Class::Secondary,
+                _ => Class::Primary,
+            };
+            out.interests.push((self.header(class, None, config), interest));
+            self.discoveries = self.discoveries.saturating_add(1);
+        }
+        self.set_resend(now, out);
+        if let Some(mean) = self.round_trip.mean() {
+            let early = self.discoveries < FIRST_DISCOVERIES;
+            let after = if early { mean / 2 } else { config.discover_every };
+            let after = after.max(Duration::from_millis(1));
+            self.is_discover_set = true;
+            out.timers.push((now + after, Timer::Discover(self.id)));
+        }
+    }
+
+    /// The time to look what is lost has come.
+    pub(super) fn resend(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        rng: &mut Rng,
+        out: &mut Wishes,
+    ) {
+        self.is_resend_set = false;
+        let lost = self.board.expire(now - self.lost_after());
+        self.counts.timeouts += lost as u64;
+        if now >= self.heard_at + self.give_up_after && self.unread < self.unread_max {
+            self.failed.get_or_insert(FetchError::Silent);
+            return;
+        }
+        if lost > 0 {
+            self.shrink(now);
+        }
+        if self.pump(now, config, rng, out) {
+            return self.set_resend(now, out);
+        }
+        if self.is_data_known && self.paths.iter().flatten().next().is_some() {
+            self.set_lanes(now, config, out);
+        } else {
+            // Nothing is known, or no more: any path will do.
+            self.is_data_known = false;
+            if self.board.out() == 0
+                && let Some(interest) = self.interest(now, NO_PATH, rng)
+            {
+                out.interests.push((self.header(Class::Primary, None, config), interest));
+            }
+        }
+        self.set_resend(now, out);
+    }
+
+    /// A Data has come for an Interest of this flow.
+    pub(super) fn handle_data(
+        &mut self,
+        now: Instant,
+        (header, data, bytes): (&Header, &Data, usize),
+        config: &Config,
+        rng: &mut Rng,
+        out: &mut Wishes,
+    ) -> Taken {
+        let Some(segment) = data.name().segment() else { return Taken::Nothing };
+        if data.verify(&self.trust).is_err() {
+            self.counts.unverified += 1;
+            self.board.lose(segment);
+            if self.counts.unverified > UNVERIFIED_MAX.max(self.counts.segments) {
+                self.failed.get_or_insert(FetchError::Unverified);
+            }
+            self.set_resend(now, out);
+            return Taken::Nothing;
+        }
+        let Some(arrived) = self.board.done(segment, now) else {
+            self.counts.duplicates += 1;
+            return Taken::Nothing;
+        };
+        if let Some(last) = data.final_segment() {
+            self.board.end_at(last.saturating_add(1));
+        }
+        self.note_size(bytes as f64 * 8.0);
+        self.heard_at = now;
+        self.unread = self.unread.saturating_add(1);
+        self.counts.segments += 1;
+        self.counts.content_bytes += data.content().len() as u64;
+        match header.class {
+            Class::Primary => self.counts.primary_bytes += bytes as u64,
+            Class::Secondary => self.counts.secondary_bytes += bytes as u64,
+        }
+        let marked = header.congestion_mark > 0;
+        self.counts.marks += u64::from(marked);
+        self.is_data_known = true;
+        // Secondary Interests wait behind primary ones: that is not how far it is.
+        let trip = arrived
+            .round_trip
+            .filter(|_| header.class == Class::Primary || self.round_trip.mean().is_none());
+        if let Some(trip) = trip {
+            self.round_trip.note(trip);
+        }
+        self.note_stamps(now, header, trip);
+        if marked {
+            self.shrink(now);
+        } else if let Some(window) = &mut self.window {
+            window.grow(now, self.round_trip.mean().unwrap_or_default());
+        }
+        if !self.pump(now, config, rng, out) {
+            if !self.is_discover_set {
+                self.discover(now, config, rng, out);
+            }
+            self.set_lanes(now, config, out);
+        }
+        self.set_resend(now, out);
+        Taken::Segment(segment)
+    }
+
+    /// An Interest of this flow was refused.
+    pub(super) fn handle_nack(
+        &mut self,
+        now: Instant,
+        (header, reason, interest): (&Header, NackReason, &Interest),
+        config: &Config,
+        out: &mut Wishes,
+    ) {
+        let Some(segment) = interest.name.segment() else { return };
+        let Some(path) = self.board.lose(segment) else { return };
+        let path = Some(usize::from(path)).filter(|&path| path < self.paths.len());
+        self.counts.nacks += 1;
+        match reason {
+            // Nothing is wrong with the path, but that too much is asked for. A refusal that
+            // brings stamps is as good as a Data for what rate to go on with.
+            NackReason::Congestion => {
+                self.heard_at = now;
+                if let Some(path) = path.and_then(|path| self.paths[path].as_mut())
+                    && header.stamps.primary().is_some()
+                {
+                    path.stamps = header.stamps;
+                    path.heard_at = now;
+                }
+                self.shrink(now);
+            }
+            NackReason::NoRoute => {
+                if let Some(path) = path {
+                    self.drop_path(path);
+                } else if self.counts.segments == 0 {
+                    self.no_routes += 1;
+                    if self.no_routes >= NO_ROUTE_MAX {
+                        self.failed.get_or_insert(FetchError::NoRoute);
+                    }
+                }
+            }
+            NackReason::Duplicate | NackReason::Other(_) => {}
+        }
+        self.set_lanes(now, config, out);
+        self.set_resend(now, out);
+    }
+
+    /// The application has used up so many segments.
+    pub(super) fn consumed(
+        &mut self,
+        now: Instant,
+        segments: usize,
+        config: &Config,
+        rng: &mut Rng,
+        out: &mut Wishes,
+    ) {
+        self.unread = self.unread.saturating_sub(segments);
+        self.heard_at = self.heard_at.max(now - self.give_up_after / 2);
+        if !self.pump(now, config, rng, out) {
+            self.set_lanes(now, config, out);
+        }
+        self.set_resend(now, out);
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// True once all segments have come.
+    pub(super) fn is_complete(&mut self) -> bool {
+        self.board.is_complete()
+    }
+
+    /// Why it ended before, if it did.
+    pub(super) fn failed(&self) -> Option<FetchError> {
+        self.failed
+    }
+
+    pub(super) fn counts(&self) -> FlowCounts {
+        self.counts
+    }
+
+    pub(super) fn report(&self) -> FlowReport {
+        let paths = self.paths.iter().enumerate().filter_map(|(place, path)| {
+            let path = path.as_ref()?;
+            Some(PathReport {
+                label: path.label,
+                is_best: self.best == Some(place),
+                stamps: path.stamps,
+                round_trip: path.round_trip.mean(),
+            })
+        });
+        FlowReport {
+            flow: self.id,
+            counts: self.counts,
+            segments: self.board.end(),
+            round_trip: self.round_trip.mean(),
+            paths: paths.collect(),
+        }
+    }
+
+    /// With a window: sends what it has room for. False if rates pace.
+    fn pump(&mut self, now: Instant, config: &Config, rng: &mut Rng, out: &mut Wishes) -> bool {
+        let Some(size) = self.window.as_ref().map(Window::size) else { return false };
+        for _ in 0..BURST_MAX {
+            if self.board.out() >= size {
+                break;
+            }
+            let Some(interest) = self.interest(now, NO_PATH, rng) else { break };
+            out.interests.push((self.header(Class::Primary, None, config), interest));
+        }
+        self.set_resend(now, out);
+        true
+    }
+
+    /// The next Interest, which is noted as sent by this path; none if there is none to send.
+    fn interest(&mut self, now: Instant, path: u8, rng: &mut Rng) -> Option<Interest> {
+        if self.unread.saturating_add(self.board.out()) >= self.unread_max {
+            return None;
+        }
+        let segment = self.board.next()?;
+        self.board.ask(segment, now, path);
+        self.counts.interests += 1;
+        let mut interest = Interest::new(self.name.with_segment(segment), rng.next_u32());
+        // As long as an answer would still be of use.
+        let lifetime = (self.lost_after() * 2).clamp(LIFETIME_MIN, LIFETIME_MAX);
+        interest.lifetime_ms = Some(lifetime.as_millis() as u32);
+        Some(interest)
+    }
+
+    fn header(&self, class: Class, path: Option<usize>, config: &Config) -> Header {
+        let path = path.and_then(|path| self.paths[path].as_ref());
+        let trip = path.and_then(|path| path.round_trip.mean()).or(self.round_trip.mean());
+        let micros = trip.map(|trip| u32::try_from(trip.as_micros()).unwrap_or(u32::MAX));
+        Header {
+            class,
+            label: path.map_or(PathLabel::EMPTY, |path| path.label),
+            round_trip_micros: micros.filter(|_| config.tells_round_trip),
+            ..Header::default()
+        }
+    }
+
+    fn note_size(&mut self, bits: f64) {
+        let weight = if self.is_data_known { DATA_BITS_WEIGHT } else { 1.0 };
+        self.data_bits += (bits - self.data_bits) * weight;
+    }
+
+    /// Takes in what a Data says of the path that it came by.
+    fn note_stamps(&mut self, now: Instant, header: &Header, trip: Option<Duration>) {
+        if self.pace != Pace::Rates {
+            return;
+        }
+        if header.stamps.primary().is_none() {
+            // Nobody on the path knows a rate.
+            if self.paths.is_empty() && self.window.is_none() {
+                self.window = Some(Window::new(Growth::Cubic));
+            }
+            return;
+        }
+        self.window = None;
+        let place = self.find_path(&header.label).or_else(|| self.add_path(header.label, now));
+        let Some(path) = place.and_then(|place| self.paths[place].as_mut()) else { return };
+        path.stamps = header.stamps;
+        path.heard_at = now;
+        if let Some(trip) = trip {
+            path.round_trip.note(trip);
+        }
+    }
+
+    fn find_path(&self, label: &PathLabel) -> Option<usize> {
+        self.paths.iter().position(|path| path.as_ref().is_some_and(|path| path.label == *label))
+    }
+
+    fn add_path(&mut self, label: PathLabel, now: Instant) -> Option<usize> {
+        let free = self.paths.iter().position(Option::is_none);
+        let place = free.or((self.paths.len() < PATHS_MAX).then_some(self.paths.len()))?;
+        if place == self.paths.len() {
+            self.paths.push(None);
+            self.lanes.push(Lane::default());
+        }
+        self.paths[place] = Some(Path::new(label, now));
+        self.lanes[place + 1].last = now;
+        Some(place)
+    }
+
+    fn drop_path(&mut self, place: usize) {
+        self.paths[place] = None;
+        if self.best == Some(place) {
+            self.best = None;
+        }
+    }
+
+    /// Chooses the path of primary Interests, now and then: flows that all moved as soon as another
+    /// path looks better would overload it together, and then move back.
+    fn choose_best(&mut self, now: Instant, gain: f64) {
+        if self.best.is_some() && now < self.holds_until {
+            return;
+        }
+        self.draws = self.draws.wrapping_add(1);
+        let trips = HOLD_TRIPS_MIN + mix(self.draws) as u32 % HOLD_TRIPS_MORE;
+        let trip = self.round_trip.mean().unwrap_or(Duration::from_millis(1));
+        self.holds_until = now + trip * trips;
+        let rate = |path: &Option<Path>| path.as_ref().map_or(-1.0, Path::primary);
+        let paths = || self.paths.iter().enumerate().filter(|(_, path)| path.is_some());
+        // Of equals the first.
+        let best =
+            paths().reduce(|best, next| if rate(next.1) > rate(best.1) { next } else { best });
+        let Some((place, path)) = best else {
+            self.best = None;
+            return;
+        };
+        match self.best {
+            // Rates change all the time: a little more is no reason to move.
+            Some(held) if held == place || rate(path) <= gain * rate(&self.paths[held]) => {}
+            held => {
+                self.counts.switches += u64::from(held.is_some());
+                self.best = Some(place);
+            }
+        }
+    }
+
+    fn path_of(&self, lane: usize) -> Option<usize> {
+        match lane.checked_sub(1) {
+            None => self.best,
+            Some(place) => self.paths[place].as_ref().map(|_| place),
+        }
+    }
+
+    fn class_of(&self, lane: usize) -> Class {
+        match (self.multipath, lane) {
+            (Multipath::Dual, 1..) => Class::Secondary,
+            _ => Class::Primary,
+        }
+    }
+
+    /// Sets each lane's rate by the stamps, and its timer.
+    fn set_lanes(&mut self, now: Instant, config: &Config, out: &mut Wishes) {
+        self.choose_best(now, config.switch_gain);
+        let mut left = self.rate_max;
+        for lane in 0..self.lanes.len() {
+            let path = self.path_of(lane).and_then(|place| self.paths[place].as_ref());
+            let rate = match (path, self.multipath, lane) {
+                (None, ..) => 0.0,
+                (Some(path), Multipath::Dual | Multipath::Best, 0) => path.primary(),
+                (Some(path), Multipath::Dual, _) => path.secondary(),
+                (Some(path), Multipath::Sum, 1..) => path.primary(),
+                (Some(_), Multipath::Best, _) | (Some(_), Multipath::Sum, 0) => 0.0,
+            };
+            self.lanes[lane].rate = rate.min(left);
+            left -= self.lanes[lane].rate;
+        }
+        for lane in 0..self.lanes.len() {
+            self.set_lane(now, lane, config, out);
+        }
+    }
+
+    fn set_lane(&mut self, now: Instant, lane: usize, config: &Config, out: &mut Wishes) {
+        // Without anything to send the timer is set once there is.
+        let has_work = self.board.next().is_some()
+            && self.unread.saturating_add(self.board.out()) < self.unread_max;
+        let Some((due, _)) = self.due(lane, config).filter(|_| has_work) else { return };
+        if let Some(number) = self.lanes[lane].set(now, due) {
+            let timer = Timer::Lane { flow: self.id, lane: lane as u8, number };
+            out.timers.push((due.max(now), timer));
+        }
+    }
+
+    /// When a lane's next Interest is due, and why.
+    fn due(&self, lane: usize, config: &Config) -> Option<(Instant, Why)> {
+        let held = &self.lanes[lane];
+        let paced =
+            (held.rate > 0.0).then(|| (held.last + time_for(self.data_bits, held.rate), Why::Rate));
+        // A path that carries nothing is tried now and then, or its stamps would grow old.
+        let has_others = self.paths.iter().flatten().count() > 1;
+        let place = lane.checked_sub(1).filter(|&place| has_others && self.best != Some(place));
+        let path = place.and_then(|place| self.paths[place].as_ref());
+        let probe = path.map(|path| (path.sent_at + config.probe_every, Why::Probe));
+        match (paced, probe) {
+            (Some(paced), Some(probe)) => Some(if probe.0 < paced.0 { probe } else { paced }),
+            (paced, probe) => paced.or(probe),
+        }
+    }
+
+    fn lost_after(&self) -> Duration {
+        let paths = self.paths.iter().flatten().map(|path| path.round_trip.lost_after());
+        paths.max().unwrap_or(Duration::ZERO).max(self.round_trip.lost_after())
+    }
+
+    /// Sets the timer that looks for what is lost.
+    fn set_resend(&mut self, now: Instant, out: &mut Wishes) {
+        if self.is_resend_set {
+            return;
+        }
+        if self.board.out() == 0 && self.unread >= self.unread_max {
+            return; // It goes on once the application has read.
+        }
+        let after = self.lost_after();
+        // With nothing under way something was refused, and is to be asked for again.
+        let at = self.board.oldest_at().map_or(now + after / 2, |at| at + after);
+        self.is_resend_set = true;
+        out.timers.push((at.max(now), Timer::Resend(self.id)));
+    }
+
+    fn shrink(&mut self, now: Instant) {
+        if let Some(window) = &mut self.window {
+            window.shrink(now, self.round_trip.mean().unwrap_or_default());
+        }
+    }
+}
+
+/// Bounds of the lifetime of a flow's Interests.
+const LIFETIME_MIN: Duration = Duration::from_secs(1);
+const LIFETIME_MAX: Duration = Duration::from_secs(4);

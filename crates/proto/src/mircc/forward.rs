@@ -1,0 +1,435 @@
+//! The way of an Interest: from who asks, through the table and the shaper, to the next hop.
+
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::application::is_trace;
+use super::face::{FaceId, Held};
+use super::fib::NextHop;
+use super::forwarder::{Cx, Forwarder};
+use super::interface::Timer;
+use super::link::Sent;
+use super::pit::{Asker, Asking, EntryId, LIFETIME_MAX, Passing, Selectors};
+use super::shaper::Shaped;
+use crate::core::{Lane, Wire};
+use crate::ndn::{Body, Header, Interest, NackReason, Name, Packet, Stamps};
+
+/// An Interest that is asked for again is passed on again after this time.
+const AGAIN_AFTER: Duration = Duration::from_millis(10);
+/// Askers of one entry, of which each neighbour is one at most.
+const ASKERS_MAX: usize = 64;
+
+/// An Interest on its way through a node, in the packet that it came in or will leave in.
+pub(super) struct Passage {
+    pub(super) packet: Box<Packet>,
+    // The face to go by; none for what routes and label say.
+    to: Option<FaceId>,
+}
+
+impl Passage {
+    /// None if the packet is no Interest.
+    pub(super) fn new(packet: Box<Packet>) -> Option<Passage> {
+        matches!(packet.body, Body::Interest(_)).then_some(Passage { packet, to: None })
+    }
+
+    /// To go by this face, if one is given.
+    pub(super) fn to(self, to: Option<FaceId>) -> Passage {
+        Passage { to, ..self }
+    }
+
+    pub(super) fn interest(&self) -> &Interest {
+        match &self.packet.body {
+            Body::Interest(interest) => interest,
+            Body::Data(_) | Body::Nack(..) => unreachable!("it was looked at when it was made"),
+        }
+    }
+
+    fn interest_mut(&mut self) -> &mut Interest {
+        match &mut self.packet.body {
+            Body::Interest(interest) => interest,
+            Body::Data(_) | Body::Nack(..) => unreachable!("it was looked at when it was made"),
+        }
+    }
+
+    pub(super) fn into_interest(self) -> Interest {
+        match self.packet.body {
+            Body::Interest(interest) => interest,
+            Body::Data(_) | Body::Nack(..) => unreachable!("it was looked at when it was made"),
+        }
+    }
+
+    fn selectors(&self) -> Selectors {
+        let &Interest { can_be_prefix, must_be_fresh, .. } = self.interest();
+        Selectors { can_be_prefix, must_be_fresh }
+    }
+}
+
+/// What is left of an entry that has ended.
+pub(super) struct Ended {
+    name: Name,
+    selectors: Selectors,
+    pub(super) is_overdue: bool,
+    pub(super) asking: SmallVec<[Asking; 1]>,
+}
+
+impl Forwarder {
+    /// An Interest has come from a neighbour.
+    pub(super) fn handle_interest(
+        &mut self,
+        cx: Cx<'_, '_>,
+        from: FaceId,
+        mut passage: Passage,
+        bytes: usize,
+    ) {
+        if let Some(face) = self.faces.get_mut(from) {
+            face.counts.interests_in += 1;
+            face.note_interest_in(bytes);
+        }
+        match &mut passage.interest_mut().hop_limit {
+            Some(0) => return cx.count("mircc_hop_limit", 1),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        let token = passage.packet.header.token.take();
+        let interest = passage.interest();
+        let asking = Asking {
+            asker: Asker::Face(from),
+            nonce: interest.nonce,
+            class: passage.packet.header.class,
+            token,
+            expires_at: cx.now + interest.lifetime().min(LIFETIME_MAX),
+        };
+        self.ask(cx, asking, passage);
+    }
+
+    /// Somebody asks: a neighbour, or this node itself.
+    pub(super) fn ask(&mut self, cx: Cx<'_, '_>, asking: Asking, passage: Passage) {
+        let interest = passage.interest();
+        let selectors = passage.selectors();
+        let name = self.pit.hashed(&interest.name);
+        if self.nonces.contains(name.hash, interest.nonce) {
+            return self.refuse_loop(cx, asking, passage);
+        }
+        if !selectors.can_be_prefix
+            && let Some(data) = self.store.find(cx.now, name, selectors.must_be_fresh)
+        {
+            cx.count("mircc_stored", 1);
+            if let Asker::Face(face) = asking.asker
+                && let Some(face) = self.faces.get_mut(face)
+            {
+                face.note_answered(true);
+            }
+            // Who stamped the way to the store, stamped another way.
+            let bytes = data.encoded_len() + cx.shared.frame_bytes;
+            let packet = Box::new(Packet::from(data));
+            return self.reply(cx, asking, packet, bytes);
+        }
+        if let Some(id) = self.pit.find(name, selectors) {
+            return self.ask_again(cx, id, asking, passage);
+        }
+        if let Asker::Face(face) = asking.asker {
+            if !self.has_room_for(cx, face) {
+                return self.reply_nack(cx, asking, NackReason::Congestion, passage.packet);
+            }
+            if let Some(face) = self.faces.get_mut(face) {
+                face.pending += 1;
+            }
+        }
+        let is_wanted = self.store.note_asked(name.hash);
+        let id = self.pit.add(cx.now, name, selectors);
+        if let Some(entry) = self.pit.get_mut(id) {
+            entry.asking.push(asking);
+            entry.is_wanted = is_wanted;
+        }
+        self.time_pending(cx);
+        self.pass_on(cx, id, passage);
+    }
+
+    fn ask_again(&mut self, cx: Cx<'_, '_>, id: EntryId, asking: Asking, passage: Passage) {
+        let Some(entry) = self.pit.get_mut(id) else { return };
+        let is_known = entry.asking.iter().any(|known| known.nonce == asking.nonce)
+            || entry.passing.iter().any(|passing| passing.nonce == asking.nonce);
+        if is_known {
+            return self.refuse_loop(cx, asking, passage);
+        }
+        entry.is_wanted = true;
+        let before = entry.asking.iter().position(|known| known.asker == asking.asker);
+        let is_again = before.is_some();
+        let expires_at = asking.expires_at;
+        match before {
+            Some(before) => entry.asking[before] = asking,
+            None if entry.asking.len() < ASKERS_MAX => entry.asking.push(asking),
+            None => return self.reply_nack(cx, asking, NackReason::Congestion, passage.packet),
+        }
+        let left = entry.passing.iter().map(|passing| passing.left_at);
+        let may = left.max().flatten().is_none_or(|at| cx.now >= at + AGAIN_AFTER);
+        let waits = entry.passing.iter().any(|passing| passing.is_waiting);
+        self.pit.schedule(id, expires_at, expires_at);
+        // Who asks for the same as others waits with them; who asks again has lost something.
+        if is_again && may && !waits {
+            self.pass_on(cx, id, passage);
+        }
+    }
+
+    fn refuse_loop(&mut self, cx: Cx<'_, '_>, asking: Asking, passage: Passage) {
+        cx.count("mircc_loops", 1);
+        self.reply_nack(cx, asking, NackReason::Duplicate, passage.packet);
+    }
+
+    /// True if a neighbour may have one more Interest pending. Makes room for it at the cost of
+    /// who has most, if it has less than its share.
+    fn has_room_for(&mut self, cx: Cx<'_, '_>, face: FaceId) -> bool {
+        let all = cx.shared.pending_max;
+        let faces = self.faces.len().max(1);
+        let Some(asks) = self.faces.get(face) else { return false };
+        if asks.pending >= asks.pending_max((2 * all / faces).min(all).max(1)) {
+            cx.count("mircc_refused_face", 1);
+            return false;
+        }
+        if self.pit.len() < all {
+            return true;
+        }
+        cx.count("mircc_refused_full", 1);
+        let worst = self.faces.iter().max_by_key(|(_, face)| face.pending).map(|(id, _)| id);
+        let worst = worst.filter(|&worst| asks.pending < all / faces && worst != face);
+        let Some(victim) = worst.and_then(|worst| self.pit.sample(worst, cx.rng)) else {
+            return false;
+        };
+        cx.count("mircc_evicted", 1);
+        self.end_with_nack(cx, victim, NackReason::Congestion, &Header::default());
+        true
+    }
+
+    /// Sends the Interest of an entry to a next hop.
+    fn pass_on(&mut self, cx: Cx<'_, '_>, id: EntryId, mut passage: Passage) {
+        let steered = passage.packet.header.label.pop_front();
+        let chosen = match passage.to {
+            Some(face) => Ok(NextHop::Face(face)),
+            None => self.choose(cx, id, &passage.interest().name, steered),
+        };
+        let hop = match chosen {
+            Ok(hop) => hop,
+            Err(reason) => return self.end_with_nack(cx, id, reason, &Header::default()),
+        };
+        let face = match hop {
+            NextHop::Application => return self.ask_application(cx, id, passage.into_interest()),
+            NextHop::Face(_) if passage.interest().hop_limit == Some(0) => {
+                if is_trace(&passage.interest().name) {
+                    return self.answer_trace(cx, &passage.interest().name);
+                }
+                cx.count("mircc_hop_limit", 1);
+                return;
+            }
+            NextHop::Face(face) => face,
+        };
+        // What goes on is the class, the rest of the path and the consumer's round trip.
+        let header = &mut passage.packet.header;
+        header.stamps = Stamps::default();
+        header.congestion_mark = 0;
+        self.shape(cx, id, face, passage);
+    }
+
+    /// The next hop of an Interest: the one that its label names, else one at random.
+    fn choose(
+        &mut self,
+        cx: Cx<'_, '_>,
+        id: EntryId,
+        name: &Name,
+        steered: Option<NonZeroU16>,
+    ) -> Result<NextHop, NackReason> {
+        let (route, held) = self.fib.find(name).ok_or(NackReason::NoRoute)?;
+        if let Some(entry) = self.pit.get_mut(id) {
+            // What came with the Interest may be a part of a buffer that holds many.
+            entry.name = match name.segment() {
+                Some(segment) => held.with_segment(segment),
+                None => held.clone(),
+            };
+        }
+        let asking = self.pit.get(id).map(|entry| &entry.asking);
+        let asked_by = |hop: NextHop| match hop {
+            NextHop::Face(face) => {
+                asking.is_some_and(|asking| asking.iter().any(|one| one.asker == Asker::Face(face)))
+            }
+            NextHop::Application => false,
+        };
+        let faces = &self.faces;
+        // Never back to who asks.
+        let mut hops = route.hops.iter().map(|&(_, hop)| hop).filter(|&hop| !asked_by(hop));
+        if let Some(label) = steered {
+            let is_it = |hop: &NextHop| match *hop {
+                NextHop::Face(face) => faces.get(face).is_some_and(|face| face.label == label),
+                NextHop::Application => false,
+            };
+            return hops.find(is_it).ok_or_else(|| {
+                cx.count("mircc_unknown_label", 1);
+                NackReason::NoRoute
+            });
+        }
+        let count = hops.clone().count();
+        let drawn = if count > 1 { cx.rng.below(count as u32) } else { 0 };
+        hops.nth(drawn as usize).ok_or(NackReason::NoRoute)
+    }
+
+    /// Lets an Interest wait for its turn at a face.
+    fn shape(&mut self, cx: Cx<'_, '_>, id: EntryId, to: FaceId, passage: Passage) {
+        let bytes = passage.packet.wire_len() + cx.shared.frame_bytes;
+        let Header { class, round_trip_micros: micros, .. } = passage.packet.header;
+        let nonce = passage.interest().nonce;
+        let overdue_at = cx.now + self.overdue_after(to);
+        let Some(face) = self.faces.get_mut(to) else { return };
+        let trip = micros.map(|micros| Duration::from_micros(micros.into()));
+        if face.note_demand(cx.now, class, bytes, trip) {
+            cx.set_timer(face.interval(), Timer::Rates(to));
+        }
+        if let Some(entry) = self.pit.get_mut(id) {
+            // Data for an earlier one is welcome still.
+            match entry.passing.iter_mut().find(|passing| passing.face == to) {
+                Some(passing) => (passing.nonce, passing.is_waiting) = (nonce, true),
+                None => {
+                    let passing = Passing { face: to, nonce, left_at: None, is_waiting: true };
+                    entry.passing.push(passing);
+                }
+            }
+            let asking = entry.asking.iter().map(|asking| asking.expires_at);
+            let expires_at = asking.max().unwrap_or(cx.now);
+            self.pit.schedule(id, overdue_at, expires_at);
+        }
+        let observed = face.observed_in();
+        let held = Held { entry: id, packet: passage.packet, bytes };
+        match face.shaper.send(cx.now, (held, class, bytes), &face.sizes, observed) {
+            Shaped::Leaves(held) => self.leave(cx, to, held),
+            Shaped::Waits(due, evicted) => {
+                if let Some(due) = due {
+                    cx.set_timer(due.since(cx.now), Timer::Shaper(to));
+                }
+                if let Some(evicted) = evicted {
+                    face.counts.refused += 1;
+                    self.refuse(cx, evicted.entry, to, NackReason::Congestion);
+                }
+            }
+            Shaped::Refused(held) => {
+                face.counts.refused += 1;
+                self.refuse(cx, held.entry, to, NackReason::Congestion);
+            }
+        }
+    }
+
+    /// An Interest leaves by a face.
+    pub(super) fn leave(&mut self, cx: Cx<'_, '_>, by: FaceId, held: Held) {
+        // While it waited another way may have brought the Data.
+        let Some(entry) = self.pit.get_mut(held.entry) else { return };
+        let Some(passing) = entry.passing.iter_mut().find(|passing| passing.face == by) else {
+            return;
+        };
+        (passing.left_at, passing.is_waiting) = (Some(cx.now), false);
+        if let Some(face) = self.faces.get_mut(by) {
+            face.counts.interests_out += 1;
+            face.sizes.note_interest_out(held.bytes);
+        }
+        self.transmit(cx, by, held.packet, held.bytes);
+    }
+
+    /// Puts a packet on the link of a face.
+    pub(super) fn transmit(
+        &mut self,
+        cx: Cx<'_, '_>,
+        to: FaceId,
+        packet: Box<Packet>,
+        bytes: usize,
+    ) {
+        let Some(face) = self.faces.get_mut(to) else { return };
+        match face.link.send(cx.now, packet, bytes) {
+            Sent::Leaves(packet) => cx.send(face.peer, Lane::Datagram, packet),
+            Sent::Waits(None) => {}
+            Sent::Waits(Some(due)) => cx.set_timer(due.since(cx.now), Timer::Link(to)),
+            Sent::Dropped(_) => {
+                face.counts.dropped += 1;
+                return cx.count("mircc_link_full", 1);
+            }
+        }
+        face.counts.bytes_out += bytes as u64;
+    }
+
+    /// An Interest could not go by a face: unless it went by another, its entry ends.
+    pub(super) fn refuse(&mut self, cx: Cx<'_, '_>, id: EntryId, by: FaceId, reason: NackReason) {
+        let mut header = Header::default();
+        if let Some(face) = self.faces.get(by) {
+            face.stamp(&mut header.stamps);
+            header.label.push_front(face.label);
+        }
+        let Some(entry) = self.pit.get_mut(id) else { return };
+        // One that left by this face before is still out.
+        entry.passing.retain(|passing| passing.face != by || passing.left_at.is_some());
+        entry.passing.iter_mut().filter(|passing| passing.face == by).for_each(|passing| {
+            passing.is_waiting = false;
+        });
+        if entry.passing.is_empty() {
+            self.end_with_nack(cx, id, reason, &header);
+        }
+    }
+
+    /// Ends an entry: who asked is refused.
+    pub(super) fn end_with_nack(
+        &mut self,
+        cx: Cx<'_, '_>,
+        id: EntryId,
+        reason: NackReason,
+        header: &Header,
+    ) {
+        let Some(Ended { name, selectors, asking, .. }) = self.end(id) else { return };
+        for asking in asking {
+            let mut interest = Interest::new(name.clone(), asking.nonce);
+            interest.can_be_prefix = selectors.can_be_prefix;
+            interest.must_be_fresh = selectors.must_be_fresh;
+            let body = Body::Interest(interest);
+            let packet = Box::new(Packet { header: header.clone(), body });
+            self.reply_nack(cx, asking, reason, packet);
+        }
+    }
+
+    /// Removes an entry, whatever became of it.
+    pub(super) fn end(&mut self, id: EntryId) -> Option<Ended> {
+        let pending = self.pit.len();
+        let entry = self.pit.remove(id)?;
+        let ended = Ended {
+            name: std::mem::take(&mut entry.name),
+            selectors: entry.selectors,
+            is_overdue: entry.is_overdue,
+            asking: std::mem::take(&mut entry.asking),
+        };
+        let name_hash = entry.name_hash;
+        if let Some(&Asking { asker: Asker::Face(face), .. }) = ended.asking.first()
+            && let Some(face) = self.faces.get_mut(face)
+        {
+            face.pending = face.pending.saturating_sub(1);
+        }
+        let nonces = ended.asking.iter().map(|asking| asking.nonce);
+        nonces.for_each(|nonce| self.nonces.add(name_hash, nonce, pending));
+        Some(ended)
+    }
+
+    /// The Data of an entry is overdue.
+    pub(super) fn note_unanswered(&mut self, id: EntryId) {
+        let first = self.pit.get(id).and_then(|entry| entry.asking.first());
+        if let Some(&Asking { asker: Asker::Face(face), .. }) = first
+            && let Some(face) = self.faces.get_mut(face)
+        {
+            face.note_answered(false);
+        }
+    }
+
+    /// An entry's time is over.
+    pub(super) fn expire(&mut self, cx: Cx<'_, '_>, id: EntryId) {
+        if self.pit.get(id).is_some_and(|entry| !entry.is_overdue) {
+            self.note_unanswered(id);
+        }
+        if let Some(ended) = self.end(id) {
+            cx.count("mircc_expired", 1);
+            for asking in ended.asking {
+                self.tell_expired(cx, asking.asker);
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The state machine of a node: its parts, and which of them an input goes to.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::application::Local;
+use super::config::{Config, FaceConfig};
+use super::face::{Face, FaceId, Faces};
+use super::fib::{Fib, NextHop};
+use super::flow::{Flow, Wishes};
+use super::forward::Passage;
+use super::interface::{Command, Event, FaceReport, Object, Report, Setup, Timer};
+use super::nonces::Nonces;
+use super::pit::{Due, Pit};
+use super::store::Store;
+use crate::core::{Context, Instant, Lane, NodeId, PeerState, Protocol, Rng, Wire};
+use crate::ndn::{Body, NackReason, Packet, PathLabel};
+
+/// A node that forwards Interests and Data, and fetches and publishes for its application.
+///
+/// Its neighbours are its faces. It has no state for a flow that is not its own.
+pub struct Forwarder {
+    pub(super) setup: Setup,
+    pub(super) faces: Faces,
+    pub(super) pit: Pit,
+    pub(super) fib: Fib,
+    pub(super) store: Store,
+    pub(super) nonces: Nonces,
+    pub(super) objects: BTreeMap<Bytes, Object>,
+    pub(super) flows: BTreeMap<u64, Flow>,
+    pub(super) questions: BTreeMap<u64, (Instant, PathLabel)>,
+    /// Answers to this node's own Interests, which a handler looks at last.
+    pub(super) local: VecDeque<Local>,
+    pub(super) is_local_set: bool,
+    is_pending_set: bool,
+    due: Vec<Due>,
+    pub(super) wishes: Wishes,
+}
+
+pub(super) type Cx<'a, 'b> = &'a mut Context<'b, Forwarder>;
+
+/// How long Data may be away until it counts as overdue, where the way is not known.
+const OVERDUE_GUESS: Duration = Duration::from_secs(1);
+/// The shortest such time.
+const OVERDUE_MIN: Duration = Duration::from_millis(250);
+
+impl Forwarder {
+    /// A node that begins like this.
+    pub fn new(setup: Setup, config: &Config) -> Forwarder {
+        // Replaced with keys of the node's own when it starts.
+        let mut rng = Rng::new(0, 0);
+        Forwarder {
+            setup,
+            faces: Faces::default(),
+            pit: Pit::new(&mut rng),
+            fib: Fib::default(),
+            store: Store::new(config.store_bytes_max),
+            nonces: Nonces::default(),
+            objects: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            local: VecDeque::new(),
+            is_local_set: false,
+            is_pending_set: false,
+            due: Vec::new(),
+            wishes: Wishes::default(),
+        }
+    }
+
+    /// How the node is.
+    pub fn report(&self) -> Report {
+        let faces = self.faces.iter().map(|(_, face)| FaceReport {
+            peer: face.peer,
+            rates_bits_per_second: face.rates(),
+            demand_bits_per_second: face.demand(),
+            interests_waiting: face.shaper.len(),
+            bytes_waiting: face.link.queued_bytes(),
+            pending: face.pending,
+            answered: face.answered(),
+            counts: face.counts,
+        });
+        Report {
+            name: self.setup.name.clone(),
+            pending: self.pit.len(),
+            stored: (self.store.len(), self.store.bytes()),
+            routes: self.fib.len(),
+            faces: faces.collect(),
+            flows: self.flows.values().map(Flow::report).collect(),
+        }
+    }
+
+    /// Bytes of memory that its tables hold.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Forwarder>()
+            + self.pit.memory_bytes()
+            + self.store.bytes()
+            + self.faces.len() * size_of::<Face>()
+    }
+
+    /// Pending Interests.
+    pub fn pending(&self) -> usize {
+        self.pit.len()
+    }
+
+    fn add_face(&mut self, cx: Cx<'_, '_>, peer: NodeId, face: &FaceConfig) {
+        if let Some(known) = self.faces.of(peer) {
+            self.remove_face(cx, known);
+        }
+        // Labels are random, so that nobody can name a path that was not told.
+        let label = loop {
+            let drawn = NonZeroU16::new(cx.rng.next_u32() as u16);
+            let is_used = |label| self.faces.iter().any(|(_, face)| face.label == label);
+            match drawn {
+                Some(label) if !is_used(label) => break label,
+                _ => {}
+            }
+        };
+        self.faces.add(Face::new(peer, label, face, cx.shared));
+    }
+
+    fn remove_face(&mut self, cx: Cx<'_, '_>, id: FaceId) {
+        self.fib.forget(NextHop::Face(id));
+        let Some(mut face) = self.faces.remove(id) else { return };
+        // What waited for it is refused; what it asked for runs out.
+        let lost = face.link.clear() as u64;
+        cx.count("mircc_lost_with_face", lost);
+        for held in face.shaper.clear().collect::<Vec<_>>() {
+            self.refuse(cx, held.entry, id, NackReason::NoRoute);
+        }
+    }
+
+    /// Sets the timer of the pending Interest table, if it is not set.
+    pub(super) fn time_pending(&mut self, cx: Cx<'_, '_>) {
+        if !self.is_pending_set
+            && let Some(at) = self.pit.next_tick(cx.now)
+        {
+            self.is_pending_set = true;
+            cx.set_timer(at.since(cx.now), Timer::Pending);
+        }
+    }
+
+    fn look_at_pending(&mut self, cx: Cx<'_, '_>) {
+        self.is_pending_set = false;
+        let mut due = std::mem::take(&mut self.due);
+        self.pit.tick(cx.now, &mut due);
+        for due in due.drain(..) {
+            match due {
+                Due::Overdue(id) => self.note_unanswered(id),
+                Due::Expired(id) => self.expire(cx, id),
+            }
+        }
+        self.due = due;
+        self.time_pending(cx);
+    }
+
+    /// When the Data for an Interest that goes by this face counts as overdue.
+    pub(super) fn overdue_after(&self, face: FaceId) -> Duration {
+        let upstream = self.faces.get(face).and_then(|face| face.upstream);
+        upstream.map_or(OVERDUE_GUESS, |mean| (mean * 4).max(OVERDUE_MIN))
+    }
+
+    fn link_free(&mut self, cx: Cx<'_, '_>, id: FaceId) {
+        let Some(face) = self.faces.get_mut(id) else { return };
+        while let Some(packet) = face.link.take(cx.now) {
+            cx.send(face.peer, Lane::Datagram, packet);
+        }
+        if let Some(due) = face.link.due() {
+            cx.set_timer(due.since(cx.now), Timer::Link(id));
+        }
+    }
+
+    fn shaper_free(&mut self, cx: Cx<'_, '_>, id: FaceId) {
+        loop {
+            let Some(face) = self.faces.get_mut(id) else { return };
+            let observed = face.observed_in();
+            let Some(held) = face.shaper.take(cx.now, &face.sizes, observed) else { break };
+            self.leave(cx, id, held);
+        }
+        if let Some(due) = self.faces.get(id).and_then(|face| face.shaper.due()) {
+            cx.set_timer(due.since(cx.now), Timer::Shaper(id));
+        }
+    }
+
+    fn set_rates(&mut self, cx: Cx<'_, '_>, id: FaceId) {
+        let Some(face) = self.faces.get_mut(id) else { return };
+        if face.end_interval(cx.now) {
+            let after = face.interval();
+            cx.set_timer(after, Timer::Rates(id));
+        }
+    }
+}
+
+impl Protocol for Forwarder {
+    type Message = Box<Packet>;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
+        self.pit = Pit::new(cx.rng);
+        for (peer, face) in std::mem::take(&mut self.setup.faces) {
+            self.add_face(cx, peer, &face);
+        }
+        for (prefix, peer, cost) in std::mem::take(&mut self.setup.routes) {
+            self.handle_command(cx, Command::AddRoute { prefix, peer, cost });
+        }
+        for object in std::mem::take(&mut self.setup.objects) {
+            self.handle_command(cx, Command::Publish(object));
+        }
+    }
+
+    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
+        match (self.faces.of(peer), state) {
+            (None, PeerState::Up { .. }) => {
+                let stranger = self.setup.stranger;
+                self.add_face(cx, peer, &stranger);
+            }
+            (Some(face), PeerState::Down) => self.remove_face(cx, face),
+            _ => {}
+        }
+        self.take_local(cx);
+    }
+
+    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, packet: Box<Packet>) {
+        let Some(face) = self.faces.of(from) else {
+            return cx.count("mircc_unknown_neighbour", 1);
+        };
+        let bytes = packet.wire_len() + cx.shared.frame_bytes;
+        if let Some(face) = self.faces.get_mut(face) {
+            face.counts.bytes_in += bytes as u64;
+        }
+        match &packet.body {
+            Body::Interest(_) => {
+                if let Some(passage) = Passage::new(packet) {
+                    self.handle_interest(cx, face, passage, bytes);
+                }
+            }
+            Body::Data(_) => self.handle_data(cx, face, packet, bytes),
+            Body::Nack(reason, interest) => {
+                self.handle_nack(cx, face, packet.header.clone(), *reason, interest);
+            }
+        }
+        self.take_local(cx);
+    }
+
+    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
+        match timer {
+            Timer::Link(face) => self.link_free(cx, face),
+            Timer::Shaper(face) => self.shaper_free(cx, face),
+            Timer::Rates(face) => self.set_rates(cx, face),
+            Timer::Pending => self.look_at_pending(cx),
+            Timer::Local => self.is_local_set = false,
+            Timer::Lane { flow, lane, number } => self.drive(cx, flow, |flow, cx, wishes| {
+                flow.handle_lane(cx.now, (lane, number), cx.shared, cx.rng, wishes);
+            }),
+            Timer::Resend(flow) => self.drive(cx, flow, |flow, cx, wishes| {
+                flow.resend(cx.now, cx.shared, cx.rng, wishes);
+            }),
+            Timer::Discover(flow) => self.drive(cx, flow, |flow, cx, wishes| {
+                flow.discover(cx.now, cx.shared, cx.rng, wishes);
+            }),
+        }
+        self.take_local(cx);
+    }
+
+    fn handle_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
+        match command {
+            Command::AddFace(peer, face) => self.add_face(cx, peer, &face),
+            Command::RemoveFace(peer) => {
+                if let Some(face) = self.faces.of(peer) {
+                    self.remove_face(cx, face);
+                }
+            }
+            Command::AddRoute { prefix, peer, cost } => match self.faces.of(peer) {
+                Some(face) => self.fib.add(prefix, NextHop::Face(face), cost),
+                None => cx.count("mircc_route_to_nobody", 1),
+            },
+            Command::RemoveRoute { prefix, peer } => {
+                if let Some(face) = self.faces.of(peer) {
+                    self.fib.remove(&prefix, NextHop::Face(face));
+                }
+            }
+            Command::Report(id) => {
+                let report = Box::new(self.report());
+                cx.deliver(Event::Report { id, report });
+            }
+            other => self.handle_application(cx, other),
+        }
+        self.take_local(cx);
+    }
+}

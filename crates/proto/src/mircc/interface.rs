@@ -1,0 +1,395 @@
+//! What a node's application says and is told.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::core::NodeId;
+use crate::core::Payload;
+use crate::ndn::{Class, Data, Interest, NackReason, Name, PathLabel, Stamps, Trust};
+
+use super::config::FaceConfig;
+use super::face::{FaceCounts, FaceId};
+
+/// How a node begins: its faces, routes and objects. More come by commands.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// What a trace calls the node.
+    pub name: String,
+    /// Its neighbours.
+    pub faces: Vec<(NodeId, FaceConfig)>,
+    /// What faces are like that open by themselves, on drivers where strangers may.
+    pub stranger: FaceConfig,
+    /// Prefixes, and which neighbour leads there at which cost.
+    pub routes: Vec<(Name, NodeId, u32)>,
+    /// What it publishes.
+    pub objects: Vec<Object>,
+}
+
+/// Something to be fetched, in segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its name; segment numbers follow it.
+    pub name: Name,
+    /// What it holds.
+    pub content: Payload,
+    /// Bytes of content in each segment but the last; 1 to 8,000.
+    pub segment_bytes: usize,
+    /// How long a Data of it is fresh; none for not at all.
+    pub freshness: Option<Duration>,
+}
+
+impl Object {
+    /// How many segments it has; one if it is empty.
+    pub fn segments(&self) -> u64 {
+        self.content.len().div_ceil(self.segment_bytes).max(1) as u64
+    }
+}
+
+/// What a node is asked for by its application.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// There is a neighbour.
+    AddFace(NodeId, FaceConfig),
+    /// There is no such neighbour any more.
+    RemoveFace(NodeId),
+    /// A neighbour leads to names with a prefix. Of several that do, Interests without a path label
+    /// take one at random.
+    AddRoute {
+        /// The prefix.
+        prefix: Name,
+        /// The neighbour.
+        peer: NodeId,
+        /// Lower is listed first.
+        cost: u32,
+    },
+    /// It does not any more.
+    RemoveRoute {
+        /// The prefix.
+        prefix: Name,
+        /// The neighbour.
+        peer: NodeId,
+    },
+    /// Answers Interests for an object's segments from now on.
+    Publish(Object),
+    /// Does so no more.
+    Unpublish(Name),
+    /// Asks the application for names with this prefix: [`Event::Asked`].
+    Serve(Name),
+    /// Does so no more.
+    Unserve(Name),
+    /// The answer to [`Event::Asked`].
+    Answer(Data),
+    /// Another one: there is none. Whoever asked is told.
+    Refuse(Box<Interest>, NackReason),
+    /// Sends one Interest.
+    Ask(Box<Question>),
+    /// Fetches an object.
+    Fetch(Fetch),
+    /// The application has used up so many segments of a flow.
+    Consumed {
+        /// The flow.
+        flow: u64,
+        /// How many.
+        segments: usize,
+    },
+    /// Ends a flow; nothing more is told of it.
+    Stop {
+        /// The flow.
+        flow: u64,
+    },
+    /// Asks for [`Event::Report`].
+    Report(u64),
+}
+
+/// One Interest of the application.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Names the question in its answer. Another one that is open with this number is dropped.
+    pub id: u64,
+    /// What is asked. Its nonce is drawn when it is sent, and its lifetime is 4 s at most.
+    pub interest: Interest,
+    /// The path that it is to take; empty for any.
+    pub path: PathLabel,
+    /// The neighbour that it goes to, whatever the routes say; none for what these say.
+    pub to: Option<NodeId>,
+}
+
+impl Question {
+    /// Asks for the Data of this very name, by any path.
+    pub fn new(id: u64, name: Name) -> Question {
+        Question { id, interest: Interest::new(name, 0), path: PathLabel::EMPTY, to: None }
+    }
+}
+
+/// How a flow decides when to send Interests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// At the rates that forwarders stamp. As long as none does, with a window like CUBIC's.
+    #[default]
+    Rates,
+    /// With a window that halves by a congestion mark and grows by one a round trip.
+    Aimd,
+    /// With a window as RFC 9438 says.
+    Cubic,
+}
+
+/// What a flow does with several paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multipath {
+    /// Primary Interests on the best path, at its rate; secondary ones on each path at the rate
+    /// that is left there. The default.
+    #[default]
+    Dual,
+    /// All on the best path, at its rate.
+    Best,
+    /// On each path at its rate.
+    Sum,
+}
+
+/// An object to fetch.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// Names the flow. Another one with this number ends.
+    pub flow: u64,
+    /// The object's name, without segment number.
+    pub name: Name,
+    /// How many segments it has; none if its Data will tell.
+    pub segments: Option<u64>,
+    /// Segments that the application has already, sorted and without overlaps.
+    pub had: Vec<Range<u64>>,
+    /// How it decides when to send.
+    pub pace: Pace,
+    /// What it does with several paths.
+    pub multipath: Multipath,
+    /// The most that it sends, bit/s of Data; none for no limit.
+    pub bits_per_second_max: Option<u64>,
+    /// Whose Data are believed.
+    pub trust: Trust,
+    /// Segments that may be told and not [consumed](Command::Consumed); none for any number.
+    pub unread_max: Option<usize>,
+    /// How long nothing may come before the flow fails.
+    pub give_up_after: Duration,
+}
+
+impl Fetch {
+    /// Fetches an object of unknown length, whose Data must have the digest that they say.
+    pub fn new(flow: u64, name: Name) -> Fetch {
+        Fetch {
+            flow,
+            name,
+            segments: None,
+            had: Vec::new(),
+            pace: Pace::default(),
+            multipath: Multipath::default(),
+            bits_per_second_max: None,
+            trust: Trust::Digest,
+            unread_max: None,
+            give_up_after: Duration::from_secs(15),
+        }
+    }
+}
+
+/// What a node tells its application.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Somebody asks for what the application [serves](Command::Serve).
+    Asked {
+        /// The neighbour who asks; none for this node itself.
+        from: Option<NodeId>,
+        /// What is asked for.
+        interest: Box<Interest>,
+    },
+    /// A segment has come, once, as it was signed.
+    Segment {
+        /// The flow.
+        flow: u64,
+        /// Its number.
+        number: u64,
+        /// The class by which it came.
+        class: Class,
+        /// The whole Data.
+        data: Data,
+        /// Its bytes on the link that it came by.
+        link_bytes: usize,
+        /// The rates of the path that it came by.
+        stamps: Stamps,
+    },
+    /// A flow has all its segments.
+    Fetched {
+        /// The flow.
+        flow: u64,
+        /// What it took.
+        counts: FlowCounts,
+    },
+    /// A flow has ended without.
+    Failed {
+        /// The flow.
+        flow: u64,
+        /// Why.
+        why: FetchError,
+        /// What it did until then.
+        counts: FlowCounts,
+    },
+    /// The answer to a [`Question`].
+    Answered {
+        /// The question.
+        id: u64,
+        /// The answer.
+        data: Data,
+        /// The path that it came by.
+        path: PathLabel,
+        /// The rates of that path.
+        stamps: Stamps,
+        /// How long it took.
+        round_trip: Duration,
+    },
+    /// No answer will come to a [`Question`].
+    Unanswered {
+        /// The question.
+        id: u64,
+        /// A refusal; none if its time is over.
+        nack: Option<NackReason>,
+    },
+    /// The answer to [`Command::Report`].
+    Report {
+        /// Its number.
+        id: u64,
+        /// How the node is.
+        report: Box<Report>,
+    },
+}
+
+/// Why a flow ended before its object was whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// Nothing came for as long as it may.
+    #[error("nothing came any more")]
+    Silent,
+    /// Forwarders know no way to the name.
+    #[error("no route leads to the name")]
+    NoRoute,
+    /// Data came that is not signed as it must be.
+    #[error("what came is not signed as it must be")]
+    Unverified,
+}
+
+/// What a flow counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Segments told.
+    pub segments: u64,
+    /// Their bytes of content.
+    pub content_bytes: u64,
+    /// Bytes of their Data on the link, by primary Interests.
+    pub primary_bytes: u64,
+    /// Bytes of their Data on the link, by secondary Interests.
+    pub secondary_bytes: u64,
+    /// Interests sent.
+    pub interests: u64,
+    /// Interests that nothing came for in time.
+    pub timeouts: u64,
+    /// Interests that were refused.
+    pub nacks: u64,
+    /// Data that came twice.
+    pub duplicates: u64,
+    /// Data that carried a congestion mark.
+    pub marks: u64,
+    /// Data that was not signed as it must be.
+    pub unverified: u64,
+    /// How often another path became the best.
+    pub switches: u64,
+}
+
+/// How a node is.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Its name.
+    pub name: String,
+    /// Interests pending.
+    pub pending: usize,
+    /// Data stored for others, and their bytes.
+    pub stored: (usize, usize),
+    /// Prefixes with a next hop.
+    pub routes: usize,
+    /// Its faces, by neighbour.
+    pub faces: Vec<FaceReport>,
+    /// Its flows.
+    pub flows: Vec<FlowReport>,
+}
+
+/// How a face is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaceReport {
+    /// The neighbour.
+    pub peer: NodeId,
+    /// The rates that are stamped, bit/s; none where the link's rate is not known.
+    pub rates_bits_per_second: Option<(f64, f64)>,
+    /// What Interests asked for by this face in the last interval, bit/s of Data.
+    pub demand_bits_per_second: f64,
+    /// Interests that wait to leave.
+    pub interests_waiting: usize,
+    /// Bytes that wait for the link.
+    pub bytes_waiting: usize,
+    /// Pending Interests that the neighbour asked for.
+    pub pending: usize,
+    /// The share of the neighbour's Interests that were answered, lately.
+    pub answered: f64,
+    /// What passed.
+    pub counts: FaceCounts,
+}
+
+/// How a flow is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowReport {
+    /// The flow.
+    pub flow: u64,
+    /// What it counted.
+    pub counts: FlowCounts,
+    /// How many segments its object has, once that is known.
+    pub segments: Option<u64>,
+    /// Its round trip.
+    pub round_trip: Option<Duration>,
+    /// Its paths.
+    pub paths: Vec<PathReport>,
+}
+
+/// How a flow's path is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathReport {
+    /// Its label.
+    pub label: PathLabel,
+    /// True if primary Interests take it.
+    pub is_best: bool,
+    /// The rates it was stamped with last, bit/s.
+    pub stamps: Stamps,
+    /// Its round trip.
+    pub round_trip: Option<Duration>,
+}
+
+/// A timer of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// The link of a face is free.
+    Link(FaceId),
+    /// The next Interest may leave by a face.
+    Shaper(FaceId),
+    /// The rates of a face are to be set.
+    Rates(FaceId),
+    /// Pending Interests are to be looked at.
+    Pending,
+    /// Answers to this node's own Interests wait.
+    Local,
+    /// A flow's lane may send.
+    Lane {
+        /// The flow.
+        flow: u64,
+        /// The lane.
+        lane: u8,
+        /// Tells it from an earlier timer of the lane.
+        number: u16,
+    },
+    /// A flow is to look what is lost.
+    Resend(u64),
+    /// A flow is to look for paths.
+    Discover(u64),
+}

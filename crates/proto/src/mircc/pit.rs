@@ -1,0 +1,366 @@
+//! Which Interests are pending: who asked, and whom they were passed on to.
+
+use std::hash::{Hash, Hasher as _};
+use std::time::Duration;
+
+use hashbrown::HashTable;
+use siphasher::sip::SipHasher13;
+use smallvec::SmallVec;
+
+use super::face::FaceId;
+use crate::core::{Instant, Rng};
+use crate::ndn::{Class, Name, Token};
+
+/// Names an entry for as long as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EntryId {
+    slot: u32,
+    generation: u32,
+}
+
+/// Who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A neighbour.
+    Face(FaceId),
+    /// A flow of this node.
+    Flow(u64),
+    /// A single question of this node's application.
+    Question(u64),
+}
+
+/// Somebody who waits for the Data.
+#[derive(Clone, Debug)]
+pub(super) struct Asking {
+    pub(super) asker: Asker,
+    pub(super) nonce: u32,
+    pub(super) class: Class,
+    pub(super) token: Option<Token>,
+    pub(super) expires_at: Instant,
+}
+
+/// A neighbour who was asked, or is to be once the shaper lets it pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passing {
+    pub(super) face: FaceId,
+    pub(super) nonce: u32,
+    /// When it left last; none if it never did.
+    pub(super) left_at: Option<Instant>,
+    /// True while it waits to leave.
+    pub(super) is_waiting: bool,
+}
+
+/// A name and its hash.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hashed<'n> {
+    pub(super) name: &'n Name,
+    pub(super) hash: u64,
+}
+
+/// What beside the name makes two Interests different.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Selectors {
+    pub(super) can_be_prefix: bool,
+    pub(super) must_be_fresh: bool,
+}
+
+impl Selectors {
+    // Of an entry, out of that of its name.
+    fn hash(self, name: u64) -> u64 {
+        name ^ (self.number() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn number(self) -> usize {
+        usize::from(self.can_be_prefix) | usize::from(self.must_be_fresh) << 1
+    }
+}
+
+/// A pending Interest.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: Name,
+    pub(super) name_hash: u64,
+    pub(super) selectors: Selectors,
+    pub(super) asking: SmallVec<[Asking; 1]>,
+    pub(super) passing: SmallVec<[Passing; 1]>,
+    /// True once it was noted that the Data is overdue.
+    pub(super) is_overdue: bool,
+    /// True if its name was asked for before, so that the Data may be worth keeping.
+    pub(super) is_wanted: bool,
+    hash: u64,
+    expires_at: Instant,
+    // The list of the entries of one turn of the wheel, or `NONE`.
+    turn: u32,
+    before: u32,
+    after: u32,
+    generation: u32,
+    is_used: bool,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// How exactly the ends of entries are kept.
+pub(super) const TICK: Duration = Duration::from_millis(50);
+const TURNS: usize = 128;
+/// The longest that an entry may live.
+pub(super) const LIFETIME_MAX: Duration = Duration::from_secs(4);
+
+/// The pending Interest table, bounded by its owner.
+pub(super) struct Pit {
+    keys: (u64, u64),
+    table: HashTable<u32>,
+    // An entry that ends stays where it is, for the next to use.
+    slots: Vec<Entry>,
+    free: Vec<u32>,
+    // By selectors: most of the time only one kind is pending.
+    pending: [u32; 4],
+    turns: [u32; TURNS],
+    // The tick up to which all is done.
+    tick: u64,
+}
+
+/// What a tick found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// The Data is overdue; the entry stays.
+    Overdue(EntryId),
+    /// The entry's time is over.
+    Expired(EntryId),
+}
+
+impl Pit {
+    /// An empty table. The random numbers keep others from choosing names that collide.
+    pub(super) fn new(rng: &mut Rng) -> Pit {
+        Pit {
+            keys: (rng.next_u64(), rng.next_u64()),
+            table: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            pending: [0; 4],
+            turns: [NONE; TURNS],
+            tick: 0,
+        }
+    }
+
+    /// How many entries there are.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The entry of this name and these selectors.
+    pub(super) fn find(&self, name: Hashed<'_>, selectors: Selectors) -> Option<EntryId> {
+        let slots = &self.slots;
+        let is_it = |&slot: &u32| slots[slot as usize].is(name.name, selectors);
+        self.table.find(selectors.hash(name.hash), is_it).map(|&slot| self.id(slot))
+    }
+
+    /// A name with the hash by which this node's tables know it.
+    pub(super) fn hashed<'n>(&self, name: &'n Name) -> Hashed<'n> {
+        let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
+        name.hash(&mut hasher);
+        Hashed { name, hash: hasher.finish() }
+    }
+
+    /// The entries that a Data of this name satisfies.
+    pub(super) fn matching(&self, name: &Name) -> SmallVec<[EntryId; 2]> {
+        let mut found = SmallVec::new();
+        for must_be_fresh in [false, true] {
+            let exact = Selectors { can_be_prefix: false, must_be_fresh };
+            if self.pending[exact.number()] > 0 {
+                found.extend(self.find(self.hashed(name), exact));
+            }
+            let prefix = Selectors { can_be_prefix: true, must_be_fresh };
+            if self.pending[prefix.number()] > 0 {
+                let shorter = (0..=name.component_count()).map(|count| name.truncated(count));
+                found.extend(shorter.filter_map(|name| self.find(self.hashed(&name), prefix)));
+                if name.segment().is_some() {
+                    found.extend(self.find(self.hashed(name), prefix));
+                }
+            }
+        }
+        found
+    }
+
+    /// Adds an entry that nobody has asked for yet, and that lives until it is
+    /// [scheduled](Pit::schedule).
+    pub(super) fn add(
+        &mut self,
+        now: Instant,
+        Hashed { name, hash: name_hash }: Hashed<'_>,
+        selectors: Selectors,
+    ) -> EntryId {
+        let hash = selectors.hash(name_hash);
+        if self.table.is_empty() {
+            self.tick = tick_of(now);
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Entry::unused());
+            self.slots.len() as u32 - 1
+        });
+        let entry = &mut self.slots[slot as usize];
+        entry.name = name.clone();
+        (entry.name_hash, entry.hash, entry.selectors) = (name_hash, hash, selectors);
+        (entry.is_overdue, entry.is_wanted, entry.is_used) = (false, false, true);
+        entry.expires_at = now;
+        self.pending[selectors.number()] += 1;
+        let slots = &self.slots;
+        self.table.insert_unique(hash, slot, |&slot| slots[slot as usize].hash);
+        self.id(slot)
+    }
+
+    /// The entry lives until `expires_at` at least; before, at `overdue_at`, it is to be looked at
+    /// if the Data has not come.
+    pub(super) fn schedule(&mut self, id: EntryId, overdue_at: Instant, expires_at: Instant) {
+        let Some(entry) = self.get_mut(id) else { return };
+        entry.expires_at = entry.expires_at.max(expires_at);
+        let look_at =
+            if entry.is_overdue { entry.expires_at } else { overdue_at.min(entry.expires_at) };
+        let turn = self.turn_of(tick_of(look_at) + 1);
+        if self.slots[id.slot as usize].turn != turn {
+            self.unlink(id.slot);
+            self.link(id.slot, turn);
+        }
+    }
+
+    /// The entry, if it is still there.
+    pub(super) fn get(&self, id: EntryId) -> Option<&Entry> {
+        let entry = &self.slots[id.slot as usize];
+        (entry.is_used && entry.generation == id.generation).then_some(entry)
+    }
+
+    /// The entry, to be changed.
+    pub(super) fn get_mut(&mut self, id: EntryId) -> Option<&mut Entry> {
+        let entry = &mut self.slots[id.slot as usize];
+        (entry.is_used && entry.generation == id.generation).then_some(entry)
+    }
+
+    /// Removes an entry. What it was asked for can be read until another is added.
+    pub(super) fn remove(&mut self, id: EntryId) -> Option<&mut Entry> {
+        self.get(id)?;
+        self.unlink(id.slot);
+        let entry = &mut self.slots[id.slot as usize];
+        entry.is_used = false;
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.passing.clear();
+        self.pending[entry.selectors.number()] -= 1;
+        let hash = entry.hash;
+        if let Ok(place) = self.table.find_entry(hash, |&slot| slot == id.slot) {
+            place.remove();
+        }
+        self.free.push(id.slot);
+        Some(&mut self.slots[id.slot as usize])
+    }
+
+    /// When the next tick is due; none while nothing is pending.
+    pub(super) fn next_tick(&self, now: Instant) -> Option<Instant> {
+        (!self.table.is_empty())
+            .then(|| Instant::from_nanos((tick_of(now) + 1) * TICK.as_nanos() as u64))
+    }
+
+    /// Adds what has become due until now. Expired entries are the caller's to remove.
+    pub(super) fn tick(&mut self, now: Instant, due: &mut Vec<Due>) {
+        let until = tick_of(now);
+        // After a long pause each turn is looked at once.
+        let from = self.tick.max(until.saturating_sub(TURNS as u64));
+        for tick in from + 1..=until {
+            let mut slot = self.turns[tick as usize % TURNS];
+            while slot != NONE {
+                let id = self.id(slot);
+                let entry = self.get_mut(id).expect("what is linked is there");
+                slot = entry.after;
+                if entry.expires_at <= now {
+                    due.push(Due::Expired(id));
+                } else {
+                    entry.is_overdue = true;
+                    let expires_at = entry.expires_at;
+                    let turn = self.turn_of(tick_of(expires_at) + 1);
+                    self.unlink(id.slot);
+                    self.link(id.slot, turn);
+                    due.push(Due::Overdue(id));
+                }
+            }
+        }
+        self.tick = until;
+    }
+
+    /// An entry out of those that some neighbour asked for: the one of a few drawn at random that
+    /// ends first; none if none of those drawn is.
+    pub(super) fn sample(&self, face: FaceId, rng: &mut Rng) -> Option<EntryId> {
+        const DRAWS: u32 = 64;
+        let drawn = (0..DRAWS).filter_map(|_| {
+            let slot = rng.below(self.slots.len() as u32);
+            let entry = self.slots.get(slot as usize).filter(|entry| entry.is_used)?;
+            let is_its = entry.asking.first()?.asker == Asker::Face(face);
+            is_its.then_some((entry.expires_at, slot))
+        });
+        drawn.min().map(|(_, slot)| self.id(slot))
+    }
+
+    /// Bytes of memory it holds, names aside.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let numbers = self.table.capacity() + self.free.capacity();
+        self.slots.capacity() * size_of::<Entry>() + numbers * 4
+    }
+
+    fn id(&self, slot: u32) -> EntryId {
+        EntryId { slot, generation: self.slots[slot as usize].generation }
+    }
+
+    fn turn_of(&self, tick: u64) -> u32 {
+        (tick.max(self.tick + 1).min(self.tick + TURNS as u64) % TURNS as u64) as u32
+    }
+
+    fn link(&mut self, slot: u32, turn: u32) {
+        let first = std::mem::replace(&mut self.turns[turn as usize], slot);
+        let entry = &mut self.slots[slot as usize];
+        (entry.turn, entry.before, entry.after) = (turn, NONE, first);
+        if first != NONE {
+            self.slots[first as usize].before = slot;
+        }
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let entry = &mut self.slots[slot as usize];
+        let (before, after) = (entry.before, entry.after);
+        let turn = std::mem::replace(&mut entry.turn, NONE);
+        if turn == NONE {
+            return;
+        }
+        match before {
+            NONE => self.turns[turn as usize] = after,
+            before => self.slots[before as usize].after = after,
+        }
+        if after != NONE {
+            self.slots[after as usize].before = before;
+        }
+    }
+}
+
+impl Entry {
+    fn unused() -> Entry {
+        Entry {
+            name: Name::root(),
+            name_hash: 0,
+            selectors: Selectors { can_be_prefix: false, must_be_fresh: false },
+            asking: SmallVec::new(),
+            passing: SmallVec::new(),
+            is_overdue: false,
+            is_wanted: false,
+            hash: 0,
+            expires_at: Instant::ZERO,
+            turn: NONE,
+            before: NONE,
+            after: NONE,
+            generation: 0,
+            is_used: false,
+        }
+    }
+
+    fn is(&self, name: &Name, selectors: Selectors) -> bool {
+        self.selectors == selectors && self.name == *name
+    }
+}
+
+fn tick_of(at: Instant) -> u64 {
+    at.as_nanos() / TICK.as_nanos() as u64
+}
