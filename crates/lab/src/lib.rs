@@ -12,6 +12,7 @@ mod error;
 pub mod figure;
 pub mod group;
 mod machine;
+pub mod mircc;
 pub mod overlay;
 mod parallel;
 mod progress;
@@ -40,8 +41,13 @@ use scenario::Scenario;
 use world::Prepared;
 
 /// What `paceline reproduce` knows, by name.
-pub const REPRODUCTIONS: &[Reproduction] =
-    &[broadcast::REPRODUCTION, group::REPRODUCTION, overlay::REPRODUCTION, slingshot::REPRODUCTION];
+pub const REPRODUCTIONS: &[Reproduction] = &[
+    broadcast::REPRODUCTION,
+    group::REPRODUCTION,
+    overlay::REPRODUCTION,
+    slingshot::REPRODUCTION,
+    mircc::REPRODUCTION,
+];
 
 /// Takes scenario, seed, where a trace goes, and whom to tell how far it is.
 type Simulate = fn(&Scenario, u64, Option<&Path>, &dyn Progress) -> Outcome;
@@ -88,6 +94,13 @@ const REGISTERED: &[Registered] = &[
         simulate: overlay::run,
         run_on_sockets: overlay::run_on_sockets,
         serve: overlay::serve,
+    },
+    Registered {
+        name: "mircc",
+        keys: mircc::KEYS,
+        simulate: mircc::run,
+        run_on_sockets: mircc::run_on_sockets,
+        serve: mircc::serve,
     },
     timely("slingshot", slingshot::KEYS),
     timely("srm", slingshot::SRM_KEYS),

@@ -32,7 +32,7 @@ pub use topology::{NODES_MAX, Topology};
 pub use units::Rate;
 
 use crate::LabError;
-use diagnostic::{Origin, Source};
+pub(crate) use diagnostic::{Origin, Source};
 pub(crate) use document::{Entries, Kind, Value};
 
 /// Keys and values as a table resolved them, defaults included, in the order they were asked for.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
+use paceline_sim::Wires;
 
 pub(crate) use child::node_command;
 pub use control::Prepared;
@@ -42,6 +43,12 @@ pub trait Service: Sync + Sized {
 
     /// An empty ledger.
     fn ledger(&self) -> Self::Ledger;
+
+    /// Who reaches whom in the simulator, where not all do; the protocol then paces its links by
+    /// itself, and `[topology]` says only what else happens on them.
+    fn wires(&self) -> Option<Arc<Wires>> {
+        None
+    }
 
     /// What a node's application asks for when the node starts, and how long after.
     fn begin(&self, _node: NodeId, _start: Start) -> Option<Answer<Self>> {

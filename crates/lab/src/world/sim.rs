@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use paceline_proto::core::{Instant, NodeId, Protocol};
 use paceline_sim::{
-    Codec, Fault as SimFault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig,
+    Codec, Fault as SimFault, FaultSupport, NetworkConfig, Observer, Reply, Shape, Sim, SimConfig,
 };
 
 use super::application::next_due;
@@ -28,6 +28,11 @@ where
     let nodes = scenario.topology.nodes;
     let mut config = SimConfig::new(nodes as usize, seed);
     config.network = network_config(&scenario.topology);
+    if let Some(wires) = service.wires() {
+        config.network.shape = Shape::Mesh;
+        config.network.rate_bits_per_second = None;
+        config.network.wires = Some(wires);
+    }
     config.datagram_bytes_max = scenario.topology.datagram_bytes_max;
     config.codec = codec;
     if !scenario.faults.is_empty() {
@@ -127,6 +132,7 @@ pub fn network_config(topology: &Topology) -> NetworkConfig {
         link: topology.link,
         multicast: topology.multicast,
         receive_loss: topology.receive_loss,
+        wires: None,
     }
 }
 

@@ -1,0 +1,201 @@
+//! Times at which rates have settled, and what oracles say of them.
+
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use paceline_proto::core::{Payload, Wire};
+use paceline_proto::ndn::{Body, Data, Header, Interest, Meta, Packet, PathLabel, Stamps};
+
+use super::Settings;
+use super::ledger::Ledger;
+use super::oracle::{DualClass, Flow, Problem, distance_max};
+use super::topology::Flows;
+use crate::LabError;
+
+/// Round trips after a change until rates count, and the least such time.
+const SETTLE_TRIPS: u32 = 40;
+const SETTLE_MIN: Duration = Duration::from_secs(1);
+/// Paths of a consumer that are looked at.
+const PATHS_MAX: usize = 16;
+/// Choices of paths of which each is tried for a fixed point.
+const CHOICES_MAX: usize = 4_096;
+
+/// Turns until capacities and rates fit each other: each is ten times as exact as the one before.
+const TURNS: u32 = 6;
+
+/// How large an Interest is beside its Data, three hops from the consumer.
+fn interest_share(settings: &Settings) -> f64 {
+    let frame = settings.config.frame_bytes;
+    let name = super::object_name("/prefix", 1).with_segment(10_000);
+    let mut label = PathLabel::EMPTY;
+    (0..3).for_each(|_| label.push_front(NonZeroU16::MAX));
+    let mut interest = Interest::new(name.clone(), 0);
+    interest.lifetime_ms = Some(1_000);
+    let header = Header { label, round_trip_micros: Some(20_000), ..Header::default() };
+    let interest = Packet { header, body: Body::Interest(interest) };
+    let content = Payload::Zeros(settings.segment_bytes as u32);
+    let meta = Meta { content_type: None, freshness_ms: None, final_segment: Some(1 << 20) };
+    let data = Data::new(name, meta, content, &settings.config.signer);
+    let rate = 10_000_000;
+    let stamps = Stamps { primary_bits_per_second: rate, secondary_bits_per_second: rate };
+    let header = Header { stamps, label, ..Header::default() };
+    let data = Packet { header, body: Body::Data(data) };
+    (interest.wire_len() + frame) as f64 / (data.wire_len() + frame) as f64
+}
+
+/// A time in which the same flows are there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// From when on rates count.
+    pub from: Duration,
+    /// When the next change is.
+    pub until: Duration,
+    /// The flows that are there.
+    pub flows: Vec<usize>,
+}
+
+/// What a window's flows should have, bit/s, and what they had.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The window.
+    pub window: Window,
+    /// What each flow received by primary and by secondary Interests.
+    pub measured: Vec<[f64; 2]>,
+    /// What it would have if primaries share first, and secondaries what they leave: of several
+    /// such allocations that which is nearest.
+    pub dual: DualClass,
+    /// What it would have if totals were shared max-min over all paths.
+    pub max_min: Vec<f64>,
+}
+
+impl Held {
+    /// Totals of the flows.
+    pub fn totals(&self) -> Vec<f64> {
+        self.measured.iter().map(|classes| classes.iter().sum()).collect()
+    }
+
+    /// The largest distance from the dual-class oracle, as a share.
+    pub fn distance(&self) -> f64 {
+        distance_max(&self.totals(), &self.dual.totals())
+    }
+
+    /// The largest distance from multipath max-min.
+    pub fn distance_max_min(&self) -> f64 {
+        distance_max(&self.totals(), &self.max_min)
+    }
+}
+
+/// The network of a scenario as oracles see it.
+pub(super) struct Oracles<'a> {
+    settings: &'a Settings,
+    flows: Flows,
+    // Bytes of an Interest on the link, over those of its Data.
+    interest_share: f64,
+}
+
+impl<'a> Oracles<'a> {
+    pub(super) fn new(settings: &'a Settings) -> Result<Oracles<'a>, LabError> {
+        let eta = settings.config.controller.headroom;
+        let flows = Flows::new(&settings.graph, settings.routing, eta, PATHS_MAX)?;
+        Ok(Oracles { settings, flows, interest_share: interest_share(settings) })
+    }
+
+    /// The longest way there and back.
+    pub(super) fn round_trip(&self) -> Duration {
+        let delays = self.flows.paths.iter().flatten().map(|path| path.delay * 2);
+        delays.max().unwrap_or_default()
+    }
+
+    /// How long after a change rates count.
+    pub(super) fn settle(&self) -> Duration {
+        let trips = self.round_trip() * SETTLE_TRIPS;
+        self.settings.settle.unwrap_or(trips.max(SETTLE_MIN))
+    }
+
+    /// The windows of the plan that are long enough to settle in.
+    pub(super) fn windows(&self) -> Vec<Window> {
+        let Settings { plan, duration, .. } = self.settings;
+        let ends = plan.changes.iter().skip(1).chain([duration]);
+        let window = |(&begins, &until): (&Duration, &Duration)| Window {
+            from: begins + self.settle(),
+            until: until.min(*duration),
+            flows: plan.active(begins),
+        };
+        let windows = plan.changes.iter().zip(ends).map(window);
+        windows.filter(|window| window.from < window.until && !window.flows.is_empty()).collect()
+    }
+
+    /// Solves the problem that some flows are. What Interests take of a link is not there for the
+    /// Data of the other way, so capacities and rates are found together, in turns.
+    pub(super) fn solve<T>(
+        &self,
+        flows: &[usize],
+        solve: impl Fn(&Problem) -> Result<(T, Vec<Vec<f64>>), LabError>,
+    ) -> Result<T, LabError> {
+        let of = |&flow: &usize| {
+            let consumer = self.settings.plan.steps[flow].consumer;
+            self.flows.problem.flows()[consumer].clone()
+        };
+        let flows: Vec<_> = flows.iter().map(of).collect();
+        let all = self.flows.problem.capacities();
+        let eta = self.settings.config.controller.headroom;
+        let mut capacities = all.to_vec();
+        let mut turns = 0;
+        loop {
+            let problem = Problem::new(capacities, flows.clone())?;
+            let (solved, split) = solve(&problem)?;
+            turns += 1;
+            if turns == TURNS {
+                return Ok(solved);
+            }
+            // Ports of a link are numbered one after the other.
+            let loads = problem.loads(&split);
+            let left = |(port, capacity): (usize, &f64)| {
+                (capacity - eta * self.interest_share * loads[port ^ 1]).max(0.0)
+            };
+            capacities = all.iter().enumerate().map(left).collect();
+        }
+    }
+
+    /// Rates for the flows of a window, on the shortest path of each.
+    pub(super) fn single(&self, flows: &[usize]) -> Result<Vec<f64>, LabError> {
+        let choice = vec![0; flows.len()];
+        self.solve(flows, |problem| {
+            let rates = problem.single_path(&choice)?;
+            let only = |(rate, flow): (&f64, &Flow)| {
+                let mut split = vec![0.0; flow.paths.len()];
+                split[0] = *rate;
+                split
+            };
+            let split = rates.iter().zip(problem.flows()).map(only).collect();
+            Ok((rates, split))
+        })
+    }
+
+    /// Totals for the flows of a window, max-min over all paths.
+    pub(super) fn max_min(&self, flows: &[usize]) -> Result<Vec<f64>, LabError> {
+        self.solve(flows, |problem| {
+            let allocation = problem.multipath()?;
+            Ok((allocation.totals, allocation.split))
+        })
+    }
+
+    /// Holds what was measured in a window against the oracles.
+    pub(super) fn hold(&self, ledger: &Ledger, window: Window) -> Result<Held, LabError> {
+        let rates = |&flow: &usize| ledger.flows()[flow].rates(window.from, window.until);
+        let measured: Vec<[f64; 2]> = window.flows.iter().map(rates).collect();
+        let totals: Vec<f64> = measured.iter().map(|classes| classes.iter().sum()).collect();
+        let gain = self.settings.config.switch_gain;
+        let dual = self.solve(&window.flows, |problem| {
+            let known = problem.dual_class_fixed_points(gain, CHOICES_MAX).unwrap_or_default();
+            let all = known.into_iter().chain([problem.dual_class(gain)]);
+            let far = |dual: &DualClass| distance_max(&totals, &dual.totals());
+            let nearest = all.min_by(|a, b| far(a).total_cmp(&far(b)));
+            let nearest = nearest.expect("there is one at least");
+            let split = nearest.split();
+            Ok((nearest, split))
+        })?;
+        let max_min = self.max_min(&window.flows)?;
+        Ok(Held { window, measured, dual, max_min })
+    }
+}

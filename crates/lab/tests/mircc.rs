@@ -1,0 +1,81 @@
+//! The scenarios of MIRCC: what chance and place must not change, and both worlds.
+
+use std::sync::Arc;
+
+use paceline_lab::Quiet;
+use paceline_lab::figure::Figure;
+use paceline_lab::scenario::{Scenario, ScenarioFile};
+
+fn load(name: &str, sets: &[&str]) -> Scenario {
+    ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap()
+}
+
+fn figures(name: &str, sets: &[&str], seed: u64) -> Vec<Figure> {
+    paceline_lab::simulate(&load(name, sets), seed).expect("it runs").figures
+}
+
+fn assert_within(figures: &[Figure], count: usize, what: &str) {
+    assert_eq!(figures.len(), count, "{what}");
+    for figure in figures {
+        assert!(figure.pass, "{what}: {} is {}, not {}", figure.id, figure.measured, figure.band());
+    }
+}
+
+#[test]
+fn rates_behind_a_joint_link_are_the_same_whatever_is_drawn() {
+    for seed in 1..=20 {
+        let found = figures("mircc/slingshot-15-12-9", &[], seed);
+        assert_within(&found, 15, &format!("15-12-9, seed {seed}"));
+    }
+}
+
+#[test]
+fn it_makes_no_difference_on_which_branch_the_second_producer_is() {
+    for scenario in ["mircc/slingshot-15-12-9", "mircc/slingshot-15-10-10"] {
+        for second in ["second=left", "second=right"] {
+            let found = figures(scenario, &[second], 1);
+            assert_within(&found, 15, &format!("{scenario}, {second}"));
+        }
+    }
+}
+
+#[test]
+fn messages_and_their_bytes_give_the_same_run() {
+    let run = |check: &str| {
+        let scenario = load("mircc/slingshot-15-12-9", &["duration=6s", "step=2s", check]);
+        paceline_lab::simulate(&scenario, 3).unwrap()
+    };
+    let (typed, checked) = (run("check_wire=false"), run("check_wire=true"));
+    assert_eq!(typed.digest, checked.digest);
+    assert_eq!(typed.deliveries, checked.deliveries);
+}
+
+#[test]
+fn what_is_fetched_is_the_same_in_both_worlds() {
+    let sets = ["segments=50", "duration=30s", "signature=digest"];
+    let scenario = load("mircc/abilene", &sets);
+    let simulated = paceline_lab::simulate(&scenario, 1).unwrap();
+    let real = paceline_lab::run_on_sockets(Arc::new(scenario), 1, None, &Quiet).unwrap();
+    assert!(simulated.deliveries.is_some());
+    assert_eq!(simulated.deliveries, real.deliveries);
+}
+
+#[test]
+fn what_cannot_work_is_said_with_key_and_remedy() {
+    for (sets, said) in [
+        (&["nodes=5"][..], "[topology] nodes = 4"),
+        (&["joint=0Mbit"], "`joint` is zero"),
+        (&["eta=0.99"], "shaper's headroom must be above"),
+        (&["eta=1.5"], "`eta` is out of range"),
+        (&["segment=9000B"], "`segment` is out of range"),
+        (&["segment=1000B", "datagram=1100B"], "datagram of 1160 bytes"),
+        (&["controller=tcp"], "`controller` cannot be"),
+        (&["network=file", "file=/nowhere.graphml"], "/nowhere.graphml"),
+        (&["upper=3Mbit"], "unknown key `upper`"),
+    ] {
+        let scenario = load("mircc/slingshot-15-12-9", sets);
+        let error = paceline_lab::simulate(&scenario, 1).unwrap_err();
+        assert!(error.to_string().contains(said), "{sets:?}: {error}");
+        assert_eq!(error.exit_status(), 2, "{sets:?}");
+    }
+}
