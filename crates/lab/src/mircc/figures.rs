@@ -271,8 +271,7 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
     }
     let seeds = if quick { 1 } else { MIX_SEEDS };
     for (scenario, cost) in [("mircc/diamond-1", 60), ("mircc/diamond-2", 15)] {
-        // Long flows of a quick run take their share of its time.
-        let short: &[&str] = if quick { &["duration=6s", "long=4000"] } else { &[] };
+        let short: &[&str] = if quick { &["duration=12s"] } else { &[] };
         for seed in 1..=seeds {
             add(scenario, short, Some(seed), cost, Gives::Figures);
         }

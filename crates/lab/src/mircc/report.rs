@@ -101,7 +101,7 @@ pub(super) fn sections(
         plots.push(tick(rates(title, &measured)));
     }
     add("Arrivals and departures", SETTLING, plots);
-    let mixed = run("mircc/diamond-2", &[], &["duration=6s", "long=4000"])?;
+    let mixed = run("mircc/diamond-2", &[], &["duration=12s"])?;
     add("Short and long flows", MIX, vec![tick(received(&mixed)), completions(&mixed)]);
     let small = ["segments=[200, 800, 3000]"];
     let multi = run("mircc/abilene", &["routing=multi"], &small)?;
