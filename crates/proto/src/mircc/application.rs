@@ -10,7 +10,7 @@ use super::forward::Passage;
 use super::forwarder::{Cx, Forwarder};
 use super::interface::{Command, Event, Object, Question, Timer};
 use super::pit::{Asker, Asking, EntryId, LIFETIME_MAX, Selectors};
-use crate::core::Payload;
+use crate::core::{Instant, Payload};
 use crate::ndn::{Body, Class, Data, Header, Interest, Meta, NackReason, Name, Packet, Signer};
 
 /// Bytes of content in a segment at most.
@@ -149,18 +149,19 @@ impl Forwarder {
     fn ask_question(&mut self, cx: Cx<'_, '_>, question: Question) {
         if self.questions.len() >= QUESTIONS_MAX {
             cx.count("mircc_questions_full", 1);
-            return self.unanswered(cx, question.id, Some(NackReason::Congestion));
+            let nack = Some(NackReason::Congestion);
+            return cx.deliver(Event::Unanswered { id: question.id, nack });
         }
         let Question { id, mut interest, path, to } = question;
         let to = match to.map(|peer| self.faces.of(peer)) {
             Some(None) => {
                 cx.count("mircc_question_to_nobody", 1);
-                return self.unanswered(cx, id, Some(NackReason::NoRoute));
+                let nack = Some(NackReason::NoRoute);
+                return cx.deliver(Event::Unanswered { id, nack });
             }
             Some(face) => face,
             None => None,
         };
-        self.questions.insert(id, (cx.now, path));
         interest.nonce = cx.rng.next_u32();
         let lifetime = interest.lifetime().min(LIFETIME_MAX);
         interest.lifetime_ms = Some(lifetime.as_millis() as u32);
@@ -171,6 +172,7 @@ impl Forwarder {
             token: None,
             expires_at: cx.now + lifetime,
         };
+        self.questions.insert(id, (cx.now, interest.nonce));
         let header = Header { label: path, ..Header::default() };
         self.send(cx, asking, header, interest, to);
     }
@@ -190,9 +192,9 @@ impl Forwarder {
     }
 
     /// The answer to a question has come.
-    pub(super) fn answered(&mut self, cx: Cx<'_, '_>, id: u64, packet: &Packet) {
+    pub(super) fn answered(&mut self, cx: Cx<'_, '_>, (id, nonce): (u64, u32), packet: &Packet) {
         let Packet { header, body: Body::Data(data) } = packet else { return };
-        if let Some((asked_at, _)) = self.questions.remove(&id) {
+        if let Some(asked_at) = self.close_question(id, nonce) {
             cx.deliver(Event::Answered {
                 id,
                 data: data.clone(),
@@ -204,15 +206,30 @@ impl Forwarder {
     }
 
     /// No answer will come to a question.
-    pub(super) fn unanswered(&mut self, cx: Cx<'_, '_>, id: u64, nack: Option<NackReason>) {
-        self.questions.remove(&id);
-        cx.deliver(Event::Unanswered { id, nack });
+    pub(super) fn unanswered(
+        &mut self,
+        cx: Cx<'_, '_>,
+        (id, nonce): (u64, u32),
+        nack: Option<NackReason>,
+    ) {
+        if self.close_question(id, nonce).is_some() {
+            cx.deliver(Event::Unanswered { id, nack });
+        }
+    }
+
+    /// Ends a question and says when it was asked; none if another one has its number by now.
+    fn close_question(&mut self, id: u64, nonce: u32) -> Option<Instant> {
+        let &(asked_at, asked) = self.questions.get(&id)?;
+        (asked == nonce).then(|| {
+            self.questions.remove(&id);
+            asked_at
+        })
     }
 
     /// The time of somebody's Interest is over. Flows and neighbours keep their own.
-    pub(super) fn tell_expired(&mut self, cx: Cx<'_, '_>, asker: Asker) {
-        if let Asker::Question(id) = asker {
-            self.unanswered(cx, id, None);
+    pub(super) fn tell_expired(&mut self, cx: Cx<'_, '_>, asking: &Asking) {
+        if let Asker::Question(id) = asking.asker {
+            self.unanswered(cx, (id, asking.nonce), None);
         }
     }
 
@@ -230,6 +247,13 @@ impl Forwarder {
         }
         if is_trace(name) || has_keyword(name, PING) {
             return self.answer_trace(cx, name);
+        }
+        let expires_at = self
+            .pit
+            .get(id)
+            .and_then(|entry| entry.asking.iter().map(|asking| asking.expires_at).max());
+        if let Some(expires_at) = expires_at {
+            self.pit.schedule(id, expires_at, expires_at);
         }
         cx.deliver(Event::Asked { from, interest: Box::new(interest) });
     }

@@ -3,8 +3,8 @@
 use super::application::Local;
 use super::face::FaceId;
 use super::forwarder::{Cx, Forwarder};
-use super::pit::{Asker, Asking, Entry, EntryId, Passing, Selectors};
-use crate::core::Wire;
+use super::pit::{Asker, Asking, Entry, EntryId, LIFETIME_MAX, Passing, Selectors};
+use crate::core::{Instant, Wire};
 use crate::ndn::{Body, Class, Header, Interest, NackReason, Packet};
 
 /// Weight of a Data in the mean time that a face takes to bring one.
@@ -46,6 +46,9 @@ impl Forwarder {
                 wanted = Some(self.pit.hashed(data.name()).hash);
             }
             let sample = passed(entry).map(|left_at| now.since(left_at));
+            if let Some(&Asking { asker: Asker::Face(asker), .. }) = entry.asking.first() {
+                face.unanswered.answer(now, asker);
+            }
             face.upstream = match (face.upstream, sample) {
                 (Some(mean), Some(sample)) => {
                     Some((mean * (UPSTREAM_WEIGHT - 1) + sample) / UPSTREAM_WEIGHT)
@@ -79,6 +82,7 @@ impl Forwarder {
             }
             for asking in ended.asking {
                 if asking.expires_at < cx.now {
+                    self.tell_expired(cx, &asking);
                     continue;
                 }
                 if let Some(before) = last.replace(asking) {
@@ -114,7 +118,7 @@ impl Forwarder {
                 self.transmit(cx, to, packet, bytes);
             }
             Asker::Flow(flow) => self.local.push_back(Local::Data { flow, packet, bytes }),
-            Asker::Question(id) => self.answered(cx, id, &packet),
+            Asker::Question(id) => self.answered(cx, (id, asking.nonce), &packet),
         }
     }
 
@@ -140,12 +144,25 @@ impl Forwarder {
             .find(self.pit.hashed(&interest.name), selectors)
             .filter(|&id| self.pit.get(id).is_some_and(|entry| entry.passing.iter().any(is_asked)));
         let Some(id) = id else { return cx.count("mircc_unsolicited_nack", 1) };
-        let Some(face) = self.faces.get(from) else { return };
+        let Some(face) = self.faces.get_mut(from) else { return };
         face.stamp(&mut header.stamps);
         header.label.push_front(face.label);
         let Some(entry) = self.pit.get_mut(id) else { return };
-        entry.passing.retain(|passing| passing.face != from);
+        // Who asks for what nobody has is not told from who floods; who meets congestion is.
+        let is_in_vain = !matches!(reason, NackReason::Congestion | NackReason::Duplicate);
+        if is_in_vain && let Some(&Asking { asker: Asker::Face(asker), .. }) = entry.asking.first()
+        {
+            face.unanswered.count(cx.now, asker);
+        }
+        // Nor will those answer who were asked so long ago that they have forgotten.
+        let is_over = |left_at: Instant| left_at + LIFETIME_MAX < cx.now;
+        entry.passing.retain(|passing| {
+            passing.face != from && (passing.is_waiting || !passing.left_at.is_some_and(is_over))
+        });
         if entry.passing.is_empty() {
+            if is_in_vain {
+                self.note_unanswered(cx.now, id);
+            }
             self.end_with_nack(cx, id, reason, &header);
         }
     }
@@ -180,7 +197,7 @@ impl Forwarder {
             Asker::Flow(flow) => {
                 self.local.push_back(Local::Nack { flow, header, reason, interest });
             }
-            Asker::Question(id) => self.unanswered(cx, id, Some(reason)),
+            Asker::Question(id) => self.unanswered(cx, (id, asking.nonce), Some(reason)),
         }
     }
 }

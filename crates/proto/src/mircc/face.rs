@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
+use super::arrivals::Arrivals;
 use super::config::{Config, FaceConfig};
 use super::controller::{Controller, Interval, RateController};
 use super::link::Link;
 use super::mark::Marker;
-use super::pit::EntryId;
+use super::pacer::time_for;
+use super::pit::{EntryId, Passing};
 use super::shaper::{Shaper, Sizes};
+use super::unanswered::Unanswered;
 use crate::core::{Instant, NodeId};
-use crate::ndn::{Class, Packet, Stamps};
+use crate::ndn::{Body, Class, Packet, Stamps};
 
 /// Names a face for as long as it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,8 +25,7 @@ pub struct FaceId {
 
 /// The round trip taken for a face's flows until one has told its own.
 const ROUND_TRIP_GUESS: Duration = Duration::from_millis(50);
-/// Bounds of the round trips that are believed.
-const ROUND_TRIP_MIN: Duration = Duration::from_micros(100);
+/// The longest round trip that is believed.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(1);
 /// The least rate that is believed of a neighbour's stamp, bit/s: a Data in some seconds.
 const STAMP_MIN: u64 = 1_000;
@@ -33,6 +35,8 @@ const ROUND_TRIP_FADES: u32 = 8;
 const ANSWERED_WEIGHT: f64 = 1.0 / 64.0;
 /// Interests that a neighbour may have pending however few of them are answered.
 const PENDING_MIN: f64 = 16.0;
+/// Of a small table this part of its share, if that is less: or what nobody answers would fill it.
+const PENDING_SHARE_MIN: f64 = 0.25;
 
 /// An Interest that waits for its turn.
 #[derive(Debug)]
@@ -41,6 +45,14 @@ pub(super) struct Held {
     pub(super) packet: Box<Packet>,
     /// Its bytes on the link.
     pub(super) bytes: usize,
+}
+
+impl Held {
+    /// True unless a later Interest of its entry has taken its place at this face.
+    pub(super) fn is_of(&self, face: FaceId, passing: &Passing) -> bool {
+        let Body::Interest(interest) = &self.packet.body else { return false };
+        passing.face == face && passing.is_waiting && passing.nonce == interest.nonce
+    }
 }
 
 /// What passed a face.
@@ -72,11 +84,14 @@ pub struct FaceCounts {
 #[derive(Debug)]
 pub(super) struct Control {
     controller: Controller,
+    capacity: f64,
+    round_trip_min: Duration,
+    data_min: f64,
     // The interval that is being measured.
     since: Instant,
     is_timed: bool,
-    primary_bits: f64,
-    secondary_bits: f64,
+    primary: Arrivals,
+    secondary: Arrivals,
     other_way_bits: f64,
     longest: Duration,
     // Results of earlier ones.
@@ -100,6 +115,8 @@ pub(super) struct Face {
     pub(super) pending: usize,
     /// Mean time from an Interest to its Data, at this face.
     pub(super) upstream: Option<Duration>,
+    /// What others asked for by this face in vain.
+    pub(super) unanswered: Unanswered,
     answered: f64,
 }
 
@@ -120,6 +137,7 @@ impl Face {
             counts: FaceCounts::default(),
             pending: 0,
             upstream: None,
+            unanswered: Unanswered::default(),
             answered: 1.0,
         }
     }
@@ -136,12 +154,11 @@ impl Face {
         let Some(control) = &mut self.control else { return false };
         let bits = bytes as f64 * 8.0;
         match class {
-            Class::Primary => control.primary_bits += bits,
-            Class::Secondary => control.secondary_bits += bits,
+            Class::Primary => control.primary.note(now, bits),
+            Class::Secondary => control.secondary.note(now, bits),
         }
         if let Some(trip) = round_trip {
-            let trip = trip.clamp(ROUND_TRIP_MIN, ROUND_TRIP_MAX);
-            control.longest = control.longest.max(trip);
+            control.longest = control.longest.max(trip.min(ROUND_TRIP_MAX));
         }
         let begins = !std::mem::replace(&mut control.is_timed, true);
         if begins {
@@ -171,8 +188,8 @@ impl Face {
         let seen = Interval {
             length,
             interests_bits_per_second: control.observed_in,
-            primary_bits_per_second: control.primary_bits * inflation / seconds,
-            secondary_bits_per_second: control.secondary_bits * inflation / seconds,
+            primary_bits_per_second: control.primary.end(now, length) * inflation,
+            secondary_bits_per_second: control.secondary.end(now, length) * inflation,
             primary_queue_bits: primary * inflation,
             secondary_queue_bits: secondary * inflation,
             round_trip,
@@ -182,7 +199,6 @@ impl Face {
         control.demand = seen.primary_bits_per_second + seen.secondary_bits_per_second;
         control.learn_round_trip();
         let is_idle = control.demand == 0.0 && control.observed_in == 0.0;
-        (control.primary_bits, control.secondary_bits) = (0.0, 0.0);
         control.other_way_bits = 0.0;
         control.since = now;
         control.is_timed = !(is_idle && control.controller.is_at_rest());
@@ -200,13 +216,21 @@ impl Face {
         let told = self.control.as_ref().and_then(|control| control.round_trip);
         // A stock client tells none: the way from here is the part of it that is known.
         let trip = told.or(self.upstream).unwrap_or(ROUND_TRIP_GUESS);
-        trip.clamp(ROUND_TRIP_MIN, ROUND_TRIP_MAX)
+        let least = self.control.as_ref().map_or(Duration::ZERO, |control| {
+            let carries = time_for(control.data_min * self.sizes.data_bits(), control.capacity);
+            control.round_trip_min.max(carries)
+        });
+        trip.max(least).min(ROUND_TRIP_MAX)
     }
 
     /// Lowers the rates of a Data that came in by this face to its own. What is below the least
     /// rate that a forwarder may say is raised to it.
     pub(super) fn stamp(&self, stamps: &mut Stamps) {
-        let Some(control) = &self.control else { return };
+        let Some(control) = &self.control else {
+            stamps.primary_bits_per_second = stamps.primary_bits_per_second.max(STAMP_MIN);
+            stamps.secondary_bits_per_second = stamps.secondary_bits_per_second.max(STAMP_MIN);
+            return;
+        };
         let own = |rate: f64| (rate as u64).max(1);
         let primary = own(control.controller.primary_bits_per_second());
         let secondary = control.controller.secondary_bits_per_second().map_or(1, own);
@@ -252,7 +276,9 @@ impl Face {
     /// fewer of its Interests bring Data, the fewer. Source: Afanasyev et al., *Interest flooding
     /// attack and countermeasures in named data networking*, IFIP Networking 2013.
     pub(super) fn pending_max(&self, share: usize) -> usize {
-        (share as f64 * self.answered * self.answered).max(PENDING_MIN) as usize
+        let share = share as f64;
+        let least = PENDING_MIN.min((share * PENDING_SHARE_MIN).ceil());
+        (share * self.answered * self.answered).max(least) as usize
     }
 
     /// The share of the neighbour's Interests that were answered, lately.
@@ -265,10 +291,13 @@ impl Control {
     fn new(config: &Config, capacity: f64) -> Control {
         Control {
             controller: Controller::new(&config.controller, capacity),
+            capacity,
+            round_trip_min: config.controller.round_trip_min,
+            data_min: config.controller.round_trip_data_min,
             since: Instant::ZERO,
             is_timed: false,
-            primary_bits: 0.0,
-            secondary_bits: 0.0,
+            primary: Arrivals::default(),
+            secondary: Arrivals::default(),
             other_way_bits: 0.0,
             longest: Duration::ZERO,
             round_trip: None,
@@ -345,7 +374,39 @@ impl Faces {
         self.ids.values().filter_map(|&id| Some((id, self.get(id)?)))
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Face> {
+        self.slots.iter_mut().filter_map(|(_, face)| face.as_deref_mut())
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ids.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mircc::ControllerConfig;
+
+    fn interval(mbit: u64, controller: ControllerConfig) -> Duration {
+        let config = Config { controller, ..Config::default() };
+        let face = FaceConfig::of_rate(mbit * 1_000_000);
+        let mut face = Face::new(NodeId(1), NonZeroU16::MIN, &face, &config);
+        face.upstream = Some(Duration::from_micros(200));
+        face.interval()
+    }
+
+    #[test]
+    fn an_interval_is_a_round_trip_or_as_long_as_some_data_take() {
+        let exact = ControllerConfig::default();
+        assert_eq!(interval(1, exact), Duration::from_micros(200));
+        let coarse = ControllerConfig {
+            round_trip_min: Duration::from_millis(10),
+            round_trip_data_min: 10.0,
+            ..exact
+        };
+        // Data of 1,200 bytes, until one has passed.
+        assert_eq!(interval(1, coarse), Duration::from_millis(96));
+        assert_eq!(interval(100, coarse), Duration::from_millis(10));
     }
 }

@@ -12,9 +12,9 @@ use super::forwarder::{Cx, Forwarder};
 use super::interface::Timer;
 use super::link::Sent;
 use super::pit::{Asker, Asking, EntryId, LIFETIME_MAX, Passing, Selectors};
-use super::shaper::Shaped;
-use crate::core::{Lane, Wire};
-use crate::ndn::{Body, Header, Interest, NackReason, Name, Packet, Stamps};
+use super::shaper::{Rank, Shaped};
+use crate::core::{Instant, Lane, Wire};
+use crate::ndn::{Body, Class, Header, Interest, NackReason, Name, Packet, Stamps};
 
 /// An Interest that is asked for again is passed on again after this time.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
@@ -129,13 +129,13 @@ impl Forwarder {
         if let Some(id) = self.pit.find(name, selectors) {
             return self.ask_again(cx, id, asking, passage);
         }
-        if let Asker::Face(face) = asking.asker {
-            if !self.has_room_for(cx, face) {
-                return self.reply_nack(cx, asking, NackReason::Congestion, passage.packet);
-            }
-            if let Some(face) = self.faces.get_mut(face) {
-                face.pending += 1;
-            }
+        if !self.has_room_for(cx, asking.asker) {
+            return self.reply_nack(cx, asking, NackReason::Congestion, passage.packet);
+        }
+        if let Asker::Face(face) = asking.asker
+            && let Some(face) = self.faces.get_mut(face)
+        {
+            face.pending += 1;
         }
         let is_wanted = self.store.note_asked(name.hash);
         let id = self.pit.add(cx.now, name, selectors);
@@ -148,27 +148,43 @@ impl Forwarder {
     }
 
     fn ask_again(&mut self, cx: Cx<'_, '_>, id: EntryId, asking: Asking, passage: Passage) {
+        let pending = self.pit.len();
         let Some(entry) = self.pit.get_mut(id) else { return };
+        let before = entry.asking.iter().position(|known| known.asker == asking.asker);
         let is_known = entry.asking.iter().any(|known| known.nonce == asking.nonce)
             || entry.passing.iter().any(|passing| passing.nonce == asking.nonce);
+        if is_known && before.is_some() {
+            // A copy that the link made. A loop comes back another way: nobody is asked who asks.
+            return cx.count("mircc_duplicate_interest", 1);
+        }
         if is_known {
             return self.refuse_loop(cx, asking, passage);
         }
         entry.is_wanted = true;
-        let before = entry.asking.iter().position(|known| known.asker == asking.asker);
         let is_again = before.is_some();
-        let expires_at = asking.expires_at;
+        let (asker, class, expires_at) = (asking.asker, asking.class, asking.expires_at);
         match before {
-            Some(before) => entry.asking[before] = asking,
+            Some(before) => {
+                let earlier = std::mem::replace(&mut entry.asking[before], asking);
+                self.nonces.add(entry.name_hash, earlier.nonce, pending);
+            }
             None if entry.asking.len() < ASKERS_MAX => entry.asking.push(asking),
             None => return self.reply_nack(cx, asking, NackReason::Congestion, passage.packet),
         }
         let left = entry.passing.iter().map(|passing| passing.left_at);
         let may = left.max().flatten().is_none_or(|at| cx.now >= at + AGAIN_AFTER);
-        let waits = entry.passing.iter().any(|passing| passing.is_waiting);
-        self.pit.schedule(id, expires_at, expires_at);
-        // Who asks for the same as others waits with them; who asks again has lost something.
-        if is_again && may && !waits {
+        entry.expires_at = entry.expires_at.max(expires_at);
+        // Who asks for the same as others waits with them; who asks again has lost something. But
+        // nobody waits with one of a later rank, which might wait for ever.
+        let passings = entry.passing.clone();
+        let mut is_held_back = true;
+        let mut waits = false;
+        for passing in passings {
+            let rank = self.rank(cx.now, (asker, class), passing.face);
+            waits |= passing.is_waiting && passing.rank <= rank;
+            is_held_back &= passing.left_at.is_none() && passing.rank == Rank::Doubted;
+        }
+        if (is_again || is_held_back) && may && !waits {
             self.pass_on(cx, id, passage);
         }
     }
@@ -178,22 +194,33 @@ impl Forwarder {
         self.reply_nack(cx, asking, NackReason::Duplicate, passage.packet);
     }
 
-    /// True if a neighbour may have one more Interest pending. Makes room for it at the cost of
-    /// who has most, if it has less than its share.
-    fn has_room_for(&mut self, cx: Cx<'_, '_>, face: FaceId) -> bool {
+    /// True if a neighbour, or this node itself, may have one more Interest pending. Makes room for
+    /// it at the cost of the neighbour who has most, if the asker has less than its share.
+    fn has_room_for(&mut self, cx: Cx<'_, '_>, asker: Asker) -> bool {
         let all = cx.shared.pending_max;
         let faces = self.faces.len().max(1);
-        let Some(asks) = self.faces.get(face) else { return false };
-        if asks.pending >= asks.pending_max((2 * all / faces).min(all).max(1)) {
-            cx.count("mircc_refused_face", 1);
-            return false;
+        let asks = match asker {
+            Asker::Face(face) => Some(face),
+            Asker::Flow(_) | Asker::Question(_) => None,
+        };
+        if let Some(asks) = asks {
+            let Some(asks) = self.faces.get(asks) else { return false };
+            if asks.pending >= asks.pending_max((2 * all / faces).min(all).max(1)) {
+                cx.count("mircc_refused_face", 1);
+                return false;
+            }
         }
         if self.pit.len() < all {
             return true;
         }
         cx.count("mircc_refused_full", 1);
+        let pending_of_faces = || self.faces.iter().map(|(_, face)| face.pending);
+        let has = match asks.and_then(|asks| self.faces.get(asks)) {
+            Some(asks) => asks.pending,
+            None => self.pit.len().saturating_sub(pending_of_faces().sum()),
+        };
         let worst = self.faces.iter().max_by_key(|(_, face)| face.pending).map(|(id, _)| id);
-        let worst = worst.filter(|&worst| asks.pending < all / faces && worst != face);
+        let worst = worst.filter(|&worst| has < all / faces && Some(worst) != asks);
         let Some(victim) = worst.and_then(|worst| self.pit.sample(worst, cx.rng)) else {
             return false;
         };
@@ -220,6 +247,11 @@ impl Forwarder {
                     return self.answer_trace(cx, &passage.interest().name);
                 }
                 cx.count("mircc_hop_limit", 1);
+                // Nobody was asked: others who ask for the same are not to wait for that.
+                if self.pit.get(id).is_some_and(|entry| entry.passing.is_empty()) {
+                    let ended = self.end(id).into_iter().flat_map(|ended| ended.asking);
+                    ended.for_each(|asking| self.tell_expired(cx, &asking));
+                }
                 return;
             }
             NextHop::Face(face) => face,
@@ -239,6 +271,7 @@ impl Forwarder {
         name: &Name,
         steered: Option<NonZeroU16>,
     ) -> Result<NextHop, NackReason> {
+        let now = cx.now;
         let (route, held) = self.fib.find(name).ok_or(NackReason::NoRoute)?;
         if let Some(entry) = self.pit.get_mut(id) {
             // What came with the Interest may be a part of a buffer that holds many.
@@ -249,13 +282,15 @@ impl Forwarder {
         }
         let asking = self.pit.get(id).map(|entry| &entry.asking);
         let asked_by = |hop: NextHop| match hop {
-            NextHop::Face(face) => {
-                asking.is_some_and(|asking| asking.iter().any(|one| one.asker == Asker::Face(face)))
-            }
+            NextHop::Face(face) => asking.is_some_and(|asking| {
+                let waits = |one: &Asking| one.asker == Asker::Face(face) && one.expires_at >= now;
+                asking.iter().any(waits)
+            }),
             NextHop::Application => false,
         };
         let faces = &self.faces;
-        // Never back to who asks.
+        // Never back to who asks. Who asked long ago, while others put the end of the entry off,
+        // may be the only one who knows.
         let mut hops = route.hops.iter().map(|&(_, hop)| hop).filter(|&hop| !asked_by(hop));
         if let Some(label) = steered {
             let is_it = |hop: &NextHop| match *hop {
@@ -278,19 +313,37 @@ impl Forwarder {
         let Header { class, round_trip_micros: micros, .. } = passage.packet.header;
         let nonce = passage.interest().nonce;
         let overdue_at = cx.now + self.overdue_after(to);
+        let asking = self.pit.get(id).and_then(|entry| {
+            entry.asking.iter().find(|asking| asking.nonce == nonce).map(|asking| asking.asker)
+        });
+        let rank = match asking {
+            Some(asker) => {
+                self.note_again(cx.now, id, asker, to);
+                self.rank(cx.now, (asker, class), to)
+            }
+            None => class.into(),
+        };
         let Some(face) = self.faces.get_mut(to) else { return };
         let trip = micros.map(|micros| Duration::from_micros(micros.into()));
-        if face.note_demand(cx.now, class, bytes, trip) {
+        // What brings no Data takes nothing of the link that others could have.
+        if rank == Rank::Doubted {
+            cx.count("mircc_doubted", 1);
+        } else if face.note_demand(cx.now, class, bytes, trip) {
             cx.set_timer(face.interval(), Timer::Rates(to));
         }
         if let Some(entry) = self.pit.get_mut(id) {
             // Data for an earlier one is welcome still.
             match entry.passing.iter_mut().find(|passing| passing.face == to) {
-                Some(passing) => (passing.nonce, passing.is_waiting) = (nonce, true),
-                None => {
-                    let passing = Passing { face: to, nonce, left_at: None, is_waiting: true };
-                    entry.passing.push(passing);
+                Some(passing) => {
+                    (passing.nonce, passing.rank, passing.is_waiting) = (nonce, rank, true);
                 }
+                None => entry.passing.push(Passing {
+                    face: to,
+                    nonce,
+                    rank,
+                    left_at: None,
+                    is_waiting: true,
+                }),
             }
             let asking = entry.asking.iter().map(|asking| asking.expires_at);
             let expires_at = asking.max().unwrap_or(cx.now);
@@ -298,7 +351,7 @@ impl Forwarder {
         }
         let observed = face.observed_in();
         let held = Held { entry: id, packet: passage.packet, bytes };
-        match face.shaper.send(cx.now, (held, class, bytes), &face.sizes, observed) {
+        match face.shaper.send(cx.now, (held, rank, bytes), &face.sizes, observed) {
             Shaped::Leaves(held) => self.leave(cx, to, held),
             Shaped::Waits(due, evicted) => {
                 if let Some(due) = due {
@@ -306,13 +359,35 @@ impl Forwarder {
                 }
                 if let Some(evicted) = evicted {
                     face.counts.refused += 1;
-                    self.refuse(cx, evicted.entry, to, NackReason::Congestion);
+                    self.refuse(cx, &evicted, to, NackReason::Congestion);
                 }
             }
             Shaped::Refused(held) => {
                 face.counts.refused += 1;
-                self.refuse(cx, held.entry, to, NackReason::Congestion);
+                self.refuse(cx, &held, to, NackReason::Congestion);
             }
+        }
+    }
+
+    /// The rank of an Interest of somebody that is to leave by a face.
+    fn rank(&self, now: Instant, (asker, class): (Asker, Class), by: FaceId) -> Rank {
+        match (asker, self.faces.get(by)) {
+            (Asker::Face(asker), Some(face)) if face.unanswered.is_doubted(now, asker) => {
+                Rank::Doubted
+            }
+            _ => class.into(),
+        }
+    }
+
+    /// Notes that somebody asks once more for what a face was passed the Interest for.
+    fn note_again(&mut self, now: Instant, id: EntryId, asker: Asker, by: FaceId) {
+        let before = self.pit.get(id).and_then(|entry| {
+            entry.passing.iter().find(|passing| passing.face == by && passing.left_at.is_some())
+        });
+        if let (Some(_), Asker::Face(asker)) = (before, asker)
+            && let Some(face) = self.faces.get_mut(by)
+        {
+            face.unanswered.count(now, asker);
         }
     }
 
@@ -320,7 +395,7 @@ impl Forwarder {
     pub(super) fn leave(&mut self, cx: Cx<'_, '_>, by: FaceId, held: Held) {
         // While it waited another way may have brought the Data.
         let Some(entry) = self.pit.get_mut(held.entry) else { return };
-        let Some(passing) = entry.passing.iter_mut().find(|passing| passing.face == by) else {
+        let Some(passing) = entry.passing.iter_mut().find(|passing| held.is_of(by, passing)) else {
             return;
         };
         (passing.left_at, passing.is_waiting) = (Some(cx.now), false);
@@ -353,20 +428,23 @@ impl Forwarder {
     }
 
     /// An Interest could not go by a face: unless it went by another, its entry ends.
-    pub(super) fn refuse(&mut self, cx: Cx<'_, '_>, id: EntryId, by: FaceId, reason: NackReason) {
+    pub(super) fn refuse(&mut self, cx: Cx<'_, '_>, held: &Held, by: FaceId, reason: NackReason) {
         let mut header = Header::default();
         if let Some(face) = self.faces.get(by) {
             face.stamp(&mut header.stamps);
             header.label.push_front(face.label);
         }
-        let Some(entry) = self.pit.get_mut(id) else { return };
+        let Some(entry) = self.pit.get_mut(held.entry) else { return };
+        if !entry.passing.iter().any(|passing| held.is_of(by, passing)) {
+            return;
+        }
         // One that left by this face before is still out.
         entry.passing.retain(|passing| passing.face != by || passing.left_at.is_some());
         entry.passing.iter_mut().filter(|passing| passing.face == by).for_each(|passing| {
             passing.is_waiting = false;
         });
         if entry.passing.is_empty() {
-            self.end_with_nack(cx, id, reason, &header);
+            self.end_with_nack(cx, held.entry, reason, &header);
         }
     }
 
@@ -380,6 +458,11 @@ impl Forwarder {
     ) {
         let Some(Ended { name, selectors, asking, .. }) = self.end(id) else { return };
         for asking in asking {
+            if asking.expires_at < cx.now {
+                // Others had put the end of the entry off.
+                self.tell_expired(cx, &asking);
+                continue;
+            }
             let mut interest = Interest::new(name.clone(), asking.nonce);
             interest.can_be_prefix = selectors.can_be_prefix;
             interest.must_be_fresh = selectors.must_be_fresh;
@@ -411,11 +494,15 @@ impl Forwarder {
     }
 
     /// The Data of an entry is overdue.
-    pub(super) fn note_unanswered(&mut self, id: EntryId) {
-        let first = self.pit.get(id).and_then(|entry| entry.asking.first());
-        if let Some(&Asking { asker: Asker::Face(face), .. }) = first
-            && let Some(face) = self.faces.get_mut(face)
-        {
+    pub(super) fn note_unanswered(&mut self, now: Instant, id: EntryId) {
+        let Some(entry) = self.pit.get(id) else { return };
+        let Some(&Asking { asker: Asker::Face(asker), .. }) = entry.asking.first() else { return };
+        for passing in entry.passing.iter().filter(|passing| passing.left_at.is_some()) {
+            if let Some(face) = self.faces.get_mut(passing.face) {
+                face.unanswered.count(now, asker);
+            }
+        }
+        if let Some(face) = self.faces.get_mut(asker) {
             face.note_answered(false);
         }
     }
@@ -423,12 +510,12 @@ impl Forwarder {
     /// An entry's time is over.
     pub(super) fn expire(&mut self, cx: Cx<'_, '_>, id: EntryId) {
         if self.pit.get(id).is_some_and(|entry| !entry.is_overdue) {
-            self.note_unanswered(id);
+            self.note_unanswered(cx.now, id);
         }
         if let Some(ended) = self.end(id) {
             cx.count("mircc_expired", 1);
             for asking in ended.asking {
-                self.tell_expired(cx, asking.asker);
+                self.tell_expired(cx, &asking);
             }
         }
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::application::Local;
 use super::config::{Config, FaceConfig};
-use super::face::{Face, FaceId, Faces};
+use super::face::{Face, FaceId, Faces, Held};
 use super::fib::{Fib, NextHop};
 use super::flow::{Flow, Wishes};
 use super::forward::Passage;
@@ -17,7 +17,7 @@ use super::nonces::Nonces;
 use super::pit::{Due, Pit};
 use super::store::Store;
 use crate::core::{Context, Instant, Lane, NodeId, PeerState, Protocol, Rng, Wire};
-use crate::ndn::{Body, NackReason, Packet, PathLabel};
+use crate::ndn::{Body, NackReason, Packet};
 
 /// A node that forwards Interests and Data, and fetches and publishes for its application.
 ///
@@ -31,7 +31,8 @@ pub struct Forwarder {
     pub(super) nonces: Nonces,
     pub(super) objects: BTreeMap<Bytes, Object>,
     pub(super) flows: BTreeMap<u64, Flow>,
-    pub(super) questions: BTreeMap<u64, (Instant, PathLabel)>,
+    /// When each was asked, and the nonce of its Interest.
+    pub(super) questions: BTreeMap<u64, (Instant, u32)>,
     /// Answers to this node's own Interests, which a handler looks at last.
     pub(super) local: VecDeque<Local>,
     pub(super) is_local_set: bool,
@@ -72,32 +73,46 @@ impl Forwarder {
 
     /// How the node is.
     pub fn report(&self) -> Report {
-        let faces = self.faces.iter().map(|(_, face)| FaceReport {
-            peer: face.peer,
-            rates_bits_per_second: face.rates(),
-            demand_bits_per_second: face.demand(),
-            interests_waiting: face.shaper.len(),
-            bytes_waiting: face.link.queued_bytes(),
-            pending: face.pending,
-            answered: face.answered(),
-            counts: face.counts,
-        });
         Report {
             name: self.setup.name.clone(),
             pending: self.pit.len(),
             stored: (self.store.len(), self.store.bytes()),
             routes: self.fib.len(),
-            faces: faces.collect(),
+            faces: self.faces().collect(),
             flows: self.flows.values().map(Flow::report).collect(),
         }
     }
 
-    /// Bytes of memory that its tables hold.
+    /// How each face is, by neighbour. Allocates nothing.
+    pub fn faces(&self) -> impl Iterator<Item = FaceReport> {
+        self.faces.iter().map(|(_, face)| FaceReport {
+            peer: face.peer,
+            label: face.label,
+            rates_bits_per_second: face.rates(),
+            demand_bits_per_second: face.demand(),
+            interests_waiting: face.shaper.len(),
+            packets_waiting: face.link.len(),
+            bytes_waiting: face.link.queued_bytes(),
+            pending: face.pending,
+            answered: face.answered(),
+            doubts: face.unanswered.doubts(),
+            counts: face.counts,
+        })
+    }
+
+    /// Bytes of memory that its tables and queues hold; of the packets that wait to leave as
+    /// Interests, what they are beside their names.
     pub fn memory_bytes(&self) -> usize {
+        let waiting = self.faces.iter().map(|(_, face)| {
+            let interests = face.shaper.len() * size_of::<(Held, Packet)>();
+            face.link.queued_bytes() + interests + face.unanswered.memory_bytes()
+        });
         size_of::<Forwarder>()
             + self.pit.memory_bytes()
+            + self.nonces.memory_bytes()
             + self.store.bytes()
             + self.faces.len() * size_of::<Face>()
+            + waiting.sum::<usize>()
     }
 
     /// Pending Interests.
@@ -124,11 +139,12 @@ impl Forwarder {
     fn remove_face(&mut self, cx: Cx<'_, '_>, id: FaceId) {
         self.fib.forget(NextHop::Face(id));
         let Some(mut face) = self.faces.remove(id) else { return };
+        self.faces.iter_mut().for_each(|face| face.unanswered.forget(id));
         // What waited for it is refused; what it asked for runs out.
         let lost = face.link.clear() as u64;
         cx.count("mircc_lost_with_face", lost);
         for held in face.shaper.clear().collect::<Vec<_>>() {
-            self.refuse(cx, held.entry, id, NackReason::NoRoute);
+            self.refuse(cx, &held, id, NackReason::NoRoute);
         }
     }
 
@@ -148,7 +164,7 @@ impl Forwarder {
         self.pit.tick(cx.now, &mut due);
         for due in due.drain(..) {
             match due {
-                Due::Overdue(id) => self.note_unanswered(id),
+                Due::Overdue(id) => self.note_unanswered(cx.now, id),
                 Due::Expired(id) => self.expire(cx, id),
             }
         }

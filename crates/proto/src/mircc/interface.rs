@@ -1,5 +1,6 @@
 //! What a node's application says and is told.
 
+use std::num::NonZeroU16;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -322,18 +323,25 @@ pub struct Report {
 pub struct FaceReport {
     /// The neighbour.
     pub peer: NodeId,
+    /// What path labels call it; another one each time the face is added.
+    pub label: NonZeroU16,
     /// The rates that are stamped, bit/s; none where the link's rate is not known.
     pub rates_bits_per_second: Option<(f64, f64)>,
     /// What Interests asked for by this face in the last interval, bit/s of Data.
     pub demand_bits_per_second: f64,
     /// Interests that wait to leave.
     pub interests_waiting: usize,
-    /// Bytes that wait for the link.
+    /// Packets that wait for the link.
+    pub packets_waiting: usize,
+    /// Their bytes.
     pub bytes_waiting: usize,
     /// Pending Interests that the neighbour asked for.
     pub pending: usize,
     /// The share of the neighbour's Interests that were answered, lately.
     pub answered: f64,
+    /// Whether neighbours have asked in vain for what lies behind this face, so that their
+    /// Interests wait for it behind all others.
+    pub doubts: bool,
     /// What passed.
     pub counts: FaceCounts,
 }

@@ -83,6 +83,11 @@ impl<T> Link<T> {
         self.queued_bytes
     }
 
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// How long what waits takes to leave.
     pub(super) fn delay(&self) -> Duration {
         self.bits_per_second

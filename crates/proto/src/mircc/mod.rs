@@ -11,6 +11,7 @@
 //! send.
 
 mod application;
+mod arrivals;
 mod back;
 mod config;
 mod controller;
@@ -27,6 +28,7 @@ mod pacer;
 mod pit;
 mod shaper;
 mod store;
+mod unanswered;
 
 pub use application::SEGMENT_BYTES_MAX;
 pub use config::{Config, ConfigError, FaceConfig};
@@ -40,3 +42,6 @@ pub use interface::{
     PathReport, Question, Report, Setup, Timer,
 };
 pub use shaper::{ShapedRates, ShaperConfig};
+
+#[cfg(test)]
+mod tests;

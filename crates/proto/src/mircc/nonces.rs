@@ -1,13 +1,19 @@
 //! Interests that were here and are answered, so that one that comes back is known for a loop.
 
+use std::ops::Range;
+
 use crate::core::mix;
 
 /// Names and nonces that are remembered at least and at most, powers of two.
-const REMEMBERED_MIN: usize = 1 << 11;
+const REMEMBERED_MIN: usize = 1 << 8;
 const REMEMBERED_MAX: usize = 1 << 18;
 
-/// Names with nonces, of bounded number; a later one takes the place of an earlier one. There are
-/// several times as many as there are pending Interests, so that a loop is noticed that takes
+/// Places that a name and nonce may have. With one, the next to come could take the place of what
+/// ended a moment ago, and its copy on the way would be taken for new.
+const WAYS: usize = 4;
+
+/// Names with nonces, of bounded number; a later one takes the place of the oldest of a few. There
+/// are several times as many as there are pending Interests, so that a loop is noticed that takes
 /// longer than a Data does.
 ///
 /// Source: the dead nonce list of NFD, developer's guide, section 3.5.
@@ -23,28 +29,37 @@ impl Nonces {
         if self.hashes.len() < (pending * 4).clamp(REMEMBERED_MIN, REMEMBERED_MAX) {
             self.grow(pending * 8);
         }
-        let hash = hash(name_hash, nonce);
-        let place = self.place(hash);
-        self.hashes[place] = hash;
+        self.put(hash(name_hash, nonce));
     }
 
     /// True if the Interest was here, as far as is remembered.
     pub(super) fn contains(&self, name_hash: u64, nonce: u32) -> bool {
         let hash = hash(name_hash, nonce);
-        !self.hashes.is_empty() && self.hashes[self.place(hash)] == hash
+        !self.hashes.is_empty() && self.hashes[self.places(hash)].contains(&hash)
     }
 
-    fn place(&self, hash: u64) -> usize {
-        hash as usize & (self.hashes.len() - 1)
+    /// Bytes of memory it holds.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.hashes.capacity() * size_of::<u64>()
+    }
+
+    /// The newest comes first.
+    fn put(&mut self, hash: u64) {
+        let places = self.places(hash);
+        let places = &mut self.hashes[places];
+        places.copy_within(..WAYS - 1, 1);
+        places[0] = hash;
+    }
+
+    fn places(&self, hash: u64) -> Range<usize> {
+        let first = hash as usize & (self.hashes.len() - WAYS);
+        first..first + WAYS
     }
 
     fn grow(&mut self, wanted: usize) {
         let places = wanted.next_power_of_two().clamp(REMEMBERED_MIN, REMEMBERED_MAX);
         let old = std::mem::replace(&mut self.hashes, vec![0; places]);
-        for hash in old.into_iter().filter(|&hash| hash != 0) {
-            let place = self.place(hash);
-            self.hashes[place] = hash;
-        }
+        old.into_iter().rev().filter(|&hash| hash != 0).for_each(|hash| self.put(hash));
     }
 }
 
@@ -67,5 +82,23 @@ mod tests {
         assert!(!nonces.contains(a, 8) && !nonces.contains(b, 7));
         (0..100_000).for_each(|nonce| nonces.add(b, nonce, 1));
         assert!(nonces.contains(b, 99_999) && !nonces.contains(a, 7));
+    }
+
+    #[test]
+    fn what_ended_just_now_is_remembered_whatever_the_hashes() {
+        let mut nonces = Nonces::default();
+        for nonce in 0..1_000_000 {
+            nonces.add(7, nonce, 1);
+            assert!(nonces.contains(7, nonce.saturating_sub(8)), "{nonce}");
+        }
+    }
+
+    #[test]
+    fn growing_forgets_nothing() {
+        let mut nonces = Nonces::default();
+        (0..20).for_each(|nonce| nonces.add(7, nonce, 1));
+        nonces.add(7, 20, 10_000);
+        assert!((0..=20).all(|nonce| nonces.contains(7, nonce)));
+        assert_eq!(nonces.memory_bytes(), 131_072 * 8);
     }
 }

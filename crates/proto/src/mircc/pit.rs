@@ -8,6 +8,7 @@ use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
 use super::face::FaceId;
+use super::shaper::Rank;
 use crate::core::{Instant, Rng};
 use crate::ndn::{Class, Name, Token};
 
@@ -44,6 +45,7 @@ pub(super) struct Asking {
 pub(super) struct Passing {
     pub(super) face: FaceId,
     pub(super) nonce: u32,
+    pub(super) rank: Rank,
     /// When it left last; none if it never did.
     pub(super) left_at: Option<Instant>,
     /// True while it waits to leave.
@@ -87,8 +89,9 @@ pub(super) struct Entry {
     pub(super) is_overdue: bool,
     /// True if its name was asked for before, so that the Data may be worth keeping.
     pub(super) is_wanted: bool,
+    /// Until when it lives, unless it is answered. To be put off only: it is looked at before.
+    pub(super) expires_at: Instant,
     hash: u64,
-    expires_at: Instant,
     // The list of the entries of one turn of the wheel, or `NONE`.
     turn: u32,
     before: u32,
@@ -271,11 +274,14 @@ impl Pit {
                 if entry.expires_at <= now {
                     due.push(Due::Expired(id));
                 } else {
-                    entry.is_overdue = true;
+                    let was_overdue = std::mem::replace(&mut entry.is_overdue, true);
                     let expires_at = entry.expires_at;
                     let turn = self.turn_of(tick_of(expires_at) + 1);
                     self.unlink(id.slot);
                     self.link(id.slot, turn);
+                    if was_overdue {
+                        continue;
+                    }
                     due.push(Due::Overdue(id));
                 }
             }

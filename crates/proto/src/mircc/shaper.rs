@@ -145,28 +145,74 @@ impl Default for ShaperConfig {
     }
 }
 
+/// Who passes whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Of the primary class.
+    Primary,
+    /// Of the secondary class, which takes what the primary one leaves.
+    Secondary,
+    /// Of either class, from a neighbour who [asks in vain](super::unanswered): it takes what both
+    /// leave.
+    Doubted,
+}
+
+impl From<Class> for Rank {
+    fn from(class: Class) -> Rank {
+        match class {
+            Class::Primary => Rank::Primary,
+            Class::Secondary => Rank::Secondary,
+        }
+    }
+}
+
 /// What became of an Interest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Shaped<T> {
     /// It leaves now.
     Leaves(T),
-    /// It waits. With an instant, [`Shaper::take`] is to be called then; else that is arranged. A
-    /// secondary Interest that had to make room is given back.
+    /// It waits. With an instant, [`Shaper::take`] is to be called then; else that is arranged. An
+    /// Interest of a later rank that had to make room is given back.
     Waits(Option<Instant>, Option<T>),
     /// There is no room for it.
     Refused(T),
 }
 
-/// The Interests that wait for a face, primary ones first.
+/// Interests of one rank, with their bytes on the link.
+#[derive(Debug)]
+struct Row<T> {
+    items: VecDeque<(T, u32)>,
+    bytes: usize,
+}
+
+impl<T> Row<T> {
+    const EMPTY: Row<T> = Row { items: VecDeque::new(), bytes: 0 };
+
+    fn push(&mut self, item: T, bytes: usize) {
+        self.items.push_back((item, bytes as u32));
+        self.bytes += bytes;
+    }
+
+    fn take_first(&mut self) -> Option<(T, usize)> {
+        let (item, bytes) = self.items.pop_front()?;
+        self.bytes -= bytes as usize;
+        Some((item, bytes as usize))
+    }
+
+    fn take_last(&mut self) -> Option<T> {
+        let (item, bytes) = self.items.pop_back()?;
+        self.bytes -= bytes as usize;
+        Some(item)
+    }
+}
+
+/// The Interests that wait for a face, by rank.
 #[derive(Debug)]
 pub(super) struct Shaper<T> {
     // Rates of the link out and in; none if nothing is shaped.
     link: Option<(f64, f64)>,
     config: ShaperConfig,
-    primary: VecDeque<(T, u32)>,
-    secondary: VecDeque<(T, u32)>,
-    primary_bytes: usize,
-    secondary_bytes: usize,
+    rows: [Row<T>; 3],
     pacer: Pacer,
 }
 
@@ -176,15 +222,7 @@ impl<T> Shaper<T> {
         config: ShaperConfig,
         catch_up: Duration,
     ) -> Shaper<T> {
-        Shaper {
-            link,
-            config,
-            primary: VecDeque::new(),
-            secondary: VecDeque::new(),
-            primary_bytes: 0,
-            secondary_bytes: 0,
-            pacer: Pacer::new(catch_up),
-        }
+        Shaper { link, config, rows: [Row::EMPTY; 3], pacer: Pacer::new(catch_up) }
     }
 
     /// Takes an Interest of so many bytes on the link; `observed_in` is what comes the other way,
@@ -192,7 +230,7 @@ impl<T> Shaper<T> {
     pub(super) fn send(
         &mut self,
         now: Instant,
-        (item, class, bytes): (T, Class, usize),
+        (item, rank, bytes): (T, Rank, usize),
         sizes: &Sizes,
         observed_in: f64,
     ) -> Shaped<T> {
@@ -206,25 +244,13 @@ impl<T> Shaper<T> {
         }
         let mut evicted = None;
         if self.len() >= self.config.queue_max {
-            if class == Class::Secondary {
+            let later = &mut self.rows[rank as usize + 1..];
+            evicted = later.iter_mut().rev().find_map(Row::take_last);
+            if evicted.is_none() {
                 return Shaped::Refused(item);
             }
-            let Some((last, length)) = self.secondary.pop_back() else {
-                return Shaped::Refused(item);
-            };
-            self.secondary_bytes -= length as usize;
-            evicted = Some(last);
         }
-        match class {
-            Class::Primary => {
-                self.primary.push_back((item, bytes as u32));
-                self.primary_bytes += bytes;
-            }
-            Class::Secondary => {
-                self.secondary.push_back((item, bytes as u32));
-                self.secondary_bytes += bytes;
-            }
-        }
+        self.rows[rank as usize].push(item, bytes);
         Shaped::Waits(is_first.then(|| self.pacer.free_at()), evicted)
     }
 
@@ -233,18 +259,8 @@ impl<T> Shaper<T> {
         if self.pacer.free_at() > now {
             return None;
         }
-        let (item, bytes) = match self.primary.pop_front() {
-            Some((item, bytes)) => {
-                self.primary_bytes -= bytes as usize;
-                (item, bytes)
-            }
-            None => {
-                let (item, bytes) = self.secondary.pop_front()?;
-                self.secondary_bytes -= bytes as usize;
-                (item, bytes)
-            }
-        };
-        self.pass(now, bytes as usize, sizes, observed_in);
+        let (item, bytes) = self.rows.iter_mut().find_map(Row::take_first)?;
+        self.pass(now, bytes, sizes, observed_in);
         Some(item)
     }
 
@@ -255,16 +271,17 @@ impl<T> Shaper<T> {
 
     /// Bits of waiting Interests, primary and secondary.
     pub(super) fn queued_bits(&self) -> (f64, f64) {
-        (self.primary_bytes as f64 * 8.0, self.secondary_bytes as f64 * 8.0)
+        let bits = |rank: Rank| self.rows[rank as usize].bytes as f64 * 8.0;
+        (bits(Rank::Primary), bits(Rank::Secondary))
     }
 
     /// How many Interests wait.
     pub(super) fn len(&self) -> usize {
-        self.primary.len() + self.secondary.len()
+        self.rows.iter().map(|row| row.items.len()).sum()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.primary.is_empty() && self.secondary.is_empty()
+        self.rows.iter().all(|row| row.items.is_empty())
     }
 
     /// How long so many bits of Interests take to leave.
@@ -274,8 +291,10 @@ impl<T> Shaper<T> {
 
     /// Gives back all that waits.
     pub(super) fn clear(&mut self) -> impl Iterator<Item = T> {
-        (self.primary_bytes, self.secondary_bytes) = (0, 0);
-        self.primary.drain(..).chain(self.secondary.drain(..)).map(|(item, _)| item)
+        self.rows.iter_mut().flat_map(|row| {
+            row.bytes = 0;
+            row.items.drain(..).map(|(item, _)| item)
+        })
     }
 
     fn pass(&mut self, now: Instant, bytes: usize, sizes: &Sizes, observed_in: f64) {
@@ -334,7 +353,8 @@ mod tests {
     #[test]
     fn primary_interests_pass_secondary_ones_and_push_them_out() {
         let (mut shaper, sizes, now) = (shaper(3), Sizes::default(), Instant::ZERO);
-        let mut send = |item, class| shaper.send(now, (item, class, 100), &sizes, 0.0);
+        let mut send =
+            |item, class: Class| shaper.send(now, (item, class.into(), 100), &sizes, 0.0);
         assert_eq!(send(0, Class::Secondary), Shaped::Leaves(0));
         assert!(matches!(send(1, Class::Secondary), Shaped::Waits(Some(_), None)));
         assert_eq!(send(2, Class::Secondary), Shaped::Waits(None, None));
@@ -352,10 +372,30 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_in_vain_waits_behind_both_and_makes_way_for_both() {
+        let (mut shaper, sizes, now) = (shaper(3), Sizes::default(), Instant::ZERO);
+        let mut send = |item, rank| shaper.send(now, (item, rank, 100), &sizes, 0.0);
+        assert_eq!(send(0, Rank::Doubted), Shaped::Leaves(0));
+        for item in 1..4 {
+            assert!(matches!(send(item, Rank::Doubted), Shaped::Waits(_, None)));
+        }
+        assert_eq!(send(4, Rank::Doubted), Shaped::Refused(4));
+        assert_eq!(send(5, Rank::Secondary), Shaped::Waits(None, Some(3)));
+        assert_eq!(send(6, Rank::Primary), Shaped::Waits(None, Some(2)));
+        // It counts for nobody's queue.
+        assert_eq!(shaper.queued_bits(), (800.0, 800.0));
+        let mut left = Vec::new();
+        while let Some(at) = shaper.due() {
+            left.extend(shaper.take(at, &sizes, 0.0));
+        }
+        assert_eq!(left, [6, 5, 1]);
+    }
+
+    #[test]
     fn data_that_comes_back_fills_the_link_up_to_the_headroom() {
         let (mut shaper, sizes) = (shaper(5_000), Sizes::default());
         for n in 0..1_000 {
-            shaper.send(Instant::ZERO, (n, Class::Primary, 100), &sizes, 0.0);
+            shaper.send(Instant::ZERO, (n, Rank::Primary, 100), &sizes, 0.0);
         }
         let mut last = Instant::ZERO;
         while let Some(at) = shaper.due() {

@@ -88,6 +88,13 @@ pub struct ControllerConfig {
     /// trip if that is shorter. Default none: a round trip of the flows, and 10 ms. With less than
     /// a round trip MIRCC does not settle.
     pub interval: Option<Duration>,
+    /// Shorter round trips count as this. Default 100 us, for drivers whose timers are exact. On
+    /// sockets some milliseconds: packets come in bursts there, and in an interval shorter than
+    /// these the rate follows the burst, and collapses behind it.
+    pub round_trip_min: Duration,
+    /// And round trips in which the link carries fewer Data than these count as if it carried so
+    /// many: for the same reason. Default 0.
+    pub round_trip_data_min: f64,
 }
 
 impl Default for ControllerConfig {
@@ -97,6 +104,8 @@ impl Default for ControllerConfig {
             headroom: 0.95,
             queue_weight: 0.1,
             interval: None,
+            round_trip_min: Duration::from_micros(100),
+            round_trip_data_min: 0.0,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::config::Config;
 use super::interface::{
     Fetch, FetchError, FlowCounts, FlowReport, Multipath, Pace, PathReport, Timer,
 };
-use super::pacer::time_for;
+use super::pacer::{Pacer, time_for};
 use crate::core::{Instant, Rng, mix};
 use crate::ndn::{Class, Data, Header, Interest, NackReason, Name, PathLabel};
 use board::Board;
@@ -22,13 +22,20 @@ use window::{Growth, Window};
 
 /// Paths of a flow at most.
 const PATHS_MAX: usize = 16;
+/// A flow's round trip until one is known.
+const ROUND_TRIP_GUESS: Duration = Duration::from_millis(100);
 /// Interests that look for paths at the beginning of a flow.
 const FIRST_DISCOVERIES: u32 = 8;
 /// Round trips for which a flow keeps its best path at least, and how many more at most.
 const HOLD_TRIPS_MIN: u32 = 4;
 const HOLD_TRIPS_MORE: u32 = 28;
+/// The same after it has just moved, until rates have settled and tell whether that was well.
+const TRY_TRIPS_MIN: u32 = 8;
+const TRY_TRIPS_MORE: u32 = 8;
 /// Interests that one timer sends at most.
 const BURST_MAX: usize = 64;
+/// How often in a round trip a flow tries whether there is room again in a table that was full.
+const WAITS_PER_TRIP: u32 = 4;
 /// Size of a Data, bits on the link, until one has come.
 const DATA_BITS: f64 = 8.0 * 1_200.0;
 /// Weight of a Data in their mean size.
@@ -84,12 +91,16 @@ pub(super) struct Flow {
     best: Option<usize>,
     // Interests of the best path that went on another one, to try it.
     owed: u32,
+    // Until when nothing is sent, for there is no room for it.
+    waits_until: Instant,
     // Until when no other path is chosen, and what the next such time is drawn from.
     holds_until: Instant,
     draws: u64,
     // The first is that of primary Interests on the best path, each other that of a path.
     lanes: Vec<Lane>,
     window: Option<Window>,
+    // When the window, or a lane, may send the next, so that they keep to the flow's own limit.
+    limit: Pacer,
     // Of Interests without a label, and of the whole flow.
     round_trip: RoundTrip,
     data_bits: f64,
@@ -124,10 +135,12 @@ impl Flow {
             paths: Vec::new(),
             best: None,
             owed: 0,
+            waits_until: now,
             holds_until: now,
             draws: 0,
             lanes: vec![Lane::default()],
             window,
+            limit: Pacer::new(config.catch_up),
             round_trip: RoundTrip::default(),
             data_bits: DATA_BITS,
             is_data_known: false,
@@ -161,6 +174,9 @@ impl Flow {
         if !self.lanes.get_mut(place).is_some_and(|held| held.fire(number)) {
             return;
         }
+        if self.pump(now, config, rng, out) {
+            return;
+        }
         for _ in 0..BURST_MAX {
             let Some((due, why)) = self.due(place, config).filter(|&(due, _)| due <= now) else {
                 break;
@@ -181,11 +197,17 @@ impl Flow {
             };
             let Some(interest) = self.interest(now, path as u8, rng) else { break };
             out.interests.push((self.header(class, Some(path), config), interest));
-            match why {
-                // What a late timer lost is made up for within a bound.
-                Why::Rate => self.lanes[place].last = due.max(now - config.catch_up),
+            if self.rate_max.is_finite() {
+                self.limit.pass(now, self.data_bits, self.rate_max);
+            }
+            match (why, self.multipath) {
+                // What a late timer lost is made up for within a bound. Where each path has a rate
+                // of its own, what tries it goes instead of the next by that rate.
+                (Why::Rate, _) | (Why::Probe, Multipath::Sum) => {
+                    self.lanes[place].last = due.max(now - config.catch_up);
+                }
                 // It goes instead of one on the best path, not besides.
-                Why::Probe => self.owed = (self.owed + 1).min(PATHS_MAX as u32),
+                (Why::Probe, _) => self.owed = (self.owed + 1).min(PATHS_MAX as u32),
             }
             if let Some(path) = &mut self.paths[path] {
                 path.sent_at = now;
@@ -218,7 +240,9 @@ impl Flow {
             self.discoveries = self.discoveries.saturating_add(1);
         }
         self.set_resend(now, out);
-        if let Some(mean) = self.round_trip.mean() {
+        // Of what was resent nobody knows the round trip: that is no reason to look with each Data.
+        let mean = self.round_trip.mean().or(self.is_data_known.then_some(ROUND_TRIP_GUESS));
+        if let Some(mean) = mean {
             let early = self.discoveries < FIRST_DISCOVERIES;
             let after = if early { mean / 2 } else { config.discover_every };
             let after = after.max(Duration::from_millis(1));
@@ -239,7 +263,12 @@ impl Flow {
         let lost = self.board.expire(now - self.lost_after());
         self.counts.timeouts += lost as u64;
         if now >= self.heard_at + self.give_up_after && self.unread < self.unread_max {
-            self.failed.get_or_insert(FetchError::Silent);
+            // What came, and was no use, says more than the silence after it.
+            let why = match self.counts.unverified > self.counts.segments {
+                true => FetchError::Unverified,
+                false => FetchError::Silent,
+            };
+            self.failed.get_or_insert(why);
             return;
         }
         if lost > 0 {
@@ -271,7 +300,8 @@ impl Flow {
         rng: &mut Rng,
         out: &mut Wishes,
     ) -> Taken {
-        let Some(segment) = data.name().segment() else { return Taken::Nothing };
+        // What an earlier flow of this number asked for may still come.
+        let Some(segment) = self.segment_of(data.name()) else { return Taken::Nothing };
         if data.verify(&self.trust).is_err() {
             self.counts.unverified += 1;
             self.board.lose(segment);
@@ -290,6 +320,7 @@ impl Flow {
         }
         self.note_size(bytes as f64 * 8.0);
         self.heard_at = now;
+        self.waits_until = now;
         self.unread = self.unread.saturating_add(1);
         self.counts.segments += 1;
         self.counts.content_bytes += data.content().len() as u64;
@@ -331,20 +362,26 @@ impl Flow {
         config: &Config,
         out: &mut Wishes,
     ) {
-        let Some(segment) = interest.name.segment() else { return };
+        let Some(segment) = self.segment_of(&interest.name) else { return };
         let Some(path) = self.board.lose(segment) else { return };
         let path = Some(usize::from(path)).filter(|&path| path < self.paths.len());
         self.counts.nacks += 1;
         match reason {
-            // Nothing is wrong with the path, but that too much is asked for. A refusal that
-            // brings stamps is as good as a Data for what rate to go on with.
+            // Nothing is wrong with the path, but that too much is asked for. A refusal may bring
+            // stamps, but only those of the hops on this side of who refuses.
             NackReason::Congestion => {
                 self.heard_at = now;
                 if let Some(path) = path.and_then(|path| self.paths[path].as_mut())
                     && header.stamps.primary().is_some()
                 {
-                    path.stamps = header.stamps;
+                    path.stamps.lower_to(header.stamps);
                     path.heard_at = now;
+                }
+                if header.stamps.primary().is_none() {
+                    // No link, but a table is full, here most likely: there is room once something
+                    // has come.
+                    let trip = self.round_trip.mean().unwrap_or(ROUND_TRIP_GUESS);
+                    self.waits_until = now + trip / WAITS_PER_TRIP;
                 }
                 self.shrink(now);
             }
@@ -425,8 +462,18 @@ impl Flow {
             if self.board.out() >= size {
                 break;
             }
+            let free_at = self.limit.free_at();
+            if free_at > now {
+                if let Some(number) = self.lanes[0].set(now, free_at) {
+                    out.timers.push((free_at, Timer::Lane { flow: self.id, lane: 0, number }));
+                }
+                break;
+            }
             let Some(interest) = self.interest(now, NO_PATH, rng) else { break };
             out.interests.push((self.header(Class::Primary, None, config), interest));
+            if self.rate_max.is_finite() {
+                self.limit.pass(now, self.data_bits, self.rate_max);
+            }
         }
         self.set_resend(now, out);
         true
@@ -471,7 +518,7 @@ impl Flow {
         }
         if header.stamps.primary().is_none() {
             // Nobody on the path knows a rate.
-            if self.paths.is_empty() && self.window.is_none() {
+            if self.paths.iter().all(Option::is_none) && self.window.is_none() {
                 self.window = Some(Window::new(Growth::Cubic));
             }
             return;
@@ -484,6 +531,11 @@ impl Flow {
         if let Some(trip) = trip {
             path.round_trip.note(trip);
         }
+    }
+
+    /// The number of a segment of this flow's object.
+    fn segment_of(&self, name: &Name) -> Option<u64> {
+        name.segment().filter(|_| name.prefix_bytes() == self.name.prefix_bytes())
     }
 
     fn find_path(&self, label: &PathLabel) -> Option<usize> {
@@ -515,27 +567,44 @@ impl Flow {
         if self.best.is_some() && now < self.holds_until {
             return;
         }
-        self.draws = self.draws.wrapping_add(1);
-        let trips = HOLD_TRIPS_MIN + mix(self.draws) as u32 % HOLD_TRIPS_MORE;
         let trip = self.round_trip.mean().unwrap_or(Duration::from_millis(1));
-        self.holds_until = now + trip * trips;
-        let rate = |path: &Option<Path>| path.as_ref().map_or(-1.0, Path::primary);
-        let paths = || self.paths.iter().enumerate().filter(|(_, path)| path.is_some());
-        // Of equals the first.
-        let best =
-            paths().reduce(|best, next| if rate(next.1) > rate(best.1) { next } else { best });
-        let Some((place, path)) = best else {
-            self.best = None;
-            return;
-        };
-        match self.best {
-            // Rates change all the time: a little more is no reason to move.
-            Some(held) if held == place || rate(path) <= gain * rate(&self.paths[held]) => {}
-            held => {
-                self.counts.switches += u64::from(held.is_some());
-                self.best = Some(place);
+        let held = self.best.filter(|&held| self.paths[held].is_some());
+        let rate = held.and_then(|held| self.paths[held].as_ref()).map_or(0.0, Path::primary);
+        for (place, path) in self.paths.iter_mut().enumerate() {
+            let Some(path) = path else { continue };
+            match held == Some(place) {
+                true => path.note_used(),
+                false => path.note_unused(now, trip),
             }
         }
+        let expected = |path: &Option<Path>| path.as_ref().map_or(-1.0, |p| p.expected(now));
+        let paths = || self.paths.iter().enumerate().filter(|(_, path)| path.is_some());
+        let others = paths().filter(|&(place, _)| held != Some(place));
+        // Of equals the first.
+        let better = |best: (usize, _), next: (usize, _)| {
+            if expected(next.1) > expected(best.1) { next } else { best }
+        };
+        // Rates change all the time: a little more is no reason to move.
+        let best = others
+            .reduce(better)
+            .filter(|(_, path)| held.is_none() || expected(path) > gain * rate);
+        self.draws = self.draws.wrapping_add(1);
+        let drawn = mix(self.draws) as u32;
+        let trips = match best {
+            Some((place, _)) => {
+                self.counts.switches += u64::from(held.is_some());
+                self.best = Some(place);
+                if let Some(path) = &mut self.paths[place] {
+                    path.join();
+                }
+                TRY_TRIPS_MIN + drawn % TRY_TRIPS_MORE
+            }
+            None => {
+                self.best = held;
+                HOLD_TRIPS_MIN + drawn % HOLD_TRIPS_MORE
+            }
+        };
+        self.holds_until = now + trip * trips;
     }
 
     fn path_of(&self, lane: usize) -> Option<usize> {
@@ -594,10 +663,14 @@ impl Flow {
         let place = lane.checked_sub(1).filter(|&place| has_others && self.best != Some(place));
         let path = place.and_then(|place| self.paths[place].as_ref());
         let probe = path.map(|path| (path.sent_at + config.probe_every, Why::Probe));
-        match (paced, probe) {
+        let (due, why) = match (paced, probe) {
             (Some(paced), Some(probe)) => Some(if probe.0 < paced.0 { probe } else { paced }),
             (paced, probe) => paced.or(probe),
-        }
+        }?;
+        // Lanes that take turns, as paths come and go, keep to the flow's own limit together.
+        let is_limited = self.rate_max.is_finite();
+        let due = if is_limited { due.max(self.limit.free_at()) } else { due };
+        Some((due.max(self.waits_until), why))
     }
 
     fn lost_after(&self) -> Duration {

@@ -51,7 +51,26 @@ pub(super) struct Path {
     pub(super) round_trip: RoundTrip,
     pub(super) sent_at: Instant,
     pub(super) heard_at: Instant,
+    used: Used,
 }
+
+/// What a flow had of a path when it was its best one: the stamp of a path says what those have who
+/// are there, not what is left of that once another comes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    /// The rate that was stamped when the flow came, and what it was when it had settled.
+    came_at: f64,
+    got: f64,
+    /// True while it is the best one.
+    is_now: bool,
+    /// Until when that is remembered, and how often it was found so.
+    until: Option<Instant>,
+    times: u32,
+}
+
+/// Round trips for which it is remembered what a path gave; twice as many each time.
+const REMEMBERED_TRIPS: u32 = 64;
+const REMEMBERED_TIMES_MAX: u32 = 6;
 
 impl Path {
     pub(super) fn new(label: PathLabel, now: Instant) -> Path {
@@ -61,7 +80,43 @@ impl Path {
             round_trip: RoundTrip::default(),
             sent_at: now,
             heard_at: now,
+            used: Used::default(),
         }
+    }
+
+    /// The flow comes to use it as its best.
+    pub(super) fn join(&mut self) {
+        let came_at = self.primary();
+        self.used = Used { came_at, got: came_at, is_now: true, until: None, ..self.used };
+    }
+
+    /// It is the best, and rates have settled.
+    pub(super) fn note_used(&mut self) {
+        self.used.got = self.primary();
+    }
+
+    /// It is not, and rates have settled.
+    pub(super) fn note_unused(&mut self, now: Instant, trip: Duration) {
+        let used = &mut self.used;
+        if !std::mem::take(&mut used.is_now) {
+            return;
+        }
+        let stamp = self.stamps.primary().map_or(0.0, |rate| rate as f64);
+        // What others have there now that the flow has gone is what it would see before it came.
+        used.came_at = stamp;
+        used.until = Some(now + trip * (REMEMBERED_TRIPS << used.times));
+        used.times = (used.times + 1).min(REMEMBERED_TIMES_MAX);
+    }
+
+    /// What a flow may expect of it that does not use it: what it had before, as far as the stamps
+    /// are what they were then; at least what nobody uses.
+    pub(super) fn expected(&self, now: Instant) -> f64 {
+        let Used { came_at, got, until, .. } = self.used;
+        let stamp = self.primary();
+        if until.is_none_or(|until| until < now) || came_at <= 0.0 {
+            return stamp;
+        }
+        (got * stamp / came_at).max(self.secondary()).min(stamp)
     }
 
     /// Rate for primary Interests, bit/s; 0 if none was stamped.
@@ -116,5 +171,64 @@ impl Lane {
             self.set_for = None;
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRIP: Duration = Duration::from_millis(10);
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn stamp(path: &mut Path, primary: u64, secondary: u64) {
+        path.stamps =
+            Stamps { primary_bits_per_second: primary, secondary_bits_per_second: secondary };
+    }
+
+    /// A path that was stamped 1,800, gave 900 when it was used, and was left after that.
+    fn left() -> Path {
+        let mut path = Path::new(PathLabel::EMPTY, at(0));
+        stamp(&mut path, 1_800, 1);
+        assert_eq!(path.expected(at(0)), 1_800.0, "it was never used");
+        path.join();
+        stamp(&mut path, 900, 1);
+        path.note_used();
+        stamp(&mut path, 1_800, 1);
+        path.note_unused(at(100), TRIP);
+        path
+    }
+
+    #[test]
+    fn a_path_is_expected_to_give_what_it_gave_and_not_what_others_have_there() {
+        let mut path = left();
+        assert_eq!(path.expected(at(101)), 900.0);
+        // As its stamps change, so does that.
+        stamp(&mut path, 3_600, 1);
+        assert_eq!(path.expected(at(101)), 1_800.0);
+        stamp(&mut path, 200, 1);
+        assert_eq!(path.expected(at(101)), 100.0);
+        // What nobody uses is there for whoever comes.
+        stamp(&mut path, 1_800, 1_500);
+        assert_eq!(path.expected(at(101)), 1_500.0);
+    }
+
+    #[test]
+    fn what_it_gave_is_forgotten_and_later_each_time_that_it_was_so() {
+        let mut path = left();
+        let until = at(100) + TRIP * REMEMBERED_TRIPS;
+        assert_eq!(path.expected(until), 900.0);
+        assert_eq!(path.expected(until + TRIP), 1_800.0);
+        path.join();
+        stamp(&mut path, 900, 1);
+        path.note_used();
+        stamp(&mut path, 1_800, 1);
+        path.note_unused(until, TRIP);
+        let until = until + TRIP * REMEMBERED_TRIPS * 2;
+        assert_eq!(path.expected(until), 900.0);
+        assert_eq!(path.expected(until + TRIP), 1_800.0);
     }
 }

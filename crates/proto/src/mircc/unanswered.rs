@@ -1,0 +1,131 @@
+//! Who asks in vain: what keeps a flood of Interests for what there is not from taking a link.
+//!
+//! An Interest that is refused at once leaves no trace in the table of pending ones, but takes its
+//! part of the link all the same: forwarders count its Data as demand, stamp others lower rates for
+//! it, and let it out before others that wait. So whoever asks by a face for more that remains
+//! unanswered than is answered is doubted there: its Interests wait behind all others, for what
+//! these leave, and count as nobody's demand. Nothing is refused for that: the neighbour may be a
+//! forwarder with honest consumers among others, and where it floods, it is doubted itself.
+//! After the pushback of Afanasyev et al., *Interest flooding attack and countermeasures in named
+//! data networking*, IFIP Networking 2013, which refuses by shares.
+
+use std::collections::BTreeMap;
+
+use super::face::FaceId;
+use crate::core::Instant;
+
+/// Interests that may remain unanswered, of those of a neighbour by a face, beyond as many as are
+/// answered. What a link loses by chance is no reason to doubt who uses it.
+const DOUBTED_FROM: f64 = 32.0;
+/// More of them are not counted: so many answers, or [less time](FORGOTTEN_PER_SECOND), and who was
+/// in doubt is not any more.
+const COUNT_MAX: f64 = 64.0;
+/// So many are forgotten a second.
+const FORGOTTEN_PER_SECOND: f64 = 4.0;
+
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    count: f64,
+    at: Instant,
+}
+
+impl Count {
+    fn pass(&mut self, now: Instant) {
+        let forgotten = now.since(self.at).as_secs_f64() * FORGOTTEN_PER_SECOND;
+        (self.count, self.at) = ((self.count - forgotten).max(0.0), now);
+    }
+}
+
+/// What was asked for by one face in vain, by who asked. Who has nothing to answer for has no place
+/// in it.
+#[derive(Debug, Default)]
+pub(super) struct Unanswered {
+    counts: BTreeMap<FaceId, Count>,
+}
+
+impl Unanswered {
+    /// True if a neighbour asks in vain, more often than not.
+    pub(super) fn is_doubted(&self, now: Instant, asker: FaceId) -> bool {
+        let Some(mut held) = self.counts.get(&asker).copied() else { return false };
+        held.pass(now);
+        held.count >= DOUBTED_FROM
+    }
+
+    /// An Interest was refused for good, or its Data is overdue.
+    pub(super) fn count(&mut self, now: Instant, asker: FaceId) {
+        let held = self.counts.entry(asker).or_insert(Count { count: 0.0, at: now });
+        held.pass(now);
+        held.count = (held.count + 1.0).min(COUNT_MAX);
+    }
+
+    /// The Data for an Interest has come.
+    pub(super) fn answer(&mut self, now: Instant, asker: FaceId) {
+        let Some(held) = self.counts.get_mut(&asker) else { return };
+        held.pass(now);
+        held.count -= 1.0;
+        if held.count <= 0.0 {
+            self.counts.remove(&asker);
+        }
+    }
+
+    /// There is no such neighbour any more.
+    pub(super) fn forget(&mut self, asker: FaceId) {
+        self.counts.remove(&asker);
+    }
+
+    /// Bytes of memory it holds.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.counts.len() * size_of::<(FaceId, Count)>()
+    }
+
+    /// True if somebody is doubted, or was when the last of its Interests came.
+    pub(super) fn doubts(&self) -> bool {
+        self.counts.values().any(|held| held.count >= DOUBTED_FROM)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKER: FaceId = FaceId { slot: 1, generation: 0 };
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn who_gets_answers_is_not_doubted_for_as_many_that_are_none() {
+        let mut held = Unanswered::default();
+        for _ in 0..10_000 {
+            held.count(at(0), ASKER);
+            assert!(!held.is_doubted(at(0), ASKER));
+            held.answer(at(0), ASKER);
+        }
+        assert!(held.counts.is_empty());
+    }
+
+    #[test]
+    fn who_gets_none_is_until_as_many_answers_have_come_or_some_seconds_have_passed() {
+        let doubted = || {
+            let mut held = Unanswered::default();
+            (0..31).for_each(|_| held.count(at(0), ASKER));
+            assert!(!held.is_doubted(at(0), ASKER));
+            (0..1_000).for_each(|_| held.count(at(0), ASKER));
+            assert!(held.is_doubted(at(0), ASKER));
+            assert!(!held.is_doubted(at(0), FaceId { slot: 2, generation: 0 }));
+            assert!(held.doubts());
+            held
+        };
+        let mut held = doubted();
+        (0..32).for_each(|_| held.answer(at(0), ASKER));
+        assert!(held.is_doubted(at(0), ASKER));
+        held.answer(at(0), ASKER);
+        assert!(!held.is_doubted(at(0), ASKER));
+        let held = doubted();
+        assert!(held.is_doubted(at(7_900), ASKER) && !held.is_doubted(at(8_100), ASKER));
+        let mut held = doubted();
+        held.forget(ASKER);
+        assert!(!held.is_doubted(at(0), ASKER) && !held.doubts());
+    }
+}
