@@ -104,7 +104,8 @@ enum Event<P: Protocol> {
     },
     Command {
         node: NodeId,
-        command: P::Command,
+        // Boxed, or it would decide the size of every event.
+        command: Box<P::Command>,
     },
     View {
         node: NodeId,
@@ -121,7 +122,6 @@ enum Event<P: Protocol> {
     Wake {
         node: NodeId,
     },
-    // Boxed, or it would decide the size of every event.
     Fault(Box<Fault>),
 }
 
@@ -227,7 +227,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
 
     /// Gives a node a command at this time, or now if it has passed.
     pub fn command_at(&mut self, at: Instant, node: NodeId, command: P::Command) {
-        self.push(at, Event::Command { node, command });
+        self.push(at, Event::Command { node, command: Box::new(command) });
     }
 
     /// Calls [`Observer::on_wake`] for a node at this time.
@@ -395,6 +395,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
             Event::PortFree { node } => self.port_free(node, observer),
             Event::Drained { node, to } => self.look_at_drain(node, to, observer),
             Event::Command { node, command } => {
+                let command = *command;
                 self.fold(3, node, 0);
                 observer.before_call(self.now, node, &Input::Command(&command));
                 self.call(node, observer, |protocol, cx| protocol.handle_command(cx, command));

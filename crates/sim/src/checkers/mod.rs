@@ -12,6 +12,7 @@ pub mod chain;
 mod direct;
 pub mod group;
 mod hops;
+pub mod mircc;
 pub mod overlay;
 pub mod slingshot;
 pub mod tables;

@@ -80,7 +80,10 @@ impl<P: Protocol> Sim<'_, P> {
     }
 
     pub(super) fn take_replies(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
-        while let Some(command) = self.reply.submit.take() {
+        // Looked at first: to take out nothing would move as many bytes as a command has.
+        while self.reply.submit.is_some()
+            && let Some(command) = self.reply.submit.take()
+        {
             self.fold(3, node, 0);
             observer.before_call(self.now, node, &Input::Command(&command));
             self.call_once(node, observer, |protocol, cx| protocol.handle_command(cx, command));
@@ -88,6 +91,7 @@ impl<P: Protocol> Sim<'_, P> {
         if !self.reply.commands.is_empty() {
             let mut commands = std::mem::take(&mut self.reply.commands);
             for (after, node, command) in commands.drain(..) {
+                let command = Box::new(command);
                 self.push(self.now + after, Event::Command { node, command });
             }
             self.reply.commands = commands;

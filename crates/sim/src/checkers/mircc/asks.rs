@@ -1,0 +1,198 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+use paceline_proto::core::{Instant, NodeId};
+
+use super::names::Key;
+use super::{Broken, Rule};
+
+/// How much later than its lifetime an entry may end.
+const TICK: Duration = Duration::from_millis(50);
+/// How long it is remembered which Interests a node saw.
+const REMEMBERED: Duration = Duration::from_secs(10);
+/// Interests that may end at a node before it forgets the nonce of another that has.
+const ENDED_MIN: u64 = 16;
+
+/// What a neighbour asked a node for, and was not given yet.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    /// Interests less answers.
+    open: u32,
+    expires_at: Instant,
+    is_counted: bool,
+    /// Until when an answer may come.
+    kept_until: Instant,
+    /// The most that its Data may be stamped with; none if none came.
+    bound: Option<(u64, u64)>,
+}
+
+/// An Interest that a node saw.
+#[derive(Clone, Copy, Debug, Default)]
+struct Visit {
+    /// When it came last; none if the node sent it itself.
+    came_at: Option<Instant>,
+    /// How many Interests had ended at the node when it left, if it did.
+    left: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Entry(Key, NodeId),
+    Ask(Key, NodeId),
+    Visit(Key, u32),
+}
+
+/// What neighbours asked a node for, and which Interests it saw.
+#[derive(Debug, Default)]
+pub(super) struct Asks {
+    asks: BTreeMap<(Key, NodeId), Ask>,
+    visits: BTreeMap<(Key, u32), Visit>,
+    /// The nonce that left last, by name.
+    last: BTreeMap<Key, u32>,
+    due: BinaryHeap<Reverse<(Instant, Due)>>,
+    /// Asks whose entries may be there.
+    entries: usize,
+    /// Interests that ended: at least so many.
+    ended: u64,
+    /// Interests that left once more after so many others that the node had forgotten them.
+    pub(super) forgotten: u64,
+}
+
+impl Asks {
+    /// Forgets what is over.
+    pub(super) fn pass(&mut self, now: Instant) {
+        while let Some(&Reverse((at, due))) = self.due.peek() {
+            if at > now {
+                return;
+            }
+            self.due.pop();
+            match due {
+                Due::Entry(key, peer) => {
+                    if let Some(ask) = self.asks.get_mut(&(key, peer))
+                        && ask.is_counted
+                        && ask.expires_at + TICK < now
+                    {
+                        ask.is_counted = false;
+                        self.entries -= 1;
+                    }
+                }
+                Due::Ask(key, peer) => {
+                    let ask = self.asks.get(&(key, peer));
+                    if ask.is_some_and(|ask| !ask.is_counted && ask.kept_until <= now) {
+                        self.asks.remove(&(key, peer));
+                    }
+                }
+                Due::Visit(key, nonce) => {
+                    self.visits.remove(&(key, nonce));
+                    if self.last.get(&key) == Some(&nonce) {
+                        self.last.remove(&key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A neighbour asks. What it gets for that may wait for so long.
+    pub(super) fn ask(
+        &mut self,
+        now: Instant,
+        (key, nonce, peer): (Key, u32, NodeId),
+        expires_at: Instant,
+        wait_max: Duration,
+    ) {
+        let ask = self.asks.entry((key, peer)).or_insert(Ask {
+            open: 0,
+            expires_at,
+            is_counted: false,
+            kept_until: now,
+            bound: None,
+        });
+        ask.open += 1;
+        ask.expires_at = ask.expires_at.max(expires_at);
+        self.entries += usize::from(!std::mem::replace(&mut ask.is_counted, true));
+        let ends_at = ask.expires_at + TICK + Duration::from_nanos(1);
+        self.due.push(Reverse((ends_at, Due::Entry(key, peer))));
+        ask.kept_until = ask.kept_until.max(ends_at + wait_max);
+        self.due.push(Reverse((ask.kept_until, Due::Ask(key, peer))));
+        let visit = self.visits.entry((key, nonce)).or_insert_with(|| {
+            self.due.push(Reverse((now + REMEMBERED, Due::Visit(key, nonce))));
+            Visit::default()
+        });
+        // The last time: it may have been refused before.
+        visit.came_at = Some(now);
+    }
+
+    /// Data has come for whoever asked, which may be stamped with so much.
+    pub(super) fn note_bound(&mut self, key: Key, bound: (u64, u64)) {
+        for (_, ask) in self.asks.range_mut((key, NodeId(0))..=(key, NodeId(u32::MAX))) {
+            let (primary, secondary) = ask.bound.unwrap_or((0, 0));
+            ask.bound = Some((primary.max(bound.0), secondary.max(bound.1)));
+        }
+    }
+
+    /// A neighbour is given Data, or refused. The most that the Data may be stamped with.
+    pub(super) fn answer(
+        &mut self,
+        (key, peer): (Key, NodeId),
+        what: &str,
+    ) -> Result<Option<(u64, u64)>, Broken> {
+        self.ended += 1;
+        let Some(ask) = self.asks.get_mut(&(key, peer)).filter(|ask| ask.open > 0) else {
+            return Err((Rule::Balance, format!("gives {peer} {what} for which it did not ask")));
+        };
+        ask.open -= 1;
+        let bound = ask.bound;
+        if ask.open == 0 {
+            ask.bound = None;
+            self.entries -= usize::from(std::mem::replace(&mut ask.is_counted, false));
+        }
+        Ok(bound)
+    }
+
+    /// Something of the node's own has ended.
+    pub(super) fn note_own_ended(&mut self) {
+        self.ended += 1;
+    }
+
+    /// An Interest leaves. When it came, if it did.
+    pub(super) fn leave(
+        &mut self,
+        now: Instant,
+        (key, nonce): (Key, u32),
+    ) -> Result<Option<Instant>, Broken> {
+        let visit = self.visits.entry((key, nonce)).or_insert_with(|| {
+            self.due.push(Reverse((now + REMEMBERED, Due::Visit(key, nonce))));
+            Visit::default()
+        });
+        if let Some(left) = visit.left {
+            let between = self.ended - left;
+            let is_open = |ask: &Ask| ask.open > 0 && ask.expires_at > now && ask.bound.is_none();
+            let range = (key, NodeId(0))..=(key, NodeId(u32::MAX));
+            let open = self.asks.range(range).filter(|(_, ask)| is_open(ask));
+            // This one is open itself.
+            let is_pending = open.map(|(_, ask)| ask.open).sum::<u32>() > 1;
+            let is_last = self.last.get(&key) == Some(&nonce);
+            if between < ENDED_MIN || is_pending && is_last {
+                let what = format!("an Interest with nonce {nonce:08x} left for the second time");
+                return Err((Rule::Loop, what));
+            }
+            self.forgotten += 1;
+        }
+        visit.left = Some(self.ended);
+        self.last.insert(key, nonce);
+        Ok(visit.came_at)
+    }
+
+    /// The most entries that neighbours' Interests can have.
+    pub(super) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// A neighbour is none any more: it gets nothing, whatever it asked for. Its entries may stay
+    /// until their time is over.
+    pub(super) fn forget(&mut self, peer: NodeId) {
+        let of_peer = self.asks.iter_mut().filter(|((_, of), _)| *of == peer);
+        of_peer.for_each(|(_, ask)| (ask.open, ask.bound) = (0, None));
+    }
+}
