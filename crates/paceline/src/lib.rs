@@ -1,5 +1,5 @@
-//! Paceline for Rust programs: group broadcast, multicast in time and a distributed hash table on
-//! real sockets.
+//! Paceline for Rust programs: group broadcast, multicast in time, a distributed hash table and
+//! named data on real sockets.
 //!
 //! ```no_run
 //! use paceline::{Event, Host};
@@ -50,6 +50,21 @@
 //! # }
 //! ```
 //!
+//! ```no_run
+//! use paceline::named::{FaceConfig, Forwarder, Name};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let near = "127.0.0.1:6363".parse()?;
+//! let forwarder = Forwarder::builder()
+//!     .face(near, FaceConfig::of_rate(10_000_000))
+//!     .route(Name::root(), near)
+//!     .start()?;
+//! let fetching = forwarder.fetch("/music/waltz.flac".parse()?, "waltz.flac").start();
+//! println!("{} bytes", fetching.finish().await?.bytes);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The protocols themselves are in [`proto`], the runtime that drives any of them (also yours) in
 //! [`net`]: see `examples/ping.rs` for a protocol of one's own.
 #![forbid(unsafe_code)]
@@ -59,6 +74,7 @@ mod events;
 mod group;
 mod host;
 pub mod multicast;
+pub mod named;
 mod send;
 
 pub use dht::{Algorithm, Dht, DhtBuilder, DhtError, KeyError};

@@ -1,0 +1,167 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use paceline_net::{BoundFaces, Exposure, FaceError, FacesConfig};
+use paceline_proto::core::NodeId;
+use paceline_proto::mircc::{Config, FaceConfig, Forwarder as Protocol, Setup};
+use paceline_proto::ndn::Name;
+
+use super::desk::Desk;
+use super::error::ForwarderError;
+use super::forwarder::{Forwarder, Shared};
+use super::rib::Rib;
+
+/// What a forwarder needs to start; made by [`Forwarder::builder`].
+#[derive(Debug)]
+pub struct ForwarderBuilder {
+    bind: SocketAddr,
+    exposure: Exposure,
+    name: Option<String>,
+    faces: Vec<(SocketAddr, FaceConfig)>,
+    routes: Vec<(Name, SocketAddr, u32)>,
+    strangers: Option<FaceConfig>,
+    strangers_max: usize,
+    takes_registrations: bool,
+    config: Config,
+}
+
+impl ForwarderBuilder {
+    pub(super) fn new() -> ForwarderBuilder {
+        ForwarderBuilder {
+            bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+            exposure: Exposure::default(),
+            name: None,
+            faces: Vec::new(),
+            routes: Vec::new(),
+            strangers: None,
+            strangers_max: 1_024,
+            takes_registrations: false,
+            config: Config::default().on_sockets(),
+        }
+    }
+
+    /// The UDP address to listen on. Default 127.0.0.1 and any free port.
+    pub fn bind(mut self, address: SocketAddr) -> ForwarderBuilder {
+        self.bind = address;
+        self
+    }
+
+    /// What the forwarder calls itself when a path is traced. Default its address.
+    pub fn name(mut self, name: impl Into<String>) -> ForwarderBuilder {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// A neighbour, with the rates of the link to and from it. Where the rate from it is known,
+    /// Interests to it are held back as the link needs, and Data is stamped.
+    pub fn face(mut self, address: SocketAddr, face: FaceConfig) -> ForwarderBuilder {
+        self.faces.push((address, face));
+        self
+    }
+
+    /// That a neighbour leads to names with a prefix. Of several that do, an Interest without a
+    /// path label takes one at random.
+    pub fn route(mut self, prefix: Name, address: SocketAddr) -> ForwarderBuilder {
+        self.routes.push((prefix, address, 0));
+        self
+    }
+
+    /// Lets whoever sends a good packet be a neighbour, with links like this. Default nobody but
+    /// the faces that were named.
+    pub fn strangers(mut self, face: FaceConfig) -> ForwarderBuilder {
+        self.strangers = Some(face);
+        self
+    }
+
+    /// How many strangers there may be at once. Default 1,024.
+    pub fn strangers_max(mut self, strangers: usize) -> ForwarderBuilder {
+        self.strangers_max = strangers;
+        self
+    }
+
+    /// Lets neighbours register prefixes, as NFD does: at `/localhost/nfd` those on this machine,
+    /// at `/localhop/nfd` any. Their routes end with their faces. Default not.
+    ///
+    /// No signature is asked for: whoever reaches the forwarder may draw names to itself.
+    pub fn take_registrations(mut self) -> ForwarderBuilder {
+        self.takes_registrations = true;
+        self
+    }
+
+    /// Bytes of Data that are kept for whoever asks next. Default 0.
+    pub fn store_bytes(mut self, bytes: usize) -> ForwarderBuilder {
+        self.config.store_bytes_max = bytes;
+        self
+    }
+
+    /// Interests that may be pending. Default 65,536.
+    pub fn pending_max(mut self, interests: usize) -> ForwarderBuilder {
+        self.config.pending_max = interests;
+        self
+    }
+
+    /// Changes the rest: rate controller, shaper, windows and times.
+    pub fn with_config(mut self, change: impl FnOnce(Config) -> Config) -> ForwarderBuilder {
+        self.config = change(self.config);
+        self
+    }
+
+    /// Allows addresses beyond loopback though nothing is encrypted, and rates, paths and
+    /// registrations are believed: anybody who reaches the port can read and forge them.
+    pub fn insecure_plaintext(mut self) -> ForwarderBuilder {
+        self.exposure = Exposure::InsecurePlaintext;
+        self
+    }
+
+    /// Binds the socket and starts, on the current tokio runtime.
+    ///
+    /// # Errors
+    /// If a knob is out of range, the address cannot be bound, a face cannot have its address or
+    /// a route leads to none, or there is no runtime.
+    pub fn start(self) -> Result<Forwarder, ForwarderError> {
+        self.config.check()?;
+        let config = FacesConfig::new(self.bind)
+            .with_exposure(self.exposure)
+            .with_accepts_unknown(self.strangers.is_some())
+            .with_faces_max(self.strangers_max);
+        let bound = BoundFaces::bind(config)?;
+        // The node knows its first faces by their places.
+        let id_of = |address: SocketAddr| {
+            let place = self.faces.iter().position(|&(face, _)| is_same(face, address));
+            place.map(|place| NodeId(place as u32))
+        };
+        let mut routes = Vec::with_capacity(self.routes.len());
+        for (prefix, address, cost) in self.routes {
+            match id_of(address) {
+                Some(id) => routes.push((prefix, id, cost)),
+                None => return Err(ForwarderError::NoFace { prefix, address }),
+            }
+        }
+        let addresses: Vec<SocketAddr> = self.faces.iter().map(|&(address, _)| address).collect();
+        for (place, &address) in addresses.iter().enumerate() {
+            if addresses[..place].iter().any(|&other| is_same(other, address)) {
+                return Err(FaceError::Twice { addr: address }.into());
+            }
+        }
+        let setup = Setup {
+            name: self.name.unwrap_or_else(|| bound.local_addr().to_string()),
+            faces: (0..).map(NodeId).zip(self.faces.iter().map(|&(_, face)| face)).collect(),
+            stranger: self.strangers.unwrap_or_default(),
+            routes,
+            objects: Vec::new(),
+        };
+        let protocol = Protocol::new(setup, &self.config);
+        let (node, events) = bound.start(&addresses, protocol, Arc::new(self.config))?;
+        let desk = Arc::new(Desk::default());
+        let shared = Arc::new(Shared::new(node, desk.clone()));
+        let rib = Rib::new(self.takes_registrations);
+        rib.begin(&shared);
+        tokio::spawn(desk.serve(events, rib, Arc::downgrade(&shared)));
+        Ok(Forwarder::new(shared))
+    }
+}
+
+/// True if both are one address, however IPv4 is written.
+pub(super) fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
+}

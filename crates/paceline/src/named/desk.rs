@@ -1,0 +1,222 @@
+//! Where what the node tells is given to whoever waits for it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use paceline_net::Events;
+use paceline_proto::core::NodeId;
+use paceline_proto::mircc::{
+    Command, Event, FetchError, FlowCounts, Forwarder as Protocol, Report,
+};
+use paceline_proto::ndn::{Data, Interest, NackReason, Name};
+use tokio::sync::{mpsc, oneshot};
+
+use super::forwarder::{Answer, Shared};
+use super::rib::Rib;
+
+/// Events that are handed out at once.
+const BATCH_MAX: usize = 256;
+
+/// What a flow is told.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A segment.
+    Segment(u64, Data),
+    /// It has all of them.
+    Fetched(FlowCounts),
+    /// It has ended without.
+    Failed(FetchError),
+}
+
+/// An answer; or a refusal; or none of both in time.
+type Outcome = Result<Answer, Option<NackReason>>;
+
+#[derive(Default)]
+struct Open {
+    is_closed: bool,
+    answers: HashMap<u64, oneshot::Sender<Outcome>>,
+    reports: HashMap<u64, oneshot::Sender<Report>>,
+    flows: HashMap<u64, mpsc::UnboundedSender<News>>,
+    services: Vec<(Name, mpsc::Sender<Box<Interest>>)>,
+}
+
+/// Who waits for what.
+#[derive(Default)]
+pub(super) struct Desk {
+    open: Mutex<Open>,
+}
+
+impl Desk {
+    pub(super) fn expect_answer(&self, id: u64) -> oneshot::Receiver<Outcome> {
+        let (told, answer) = oneshot::channel();
+        let mut open = self.lock();
+        if !open.is_closed {
+            open.answers.insert(id, told);
+        }
+        answer
+    }
+
+    pub(super) fn expect_report(&self, id: u64) -> oneshot::Receiver<Report> {
+        let (told, report) = oneshot::channel();
+        let mut open = self.lock();
+        if !open.is_closed {
+            open.reports.insert(id, told);
+        }
+        report
+    }
+
+    /// What a flow is told from now on. The flow's credit bounds it.
+    pub(super) fn expect_flow(&self, flow: u64) -> mpsc::UnboundedReceiver<News> {
+        let (told, news) = mpsc::unbounded_channel();
+        let mut open = self.lock();
+        if !open.is_closed {
+            open.flows.insert(flow, told);
+        }
+        news
+    }
+
+    /// Nothing more is told of a flow: what it was told until now is the end.
+    pub(super) fn end_flow(&self, flow: u64) {
+        self.lock().flows.remove(&flow);
+    }
+
+    /// What is asked under a prefix, at most so many that wait; none if somebody has the prefix.
+    pub(super) fn open_service(
+        &self,
+        prefix: &Name,
+        waiting_max: usize,
+    ) -> Option<mpsc::Receiver<Box<Interest>>> {
+        let (told, asked) = mpsc::channel(waiting_max);
+        let mut open = self.lock();
+        if open.services.iter().any(|(held, _)| held == prefix) {
+            return None;
+        }
+        if !open.is_closed {
+            open.services.push((prefix.clone(), told));
+        }
+        Some(asked)
+    }
+
+    pub(super) fn close_service(&self, prefix: &Name) {
+        self.lock().services.retain(|(held, _)| held != prefix);
+    }
+
+    /// Hands out what comes until the node has stopped.
+    pub(super) async fn serve(
+        self: Arc<Desk>,
+        mut events: Events<Protocol>,
+        mut rib: Rib,
+        shared: Weak<Shared>,
+    ) {
+        // Whoever waits hears of the end, also where this is dropped with its runtime.
+        let desk = Closing(&self);
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        loop {
+            tokio::select! {
+                count = events.recv_many(&mut batch, BATCH_MAX) => {
+                    if count == 0 {
+                        return;
+                    }
+                    for event in batch.drain(..) {
+                        desk.0.hand_out(event, &mut rib, &shared);
+                    }
+                }
+                () = rib.expiry() => rib.expire(&shared),
+            }
+        }
+    }
+
+    fn hand_out(&self, event: Event, rib: &mut Rib, shared: &Weak<Shared>) {
+        // Whoever waited may have stopped waiting.
+        match event {
+            Event::Asked { from, interest } => {
+                let Some(shared) = shared.upgrade() else { return };
+                let Some(service) = self.service(&interest.name) else {
+                    let from = from.and_then(|id| Some((id, shared.node.addr(id)?)));
+                    return hear(&shared, rib, from, interest);
+                };
+                if let Err(unsent) = service.try_send(interest) {
+                    let reason = match unsent {
+                        mpsc::error::TrySendError::Full(_) => NackReason::Congestion,
+                        mpsc::error::TrySendError::Closed(_) => NackReason::NoRoute,
+                    };
+                    let _ = shared.node.command(Command::Refuse(unsent.into_inner(), reason));
+                }
+            }
+            Event::Segment { flow, number, data, .. } => {
+                self.tell_flow(flow, News::Segment(number, data));
+            }
+            Event::Fetched { flow, counts } => {
+                self.tell_flow(flow, News::Fetched(counts));
+                self.end_flow(flow);
+            }
+            Event::Failed { flow, why, .. } => {
+                self.tell_flow(flow, News::Failed(why));
+                self.end_flow(flow);
+            }
+            Event::Answered { id, data, path, stamps, round_trip } => {
+                self.tell_answer(id, Ok(Answer { data, path, stamps, round_trip }));
+            }
+            Event::Unanswered { id, nack } => self.tell_answer(id, Err(nack)),
+            Event::Report { id, report } => {
+                if let Some(told) = self.lock().reports.remove(&id) {
+                    let _ = told.send(*report);
+                }
+            }
+        }
+    }
+
+    /// Who has the longest prefix of a name.
+    fn service(&self, name: &Name) -> Option<mpsc::Sender<Box<Interest>>> {
+        let open = self.lock();
+        let fitting = open.services.iter().filter(|(prefix, _)| prefix.is_prefix_of(name));
+        fitting.max_by_key(|(prefix, _)| prefix.encoded_len()).map(|(_, told)| told.clone())
+    }
+
+    fn tell_flow(&self, flow: u64, news: News) {
+        if let Some(told) = self.lock().flows.get(&flow) {
+            let _ = told.send(news);
+        }
+    }
+
+    fn tell_answer(&self, id: u64, outcome: Outcome) {
+        if let Some(told) = self.lock().answers.remove(&id) {
+            let _ = told.send(outcome);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nobody serves the name: it is a command to the forwarder itself, or nothing.
+fn hear(
+    shared: &Shared,
+    rib: &mut Rib,
+    from: Option<(NodeId, SocketAddr)>,
+    interest: Box<Interest>,
+) {
+    if rib.is_crowded() {
+        let faces: BTreeMap<NodeId, SocketAddr> = shared.node.faces().into_iter().collect();
+        rib.forget_closed(|face| faces.contains_key(&face));
+    }
+    let done = match rib.hear(from, &interest) {
+        None => shared.node.command(Command::Refuse(interest, NackReason::NoRoute)),
+        Some((data, change)) => {
+            let changed = change.map_or(Ok(()), |change| shared.node.command(change));
+            changed.and_then(|()| shared.node.command(Command::Answer(data)))
+        }
+    };
+    // If the node has stopped, nobody waits for an answer.
+    let _ = done;
+}
+
+struct Closing<'a>(&'a Desk);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() = Open { is_closed: true, ..Open::default() };
+    }
+}

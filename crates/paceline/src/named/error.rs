@@ -1,0 +1,107 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use paceline_net::{BindError, Closed, FaceError, StartError};
+use paceline_proto::mircc::ConfigError;
+use paceline_proto::ndn::{NackReason, Name, NameError, VerifyError};
+use thiserror::Error;
+
+/// Why a forwarder did not start, or could not be changed.
+#[derive(Debug, Error)]
+pub enum ForwarderError {
+    /// A knob is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The socket could not be bound.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The node could not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// No face can have the address.
+    #[error(transparent)]
+    Face(#[from] FaceError),
+    /// A route leads to an address that is no face.
+    #[error("the route for {prefix} leads to {address}, which is no face: add one")]
+    NoFace {
+        /// The prefix.
+        prefix: Name,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The forwarder has stopped.
+    #[error("the forwarder has stopped")]
+    Closed,
+}
+
+/// Why there is no answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AskError {
+    /// A forwarder refused it, or whoever has the prefix.
+    #[error("{}", match .0 {
+        NackReason::NoRoute => "no route leads there, or nothing is there".to_owned(),
+        NackReason::Congestion => "the way there is congested".to_owned(),
+        NackReason::Duplicate => "the question went in a circle".to_owned(),
+        NackReason::Other(reason) => format!("it was refused for reason {reason}"),
+    })]
+    Refused(NackReason),
+    /// Nothing came in time.
+    #[error("no answer within {0:?}")]
+    Unanswered(Duration),
+    /// What came is not signed as it must be.
+    #[error("what came is not to be believed: {0}")]
+    Unverified(#[from] VerifyError),
+    /// The name would be too long.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The forwarder has stopped.
+    #[error("the forwarder has stopped")]
+    Closed,
+}
+
+impl From<Closed> for AskError {
+    fn from(_: Closed) -> AskError {
+        AskError::Closed
+    }
+}
+
+/// Why a neighbour does not lead a prefix here.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RegisterError {
+    /// The address is no face.
+    #[error("{0} is no face: add one")]
+    NoFace(SocketAddr),
+    /// It did not answer, or refused.
+    #[error("{neighbour} does not take registrations: {why}")]
+    Unanswered {
+        /// The neighbour.
+        neighbour: SocketAddr,
+        /// What came instead.
+        why: AskError,
+    },
+    /// It said no.
+    #[error("{neighbour} refused: {code} {text}")]
+    Refused {
+        /// The neighbour.
+        neighbour: SocketAddr,
+        /// As in HTTP: 403 is not allowed, 400 not understood.
+        code: u64,
+        /// Its words.
+        text: String,
+    },
+    /// It said what is no response.
+    #[error("{neighbour} answered with something else than a response")]
+    Malformed {
+        /// The neighbour.
+        neighbour: SocketAddr,
+    },
+    /// There is no command about the prefix.
+    #[error("the prefix is too long to be registered: {why}")]
+    Prefix {
+        /// Why.
+        why: NameError,
+    },
+    /// The operating system gives no random bytes for the command.
+    #[error("no random bytes: {0}")]
+    Random(getrandom::Error),
+}

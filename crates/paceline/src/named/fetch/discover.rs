@@ -1,0 +1,206 @@
+//! What there is under a name.
+
+use std::future::pending;
+use std::pin::pin;
+use std::time::Duration;
+
+use paceline_proto::ndn::tlv::kind;
+use paceline_proto::ndn::{Data, Interest, NackReason, Name};
+
+use super::super::error::AskError;
+use super::super::forwarder::Answer;
+use super::super::metadata::{Digest, FileMetadata, MetadataError};
+use super::part::Plan;
+use super::{Fetch, FetchError};
+
+/// The keyword under which producers say what they have.
+const METADATA: &str = "metadata";
+/// How long one Interest waits.
+const LIFETIME: Duration = Duration::from_secs(1);
+/// How long metadata may take before the first segment is asked for as well. Producers that know
+/// no metadata do not answer.
+const HEAD_START: Duration = Duration::from_millis(100);
+/// How much longer than the first segment it may take.
+const GRACE: Duration = Duration::from_millis(200);
+/// ContentType of a producer's word that there is nothing. Source: NDN packet format 0.3.
+const CONTENT_TYPE_NACK: u64 = 3;
+
+/// What there is.
+pub enum Found {
+    /// Segments.
+    Object {
+        /// What is to come.
+        plan: Plan,
+        /// The digest of the whole.
+        digest: Digest,
+        /// The first of them, if it has come already.
+        first: Option<Data>,
+    },
+    /// One Data with all.
+    Whole(Data),
+}
+
+impl Fetch {
+    /// Looks what there is.
+    pub(super) async fn discover(&self) -> Result<Found, FetchError> {
+        let name = self.name.clone();
+        if name.segment().is_some() {
+            let answer = self.ask(Interest::new(name, 0)).await?;
+            return Ok(Found::Whole(answer.data));
+        }
+        let last = name.components().last().map(|component| u32::from(component.kind()));
+        if last == Some(kind::VERSION) {
+            return self.first(name).await;
+        }
+        let metadata = self.metadata(self.answer_within);
+        let mut metadata = pin!(metadata);
+        let mut is_over = false;
+        match tokio::time::timeout(HEAD_START, &mut metadata).await {
+            Ok(Ok(Some(said))) => return self.described(said).await,
+            Ok(Err(error @ (FetchError::Absent { .. } | FetchError::Unverified { .. }))) => {
+                return Err(error);
+            }
+            // Whoever has it knows of no metadata.
+            Ok(_) => is_over = true,
+            Err(_) => {}
+        }
+        let discovery = Interest { can_be_prefix: true, must_be_fresh: true, ..asking(name) };
+        let discovery = self.ask(discovery);
+        let mut discovery = pin!(discovery);
+        let found = loop {
+            tokio::select! {
+                said = &mut metadata, if !is_over => match said {
+                    Ok(Some(said)) => return self.described(said).await,
+                    Err(error @ FetchError::Absent { .. }) => return Err(error),
+                    _ => is_over = true,
+                },
+                found = &mut discovery => break found,
+            }
+        };
+        let found = match found {
+            Ok(found) => found,
+            // A producer may know segments only.
+            Err(FetchError::Unanswered { name, within }) => {
+                let first = asking(name.with_segment(0));
+                return match self.ask_for(first, LIFETIME).await {
+                    Ok(answer) => self.begun(answer.data),
+                    Err(_) => Err(FetchError::Unanswered { name, within }),
+                };
+            }
+            Err(error) => return Err(error),
+        };
+        if is_metadata(found.data.name()) {
+            let said = self.understand(&found.data)?;
+            return self.described(said).await;
+        }
+        let grace = GRACE.max(found.round_trip * 4);
+        let said = async { if is_over { pending().await } else { metadata.await } };
+        if let Ok(Ok(Some(said))) = tokio::time::timeout(grace, said).await {
+            return self.described(said).await;
+        }
+        let data = found.data;
+        match data.name().segment() {
+            None => Ok(Found::Whole(data)),
+            Some(0) => self.begun(data),
+            // A store on the way has another one.
+            Some(_) => self.first(data.name().without_segment().detached()).await,
+        }
+    }
+
+    /// Asks for metadata; none if nobody knows any.
+    pub(super) async fn metadata(
+        &self,
+        within: Duration,
+    ) -> Result<Option<FileMetadata>, FetchError> {
+        let name = self.name.keyword(METADATA)?;
+        let interest = Interest { can_be_prefix: true, must_be_fresh: true, ..asking(name) };
+        match self.forwarder.ask_within(&interest, within).await {
+            Err(AskError::Closed) => Err(FetchError::Closed),
+            Err(_) => Ok(None),
+            Ok(answer) => self.understand(&answer.data).map(Some),
+        }
+    }
+
+    fn understand(&self, data: &Data) -> Result<FileMetadata, FetchError> {
+        let name = self.name.clone();
+        self.verify(data)?;
+        if data.content_type() == CONTENT_TYPE_NACK {
+            return Err(FetchError::Absent { name });
+        }
+        let said = FileMetadata::decode(&data.content().to_bytes());
+        let said = said.and_then(|said| match self.name.is_prefix_of(&said.name) {
+            true => Ok(said),
+            false => Err(MetadataError::Name),
+        });
+        said.map_err(|why| FetchError::Metadata { name, why })
+    }
+
+    /// What metadata describes.
+    async fn described(&self, said: FileMetadata) -> Result<Found, FetchError> {
+        let segments = said.segments();
+        match said.segment_bytes {
+            // Segments have places in the file only if their length is known.
+            None => match self.first(said.name).await? {
+                Found::Object { plan, first, .. } => {
+                    let plan = Plan { segments: plan.segments.or(segments), ..plan };
+                    Ok(Found::Object { plan, digest: said.digest, first })
+                }
+                whole @ Found::Whole(_) => Ok(whole),
+            },
+            Some(segment_bytes) => {
+                let plan = Plan { name: said.name, segment_bytes, segments, bytes: said.bytes };
+                Ok(Found::Object { plan, digest: said.digest, first: None })
+            }
+        }
+    }
+
+    /// Asks for the first segment of a version.
+    async fn first(&self, version: Name) -> Result<Found, FetchError> {
+        let answer = self.ask(asking(version.with_segment(0))).await?;
+        self.begun(answer.data)
+    }
+
+    /// What the first segment says of the others.
+    fn begun(&self, first: Data) -> Result<Found, FetchError> {
+        let segments = first.final_segment().and_then(|last| last.checked_add(1));
+        let (name, bytes) =
+            (first.name().without_segment().detached(), first.content().len() as u64);
+        if bytes == 0 && segments != Some(1) {
+            return Err(FetchError::Uneven { name, segment: 0, bytes, expected: 1 });
+        }
+        let all = (segments == Some(1)).then_some(bytes);
+        let plan = Plan { name, segment_bytes: bytes.max(1), segments, bytes: all };
+        Ok(Found::Object { plan, digest: Digest::Unknown, first: Some(first) })
+    }
+
+    /// Asks, and believes nothing that is not signed as it must be.
+    async fn ask(&self, interest: Interest) -> Result<Answer, FetchError> {
+        self.ask_for(interest, self.answer_within).await
+    }
+
+    async fn ask_for(&self, interest: Interest, within: Duration) -> Result<Answer, FetchError> {
+        let name = interest.name.clone();
+        match self.forwarder.ask_within(&interest, within).await {
+            Ok(answer) => self.verify(&answer.data).map(|()| answer),
+            Err(AskError::Refused(NackReason::NoRoute)) => Err(FetchError::NoRoute { name }),
+            Err(AskError::Unanswered(within)) => Err(FetchError::Unanswered { name, within }),
+            Err(AskError::Closed) => Err(FetchError::Closed),
+            Err(why) => Err(FetchError::Refused { name, why }),
+        }
+    }
+
+    fn verify(&self, data: &Data) -> Result<(), FetchError> {
+        let failed = |why| FetchError::Unverified { name: data.name().clone(), why };
+        data.verify(&self.trust).map_err(failed)
+    }
+}
+
+fn asking(name: Name) -> Interest {
+    Interest { lifetime_ms: Some(LIFETIME.as_millis() as u32), ..Interest::new(name, 0) }
+}
+
+fn is_metadata(name: &Name) -> bool {
+    let mut components = name.components();
+    components
+        .any(|one| u32::from(one.kind()) == kind::KEYWORD && one.value() == METADATA.as_bytes())
+}

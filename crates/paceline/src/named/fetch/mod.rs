@@ -1,0 +1,520 @@
+//! Fetching what has a name into a file.
+
+mod discover;
+mod part;
+mod transfer;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use paceline_proto::mircc::{self, Command, FlowCounts, Multipath, Pace};
+use paceline_proto::ndn::{Name, NameError, Trust, VerifyError};
+use thiserror::Error;
+use tokio::sync::{oneshot, watch};
+
+use super::error::AskError;
+use super::forwarder::Forwarder;
+use super::metadata::{Digest, MetadataError};
+use discover::Found;
+use part::{Part, PartError, Plan};
+use transfer::{Ended, Transfer};
+
+/// Segments that may have come and not be written yet: some megabytes.
+const UNREAD_MAX: usize = 4_096;
+/// Flows that may end for want of a route before it is believed.
+const TRIES_MAX: usize = 4;
+/// How long the producer may need for the digest of the file once all of it has come.
+const DIGEST_WITHIN: Duration = Duration::from_secs(10);
+/// How often it is asked for.
+const DIGEST_EVERY: Duration = Duration::from_millis(250);
+
+/// Why nothing was fetched. What had come is kept for the next attempt, unless it is said that it
+/// was not.
+#[derive(Debug, Error)]
+pub enum FetchError {
+    /// The producer says that there is no such file.
+    #[error("there is nothing named {name}")]
+    Absent {
+        /// The name.
+        name: Name,
+    },
+    /// No forwarder knows a way, or nobody there has the name.
+    #[error("no route leads to {name}, or nothing is there: is it served, under this name?")]
+    NoRoute {
+        /// The name.
+        name: Name,
+    },
+    /// Nobody answered.
+    #[error("nobody answered for {name} within {within:?}: does a face lead to who serves it?")]
+    Unanswered {
+        /// The name.
+        name: Name,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// What came first was something else than an answer.
+    #[error("{name} cannot be asked for: {why}")]
+    Refused {
+        /// The name.
+        name: Name,
+        /// Why.
+        why: AskError,
+    },
+    /// What came is not signed as it must be. It was not written.
+    #[error("{name} is not signed as it must be: {why}")]
+    Unverified {
+        /// The name.
+        name: Name,
+        /// Why.
+        why: VerifyError,
+    },
+    /// So many segments are not signed as they must be that it was given up. They were not written.
+    #[error("segments of {name} are not signed as they must be")]
+    SegmentsUnverified {
+        /// The name.
+        name: Name,
+    },
+    /// What the producer says of the file is nonsense.
+    #[error("what is said of {name} is not to be understood: {why}")]
+    Metadata {
+        /// The name.
+        name: Name,
+        /// Why.
+        why: MetadataError,
+    },
+    /// A segment has another length than its place in a file asks for.
+    #[error("segment {segment} of {name} has {bytes} bytes where {expected} belong")]
+    Uneven {
+        /// The name.
+        name: Name,
+        /// The segment.
+        segment: u64,
+        /// Its bytes.
+        bytes: u64,
+        /// Those of the first.
+        expected: u64,
+    },
+    /// The producer has another version meanwhile.
+    #[error("{name} was changed while it was fetched: fetch it again")]
+    Changed {
+        /// The name of the version that was fetched.
+        name: Name,
+    },
+    /// The producer, or the way to it, has fallen silent.
+    #[error("nothing more came of {name} for {after:?}")]
+    Silent {
+        /// The name.
+        name: Name,
+        /// How long.
+        after: Duration,
+    },
+    /// The digest of the whole is not the one that was said. All of it was thrown away.
+    #[error("the file that came for {name} has not the digest that was said of it")]
+    Digest {
+        /// The name.
+        name: Name,
+    },
+    /// Somebody else writes the file.
+    #[error("{} is being fetched already", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file could not be written.
+    #[error("{}: {source}", path.display())]
+    Disk {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The name with what belongs behind it is too long.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// It was asked to stop.
+    #[error("stopped")]
+    Stopped,
+    /// The forwarder has stopped.
+    #[error("the forwarder has stopped")]
+    Closed,
+}
+
+impl From<PartError> for FetchError {
+    fn from(error: PartError) -> FetchError {
+        match error {
+            PartError::Busy(path) => FetchError::Busy { path },
+            PartError::Disk(path, source) => FetchError::Disk { path, source },
+        }
+    }
+}
+
+/// What is to be fetched; made by [`Forwarder::fetch`].
+#[derive(Clone)]
+pub struct Fetch {
+    forwarder: Forwarder,
+    name: Name,
+    out: PathBuf,
+    pace: Pace,
+    multipath: Multipath,
+    bits_per_second_max: Option<u64>,
+    trust: Trust,
+    resumes: bool,
+    answer_within: Duration,
+    give_up_after: Duration,
+}
+
+/// How far a fetch is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the file that are there.
+    pub bytes: u64,
+    /// Of these, what an earlier attempt left.
+    pub resumed_bytes: u64,
+    /// Bytes of the file, once they are known.
+    pub bytes_total: Option<u64>,
+}
+
+/// What the whole file was held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// The digest that the producer says of it, which fits.
+    Digest([u8; 32]),
+    /// Nothing: the producer says none. Each segment was verified.
+    Unsaid,
+}
+
+/// What was fetched.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// The name of the version, or of the one Data that it is.
+    pub name: Name,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Of these, what an earlier attempt had left.
+    pub resumed_bytes: u64,
+    /// What the whole was held against.
+    pub whole: Whole,
+    /// How long segments came: without looking for the file, and without its digest.
+    pub took: Duration,
+    /// What it took.
+    pub counts: FlowCounts,
+}
+
+/// A fetch that runs. When it is dropped it stops; what has come stays for the next attempt.
+#[derive(Debug)]
+pub struct Fetching {
+    flow: u64,
+    progress: watch::Receiver<Progress>,
+    stop: watch::Sender<bool>,
+    outcome: oneshot::Receiver<Result<Fetched, FetchError>>,
+}
+
+impl Fetch {
+    pub(super) fn new(forwarder: Forwarder, name: Name, out: PathBuf) -> Fetch {
+        Fetch {
+            forwarder,
+            name,
+            out,
+            pace: Pace::default(),
+            multipath: Multipath::default(),
+            bits_per_second_max: None,
+            trust: Trust::Digest,
+            resumes: true,
+            answer_within: Duration::from_secs(4),
+            give_up_after: Duration::from_secs(15),
+        }
+    }
+
+    /// How the rate is found. Default by what forwarders stamp; where none does, with a window like
+    /// CUBIC's.
+    pub fn pace(mut self, pace: Pace) -> Fetch {
+        self.pace = pace;
+        self
+    }
+
+    /// What is done with several paths, where forwarders stamp rates. Default
+    /// [`Multipath::Dual`].
+    pub fn multipath(mut self, multipath: Multipath) -> Fetch {
+        self.multipath = multipath;
+        self
+    }
+
+    /// The most to fetch, bit/s of Data as links count them. Default no limit.
+    pub fn bits_per_second_max(mut self, rate: u64) -> Fetch {
+        self.bits_per_second_max = Some(rate);
+        self
+    }
+
+    /// Whose Data are believed. Default those with the digest that they say, which anybody can
+    /// make.
+    pub fn trust(mut self, trust: Trust) -> Fetch {
+        self.trust = trust;
+        self
+    }
+
+    /// Begins anew, whatever an earlier attempt has left. Default it goes on from there, if the
+    /// version is the same.
+    pub fn anew(mut self) -> Fetch {
+        self.resumes = false;
+        self
+    }
+
+    /// How long the first answer may take. Default 4 s.
+    pub fn answer_within(mut self, time: Duration) -> Fetch {
+        self.answer_within = time;
+        self
+    }
+
+    /// How long nothing may come. Default 15 s.
+    pub fn give_up_after(mut self, time: Duration) -> Fetch {
+        self.give_up_after = time;
+        self
+    }
+
+    /// Begins to fetch. Until all is there it is in the file with `.part` behind its name, and what
+    /// has come is noted in one with `.part.json`.
+    pub fn start(self) -> Fetching {
+        let flow = self.forwarder.shared.number();
+        let (told, progress) = watch::channel(Progress::default());
+        let (stop, stopped) = watch::channel(false);
+        let (end, outcome) = oneshot::channel();
+        tokio::spawn(async move {
+            // Nobody may wait for it.
+            let _ = end.send(self.run(flow, told, stopped).await);
+        });
+        Fetching { flow, progress, stop, outcome }
+    }
+
+    async fn run(
+        self,
+        flow: u64,
+        told: watch::Sender<Progress>,
+        stopped: watch::Receiver<bool>,
+    ) -> Result<Fetched, FetchError> {
+        let found = until(&stopped, self.discover()).await.ok_or(FetchError::Stopped)??;
+        match found {
+            Found::Whole(data) => {
+                let content = data.content().to_bytes();
+                let bytes = content.len() as u64;
+                let out = self.out.clone();
+                blocking(move || part::write_whole(&out, &content)).await??;
+                told.send_replace(Progress { bytes, resumed_bytes: 0, bytes_total: Some(bytes) });
+                Ok(Fetched {
+                    name: data.name().detached(),
+                    bytes,
+                    resumed_bytes: 0,
+                    whole: Whole::Unsaid,
+                    took: Duration::ZERO,
+                    counts: FlowCounts::default(),
+                })
+            }
+            Found::Object { plan, digest, first } => {
+                let began = Instant::now();
+                let (part, counts) = self.transfer(flow, plan, first, told, &stopped).await?;
+                let took = began.elapsed();
+                let digest = match digest {
+                    Digest::Pending => {
+                        let asked = until(&stopped, self.ask_digest(&part.plan().name)).await;
+                        asked.ok_or(FetchError::Stopped)?
+                    }
+                    digest => digest,
+                };
+                let name = part.plan().name.clone();
+                let (bytes, resumed_bytes) = (part.bytes(), part.resumed_bytes());
+                let whole = match digest {
+                    Digest::Known(digest) => Whole::Digest(digest),
+                    Digest::Unknown | Digest::Pending => Whole::Unsaid,
+                };
+                let finished = blocking(move || match whole {
+                    Whole::Digest(digest) => part.finish(Some(digest)),
+                    Whole::Unsaid => part.finish(None),
+                });
+                match finished.await?? {
+                    true => Ok(Fetched { name, bytes, resumed_bytes, whole, took, counts }),
+                    false => Err(FetchError::Digest { name }),
+                }
+            }
+        }
+    }
+
+    /// Gets the segments.
+    async fn transfer(
+        &self,
+        flow: u64,
+        plan: Plan,
+        first: Option<paceline_proto::ndn::Data>,
+        told: watch::Sender<Progress>,
+        stopped: &watch::Receiver<bool>,
+    ) -> Result<(Part, FlowCounts), FetchError> {
+        let (out, resumes) = (self.out.clone(), self.resumes);
+        let name = plan.name.clone();
+        let mut part = blocking(move || Part::open(&out, plan, resumes)).await??;
+        if let Some(first) = first {
+            // It was the answer to the question what there is.
+            part.write(0, &first)?;
+        }
+        // However this ends, also by being dropped: nothing more is asked for.
+        let _stop = StopFlow { fetch: self, flow };
+        let mut tries_left = TRIES_MAX;
+        loop {
+            let before = part.bytes();
+            let (after, ended) = self.run_flow(flow, part, told.clone(), stopped).await?;
+            part = after;
+            tries_left -= 1;
+            match ended {
+                Ok(counts) => return Ok((part, counts)),
+                // Of several faces one may know no route: a flow draws them at random.
+                Err(Ended::News(mircc::FetchError::NoRoute))
+                    if part.bytes() == before && tries_left > 0 => {}
+                Err(Ended::News(why)) => {
+                    // Silence may be that of a version that is there no more.
+                    drop(part);
+                    return Err(self.explain(name, why).await);
+                }
+                Err(Ended::Over) if *stopped.borrow() => return Err(FetchError::Stopped),
+                Err(Ended::Over) => return Err(FetchError::Closed),
+                Err(Ended::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Lets a flow get what is not there yet, and writes it.
+    async fn run_flow(
+        &self,
+        flow: u64,
+        part: Part,
+        told: watch::Sender<Progress>,
+        stopped: &watch::Receiver<bool>,
+    ) -> Result<(Part, Result<FlowCounts, Ended>), FetchError> {
+        let shared = &self.forwarder.shared;
+        let news = shared.desk.expect_flow(flow);
+        let command = Command::Fetch(mircc::Fetch {
+            segments: part.segments(),
+            had: part.had(),
+            pace: self.pace,
+            multipath: self.multipath,
+            bits_per_second_max: self.bits_per_second_max,
+            trust: self.trust.clone(),
+            unread_max: Some(UNREAD_MAX),
+            give_up_after: self.give_up_after,
+            ..mircc::Fetch::new(flow, part.plan().name.clone())
+        });
+        shared.node.command(command).map_err(|_| FetchError::Closed)?;
+        let transfer = Transfer { part, news, shared: shared.clone(), flow, told };
+        let mut running = transfer.start()?;
+        let ended = tokio::select! {
+            ended = &mut running => ended,
+            () = is_true(stopped.clone()) => {
+                // The transfer ends once nothing more can come, and saves what has.
+                shared.desk.end_flow(flow);
+                running.await
+            }
+        };
+        ended.map_err(|_| FetchError::Closed)
+    }
+
+    async fn explain(&self, name: Name, why: mircc::FetchError) -> FetchError {
+        if why == mircc::FetchError::Unverified {
+            return FetchError::SegmentsUnverified { name };
+        }
+        if let Ok(Some(metadata)) = self.metadata(Duration::from_secs(1)).await
+            && metadata.name != name
+        {
+            return FetchError::Changed { name };
+        }
+        match why {
+            mircc::FetchError::NoRoute => FetchError::NoRoute { name },
+            _ => FetchError::Silent { name, after: self.give_up_after },
+        }
+    }
+
+    /// Asks for the digest that was being computed when the file was found.
+    async fn ask_digest(&self, name: &Name) -> Digest {
+        let end = tokio::time::Instant::now() + DIGEST_WITHIN;
+        while tokio::time::Instant::now() < end {
+            match self.metadata(DIGEST_WITHIN).await {
+                // What is said of another version is not said of this one.
+                Ok(Some(metadata)) if metadata.name != *name => return Digest::Unknown,
+                Ok(Some(metadata)) if metadata.digest != Digest::Pending => return metadata.digest,
+                Ok(Some(_)) => tokio::time::sleep(DIGEST_EVERY).await,
+                Ok(None) | Err(_) => return Digest::Unknown,
+            }
+        }
+        Digest::Unknown
+    }
+}
+
+/// Ends a flow when it is dropped.
+struct StopFlow<'a> {
+    fetch: &'a Fetch,
+    flow: u64,
+}
+
+impl Drop for StopFlow<'_> {
+    fn drop(&mut self) {
+        let shared = &self.fetch.forwarder.shared;
+        shared.desk.end_flow(self.flow);
+        // A node that has stopped has no flows, and one that is over is no more.
+        let _ = shared.node.command(Command::Stop { flow: self.flow });
+    }
+}
+
+impl Fetching {
+    /// The number by which the forwarder's [`Report`](super::Report) knows it.
+    pub fn flow(&self) -> u64 {
+        self.flow
+    }
+
+    /// How far it is, as it goes on.
+    pub fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.clone()
+    }
+
+    /// Asks it to stop: what has come is saved, and [`Fetching::finish`] returns.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// If the file did not come whole.
+    pub async fn finish(mut self) -> Result<Fetched, FetchError> {
+        (&mut self.outcome).await.unwrap_or(Err(FetchError::Closed))
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What a future gives, unless it is to stop before.
+async fn until<T>(stopped: &watch::Receiver<bool>, future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        value = future => Some(value),
+        () = is_true(stopped.clone()) => None,
+    }
+}
+
+async fn is_true(mut stopped: watch::Receiver<bool>) {
+    // Where the other end is gone nobody asks any more.
+    if stopped.wait_for(|is_stopped| *is_stopped).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, FetchError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| FetchError::Closed)
+}
+
+/// The path with something behind its name.
+fn beside(out: &Path, what: &str) -> PathBuf {
+    let mut path = out.as_os_str().to_owned();
+    path.push(what);
+    PathBuf::from(path)
+}

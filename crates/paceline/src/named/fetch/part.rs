@@ -1,0 +1,365 @@
+//! A file that is not whole yet: its content, and beside it what has come.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use paceline_proto::ndn::{Data, Name};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::super::metadata::segments;
+use super::{FetchError, beside};
+
+/// How often what has come is noted.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// How long another one may take to let the file go.
+const LOCK_WITHIN: Duration = Duration::from_millis(500);
+/// Bytes that are read at once for the digest.
+const PART_BYTES: usize = 1 << 18;
+/// What a note says first. Another one is not understood.
+const FORMAT: u32 = 1;
+/// Bytes of a note that is read: one of a transfer with many gaps.
+const NOTE_BYTES_MAX: u64 = 16 << 20;
+
+/// Why the file cannot be written.
+#[derive(Debug)]
+pub enum PartError {
+    /// Another one writes it.
+    Busy(PathBuf),
+    /// The operating system says no.
+    Disk(PathBuf, io::Error),
+}
+
+/// What is to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The name of the version.
+    pub name: Name,
+    /// Bytes of each segment but the last.
+    pub segment_bytes: u64,
+    /// How many segments, if it is known.
+    pub segments: Option<u64>,
+    /// Bytes of the file, if they are known.
+    pub bytes: Option<u64>,
+}
+
+/// What has come, as it is noted.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    format: u32,
+    name: String,
+    segment_bytes: u64,
+    segments: Option<u64>,
+    bytes: Option<u64>,
+    /// From each first one to before the last one.
+    had: Vec<(u64, u64)>,
+}
+
+/// A file that is not whole yet. Nobody else writes it meanwhile.
+#[derive(Debug)]
+pub struct Part {
+    out: PathBuf,
+    path: PathBuf,
+    note: PathBuf,
+    file: File,
+    plan: Plan,
+    had: Vec<Range<u64>>,
+    received_bytes: u64,
+    resumed_bytes: u64,
+    saved_at: Instant,
+}
+
+impl Part {
+    /// Opens what an earlier attempt has left of the same version, or begins anew.
+    pub fn open(out: &Path, plan: Plan, resumes: bool) -> Result<Part, PartError> {
+        let (path, note) = (beside(out, ".part"), beside(out, ".part.json"));
+        let failed = |source| PartError::Disk(path.clone(), source);
+        let file = match open_locked(&path).map_err(failed)? {
+            Some(file) => file,
+            None => return Err(PartError::Busy(out.to_owned())),
+        };
+        let mut part = Part {
+            out: out.to_owned(),
+            path: path.clone(),
+            note,
+            file,
+            plan,
+            had: Vec::new(),
+            received_bytes: 0,
+            resumed_bytes: 0,
+            saved_at: Instant::now(),
+        };
+        let there = part.file.metadata().map_err(failed)?.len();
+        if !(resumes && part.take_note(there)) {
+            part.file.set_len(0).map_err(failed)?;
+            part.save()?;
+        }
+        Ok(part)
+    }
+
+    /// Takes up what is noted. False if it is of something else, or cannot be.
+    fn take_note(&mut self, there: u64) -> bool {
+        let mut text = String::new();
+        let opened = File::open(&self.note).map(|file| file.take(NOTE_BYTES_MAX));
+        if opened.and_then(|mut file| file.read_to_string(&mut text)).is_err() {
+            return false;
+        }
+        let Ok(note) = serde_json::from_str::<Note>(&text) else { return false };
+        let plan = &self.plan;
+        let is_same = note.format == FORMAT
+            && note.name == plan.name.to_string()
+            && note.segment_bytes == plan.segment_bytes
+            && fits(note.segments, plan.segments)
+            && fits(note.bytes, plan.bytes);
+        let plan = Plan {
+            segments: plan.segments.or(note.segments),
+            bytes: plan.bytes.or(note.bytes),
+            ..plan.clone()
+        };
+        let (mut before, mut total) = (0, 0u64);
+        for &(first, end) in &note.had {
+            // Apart, in order, and within the file as far as it is there.
+            let bytes_to = end.saturating_mul(plan.segment_bytes);
+            let is_last = plan.segments == Some(end);
+            let bytes_to = if is_last { plan.bytes.unwrap_or(bytes_to) } else { bytes_to };
+            let is_within = plan.segments.is_none_or(|segments| end <= segments);
+            let is_apart = before == 0 || first > before;
+            if !(is_same && is_apart && first < end && is_within && bytes_to <= there) {
+                return false;
+            }
+            total += bytes_to - first * plan.segment_bytes;
+            before = end;
+        }
+        self.had = note.had.iter().map(|&(first, end)| first..end).collect();
+        (self.received_bytes, self.resumed_bytes) = (total, total);
+        self.plan = plan;
+        is_same
+    }
+
+    /// Writes a segment in its place.
+    pub fn write(&mut self, number: u64, data: &Data) -> Result<(), FetchError> {
+        let content = data.content();
+        let (bytes, expected) = (content.len() as u64, self.plan.segment_bytes);
+        if self.plan.segments.is_none()
+            && let Some(last) = data.final_segment()
+        {
+            self.plan.segments = last.checked_add(1);
+        }
+        let is_last =
+            self.plan.segments.is_some_and(|segments| number.checked_add(1) == Some(segments));
+        let is_within = self.plan.segments.is_none_or(|segments| number < segments);
+        let fits = is_within && if is_last { bytes <= expected } else { bytes == expected };
+        let from = number.checked_mul(expected);
+        let total = from.and_then(|from| from.checked_add(bytes));
+        let (Some(from), Some(total)) = (from.filter(|_| fits), total) else {
+            let name = self.plan.name.clone();
+            return Err(FetchError::Uneven { name, segment: number, bytes, expected });
+        };
+        if is_last {
+            if self.plan.bytes.is_some_and(|said| said != total) {
+                let (name, expected) =
+                    (self.plan.name.clone(), self.plan.bytes.unwrap_or(0) - from);
+                return Err(FetchError::Uneven { name, segment: number, bytes, expected });
+            }
+            self.plan.bytes = Some(total);
+        }
+        if self.note_had(number) {
+            write_at(&self.file, &content.to_bytes(), from).map_err(|e| self.failed(e))?;
+            self.received_bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// Notes what has come, if that was not done lately.
+    pub fn save_now_and_then(&mut self) -> Result<(), PartError> {
+        if self.saved_at.elapsed() < SAVE_EVERY { Ok(()) } else { self.save() }
+    }
+
+    /// Notes what has come, once that is on the disk.
+    pub fn save(&mut self) -> Result<(), PartError> {
+        self.file.sync_data().map_err(|e| self.failed(e))?;
+        let note = Note {
+            format: FORMAT,
+            name: self.plan.name.to_string(),
+            segment_bytes: self.plan.segment_bytes,
+            segments: self.plan.segments,
+            bytes: self.plan.bytes,
+            had: self.had.iter().map(|range| (range.start, range.end)).collect(),
+        };
+        let text = serde_json::to_string(&note).expect("numbers and text are JSON");
+        replace(&self.note, &beside(&self.out, ".part.json.new"), text.as_bytes())?;
+        self.saved_at = Instant::now();
+        Ok(())
+    }
+
+    /// The file is whole: if its digest is this, or none is said, it takes its place. If it is
+    /// another, all of it is thrown away, and the answer is false.
+    pub fn finish(mut self, digest: Option<[u8; 32]>) -> Result<bool, PartError> {
+        let bytes = self.bytes();
+        self.file.set_len(bytes).map_err(|e| self.failed(e))?;
+        if let Some(digest) = digest
+            && self.digest().map_err(|e| self.failed(e))? != digest
+        {
+            // With the note gone, the next attempt begins anew.
+            std::fs::remove_file(&self.note).map_err(|e| PartError::Disk(self.note.clone(), e))?;
+            std::fs::remove_file(&self.path).map_err(|e| self.failed(e))?;
+            return Ok(false);
+        }
+        self.file.sync_all().map_err(|e| self.failed(e))?;
+        std::fs::rename(&self.path, &self.out)
+            .map_err(|source| PartError::Disk(self.out.clone(), source))?;
+        // What is left of it does no harm.
+        let _ = std::fs::remove_file(&self.note);
+        Ok(true)
+    }
+
+    /// The file that it is to be.
+    pub fn out(&self) -> &Path {
+        &self.out
+    }
+
+    /// What is to come, as far as it is known by now.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How many segments there are, if it is known.
+    pub fn segments(&self) -> Option<u64> {
+        let of_bytes = |bytes| segments(bytes, self.plan.segment_bytes);
+        self.plan.segments.or(self.plan.bytes.map(of_bytes))
+    }
+
+    /// Segments that are here, in order.
+    pub fn had(&self) -> Vec<Range<u64>> {
+        self.had.clone()
+    }
+
+    /// Bytes that are here; of the whole file, once all have come.
+    pub fn bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
+    /// Of these, what an earlier attempt left.
+    pub fn resumed_bytes(&self) -> u64 {
+        self.resumed_bytes
+    }
+
+    /// Notes a segment as here; false if it was.
+    fn note_had(&mut self, number: u64) -> bool {
+        let place = self.had.partition_point(|range| range.end < number);
+        match self.had.get_mut(place) {
+            Some(range) if range.contains(&number) => return false,
+            Some(range) if range.end == number => range.end += 1,
+            Some(range) if range.start == number + 1 => {
+                range.start = number;
+                return true;
+            }
+            _ => {
+                self.had.insert(place, number..number + 1);
+                return true;
+            }
+        }
+        if self.had.get(place + 1).is_some_and(|next| next.start == self.had[place].end) {
+            self.had[place].end = self.had.remove(place + 1).end;
+        }
+        true
+    }
+
+    fn digest(&mut self) -> io::Result<[u8; 32]> {
+        use std::io::Seek;
+
+        self.file.rewind()?;
+        let (mut sha, mut part) = (Sha256::new(), vec![0; PART_BYTES]);
+        loop {
+            match self.file.read(&mut part)? {
+                0 => return Ok(sha.finalize().into()),
+                read => sha.update(&part[..read]),
+            }
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> PartError {
+        PartError::Disk(self.path.clone(), source)
+    }
+}
+
+/// Opens a file for oneself alone; none if somebody else has it.
+fn open_locked(path: &Path) -> io::Result<Option<File>> {
+    let tried_at = Instant::now();
+    loop {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            // One that is about to end, or was just forked, lets it go in a moment.
+            Err(TryLockError::WouldBlock) if tried_at.elapsed() < LOCK_WITHIN => {
+                std::thread::sleep(LOCK_WITHIN / 16);
+            }
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+            // Between the two steps another one may have finished it, under its other name.
+            Ok(()) if is_at(&file, path)? => return Ok(Some(file)),
+            Ok(()) => {}
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+
+    let there = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        there => there?,
+    };
+    let held = file.metadata()?;
+    Ok((held.dev(), held.ino()) == (there.dev(), there.ino()))
+}
+
+/// Where open files cannot be renamed, nobody does.
+#[cfg(not(unix))]
+fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// True if both are the same, as far as both are known.
+fn fits(one: Option<u64>, other: Option<u64>) -> bool {
+    one.zip(other).is_none_or(|(one, other)| one == other)
+}
+
+/// Writes a file of one piece.
+pub fn write_whole(out: &Path, content: &[u8]) -> Result<(), PartError> {
+    replace(out, &beside(out, ".part"), content)
+}
+
+/// Writes a file whole, under another name first, or leaves the one that is there.
+fn replace(path: &Path, new: &Path, content: &[u8]) -> Result<(), PartError> {
+    let write = || {
+        let mut file = File::create(new)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        std::fs::rename(new, path)
+    };
+    write().map_err(|source| PartError::Disk(path.to_owned(), source))
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], from: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, from)
+}
+
+#[cfg(windows)]
+fn write_at(file: &File, mut bytes: &[u8], mut from: u64) -> io::Result<()> {
+    use std::os::windows::fs::FileExt;
+
+    while !bytes.is_empty() {
+        let written = file.seek_write(bytes, from)?;
+        (bytes, from) = (&bytes[written..], from + written as u64);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Segments on their way into a file.
+
+use std::io;
+use std::sync::Arc;
+
+use paceline_proto::mircc::{self, Command, FlowCounts};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::super::desk::News;
+use super::super::forwarder::Shared;
+use super::part::Part;
+use super::{FetchError, Progress};
+
+/// Segments that are written before the flow is told so.
+const TOGETHER_MAX: usize = 256;
+
+/// A transfer, with a thread of its own: writing waits for the disk.
+pub struct Transfer {
+    pub part: Part,
+    pub news: mpsc::UnboundedReceiver<News>,
+    pub shared: Arc<Shared>,
+    pub flow: u64,
+    pub told: watch::Sender<Progress>,
+}
+
+/// Why a transfer ended before it was whole.
+pub enum Ended {
+    /// The flow says why.
+    News(mircc::FetchError),
+    /// Nothing more can come.
+    Over,
+    /// What came could not be written.
+    Failed(FetchError),
+}
+
+/// The file, and what became of it.
+type Outcome = (Part, Result<FlowCounts, Ended>);
+
+impl Transfer {
+    /// Writes what comes until nothing more does, and saves what was written.
+    pub fn start(mut self) -> Result<oneshot::Receiver<Outcome>, FetchError> {
+        let (end, outcome) = oneshot::channel();
+        let path = self.part.out().to_owned();
+        let thread = std::thread::Builder::new().name("paceline-fetch".to_owned());
+        let run = move || {
+            let mut ended = self.run();
+            if ended.is_err()
+                && let Err(error) = self.part.save()
+            {
+                ended = Err(Ended::Failed(error.into()));
+            }
+            // Who waited may be gone; what came is saved.
+            let _ = end.send((self.part, ended));
+        };
+        let started: io::Result<_> = thread.spawn(run);
+        started.map(|_| outcome).map_err(|source| FetchError::Disk { path, source })
+    }
+
+    fn run(&mut self) -> Result<FlowCounts, Ended> {
+        self.tell();
+        let mut news = self.news.blocking_recv();
+        let mut written = 0;
+        loop {
+            match news {
+                None => return Err(Ended::Over),
+                Some(News::Fetched(counts)) => {
+                    self.tell();
+                    return Ok(counts);
+                }
+                Some(News::Failed(why)) => return Err(Ended::News(why)),
+                Some(News::Segment(number, data)) => {
+                    self.part.write(number, &data).map_err(Ended::Failed)?;
+                    written += 1;
+                }
+            }
+            if written < TOGETHER_MAX
+                && let Ok(more) = self.news.try_recv()
+            {
+                news = Some(more);
+                continue;
+            }
+            self.consume(&mut written);
+            self.part.save_now_and_then().map_err(|error| Ended::Failed(error.into()))?;
+            news = self.news.blocking_recv();
+        }
+    }
+
+    /// Lets the flow ask for as many more.
+    fn consume(&mut self, written: &mut usize) {
+        let consumed = Command::Consumed { flow: self.flow, segments: std::mem::take(written) };
+        // If the node has stopped, the news will end.
+        let _ = self.shared.node.command(consumed);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.told.send_replace(Progress {
+            bytes: self.part.bytes(),
+            resumed_bytes: self.part.resumed_bytes(),
+            bytes_total: self.part.plan().bytes,
+        });
+    }
+}

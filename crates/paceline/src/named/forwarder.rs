@@ -1,0 +1,263 @@
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use paceline_net::{FaceNode, Stats};
+use paceline_proto::core::NodeId;
+use paceline_proto::mircc::{
+    self, Command, FaceConfig, FaceReport, FlowReport, Forwarder as Protocol, Question,
+};
+use paceline_proto::ndn::{Data, Interest, NackReason, Name, PathLabel, Stamps};
+use tokio::time::Instant;
+
+use super::builder::{ForwarderBuilder, is_same};
+use super::desk::Desk;
+use super::error::{AskError, ForwarderError};
+use super::fetch::Fetch;
+use super::serve::Serve;
+
+/// A running forwarder. Clones are of the same; when the last one is dropped, and nothing is served
+/// or fetched any more, it stops.
+#[derive(Clone)]
+pub struct Forwarder {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What the clones of a handle share with what was started by them.
+pub(super) struct Shared {
+    pub(super) node: FaceNode<Protocol>,
+    pub(super) desk: Arc<Desk>,
+    numbers: AtomicU64,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The Data. It is not verified.
+    pub data: Data,
+    /// The path that it came by, from here on.
+    pub path: PathLabel,
+    /// What may be sent on that path.
+    pub stamps: Stamps,
+    /// The time since it was asked for.
+    pub round_trip: Duration,
+}
+
+/// How a forwarder is.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Tables, faces and flows.
+    pub state: mircc::Report,
+    /// The addresses of its faces.
+    pub addresses: BTreeMap<NodeId, SocketAddr>,
+    /// What it has counted.
+    pub stats: Stats,
+}
+
+impl Report {
+    /// The faces with their addresses. One that has just closed has none.
+    pub fn faces(&self) -> impl Iterator<Item = (SocketAddr, &FaceReport)> {
+        let address = |face: &FaceReport| self.addresses.get(&face.peer).copied();
+        self.state.faces.iter().filter_map(move |face| Some((address(face)?, face)))
+    }
+
+    /// The flow of this number, if it is not over.
+    pub fn flow(&self, flow: u64) -> Option<&FlowReport> {
+        self.state.flows.iter().find(|report| report.flow == flow)
+    }
+}
+
+impl Forwarder {
+    /// A forwarder that is to be started.
+    pub fn builder() -> ForwarderBuilder {
+        ForwarderBuilder::new()
+    }
+
+    pub(super) fn new(shared: Arc<Shared>) -> Forwarder {
+        Forwarder { shared }
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.node.local_addr()
+    }
+
+    /// Adds a neighbour. If the address has a face already, that one ends with its routes and this
+    /// one takes its place.
+    ///
+    /// # Errors
+    /// If no face can have the address, or the forwarder has stopped.
+    pub async fn add_face(
+        &self,
+        address: SocketAddr,
+        face: FaceConfig,
+    ) -> Result<(), ForwarderError> {
+        let id = self.shared.node.open(address).await?;
+        self.command(Command::AddFace(id, face))
+    }
+
+    /// Takes a neighbour away, and the routes to it. False if there was none. A stranger comes back
+    /// with its next packet.
+    ///
+    /// # Errors
+    /// If the forwarder has stopped.
+    pub async fn remove_face(&self, address: SocketAddr) -> Result<bool, ForwarderError> {
+        match self.face_at(address) {
+            None => Ok(false),
+            Some(id) => self.shared.node.close(id).await.map_err(|_| ForwarderError::Closed),
+        }
+    }
+
+    /// Adds that a neighbour leads to names with a prefix.
+    ///
+    /// # Errors
+    /// If the address is no face, or the forwarder has stopped.
+    pub fn add_route(&self, prefix: Name, address: SocketAddr) -> Result<(), ForwarderError> {
+        match self.face_at(address) {
+            None => Err(ForwarderError::NoFace { prefix, address }),
+            Some(peer) => self.command(Command::AddRoute { prefix, peer, cost: 0 }),
+        }
+    }
+
+    /// Takes that away again.
+    ///
+    /// # Errors
+    /// If the address is no face, or the forwarder has stopped.
+    pub fn remove_route(&self, prefix: Name, address: SocketAddr) -> Result<(), ForwarderError> {
+        match self.face_at(address) {
+            None => Err(ForwarderError::NoFace { prefix, address }),
+            Some(peer) => self.command(Command::RemoveRoute { prefix, peer }),
+        }
+    }
+
+    /// How it is.
+    ///
+    /// # Errors
+    /// If it has stopped.
+    pub async fn report(&self) -> Result<Report, ForwarderError> {
+        let id = self.shared.number();
+        let report = self.shared.desk.expect_report(id);
+        self.command(Command::Report(id))?;
+        let state = report.await.map_err(|_| ForwarderError::Closed)?;
+        Ok(Report {
+            address: self.local_addr(),
+            state,
+            addresses: self.shared.node.faces().into_iter().collect(),
+            stats: self.shared.node.stats(),
+        })
+    }
+
+    /// Sends one Interest and waits for what comes of it.
+    ///
+    /// # Errors
+    /// If it is refused, or nothing comes within its lifetime, or the forwarder has stopped.
+    pub async fn ask(&self, interest: Interest, path: PathLabel) -> Result<Answer, AskError> {
+        self.ask_at(interest, path, None).await
+    }
+
+    /// The same of a face, whatever the routes say.
+    pub(super) async fn ask_at(
+        &self,
+        interest: Interest,
+        path: PathLabel,
+        to: Option<NodeId>,
+    ) -> Result<Answer, AskError> {
+        let id = self.shared.number();
+        let lifetime = interest.lifetime();
+        let answer = self.shared.desk.expect_answer(id);
+        let question = Question { id, interest, path, to };
+        self.shared.node.command(Command::Ask(Box::new(question)))?;
+        match answer.await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(Some(reason))) => Err(AskError::Refused(reason)),
+            Ok(Err(None)) => Err(AskError::Unanswered(lifetime)),
+            Err(_) => Err(AskError::Closed),
+        }
+    }
+
+    /// Asks again and again, for as long as this: an Interest or its answer may get lost, or be
+    /// refused because too much is under way. Where several faces lead there, one of them may know
+    /// no route while another does, so that is no refusal until it was heard some times.
+    pub(super) async fn ask_within(
+        &self,
+        interest: &Interest,
+        within: Duration,
+    ) -> Result<Answer, AskError> {
+        let end = Instant::now() + within;
+        let mut no_routes_left = if self.shared.node.faces().len() > 1 { NO_ROUTES_MAX } else { 0 };
+        loop {
+            let asked = self.ask(interest.clone(), PathLabel::EMPTY).await;
+            let is_passing = match &asked {
+                Err(AskError::Unanswered(_)) => true,
+                Err(AskError::Refused(NackReason::NoRoute)) if no_routes_left > 0 => {
+                    no_routes_left -= 1;
+                    continue;
+                }
+                Err(AskError::Refused(reason)) => *reason != NackReason::NoRoute,
+                _ => false,
+            };
+            if !is_passing {
+                return asked;
+            }
+            if Instant::now() >= end {
+                return match asked {
+                    Err(AskError::Unanswered(_)) => Err(AskError::Unanswered(within)),
+                    asked => asked,
+                };
+            }
+            if let Err(AskError::Refused(_)) = asked {
+                tokio::time::sleep(AGAIN_AFTER).await;
+            }
+        }
+    }
+
+    /// The files of a folder under a prefix: to be started.
+    pub fn serve(&self, folder: impl Into<PathBuf>, prefix: Name) -> Serve {
+        Serve::new(self.clone(), folder.into(), prefix)
+    }
+
+    /// What has this name, into a file: to be started.
+    pub fn fetch(&self, name: Name, out: impl Into<PathBuf>) -> Fetch {
+        Fetch::new(self.clone(), name, out.into())
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> Stats {
+        self.shared.node.stats()
+    }
+
+    /// Stops it, with all that is served and fetched.
+    pub async fn stop(&self) {
+        self.shared.node.stop().await;
+    }
+
+    pub(super) fn face_at(&self, address: SocketAddr) -> Option<NodeId> {
+        let faces = self.shared.node.faces();
+        faces.into_iter().find(|&(_, face)| is_same(face, address)).map(|(id, _)| id)
+    }
+
+    pub(super) fn command(&self, command: Command) -> Result<(), ForwarderError> {
+        self.shared.node.command(command).map_err(|_| ForwarderError::Closed)
+    }
+}
+
+/// How often one of several faces may say that it knows no route.
+const NO_ROUTES_MAX: usize = 12;
+/// How long to wait after a refusal that will pass.
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+impl Shared {
+    pub(super) fn new(node: FaceNode<Protocol>, desk: Arc<Desk>) -> Shared {
+        Shared { node, desk, numbers: AtomicU64::new(1) }
+    }
+
+    /// A number that no other question, report or flow has.
+    pub(super) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,188 @@
+//! Looking at the paths to a name: `ping` and `traceroute`.
+//!
+//! An Interest for `NAME/32=ping/NONCE` is answered by whoever has NAME, one for
+//! `NAME/32=trace/NONCE` by the forwarder where its hop limit ends. The path label that comes with
+//! an answer steers the next Interest the same way.
+
+use std::time::Duration;
+
+use paceline_proto::ndn::{Interest, NackReason, Name, NameError, PathLabel, Stamps};
+
+use super::error::AskError;
+use super::forwarder::{Answer, Forwarder};
+
+/// How long one Interest waits for its answer.
+const LIFETIME: Duration = Duration::from_secs(1);
+/// Interests without a label that bring nothing new, after which no further path is looked for.
+const NOTHING_NEW_MAX: usize = 12;
+/// Interests without a label that look for paths, at most.
+const LOOKS_MAX: usize = 96;
+/// Hops that are traced where no path label says how many there are.
+const HOPS_MAX: u8 = 16;
+/// How often a hop is asked that does not answer.
+const TRIES: usize = 2;
+/// What a node begins with that says who it is.
+const WHO: &str = "node ";
+
+/// An answer from the end of a path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The path that it came by: a label for each forwarder, from here on.
+    pub path: PathLabel,
+    /// What may be sent on that path.
+    pub stamps: Stamps,
+    /// How long it took.
+    pub round_trip: Duration,
+    /// What the node there calls itself; none for a producer that does not say.
+    pub node: Option<String>,
+}
+
+/// A node on a path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hop {
+    /// How many hops away it is, from 1.
+    pub number: u8,
+    /// Its answer, or why there is none.
+    pub reply: Result<Reply, AskError>,
+    /// What the node says of itself beside its name, a line each.
+    pub says: Vec<String>,
+}
+
+impl Forwarder {
+    /// Asks whoever has a name for a sign of life, by a path or any. A producer that knows no
+    /// `32=ping` is asked for the name itself, which a store on the way may answer as well.
+    ///
+    /// # Errors
+    /// If nobody answers within a second, or a forwarder refuses.
+    pub async fn ping(&self, name: &Name, path: PathLabel) -> Result<Reply, AskError> {
+        let interest = question(name, "ping")?;
+        let asked = self.ask(interest, path).await;
+        match asked {
+            Ok(answer) => Ok(Reply::new(&answer)),
+            Err(AskError::Unanswered(_) | AskError::Refused(NackReason::NoRoute)) => {
+                let interest = Interest {
+                    can_be_prefix: true,
+                    must_be_fresh: true,
+                    lifetime_ms: Some(LIFETIME.as_millis() as u32),
+                    ..Interest::new(name.clone(), 0)
+                };
+                let answer = self.ask(interest, path).await?;
+                Ok(Reply { node: None, ..Reply::new(&answer) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks for all paths to a name, with Interests that forwarders send where they like. What is
+    /// taken rarely may be missed.
+    ///
+    /// # Errors
+    /// If nobody answers at all.
+    pub async fn paths(&self, name: &Name) -> Result<Vec<Reply>, AskError> {
+        let mut found: Vec<Reply> = Vec::new();
+        let (mut nothing_new, mut last) = (0, None);
+        for _ in 0..LOOKS_MAX {
+            match self.ping(name, PathLabel::EMPTY).await {
+                Ok(reply) if found.iter().all(|known| known.path != reply.path) => {
+                    found.push(reply);
+                    nothing_new = 0;
+                }
+                Ok(_) => nothing_new += 1,
+                Err(AskError::Closed) => return Err(AskError::Closed),
+                Err(error) => {
+                    last = Some(error);
+                    // Nobody there needs no dozen of seconds to be noticed.
+                    nothing_new += if found.is_empty() { NOTHING_NEW_MAX / 2 } else { 1 };
+                }
+            }
+            if nothing_new >= NOTHING_NEW_MAX {
+                break;
+            }
+        }
+        found.sort_by_key(|reply| reply.path.hops().collect::<Vec<_>>());
+        match last {
+            Some(error) if found.is_empty() => Err(error),
+            _ => Ok(found),
+        }
+    }
+
+    /// Asks every node on a path who it is, the nearest first, up to whoever has the name. Without
+    /// a path one is looked for first.
+    ///
+    /// # Errors
+    /// If no path is given and nobody answers.
+    pub async fn trace(&self, name: &Name, path: PathLabel) -> Result<Vec<Hop>, AskError> {
+        let end = match path.is_empty() {
+            true => self.ping(name, PathLabel::EMPTY).await?,
+            false => self.ping(name, path).await.unwrap_or(Reply {
+                path,
+                stamps: Stamps::default(),
+                round_trip: Duration::ZERO,
+                node: None,
+            }),
+        };
+        let path = end.path;
+        // Each node that Data passes on its way back adds a label, but for who made it.
+        let count = if path.is_empty() { HOPS_MAX } else { path.len() as u8 };
+        let mut hops = Vec::new();
+        for number in 1..=count {
+            let mut hop = self.hop(name, path, number).await?;
+            let is_end = number == count && !path.is_empty();
+            if is_end && hop.reply.is_err() {
+                // A producer that knows no `32=trace`, but has answered otherwise.
+                hop.reply = self.ping(name, path).await;
+            }
+            let is_beyond = path.is_empty() && hop.reply.is_err();
+            hops.push(hop);
+            if is_beyond {
+                break;
+            }
+        }
+        Ok(hops)
+    }
+
+    async fn hop(&self, name: &Name, path: PathLabel, number: u8) -> Result<Hop, AskError> {
+        let mut tries = 0;
+        loop {
+            let interest = Interest { hop_limit: Some(number), ..question(name, "trace")? };
+            tries += 1;
+            match self.ask(interest, path).await {
+                Err(AskError::Closed) => return Err(AskError::Closed),
+                Err(AskError::Unanswered(_)) if tries < TRIES => {}
+                Err(error) => return Ok(Hop { number, reply: Err(error), says: Vec::new() }),
+                Ok(answer) => {
+                    let text = text(&answer);
+                    let says = text.lines().filter(|line| !line.starts_with(WHO));
+                    let says = says.map(str::to_owned).collect();
+                    return Ok(Hop { number, reply: Ok(Reply::new(&answer)), says });
+                }
+            }
+        }
+    }
+}
+
+impl Reply {
+    fn new(answer: &Answer) -> Reply {
+        let text = text(answer);
+        let node = text.lines().find_map(|line| line.strip_prefix(WHO));
+        Reply {
+            path: answer.path,
+            stamps: answer.stamps,
+            round_trip: answer.round_trip,
+            node: node.map(str::to_owned),
+        }
+    }
+}
+
+/// What a node said, without what would move a terminal's cursor.
+fn text(answer: &Answer) -> String {
+    let content = answer.data.content().to_bytes();
+    let text = String::from_utf8_lossy(&content);
+    text.chars().filter(|&c| c == '\n' || !c.is_control()).collect()
+}
+
+fn question(name: &Name, word: &str) -> Result<Interest, NameError> {
+    let nonce = getrandom::u64().unwrap_or_default().to_be_bytes();
+    let name = name.keyword(word)?.generic(&nonce)?;
+    Ok(Interest { lifetime_ms: Some(LIFETIME.as_millis() as u32), ..Interest::new(name, 0) })
+}

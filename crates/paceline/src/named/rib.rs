@@ -1,0 +1,270 @@
+//! Prefixes that neighbours register, as clients of NFD do.
+//!
+//! Source: NFD management protocol, "RIB management". An Interest for
+//! `/localhop/nfd/rib/register/PARAMETERS` adds a route to the face that it came by; a Data with a
+//! response answers it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline_proto::core::{NodeId, Payload};
+use paceline_proto::mircc::Command;
+use paceline_proto::ndn::{Data, Interest, Meta, Name, Signer};
+use tokio::time::Instant;
+
+use super::control::{Parameters, Response};
+use super::forwarder::Shared;
+
+/// Prefixes that one neighbour may register.
+const OF_ONE_MAX: usize = 256;
+/// Prefixes that all may register.
+const OF_ALL_MAX: usize = 8_192;
+/// NFD's first number of a face that is not its own.
+const FACE_ID_FIRST: u64 = 256;
+
+/// Routes that were registered, and until when.
+pub(super) struct Rib {
+    is_open: bool,
+    routes: BTreeMap<(NodeId, Name), Option<Instant>>,
+}
+
+/// What is asked of whom.
+enum Verb {
+    Register,
+    Unregister,
+}
+
+impl Rib {
+    /// No routes. One that is not open refuses all commands.
+    pub(super) fn new(is_open: bool) -> Rib {
+        Rib { is_open, routes: BTreeMap::new() }
+    }
+
+    /// Takes what is meant for this forwarder and nobody further: names below these two are passed
+    /// on by nobody.
+    pub(super) fn begin(&self, shared: &Shared) {
+        for scope in [LOCALHOST, LOCALHOP] {
+            let prefix = Name::root().generic(scope).expect("a short name");
+            // A node that has stopped already asks for nothing.
+            let _ = shared.node.command(Command::Serve(prefix));
+        }
+    }
+
+    /// The response to a command, and what it changes; none if it is no command, or not for us.
+    pub(super) fn hear(
+        &mut self,
+        from: Option<(NodeId, SocketAddr)>,
+        interest: &Interest,
+    ) -> Option<(Data, Option<Command>)> {
+        let (face, address) = from?;
+        let (is_local, verb, parameters) = command(&interest.name).filter(|_| self.is_open)?;
+        let is_loopback = address.ip().to_canonical().is_loopback();
+        let (response, change) = if is_local && !is_loopback {
+            (Response::failed(403, "authorization rejected"), None)
+        } else if !interest.parameters_fit() {
+            (Response::failed(403, "the parameters are not those of the digest"), None)
+        } else {
+            self.decide(face, verb, parameters)
+        };
+        let content = Payload::from(response.encode());
+        let data = Data::new(interest.name.detached(), Meta::default(), content, &Signer::Digest);
+        Some((data, change))
+    }
+
+    fn decide(
+        &mut self,
+        face: NodeId,
+        verb: Option<Verb>,
+        parameters: Bytes,
+    ) -> (Response, Option<Command>) {
+        let Some(verb) = verb else {
+            return (Response::failed(501, "unsupported command"), None);
+        };
+        let Ok(parameters) = Parameters::decode(&parameters) else {
+            return (Response::failed(400, "malformed command"), None);
+        };
+        let own = u64::from(face.0) + FACE_ID_FIRST;
+        let is_own = parameters.face.is_none_or(|id| id == 0 || id == own);
+        let Some(name) = parameters.name.as_ref().map(Name::detached).filter(|_| is_own) else {
+            return (Response::failed(400, "a prefix, and none but one's own face"), None);
+        };
+        let cost = parameters.cost.unwrap_or(0);
+        let mut told = Parameters {
+            name: Some(name.clone()),
+            face: Some(own),
+            origin: Some(parameters.origin.unwrap_or(0)),
+            ..Parameters::default()
+        };
+        let key = (face, name.clone());
+        let change = match verb {
+            Verb::Unregister => {
+                // A route that the operator gave is not a client's to take.
+                let removed = self.routes.remove(&key);
+                removed.map(|_| Command::RemoveRoute { prefix: name, peer: face })
+            }
+            Verb::Register => {
+                if !self.routes.contains_key(&key) && !self.has_room(face) {
+                    return (Response::failed(507, "too many prefixes"), None);
+                }
+                let after = parameters.expires_after_ms.map(Duration::from_millis);
+                let expires_at = after.and_then(|after| Instant::now().checked_add(after));
+                self.routes.insert(key, expires_at);
+                told.cost = Some(cost);
+                told.flags = Some(parameters.flags.unwrap_or(1));
+                told.expires_after_ms = parameters.expires_after_ms;
+                let cost = u32::try_from(cost).unwrap_or(u32::MAX);
+                Some(Command::AddRoute { prefix: name, peer: face, cost })
+            }
+        };
+        (Response { code: 200, text: "OK".to_owned(), parameters: told }, change)
+    }
+
+    fn has_room(&self, face: NodeId) -> bool {
+        let of_one =
+            self.routes.range((face, Name::root())..).take_while(|((of, _), _)| *of == face);
+        of_one.count() < OF_ONE_MAX && self.routes.len() < OF_ALL_MAX
+    }
+
+    /// Returns when a route may be over.
+    pub(super) async fn expiry(&self) {
+        match self.routes.values().flatten().min() {
+            Some(&at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Removes what is over.
+    pub(super) fn expire(&mut self, shared: &std::sync::Weak<Shared>) {
+        let now = Instant::now();
+        let Some(shared) = shared.upgrade() else { return };
+        self.routes.retain(|(peer, prefix), expires_at| {
+            let is_over = expires_at.is_some_and(|at| at <= now);
+            if is_over {
+                let change = Command::RemoveRoute { prefix: prefix.clone(), peer: *peer };
+                let _ = shared.node.command(change);
+            }
+            !is_over
+        });
+    }
+
+    /// Forgets the routes of faces that are gone: the node has done so already.
+    pub(super) fn forget_closed(&mut self, is_open: impl Fn(NodeId) -> bool) {
+        self.routes.retain(|&(face, _), _| is_open(face));
+    }
+
+    /// True if routes of faces that are gone could take room.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.routes.len() >= OF_ALL_MAX / 2
+    }
+}
+
+const LOCALHOST: &[u8] = b"localhost";
+const LOCALHOP: &[u8] = b"localhop";
+
+/// Whether it is for clients of this machine, what is to be done, and the parameters; none if it is
+/// no command about prefixes.
+fn command(name: &Name) -> Option<(bool, Option<Verb>, Bytes)> {
+    let mut components = name.components();
+    let mut next = || components.next();
+    let scope = next()?;
+    let is_local = match scope.value() {
+        LOCALHOST => true,
+        LOCALHOP => false,
+        _ => return None,
+    };
+    if next()?.value() != b"nfd" || next()?.value() != b"rib" {
+        return None;
+    }
+    let verb = match next()?.value() {
+        b"register" => Some(Verb::Register),
+        b"unregister" => Some(Verb::Unregister),
+        _ => None,
+    };
+    Some((is_local, verb, Bytes::copy_from_slice(next()?.value())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(prefix: &str) -> Parameters {
+        Parameters { name: Some(prefix.parse().unwrap()), ..Parameters::default() }
+    }
+
+    fn asked(scope: &str, verb: &str, parameters: &[u8]) -> Interest {
+        let name: Name = format!("/{scope}/nfd/rib/{verb}").parse().unwrap();
+        let name = name.generic(parameters).unwrap();
+        Interest::signed(&name, b"", &Signer::Digest, (1, 2)).unwrap()
+    }
+
+    fn hear(rib: &mut Rib, from: &str, interest: &Interest) -> Option<(u64, Option<String>)> {
+        let from = (NodeId(3), from.parse().unwrap());
+        let (data, change) = rib.hear(Some(from), interest)?;
+        assert_eq!(data.name(), &interest.name);
+        let (code, _) = Response::decode(&data.content().to_bytes()).unwrap();
+        let change = change.map(|change| match change {
+            Command::AddRoute { prefix, peer, cost } => format!("add {prefix} {} {cost}", peer.0),
+            Command::RemoveRoute { prefix, peer } => format!("remove {prefix} {}", peer.0),
+            other => format!("{other:?}"),
+        });
+        Some((code, change))
+    }
+
+    const HERE: &str = "127.0.0.1:9";
+    const THERE: &str = "192.0.2.1:9";
+
+    #[test]
+    fn a_client_adds_a_route_to_its_face_and_takes_it_away_once() {
+        let mut rib = Rib::new(true);
+        let encoded = Parameters { cost: Some(7), ..parameters("/a/b") }.encode();
+        for scope in ["localhost", "localhop"] {
+            let heard = hear(&mut rib, HERE, &asked(scope, "register", &encoded));
+            assert_eq!(heard, Some((200, Some("add /a/b 3 7".to_owned()))));
+        }
+        let unregister = asked("localhop", "unregister", &encoded);
+        let removed = Some("remove /a/b 3".to_owned());
+        assert_eq!(hear(&mut rib, HERE, &unregister), Some((200, removed)));
+        assert_eq!(hear(&mut rib, HERE, &unregister), Some((200, None)));
+    }
+
+    #[test]
+    fn what_is_not_allowed_or_not_understood_changes_nothing() {
+        let mut rib = Rib::new(true);
+        let good = parameters("/a").encode();
+        let refused = |code| Some((code, None));
+        let local = asked("localhost", "register", &good);
+        assert_eq!(hear(&mut rib, THERE, &local), refused(403), "it is not of this machine");
+        assert_eq!(hear(&mut rib, HERE, &asked("localhop", "announce", &good)), refused(501));
+        assert_eq!(hear(&mut rib, HERE, &asked("localhop", "register", b"\x68\x7f")), refused(400));
+        let nothing = Parameters::default().encode();
+        assert_eq!(hear(&mut rib, HERE, &asked("localhop", "register", &nothing)), refused(400));
+        let others = Parameters { face: Some(256), ..parameters("/a") }.encode();
+        assert_eq!(hear(&mut rib, HERE, &asked("localhop", "register", &others)), refused(400));
+        let signed = asked("localhop", "register", &good);
+        let forged = asked("localhop", "register", &parameters("/z").encode());
+        let forged = Interest { extra: signed.extra, ..forged };
+        assert_eq!(
+            hear(&mut rib, HERE, &forged),
+            refused(403),
+            "the digest is of other parameters"
+        );
+        assert_eq!(rib.routes.len(), 0);
+        let elsewhere = Interest::new("/localhop/nfd/faces/list".parse().unwrap(), 1);
+        assert_eq!(hear(&mut rib, HERE, &elsewhere), None);
+        let mut closed = Rib::new(false);
+        assert_eq!(hear(&mut closed, HERE, &asked("localhop", "register", &good)), None);
+    }
+
+    #[test]
+    fn one_neighbour_may_register_so_many_prefixes_and_the_same_one_again() {
+        let mut rib = Rib::new(true);
+        let mut register = |number: usize| {
+            let encoded = parameters(&format!("/p/{number}")).encode();
+            hear(&mut rib, HERE, &asked("localhop", "register", &encoded)).unwrap().0
+        };
+        assert!((0..OF_ONE_MAX).all(|number| register(number) == 200));
+        assert_eq!((register(OF_ONE_MAX), register(7)), (507, 200));
+    }
+}

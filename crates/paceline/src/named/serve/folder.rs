@@ -1,0 +1,153 @@
+//! Files of a folder as Data.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cap_std::fs::Dir;
+use paceline_proto::core::Payload;
+use paceline_proto::ndn::{Data, Interest, Meta, Name, Signer};
+
+use super::super::metadata::{FileMetadata, segments};
+use super::digests::Digests;
+use super::made::Made;
+use super::opened::{Opened, Version};
+use super::request::Request;
+
+/// How long metadata is fresh: it says what is there now.
+const METADATA_FRESHNESS_MS: u32 = 1;
+/// ContentType of a producer's word that there is nothing. Source: NDN packet format 0.3.
+pub const CONTENT_TYPE_NACK: u64 = 3;
+
+/// What comes of an Interest.
+#[derive(Debug)]
+pub enum Answer {
+    /// A segment of a file.
+    Segment(Data),
+    /// What is said of a file.
+    Metadata(Data),
+    /// That there is no such file, signed.
+    Absent(Data),
+    /// There is nothing.
+    Nothing,
+}
+
+/// A folder.
+pub struct Folder {
+    dir: Dir,
+    prefix: Name,
+    prefix_components: usize,
+    segment_bytes: usize,
+    freshness_ms: u32,
+    signer: Signer,
+    opened: Opened,
+    made: Made,
+    digests: Digests,
+}
+
+impl Folder {
+    pub fn new(
+        dir: Dir,
+        prefix: Name,
+        segment_bytes: usize,
+        freshness: Duration,
+        signer: Signer,
+    ) -> io::Result<Folder> {
+        Ok(Folder {
+            dir,
+            prefix_components: prefix.component_count(),
+            prefix,
+            segment_bytes,
+            freshness_ms: u32::try_from(freshness.as_millis()).unwrap_or(u32::MAX),
+            signer,
+            opened: Opened::default(),
+            made: Made::default(),
+            digests: Digests::start()?,
+        })
+    }
+
+    /// What comes of an Interest.
+    pub fn answer(&mut self, interest: &Interest) -> Answer {
+        if !self.prefix.is_prefix_of(&interest.name) {
+            return Answer::Nothing;
+        }
+        if let Some(data) = self.made.find(&interest.name) {
+            // Metadata, too, is asked for by its very name again: by whom its answer was lost to.
+            return Answer::Segment(data.clone());
+        }
+        match Request::of(interest, self.prefix_components) {
+            None => Answer::Nothing,
+            Some(Request::Latest(path)) => {
+                let version = self.opened.latest(&self.dir, &path);
+                version.map_or(Answer::Nothing, |version| self.segment(interest, &version, 0))
+            }
+            Some(Request::Segment(path, number, segment)) => {
+                let version = self.opened.version(&self.dir, &path, number);
+                version.map_or(Answer::Nothing, |version| self.segment(interest, &version, segment))
+            }
+            Some(Request::Metadata(path)) => self.metadata(interest, &path),
+        }
+    }
+
+    fn segment(&mut self, interest: &Interest, version: &Version, number: u64) -> Answer {
+        let Some(name) = self.name_of(interest, version) else { return Answer::Nothing };
+        let name = name.with_segment(number);
+        let size = self.segment_bytes as u64;
+        let last = segments(version.bytes, size) - 1;
+        if number > last {
+            return Answer::Nothing;
+        }
+        let from = number * size;
+        let mut content = vec![0; (version.bytes - from).min(size) as usize];
+        if version.read(from, &mut content).is_err() {
+            self.opened.forget(version);
+            return Answer::Nothing;
+        }
+        let meta = Meta {
+            freshness_ms: Some(self.freshness_ms),
+            final_segment: Some(last),
+            ..Meta::default()
+        };
+        let data = Data::new(name, meta, Payload::from(content), &self.signer);
+        self.made.keep(&data);
+        Answer::Segment(data)
+    }
+
+    fn metadata(&mut self, interest: &Interest, path: &Path) -> Answer {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = interest.name.version(now.as_nanos() as u64);
+        let Ok(name) = name.map(|name| name.with_segment(0).detached()) else {
+            return Answer::Nothing;
+        };
+        let freshness_ms = Some(METADATA_FRESHNESS_MS);
+        let version = self.opened.latest(&self.dir, path);
+        let said = version.and_then(|version| self.describe(interest, &version));
+        let Some(said) = said else {
+            let meta =
+                Meta { content_type: Some(CONTENT_TYPE_NACK), freshness_ms, ..Meta::default() };
+            return Answer::Absent(Data::new(name, meta, Payload::from(""), &self.signer));
+        };
+        let meta = Meta { freshness_ms, final_segment: Some(0), ..Meta::default() };
+        let data = Data::new(name, meta, Payload::from(said.encode()), &self.signer);
+        self.made.keep(&data);
+        Answer::Metadata(data)
+    }
+
+    fn describe(&self, interest: &Interest, version: &Version) -> Option<FileMetadata> {
+        let size = self.segment_bytes as u64;
+        Some(FileMetadata {
+            name: self.name_of(interest, version)?,
+            final_segment: Some(segments(version.bytes, size) - 1),
+            segment_bytes: Some(size),
+            bytes: Some(version.bytes),
+            modified_nanos: Some(version.number),
+            digest: self.digests.of(version),
+        })
+    }
+
+    /// The name of a version of the file that is asked for, in memory of its own.
+    fn name_of(&self, interest: &Interest, version: &Version) -> Option<Name> {
+        let components = self.prefix_components + version.path.components().count();
+        interest.name.truncated(components).version(version.number).ok()
+    }
+}
