@@ -74,6 +74,45 @@ impl Progress for Bars {
     }
 }
 
+/// A progress bar of bytes, on a terminal; nothing elsewhere.
+#[derive(Debug)]
+pub struct ByteBar(Option<ProgressBar>);
+
+impl ByteBar {
+    /// Nothing has come yet.
+    pub fn new() -> ByteBar {
+        ByteBar(is_watched().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let style = "{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
+            bar.set_style(
+                ProgressStyle::with_template(style).expect("the template is well formed"),
+            );
+            bar
+        }))
+    }
+
+    /// So many bytes are here, of which these were here before.
+    pub fn set(&self, bytes: u64, before: u64, total: Option<u64>) {
+        let Some(bar) = &self.0 else { return };
+        if let Some(total) = total {
+            bar.set_length(total);
+        }
+        if bar.position() == 0 && before > 0 {
+            // What is left is told by what comes, not by what was here.
+            bar.set_position(before);
+            bar.reset_eta();
+        }
+        bar.set_position(bytes);
+    }
+
+    /// Takes it away.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 impl Drop for Bars {
     fn drop(&mut self) {
         self.finish();

@@ -9,6 +9,7 @@ mod doctor;
 mod list;
 mod member;
 mod multicast;
+mod ndn;
 mod node;
 mod report;
 mod reproduce;
@@ -37,6 +38,10 @@ pub enum Command {
     Bench(bench::Args),
     Broadcast(broadcast::Args),
     Multicast(multicast::Args),
+    Serve(ndn::serve::Args),
+    Forward(ndn::forward::Args),
+    Fetch(ndn::fetch::Args),
+    Ndn(ndn::Args),
     Node(node::Args),
     Dht(dht::Args),
     Up(cluster::UpArgs),
@@ -82,6 +87,10 @@ impl Command {
             Command::Bench(args) => bench::run(args, ui),
             Command::Broadcast(args) => broadcast::run(args, ui),
             Command::Multicast(args) => multicast::run(args, ui),
+            Command::Serve(args) => ndn::serve::run(args, ui),
+            Command::Forward(args) => ndn::forward::run(args, ui),
+            Command::Fetch(args) => ndn::fetch::run(args, ui),
+            Command::Ndn(args) => ndn::run(args, ui),
             Command::Dht(args) => dht::run(args, ui),
             Command::Node(args) => node::run(args, ui),
             Command::Up(args) => cluster::up(args, ui),

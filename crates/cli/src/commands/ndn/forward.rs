@@ -1,0 +1,288 @@
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use paceline::named::{FaceReport, Forwarder, Report};
+use paceline::proto::mircc::Algorithm;
+use paceline_lab::scenario::units::{Rate, parse_duration, parse_rate, parse_size};
+use paceline_lab::table::table;
+use serde::Serialize;
+
+use super::args::{Face, PORT, Route, explain, link};
+use crate::commands::Outcome;
+use crate::commands::member::{runtime, stop_asked};
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Forward named data between neighbours, each link at a fair rate, until Ctrl-C
+///
+/// Interests go where routes lead, Data comes back the same way. On a link whose rate is known
+/// Interests are held back as needed, and Data is stamped with what each flow may send. Whoever
+/// sends a good packet is a neighbour; clients of NDN may register prefixes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline forward --bind 127.0.0.1:7001 --face udp://127.0.0.1:7000=10Mbit \\
+      --route /p=127.0.0.1:7000
+  paceline forward --stats                      a line a second for each face
+  paceline forward --stats --json | jq .faces   the same as JSON
+
+What is told of a face: its rates R, for the primary and the secondary class; the demand y that it
+sees; Interests that wait; Interests pending; packets and drops.")]
+pub struct Args {
+    /// The address to listen on
+    #[arg(long, value_name = "ADDR", default_value_t = here())]
+    bind: SocketAddr,
+
+    /// A neighbour, and the rate of the link there; may be repeated
+    #[arg(long = "face", value_name = "udp://HOST:PORT[=RATE]")]
+    faces: Vec<Face>,
+
+    /// The rate of links of which none is said, both ways: faces', and those of whoever asks
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<Rate>,
+
+    /// A prefix, and the neighbour that leads there; may be repeated, also with one prefix
+    #[arg(long = "route", value_name = "PREFIX=HOST:PORT")]
+    routes: Vec<Route>,
+
+    /// Bytes of Data that are kept for whoever asks next
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
+    store: u64,
+
+    /// Interests that may be pending
+    #[arg(long, value_name = "N", default_value = "65536")]
+    pending: usize,
+
+    /// How links compute their rates
+    #[arg(long, value_name = "NAME", default_value = "mircc")]
+    controller: Controller,
+
+    /// The share of a link that flows are given
+    #[arg(long, value_name = "SHARE", default_value = "0.95")]
+    headroom: f64,
+
+    /// What it calls itself when a path is traced [default: its address]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Do not let neighbours register prefixes
+    #[arg(long)]
+    no_registrations: bool,
+
+    /// Print how each face is, so often [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(num_args = 0..=1, default_missing_value = "1s")]
+    stats: Option<Duration>,
+
+    /// Allow addresses beyond loopback though nothing is encrypted or authenticated: whoever
+    /// reaches the port can read and forge packets, and draw names to itself
+    #[arg(long)]
+    insecure_plaintext: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Controller {
+    /// As published in 2016: ready for several paths
+    Mircc,
+    /// RCP, as published for IP
+    Rcp,
+}
+
+#[derive(Serialize)]
+struct Document {
+    address: SocketAddr,
+    seconds: f64,
+    pending: usize,
+    stored: usize,
+    stored_bytes: usize,
+    store_hits: u64,
+    routes: usize,
+    faces: Vec<FaceLine>,
+}
+
+#[derive(Serialize)]
+struct FaceLine {
+    address: SocketAddr,
+    primary_bits_per_second: Option<u64>,
+    secondary_bits_per_second: Option<u64>,
+    demand_bits_per_second: u64,
+    interests_waiting: usize,
+    bytes_waiting: usize,
+    pending: usize,
+    answered: f64,
+    interests_in: u64,
+    interests_out: u64,
+    data_in: u64,
+    data_out: u64,
+    nacks_in: u64,
+    nacks_out: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    dropped: u64,
+    refused: u64,
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    if args.stats.is_some_and(|every| every.is_zero()) {
+        return Err(CliError::Input("--stats 0s is all the time: say how often".to_owned()));
+    }
+    runtime()?.block_on(async {
+        let forwarder = args.start()?;
+        let began = Instant::now();
+        ui.note(&format!("forwards at {}", forwarder.local_addr()));
+        let every = args.stats.unwrap_or(Duration::MAX);
+        tokio::pin! { let stop = stop_asked(); }
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                () = tokio::time::sleep(every) => {
+                    let document = document(&forwarder, began).await?;
+                    ui.line(&document, || lines(&document))?;
+                }
+            }
+        }
+        let document = document(&forwarder, began).await?;
+        forwarder.stop().await;
+        match args.stats {
+            Some(_) => ui.record(&document)?,
+            None => ui.document(&document)?,
+        }
+        ui.print(&summary(&document))?;
+        Ok(Outcome::Done)
+    })
+}
+
+impl Args {
+    fn start(&self) -> Result<Forwarder, CliError> {
+        let mut builder = Forwarder::builder()
+            .bind(self.bind)
+            .strangers(link(self.rate))
+            .store_bytes(self.store as usize)
+            .pending_max(self.pending);
+        for face in &self.faces {
+            builder = builder.face(face.address, face.config(self.rate));
+        }
+        for Route { prefix, address } in &self.routes {
+            builder = builder.route(prefix.clone(), *address);
+        }
+        if !self.no_registrations {
+            builder = builder.take_registrations();
+        }
+        if let Some(name) = &self.name {
+            builder = builder.name(name);
+        }
+        if self.insecure_plaintext {
+            builder = builder.insecure_plaintext();
+        }
+        let algorithm = match self.controller {
+            Controller::Mircc => Algorithm::Mircc,
+            Controller::Rcp => Algorithm::Rcp,
+        };
+        let builder = builder.with_config(|mut config| {
+            config.controller.algorithm = algorithm;
+            config.controller.headroom = self.headroom;
+            config
+        });
+        builder.start().map_err(explain)
+    }
+}
+
+/// Where a forwarder listens.
+fn here() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))
+}
+
+async fn document(forwarder: &Forwarder, began: Instant) -> Result<Document, CliError> {
+    let report = forwarder.report().await.map_err(explain)?;
+    let (stored, stored_bytes) = report.state.stored;
+    Ok(Document {
+        address: report.address,
+        seconds: began.elapsed().as_secs_f64(),
+        pending: report.state.pending,
+        stored,
+        stored_bytes,
+        store_hits: report.stats.counters.count("mircc_stored"),
+        routes: report.state.routes,
+        faces: faces(&report),
+    })
+}
+
+fn faces(report: &Report) -> Vec<FaceLine> {
+    let line = |(address, face): (SocketAddr, &FaceReport)| {
+        let (counts, rates) = (face.counts, face.rates_bits_per_second);
+        FaceLine {
+            address,
+            primary_bits_per_second: rates.map(|(primary, _)| primary as u64),
+            secondary_bits_per_second: rates.map(|(_, secondary)| secondary as u64),
+            demand_bits_per_second: face.demand_bits_per_second as u64,
+            interests_waiting: face.interests_waiting,
+            bytes_waiting: face.bytes_waiting,
+            pending: face.pending,
+            answered: face.answered,
+            interests_in: counts.interests_in,
+            interests_out: counts.interests_out,
+            data_in: counts.data_in,
+            data_out: counts.data_out,
+            nacks_in: counts.nacks_in,
+            nacks_out: counts.nacks_out,
+            bytes_in: counts.bytes_in,
+            bytes_out: counts.bytes_out,
+            dropped: counts.dropped,
+            refused: counts.refused,
+        }
+    };
+    report.faces().map(line).collect()
+}
+
+/// A line for each face, as it is now.
+fn lines(document: &Document) -> String {
+    let mbit = |bits: Option<u64>| bits.map_or("-".to_owned(), |bits| mbit(bits as f64));
+    let line = |face: &FaceLine| {
+        format!(
+            "{:.0}s {} R {}/{} y {} Mbit/s, {} wait, {} pending, {} dropped, {} refused",
+            document.seconds,
+            face.address,
+            mbit(face.primary_bits_per_second),
+            mbit(face.secondary_bits_per_second),
+            mbit(Some(face.demand_bits_per_second)),
+            face.interests_waiting,
+            face.pending,
+            face.dropped,
+            face.refused
+        )
+    };
+    let mut lines: Vec<String> = document.faces.iter().map(line).collect();
+    if lines.is_empty() {
+        lines.push(format!("{:.0}s no faces", document.seconds));
+    }
+    lines.join("\n")
+}
+
+/// What passed, in a table.
+fn summary(document: &Document) -> String {
+    let row = |face: &FaceLine| {
+        let mean = |bytes: u64| mbit(bytes as f64 * 8.0 / document.seconds.max(1e-9));
+        [
+            face.address.to_string(),
+            face.interests_in.to_string(),
+            face.interests_out.to_string(),
+            face.data_in.to_string(),
+            face.data_out.to_string(),
+            mean(face.bytes_in),
+            mean(face.bytes_out),
+            (face.dropped + face.refused).to_string(),
+        ]
+    };
+    let rows: Vec<[String; 8]> = document.faces.iter().map(row).collect();
+    let header =
+        ["face", "interests in", "out", "data in", "out", "Mbit/s in", "out", "dropped or refused"];
+    let Document { stored, stored_bytes, store_hits, .. } = document;
+    let store =
+        format!("{stored} Data stored, {stored_bytes} bytes; {store_hits} given from there");
+    format!("{}{store}\n", table(header, &rows))
+}
+
+fn mbit(bits: f64) -> String {
+    format!("{:.2}", bits / 1e6)
+}

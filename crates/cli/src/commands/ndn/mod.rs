@@ -1,0 +1,35 @@
+//! Named data from the shell: `serve`, `forward`, `fetch`, and `ndn` with what looks at paths.
+
+mod args;
+pub mod fetch;
+pub mod forward;
+mod ping;
+pub mod serve;
+mod traceroute;
+
+use super::Outcome;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Look at the paths that lead to a name
+///
+/// Data that comes back tells the path it took; the next Interest is sent the same way.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    Ping(ping::Args),
+    Traceroute(traceroute::Args),
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    match args.what {
+        What::Ping(args) => ping::run(args, ui),
+        What::Traceroute(args) => traceroute::run(args, ui),
+    }
+}
