@@ -1,13 +1,17 @@
-"""The convergence scenario of MIRCC in ns-3: what it costs there to simulate the same packets.
+"""The convergence scenario of MIRCC in ns-3: what it costs there to simulate as much traffic.
 
 A dumbbell with a consumer and a producer for each flow, two routers, and one shared link between
-them. A consumer sends a small request at a steady pace; the producer answers each with a packet of
-data at once. The paces share the bottleneck equally and fill it to the given load, as eight settled
-flows of MIRCC do. So both simulators carry the same number of packets over the same hops.
+them. What a flow is, is chosen:
+
+- `requests`: a consumer sends a small request at a steady pace; the producer answers each with a
+  packet of data at once. The paces share the bottleneck equally and fill it to the given load, as
+  eight settled flows of MIRCC do. Both simulators then carry the same number of packets over the
+  same hops, but nobody controls congestion here.
+- `tcp`: the producer sends as much as ns-3's own TCP lets it, with the congestion control that it
+  has by default. These are flows that find their rates, as MIRCC's do.
 
 What is left out is what would only slow ns-3 down: no queueing discipline (the device has a queue
-of its own), no IPv6, no checksums, no traces but one counter, and no congestion control at all. TCP
-in place of these requests costs ns-3 half as much again. Not chosen here is how the wheel was
+of its own), no IPv6, no checksums, no traces but one counter. Not chosen here is how the wheel was
 compiled: with logs and assertions, as `build` in the output says. Without them it would be faster.
 
 Only `Simulator.Run` is measured; loading ns-3 and its bindings takes longer than that and is not
@@ -59,15 +63,23 @@ void Arrived(ns3::Ptr<const ns3::Packet> packet) {
 void Count(ns3::Ptr<ns3::Application> consumer) {
   consumer->TraceConnectWithoutContext("Rx", ns3::MakeCallback(&Arrived));
 }
+
+uint64_t Received(ns3::Ptr<ns3::Application> sink) {
+  return ns3::DynamicCast<ns3::PacketSink>(sink)->GetTotalRx();
+}
 }
 """
 
 # What IPv4, UDP and ns-3's point-to-point link (PPP) add to a payload.
-HEADER_BYTES = 20 + 8 + 2
+UDP_HEADER_BYTES = 8
+HEADER_BYTES = 20 + UDP_HEADER_BYTES + 2
+# TCP's header with the option that carries time stamps.
+TCP_HEADER_BYTES = 32
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--kind", choices=("requests", "tcp"), default="requests")
     parser.add_argument("--flows", type=int, default=8, help="consumers, each with a producer")
     parser.add_argument("--rate-bits-per-second", type=int, default=100_000_000)
     parser.add_argument("--round-trip-ms", type=float, default=28.0)
@@ -128,9 +140,13 @@ def build(cppyy, ns, chosen):
     connect(bottleneck, routers.Get(0), routers.Get(1))
     wire_bits = 8 * (chosen.data_bytes + HEADER_BYTES)
     interval = chosen.flows * wire_bits / (chosen.load * chosen.rate_bits_per_second)
+    sinks = []
     for flow in range(chosen.flows):
-        connect(access, consumers.Get(flow), routers.Get(0))
+        own = connect(access, consumers.Get(flow), routers.Get(0))
         address = connect(access, producers.Get(flow), routers.Get(1))
+        if chosen.kind == "tcp":
+            sinks.append(stream(ns, own, consumers.Get(flow), producers.Get(flow), kept))
+            continue
         kept.append(cppyy.gbl.dumbbell.Produce(producers.Get(flow), PRODUCER_PORT))
         consumer = ns.UdpEchoClientHelper(address.ConvertTo(), PRODUCER_PORT)
         consumer.SetAttribute("MaxPackets", ns.UintegerValue(0))  # 0: no end
@@ -141,7 +157,17 @@ def build(cppyy, ns, chosen):
         cppyy.gbl.dumbbell.Count(application.Get(0))
         kept.append(application)
     ns.Ipv4GlobalRoutingHelper.PopulateRoutingTables()
-    return kept
+    return kept, sinks
+
+
+def stream(ns, address, consumer, producer, kept):
+    """A stream without end from a producer to a consumer, and what counts its bytes."""
+    there = ns.InetSocketAddress(address, PRODUCER_PORT)
+    sink = ns.PacketSinkHelper("ns3::TcpSocketFactory", there.ConvertTo()).Install(consumer)
+    source = ns.BulkSendHelper("ns3::TcpSocketFactory", there.ConvertTo())
+    source.SetAttribute("MaxBytes", ns.UintegerValue(0))  # 0: no end
+    kept.extend((sink, source.Install(producer)))
+    return sink.Get(0)
 
 
 def link(ns, rate_bits_per_second, delay_ms):
@@ -166,7 +192,9 @@ def main():
     cppyy, ns = load_ns3()
     ns.Simulator.SetScheduler(ns.ObjectFactory(f"ns3::{chosen.scheduler}Scheduler"))
     cppyy.gbl.dumbbell.data_bytes = chosen.data_bytes
-    kept = build(cppyy, ns, chosen)
+    segment_bytes = chosen.data_bytes - (TCP_HEADER_BYTES - UDP_HEADER_BYTES)
+    ns.Config.SetDefault("ns3::TcpSocket::SegmentSize", ns.UintegerValue(segment_bytes))
+    kept, sinks = build(cppyy, ns, chosen)
 
     ns.Simulator.Stop(ns.Seconds(chosen.seconds))
     wall, cpu = time.perf_counter(), time.process_time()
@@ -174,6 +202,8 @@ def main():
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
 
     data_packets = int(cppyy.gbl.dumbbell.data_packets)
+    for sink in sinks:
+        data_packets += int(cppyy.gbl.dumbbell.Received(sink)) // segment_bytes
     print(json.dumps({
         "cpu_seconds": round(cpu, 3),
         "wall_seconds": round(wall, 3),

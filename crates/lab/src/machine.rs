@@ -99,6 +99,13 @@ pub(crate) fn process_cpu() -> Duration {
     Duration::from_millis(ticks.sum::<u64>() * 10)
 }
 
+/// Processor time that this thread has used, user and system; zero where the kernel does not say.
+pub(crate) fn thread_cpu() -> Duration {
+    let told = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = told.split_whitespace().next().and_then(|number| number.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

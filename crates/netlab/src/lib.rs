@@ -34,9 +34,11 @@ mod network;
 mod plan;
 mod sweep;
 mod tool;
+mod traffic;
 
 pub use error::NetlabError;
 pub use network::NetworkLab;
-pub use plan::{NODES_MAX, Plan};
+pub use plan::{NODES_MAX, Plan, Port};
 pub use sweep::sweep;
 pub use tool::available;
+pub use traffic::{PortTraffic, Traffic};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::faults::Faults;
 use super::sweep::{self, Owner};
-use super::{NetlabError, Plan, tool};
+use super::{NetlabError, Plan, Port, tool};
 
 /// Labs built by this process so far: each gets names of its own.
 static LABS: AtomicUsize = AtomicUsize::new(0);
@@ -71,16 +71,9 @@ impl NetworkLab {
              route add 224.0.0.0/4 dev e0\n"
         );
         tool::run_with_input("ip", &["-n", &namespace, "-batch", "-"], &device)?;
-        self.shape(&switch, &format!("p{node}"))?;
-        self.shape(&namespace, "e0")
-    }
-
-    fn shape(&self, namespace: &str, device: &str) -> Result<(), NetlabError> {
-        let Plan { rate_bits_per_second, burst_bytes, queue_bytes_max, .. } = self.plan;
-        let mut line = format!("qdisc add dev {device} root tbf rate {rate_bits_per_second}bit ");
-        let _ = writeln!(line, "burst {burst_bytes}b limit {queue_bytes_max}b");
-        tool::run_with_input("tc", &["-n", namespace, "-batch", "-"], &line)?;
-        Ok(())
+        let port = self.plan.port(node);
+        shape(&switch, &format!("p{node}"), port)?;
+        shape(&namespace, "e0", port)
     }
 
     /// Number of nodes.
@@ -135,6 +128,14 @@ impl NetworkLab {
         }
         Err(NetlabError::NoSuchNode { node, last: self.nodes() - 1 })
     }
+}
+
+fn shape(namespace: &str, device: &str, port: Port) -> Result<(), NetlabError> {
+    let Port { rate_bits_per_second, burst_bytes, queue_bytes_max } = port;
+    let mut line = format!("qdisc add dev {device} root tbf rate {rate_bits_per_second}bit ");
+    let _ = writeln!(line, "burst {burst_bytes}b limit {queue_bytes_max}b");
+    tool::run_with_input("tc", &["-n", namespace, "-batch", "-"], &line)?;
+    Ok(())
 }
 
 impl Drop for NetworkLab {

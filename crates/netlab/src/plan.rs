@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::NetlabError;
 
 /// The most nodes a lab may have: addresses end at 10.77.0.200.
@@ -10,6 +12,39 @@ const RATE_BITS_PER_SECOND_MAX: u64 = 100_000_000_000;
 /// its Ethernet header, without preamble, gap and checksum.
 const SEGMENT_PAYLOAD_BYTES: f64 = 1448.0;
 const SEGMENT_FRAME_BYTES: f64 = 1514.0;
+
+/// The smallest burst of [`Port::of_rate`]: three full frames.
+const PORT_BURST_BYTES_MIN: u64 = 3 * 1514;
+/// The smallest queue of [`Port::of_rate`].
+const PORT_QUEUE_BYTES_MIN: u64 = 64 << 10;
+
+/// How the port of a node is shaped, both ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its rate, bits per second, 100 kbit to 100 Gbit.
+    pub rate_bits_per_second: u64,
+    /// Bytes it may send at once.
+    pub burst_bytes: u64,
+    /// Bytes it may hold before it drops, the burst included.
+    pub queue_bytes_max: u64,
+}
+
+impl Port {
+    /// A port as a slow link is: its burst is what the rate carries in 4 ms, at least three full
+    /// frames (4,542 bytes), and its queue what it carries in 50 ms, at least 64 KiB.
+    ///
+    /// A burst of 80 kB, as a lab has it for streams, is 70 ms of a link of 9 Mbit: a sender that
+    /// paces itself by milliseconds would not see the link at all. Trains of datagrams that are
+    /// longer than the burst are cut into frames by the shaper.
+    pub fn of_rate(rate_bits_per_second: u64) -> Port {
+        let bytes_in = |milliseconds: u64| rate_bits_per_second / 8_000 * milliseconds;
+        Port {
+            rate_bits_per_second,
+            burst_bytes: bytes_in(4).max(PORT_BURST_BYTES_MIN),
+            queue_bytes_max: bytes_in(50).max(PORT_QUEUE_BYTES_MIN),
+        }
+    }
+}
 
 /// What to build.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +69,8 @@ pub struct Plan {
     /// Two TCP senders into one port then lose tens of packets a second at 100 Mbit and none at
     /// 1 Gbit; with half of it, hundreds. A full queue delays by 42 ms at 100 Mbit.
     pub queue_bytes_max: u64,
+    // Ports that are shaped otherwise, by node.
+    ports: BTreeMap<usize, Port>,
 }
 
 impl Plan {
@@ -45,7 +82,25 @@ impl Plan {
             rate_bits_per_second,
             burst_bytes: bytes_per_millisecond.max(80_000),
             queue_bytes_max: (8 * bytes_per_millisecond).max(512 << 10),
+            ports: BTreeMap::new(),
         }
+    }
+
+    /// The same plan with a port of another rate at this node, in both directions, with the burst
+    /// and the queue of [`Port::of_rate`].
+    ///
+    /// The lab is a star, so a link between two nodes is the narrower one of their ports. A tree
+    /// whose inner nodes have wide ports has each of its links at a leaf.
+    pub fn with_rate(mut self, node: usize, rate_bits_per_second: u64) -> Plan {
+        self.ports.insert(node, Port::of_rate(rate_bits_per_second));
+        self
+    }
+
+    /// How the port of a node is shaped.
+    pub fn port(&self, node: usize) -> Port {
+        let Plan { rate_bits_per_second, burst_bytes, queue_bytes_max, .. } = *self;
+        let common = Port { rate_bits_per_second, burst_bytes, queue_bytes_max };
+        self.ports.get(&node).copied().unwrap_or(common)
     }
 
     /// The same plan with this burst.
@@ -78,6 +133,16 @@ impl Plan {
         if !(2..=NODES_MAX).contains(&self.nodes) {
             return refuse("nodes", self.nodes as u64, "2 to 200");
         }
+        if let Some(&node) = self.ports.keys().find(|&&node| node >= self.nodes) {
+            return Err(NetlabError::NoSuchNode { node, last: self.nodes - 1 });
+        }
+        (0..self.nodes).try_for_each(|node| self.port(node).check())
+    }
+}
+
+impl Port {
+    fn check(&self) -> Result<(), NetlabError> {
+        let refuse = |field, value, range| Err(NetlabError::Plan { field, value, range });
         let rate = self.rate_bits_per_second;
         if !(RATE_BITS_PER_SECOND_MIN..=RATE_BITS_PER_SECOND_MAX).contains(&rate) {
             return refuse("rate_bits_per_second", rate, "100 kbit to 100 Gbit");
@@ -118,5 +183,21 @@ mod tests {
         assert!(message(Plan::new(2, 1)).starts_with("rate_bits_per_second is 1"));
         let tight = Plan::new(2, 1_000_000).with_queue_bytes_max(4096);
         assert!(message(tight).starts_with("queue_bytes_max is 4096"));
+        let slow = Plan::new(3, 1_000_000).with_rate(1, 99_999);
+        assert!(message(slow).starts_with("rate_bits_per_second is 99999"));
+        let nobody = Plan::new(3, 1_000_000).with_rate(3, 1_000_000);
+        assert_eq!(message(nobody), "there is no node 3: the lab has nodes 0 to 2");
+    }
+
+    #[test]
+    fn a_node_may_have_a_port_of_its_own_whose_burst_is_of_milliseconds() {
+        let plan = Plan::new(3, 1_000_000_000).with_rate(1, 15_000_000).with_rate(2, 9_000_000);
+        assert!(plan.check().is_ok());
+        let rates = [0, 1, 2].map(|node| plan.port(node).rate_bits_per_second);
+        assert_eq!(rates, [1_000_000_000, 15_000_000, 9_000_000]);
+        let port = plan.port(1);
+        assert_eq!((port.burst_bytes, port.queue_bytes_max), (7_500, 93_750));
+        let port = plan.port(2);
+        assert_eq!((port.burst_bytes, port.queue_bytes_max), (4_542, 64 << 10));
     }
 }

@@ -170,6 +170,32 @@ fn a_stream_fills_the_shaped_link_and_no_more() {
 }
 
 #[test]
+fn a_port_of_its_own_rate_counts_what_passes_it_and_lets_no_more_through() {
+    let Some(lab) = lab(Plan::new(2, 1_000_000_000).with_rate(0, 20_000_000)) else {
+        return;
+    };
+    let [report, _] = run(&lab, ["sink", &format!("source {}", lab.address(0))]);
+    let report = report.expect("the sink reports");
+    let bytes = report["bytes"].as_f64().unwrap();
+    let rate = bytes * 8.0 / report["seconds"].as_f64().unwrap();
+    // The payload of a full frame is 1448 of 1514 bytes.
+    let limit = 20e6 * 1448.0 / 1514.0;
+    assert!((0.7 * limit..1.1 * limit).contains(&rate), "{rate} bit/s of {limit}");
+    let [narrow, wide] = [0, 1].map(|node| {
+        let traffic = lab.traffic(node).unwrap();
+        [traffic.received.1, traffic.sent.1]
+    });
+    // What was sent again is counted too.
+    let received = narrow[0].bytes as f64;
+    assert!((bytes * 1.04..bytes * 1.3).contains(&received), "{received} bytes for {bytes}");
+    let frame = received / narrow[0].packets as f64;
+    assert!((1_000.0..=1_514.0).contains(&frame), "frames of {frame} bytes");
+    assert!(narrow[1].bytes > 0 && narrow[1].bytes < narrow[0].bytes / 10);
+    assert!(wide[1].bytes >= narrow[0].bytes);
+    assert!(matches!(lab.traffic(2), Err(NetlabError::NoSuchNode { node: 2, last: 1 })));
+}
+
+#[test]
 fn loss_partition_and_healing_are_what_was_asked() {
     let Some(mut lab) = lab(Plan::new(2, 1_000_000_000)) else {
         return;

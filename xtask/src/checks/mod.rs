@@ -1,9 +1,11 @@
 //! The long checks.
 
 mod bounds;
+mod fetch;
 mod figures;
 mod group;
 mod member;
+mod mircc;
 mod multicast;
 mod netlab;
 mod overlay;
@@ -86,6 +88,16 @@ pub const CHECKS: &[Check] = &[
         run: multicast::netns,
     },
     Check {
+        name: "fetch",
+        what: "named data over two paths behind one link, shared and alone, and one path (root)",
+        run: fetch::netns,
+    },
+    Check {
+        name: "mircc",
+        what: "flows simulated 20 times faster than ns-3, 150,000 exchanges a core-second",
+        run: mircc::speed,
+    },
+    Check {
         name: "coding",
         what: "sums of packets: 4 GB/s over GF(256), 15 GB/s by exclusive or, best of five",
         run: multicast::coding,
@@ -112,7 +124,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "seeds",
-        what: "broadcasts and groups over 20,000 seeds each (or PACELINE_SEEDS)",
+        what: "each protocol over 20,000 seeds (or PACELINE_SEEDS)",
         run: seeds,
     },
 ];
@@ -167,9 +179,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seeds_of_broadcasts_and_of_groups_are_among_the_suites() {
+    fn the_seeds_of_each_protocol_are_among_the_suites() {
         let suites = seeded_suites().expect("the folder is there");
-        for suite in ["chain_seeds", "group_seeds"] {
+        for suite in ["chain_seeds", "group_seeds", "mircc_seeds", "slingshot_seeds"] {
             assert!(suites.iter().any(|name| name == suite), "{suite} is not in {suites:?}");
         }
     }

@@ -157,7 +157,8 @@ fn measure<S: Service>(
             run_processes(service, scenario, 1, &launch, progress)
         }
         Place::Netns(rate) => {
-            let lab = netns::build(plan.nodes, rate.bits_per_second(), progress)?;
+            let lab = LabPlan::new(plan.nodes as usize, rate.bits_per_second());
+            let lab = netns::build(lab, progress)?;
             let command = |node: NodeId| lab.command_in(node.index(), node_command(program));
             let sockets = |node: NodeId| {
                 let bind = netns::bind(&lab, node);

@@ -2,6 +2,8 @@
 
 pub mod broadcast;
 pub mod coding;
+pub mod fetch;
+pub mod mircc;
 pub mod multicast;
 mod netns;
 pub mod overlay;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_netlab::Plan as LabPlan;
 use paceline_proto::core::NodeId;
 use serde::Serialize;
 
@@ -147,7 +148,7 @@ pub fn run(
             run_on_processes(&scenario, plan.seed, &launch, progress)?
         }
         MulticastPlace::Netns => {
-            let mut lab = netns::build(plan.members, LAB_RATE, progress)?;
+            let mut lab = netns::build(LabPlan::new(plan.members as usize, LAB_RATE), progress)?;
             lab.drop_datagrams_everywhere(plan.loss).map_err(netns::lab_error)?;
             let command = |node: NodeId| lab.command_in(node.index(), node_command(program));
             let sockets = |node: NodeId| {

@@ -12,12 +12,8 @@ use crate::progress::Progress;
 const PORT: u16 = 7946;
 
 /// Builds it.
-pub(super) fn build(
-    members: u32,
-    rate_bits_per_second: u64,
-    progress: &dyn Progress,
-) -> Result<NetworkLab, LabError> {
-    let built = NetworkLab::build(Plan::new(members as usize, rate_bits_per_second));
+pub(super) fn build(plan: Plan, progress: &dyn Progress) -> Result<NetworkLab, LabError> {
+    let built = NetworkLab::build(plan);
     if progress.stopped() {
         // Ctrl-C reaches the tools that build it as well.
         return Err(LabError::StoppedEarly);

@@ -208,7 +208,7 @@ impl Settings {
 
     /// The same for sockets, whose timers are late.
     pub fn on_sockets(mut self) -> Settings {
-        self.config.catch_up = self.config.catch_up.max(Duration::from_millis(2));
+        self.config = self.config.on_sockets();
         self
     }
 }
@@ -221,6 +221,7 @@ fn read_config(table: &mut Table<'_>) -> Result<(Config, bool), LabError> {
         headroom: table.number_or("eta", 0.01..=1.0, defaults.controller.headroom)?,
         queue_weight: table.number_or("beta", 0.0..=1.0, defaults.controller.queue_weight)?,
         interval: table.duration_optional("interval")?,
+        ..defaults.controller
     };
     let headroom = defaults.shaper.headroom;
     let shaper = ShaperConfig {

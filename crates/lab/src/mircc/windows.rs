@@ -22,25 +22,40 @@ const CHOICES_MAX: usize = 4_096;
 
 /// Turns until capacities and rates fit each other: each is ten times as exact as the one before.
 const TURNS: u32 = 6;
+/// What is less is none, bit/s.
+const RATE_MIN: f64 = 1.0;
 
-/// How large an Interest is beside its Data, three hops from the consumer.
-fn interest_share(settings: &Settings) -> f64 {
-    let frame = settings.config.frame_bytes;
-    let name = super::object_name("/prefix", 1).with_segment(10_000);
-    let mut label = PathLabel::EMPTY;
-    (0..3).for_each(|_| label.push_front(NonZeroU16::MAX));
-    let mut interest = Interest::new(name.clone(), 0);
-    interest.lifetime_ms = Some(1_000);
-    let header = Header { label, round_trip_micros: Some(20_000), ..Header::default() };
-    let interest = Packet { header, body: Body::Interest(interest) };
-    let content = Payload::Zeros(settings.segment_bytes as u32);
-    let meta = Meta { content_type: None, freshness_ms: None, final_segment: Some(1 << 20) };
-    let data = Data::new(name, meta, content, &settings.config.signer);
-    let rate = 10_000_000;
-    let stamps = Stamps { primary_bits_per_second: rate, secondary_bits_per_second: rate };
-    let header = Header { stamps, label, ..Header::default() };
-    let data = Packet { header, body: Body::Data(data) };
-    (interest.wire_len() + frame) as f64 / (data.wire_len() + frame) as f64
+/// What packets take of a link, beside a Data some hops from where it was made.
+#[derive(Clone, Copy, Debug)]
+struct Shares {
+    /// An Interest.
+    interest: f64,
+    /// A Data on its first link, where it has neither stamps nor a label yet.
+    fresh_data: f64,
+}
+
+impl Shares {
+    /// Those of packets three hops from the consumer, and from the producer.
+    fn new(settings: &Settings) -> Shares {
+        let name = super::object_name("/prefix", 1).with_segment(10_000);
+        let mut label = PathLabel::EMPTY;
+        (0..3).for_each(|_| label.push_front(NonZeroU16::MAX));
+        let mut interest = Interest::new(name.clone(), 0);
+        interest.lifetime_ms = Some(1_000);
+        let header = Header { label, round_trip_micros: Some(20_000), ..Header::default() };
+        let interest = Packet { header, body: Body::Interest(interest) };
+        let content = Payload::Zeros(settings.segment_bytes as u32);
+        let meta = Meta { content_type: None, freshness_ms: None, final_segment: Some(1 << 20) };
+        let data = Data::new(name, meta, content, &settings.config.signer);
+        let fresh = Packet::from(data.clone());
+        let rate = 10_000_000;
+        let stamps = Stamps { primary_bits_per_second: rate, secondary_bits_per_second: rate };
+        let header = Header { stamps, label, ..Header::default() };
+        let data = Packet { header, body: Body::Data(data) };
+        let bytes = |packet: &Packet| (packet.wire_len() + settings.config.frame_bytes) as f64;
+        let of = |packet: &Packet| bytes(packet) / bytes(&data);
+        Shares { interest: of(&interest), fresh_data: of(&fresh) }
+    }
 }
 
 /// A time in which the same flows are there.
@@ -89,15 +104,14 @@ impl Held {
 pub(super) struct Oracles<'a> {
     settings: &'a Settings,
     flows: Flows,
-    // Bytes of an Interest on the link, over those of its Data.
-    interest_share: f64,
+    shares: Shares,
 }
 
 impl<'a> Oracles<'a> {
     pub(super) fn new(settings: &'a Settings) -> Result<Oracles<'a>, LabError> {
         let eta = settings.config.controller.headroom;
         let flows = Flows::new(&settings.graph, settings.routing, eta, PATHS_MAX)?;
-        Ok(Oracles { settings, flows, interest_share: interest_share(settings) })
+        Ok(Oracles { settings, flows, shares: Shares::new(settings) })
     }
 
     /// The longest way there and back.
@@ -126,7 +140,8 @@ impl<'a> Oracles<'a> {
     }
 
     /// Solves the problem that some flows are. What Interests take of a link is not there for the
-    /// Data of the other way, so capacities and rates are found together, in turns.
+    /// Data of the other way, and rates count where Data arrives, when it is a little larger than
+    /// it was on its first link: so capacities and rates are found together, in turns.
     pub(super) fn solve<T>(
         &self,
         flows: &[usize],
@@ -150,11 +165,37 @@ impl<'a> Oracles<'a> {
             }
             // Ports of a link are numbered one after the other.
             let loads = problem.loads(&split);
+            let carried = self.carried(&problem, &split);
             let left = |(port, capacity): (usize, &f64)| {
-                (capacity - eta * self.interest_share * loads[port ^ 1]).max(0.0)
+                let for_data = capacity - eta * self.shares.interest * loads[port ^ 1];
+                let counted = if carried[port] > 0.0 { loads[port] / carried[port] } else { 1.0 };
+                (for_data * counted).max(0.0)
             };
             capacities = all.iter().enumerate().map(left).collect();
         }
+    }
+
+    /// What each link carries when each path of each flow has this rate where it ends. Who has a
+    /// link alone is stamped no more than the link's rate, and what it says of a Data is how large
+    /// that is where it ends: so it fills the link a little less.
+    fn carried(&self, problem: &Problem, split: &[Vec<f64>]) -> Vec<f64> {
+        let mut carried = problem.loads(split);
+        let mut firsts = vec![Vec::new(); carried.len()];
+        let mut users = vec![0; carried.len()];
+        for (flow, rates) in problem.flows().iter().zip(split) {
+            for (path, &rate) in flow.paths.iter().zip(rates).filter(|&(_, &rate)| rate > RATE_MIN)
+            {
+                path.iter().for_each(|&port| users[port] += 1);
+                // Paths begin at the consumer. What has one link only ends on its first.
+                if let [_, .., first] = path[..] {
+                    firsts[first].push(rate);
+                }
+            }
+        }
+        for (port, rates) in firsts.iter().enumerate().filter(|&(port, _)| users[port] > 1) {
+            carried[port] -= rates.iter().sum::<f64>() * (1.0 - self.shares.fresh_data);
+        }
+        carried
     }
 
     /// Rates for the flows of a window, on the shortest path of each.

@@ -3,6 +3,8 @@
 mod broadcast;
 mod coding;
 mod dht;
+mod fetch;
+mod mircc;
 mod multicast;
 mod overlay;
 mod simulator;
@@ -24,6 +26,8 @@ enum What {
     Broadcast(broadcast::Args),
     Coding(coding::Args),
     Dht(dht::Args),
+    Fetch(fetch::Args),
+    Mircc(mircc::Args),
     Multicast(multicast::Args),
     Overlay(overlay::Args),
     Simulator(simulator::Args),
@@ -36,6 +40,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Broadcast(args) => broadcast::run(args, ui),
         What::Coding(args) => coding::run(args, ui),
         What::Dht(args) => dht::run(args, ui),
+        What::Fetch(args) => fetch::run(args, ui),
+        What::Mircc(args) => mircc::run(args, ui),
         What::Multicast(args) => multicast::run(args, ui),
         What::Overlay(args) => overlay::run(args, ui),
         What::Simulator(args) => simulator::run(args, ui),
