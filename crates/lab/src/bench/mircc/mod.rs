@@ -34,7 +34,7 @@ pub enum Row {
     Forwarder(Exchanges),
 }
 
-/// Runs all of it. The other simulator's rows are there if [`ns3::VARIABLE`] says where it is.
+/// Runs all of it. ns-3's rows are there if `PACELINE_PYTHON_NS3` says where it is.
 pub fn run(settings: Settings, progress: &dyn Progress) -> Result<Vec<Row>, LabError> {
     let kinds = exchanges::Kind::ALL;
     let steps = settings.rounds as usize + kinds.len();

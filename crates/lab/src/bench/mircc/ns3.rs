@@ -8,7 +8,7 @@ use super::simulation::{BITS_PER_SECOND, DATA_BYTES, FLOWS, SIMULATED, Simulatio
 use crate::LabError;
 
 /// The environment variable with the Python that has ns-3.
-pub const VARIABLE: &str = "PACELINE_PYTHON_NS3";
+const VARIABLE: &str = "PACELINE_PYTHON_NS3";
 
 /// The same packets over the same links in ns-3; it says itself what it leaves out.
 const DRIVER: &str = include_str!("../../../../../bench/peers/ns3/dumbbell.py");
