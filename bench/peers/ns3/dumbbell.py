@@ -6,13 +6,13 @@ them. What a flow is, is chosen:
 - `requests`: a consumer sends a small request at a steady pace; the producer answers each with a
   packet of data at once. The paces share the bottleneck equally and fill it to the given load, as
   eight settled flows of MIRCC do. Both simulators then carry the same number of packets over the
-  same hops, but nobody controls congestion here.
-- `tcp`: the producer sends as much as ns-3's own TCP lets it, with the congestion control that it
-  has by default. These are flows that find their rates, as MIRCC's do.
+  same hops, but nobody controls congestion here. Left out is all that would only slow ns-3 down: no
+  queueing discipline (the device has a queue of its own), no IPv6.
+- `tcp`: the producer sends as much as ns-3's own TCP lets it. These are flows that find their
+  rates, at queues that are managed, as MIRCC's are; all is as ns-3's helpers set it up.
 
-What is left out is what would only slow ns-3 down: no queueing discipline (the device has a queue
-of its own), no IPv6, no checksums, no traces but one counter. Not chosen here is how the wheel was
-compiled: with logs and assertions, as `build` in the output says. Without them it would be faster.
+No checksums in either, no traces but one counter. Not chosen here is how the wheel was compiled:
+with logs and assertions, as `build` in the output says. Without them it would be faster.
 
 Only `Simulator.Run` is measured; loading ns-3 and its bindings takes longer than that and is not
 counted. One JSON document goes to standard output.
@@ -121,7 +121,8 @@ def build(cppyy, ns, chosen):
     producers.Create(chosen.flows)
     routers.Create(2)
     stack = ns.InternetStackHelper()
-    stack.SetIpv6StackInstall(False)
+    is_bare = chosen.kind == "requests"
+    stack.SetIpv6StackInstall(not is_bare)
     for nodes in (consumers, producers, routers):
         stack.Install(nodes)
 
@@ -132,8 +133,9 @@ def build(cppyy, ns, chosen):
         devices = kind.Install(one, other)
         interfaces = addresses.Assign(devices)
         addresses.NewNetwork()
-        # Giving an address installs a queueing discipline.
-        ns.TrafficControlHelper().Uninstall(devices)
+        if is_bare:
+            # Giving an address has installed a queueing discipline.
+            ns.TrafficControlHelper().Uninstall(devices)
         kept.extend((devices, interfaces))
         return interfaces.GetAddress(0)
 
