@@ -6,19 +6,17 @@ mod group_swarm;
 mod seeds;
 
 use group_swarm::{Outcome, Scenario, honest};
-use paceline_sim::Codec;
 
 /// Runs a seed; every eighth also through the other codec.
 fn run(seed: u64) -> Result<Outcome, String> {
     let scenario = Scenario::draw(seed);
     let outcome = scenario.run(honest(&scenario.config))?;
     if seed.is_multiple_of(8) {
-        for codec in [Codec::Typed, Codec::CheckWire] {
+        let again = |codec| {
             let again = Scenario { codec, ..scenario.clone() };
-            if again.run(honest(&scenario.config))?.digest != outcome.digest {
-                return Err(format!("{codec:?} gives another digest\n{}", scenario.replay()));
-            }
-        }
+            Ok(again.run(honest(&scenario.config))?.digest)
+        };
+        seeds::check_digests(&outcome.digest, again, || scenario.replay())?;
     }
     Ok(outcome)
 }

@@ -7,18 +7,16 @@ mod seeds;
 
 use overlay_swarm::{Algorithm, Outcome, Scenario, honest};
 use paceline_proto::overlay::{Chord, Kademlia, Koorde, Pastry, Tapestry};
-use paceline_sim::Codec;
 use paceline_sim::checkers::tables::Table;
 
 fn run_with<R: Table + 'static>(scenario: &Scenario) -> Result<Outcome, String> {
     let outcome = scenario.run(honest::<R>(&scenario.config))?;
     if scenario.seed.is_multiple_of(16) {
-        for codec in [Codec::Typed, Codec::CheckWire] {
+        let again = |codec| {
             let again = Scenario { codec, ..scenario.clone() };
-            if again.run(honest::<R>(&scenario.config))?.digest != outcome.digest {
-                return Err(format!("{codec:?} gives another digest\n{}", scenario.replay()));
-            }
-        }
+            Ok(again.run(honest::<R>(&scenario.config))?.digest)
+        };
+        seeds::check_digests(&outcome.digest, again, || scenario.replay())?;
     }
     Ok(outcome)
 }

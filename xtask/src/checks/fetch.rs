@@ -108,21 +108,11 @@ pub fn netns() -> Result<Outcome, String> {
     }
     let mut passed = true;
     for run in &RUNS {
-        let mut best: Option<Vec<Figure>> = None;
-        for _ in 0..ATTEMPTS {
-            let arguments = [&["bench", "fetch", "--lab", "netns"][..], run.arguments].concat();
+        let arguments = [&["bench", "fetch", "--lab", "netns"][..], run.arguments].concat();
+        let figures = bounds::best_of(ATTEMPTS, || {
             let ran = paceline(Build::Release, &arguments, &[], AT_MOST)?;
-            let figures = figures(run, &ran.json["results"][0]);
-            let kept = |figures: &[Figure]| figures.iter().filter(|one| one.passes()).count();
-            let is_whole = kept(&figures) == figures.len();
-            if best.as_ref().is_none_or(|best| kept(&figures) > kept(best)) {
-                best = Some(figures);
-            }
-            if is_whole {
-                break;
-            }
-        }
-        let figures = best.expect("there is an attempt");
+            Ok(figures(run, &ran.json["results"][0]))
+        })?;
         bounds::print(&figures);
         passed &= figures.iter().all(Figure::passes);
     }

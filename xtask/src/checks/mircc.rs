@@ -27,21 +27,11 @@ pub fn speed() -> Result<Outcome, String> {
     };
     let environment: Vec<(&str, &str)> =
         environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let mut best: Option<Vec<Figure>> = None;
-    for _ in 0..ATTEMPTS {
+    let figures = bounds::best_of(ATTEMPTS, || {
         let ran = paceline(Build::Release, &["bench", "mircc"], &environment, AT_MOST)?;
         let rows = ran.json["results"].as_array().ok_or("`results` is no array")?;
-        let figures = figures(rows, ns3.is_ok());
-        let kept = |figures: &[Figure]| figures.iter().filter(|one| one.passes()).count();
-        let is_whole = kept(&figures) == figures.len();
-        if best.as_ref().is_none_or(|best| kept(&figures) > kept(best)) {
-            best = Some(figures);
-        }
-        if is_whole {
-            break;
-        }
-    }
-    let figures = best.expect("there is an attempt");
+        Ok(figures(rows, ns3.is_ok()))
+    })?;
     bounds::print(&figures);
     Ok(Outcome::of(figures.iter().all(Figure::passes)))
 }

@@ -54,24 +54,12 @@ fn figures(floor: &Floor, row: &Value) -> Vec<Figure> {
 fn run(place: &[&str]) -> Result<Outcome, String> {
     let mut passed = true;
     for floor in &FLOORS {
-        let mut best: Option<Vec<Figure>> = None;
-        for _ in 0..ATTEMPTS {
-            let bench = ["bench", "multicast", "--seconds", "60s", "--setting", floor.setting];
-            let arguments = [&bench[..], place].concat();
+        let bench = ["bench", "multicast", "--seconds", "60s", "--setting", floor.setting];
+        let arguments = [&bench[..], place].concat();
+        let figures = bounds::best_of(ATTEMPTS, || {
             let ran = paceline(Build::Release, &arguments, &[], AT_MOST)?;
-            let figures = figures(floor, &ran.json["results"][0]);
-            let good = figures.iter().filter(|figure| figure.passes()).count();
-            let is_better =
-                |best: &Vec<Figure>| good > best.iter().filter(|figure| figure.passes()).count();
-            let is_whole = good == figures.len();
-            if best.as_ref().is_none_or(is_better) {
-                best = Some(figures);
-            }
-            if is_whole {
-                break;
-            }
-        }
-        let figures = best.expect("there is an attempt");
+            Ok(figures(floor, &ran.json["results"][0]))
+        })?;
         bounds::print(&figures);
         passed &= figures.iter().all(Figure::passes);
     }
@@ -93,8 +81,7 @@ pub fn netns() -> Result<Outcome, String> {
 
 /// Sums of packets of a kilobyte.
 pub fn coding() -> Result<Outcome, String> {
-    let mut best: Option<[Figure; 2]> = None;
-    for _ in 0..ATTEMPTS {
+    let figures = bounds::best_of(ATTEMPTS, || {
         let ran = paceline(Build::Release, &["bench", "coding"], &[], AT_MOST)?;
         let rows = ran.json["results"].as_array().ok_or("`results` is no array")?;
         // The fastest instructions that the machine has.
@@ -110,17 +97,11 @@ pub fn coding() -> Result<Outcome, String> {
             goal: Bound::None,
             floor: AtLeast(floor),
         };
-        let figures = [
+        Ok(vec![
             figure("multiply-add over GF(256), GB/s", "multiply-add", 4.0),
             figure("exclusive or, GB/s", "xor", 15.0),
-        ];
-        let is_whole = figures.iter().all(Figure::passes);
-        best = Some(figures);
-        if is_whole {
-            break;
-        }
-    }
-    let figures = best.expect("there is an attempt");
+        ])
+    })?;
     bounds::print(&figures);
     Ok(Outcome::of(figures.iter().all(Figure::passes)))
 }

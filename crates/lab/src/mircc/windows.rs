@@ -165,7 +165,7 @@ impl<'a> Oracles<'a> {
             }
             // Ports of a link are numbered one after the other.
             let loads = problem.loads(&split);
-            let carried = self.carried(&problem, &split);
+            let carried = self.carried(&problem, &split, loads.clone());
             let left = |(port, capacity): (usize, &f64)| {
                 let for_data = capacity - eta * self.shares.interest * loads[port ^ 1];
                 let counted = if carried[port] > 0.0 { loads[port] / carried[port] } else { 1.0 };
@@ -175,11 +175,10 @@ impl<'a> Oracles<'a> {
         }
     }
 
-    /// What each link carries when each path of each flow has this rate where it ends. Who has a
+    /// What each link carries, of these loads, when rates are counted where paths end. Who has a
     /// link alone is stamped no more than the link's rate, and what it says of a Data is how large
     /// that is where it ends: so it fills the link a little less.
-    fn carried(&self, problem: &Problem, split: &[Vec<f64>]) -> Vec<f64> {
-        let mut carried = problem.loads(split);
+    fn carried(&self, problem: &Problem, split: &[Vec<f64>], mut carried: Vec<f64>) -> Vec<f64> {
         let mut firsts = vec![Vec::new(); carried.len()];
         let mut users = vec![0; carried.len()];
         for (flow, rates) in problem.flows().iter().zip(split) {

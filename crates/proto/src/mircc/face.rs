@@ -10,8 +10,8 @@ use super::controller::{Controller, Interval, RateController};
 use super::link::Link;
 use super::mark::Marker;
 use super::pacer::time_for;
-use super::pit::{EntryId, Passing};
-use super::shaper::{Shaper, Sizes};
+use super::pit::{Asker, EntryId, Passing};
+use super::shaper::{Rank, Shaper, Sizes};
 use super::unanswered::Unanswered;
 use crate::core::{Instant, NodeId};
 use crate::ndn::{Body, Class, Packet, Stamps};
@@ -279,6 +279,14 @@ impl Face {
         let share = share as f64;
         let least = PENDING_MIN.min((share * PENDING_SHARE_MIN).ceil());
         (share * self.answered * self.answered).max(least) as usize
+    }
+
+    /// The rank of an Interest of this class, of somebody, that is to leave by this face.
+    pub(super) fn rank(&self, now: Instant, asker: Asker, class: Class) -> Rank {
+        match asker {
+            Asker::Face(asker) if self.unanswered.is_doubted(now, asker) => Rank::Doubted,
+            _ => class.into(),
+        }
     }
 
     /// The share of the neighbour's Interests that were answered, lately.

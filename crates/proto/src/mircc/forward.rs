@@ -14,7 +14,7 @@ use super::link::Sent;
 use super::pit::{Asker, Asking, EntryId, LIFETIME_MAX, Passing, Selectors};
 use super::shaper::{Rank, Shaped};
 use crate::core::{Instant, Lane, Wire};
-use crate::ndn::{Body, Class, Header, Interest, NackReason, Name, Packet, Stamps};
+use crate::ndn::{Body, Header, Interest, NackReason, Name, Packet, Stamps};
 
 /// An Interest that is asked for again is passed on again after this time.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
@@ -176,11 +176,11 @@ impl Forwarder {
         entry.expires_at = entry.expires_at.max(expires_at);
         // Who asks for the same as others waits with them; who asks again has lost something. But
         // nobody waits with one of a later rank, which might wait for ever.
-        let passings = entry.passing.clone();
         let mut is_held_back = true;
         let mut waits = false;
-        for passing in passings {
-            let rank = self.rank(cx.now, (asker, class), passing.face);
+        for passing in &entry.passing {
+            let face = self.faces.get(passing.face);
+            let rank = face.map_or(class.into(), |face| face.rank(cx.now, asker, class));
             waits |= passing.is_waiting && passing.rank <= rank;
             is_held_back &= passing.left_at.is_none() && passing.rank == Rank::Doubted;
         }
@@ -313,17 +313,19 @@ impl Forwarder {
         let Header { class, round_trip_micros: micros, .. } = passage.packet.header;
         let nonce = passage.interest().nonce;
         let overdue_at = cx.now + self.overdue_after(to);
-        let asking = self.pit.get(id).and_then(|entry| {
-            entry.asking.iter().find(|asking| asking.nonce == nonce).map(|asking| asking.asker)
-        });
-        let rank = match asking {
-            Some(asker) => {
-                self.note_again(cx.now, id, asker, to);
-                self.rank(cx.now, (asker, class), to)
-            }
-            None => class.into(),
-        };
         let Some(face) = self.faces.get_mut(to) else { return };
+        let mut rank = class.into();
+        if let Some(entry) = self.pit.get(id)
+            && let Some(asking) = entry.asking.iter().find(|asking| asking.nonce == nonce)
+        {
+            if let Asker::Face(asker) = asking.asker
+                && entry.passing.iter().any(|one| one.face == to && one.left_at.is_some())
+            {
+                // It asks once more for what this face was passed the Interest for.
+                face.unanswered.count(cx.now, asker);
+            }
+            rank = face.rank(cx.now, asking.asker, class);
+        }
         let trip = micros.map(|micros| Duration::from_micros(micros.into()));
         // What brings no Data takes nothing of the link that others could have.
         if rank == Rank::Doubted {
@@ -366,28 +368,6 @@ impl Forwarder {
                 face.counts.refused += 1;
                 self.refuse(cx, &held, to, NackReason::Congestion);
             }
-        }
-    }
-
-    /// The rank of an Interest of somebody that is to leave by a face.
-    fn rank(&self, now: Instant, (asker, class): (Asker, Class), by: FaceId) -> Rank {
-        match (asker, self.faces.get(by)) {
-            (Asker::Face(asker), Some(face)) if face.unanswered.is_doubted(now, asker) => {
-                Rank::Doubted
-            }
-            _ => class.into(),
-        }
-    }
-
-    /// Notes that somebody asks once more for what a face was passed the Interest for.
-    fn note_again(&mut self, now: Instant, id: EntryId, asker: Asker, by: FaceId) {
-        let before = self.pit.get(id).and_then(|entry| {
-            entry.passing.iter().find(|passing| passing.face == by && passing.left_at.is_some())
-        });
-        if let (Some(_), Asker::Face(asker)) = (before, asker)
-            && let Some(face) = self.faces.get_mut(by)
-        {
-            face.unanswered.count(now, asker);
         }
     }
 

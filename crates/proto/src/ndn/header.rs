@@ -42,7 +42,7 @@ impl Token {
 }
 
 /// Type numbers of the fields.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "each is named as in the specification")]
 pub mod field {
     pub const LP_PACKET: u32 = 0x64;
     pub const FRAGMENT: u32 = 0x50;

@@ -11,7 +11,7 @@ use crate::core::DecodeError;
 /// Type numbers of network packets.
 ///
 /// Source: NDN packet format 0.3, "TLV-TYPE number assignments".
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "each is named as in the specification")]
 pub mod kind {
     pub const INTEREST: u32 = 0x05;
     pub const DATA: u32 = 0x06;

@@ -84,7 +84,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Writes items that this node is responsible for. The answer waits for the replicas.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "all that a write is made of")]
     pub(super) fn receive_put(
         &mut self,
         cx: &mut Cx<'_, R>,

@@ -3,10 +3,13 @@
 // Each test binary uses its part.
 #![allow(dead_code)]
 
+use std::fmt::{Debug, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+
+use paceline_sim::Codec;
 
 // A test has no arguments of its own.
 #[allow(clippy::disallowed_methods)]
@@ -59,6 +62,47 @@ pub fn run_all<const N: usize>(
         panic!("{} of {count} seeds failed: {seeds:?}\nseed {seed}: {what}", seeds.len());
     }
     (count, totals.into_inner().expect("no panic"))
+}
+
+/// Runs a scenario again through each codec, and says so if that gives another digest.
+pub fn check_digests<D: PartialEq>(
+    digest: &D,
+    again: impl Fn(Codec) -> Result<D, String>,
+    scenario: impl Fn() -> String,
+) -> Result<(), String> {
+    for codec in [Codec::Typed, Codec::CheckWire] {
+        if again(codec)? != *digest {
+            return Err(format!("{codec:?} gives another digest\n{}", scenario()));
+        }
+    }
+    Ok(())
+}
+
+/// Looks for a seed that shows each planted bug. What is said of it begins with the rule that the
+/// bug was planted for, and nothing is said of the seed without the bug.
+///
+/// # Panics
+/// If a bug goes unnoticed, or is against another rule.
+pub fn catch_all<B: Copy + Debug, R: Display>(
+    planted: impl IntoIterator<Item = (B, R)>,
+    verdict: impl Fn(u64, Option<B>) -> Result<(), String>,
+) {
+    let mut missed = Vec::new();
+    for (bug, rule) in planted {
+        let found = (0..1_000).find_map(|seed| Some((seed, verdict(seed, Some(bug)).err()?)));
+        let Some((seed, found)) = found else {
+            missed.push(format!("{bug:?} went unnoticed"));
+            continue;
+        };
+        let found = found.lines().next().unwrap_or_default();
+        println!("{bug:?}, seed {seed}: {found}");
+        if !found.starts_with(&rule.to_string()) {
+            missed.push(format!("{bug:?}, seed {seed}, is against {rule}: {found}"));
+        }
+        // Without the bug nothing is found there.
+        assert_eq!(verdict(seed, None), Ok(()), "seed {seed}");
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
 }
 
 /// What a run says, a panic among it.
