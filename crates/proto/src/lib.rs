@@ -15,3 +15,4 @@ pub mod ndn;
 pub mod overlay;
 pub mod parts;
 pub mod slingshot;
+pub mod walk;

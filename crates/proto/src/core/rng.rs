@@ -58,6 +58,7 @@ impl Rng {
 }
 
 /// Scrambles 64 bits: SplitMix64's finaliser. Neighbouring inputs give unrelated outputs.
+#[inline]
 pub fn mix(x: u64) -> u64 {
     let mut z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,0 +1,80 @@
+//! Jobs of which walkers are here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::message::Head;
+use crate::core::NodeId;
+
+/// Jobs that are known at most: of those without a walker here, any is forgotten for a new one.
+const JOBS_MAX: usize = 4096;
+
+/// A known job's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotId(u32);
+
+/// What a server knows of the jobs whose walkers it holds.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    slots: Vec<Slot>,
+    index: BTreeMap<(NodeId, u64), u32>,
+    /// The place asked for last.
+    latest: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    head: Arc<Head>,
+    /// Walkers of it that are here.
+    here: u32,
+}
+
+impl Known {
+    /// Counts a walker of this job in; none if there are too many jobs.
+    pub(super) fn enter(&mut self, head: &Arc<Head>) -> Option<SlotId> {
+        let place = match self.slots.get(self.latest as usize) {
+            Some(slot) if is_same(&slot.head, head) => self.latest,
+            _ => self.place(head)?,
+        };
+        self.latest = place;
+        self.slots[place as usize].here += 1;
+        Some(SlotId(place))
+    }
+
+    /// Counts one out.
+    pub(super) fn leave(&mut self, slot: SlotId) {
+        self.slots[slot.0 as usize].here -= 1;
+    }
+
+    /// What all walkers of a job have.
+    pub(super) fn head(&self, slot: SlotId) -> &Arc<Head> {
+        &self.slots[slot.0 as usize].head
+    }
+
+    fn place(&mut self, head: &Arc<Head>) -> Option<u32> {
+        if let Some(&place) = self.index.get(&(head.home, head.job)) {
+            // Whoever sends it says what it is; who holds a walker of it goes by what it said.
+            let slot = &mut self.slots[place as usize];
+            if slot.here == 0 {
+                slot.head = head.clone();
+            }
+            return (*slot.head == **head).then_some(place);
+        }
+        let slot = Slot { head: head.clone(), here: 0 };
+        let place = if self.slots.len() < JOBS_MAX {
+            self.slots.push(slot);
+            self.slots.len() - 1
+        } else {
+            let place = self.slots.iter().position(|slot| slot.here == 0)?;
+            let old = std::mem::replace(&mut self.slots[place], slot);
+            self.index.remove(&(old.head.home, old.head.job));
+            place
+        } as u32;
+        self.index.insert((head.home, head.job), place);
+        Some(place)
+    }
+}
+
+fn is_same(a: &Arc<Head>, b: &Arc<Head>) -> bool {
+    Arc::ptr_eq(a, b) || **a == **b
+}

@@ -1,0 +1,394 @@
+//! What servers of walks send each other, and its form in bytes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+use smallvec::SmallVec;
+
+use super::config::BundleConfig;
+use super::graph::Vertex;
+use super::kind::{Chance, Kind, Length, Node2Vec};
+use super::walker::{NOWHERE, Walker};
+use crate::core::{
+    DecodeError, NodeId, Payload, Wire, split, take_u8, take_u16, take_u32, take_u64,
+};
+
+/// Most bytes of one message.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// Most turns of a walker in a row that bring it no step, on its way to the edges that it needs.
+pub const DETOURS_MAX: u8 = 63;
+
+/// What every walker of a job has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// Who generates the walkers, and hears of their ends.
+    pub home: NodeId,
+    /// The job, among those of its home: drawn at random.
+    pub job: u64,
+    /// How they choose.
+    pub kind: Kind,
+    /// Whether they carry their paths.
+    pub keeps_paths: bool,
+}
+
+/// A walker between servers, with all that its home wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traveller {
+    /// Its home's name for this attempt at the walk.
+    pub token: u64,
+    /// The walk itself.
+    pub walker: Walker,
+    /// The vertices after its source, if its job keeps paths.
+    pub path: Vec<Vertex>,
+    /// Whether a queue that it entered was to be slowed down.
+    pub is_marked: bool,
+    /// Turns without a step, since the last one.
+    pub detours: u8,
+}
+
+/// Why a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It has all its steps.
+    Length,
+    /// No edge led on.
+    DeadEnd,
+}
+
+/// A walk that has ended, on its way home.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    /// Its home's name for this attempt at the walk.
+    pub token: u64,
+    /// Where it ended.
+    pub at: Vertex,
+    /// Steps that it took.
+    pub steps: u32,
+    /// Why it ended.
+    pub stop: Stop,
+    /// Whether a queue that it entered was to be slowed down.
+    pub is_marked: bool,
+    /// The vertices after its source, if its job keeps paths.
+    pub path: Vec<Vertex>,
+}
+
+/// What servers send each other.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// Walkers of one job that go on where this message goes.
+    Walkers {
+        /// Their job.
+        head: Arc<Head>,
+        /// At least one.
+        walkers: SmallVec<[Traveller; 1]>,
+    },
+    /// Walks of one job that have ended; to its home.
+    Ended {
+        /// The job.
+        job: u64,
+        /// Whether they carry their paths.
+        keeps_paths: bool,
+        /// At least one.
+        walks: SmallVec<[Ended; 1]>,
+    },
+}
+
+const WALKERS: u8 = 0x71;
+const ENDED: u8 = 0x72;
+
+const UNIFORM: u8 = 0;
+const WEIGHTED: u8 = 1;
+const NODE2VEC: u8 = 2;
+const METAPATH: u8 = 3;
+const RESTART: u8 = 4;
+
+const PATHS: u8 = 1;
+const MARKED: u8 = 1;
+const DEAD_END: u8 = 2;
+
+/// Bytes of a walker of any kind, without its path.
+const WALKER_BYTES: usize = 8 + 1 + 4 + 4 + 4 + 8;
+/// Bytes of an ended walk, without its path.
+const ENDED_BYTES: usize = 8 + 1 + 4 + 4;
+
+impl Head {
+    /// Bytes before the walkers of a bundle.
+    pub fn bundle_bytes(&self) -> usize {
+        let kind = match &self.kind {
+            Kind::Uniform | Kind::Weighted => 0,
+            Kind::Node2Vec(_) => 16,
+            Kind::Metapath(labels) => 1 + labels.len(),
+            Kind::Restart(_) => 8,
+        };
+        1 + 4 + 8 + 1 + 1 + kind + 2
+    }
+
+    /// Bytes of a walker in a bundle.
+    pub fn walker_bytes(&self, walker: &Traveller) -> usize {
+        self.fixed_bytes() + 4 * walker.path.len()
+    }
+
+    fn fixed_bytes(&self) -> usize {
+        let more = match self.kind {
+            Kind::Restart(_) => 4,
+            Kind::Node2Vec(_) => 8,
+            _ => 0,
+        };
+        WALKER_BYTES + more
+    }
+
+    fn encode(&self, head: &mut impl BufMut) {
+        head.put_u32(self.home.0);
+        head.put_u64(self.job);
+        head.put_u8(if self.keeps_paths { PATHS } else { 0 });
+        match &self.kind {
+            Kind::Uniform => head.put_u8(UNIFORM),
+            Kind::Weighted => head.put_u8(WEIGHTED),
+            Kind::Node2Vec(bias) => {
+                head.put_u8(NODE2VEC);
+                head.put_u64(bias.p().to_bits());
+                head.put_u64(bias.q().to_bits());
+            }
+            Kind::Metapath(labels) => {
+                head.put_u8(METAPATH);
+                head.put_u8(labels.len() as u8);
+                head.put_slice(labels);
+            }
+            Kind::Restart(back) => {
+                head.put_u8(RESTART);
+                head.put_u64(back.parts());
+            }
+        }
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Head, DecodeError> {
+        let home = NodeId(take_u32(bytes)?);
+        let job = take_u64(bytes)?;
+        let keeps_paths = flags(take_u8(bytes)?, PATHS)? == PATHS;
+        let out_of = |field, value| DecodeError::OutOfRange { field, value };
+        let kind = match take_u8(bytes)? {
+            UNIFORM => Kind::Uniform,
+            WEIGHTED => Kind::Weighted,
+            NODE2VEC => {
+                let (p, q) = (take_u64(bytes)?, take_u64(bytes)?);
+                let bias = Node2Vec::new(f64::from_bits(p), f64::from_bits(q));
+                Kind::Node2Vec(bias.map_err(|_| out_of("node2vec", p))?)
+            }
+            METAPATH => {
+                let length = usize::from(take_u8(bytes)?);
+                if length == 0 {
+                    return Err(out_of("metapath", 0));
+                }
+                Kind::Metapath(Arc::from(&*split(bytes, length)?))
+            }
+            RESTART => Kind::Restart(Chance::from_parts(take_u64(bytes)?)),
+            other => return Err(DecodeError::UnknownTag(other)),
+        };
+        Ok(Head { home, job, kind, keeps_paths })
+    }
+
+    fn encode_walker(&self, traveller: &Traveller, head: &mut impl BufMut) {
+        let Traveller { token, walker, path, is_marked, detours } = traveller;
+        head.put_u64(*token);
+        let detours = (*detours).min(DETOURS_MAX);
+        head.put_u8((u8::from(*is_marked) * MARKED) | (detours << 2));
+        head.put_u32(walker.at);
+        head.put_u32(walker.steps);
+        head.put_u32(walker.steps_left);
+        head.put_u64(walker.state);
+        match self.kind {
+            Kind::Restart(_) => head.put_u32(walker.source),
+            Kind::Node2Vec(_) => {
+                head.put_u32(walker.previous);
+                head.put_u32(walker.candidate);
+            }
+            _ => {}
+        }
+        path.iter().for_each(|&vertex| head.put_u32(vertex));
+    }
+
+    fn decode_walker(&self, bytes: &mut Bytes) -> Result<Traveller, DecodeError> {
+        let token = take_u64(bytes)?;
+        let state = take_u8(bytes)?;
+        let detours = state >> 2;
+        let is_marked = flags(state & 3, MARKED)? == MARKED;
+        let mut walker = Walker {
+            source: NOWHERE,
+            at: take_u32(bytes)?,
+            previous: NOWHERE,
+            candidate: NOWHERE,
+            steps: take_u32(bytes)?,
+            steps_left: take_u32(bytes)?,
+            state: take_u64(bytes)?,
+        };
+        let all = u64::from(walker.steps) + u64::from(walker.steps_left);
+        if all > u64::from(Length::STEPS_MAX) {
+            return Err(DecodeError::OutOfRange { field: "steps", value: all });
+        }
+        match self.kind {
+            Kind::Restart(_) => walker.source = take_u32(bytes)?,
+            Kind::Node2Vec(_) => {
+                walker.previous = take_u32(bytes)?;
+                walker.candidate = take_u32(bytes)?;
+            }
+            _ => {}
+        }
+        let path = path(self.keeps_paths, walker.steps, bytes)?;
+        Ok(Traveller { token, walker, path, is_marked, detours })
+    }
+}
+
+/// Bytes before the walks of a message about ended ones.
+pub fn ended_head_bytes() -> usize {
+    1 + 8 + 1 + 2
+}
+
+impl Ended {
+    /// Its bytes in a message.
+    pub fn bytes(&self) -> usize {
+        ENDED_BYTES + 4 * self.path.len()
+    }
+
+    fn encode(&self, head: &mut impl BufMut) {
+        head.put_u64(self.token);
+        let dead_end = if self.stop == Stop::DeadEnd { DEAD_END } else { 0 };
+        head.put_u8((u8::from(self.is_marked) * MARKED) | dead_end);
+        head.put_u32(self.at);
+        head.put_u32(self.steps);
+        self.path.iter().for_each(|&vertex| head.put_u32(vertex));
+    }
+
+    fn decode(keeps_paths: bool, bytes: &mut Bytes) -> Result<Ended, DecodeError> {
+        let token = take_u64(bytes)?;
+        let state = flags(take_u8(bytes)?, MARKED | DEAD_END)?;
+        let at = take_u32(bytes)?;
+        let steps = take_u32(bytes)?;
+        if steps > Length::STEPS_MAX {
+            return Err(DecodeError::OutOfRange { field: "steps", value: u64::from(steps) });
+        }
+        Ok(Ended {
+            token,
+            at,
+            steps,
+            stop: if state & DEAD_END != 0 { Stop::DeadEnd } else { Stop::Length },
+            is_marked: state & MARKED != 0,
+            path: path(keeps_paths, steps, bytes)?,
+        })
+    }
+}
+
+/// A path of so many steps, if there is one.
+fn path(is_there: bool, steps: u32, bytes: &mut Bytes) -> Result<Vec<Vertex>, DecodeError> {
+    if !is_there || steps == 0 {
+        return Ok(Vec::new());
+    }
+    let path = split(bytes, 4 * steps as usize)?;
+    let vertex = |four: &[u8]| u32::from_be_bytes([four[0], four[1], four[2], four[3]]);
+    Ok(path.chunks_exact(4).map(vertex).collect())
+}
+
+/// Bits of which only these may be set.
+fn flags(bits: u8, known: u8) -> Result<u8, DecodeError> {
+    if bits & !known != 0 {
+        return Err(DecodeError::OutOfRange { field: "flags", value: u64::from(bits) });
+    }
+    Ok(bits)
+}
+
+/// How many there are, of this many bytes each at least.
+fn count(bytes: &mut Bytes, least: usize) -> Result<usize, DecodeError> {
+    let count = usize::from(take_u16(bytes)?);
+    if count == 0 || count > BundleConfig::WALKERS_MAX {
+        return Err(DecodeError::OutOfRange { field: "count", value: count as u64 });
+    }
+    if bytes.len() < count * least {
+        return Err(DecodeError::Truncated { need: count * least, have: bytes.len() });
+    }
+    Ok(count)
+}
+
+impl Wire for Message {
+    fn wire_len(&self) -> usize {
+        match self {
+            Message::Walkers { head, walkers } => {
+                let paths: usize = walkers.iter().map(|walker| walker.path.len()).sum();
+                head.bundle_bytes() + walkers.len() * head.fixed_bytes() + 4 * paths
+            }
+            Message::Ended { walks, .. } => {
+                ended_head_bytes() + walks.iter().map(Ended::bytes).sum::<usize>()
+            }
+        }
+    }
+
+    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+        match self {
+            Message::Walkers { head: job, walkers } => {
+                head.put_u8(WALKERS);
+                job.encode(head);
+                head.put_u16(walkers.len() as u16);
+                walkers.iter().for_each(|walker| job.encode_walker(walker, head));
+            }
+            Message::Ended { job, keeps_paths, walks } => {
+                head.put_u8(ENDED);
+                head.put_u64(*job);
+                head.put_u8(if *keeps_paths { PATHS } else { 0 });
+                head.put_u16(walks.len() as u16);
+                walks.iter().for_each(|walk| walk.encode(head));
+            }
+        }
+        None
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Message, DecodeError> {
+        if bytes.len() > MESSAGE_BYTES_MAX {
+            let value = bytes.len() as u64;
+            return Err(DecodeError::OutOfRange { field: "message", value });
+        }
+        match take_u8(bytes)? {
+            WALKERS => {
+                let head = Head::decode(bytes)?;
+                let count = count(bytes, head.fixed_bytes())?;
+                let walkers = (0..count).map(|_| head.decode_walker(bytes));
+                let walkers = walkers.collect::<Result<_, _>>()?;
+                Ok(Message::Walkers { head: Arc::new(head), walkers })
+            }
+            ENDED => {
+                let job = take_u64(bytes)?;
+                let keeps_paths = flags(take_u8(bytes)?, PATHS)? == PATHS;
+                let count = count(bytes, ENDED_BYTES)?;
+                let walks = (0..count).map(|_| Ended::decode(keeps_paths, bytes));
+                Ok(Message::Ended { job, keeps_paths, walks: walks.collect::<Result<_, _>>()? })
+            }
+            other => Err(DecodeError::UnknownTag(other)),
+        }
+    }
+}
+
+impl Message {
+    /// How many walkers, or walks that have ended, it carries.
+    pub fn walkers(&self) -> usize {
+        match self {
+            Message::Walkers { walkers, .. } => walkers.len(),
+            Message::Ended { walks, .. } => walks.len(),
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Message::Walkers { head, walkers } => {
+                write!(f, "walkers of {}", head.home)?;
+                walkers.iter().try_for_each(|traveller| {
+                    let Walker { at, steps, .. } = traveller.walker;
+                    write!(f, " {:x}@{at}+{steps}", traveller.token)
+                })
+            }
+            Message::Ended { walks, .. } => {
+                f.write_str("ended")?;
+                walks.iter().try_for_each(|walk| write!(f, " {:x}@{}", walk.token, walk.at))
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! A job at its home: which walk comes next, and what became of the others.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::{Config, Control, Generation, PacedConfig, Recovery};
+use super::flights::{Flight, Flights};
+use super::interface::{Job, JobReport, Walk};
+use super::message::{Ended, Head, Traveller};
+use super::rtt::RoundTrip;
+use super::walker::Walker;
+use super::window::Window;
+use crate::core::Instant;
+
+/// How long a walk may take before any has come back.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a walk that its own server has dropped waits before it is begun anew, twice as long
+/// each time: begun at once, it would find the same queue.
+const DROPPED_WAIT: Duration = Duration::from_millis(1);
+/// Walks that have to finish before the time they take is believed.
+const SAMPLES_MIN: u64 = 3;
+
+/// A job.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) job: Job,
+    pub(super) head: Arc<Head>,
+    pub(super) report: JobReport,
+    pace: Pace,
+    flights: Flights,
+    /// Walks that were lost and are to be begun anew, by when and their numbers.
+    again: BTreeMap<(Instant, u64), Flight>,
+    /// The same walks, by when they are given up if they have not been begun until then.
+    expiries: BTreeMap<(Instant, u64), Instant>,
+    /// The next walk that was never begun.
+    next: u64,
+    /// Walks that are done and not yet consumed.
+    unconsumed: usize,
+    trip: RoundTrip,
+    began: Instant,
+}
+
+#[derive(Debug)]
+enum Pace {
+    Paced(Paced),
+    Window(Window),
+}
+
+/// The paper's RG: one walk at a time, slower after a loss.
+#[derive(Debug)]
+struct Paced {
+    config: PacedConfig,
+    /// When the next walk is due.
+    due: Instant,
+    /// Generations that are still to be followed by a gap.
+    slow: u32,
+    /// Losses, or marks, that were heard of since the last generation.
+    signals: u32,
+    /// With `Regenerate`: the source whose turn it is.
+    vertex: VertexTurn,
+}
+
+/// Sources take turns: a source's walks all finish before the next one begins.
+#[derive(Debug, Default)]
+struct VertexTurn {
+    place: usize,
+    finished: u32,
+    /// Its latest walks, when and as what they were begun.
+    latest: VecDeque<(Instant, u64)>,
+}
+
+/// What a home has to do at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Begin a walk now.
+    Now,
+    /// Begin one then.
+    At(Instant),
+    /// Nothing, until a walk comes home or is missed.
+    Nothing,
+}
+
+impl Run {
+    pub(super) fn new(config: &Config, job: Job, head: Arc<Head>, now: Instant) -> Run {
+        let pace = match config.generation {
+            Generation::Paced(config) => Pace::Paced(Paced {
+                config,
+                due: now,
+                slow: config.clean,
+                signals: 0,
+                vertex: VertexTurn::default(),
+            }),
+            Generation::Window(config) => Pace::Window(Window::new(config, now)),
+        };
+        let walks = job.sources.len() as u64 * u64::from(job.walks);
+        Run {
+            job,
+            head,
+            report: JobReport { walks, ..JobReport::default() },
+            pace,
+            flights: Flights::default(),
+            again: BTreeMap::new(),
+            expiries: BTreeMap::new(),
+            next: 0,
+            unconsumed: 0,
+            trip: RoundTrip::default(),
+            began: now,
+        }
+    }
+
+    /// Walks under way.
+    pub(super) fn in_flight(&self) -> usize {
+        self.flights.under_way()
+    }
+
+    /// Them, each with its token.
+    pub(super) fn flights(&self) -> impl Iterator<Item = (u64, &Flight)> {
+        self.flights.iter()
+    }
+
+    /// True if all walks are done or given up.
+    pub(super) fn is_over(&self) -> bool {
+        self.report.finished + self.report.failed >= self.report.walks
+    }
+
+    /// Its report, at its end.
+    pub(super) fn into_report(self, now: Instant) -> JobReport {
+        JobReport { took: now.since(self.began), ..self.report }
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.flights.memory_bytes() + self.again.len() * 3 * size_of::<Flight>()
+    }
+
+    fn regenerates(&self) -> bool {
+        matches!(&self.pace, Pace::Paced(paced) if paced.config.recovery == Recovery::Regenerate)
+    }
+
+    /// When the next walk is to be begun.
+    pub(super) fn due(&self, config: &Config, now: Instant) -> Due {
+        let has_more = self.regenerates() || self.next < self.report.walks;
+        // Those that wait to be begun anew keep their places.
+        let begun = self.flights.under_way() + self.again.len();
+        let has_room =
+            begun + self.unconsumed < config.results_max && begun < self.job.in_flight_max;
+        let again = self.again.first_key_value().map(|(&(at, _), _)| at);
+        if self.is_over() {
+            return Due::Nothing;
+        }
+        if !(has_more && has_room) && again.is_none_or(|at| at > now) {
+            return again.map_or(Due::Nothing, Due::At);
+        }
+        match &self.pace {
+            Pace::Paced(paced) if paced.due <= now => Due::Now,
+            Pace::Paced(paced) => Due::At(paced.due),
+            Pace::Window(window) if !window.has_room(self.flights.under_way(), self.left()) => {
+                Due::Nothing
+            }
+            Pace::Window(window) if window.paused() > now => Due::At(window.paused()),
+            Pace::Window(_) => Due::Now,
+        }
+    }
+
+    /// Walks that are still to be begun.
+    fn left(&self) -> u64 {
+        self.report.walks - self.next.min(self.report.walks) + self.again.len() as u64
+    }
+
+    /// Begins a walk. To be called when it is [due](Self::due).
+    pub(super) fn generate(&mut self, config: &Config, now: Instant) -> Traveller {
+        let (walk, source, attempt, first_sent) = if let Some(lost) = self.take_again(config, now) {
+            (lost.walk, lost.source, lost.attempt + 1, lost.first_sent)
+        } else {
+            let place = match &self.pace {
+                Pace::Paced(paced) if paced.config.recovery == Recovery::Regenerate => {
+                    paced.vertex.place
+                }
+                _ => (self.next / u64::from(self.job.walks)) as usize,
+            };
+            self.next += 1;
+            (self.next - 1, self.job.sources.vertex(place), 1, now)
+        };
+        let walker = Walker::new(self.job.seed, walk, source, self.job.length);
+        let flight =
+            Flight { walk, source, length: walker.steps_left, attempt, sent: now, first_sent };
+        let token = self.flights.begin(flight);
+        self.report.generated += 1;
+        self.flights.set_deadline(token, self.deadline(config, &flight));
+        if let Pace::Paced(paced) = &mut self.pace {
+            paced.on_generated(now, token, &self.flights, &self.trip);
+        }
+        Traveller { token, walker, path: Vec::new(), is_marked: false, detours: 0 }
+    }
+
+    /// The next walk that is to be begun anew by now.
+    fn take_again(&mut self, config: &Config, now: Instant) -> Option<Flight> {
+        let next = self.again.first_entry().filter(|next| next.key().0 <= now)?;
+        let flight = next.remove();
+        self.expiries.remove(&(flight.first_sent + config.walk_time_max, flight.walk));
+        Some(flight)
+    }
+
+    /// When a walk is taken for lost: none may take longer than the longest, with all its attempts.
+    fn deadline(&self, config: &Config, flight: &Flight) -> Instant {
+        let last = flight.first_sent + config.walk_time_max;
+        // Walks that others replace are not waited for, but not remembered for ever either.
+        if self.regenerates() { last } else { last.min(flight.sent + self.timeout(config, flight)) }
+    }
+
+    /// How long a walk may take: longer if it is longer, and with each attempt.
+    fn timeout(&self, config: &Config, flight: &Flight) -> Duration {
+        let one = if self.trip.samples() < SAMPLES_MIN {
+            FIRST_TIMEOUT.max(config.timeout_min)
+        } else {
+            (self.trip.timeout() * (flight.length + 2)).max(config.timeout_min)
+        };
+        let more = 1 << u32::from(flight.attempt - 1).min(10);
+        (one * more).min(config.walk_time_max)
+    }
+
+    /// A walker has come home; none if nobody waits for it any more.
+    pub(super) fn on_ended(&mut self, now: Instant, ended: Ended) -> Option<Walk> {
+        let Some(flight) = self.flights.end(ended.token) else {
+            self.report.late += 1;
+            return None;
+        };
+        let took = now.since(flight.sent);
+        if self.regenerates() {
+            self.trip.sample(took);
+        } else {
+            // Per hop, so that long walks do not look late beside short ones. The ways to and from
+            // the first vertex are about two more.
+            self.trip.sample(took / (ended.steps + 2));
+        }
+        self.report.finished += 1;
+        self.report.steps += u64::from(ended.steps);
+        self.report.marked += u64::from(ended.is_marked);
+        self.unconsumed += 1;
+        match &mut self.pace {
+            Pace::Paced(paced) => {
+                paced.signals += u32::from(ended.is_marked);
+                if paced.config.recovery == Recovery::Regenerate {
+                    paced.vertex.finished += 1;
+                    if paced.vertex.finished >= self.job.walks {
+                        let place = paced.vertex.place + 1;
+                        paced.vertex = VertexTurn { place, ..VertexTurn::default() };
+                        self.flights.clear();
+                        self.trip = RoundTrip::default();
+                    }
+                }
+            }
+            Pace::Window(window) => {
+                window.on_ended(now, took, ended.is_marked, self.flights.under_way());
+            }
+        }
+        Some(Walk {
+            walk: flight.walk,
+            source: flight.source,
+            end: ended.at,
+            steps: ended.steps,
+            stop: ended.stop,
+            attempts: flight.attempt,
+            path: ended.path,
+        })
+    }
+
+    /// A walker was dropped right here: its source hears of it at once, if it is to.
+    pub(super) fn on_dropped_here(&mut self, config: &Config, now: Instant, token: u64) -> Lost {
+        if self.flights.flight(token).is_none() {
+            return Lost::Unheard;
+        }
+        match &mut self.pace {
+            Pace::Paced(paced) if !paced.config.is_direct => return Lost::Unheard,
+            Pace::Paced(paced) => paced.signals += 1,
+            Pace::Window(window) => window.on_refused_here(now),
+        }
+        self.report.direct += 1;
+        // The loss is known: later looks are not to find it once more.
+        self.lose(config, (now, DROPPED_WAIT), token)
+    }
+
+    /// A walker of its own was marked right here.
+    pub(super) fn on_marked_here(&mut self, now: Instant) {
+        match &mut self.pace {
+            Pace::Paced(paced) => paced.signals += 1,
+            Pace::Window(window) => window.on_marked_here(now),
+        }
+    }
+
+    /// Begins walks anew that have taken too long, or gives them up.
+    pub(super) fn take_overdue(
+        &mut self,
+        config: &Config,
+        now: Instant,
+        mut give_up: impl FnMut(Flight),
+    ) {
+        let mut due = Vec::new();
+        self.flights.take_due(now, &mut due);
+        for token in due {
+            let Some(&flight) = self.flights.flight(token) else { continue };
+            // What walks take may have grown since.
+            let deadline = self.deadline(config, &flight);
+            if deadline > now {
+                self.flights.set_deadline(token, deadline);
+                continue;
+            }
+            self.report.timeouts += 1;
+            match &mut self.pace {
+                // Those that others replace were looked for when they were news.
+                Pace::Paced(paced) if paced.config.recovery == Recovery::Regenerate => {}
+                Pace::Paced(paced) => paced.signals += 1,
+                Pace::Window(window) => window.on_lost(now),
+            }
+            if let Lost::GivenUp(flight) = self.lose(config, (now, Duration::ZERO), token) {
+                give_up(flight);
+            }
+        }
+        while let Some(next) = self.expiries.first_entry().filter(|next| next.key().0 <= now) {
+            let ((_, walk), at) = next.remove_entry();
+            let flight = self.again.remove(&(at, walk)).expect("each waits until its expiry");
+            self.report.failed += 1;
+            give_up(flight);
+        }
+    }
+
+    /// When a walk may be overdue.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let expiry = self.expiries.first_key_value().map(|(&(at, _), _)| at);
+        self.flights.next_deadline().into_iter().chain(expiry).min()
+    }
+
+    /// So many walks were consumed.
+    pub(super) fn on_consumed(&mut self, count: usize) {
+        self.unconsumed = self.unconsumed.saturating_sub(count);
+    }
+
+    /// A walk is lost, and to be begun anew after this time, or twice that if it was before.
+    fn lose(&mut self, config: &Config, (now, wait): (Instant, Duration), token: u64) -> Lost {
+        let Some(flight) = self.flights.end(token) else { return Lost::Unheard };
+        if self.regenerates() {
+            return Lost::Again;
+        }
+        let age = now.since(flight.first_sent);
+        if flight.attempt >= config.attempts_max || age >= config.walk_time_max {
+            self.report.failed += 1;
+            return Lost::GivenUp(flight);
+        }
+        let wait = wait * (1 << u32::from(flight.attempt - 1).min(10));
+        let at = (now + wait).min(flight.first_sent + config.walk_time_max);
+        self.again.insert((at, flight.walk), flight);
+        self.expiries.insert((flight.first_sent + config.walk_time_max, flight.walk), at);
+        Lost::Again
+    }
+}
+
+/// What a loss leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// Nobody has heard of it yet.
+    Unheard,
+    /// Another walk, or the same once more, takes its place.
+    Again,
+    /// The walk has failed.
+    GivenUp(Flight),
+}
+
+impl Paced {
+    fn on_generated(&mut self, now: Instant, token: u64, flights: &Flights, trip: &RoundTrip) {
+        if self.config.recovery == Recovery::Regenerate {
+            if self.control_is_loss() && self.misses_one(now, flights, trip) {
+                self.signals += 1;
+            }
+            self.vertex.latest.push_back((now, token));
+            if self.vertex.latest.len() > self.config.window {
+                self.vertex.latest.pop_front();
+            }
+        }
+        let signals = std::mem::take(&mut self.signals);
+        self.slow = match self.config.recovery {
+            // The paper's x: so many without a loss, and it is over.
+            Recovery::Regenerate if signals > 0 => self.config.clean,
+            // Each mark is heard of once, where a loss of the paper's is found again and again.
+            Recovery::Reexecute => {
+                (self.slow + signals * self.config.clean).min(self.config.window as u32)
+            }
+            Recovery::Regenerate => self.slow,
+        };
+        let gap = match self.config.control {
+            Control::Never => Duration::ZERO,
+            Control::Always => self.config.gap,
+            Control::Loss if trip.samples() < SAMPLES_MIN => self.config.start_gap,
+            Control::Loss if self.slow > 0 => {
+                self.slow -= 1;
+                self.config.gap
+            }
+            Control::Loss => Duration::ZERO,
+        };
+        self.due = self.due + self.config.interval + gap;
+        // Who could not generate for long does not make up for it.
+        let behind = self.config.interval * 64;
+        self.due = self.due.max(now - behind);
+    }
+
+    fn control_is_loss(&self) -> bool {
+        self.config.control == Control::Loss
+    }
+
+    /// True if one of the vertex's latest walks is not home although it has been under way for
+    /// longer than T; those that took five times that are no news.
+    fn misses_one(&self, now: Instant, flights: &Flights, trip: &RoundTrip) -> bool {
+        if trip.samples() < SAMPLES_MIN {
+            return false;
+        }
+        let timeout = trip.timeout();
+        let old = self.vertex.latest.iter().map(|&(sent, token)| (now.since(sent), token));
+        old.take_while(|&(age, _)| age > timeout)
+            .any(|(age, token)| age < timeout * 5 && flights.flight(token).is_some())
+    }
+}

@@ -1,0 +1,655 @@
+//! A server: the vertices it has, the walkers that come to them, and the jobs it is asked for.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::bundler::Bundler;
+use super::config::{Config, ConfigError};
+use super::interface::{Command, Event, Job, JobId, Refusal, Walk};
+use super::kind::Step;
+use super::known::{Known, SlotId};
+use super::message::{DETOURS_MAX, Ended, Head, Message, Stop, Traveller};
+use super::part::Part;
+use super::red::{Red, Verdict};
+use super::run::{Due, Lost, Run};
+use super::walker::NOWHERE;
+use crate::core::{Context, Instant, NodeId, Protocol};
+
+/// Walks that are begun in a turn, at most.
+const GENERATED_MAX: usize = 1024;
+
+/// What a server's timers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// The worker is done with a walker, or may go on.
+    Work,
+    /// A walk may be due to begin.
+    Generate,
+    /// A walk may be overdue.
+    Deadline,
+}
+
+/// A walker in the queue.
+#[derive(Clone, Debug)]
+struct Guest {
+    job: SlotId,
+    traveller: Traveller,
+}
+
+/// A server of walks, and the home of those that its application asks for.
+///
+/// Any node can be a home: one that has no vertices is a client.
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    part: Part,
+    known: Known,
+    queue: VecDeque<Guest>,
+    red: Red,
+    /// Whom the worker serves, and until when, where the time that takes is emulated.
+    serving: Option<(Guest, Instant)>,
+    bundler: Bundler,
+    runs: BTreeMap<u64, Run>,
+    /// Walks that are done in this turn.
+    done: Vec<(JobId, Walk)>,
+    armed: Armed,
+    census: Census,
+    /// Until when the queue's area is counted.
+    counted: Instant,
+    /// Walkers that the queue dropped, by their homes, of which so many are told apart.
+    dropped: BTreeMap<NodeId, u64>,
+}
+
+/// A walk under way, as its home knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnderWay {
+    /// The application's name for its job.
+    pub of: JobId,
+    /// The job's number, which its walkers carry.
+    pub job: u64,
+    /// The name of this attempt, which the walker carries.
+    pub token: u64,
+    /// The walk's number in its job.
+    pub walk: u64,
+    /// How often it was begun.
+    pub attempt: u8,
+}
+
+/// Homes whose dropped walkers are counted one by one.
+const HOMES_MAX: usize = 1024;
+
+/// For when timers are set.
+#[derive(Debug, Default)]
+struct Armed {
+    /// Whether the worker goes on by itself: who comes queues up.
+    is_working: bool,
+    generate: Option<Instant>,
+    deadline: Option<Instant>,
+}
+
+/// Where walkers have gone, all counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Generated here.
+    pub generated: u64,
+    /// Came from other servers, to go on.
+    pub arrived: u64,
+    /// Left for other servers, to go on.
+    pub departed: u64,
+    /// Ended here, wherever their home is.
+    pub ended: u64,
+    /// Of these, sent home elsewhere.
+    pub returned: u64,
+    /// Came home from elsewhere.
+    pub came_home: u64,
+    /// Dropped by the queue before it was full.
+    pub dropped_early: u64,
+    /// Dropped by the queue because it was full.
+    pub dropped_full: u64,
+    /// Dropped because nobody has the edges that they need.
+    pub lost: u64,
+    /// Refused: not what a walker can be.
+    pub refused: u64,
+    /// Marked by the queue.
+    pub marked: u64,
+    /// Taken from the queue: visits, and the waits for edges that are elsewhere.
+    pub visits: u64,
+    /// Most walkers in the queue at a time.
+    pub queue_max: u64,
+    /// Walkers in the queue times the time that they were there, walker-nanoseconds: divided by a
+    /// time it is the queue's mean length.
+    pub queue_area: u64,
+}
+
+impl Server {
+    /// A server with this part of a graph.
+    pub fn new(config: Config, part: Part) -> Result<Server, ConfigError> {
+        config.check()?;
+        Ok(Server {
+            config,
+            part,
+            known: Known::default(),
+            queue: VecDeque::new(),
+            red: Red::default(),
+            serving: None,
+            bundler: Bundler::default(),
+            runs: BTreeMap::new(),
+            done: Vec::new(),
+            armed: Armed::default(),
+            census: Census::default(),
+            counted: Instant::ZERO,
+            dropped: BTreeMap::new(),
+        })
+    }
+
+    /// Walkers in its queue, without the one that is served.
+    pub fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Walkers here: in the queue, with the worker, or waiting for company to leave.
+    pub fn held(&self) -> usize {
+        self.queue.len() + usize::from(self.serving.is_some()) + self.bundler.walkers()
+    }
+
+    /// The average length of its queue, walkers, as its discipline reckons it.
+    pub fn queue_average(&self) -> f64 {
+        self.red.average()
+    }
+
+    /// Walkers with the worker and in the queue, in the order in which they are served.
+    pub fn queued(&self) -> impl Iterator<Item = (&Head, &Traveller)> {
+        let serving = self.serving.iter().map(|(guest, _)| guest);
+        serving.chain(&self.queue).map(|guest| (&**self.known.head(guest.job), &guest.traveller))
+    }
+
+    /// What waits for company to leave: to whom, and what would leave now.
+    pub fn leaving(&self) -> impl Iterator<Item = (NodeId, &Message)> {
+        self.bundler.waiting()
+    }
+
+    /// Walks of its own jobs that are under way.
+    pub fn under_way(&self) -> impl Iterator<Item = UnderWay> {
+        self.runs.iter().flat_map(|(&job, run)| {
+            let of = run.job.id;
+            run.flights().map(move |(token, flight)| UnderWay {
+                of,
+                job,
+                token,
+                walk: flight.walk,
+                attempt: flight.attempt,
+            })
+        })
+    }
+
+    /// How many walks of its own jobs are under way.
+    pub fn in_flight(&self) -> usize {
+        self.runs.values().map(Run::in_flight).sum()
+    }
+
+    /// Where walkers have gone.
+    pub fn census(&self) -> Census {
+        self.census
+    }
+
+    /// Walkers that its queue has dropped, by their homes; of the first 1,024 homes.
+    pub fn dropped(&self) -> impl Iterator<Item = (NodeId, u64)> {
+        self.dropped.iter().map(|(&home, &count)| (home, count))
+    }
+
+    /// Its vertices.
+    pub fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// Bytes that it holds, its graph aside.
+    pub fn memory_bytes(&self) -> usize {
+        let queue = self.queue.capacity() * size_of::<Guest>();
+        queue + self.runs.values().map(Run::memory_bytes).sum::<usize>()
+    }
+
+    fn census_now(&mut self, now: Instant) -> Box<Census> {
+        self.count_queue(now);
+        Box::new(self.census)
+    }
+
+    fn begin(&mut self, cx: &mut Context<'_, Server>, job: Job) -> Result<(), Refusal> {
+        if self.runs.len() >= self.config.jobs_max {
+            return Err(Refusal::TooManyJobs(self.config.jobs_max));
+        }
+        if self.runs.values().any(|run| run.job.id == job.id) {
+            return Err(Refusal::Running);
+        }
+        job.kind.check(self.part.is_labelled())?;
+        if job.length.steps_max() > super::kind::Length::STEPS_MAX {
+            return Err(super::kind::KindError::Steps(job.length.steps_max()).into());
+        }
+        if job.walks == 0 || job.sources.is_empty() {
+            return Err(Refusal::NoWalks);
+        }
+        let vertices = self.part.vertices();
+        let mut sources = (0..job.sources.len()).map(|place| job.sources.vertex(place));
+        if let Some(source) = sources.find(|&source| source >= vertices) {
+            return Err(Refusal::NoSuchSource(source, vertices));
+        }
+        let head = Arc::new(Head {
+            home: cx.node,
+            job: cx.rng.next_u64(),
+            kind: job.kind.clone(),
+            keeps_paths: job.keeps_paths,
+        });
+        let key = head.job;
+        self.runs.insert(key, Run::new(&self.config, job, head, cx.now));
+        Ok(())
+    }
+
+    /// Begins walks that are due, and sees to it that it is called again.
+    fn generate(&mut self, cx: &mut Context<'_, Server>) {
+        let mut next = None;
+        let mut begun = 0;
+        let jobs: SmallVec<[u64; 4]> = self.runs.keys().copied().collect();
+        for job in jobs {
+            while let Some(run) = self.runs.get_mut(&job) {
+                match run.due(&self.config, cx.now) {
+                    Due::Now if begun < GENERATED_MAX => {
+                        let traveller = run.generate(&self.config, cx.now);
+                        let head = run.head.clone();
+                        begun += 1;
+                        self.census.generated += 1;
+                        self.route(cx, &head, None, traveller);
+                    }
+                    Due::Now => {
+                        next = Some(cx.now);
+                        break;
+                    }
+                    Due::At(at) => {
+                        next = Some(next.map_or(at, |next: Instant| next.min(at)));
+                        break;
+                    }
+                    Due::Nothing => break,
+                }
+            }
+        }
+        if let Some(at) = next
+            && self.armed.generate.is_none_or(|armed| at < armed)
+        {
+            self.armed.generate = Some(at);
+            cx.set_timer(at.since(cx.now), Timer::Generate);
+        }
+    }
+
+    /// A walker is to be where the edges of the vertex that it is at are.
+    fn route(
+        &mut self,
+        cx: &mut Context<'_, Server>,
+        head: &Arc<Head>,
+        slot: Option<SlotId>,
+        traveller: Traveller,
+    ) {
+        let at = traveller.walker.at;
+        self.bring(cx, head, slot, traveller, at);
+    }
+
+    /// A walker is to be where the edges of `vertex` are.
+    fn bring(
+        &mut self,
+        cx: &mut Context<'_, Server>,
+        head: &Arc<Head>,
+        slot: Option<SlotId>,
+        traveller: Traveller,
+        vertex: super::Vertex,
+    ) {
+        match self.part.owner(vertex) {
+            Some(owner) if owner == cx.node => {
+                let Some(job) = slot.or_else(|| self.known.enter(head)) else {
+                    self.census.refused += 1;
+                    cx.count("walk_job_refused", 1);
+                    return;
+                };
+                self.enter(cx, Guest { job, traveller });
+            }
+            Some(owner) => {
+                self.census.departed += 1;
+                let limits = (&self.config.bundle, cx.datagram_bytes_max);
+                self.bundler.push_walker(limits, cx.now, owner, head, traveller, |leaving| {
+                    let (to, lane, message) = leaving;
+                    cx.send(to, lane, message);
+                });
+                if let Some(slot) = slot {
+                    self.known.leave(slot);
+                }
+            }
+            None => {
+                if let Some(slot) = slot {
+                    self.known.leave(slot);
+                }
+                self.lose(cx);
+            }
+        }
+    }
+
+    /// Nobody has what a walker needs.
+    fn lose(&mut self, cx: &mut Context<'_, Server>) {
+        self.census.lost += 1;
+        cx.count("walker_lost", 1);
+    }
+
+    /// A walker comes to the queue.
+    fn enter(&mut self, cx: &mut Context<'_, Server>, mut guest: Guest) {
+        self.count_queue(cx.now);
+        let length = self.queue.len();
+        let queue = &self.config.queue;
+        match self.red.judge(queue, cx.now, length, self.config.service, cx.rng) {
+            Verdict::Enter => {}
+            Verdict::Mark => {
+                self.census.marked += 1;
+                let head = self.known.head(guest.job);
+                match self.runs.get_mut(&head.job).filter(|_| head.home == cx.node) {
+                    Some(run) => run.on_marked_here(cx.now),
+                    None => guest.traveller.is_marked = true,
+                }
+            }
+            dropped => {
+                let (counter, count) = match dropped {
+                    Verdict::Full => ("walker_dropped_full", &mut self.census.dropped_full),
+                    _ => ("walker_dropped_early", &mut self.census.dropped_early),
+                };
+                *count += 1;
+                cx.count(counter, 1);
+                return self.on_dropped(cx, guest);
+            }
+        }
+        if self.config.service.is_zero() {
+            self.queue.push_back(guest);
+            if !std::mem::replace(&mut self.armed.is_working, true) {
+                cx.set_timer(std::time::Duration::ZERO, Timer::Work);
+            }
+        } else if self.serving.is_none() && !self.armed.is_working {
+            self.serving = Some((guest, cx.now + self.config.service));
+            cx.set_timer(self.config.service, Timer::Work);
+        } else {
+            self.queue.push_back(guest);
+        }
+        self.census.queue_max = self.census.queue_max.max(self.queue.len() as u64);
+    }
+
+    /// Counts how long the queue was as long as it is.
+    fn count_queue(&mut self, now: Instant) {
+        let nanos = now.as_nanos() - self.counted.as_nanos();
+        let area = nanos.saturating_mul(self.queue.len() as u64);
+        self.census.queue_area = self.census.queue_area.saturating_add(area);
+        self.counted = now;
+    }
+
+    fn on_dropped(&mut self, cx: &mut Context<'_, Server>, guest: Guest) {
+        let head = self.known.head(guest.job);
+        if self.dropped.len() < HOMES_MAX || self.dropped.contains_key(&head.home) {
+            *self.dropped.entry(head.home).or_default() += 1;
+        }
+        if head.home == cx.node
+            && let Some(run) = self.runs.get_mut(&head.job)
+        {
+            let lost = run.on_dropped_here(&self.config, cx.now, guest.traveller.token);
+            if let Lost::GivenUp(flight) = lost {
+                cx.deliver(Event::Failed(run.job.id, flight.walk, flight.attempt));
+            }
+        }
+        self.known.leave(guest.job);
+    }
+
+    /// The worker goes on.
+    fn work(&mut self, cx: &mut Context<'_, Server>) {
+        self.count_queue(cx.now);
+        if self.config.service.is_zero() {
+            for _ in 0..self.config.turn_hops {
+                let Some(guest) = self.queue.pop_front() else { break };
+                self.hop(cx, guest);
+            }
+            self.armed.is_working = !self.queue.is_empty();
+            if self.armed.is_working {
+                cx.set_timer(std::time::Duration::ZERO, Timer::Work);
+            }
+        } else {
+            // On sockets a timer is late: what was done meanwhile is done now.
+            while let Some((guest, done)) = self.serving.take_if(|(_, done)| *done <= cx.now) {
+                self.armed.is_working = true;
+                self.hop(cx, guest);
+                self.armed.is_working = false;
+                let next = self.queue.pop_front();
+                self.serving = next.map(|next| (next, done + self.config.service));
+            }
+            if let Some((_, done)) = self.serving {
+                cx.set_timer(done.since(cx.now), Timer::Work);
+            }
+        }
+        if self.queue.is_empty() {
+            self.red.on_empty(cx.now);
+        }
+    }
+
+    /// A walker is served: it takes a step, or ends.
+    fn hop(&mut self, cx: &mut Context<'_, Server>, guest: Guest) {
+        let Guest { job, mut traveller } = guest;
+        self.census.visits += 1;
+        let head = self.known.head(job).clone();
+        let before = traveller.walker.state;
+        match head.kind.step(&mut traveller.walker, &self.part) {
+            Step::To(vertex) => {
+                traveller.detours = 0;
+                if head.keeps_paths {
+                    traveller.path.push(vertex);
+                }
+                self.bring(cx, &head, Some(job), traveller, vertex);
+            }
+            Step::Need(vertex) => {
+                // Whoever has judged a candidate is no longer where it was, however many are
+                // rejected: only turns that change nothing are detours.
+                let is_detour = traveller.walker.state == before;
+                traveller.detours = if is_detour { traveller.detours + 1 } else { 0 };
+                if traveller.detours > DETOURS_MAX {
+                    self.known.leave(job);
+                    return self.lose(cx);
+                }
+                self.bring(cx, &head, Some(job), traveller, vertex);
+            }
+            Step::Done => self.end(cx, &head, job, traveller, Stop::Length),
+            Step::DeadEnd => self.end(cx, &head, job, traveller, Stop::DeadEnd),
+        }
+    }
+
+    /// A walk has ended here.
+    fn end(
+        &mut self,
+        cx: &mut Context<'_, Server>,
+        head: &Arc<Head>,
+        job: SlotId,
+        traveller: Traveller,
+        stop: Stop,
+    ) {
+        self.census.ended += 1;
+        self.known.leave(job);
+        let Traveller { token, walker, path, is_marked, .. } = traveller;
+        let (at, steps) = (walker.at, walker.steps);
+        let ended = Ended { token, at, steps, stop, is_marked, path };
+        if head.home == cx.node {
+            return self.come_home(cx, head.job, ended);
+        }
+        self.census.returned += 1;
+        let limits = (&self.config.bundle, cx.datagram_bytes_max);
+        self.bundler.push_ended(limits, cx.now, head, ended, |(to, lane, message)| {
+            cx.send(to, lane, message);
+        });
+    }
+
+    /// A walk of one of its own jobs is done.
+    fn come_home(&mut self, cx: &mut Context<'_, Server>, job: u64, ended: Ended) {
+        let Some(run) = self.runs.get_mut(&job) else {
+            cx.count("walk_of_no_job", 1);
+            return;
+        };
+        if let Some(walk) = run.on_ended(cx.now, ended) {
+            self.done.push((run.job.id, walk));
+        }
+    }
+
+    /// The end of a call: tells what is done, begins what is due, lets leave what is to leave.
+    fn settle(&mut self, cx: &mut Context<'_, Server>) {
+        self.tell(cx);
+        self.generate(cx);
+        // What was begun may have ended where it began.
+        self.tell(cx);
+        let is_idle = self.queue.is_empty() && self.serving.is_none();
+        let limits = (&self.config.bundle, cx.datagram_bytes_max);
+        self.bundler.flush(limits, cx.now, is_idle, |(to, lane, message)| {
+            cx.send(to, lane, message);
+        });
+        let next = self.runs.values().filter_map(Run::next_deadline).min();
+        if let Some(at) = next
+            && self.armed.deadline.is_none_or(|armed| at < armed)
+        {
+            self.armed.deadline = Some(at);
+            cx.set_timer(at.since(cx.now), Timer::Deadline);
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_, Server>) {
+        let mut walks: SmallVec<[Walk; 1]> = SmallVec::new();
+        let mut of = None;
+        for (job, walk) in self.done.drain(..) {
+            if let Some(of) = of.filter(|&of| of != job) {
+                cx.deliver(Event::Walks(of, std::mem::take(&mut walks)));
+            }
+            of = Some(job);
+            walks.push(walk);
+        }
+        if let Some(of) = of {
+            cx.deliver(Event::Walks(of, walks));
+        }
+        self.end_runs(cx);
+    }
+
+    fn end_runs(&mut self, cx: &mut Context<'_, Server>) {
+        while let Some((&key, _)) = self.runs.iter().find(|(_, run)| run.is_over()) {
+            let run = self.runs.remove(&key).expect("it was found");
+            let id = run.job.id;
+            let report = Box::new(run.into_report(cx.now));
+            cx.deliver(Event::Ended(id, report, self.census_now(cx.now)));
+        }
+    }
+
+    /// True if a walker is one that could have been sent here in good faith.
+    fn is_plausible(&self, head: &Head, traveller: &Traveller) -> bool {
+        let Traveller { walker, path, detours, .. } = traveller;
+        let vertices = self.part.vertices();
+        let optional = |vertex| vertex == NOWHERE || vertex < vertices;
+        walker.at < vertices
+            && optional(walker.previous)
+            && optional(walker.candidate)
+            && optional(walker.source)
+            && *detours <= DETOURS_MAX
+            && (!head.keeps_paths || path.len() == walker.steps as usize)
+    }
+}
+
+impl Protocol for Server {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = ();
+
+    fn handle_message(&mut self, cx: &mut Context<'_, Self>, _from: NodeId, message: Message) {
+        match message {
+            Message::Walkers { head, walkers } => {
+                if head.kind.check(self.part.is_labelled()).is_err() {
+                    self.census.refused += walkers.len() as u64;
+                    cx.count("walker_refused", walkers.len() as u64);
+                    return;
+                }
+                for mut traveller in walkers {
+                    self.census.arrived += 1;
+                    if !self.is_plausible(&head, &traveller) {
+                        self.census.refused += 1;
+                        cx.count("walker_refused", 1);
+                        continue;
+                    }
+                    // A walker that was sent for other edges than those where it is says so by its
+                    // candidate.
+                    let here = self.part.owner(traveller.walker.at) == Some(cx.node);
+                    let asks = traveller.walker.candidate != NOWHERE;
+                    let vertex = match asks && !here {
+                        true => traveller.walker.previous,
+                        false => traveller.walker.at,
+                    };
+                    // It was sent by who takes this server for the owner.
+                    if self.part.owner(vertex) != Some(cx.node) {
+                        traveller.detours += 1;
+                        if traveller.detours > DETOURS_MAX {
+                            self.lose(cx);
+                            continue;
+                        }
+                    }
+                    self.bring(cx, &head, None, traveller, vertex);
+                }
+            }
+            Message::Ended { job, walks, .. } => {
+                for ended in walks {
+                    self.census.came_home += 1;
+                    self.come_home(cx, job, ended);
+                }
+            }
+        }
+        self.settle(cx);
+    }
+
+    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
+        match timer {
+            Timer::Work => self.work(cx),
+            // Taken as fired even if a later one is on its way: that one finds nothing to do.
+            Timer::Generate => {
+                if self.armed.generate.is_some_and(|at| at <= cx.now) {
+                    self.armed.generate = None;
+                }
+            }
+            Timer::Deadline => {
+                if self.armed.deadline.is_some_and(|at| at <= cx.now) {
+                    self.armed.deadline = None;
+                }
+                for run in self.runs.values_mut() {
+                    let id = run.job.id;
+                    run.take_overdue(&self.config, cx.now, |flight| {
+                        cx.deliver(Event::Failed(id, flight.walk, flight.attempt));
+                    });
+                }
+                self.end_runs(cx);
+            }
+        }
+        self.settle(cx);
+    }
+
+    fn handle_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
+        match command {
+            Command::Run(job) => {
+                let id = job.id;
+                if let Err(refusal) = self.begin(cx, *job) {
+                    cx.deliver(Event::Refused(id, refusal));
+                }
+            }
+            Command::Cancel(id) => {
+                let key = self.runs.iter().find(|(_, run)| run.job.id == id).map(|(&key, _)| key);
+                if let Some(run) = key.and_then(|key| self.runs.remove(&key)) {
+                    let report = Box::new(run.into_report(cx.now));
+                    cx.deliver(Event::Ended(id, report, self.census_now(cx.now)));
+                }
+            }
+            Command::Consumed(id, count) => {
+                if let Some(run) = self.runs.values_mut().find(|run| run.job.id == id) {
+                    run.on_consumed(count);
+                }
+            }
+        }
+        self.settle(cx);
+    }
+}

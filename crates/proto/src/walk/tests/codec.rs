@@ -1,0 +1,218 @@
+//! Messages in bytes: what survives, what is refused, and the very bytes.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::super::message::{DETOURS_MAX, MESSAGE_BYTES_MAX};
+use super::*;
+use crate::core::laws::{self, ends_where_it_ends, has_one_form, hex};
+use crate::core::{DecodeError, NodeId, decode_exact, encode_to_bytes};
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        Just(Kind::Uniform),
+        Just(Kind::Weighted),
+        (0.01..100.0, 0.01..100.0)
+            .prop_map(|(p, q)| Kind::Node2Vec(Node2Vec::new(p, q).expect("in range"))),
+        prop::collection::vec(any::<u8>(), 1..256)
+            .prop_map(|labels| Kind::Metapath(Arc::from(labels))),
+        any::<u64>().prop_map(|parts| Kind::Restart(Chance::from_parts(parts))),
+    ]
+}
+
+fn path(keeps_paths: bool, steps: u32) -> impl Strategy<Value = Vec<Vertex>> {
+    let count = if keeps_paths { steps as usize } else { 0 };
+    prop::collection::vec(any::<u32>(), count..=count)
+}
+
+/// A walker as it is after its way: what its kind does not need is not told.
+fn traveller(kind: Kind, keeps_paths: bool) -> impl Strategy<Value = Traveller> {
+    let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>());
+    let walker = (numbers, 0..40u32, 0..Length::STEPS_MAX - 40);
+    let walker = walker.prop_map(move |((at, source, previous, candidate, state), steps, left)| {
+        let only = |is_told: bool, vertex| if is_told { vertex } else { NOWHERE };
+        let (is_restart, is_node2vec) =
+            (matches!(kind, Kind::Restart(_)), matches!(kind, Kind::Node2Vec(_)));
+        Walker {
+            source: only(is_restart, source),
+            at,
+            previous: only(is_node2vec, previous),
+            candidate: only(is_node2vec, candidate),
+            steps,
+            steps_left: left,
+            state,
+        }
+    });
+    (walker, any::<u64>(), any::<bool>(), 0..=DETOURS_MAX).prop_flat_map(
+        move |(walker, token, is_marked, detours)| {
+            path(keeps_paths, walker.steps).prop_map(move |path| Traveller {
+                token,
+                walker,
+                path,
+                is_marked,
+                detours,
+            })
+        },
+    )
+}
+
+fn ended(keeps_paths: bool) -> impl Strategy<Value = Ended> {
+    let stop = prop_oneof![Just(Stop::Length), Just(Stop::DeadEnd)];
+    (any::<u64>(), any::<u32>(), 0..40u32, stop, any::<bool>()).prop_flat_map(
+        move |(token, at, steps, stop, is_marked)| {
+            path(keeps_paths, steps).prop_map(move |path| Ended {
+                token,
+                at,
+                steps,
+                stop,
+                is_marked,
+                path,
+            })
+        },
+    )
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let walkers = (kind(), any::<bool>(), any::<u32>(), any::<u64>()).prop_flat_map(
+        |(kind, keeps_paths, home, job)| {
+            let head = Arc::new(Head { home: NodeId(home), job, kind, keeps_paths });
+            let walkers = traveller(head.kind.clone(), keeps_paths);
+            prop::collection::vec(walkers, 1..6).prop_map(move |walkers| Message::Walkers {
+                head: head.clone(),
+                walkers: walkers.into(),
+            })
+        },
+    );
+    let ended = (any::<bool>(), any::<u64>()).prop_flat_map(|(keeps_paths, job)| {
+        prop::collection::vec(ended(keeps_paths), 1..6).prop_map(move |walks| Message::Ended {
+            job,
+            keeps_paths,
+            walks: walks.into(),
+        })
+    });
+    prop_oneof![walkers, ended]
+}
+
+proptest! {
+    #[test]
+    fn every_message_survives_its_encoding(message in message()) {
+        laws::survives(&message)?;
+    }
+
+    #[test]
+    fn a_message_that_is_cut_short_or_too_long_is_refused(message in message()) {
+        ends_where_it_ends(&message)?;
+    }
+
+    #[test]
+    fn bytes_are_a_message_in_its_only_form_or_none(
+        tag in 0x70u8..0x74,
+        bytes in prop::collection::vec(any::<u8>(), 0..120),
+    ) {
+        has_one_form::<Message>(&[&[tag], &bytes[..]].concat())?;
+    }
+
+    #[test]
+    fn a_message_with_one_byte_changed_is_another_or_none(
+        message in message(), place in any::<prop::sample::Index>(), byte in any::<u8>(),
+    ) {
+        let mut bytes = encode_to_bytes(&message).to_vec();
+        let place = place.index(bytes.len());
+        bytes[place] = byte;
+        has_one_form::<Message>(&bytes)?;
+    }
+}
+
+fn head(kind: Kind, keeps_paths: bool) -> Arc<Head> {
+    Arc::new(Head { home: NodeId(3), job: 0x0102_0304_0506_0708, kind, keeps_paths })
+}
+
+fn on_its_way() -> Traveller {
+    let walker = Walker {
+        source: NOWHERE,
+        at: 9,
+        previous: NOWHERE,
+        candidate: NOWHERE,
+        steps: 2,
+        steps_left: 5,
+        state: 0xaabb_ccdd_eeff_0011,
+    };
+    Traveller { token: 0x1122_3344_5566_7788, walker, path: vec![], is_marked: true, detours: 3 }
+}
+
+fn walkers(head: Arc<Head>, traveller: Traveller) -> Message {
+    Message::Walkers { head, walkers: smallvec::smallvec![traveller] }
+}
+
+#[test]
+fn forms_are_these() {
+    let going = on_its_way();
+    assert_eq!(
+        hex(&walkers(head(Kind::Uniform, false), going.clone())),
+        "71000000030102030405060708000000011122334455667788\
+         0d000000090000000200000005aabbccddeeff0011"
+    );
+    let path = Traveller { path: vec![7, 9], is_marked: false, detours: 0, ..going.clone() };
+    assert_eq!(
+        hex(&walkers(head(Kind::Metapath(Arc::from([1, 2, 1])), true), path)),
+        "7100000003010203040506070801030301020100011122334455667788\
+         00000000090000000200000005aabbccddeeff00110000000700000009"
+    );
+    let walker = Walker { previous: 7, candidate: 4, ..going.walker };
+    let node2vec = Kind::Node2Vec(Node2Vec::new(0.5, 2.0).unwrap());
+    assert_eq!(
+        hex(&walkers(head(node2vec, false), Traveller { walker, ..going.clone() })),
+        "7100000003010203040506070800023fe0000000000000400000000000000000011122334455667788\
+         0d000000090000000200000005aabbccddeeff00110000000700000004"
+    );
+    let walker = Walker { source: 1, ..going.walker };
+    let restart = Kind::Restart(Chance::new(0.25).unwrap());
+    assert_eq!(
+        hex(&walkers(head(restart, false), Traveller { walker, ..going })),
+        "710000000301020304050607080004400000000000000000011122334455667788\
+         0d000000090000000200000005aabbccddeeff001100000001"
+    );
+    let walk = Ended {
+        token: 0x1122_3344_5566_7788,
+        at: 9,
+        steps: 1,
+        stop: Stop::DeadEnd,
+        is_marked: true,
+        path: vec![9],
+    };
+    let ended = Message::Ended { job: 0xff, keeps_paths: true, walks: smallvec::smallvec![walk] };
+    assert_eq!(
+        hex(&ended),
+        "7200000000000000ff01000111223344556677880300000009000000010000\
+         0009"
+    );
+}
+
+#[test]
+fn each_bad_field_has_its_error() {
+    let good = encode_to_bytes(&walkers(head(Kind::Uniform, false), on_its_way()));
+    let with = |place: usize, bytes: &[u8]| {
+        let mut changed = good.to_vec();
+        changed[place..place + bytes.len()].copy_from_slice(bytes);
+        decode_exact::<Message>(Bytes::from(changed)).unwrap_err()
+    };
+    let out_of_range = |field, value| DecodeError::OutOfRange { field, value };
+    assert_eq!(with(0, &[0x70]), DecodeError::UnknownTag(0x70));
+    assert_eq!(with(13, &[2]), out_of_range("flags", 2));
+    assert_eq!(with(14, &[9]), DecodeError::UnknownTag(9));
+    assert_eq!(with(14, &[3, 0]), out_of_range("metapath", 0));
+    assert_eq!(with(15, &[0, 0]), out_of_range("count", 0));
+    assert_eq!(with(15, &[4, 1]), out_of_range("count", 1025));
+    assert_eq!(with(15, &[0, 2]), DecodeError::Truncated { need: 58, have: 29 });
+    assert_eq!(with(25, &[2]), out_of_range("flags", 2));
+    let steps = u64::from(Length::STEPS_MAX) + 1 + 5;
+    assert_eq!(with(30, &(Length::STEPS_MAX + 1).to_be_bytes()), out_of_range("steps", steps));
+    let node2vec = Kind::Node2Vec(Node2Vec::new(0.5, 2.0).unwrap());
+    let mut absurd = encode_to_bytes(&walkers(head(node2vec, false), on_its_way())).to_vec();
+    absurd[15..23].copy_from_slice(&f64::NAN.to_bits().to_be_bytes());
+    let error = decode_exact::<Message>(Bytes::from(absurd)).unwrap_err();
+    assert_eq!(error, out_of_range("node2vec", f64::NAN.to_bits()));
+    let long = Bytes::from(vec![0x71; MESSAGE_BYTES_MAX + 1]);
+    let value = MESSAGE_BYTES_MAX as u64 + 1;
+    assert_eq!(decode_exact::<Message>(long).unwrap_err(), out_of_range("message", value));
+}

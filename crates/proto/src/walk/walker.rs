@@ -1,0 +1,80 @@
+//! A walker: one walk on its way.
+
+use super::graph::Vertex;
+use super::kind::Length;
+use crate::core::mix;
+
+/// No vertex.
+pub const NOWHERE: Vertex = Vertex::MAX;
+
+/// What SplitMix64 adds to its state at each draw. Source: Steele, Lea, Flood, *Fast Splittable
+/// Pseudorandom Number Generators*, OOPSLA 2014.
+const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A walk on its way: where it is, and all that its next steps hang on.
+///
+/// Its random numbers are its own and go with it. So the same walk of the same job takes the same
+/// path wherever its steps are taken, and however often it is begun anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walker {
+    /// Where it began.
+    pub source: Vertex,
+    /// Where it is.
+    pub at: Vertex,
+    /// Where it was before; [`NOWHERE`] before the first step.
+    pub previous: Vertex,
+    /// Where it may go next, while that is not settled (node2vec); else [`NOWHERE`].
+    pub candidate: Vertex,
+    /// Steps it has taken.
+    pub steps: u32,
+    /// Steps it is still to take.
+    pub steps_left: u32,
+    /// State of its random numbers.
+    pub state: u64,
+}
+
+impl Walker {
+    /// Walk `walk` of a job with this seed, at its source. Its length is drawn here.
+    pub fn new(seed: u64, walk: u64, source: Vertex, length: Length) -> Walker {
+        let mut walker = Walker {
+            source,
+            at: source,
+            previous: NOWHERE,
+            candidate: NOWHERE,
+            steps: 0,
+            steps_left: 0,
+            state: mix(mix(seed) ^ walk),
+        };
+        walker.steps_left = match length {
+            Length::Steps(steps) => steps,
+            Length::Geometric { end, steps_max } => {
+                let ends = |_: &u32| !end.takes(walker.draw());
+                (0..steps_max).take_while(ends).count() as u32
+            }
+        };
+        walker
+    }
+
+    /// The next 64 random bits, which stay the next.
+    #[inline]
+    pub fn peek(&self) -> u64 {
+        mix(self.state)
+    }
+
+    /// The next 64 random bits.
+    #[inline]
+    pub fn draw(&mut self) -> u64 {
+        let bits = mix(self.state);
+        self.state = self.state.wrapping_add(GAMMA);
+        bits
+    }
+
+    /// Takes the step to a vertex.
+    #[inline]
+    pub(super) fn go(&mut self, vertex: Vertex) {
+        self.previous = self.at;
+        self.at = vertex;
+        self.steps += 1;
+        self.steps_left -= 1;
+    }
+}

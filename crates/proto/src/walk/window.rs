@@ -1,0 +1,229 @@
+//! How many walks may be under way: more with time, fewer at marks.
+
+use std::time::Duration;
+
+use super::config::WindowConfig;
+use crate::core::Instant;
+
+/// The share of losses in a round trip above which they count as a sign of congestion. A queue
+/// marks long before it loses, so a few losses come from somewhere else.
+const LOSS_MAX: f64 = 0.1;
+/// The part of the marked share that the latest round trip makes up. Source: Alizadeh et al., *Data
+/// Center TCP*, SIGCOMM 2010, g; the share begins at 1, as in RFC 8257.
+const GAIN: f64 = 1.0 / 16.0;
+
+/// A window of walks under way.
+///
+/// Grows by a constant each millisecond, doubles each round trip until the first mark, and is cut
+/// once a round trip by half the share of walks that came home marked, as DCTCP's is.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    config: WindowConfig,
+    walks: f64,
+    /// Whether it has not been cut yet.
+    is_starting: bool,
+    /// Share of marked walks, averaged over round trips.
+    marked_share: f64,
+    epoch: Epoch,
+    /// Smoothed time that a walk takes.
+    trip_nanos: u64,
+    grown: Instant,
+    /// Until when no walk is begun.
+    paused: Instant,
+}
+
+/// What came in the present round trip.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    began: Instant,
+    ended: u64,
+    marked: u64,
+    lost: u64,
+    /// By how many walks the window may still grow in it.
+    growth: f64,
+}
+
+/// The most that a window grows by in a round trip, as a share of it, once it has been cut: where
+/// queues make the round trip long, the cuts that their marks bring are more.
+const GROWTH_MAX: f64 = 1.0 / 8.0;
+/// The least time to wait after a walk found its own server's queue full.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+impl Window {
+    pub(super) fn new(config: WindowConfig, now: Instant) -> Window {
+        Window {
+            config,
+            walks: config.first as f64,
+            is_starting: true,
+            // Until it is known, as if all were: the first mark halves it.
+            marked_share: 1.0,
+            epoch: Epoch { began: now, ended: 0, marked: 0, lost: 0, growth: 0.0 },
+            trip_nanos: 0,
+            grown: now,
+            paused: now,
+        }
+    }
+
+    /// Until when no walk is begun.
+    pub(super) fn paused(&self) -> Instant {
+        self.paused
+    }
+
+    /// True if there is room for a batch, or for all that is left; or for one, if none is under
+    /// way.
+    pub(super) fn has_room(&self, in_flight: usize, left: u64) -> bool {
+        let room = (self.walks as usize).saturating_sub(in_flight);
+        let wanted = left.min(self.config.batch as u64) as usize;
+        in_flight == 0 || (room > 0 && room >= wanted)
+    }
+
+    /// A walk has come home.
+    pub(super) fn on_ended(
+        &mut self,
+        now: Instant,
+        took: Duration,
+        is_marked: bool,
+        in_flight: usize,
+    ) {
+        let nanos = took.as_nanos().min(u128::from(u64::MAX / 8)) as u64;
+        self.trip_nanos =
+            if self.trip_nanos == 0 { nanos } else { (7 * self.trip_nanos + nanos) / 8 };
+        self.epoch.ended += 1;
+        self.epoch.marked += u64::from(is_marked);
+        let since = now.since(self.grown).as_secs_f64() * 1000.0;
+        self.grown = now;
+        // A window that is not used says nothing of what would happen if it were.
+        if in_flight as f64 + self.config.batch as f64 >= self.walks / 2.0 {
+            if self.is_starting {
+                self.walks += 1.0;
+            } else {
+                let growth = since.min(1000.0) * self.config.growth_per_ms as f64;
+                let growth = growth.min(self.epoch.growth);
+                self.epoch.growth -= growth;
+                self.walks += growth;
+            }
+        }
+        self.end_epoch(now);
+    }
+
+    /// A walk of its own was marked where it lives.
+    pub(super) fn on_marked_here(&mut self, now: Instant) {
+        self.epoch.marked += 1;
+        self.end_epoch(now);
+    }
+
+    /// A walk of its own found the queue full where it lives: none is begun for a round trip, or
+    /// the same walk would find it full again and again.
+    pub(super) fn on_refused_here(&mut self, now: Instant) {
+        self.paused = now + Duration::from_nanos(self.trip_nanos).max(PAUSE_MIN);
+        self.on_marked_here(now);
+    }
+
+    /// A walk was lost.
+    pub(super) fn on_lost(&mut self, now: Instant) {
+        self.epoch.lost += 1;
+        self.end_epoch(now);
+    }
+
+    fn end_epoch(&mut self, now: Instant) {
+        let Epoch { began, ended, marked, lost, .. } = self.epoch;
+        if marked > 0 {
+            self.is_starting = false;
+        }
+        // A share of a few says little.
+        let is_enough = ended + lost >= self.config.batch as u64;
+        if is_enough && now.since(began).as_nanos() >= u128::from(self.trip_nanos) {
+            let all = (ended + lost) as f64;
+            // A walk may be marked here and on its way.
+            let share = (marked as f64 / all).min(1.0);
+            self.marked_share += GAIN * (share - self.marked_share);
+            if marked > 0 {
+                self.walks *= 1.0 - self.marked_share / 2.0;
+            }
+            if lost as f64 > LOSS_MAX * all {
+                self.is_starting = false;
+                self.walks /= 2.0;
+            }
+            let growth = self.walks * GROWTH_MAX;
+            self.epoch = Epoch { began: now, ended: 0, marked: 0, lost: 0, growth };
+        }
+        let (least, most) = (self.config.batch.min(self.config.most), self.config.most);
+        self.walks = self.walks.clamp(least as f64, most as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRIP: Duration = Duration::from_millis(1);
+
+    /// A window after so many round trips of which so many walks in a hundred come home marked.
+    fn after(trips: u64, marked_percent: u64) -> Window {
+        let mut window = Window::new(WindowConfig::default(), Instant::ZERO);
+        let mut now = Instant::ZERO;
+        for _ in 0..trips {
+            let walks = window.walks as u64;
+            for walk in 0..walks {
+                let at = now + TRIP * (walk + 1) as u32 / walks as u32;
+                let is_marked = walk % 100 < marked_percent;
+                window.on_ended(at, TRIP, is_marked, window.walks as usize);
+            }
+            now += TRIP;
+        }
+        window
+    }
+
+    #[test]
+    fn a_window_doubles_until_the_first_mark_and_has_an_end() {
+        let walks = after(3, 0).walks;
+        assert!((1900.0..2100.0).contains(&walks), "{walks}");
+        assert_eq!(after(30, 0).walks, 262_144.0);
+    }
+
+    #[test]
+    fn it_shrinks_with_the_share_of_marks_and_keeps_a_batch() {
+        let (few, many) = (after(200, 2), after(200, 60));
+        assert!(few.walks > 4.0 * many.walks, "{} {}", few.walks, many.walks);
+        assert!(many.walks >= 32.0);
+    }
+
+    #[test]
+    fn a_few_losses_do_not_slow_it_down() {
+        let mut window = after(10, 0);
+        let before = window.walks;
+        let now = Instant::ZERO + TRIP * 20;
+        for walk in 0..10_000u64 {
+            if walk % 50 == 0 {
+                window.on_lost(now);
+            }
+            window.on_ended(now, TRIP, false, window.walks as usize);
+        }
+        assert!(window.walks >= before);
+        for walk in 0..10_000u64 {
+            let at = now + TRIP * (walk / 1000) as u32;
+            window.on_lost(at);
+        }
+        assert!(window.walks < before / 2.0);
+    }
+
+    #[test]
+    fn after_a_full_queue_no_walk_is_begun_for_a_round_trip() {
+        let mut window = after(10, 0);
+        let now = Instant::ZERO + TRIP * 20;
+        let before = window.walks;
+        assert!(window.paused() < now);
+        window.on_refused_here(now);
+        assert_eq!(window.paused(), now + TRIP);
+        assert!(window.walks <= before && !window.is_starting);
+    }
+
+    #[test]
+    fn walks_are_begun_in_batches_and_the_last_ones_as_they_are() {
+        let window = Window::new(WindowConfig::default(), Instant::ZERO);
+        assert!(window.has_room(256 - 32, 1000));
+        assert!(!window.has_room(256 - 31, 1000));
+        assert!(window.has_room(256 - 31, 3));
+        assert!(!window.has_room(256, 3));
+    }
+}
