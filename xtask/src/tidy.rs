@@ -22,13 +22,21 @@ const LEFTOVERS: [&str; 4] = [
 /// Which crates of the workspace a crate may depend on. Dependencies point one way.
 const LAYERS: &[(&str, &[&str])] = &[
     ("paceline-proto", &[]),
+    ("paceline-graph", &["paceline-proto"]),
     ("paceline-sim", &["paceline-proto"]),
     ("paceline-net", &["paceline-proto"]),
     ("paceline-netlab", &[]),
     ("paceline", &["paceline-proto", "paceline-net"]),
     (
         "paceline-lab",
-        &["paceline-proto", "paceline-sim", "paceline-net", "paceline-netlab", "paceline"],
+        &[
+            "paceline-proto",
+            "paceline-graph",
+            "paceline-sim",
+            "paceline-net",
+            "paceline-netlab",
+            "paceline",
+        ],
     ),
     ("paceline-cli", &["paceline-lab", "paceline"]),
 ];

@@ -1,0 +1,100 @@
+//! What can be wrong with a file.
+
+use std::path::{Path, PathBuf};
+
+use paceline_proto::walk::GraphError;
+use thiserror::Error;
+
+/// Why a graph cannot be read from a file or written to one. Nothing is left half done.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// The system refuses.
+    #[error("{}: {source}", path.display())]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Compressed data is damaged or ends too early.
+    #[error("{}: damaged or cut off behind line {line}: {source}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The last line that could be read whole.
+        line: u64,
+        /// What the decompressor says.
+        source: std::io::Error,
+    },
+    /// A line is not what it should be.
+    #[error("{}: line {line}: `{found}`: {wanted}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What it says, or how it begins.
+        found: String,
+        /// What is wrong with that, and what would be right.
+        wanted: String,
+    },
+    /// The content is not what it should be.
+    #[error("{}: {wrong}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what would be right.
+        wrong: String,
+    },
+    /// There is nothing in it.
+    #[error("{}: no edges in it", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The rows in it are no graph.
+    #[error("{}: {source}", path.display())]
+    Graph {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: GraphError,
+    },
+}
+
+/// Characters of a line that an error repeats.
+const FOUND_CHARACTERS_MAX: usize = 60;
+
+impl FileError {
+    pub(crate) fn system(path: &Path, source: std::io::Error) -> FileError {
+        FileError::System { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn content(path: &Path, wrong: impl Into<String>) -> FileError {
+        FileError::Content { path: path.to_owned(), wrong: wrong.into() }
+    }
+
+    pub(super) fn line(
+        path: &Path,
+        line: u64,
+        found: &[u8],
+        wanted: impl Into<String>,
+    ) -> FileError {
+        // A character has at most four bytes.
+        let found = String::from_utf8_lossy(&found[..found.len().min(4 * FOUND_CHARACTERS_MAX)]);
+        let mut found: String = found.trim().chars().take(FOUND_CHARACTERS_MAX + 1).collect();
+        if found.chars().count() > FOUND_CHARACTERS_MAX {
+            found.pop();
+            found.push('…');
+        }
+        FileError::Line { path: path.to_owned(), line, found, wanted: wanted.into() }
+    }
+
+    pub(crate) fn without_parquet(path: &Path) -> FileError {
+        FileError::content(path, "this program was built without Parquet: other formats work")
+    }
+
+    pub(super) fn graph(path: &Path, source: GraphError) -> FileError {
+        FileError::Graph { path: path.to_owned(), source }
+    }
+}

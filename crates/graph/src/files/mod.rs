@@ -1,0 +1,137 @@
+//! Graphs in files: edge lists, METIS, `.npz`, Parquet.
+//!
+//! Vertices of a file have ids of up to 64 bits. Those of a graph are numbers from 0 without gaps;
+//! they follow the ids in ascending order, and [`Ids`] leads back.
+
+mod edges;
+mod error;
+mod ids;
+mod input;
+mod metis;
+mod npy;
+mod npz;
+mod output;
+#[cfg(feature = "parquet")]
+pub(crate) mod parquet;
+
+pub use edges::Columns;
+pub use error::FileError;
+pub use ids::Ids;
+pub(crate) use output::append_number;
+pub use output::{NewFile, write};
+#[cfg(feature = "parquet")]
+pub(crate) use output::{keep, temporary};
+
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read, Seek};
+use std::path::Path;
+
+use paceline_proto::walk::Graph;
+
+use crate::csr;
+
+/// A graph whose vertices have the ids of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedGraph {
+    /// The graph.
+    pub graph: Graph,
+    /// What its vertices are called outside.
+    pub ids: Ids,
+    /// Weights as they were given, row by row, if edges have any. The graph itself has them in
+    /// another form, which does not lead back.
+    pub weights: Option<Vec<f32>>,
+}
+
+impl From<Graph> for NamedGraph {
+    /// Vertices are called what they are, and no edge has a weight of its own.
+    fn from(graph: Graph) -> NamedGraph {
+        let ids = Ids::identity(graph.vertices());
+        NamedGraph { graph, ids, weights: None }
+    }
+}
+
+/// How a graph is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// An edge a line: two ids, then perhaps a weight and a label, between blanks, tabs or commas.
+    /// `#` and `%` begin comments. As SNAP has them, and TSV and CSV files.
+    Edges,
+    /// A vertex a line: its neighbours, from 1. As METIS, KaHIP and Chaco have them.
+    Metis,
+    /// Compressed sparse rows as `scipy.sparse.save_npz` writes them.
+    Npz,
+    /// Columns `source`, `target` and perhaps `weight`. Only with the feature `parquet`.
+    Parquet,
+}
+
+impl Format {
+    /// By a file's name: `.npz`, `.parquet`, `.metis` and `.graph`; else edges. `.gz` and `.zst` at
+    /// its end do not count.
+    pub fn of(path: &Path) -> Format {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let name = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
+        match name.rsplit('.').next() {
+            Some("npz") => Format::Npz,
+            Some("parquet") => Format::Parquet,
+            Some("metis" | "graph") => Format::Metis,
+            _ => Format::Edges,
+        }
+    }
+}
+
+/// How a file is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How it is written. Default: by its name.
+    pub format: Option<Format>,
+    /// What the columns of an edge list are. Default: by how many its first line has: ends, then a
+    /// weight, then a label.
+    pub columns: Option<Columns>,
+    /// What becomes of its edges. Default: they stay as they are.
+    pub edges: csr::Options,
+}
+
+impl Options {
+    fn format_of(&self, path: &Path) -> Format {
+        self.format.unwrap_or_else(|| Format::of(path))
+    }
+}
+
+/// Reads a graph. Edge lists and METIS files may be compressed by gzip or zstd; what they are is
+/// seen from their content.
+///
+/// While loading, an edge takes 16 to 24 bytes, 8 less if all ids are below 2^32, and 5 more if it
+/// has a weight and a label.
+pub fn read(path: &Path, options: &Options) -> Result<NamedGraph, FileError> {
+    let file = File::open(path).map_err(|source| FileError::system(path, source))?;
+    match options.format_of(path) {
+        #[cfg(feature = "parquet")]
+        Format::Parquet => parquet::read(path, file, options.edges),
+        _ => read_from(path, file, options),
+    }
+}
+
+/// The same of bytes in memory. `path` names them in errors, and says the format.
+pub fn read_bytes(path: &Path, bytes: Vec<u8>, options: &Options) -> Result<NamedGraph, FileError> {
+    match options.format_of(path) {
+        #[cfg(feature = "parquet")]
+        Format::Parquet => parquet::read(path, bytes::Bytes::from(bytes), options.edges),
+        _ => read_from(path, Cursor::new(bytes), options),
+    }
+}
+
+fn read_from(
+    path: &Path,
+    file: impl Read + Seek + Send + 'static,
+    options: &Options,
+) -> Result<NamedGraph, FileError> {
+    match options.format_of(path) {
+        Format::Edges => edges::read(path, input::decompressed(path, file)?, options),
+        Format::Metis => metis::read(path, input::decompressed(path, file)?, options.edges),
+        Format::Npz => npz::read(path, BufReader::new(file), options.edges),
+        Format::Parquet => Err(FileError::without_parquet(path)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

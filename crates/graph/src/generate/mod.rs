@@ -1,0 +1,37 @@
+//! Graphs drawn at random. The same seed gives the same graph, whatever the number of threads.
+
+mod blocks;
+mod rmat;
+
+pub use blocks::Blocks;
+pub use rmat::Rmat;
+
+use paceline_proto::walk::Graph;
+use thiserror::Error;
+
+/// Why a generator cannot draw what it is asked for. Whoever asked is at fault.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum GenerateError {
+    /// More vertices than a graph has numbers for, or none.
+    #[error("{0} vertices: 1 to {max} are possible", max = Graph::VERTICES_MAX)]
+    Vertices(u64),
+    /// An edge probability that is none.
+    #[error("{0} is no probability: 0 to 1 is")]
+    Probability(String),
+    /// RMAT's four probabilities are not one in sum.
+    #[error("the probabilities of the quadrants sum up to {0}: 1 is right")]
+    Quadrants(String),
+    /// RMAT of a scale out of range.
+    #[error("scale {0}: 0 to 31 is possible")]
+    Scale(u32),
+    /// A matrix that does not fit the blocks.
+    #[error(
+        "{blocks} blocks want a symmetric matrix of {blocks} x {blocks} probabilities: {found}"
+    )]
+    Matrix {
+        /// How many blocks there are.
+        blocks: usize,
+        /// What is wrong with the matrix.
+        found: String,
+    },
+}

@@ -1,0 +1,19 @@
+//! Graphs in memory and in files, and random walks over them on one machine.
+//!
+//! A graph is [`Graph`]. It comes [from files](files), or [from generators](generate); has
+//! [numbers](statistics) that describe it, and [parts](partition) that servers hold. [`walk::Job`]
+//! walks it with all cores of the machine, each walk on the very path that it would take from
+//! server to server, and [`corpus`] writes the walks down.
+
+#![deny(unsafe_code)]
+
+pub mod corpus;
+pub mod csr;
+pub mod files;
+pub mod generate;
+pub mod memory;
+pub mod partition;
+pub mod statistics;
+pub mod walk;
+
+pub use paceline_proto::walk::{Graph, Vertex};
