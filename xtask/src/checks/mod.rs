@@ -181,7 +181,8 @@ mod tests {
     #[test]
     fn the_seeds_of_each_protocol_are_among_the_suites() {
         let suites = seeded_suites().expect("the folder is there");
-        for suite in ["chain_seeds", "group_seeds", "mircc_seeds", "slingshot_seeds"] {
+        for suite in ["chain_seeds", "group_seeds", "mircc_seeds", "slingshot_seeds", "walk_seeds"]
+        {
             assert!(suites.iter().any(|name| name == suite), "{suite} is not in {suites:?}");
         }
     }

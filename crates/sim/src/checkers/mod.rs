@@ -16,6 +16,7 @@ pub mod mircc;
 pub mod overlay;
 pub mod slingshot;
 pub mod tables;
+pub mod walk;
 pub mod zave;
 
 /// A promise that was broken.

@@ -1,0 +1,205 @@
+//! One seed, a graph and its servers, jobs, one set of faults: what the seeds and the canaries
+//! share.
+
+// Each test binary uses its part.
+#![allow(dead_code)]
+
+pub mod draw;
+pub mod wrapped;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_proto::core::{Instant, LinkFaults, NodeId, Rng};
+use paceline_proto::walk::{Command, Config, Event, Graph, Job, JobId, Owners, Part, Server};
+use paceline_sim::checkers::walk::{Node, Totals, WalkLedger, World};
+use paceline_sim::{Codec, Digest, Fault, FaultSupport, Observer, Overhead, Reply, Sim, SimConfig};
+
+use crate::seeds;
+
+/// Faults end by then, milliseconds.
+pub const FAULTS_MS: u32 = 300;
+/// Within this time after that all jobs are to be over: seconds.
+const COMPLETE_S: u64 = 120;
+/// Events of a run at most.
+const EVENTS_MAX: u64 = 300_000;
+
+/// A run, wholly drawn from its seed.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub vertices: u32,
+    /// In the order of the rows.
+    pub edges: Vec<(u32, u32)>,
+    pub weights: Option<Vec<f32>>,
+    pub labels: Option<Vec<u8>>,
+    pub servers: u32,
+    /// Nodes without vertices, after the servers.
+    pub clients: u32,
+    /// By vertex.
+    pub owners: Vec<u16>,
+    /// By node.
+    pub configs: Vec<Config>,
+    pub datagram_bytes_max: usize,
+    pub link: LinkFaults,
+    pub codec: Codec,
+    pub faults: Vec<(Instant, Fault)>,
+    pub jobs: Vec<(Instant, NodeId, Job)>,
+    pub cancels: Vec<(Instant, NodeId, JobId)>,
+    /// After how long the application consumes what it is told.
+    pub consumes_within_micros: u32,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    pub digest: Digest,
+    pub totals: Totals,
+    pub events: u64,
+    /// Messages that the network lost.
+    pub messages_lost: u64,
+}
+
+impl Scenario {
+    pub fn nodes(&self) -> u32 {
+        self.servers + self.clients
+    }
+
+    pub fn graph(&self) -> Graph {
+        let graph = Graph::from_edges(self.vertices, self.edges.iter().copied());
+        let mut graph = graph.expect("edges lead to vertices");
+        if let Some(weights) = &self.weights {
+            graph = graph.with_weights(weights).expect("a weight for each edge");
+        }
+        if let Some(labels) = &self.labels {
+            graph = graph.with_labels(labels.clone()).expect("a label for each edge");
+        }
+        graph
+    }
+
+    pub fn world(&self) -> (Arc<Graph>, Arc<Owners>, World) {
+        let graph = Arc::new(self.graph());
+        let servers = (0..self.servers).map(NodeId).collect();
+        let owners = Owners::new(servers, self.owners.clone()).expect("each vertex has a server");
+        let owners = Arc::new(owners);
+        let weights = self.weights.as_deref().map(Arc::from);
+        let world = World::new(graph.clone(), owners.clone(), weights);
+        (graph, owners, world)
+    }
+
+    /// Runs the scenario with honest nodes.
+    pub fn run(&self) -> Result<Outcome, String> {
+        self.run_with(|config, part| Server::new(config, part).expect("what is drawn is possible"))
+    }
+
+    /// Runs the scenario with nodes made by `make`.
+    pub fn run_with<P: Node>(
+        &self,
+        make: impl FnMut(Config, Part) -> P,
+    ) -> Result<Outcome, String> {
+        let replay = || seeds::replay("walk_seeds", self.seed);
+        let result = seeds::caught(|| self.run_checked(make));
+        result.map_err(|what| format!("{what}\nreplay: {}\n{self:#?}", replay()))
+    }
+
+    fn run_checked<P: Node>(
+        &self,
+        mut make: impl FnMut(Config, Part) -> P,
+    ) -> Result<Outcome, String> {
+        let (graph, owners, world) = self.world();
+        let mut config = SimConfig::new(self.nodes() as usize, self.seed);
+        config.network.overhead = Overhead::None;
+        config.network.link = self.link;
+        config.codec = self.codec;
+        config.faults = FaultSupport::Any;
+        config.datagram_bytes_max = self.datagram_bytes_max;
+        let doubles = self.link.duplicate > 0.0;
+        let ledger = WalkLedger::new(world, self.configs.clone(), self.datagram_bytes_max, doubles);
+        let mut sim = Sim::new(config, Arc::new(()), |node| {
+            let part = Part::new(node, graph.clone(), owners.clone());
+            make(self.configs[node.index()], part)
+        });
+        self.schedule(&mut sim);
+        let mut observer = (ledger, Application::new(self));
+        let until = at(FAULTS_MS) + Duration::from_secs(COMPLETE_S);
+        while sim.now() < until
+            && observer.0.violation().is_none()
+            && (sim.now() <= at(FAULTS_MS) || observer.0.is_busy())
+            && sim.step(&mut observer)
+        {
+            if sim.events_handled() > EVENTS_MAX {
+                return Err(format!("{EVENTS_MAX} events and no end at {}", sim.now()));
+            }
+        }
+        let now = sim.now();
+        observer.0.check_complete(now).map_err(|violation| violation.to_string())?;
+        let events = sim.events_handled();
+        while sim.events_handled() < events + EVENTS_MAX
+            && observer.0.violation().is_none()
+            && sim.step(&mut observer)
+        {}
+        observer.0.check_rest(&sim).map_err(|violation| violation.to_string())?;
+        let count = |name| sim.counters().count(name);
+        Ok(Outcome {
+            digest: sim.digest(),
+            totals: observer.0.totals(),
+            events: sim.events_handled(),
+            messages_lost: count("sim_lost") + count("sim_partitioned"),
+        })
+    }
+
+    fn schedule<P: Node>(&self, sim: &mut Sim<'_, P>) {
+        for (at, fault) in &self.faults {
+            sim.fault_at(*at, fault.clone());
+        }
+        for (at, node, job) in &self.jobs {
+            sim.command_at(*at, *node, Command::Run(Box::new(job.clone())));
+        }
+        for &(at, node, job) in &self.cancels {
+            sim.command_at(at, node, Command::Cancel(job));
+        }
+        let when = at(FAULTS_MS);
+        sim.fault_at(when, Fault::Heal);
+        sim.fault_at(when, Fault::Link { from: None, to: None, link: LinkFaults::default() });
+        let crashed = self.faults.iter().filter_map(|(_, fault)| match fault {
+            Fault::Crash(node) => Some(*node),
+            _ => None,
+        });
+        for node in crashed.collect::<BTreeSet<NodeId>>() {
+            // If it is up by then, this changes nothing.
+            sim.fault_at(when, Fault::Restart(node));
+        }
+    }
+}
+
+pub fn at(ms: u32) -> Instant {
+    Instant::ZERO + millis(ms)
+}
+
+pub fn millis(ms: u32) -> Duration {
+    Duration::from_millis(ms.into())
+}
+
+/// Consumes what it is told after a while.
+struct Application {
+    rng: Rng,
+    consumes_within_micros: u32,
+}
+
+impl Application {
+    fn new(scenario: &Scenario) -> Application {
+        let consumes_within_micros = scenario.consumes_within_micros;
+        Application { rng: Rng::new(scenario.seed, 0xa221), consumes_within_micros }
+    }
+}
+
+impl<P: Node> Observer<P> for Application {
+    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
+        if let Event::Walks(job, walks) = event {
+            let micros = self.rng.below(self.consumes_within_micros + 1);
+            let after = Duration::from_micros(micros.into());
+            reply.command(after, node, Command::Consumed(*job, walks.len()));
+        }
+    }
+}
