@@ -157,3 +157,38 @@ fn a_reader_that_leaves_ends_it_quietly() {
     assert!(child.wait().unwrap().success(), "{said}");
     assert_eq!(said, "");
 }
+
+#[test]
+fn bench_walk_holds_the_papers_order_and_says_what_does_not() {
+    let place = Place::new();
+    let small = ["bench", "walk", "--on", "sim", "--walks", "30"];
+    let (ran, document) = place.json(&small);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let methods = document["results"][0]["methods"].as_array().unwrap();
+    assert_eq!(methods.len(), 6);
+    assert_eq!(methods[5]["method"], "mark-exact");
+    assert_eq!(methods[5]["dropped"], 0.0);
+    // Without congestion nobody is better than anybody.
+    let idle = ["bench", "walk", "--on", "sim", "--walks", "1", "--block", "10"];
+    let (ran, document) = place.json(&idle);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    let missed = document["results"][0]["missed"][0].as_str().unwrap();
+    assert!(ran.stderr.contains(missed), "{}", ran.stderr);
+    let refused = place.error(&["bench", "walk", "--hop", "5s"], 2);
+    assert!(refused.contains("1us to 1s"), "{refused}");
+}
+
+#[test]
+fn walks_between_processes_are_those_of_the_simulator() {
+    let place = Place::new();
+    let deliveries = |world: &[&str]| {
+        let mut arguments = vec!["run", "walk/e1"];
+        arguments.extend(["--set", "walks=10", "--set", "method=window", "--set", "service=0s"]);
+        arguments.extend(["--set", "timeout_min=500ms"]);
+        arguments.extend_from_slice(world);
+        let (ran, document) = place.json(&arguments);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        document["deliveries"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(deliveries(&[]), deliveries(&["--on", "sockets", "--processes"]));
+}

@@ -142,6 +142,8 @@ pub struct Settings {
     pub sets: Vec<String>,
     /// Another seed than the scenarios'.
     pub seed: Option<u64>,
+    /// As long as published, even where a shorter run at full scale gives the same figures.
+    pub is_long: bool,
 }
 
 /// How large the runs behind figures are.

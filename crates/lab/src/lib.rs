@@ -24,6 +24,7 @@ pub mod slingshot;
 pub mod sweep;
 pub mod table;
 pub mod tour;
+pub mod walk;
 pub mod world;
 
 pub use error::LabError;
@@ -47,6 +48,7 @@ pub const REPRODUCTIONS: &[Reproduction] = &[
     overlay::REPRODUCTION,
     slingshot::REPRODUCTION,
     mircc::REPRODUCTION,
+    walk::REPRODUCTION,
 ];
 
 /// Takes scenario, seed, where a trace goes, and whom to tell how far it is.
@@ -101,6 +103,13 @@ const REGISTERED: &[Registered] = &[
         simulate: mircc::run,
         run_on_sockets: mircc::run_on_sockets,
         serve: mircc::serve,
+    },
+    Registered {
+        name: "walk",
+        keys: walk::KEYS,
+        simulate: walk::run,
+        run_on_sockets: walk::run_on_sockets,
+        serve: walk::serve,
     },
     timely("slingshot", slingshot::KEYS),
     timely("srm", slingshot::SRM_KEYS),

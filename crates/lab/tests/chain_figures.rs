@@ -6,7 +6,7 @@ use paceline_lab::{Quiet, REPRODUCTIONS, simulate};
 
 fn figures(scale: Scale, sets: &[&str]) -> Vec<paceline_lab::figure::Figure> {
     let sets = sets.iter().map(|set| set.to_string()).collect();
-    let settings = Settings { scale, sets, seed: None };
+    let settings = Settings { scale, sets, ..Settings::default() };
     (REPRODUCTIONS[0].figures)(&settings, &Quiet).unwrap()
 }
 

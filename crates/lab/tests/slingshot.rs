@@ -22,7 +22,7 @@ fn value(result: &RunResult, name: &str) -> f64 {
 #[test]
 fn every_figure_is_inside_its_band() {
     let reproduction = REPRODUCTIONS.iter().find(|known| known.name == "slingshot").unwrap();
-    let settings = Settings { scale: Scale::Quick, sets: Vec::new(), seed: None };
+    let settings = Settings { scale: Scale::Quick, ..Settings::default() };
     let figures = (reproduction.figures)(&settings, &Quiet).unwrap();
     print!("{}", table(&figures));
     assert_eq!(figures.len(), FIGURES);
@@ -37,7 +37,7 @@ fn other_settings_give_the_same_ids_without_a_verdict() {
     let reproduction = REPRODUCTIONS.iter().find(|known| known.name == "slingshot").unwrap();
     let sets = ["members=6", "r=4", "c=2", "loss=3%", "rate=800/s", "code=xor"];
     let sets = sets.map(str::to_owned).to_vec();
-    let settings = Settings { scale: Scale::Quick, sets, seed: Some(4) };
+    let settings = Settings { scale: Scale::Quick, sets, seed: Some(4), ..Settings::default() };
     let figures = (reproduction.figures)(&settings, &Quiet).unwrap();
     assert_eq!(figures.len(), FIGURES);
     assert_eq!(figures[0].id, "slingshot/recovered/r8-c3");

@@ -20,6 +20,10 @@ pub struct Args {
     #[arg(long)]
     quick: bool,
 
+    /// Runs as long as the published ones, even where shorter ones give the same figures
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+
     /// Change a setting of every scenario behind the figures
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
@@ -45,7 +49,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         None => REPRODUCTIONS.iter().collect(),
     };
     let scale = if args.quick { Scale::Quick } else { Scale::Full };
-    let settings = Settings { scale, sets: args.sets, seed: args.seed };
+    let settings = Settings { scale, sets: args.sets, seed: args.seed, is_long: args.full };
     let progress = ui.progress();
     let reproduced = reproduce::run(chosen, &settings, &progress)?;
     let results = reproduce::results(&reproduced);

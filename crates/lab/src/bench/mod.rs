@@ -10,6 +10,7 @@ pub mod overlay;
 pub mod packets;
 pub mod simulator;
 pub mod slingshot;
+pub mod walk;
 
 use serde::Serialize;
 

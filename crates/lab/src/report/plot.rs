@@ -22,7 +22,14 @@ pub struct Plot {
     // Names at the y axis, from the top.
     lanes: Vec<String>,
     layers: Vec<Layer>,
+    // Of a map of heat: a value for each lane and category.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cells: Vec<Vec<Value>>,
 }
+
+/// JSON has no NaN: it is written as null.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Value(#[serde(deserialize_with = "null_is_nan")] f64);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Layer {
@@ -70,7 +77,8 @@ impl Plot {
     /// A plot without layers.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Plot {
         let (categories, lanes, layers) = (Vec::new(), Vec::new(), Vec::new());
-        Plot { title: title.into(), caption: String::new(), x, y, categories, lanes, layers }
+        let (title, caption, cells) = (title.into(), String::new(), Vec::new());
+        Plot { title, caption, x, y, categories, lanes, layers, cells }
     }
 
     /// A plot of bars, without groups yet.
@@ -99,6 +107,23 @@ impl Plot {
     ) -> Plot {
         let mut plot = Plot::new(title, x, Axis::default());
         plot.lanes = lanes.into_iter().map(Into::into).collect();
+        let last = plot.lanes.len().max(1) as f64;
+        plot.y.range = Some((0.5 - last, 0.5));
+        plot
+    }
+
+    /// A map of heat: a value for each row, from the top, and column. The darker, the greater; a
+    /// missing one is NaN.
+    pub fn heat<S: Into<String>>(
+        title: impl Into<String>,
+        columns: impl IntoIterator<Item = S>,
+        rows: impl IntoIterator<Item = (S, Vec<f64>)>,
+    ) -> Plot {
+        let mut plot = Plot::bars(title, columns, Axis::default());
+        for (lane, values) in rows {
+            plot.lanes.push(lane.into());
+            plot.cells.push(values.into_iter().map(Value).collect());
+        }
         let last = plot.lanes.len().max(1) as f64;
         plot.y.range = Some((0.5 - last, 0.5));
         plot
@@ -236,7 +261,8 @@ impl Plot {
             self.draw_layer(root, &mut chart, index, high.0.max(0.0))?;
         }
 
-        if shown().next().is_none() {
+        self.draw_cells(root, &mut chart)?;
+        if shown().next().is_none() && self.cells.is_empty() {
             let middle = ((low.0 + low.1) / 2.0, (high.0 + high.1) / 2.0);
             let at = chart.as_coord_spec().translate(&middle);
             let centred = ink_text(LABEL).pos(Pos::new(HPos::Center, VPos::Center));
@@ -282,6 +308,25 @@ impl Plot {
         if layer.is_marked() {
             for point in &points {
                 self.draw_marker(root, index, chart.as_coord_spec().translate(point))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws the cells of a map of heat, each with its value.
+    fn draw_cells(&self, root: &Area<'_>, chart: &mut Chart<'_, '_>) -> Drawn {
+        let values = self.cells.iter().flatten().map(|value| value.0).filter(|v| v.is_finite());
+        let most = values.fold(0.0, f64::max);
+        for (row, values) in self.cells.iter().enumerate() {
+            for (column, &Value(value)) in values.iter().enumerate() {
+                let (x, y) = (column as f64, -(row as f64));
+                let heat = if value > 0.0 && most > 0.0 { 0.85 * value / most } else { 0.0 };
+                let corners = [(x - 0.5, y - 0.5), (x + 0.5, y + 0.5)];
+                let style = PALETTE[0].mix(heat).filled();
+                chart.draw_series(std::iter::once(Rectangle::new(corners, style)))?;
+                let centred = ink_text(LABEL).pos(Pos::new(HPos::Center, VPos::Center));
+                let at = chart.as_coord_spec().translate(&(x, y));
+                root.draw(&Text::new(number(value), at, centred))?;
             }
         }
         Ok(())

@@ -47,6 +47,9 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "slingshot/senders",
     "slingshot/srm",
     "slingshot/tunability",
+    "walk/e1",
+    "walk/e2",
+    "walk/e3",
 ];
 
 /// The names of the scenarios that are part of the binary, sorted.

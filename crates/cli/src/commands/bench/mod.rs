@@ -9,6 +9,7 @@ mod multicast;
 mod overlay;
 mod simulator;
 mod slingshot;
+mod walk;
 
 use super::Outcome;
 use crate::error::CliError;
@@ -32,6 +33,7 @@ enum What {
     Overlay(overlay::Args),
     Simulator(simulator::Args),
     Slingshot(slingshot::Args),
+    Walk(walk::Args),
 }
 
 /// Does it.
@@ -46,5 +48,6 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Overlay(args) => overlay::run(args, ui),
         What::Simulator(args) => simulator::run(args, ui),
         What::Slingshot(args) => slingshot::run(args, ui),
+        What::Walk(args) => walk::run(args, ui),
     }
 }

@@ -1,0 +1,401 @@
+//! The published figures of random walkers beside what the protocol measures.
+
+use super::ledger::{Home, Ledger};
+use super::report::sections;
+use super::run::{Measured, measured};
+use super::{Measure, Method, exact};
+use crate::LabError;
+use crate::figure::{self, Figure, Reproduction, Scale};
+use crate::parallel::costliest_first;
+use crate::progress::{Progress, Quiet};
+use crate::run::RunResult;
+use crate::scenario::ScenarioFile;
+
+/// The figures of walks as `paceline reproduce walk` shows them.
+pub const REPRODUCTION: Reproduction = Reproduction {
+    name: "walk",
+    about: "Random walkers, each one a message: queues that warn early, sources that slow down. \
+            Takizawa and Kaneko, IEICE Technical Report IN2022-18, 2022.",
+    figures: reproduce,
+    sections,
+};
+
+/// What the slides say of experiment 1: seconds, and walkers beyond the walks asked for.
+const PUBLISHED: [(Method, f64, f64); 5] = [
+    (Method::RqRg, 49.0, 20e3),
+    (Method::RqSleep0, 44.0, 3.15e6),
+    (Method::RqSleep1, 69.0, 0.0),
+    (Method::TailRg, 50.0, 140e3),
+    (Method::RqRgNoDirect, 51.0, 60e3),
+];
+
+/// The slides' mean queues in experiment 2.
+const PUBLISHED_QUEUES: [(Method, f64); 2] = [(Method::RqRg, 7.5), (Method::TailRg, 95.1)];
+
+/// The slides' additional walks in experiment 3, with RED and with tail drop, by A:B and B:C.
+const PUBLISHED_CELLS: [[[f64; 3]; 3]; 2] = [
+    [[20e3, 32e3, 23e3], [89e3, 71e3, 33e3], [146e3, 62e3, 37e3]],
+    [[136e3, 176e3, 173e3], [218e3, 222e3, 225e3], [256e3, 241e3, 261e3]],
+];
+
+/// A:B and B:C of experiment 3.
+pub(super) const RATIOS: [u32; 3] = [2, 5, 10];
+
+/// The figures that a scenario asks for, of its own method.
+pub(super) fn figures_of_run(measured: &Measured) -> Vec<Figure> {
+    let name = measured.settings.method.name();
+    match measured.settings.measure {
+        Measure::E1 => experiment_1(name, measured),
+        Measure::E2 => vec![queue_figure(name, measured)],
+        Measure::E3 => {
+            let id = format!("walk/e3/additional/{name}");
+            vec![Figure::new(id, additional(&measured.ledger) as f64, "walks")]
+        }
+    }
+}
+
+fn sum(ledger: &Ledger, of: impl Fn(&Home) -> u64) -> u64 {
+    ledger.homes().iter().map(of).sum()
+}
+
+fn additional(ledger: &Ledger) -> u64 {
+    sum(ledger, Home::additional)
+}
+
+/// When the last server's walks were done.
+fn time(ledger: &Ledger) -> f64 {
+    ledger.homes().iter().filter_map(Home::ended_s).fold(0.0, f64::max)
+}
+
+/// The server whose part of the graph is dense.
+fn last(ledger: &Ledger) -> &Home {
+    ledger.homes().last().expect("there are two servers at least")
+}
+
+fn mean_hops(ledger: &Ledger) -> f64 {
+    sum(ledger, |home| home.hops) as f64 / sum(ledger, |home| home.walks) as f64
+}
+
+fn experiment_1(name: &str, measured: &Measured) -> Vec<Figure> {
+    let ledger = &measured.ledger;
+    let id = |what: &str| format!("walk/e1/{name}/{what}");
+    let dropped = sum(ledger, |home| home.dropped);
+    let marked = sum(ledger, |home| home.queue_marked);
+    let drops = format!("{dropped} dropped, {marked} marked by queues");
+    vec![
+        Figure::new(id("time-s"), time(ledger), "s"),
+        Figure::new(id("additional"), additional(ledger) as f64, "walks").with_note(drops),
+        Figure::new(id("queue-mean"), last(ledger).queue_mean(), "walkers"),
+    ]
+}
+
+fn queue_figure(name: &str, measured: &Measured) -> Figure {
+    let queue = last(&measured.ledger).queue_mean();
+    Figure::new(format!("walk/e2/{name}/queue-mean"), queue, "walkers")
+}
+
+fn bias(name: &str, measured: &Measured) -> Figure {
+    let hops = mean_hops(&measured.ledger);
+    let exact = exact::mean_hops(&measured.settings.graph, measured.settings.length);
+    Figure::new(format!("walk/bias/{name}/mean-hops"), hops, "hops")
+        .with_note(format!("{} is exact on the graph that was drawn", figure::number(exact)))
+}
+
+/// A run behind figures.
+struct Job {
+    scenario: &'static str,
+    sets: Vec<String>,
+    // About how many walks it does.
+    cost: u64,
+    gives: Gives,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Gives {
+    E1(Method),
+    E2(Method),
+    // Places of A:B and of B:C in `RATIOS`, and the method.
+    Cell(usize, usize, Method),
+    Bundle(u32),
+    Generation(&'static str),
+    Servers(u32),
+}
+
+/// What is kept of a run.
+struct Given {
+    gives: Gives,
+    measured: Measured,
+    run: RunResult,
+    scenario: String,
+    seed: u64,
+}
+
+fn jobs(settings: &figure::Settings) -> Vec<Job> {
+    let quick = settings.scale == Scale::Quick;
+    let mut jobs = Vec::new();
+    let mut add = |scenario, method: Method, sets: &[String], cost, gives| {
+        let mut all = vec![format!("method={}", method.name())];
+        all.extend(sets.iter().cloned());
+        jobs.push(Job { scenario, sets: all, cost, gives });
+    };
+    let walks = |full: u64, few: u64| -> (String, u64) {
+        let walks = if quick { few } else { full };
+        (format!("walks={walks}"), walks)
+    };
+    let (of_e1, each) = walks(10_000, 1_000);
+    for (name, method) in Method::ALL {
+        if name != "window" {
+            add("walk/e1", method, std::slice::from_ref(&of_e1), each * 300, Gives::E1(method));
+        }
+    }
+    // As published, ten times as many; the queue's mean is the same.
+    let (of_e2, each) = walks(if settings.is_long { 100_000 } else { 10_000 }, 1_000);
+    for (method, _) in PUBLISHED_QUEUES {
+        add("walk/e2", method, std::slice::from_ref(&of_e2), each * 300, Gives::E2(method));
+    }
+    let (of_e3, each) = walks(1_000, 40);
+    for (place_b, b) in RATIOS.into_iter().enumerate() {
+        for (place_c, c) in RATIOS.into_iter().enumerate() {
+            let (b, c) = (0.01 * f64::from(b), 0.01 * f64::from(b * c));
+            for method in [Method::RqRg, Method::TailRg] {
+                let sets = [format!("B={b}"), format!("C={c}"), of_e3.clone()];
+                let gives = Gives::Cell(place_b, place_c, method);
+                add("walk/e3", method, &sets, each * 3_000, gives);
+            }
+        }
+    }
+    let (of_rest, each) = walks(1_000, 100);
+    for bundle in [1, 4, 16, 64] {
+        let sets = [format!("bundle={bundle}"), "deadline=200us".to_owned(), of_rest.clone()];
+        add("walk/e1", Method::MarkExact, &sets, each * 300, Gives::Bundle(bundle));
+    }
+    for (name, method) in [("gap", Method::MarkExact), ("batch", Method::Window)] {
+        let mut sets = vec![of_rest.clone()];
+        if method == Method::Window {
+            // Queues of a hundred want small windows.
+            sets.extend(["first=16", "batch=8", "growth=1"].map(str::to_owned));
+        }
+        add("walk/e1", method, &sets, each * 300, Gives::Generation(name));
+    }
+    let (of_servers, each) = walks(300, 30);
+    for servers in [3, 8, 16, 32, 64] {
+        let sets = [format!("nodes={servers}"), of_servers.clone()];
+        let cost = each * 100 * u64::from(servers);
+        add("walk/e1", Method::RqRg, &sets, cost, Gives::Servers(servers));
+    }
+    jobs
+}
+
+fn reproduce(
+    settings: &figure::Settings,
+    progress: &dyn Progress,
+) -> Result<Vec<Figure>, LabError> {
+    let jobs = jobs(settings);
+    progress.start(jobs.len() as u64, "walk");
+    let run_one = |job: &Job| -> Result<Option<Given>, LabError> {
+        if progress.stopped() {
+            return Ok(None);
+        }
+        let given = run_job(job, settings)?;
+        progress.inc(1);
+        Ok(Some(given))
+    };
+    let given = costliest_first(&jobs, |job| job.cost, run_one);
+    let given: Vec<Given> =
+        given.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+    progress.finish();
+    let mut figures = Vec::new();
+    experiments_1(&given, &mut figures);
+    experiments_2(&given, &mut figures);
+    experiments_3(&given, &mut figures);
+    open_questions(&given, &mut figures);
+    if !settings.sets.is_empty() {
+        // What the paper measured is not what was run.
+        for figure in &mut figures {
+            (figure.low, figure.high, figure.paper) = (None, None, None);
+            figure.pass = figure.measured.is_finite();
+        }
+    }
+    Ok(figures)
+}
+
+fn run_job(job: &Job, settings: &figure::Settings) -> Result<Given, LabError> {
+    // The user's settings come last.
+    let sets = job.sets.iter().chain(&settings.sets);
+    let scenario = ScenarioFile::load(job.scenario)?.with_sets(sets)?.resolve()?;
+    let seed = settings.seed.unwrap_or(scenario.seed);
+    let measured = measured(&scenario, seed, None, &Quiet)?;
+    let run = RunResult {
+        events: measured.outcome.events,
+        digest: measured.outcome.digest.clone(),
+        ..RunResult::default()
+    };
+    Ok(Given { gives: job.gives, measured, run, scenario: scenario.name, seed })
+}
+
+impl Given {
+    fn of(&self, figure: Figure) -> Figure {
+        figure.with_run(&self.scenario, self.seed, &self.run)
+    }
+}
+
+fn find(given: &[Given], gives: Gives) -> Option<&Given> {
+    given.iter().find(|given| given.gives == gives)
+}
+
+/// Times, additional walks and queues of each method, what they are beside each other, where
+/// walkers are dropped and whose, and what that does to the walks that finish.
+fn experiments_1(given: &[Given], figures: &mut Vec<Figure>) {
+    let Some(base) = find(given, Gives::E1(Method::RqRg)) else { return };
+    let base_time = time(&base.measured.ledger);
+    for (name, method) in Method::ALL {
+        let Some(given) = find(given, Gives::E1(method)) else { continue };
+        let published = PUBLISHED.iter().find(|(of, ..)| *of == method);
+        let ledger = &given.measured.ledger;
+        for figure in experiment_1(name, &given.measured) {
+            let mut figure = given.of(figure);
+            if let Some(&(_, time, additional)) = published {
+                figure = match figure.id.rsplit('/').next() {
+                    Some("time-s") => figure.with_paper(time),
+                    Some("additional") => figure.with_paper(additional),
+                    _ => figure,
+                };
+            }
+            if method == Method::MarkExact {
+                figure = match figure.id.rsplit('/').next() {
+                    Some("time-s") => figure.with_band(0.97 * base_time, 1.03 * base_time),
+                    Some("additional") => {
+                        figure.with_band(0.0, 0.005 * sum(ledger, |home| home.asked) as f64)
+                    }
+                    _ => figure,
+                };
+            }
+            figures.push(figure);
+        }
+        if method == Method::MarkExact {
+            let dropped = sum(ledger, |home| home.dropped) as f64;
+            let figure = Figure::new("walk/e1/mark-exact/dropped", dropped, "walkers");
+            figures.push(given.of(figure.with_band(0.0, 0.0)));
+        }
+    }
+    let mut ratio = |name: &str, other: Method, of: fn(&Ledger) -> f64, low: f64, high: f64| {
+        if let Some(other) = find(given, Gives::E1(other)) {
+            let value = of(&base.measured.ledger) / of(&other.measured.ledger);
+            let figure = Figure::new(format!("walk/e1/ratio/{name}"), value, "");
+            figures.push(base.of(figure.with_band(low, high)));
+        }
+    };
+    let more = |ledger: &Ledger| additional(ledger) as f64;
+    ratio("additional-vs-sleep0", Method::RqSleep0, more, 0.0, 0.1);
+    ratio("additional-vs-tail", Method::TailRg, more, 0.0, 1.0 / 3.0);
+    ratio("time-vs-sleep0", Method::RqSleep0, time, 0.0, 1.25);
+    ratio("time-vs-sleep1", Method::RqSleep1, time, 0.0, 0.75);
+    ratio("queue-vs-tail", Method::TailRg, |ledger| last(ledger).queue_mean(), 0.0, 0.25);
+    if let Some(other) = find(given, Gives::E1(Method::RqRgNoDirect)) {
+        let value = more(&other.measured.ledger) / more(&base.measured.ledger);
+        let figure = Figure::new("walk/e1/ratio/nodirect", value, "");
+        let note = "additional walks without direct notification, over those with it";
+        figures.push(other.of(figure.with_band(1.0, f64::INFINITY).with_note(note)));
+    }
+    let dropped = sum(&base.measured.ledger, |home| home.dropped) as f64;
+    let at_last = last(&base.measured.ledger).dropped as f64 / dropped;
+    figures.push(base.of(Figure::new("walk/e1/drops-at-s3", at_last, "").with_band(0.95, 1.0)));
+    for (name, method) in [("red", Method::RqRg), ("tail", Method::TailRg)] {
+        let Some(given) = find(given, Gives::E1(method)) else { continue };
+        let Some(watch) = &given.measured.watch else { continue };
+        let by_home = watch.dropped.last().map_or(&[][..], Vec::as_slice);
+        let all: u64 = by_home.iter().sum();
+        let share = |count: u64| count as f64 / all.max(1) as f64;
+        let own = share(by_home.last().copied().unwrap_or(0));
+        let shares: Vec<String> =
+            by_home.iter().map(|&count| figure::number(share(count))).collect();
+        let note = format!("at server 3, of its own walkers; by home: {}", shares.join(", "));
+        let id = format!("walk/e1/drop-share-by-origin/{name}");
+        figures.push(given.of(Figure::new(id, own, "").with_note(note)));
+        let id = format!("walk/e1/sync/{name}");
+        let note = format!(
+            "mean correlation of walkers generated in {} ms by two servers",
+            figure::number(watch.every().as_secs_f64() * 1e3)
+        );
+        figures.push(given.of(Figure::new(id, watch.sync(), "").with_note(note)));
+    }
+    for method in [Method::RqRg, Method::TailRg, Method::MarkExact] {
+        let Some(given) = find(given, Gives::E1(method)) else { continue };
+        let figure = given.of(bias(method.name(), &given.measured));
+        let settings = &given.measured.settings;
+        let exact = exact::mean_hops(&settings.graph, settings.length);
+        figures.push(match method {
+            Method::MarkExact => figure.with_band(0.995 * exact, 1.005 * exact),
+            _ => figure,
+        });
+    }
+}
+
+fn experiments_2(given: &[Given], figures: &mut Vec<Figure>) {
+    let tail = find(given, Gives::E2(Method::TailRg));
+    for (method, paper) in PUBLISHED_QUEUES {
+        let Some(given) = find(given, Gives::E2(method)) else { continue };
+        let figure = given.of(queue_figure(method.name(), &given.measured)).with_paper(paper);
+        figures.push(match (method, tail) {
+            (Method::RqRg, Some(tail)) => {
+                figure.with_band(0.0, last(&tail.measured.ledger).queue_mean() / 4.0)
+            }
+            _ => figure,
+        });
+    }
+}
+
+fn experiments_3(given: &[Given], figures: &mut Vec<Figure>) {
+    let (mut won, mut cells) = (0, Vec::new());
+    let mut any = None;
+    for (place_b, b) in RATIOS.into_iter().enumerate() {
+        for (place_c, c) in RATIOS.into_iter().enumerate() {
+            let of = |method| find(given, Gives::Cell(place_b, place_c, method));
+            let (Some(red), Some(tail)) = (of(Method::RqRg), of(Method::TailRg)) else { return };
+            any = Some(red);
+            won += i32::from(additional(&red.measured.ledger) < additional(&tail.measured.ledger));
+            for (place, (name, given)) in [("red", red), ("tail", tail)].into_iter().enumerate() {
+                let id = format!("walk/e3/additional/a1-b{b}-c{c}/{name}");
+                let value = additional(&given.measured.ledger) as f64;
+                let paper = PUBLISHED_CELLS[place][place_b][place_c];
+                cells.push(given.of(Figure::new(id, value, "walks").with_paper(paper)));
+            }
+        }
+    }
+    if let Some(any) = any {
+        let figure = Figure::new("walk/e3/cells-won", f64::from(won), "of 9").with_band(8.0, 9.0);
+        let note = "cells in which RED has fewer additional walks than tail drop";
+        figures.push(any.of(figure.with_note(note)));
+    }
+    figures.extend(cells);
+}
+
+/// What the slides leave open: walkers in a packet, batches of generation, more servers.
+fn open_questions(given: &[Given], figures: &mut Vec<Figure>) {
+    for one in given {
+        let ledger = &one.measured.ledger;
+        let walks = sum(ledger, |home| home.walks) as f64;
+        let queue = figure::number(last(ledger).queue_mean());
+        let seconds = figure::number(time(ledger));
+        figures.push(one.of(match one.gives {
+            Gives::Bundle(bundle) => {
+                let messages = one.measured.watch.as_ref().map_or(0, |watch| watch.messages);
+                let note = format!("{seconds} s, mean queue of server 3 {queue}");
+                let id = format!("walk/bundle/{bundle}");
+                Figure::new(id, messages as f64 / walks, "packets a walk").with_note(note)
+            }
+            Gives::Generation(name) => {
+                let note = format!("mean queue of server 3 {queue}");
+                let figure = Figure::new(format!("walk/generation/{name}"), time(ledger), "s");
+                figure.with_note(note)
+            }
+            Gives::Servers(servers) => {
+                let share = additional(ledger) as f64 / walks;
+                let note = format!("{seconds} s, mean queue of the last server {queue}");
+                let id = format!("walk/servers/{servers}");
+                Figure::new(id, share, "additional a walk").with_note(note)
+            }
+            Gives::E1(_) | Gives::E2(_) | Gives::Cell(..) => continue,
+        }));
+    }
+}

@@ -1,0 +1,150 @@
+//! What homes heard of their walks.
+
+use paceline_proto::core::{Instant, NodeId, mix};
+use paceline_proto::walk::{Census, JobReport, Walk};
+use serde::{Deserialize, Serialize};
+
+/// Hops that are told apart; longer walks count with the longest.
+const HOPS_MAX: usize = 256;
+
+/// What one home heard.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Home {
+    /// When its job began and ended, nanoseconds.
+    began: u64,
+    ended: Option<u64>,
+    /// Walks that are done, and their hops.
+    pub walks: u64,
+    /// Hops of all these.
+    pub hops: u64,
+    /// Walks by their hops.
+    pub by_hops: Vec<u64>,
+    /// Walkers that it generated.
+    pub generated: u64,
+    /// Walks that were asked for.
+    pub asked: u64,
+    /// Walkers that its own server dropped and it heard of at once.
+    pub direct: u64,
+    /// Walkers that it presumed lost.
+    pub timeouts: u64,
+    /// Walkers that came home marked.
+    pub marked: u64,
+    /// Walkers that its queue dropped, of all homes, until its own job ended.
+    pub dropped: u64,
+    /// Walkers that its queue marked.
+    pub queue_marked: u64,
+    /// Walkers that its worker served.
+    pub visits: u64,
+    /// Walkers that left it for other servers.
+    pub departed: u64,
+    /// Of its queue: walkers times seconds.
+    pub queue_area: f64,
+    // Of walks and their paths, whatever their order.
+    hash: u64,
+}
+
+/// What all homes heard.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ledger {
+    homes: Vec<Home>,
+    open: usize,
+    /// What should not have happened, the first such thing.
+    pub broken: Option<String>,
+}
+
+impl Ledger {
+    /// Nothing yet, of so many homes.
+    pub fn new(homes: usize) -> Ledger {
+        Ledger { homes: vec![Home::default(); homes], open: homes, broken: None }
+    }
+
+    /// All homes, by node.
+    pub fn homes(&self) -> &[Home] {
+        &self.homes
+    }
+
+    /// One of them.
+    pub fn home(&self, node: NodeId) -> &Home {
+        &self.homes[node.index()]
+    }
+
+    /// A home's job begins.
+    pub fn began(&mut self, node: NodeId, at: Instant) {
+        self.homes[node.index()].began = at.as_nanos();
+    }
+
+    /// Walks of a home are done.
+    pub fn done(&mut self, node: NodeId, walks: &[Walk]) {
+        let home = &mut self.homes[node.index()];
+        for walk in walks {
+            home.walks += 1;
+            home.hops += u64::from(walk.steps);
+            let hops = (walk.steps as usize).min(HOPS_MAX);
+            if hops >= home.by_hops.len() {
+                home.by_hops.resize(hops + 1, 0);
+            }
+            home.by_hops[hops] += 1;
+            let path = walk
+                .path
+                .iter()
+                .fold(mix(walk.walk), |hash, &vertex| mix(hash ^ u64::from(vertex)));
+            home.hash = home.hash.wrapping_add(mix(path ^ u64::from(walk.end)));
+        }
+    }
+
+    /// A home's job has ended.
+    pub fn ended(&mut self, node: NodeId, at: Instant, report: &JobReport, census: &Census) {
+        let home = &mut self.homes[node.index()];
+        home.ended = Some(at.as_nanos());
+        home.generated = report.generated;
+        home.asked = report.walks;
+        home.direct = report.direct;
+        home.timeouts = report.timeouts;
+        home.marked = report.marked;
+        home.dropped = census.dropped_early + census.dropped_full;
+        home.queue_marked = census.marked;
+        home.visits = census.visits;
+        home.departed = census.departed;
+        home.queue_area = census.queue_area as f64 / 1e9;
+        self.open -= 1;
+    }
+
+    /// Something happened that should not have.
+    pub fn breaks(&mut self, what: String) {
+        self.broken.get_or_insert(what);
+    }
+
+    /// True once all jobs have ended.
+    pub fn is_done(&self) -> bool {
+        self.open == 0 || self.broken.is_some()
+    }
+
+    /// Takes in what another process noted of its node.
+    pub fn merge(&mut self, node: NodeId, home: Home) {
+        self.open -= usize::from(home.ended.is_some());
+        self.homes[node.index()] = home;
+    }
+
+    /// A number for all walks and their paths, whatever their order.
+    pub fn deliveries(&self) -> String {
+        let all = self.homes.iter().fold(0u64, |sum, home| sum.wrapping_add(home.hash));
+        format!("{all:016x}")
+    }
+}
+
+impl Home {
+    /// When its job ended, if it has, seconds.
+    pub fn ended_s(&self) -> Option<f64> {
+        self.ended.map(|nanos| nanos as f64 / 1e9)
+    }
+
+    /// Walkers beyond one for each walk.
+    pub fn additional(&self) -> u64 {
+        self.generated.saturating_sub(self.asked)
+    }
+
+    /// Mean length of its server's queue until its job ended, walkers.
+    pub fn queue_mean(&self) -> f64 {
+        self.ended_s().map_or(f64::NAN, |ended| self.queue_area / ended)
+    }
+}

@@ -1,0 +1,169 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant as WallClock};
+
+use paceline_sim::Codec;
+
+use super::figures::figures_of_run;
+use super::ledger::Ledger;
+use super::report::drawings;
+use super::watch::Watch;
+use super::{Method, Settings, Walking, exact};
+use crate::LabError;
+use crate::progress::Progress;
+use crate::run::{Metric, RunResult, Sample};
+use crate::scenario::Scenario;
+use crate::world::{Outcome, Prepared, Simulated, run_on_loopback, simulate_traced};
+
+/// What a run gave, before it is summed up.
+pub(super) struct Measured {
+    pub(super) settings: Settings,
+    pub(super) ledger: Ledger,
+    /// What only the simulator saw.
+    pub(super) watch: Option<Watch>,
+    pub(super) outcome: Outcome,
+}
+
+/// Runs a scenario of walks in the simulator, and writes a trace of it to a file if there is one.
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let started = WallClock::now();
+    let measured = measured(scenario, seed, trace, progress)?;
+    let mut result = summed_up(&measured);
+    let figures = figures_of_run(&measured).into_iter();
+    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
+/// The same, not summed up.
+pub(super) fn measured(
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<Measured, LabError> {
+    let service = Walking::new(Settings::read(scenario, seed)?);
+    let settings = service.settings().clone();
+    let codec = if settings.check_wire { Codec::CheckWire } else { Codec::Typed };
+    let simulated = Simulated { scenario, seed, codec, trace };
+    let mut watch = Watch::new(settings.owners.servers().len());
+    let (ledger, outcome) = simulate_traced(&service, &simulated, &mut watch, progress)?;
+    judged(settings, ledger, Some(watch), outcome)
+}
+
+fn judged(
+    settings: Settings,
+    ledger: Ledger,
+    watch: Option<Watch>,
+    outcome: Outcome,
+) -> Result<Measured, LabError> {
+    if let Some(problem) = &ledger.broken {
+        return Err(LabError::Run(problem.clone()));
+    }
+    if !outcome.is_stopped && !ledger.is_done() {
+        let late = "not all walks were done when the scenario's `duration` was over";
+        return Err(LabError::Run(late.to_owned()));
+    }
+    Ok(Measured { settings, ledger, watch, outcome })
+}
+
+/// Runs a scenario of walks on loopback sockets: with a process for each node if there is a program
+/// to start, else all in this one.
+pub fn run_on_sockets(
+    scenario: Arc<Scenario>,
+    seed: u64,
+    program: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<RunResult, LabError> {
+    let started = WallClock::now();
+    let service = Arc::new(Walking::new(Settings::read(&scenario, seed)?));
+    let (ledger, outcome) = run_on_loopback(&service, &scenario, seed, program, progress)?;
+    let measured = judged(service.settings().clone(), ledger, None, outcome)?;
+    let mut result = summed_up(&measured);
+    let figures = figures_of_run(&measured).into_iter();
+    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok(result)
+}
+
+/// Runs one node of such a scenario as a parent process says.
+pub fn serve(prepared: Prepared) -> Result<(), LabError> {
+    let settings = Settings::read(prepared.scenario(), prepared.seed());
+    prepared.serve(settings.map(Walking::new))
+}
+
+fn summed_up(measured: &Measured) -> RunResult {
+    let Measured { settings, ledger, watch, outcome } = measured;
+    let sum = |f: &dyn Fn(&super::Home) -> u64| ledger.homes().iter().map(f).sum::<u64>() as f64;
+    let asked = sum(&|home| home.asked);
+    let walks = sum(&|home| home.walks);
+    let time = ledger.homes().iter().filter_map(super::Home::ended_s).fold(0.0, f64::max);
+    let mut summary = vec![
+        Metric::new("walks", walks, ""),
+        Metric::new("walks_asked_for", asked, ""),
+        Metric::new("additional", sum(&super::Home::additional), ""),
+        Metric::new("time", time, "s"),
+        Metric::new("mean_hops", sum(&|home| home.hops) / walks, ""),
+        Metric::new("crossings_per_walk", sum(&|home| home.departed) / walks, ""),
+        Metric::new("direct", sum(&|home| home.direct), ""),
+        Metric::new("timeouts", sum(&|home| home.timeouts), ""),
+        Metric::new("marked", sum(&|home| home.marked), ""),
+    ];
+    let is_uniform = settings.kind == paceline_proto::walk::Kind::Uniform;
+    if is_uniform {
+        let exact = exact::mean_hops(&settings.graph, settings.length);
+        summary.push(Metric::new("mean_hops_exact", exact, ""));
+    }
+    for (node, home) in ledger.homes().iter().enumerate() {
+        summary.push(Metric::new(format!("queue_mean_{node}"), home.queue_mean(), ""));
+        summary.push(Metric::new(format!("dropped_{node}"), home.dropped as f64, ""));
+        summary.push(Metric::new(format!("visits_{node}"), home.visits as f64, ""));
+    }
+    if let Some(watch) = watch {
+        summary.push(Metric::new("messages_per_walk", watch.messages as f64 / walks, ""));
+        summary.push(Metric::new("sync", watch.sync(), ""));
+    }
+    if let Some(cpu) = outcome.cpu {
+        summary.push(Metric::new("processor_time", cpu.as_secs_f64(), "s"));
+    }
+    let ended = Duration::from_nanos(outcome.ended.as_nanos());
+    summary.push(Metric::new("ended", ended.as_secs_f64(), "s"));
+    if outcome.is_stopped {
+        summary.push(Metric::new("stopped_early", 1.0, ""));
+    }
+    let counters = outcome.counters.sorted();
+    summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
+    // Where walks are regenerated, which of them finish is a matter of timing.
+    let is_exact = matches!(settings.method, Method::MarkExact | Method::Window);
+    RunResult {
+        summary,
+        series: series(watch.as_ref()),
+        drawings: drawings(measured),
+        events: outcome.events,
+        digest: outcome.digest.clone(),
+        deliveries: (is_exact && !outcome.is_stopped).then(|| ledger.deliveries()),
+        ..RunResult::default()
+    }
+}
+
+/// Queues and walkers generated, over the run.
+fn series(watch: Option<&Watch>) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for (node, seen) in watch.iter().flat_map(|watch| &watch.samples).enumerate() {
+        for sample in seen {
+            let at = sample.at.as_secs_f64();
+            let mut add = |metric: &'static str, value: f64| {
+                samples.push(Sample::at_node(at, node as u32, metric, value));
+            };
+            add("queue_walkers", sample.queue as f64);
+            add("generated_walkers", sample.generated as f64);
+        }
+    }
+    samples.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
+    samples
+}

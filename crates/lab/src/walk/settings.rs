@@ -1,0 +1,316 @@
+//! What a scenario of walks says: `[protocol]`, `[workload]` and `[measure]`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_graph::generate::Blocks;
+use paceline_proto::core::NodeId;
+use paceline_proto::walk::{
+    Chance, Config, ConfigError, Control, Discipline, Generation, Graph, Kind, Length, Node2Vec,
+    Owners, PacedConfig, QueueConfig, WindowConfig,
+};
+
+use crate::LabError;
+use crate::scenario::{KnownKeys, Scenario, Table};
+
+/// The keys of scenarios of walks.
+pub(crate) const KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "method",
+            "min_th",
+            "max_th",
+            "max_p",
+            "weight",
+            "gentle",
+            "limit",
+            "service",
+            "last_service",
+            "interval",
+            "gap",
+            "start_gap",
+            "x",
+            "window",
+            "first",
+            "most",
+            "batch",
+            "growth",
+            "bundle",
+            "deadline",
+            "timeout_min",
+            "check_wire",
+        ],
+    ),
+    ("workload", &["block", "A", "B", "C", "walks", "walk", "alpha", "p", "q", "length", "paths"]),
+    ("measure", &["figures"]),
+];
+
+/// How queues and sources behave: the paper's methods, and two of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// RED drops, sources pause after losses.
+    RqRg,
+    /// RED drops, sources never pause.
+    RqSleep0,
+    /// RED drops, sources always pause.
+    RqSleep1,
+    /// A full queue drops, sources pause after losses.
+    TailRg,
+    /// As `RqRg`; no source hears at once of a drop at its own server.
+    RqRgNoDirect,
+    /// RED marks, sources pause at marks, and what is lost is done again.
+    MarkExact,
+    /// RED marks, a window of walks under way, in batches.
+    Window,
+}
+
+impl Method {
+    /// All of them, with the names of scenarios and figures.
+    pub const ALL: [(&'static str, Method); 7] = [
+        ("rq-rg", Method::RqRg),
+        ("rq-sleep0", Method::RqSleep0),
+        ("rq-sleep1", Method::RqSleep1),
+        ("tail-rg", Method::TailRg),
+        ("rq-rg-nodirect", Method::RqRgNoDirect),
+        ("mark-exact", Method::MarkExact),
+        ("window", Method::Window),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Method::ALL.iter().find(|(_, method)| *method == self).map_or("", |(name, _)| name)
+    }
+
+    /// The configuration that is meant by it, on the paper's servers.
+    pub fn config(self) -> Config {
+        let paced = |paced| Config { generation: Generation::Paced(paced), ..Config::paper() };
+        let paper = PacedConfig::default();
+        match self {
+            Method::RqRg => paced(paper),
+            Method::RqSleep0 => paced(PacedConfig { control: Control::Never, ..paper }),
+            Method::RqSleep1 => paced(PacedConfig { control: Control::Always, ..paper }),
+            Method::TailRg => {
+                let config = paced(paper);
+                let discipline = Discipline::TailDrop;
+                Config { queue: QueueConfig { discipline, ..config.queue }, ..config }
+            }
+            Method::RqRgNoDirect => paced(PacedConfig { is_direct: false, ..paper }),
+            Method::MarkExact => Config::exact(),
+            Method::Window => Config {
+                generation: Generation::Window(WindowConfig::default()),
+                ..Config::exact()
+            },
+        }
+    }
+}
+
+/// Which figures a scenario gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Experiment 1: time, additional walks, the queue of the last server, mean hops.
+    E1,
+    /// Experiment 2: the queue of the last server.
+    E2,
+    /// Experiment 3: additional walks.
+    E3,
+}
+
+/// What a scenario does and measures.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The graph.
+    pub graph: Arc<Graph>,
+    /// Who has which vertex: each server a block.
+    pub owners: Arc<Owners>,
+    /// How queues and sources behave.
+    pub method: Method,
+    /// What servers are set to.
+    pub config: Config,
+    /// What a hop takes at the last server.
+    pub last_service: Duration,
+    /// Vertices of a server.
+    pub block: u32,
+    /// How walks choose.
+    pub kind: Kind,
+    /// When they end.
+    pub length: Length,
+    /// Walks from each vertex.
+    pub walks: u32,
+    /// Whether walkers carry their paths.
+    pub keeps_paths: bool,
+    /// Which figures it gives.
+    pub measure: Measure,
+    /// Whether messages pass through their encoding in the simulator.
+    pub check_wire: bool,
+    /// The seed of graph and walks.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// Reads a scenario of kind `walk`; the seed draws the graph and the walks.
+    ///
+    /// # Errors
+    /// If a key is missing, unknown or out of its range.
+    pub fn read(scenario: &Scenario, seed: u64) -> Result<Settings, LabError> {
+        let mut protocol = scenario.protocol();
+        let method = protocol.choice_or("method", &Method::ALL, "rq-rg")?;
+        let config = read_config(&mut protocol, method)?;
+        let ratio = Duration::from_nanos((config.service.as_nanos() * 9 / 8) as u64);
+        let last_service = protocol.duration_or("last_service", ratio)?;
+        let check_wire = protocol.boolean_or("check_wire", false)?;
+        config.check().map_err(|error| out_of_range(&protocol, &error))?;
+        protocol.finish()?;
+
+        let mut workload = scenario.workload();
+        let nodes = scenario.topology.nodes;
+        let block = workload.integer_or("block", 1..=1_000_000u32, 100)?;
+        let share =
+            |workload: &mut Table<'_>, key, default| workload.number_or(key, 0.0..=1.0, default);
+        let (a, b, c) = (
+            share(&mut workload, "A", 0.01)?,
+            share(&mut workload, "B", 0.05)?,
+            share(&mut workload, "C", 0.2)?,
+        );
+        let walks = workload.integer_or("walks", 1..=10_000_000u32, 10_000)?;
+        let kind = read_kind(&mut workload)?;
+        let length = match workload.integer_optional("length", 0..=Length::STEPS_MAX)? {
+            Some(steps) => Length::Steps(steps),
+            None => {
+                let end = workload.number_or("alpha", 0.0001..=1.0, 0.2)?;
+                let end = Chance::new(end).expect("the table has checked it");
+                Length::Geometric { end, steps_max: 10_000 }
+            }
+        };
+        let keeps_paths = workload.boolean_or("paths", true)?;
+        if !(2..=256).contains(&nodes) {
+            let problem = format!("[topology] nodes is {nodes}");
+            return Err(workload.error("block", problem, "2 to 256 servers"));
+        }
+        let servers = nodes as usize;
+        let chance = |one: usize, other: usize| match (one == servers - 1, other == servers - 1) {
+            (true, true) => c,
+            (false, false) => a,
+            _ => b,
+        };
+        let rows = (0..servers).map(|one| (0..servers).map(|other| chance(one, other)).collect());
+        let blocks = Blocks::new(vec![block; servers], rows.collect())
+            .map_err(|error| workload.error("block", error.to_string(), "fewer vertices"))?;
+        let drawn = blocks.generate(seed);
+        workload.finish()?;
+        let mut measure = scenario.measure();
+        let figures = [("e1", Measure::E1), ("e2", Measure::E2), ("e3", Measure::E3)];
+        let shown = measure.choice_or("figures", &figures, "e1")?;
+        measure.finish()?;
+
+        let owner = |vertex: u32| (vertex / block) as u16;
+        let vertices = block * nodes;
+        let owners =
+            Owners::new((0..nodes).map(NodeId).collect(), (0..vertices).map(owner).collect());
+        Ok(Settings {
+            graph: Arc::new(drawn),
+            owners: Arc::new(owners.expect("each block has a server")),
+            method,
+            config,
+            last_service,
+            block,
+            kind,
+            length,
+            walks,
+            keeps_paths,
+            measure: shown,
+            check_wire,
+            seed,
+        })
+    }
+
+    /// What a server is set to.
+    pub fn config_of(&self, node: NodeId) -> Config {
+        let servers = self.owners.servers();
+        let is_last = servers.last() == Some(&node);
+        let service = if is_last { self.last_service } else { self.config.service };
+        Config { service, ..self.config }
+    }
+}
+
+fn read_config(table: &mut Table<'_>, method: Method) -> Result<Config, LabError> {
+    let base = method.config();
+    let most = 1usize << 24;
+    let queue = QueueConfig {
+        discipline: base.queue.discipline,
+        min_th: table.integer_or("min_th", 0..=most, base.queue.min_th)?,
+        max_th: table.integer_or("max_th", 1..=most, base.queue.max_th)?,
+        max_p: table.number_or("max_p", 0.0..=1.0, base.queue.max_p)?,
+        weight: table.number_or("weight", 1e-6..=1.0, base.queue.weight)?,
+        is_gentle: table.boolean_or("gentle", base.queue.is_gentle)?,
+        limit: table.integer_or("limit", 1..=most, base.queue.limit)?,
+    };
+    let mut config = Config {
+        queue,
+        service: table.duration_or("service", base.service)?,
+        timeout_min: table.duration_or("timeout_min", base.timeout_min)?,
+        ..base
+    };
+    config.bundle.walkers_max = table.integer_or("bundle", 1..=1024, base.bundle.walkers_max)?;
+    config.bundle.deadline = table.duration_or("deadline", base.bundle.deadline)?;
+    // All keys are taken with every method, so that methods can be swept beside them.
+    let (paced, window) = match base.generation {
+        Generation::Paced(paced) => (paced, WindowConfig::default()),
+        Generation::Window(window) => (PacedConfig::exact(), window),
+    };
+    let paced = PacedConfig {
+        interval: table.duration_or("interval", paced.interval)?,
+        gap: table.duration_or("gap", paced.gap)?,
+        start_gap: table.duration_or("start_gap", paced.start_gap)?,
+        clean: table.integer_or("x", 0..=1_000u32, paced.clean)?,
+        window: table.integer_or("window", 1..=1_000_000, paced.window)?,
+        ..paced
+    };
+    let window = WindowConfig {
+        first: table.integer_or("first", 1..=most, window.first)?,
+        most: table.integer_or("most", 1..=most, window.most)?,
+        batch: table.integer_or("batch", 1..=1024, window.batch)?,
+        growth_per_ms: table.integer_or("growth", 0..=1_000_000, window.growth_per_ms)?,
+    };
+    config.generation = match base.generation {
+        Generation::Paced(_) => Generation::Paced(paced),
+        Generation::Window(_) => Generation::Window(window),
+    };
+    Ok(config)
+}
+
+fn read_kind(workload: &mut Table<'_>) -> Result<Kind, LabError> {
+    enum Named {
+        Uniform,
+        Node2Vec,
+        Restart,
+    }
+    let name = workload.text_or("walk", "uniform")?;
+    let named = match &*name {
+        "uniform" => Named::Uniform,
+        "node2vec" => Named::Node2Vec,
+        "restart" => Named::Restart,
+        other => {
+            let problem = format!("`walk` cannot be `{other}`");
+            return Err(workload.error("walk", problem, "`uniform`, `node2vec` or `restart`"));
+        }
+    };
+    Ok(match named {
+        Named::Uniform => Kind::Uniform,
+        Named::Node2Vec => {
+            let p = workload.number_or("p", Node2Vec::RANGE, 1.0)?;
+            let q = workload.number_or("q", Node2Vec::RANGE, 1.0)?;
+            Kind::Node2Vec(Node2Vec::new(p, q).expect("the table has checked it"))
+        }
+        Named::Restart => {
+            let back = workload.number_or("p", 0.0..=1.0, 0.15)?;
+            Kind::Restart(Chance::new(back).expect("the table has checked it"))
+        }
+    })
+}
+
+/// The protocol's objection to a setting, at the key of the scenario.
+fn out_of_range(table: &Table<'_>, error: &ConfigError) -> LabError {
+    let problem = format!("`{}` is out of range: {}", error.key, error.value);
+    table.error(error.key, problem, error.range)
+}

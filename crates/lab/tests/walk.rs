@@ -1,0 +1,124 @@
+//! The scenarios of walks: what they promise at a smaller size, and both worlds.
+
+use std::sync::Arc;
+
+use paceline_lab::Quiet;
+use paceline_lab::figure::{Scale, Settings};
+use paceline_lab::scenario::{Scenario, ScenarioFile};
+
+fn load(name: &str, sets: &[&str]) -> Scenario {
+    ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap()
+}
+
+fn metric(scenario: &Scenario, seed: u64, name: &str) -> f64 {
+    let run = paceline_lab::simulate(scenario, seed).expect("it runs");
+    let found = run.summary.iter().find(|metric| metric.metric == name);
+    found.unwrap_or_else(|| panic!("no metric {name}")).value
+}
+
+#[test]
+fn red_with_pausing_sources_loses_least_of_what_drops_and_marks_lose_nothing() {
+    for seed in 1..=5 {
+        let additional = |method: &str| {
+            let scenario = load("walk/e1", &["walks=300", &format!("method={method}")]);
+            metric(&scenario, seed, "additional")
+        };
+        let (red, tail, free) =
+            (additional("rq-rg"), additional("tail-rg"), additional("rq-sleep0"));
+        assert!(red < tail && tail < free, "seed {seed}: {red}, {tail}, {free}");
+        assert!(additional("rq-rg-nodirect") > red, "seed {seed}");
+        assert_eq!(additional("mark-exact"), 0.0, "seed {seed}");
+        assert_eq!(additional("window"), 0.0, "seed {seed}");
+    }
+}
+
+#[test]
+fn walks_that_are_done_again_keep_their_lengths_and_others_get_shorter() {
+    let hops = |method: &str| {
+        let scenario = load("walk/e1", &["walks=300", &format!("method={method}")]);
+        metric(&scenario, 2, "mean_hops")
+    };
+    // 90,000 walks whose lengths have a deviation of 4.5 hops: 5 sigma are 0.075.
+    let exact = metric(&load("walk/e1", &["walks=1"]), 2, "mean_hops_exact");
+    assert!((hops("mark-exact") - exact).abs() < 0.075);
+    assert!((hops("window") - exact).abs() < 0.075);
+    assert!(hops("tail-rg") < exact - 0.5);
+    assert!(hops("rq-sleep0") < exact - 1.0);
+}
+
+#[test]
+fn messages_and_their_bytes_give_the_same_run() {
+    for method in ["rq-rg", "mark-exact", "window"] {
+        let run = |check: &str| {
+            let method = format!("method={method}");
+            let scenario = load("walk/e1", &["walks=20", "bundle=8", &method, check]);
+            paceline_lab::simulate(&scenario, 3).unwrap()
+        };
+        let (typed, checked) = (run("check_wire=false"), run("check_wire=true"));
+        assert_eq!(typed.digest, checked.digest, "{method}");
+        assert_eq!(typed.deliveries, checked.deliveries, "{method}");
+    }
+}
+
+#[test]
+fn walks_are_the_same_in_both_worlds_whatever_travels_together() {
+    let deliveries = |sets: &[&str], is_real: bool| {
+        let base = ["walks=20", "method=window", "service=0s", "timeout_min=200ms"];
+        let scenario = load("walk/e1", &[&base, sets].concat());
+        let run = match is_real {
+            true => paceline_lab::run_on_sockets(Arc::new(scenario), 1, None, &Quiet),
+            false => paceline_lab::simulate(&scenario, 1),
+        };
+        run.unwrap().deliveries.expect("walks are exact")
+    };
+    let simulated = deliveries(&["bundle=1"], false);
+    assert_eq!(simulated, deliveries(&["bundle=64"], false));
+    assert_eq!(simulated, deliveries(&["bundle=64", "loss=2%"], false));
+    assert_eq!(simulated, deliveries(&["bundle=64"], true));
+    assert_eq!(simulated, deliveries(&["bundle=16", "loss=2%"], true));
+}
+
+#[test]
+fn other_settings_give_the_same_ids_without_a_verdict() {
+    let walk = paceline_lab::REPRODUCTIONS.iter().find(|one| one.name == "walk").unwrap();
+    let figures = |sets: &[&str]| {
+        let sets = sets.iter().map(|&set| set.to_owned()).collect();
+        let settings = Settings { scale: Scale::Quick, sets, seed: Some(4), ..Settings::default() };
+        (walk.figures)(&settings, &Quiet).unwrap()
+    };
+    let sets = [
+        "A=0.02",
+        "B=0.03",
+        "C=0.1",
+        "walks=10",
+        "min_th=10",
+        "max_th=50",
+        "block=50",
+        "window=20",
+    ];
+    let (one, other) = (figures(&sets), figures(&["walks=8", "block=60", "method=window"]));
+    let ids = |figures: &[paceline_lab::figure::Figure]| -> Vec<String> {
+        figures.iter().map(|figure| figure.id.clone()).collect()
+    };
+    assert_eq!(ids(&one), ids(&other));
+    assert!(one.iter().all(|figure| figure.low.is_none() && figure.high.is_none()));
+    assert!(ids(&one).contains(&"walk/e3/cells-won".to_owned()));
+}
+
+#[test]
+fn what_cannot_work_is_said_with_key_and_remedy() {
+    for (sets, said) in [
+        (&["nodes=1"][..], "2 to 256 servers"),
+        (&["max_th=3"], "more than min_th"),
+        (&["method=codel"], "`method` cannot be"),
+        (&["A=1.5"], "`A` is out of range"),
+        (&["walks=0"], "`walks` is out of range"),
+        (&["walk=hop"], "`uniform`, `node2vec` or `restart`"),
+        (&["protocol.second=8"], "unknown key `second`"),
+        (&["duration=1s", "walks=1000"], "not all walks were done"),
+    ] {
+        let scenario = load("walk/e1", sets);
+        let error = paceline_lab::simulate(&scenario, 1).unwrap_err();
+        assert!(error.to_string().contains(said), "{sets:?}: {error}");
+    }
+}
