@@ -43,7 +43,7 @@ pub fn peak_bytes() -> Option<u64> {
 }
 
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "advice to the kernel goes by a system call")]
 mod linux {
     use super::BYTES_MIN;
 

@@ -4,7 +4,7 @@
 ///
 /// Into the second level: a core has room for twice as many requests there as in the first, and
 /// random reads are 1.7 to 3 times as fast (measured on Zen 4).
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "a prefetch is an intrinsic, and intrinsics are unsafe")]
 #[inline(always)]
 pub fn prefetch<T>(array: &[T], index: usize) {
     let address = array.as_ptr().wrapping_add(index);

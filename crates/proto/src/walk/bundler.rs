@@ -30,6 +30,51 @@ struct Bundle {
     bytes: usize,
 }
 
+/// What is to leave.
+pub(super) enum Cargo {
+    /// A walker that goes on.
+    Walker(Traveller),
+    /// A walk that has ended, on its way home.
+    Ended(Ended),
+}
+
+impl Cargo {
+    fn direction(&self) -> Direction {
+        match self {
+            Cargo::Walker(_) => Direction::On,
+            Cargo::Ended(_) => Direction::Home,
+        }
+    }
+
+    /// Bytes of a message without any, and of this one in it.
+    fn bytes(&self, head: &Head) -> (usize, usize) {
+        match self {
+            Cargo::Walker(walker) => (head.bundle_bytes(), head.walker_bytes(walker)),
+            Cargo::Ended(walk) => (ended_head_bytes(), walk.bytes()),
+        }
+    }
+
+    /// A message for it, still empty.
+    fn message(&self, head: &Arc<Head>) -> Message {
+        match self {
+            Cargo::Walker(_) => Message::Walkers { head: head.clone(), walkers: SmallVec::new() },
+            Cargo::Ended(_) => {
+                let (job, keeps_paths) = (head.job, head.keeps_paths);
+                Message::Ended { job, keeps_paths, walks: SmallVec::new() }
+            }
+        }
+    }
+
+    /// Goes into a message that was made for its like.
+    fn load(self, message: &mut Message) {
+        match (self, message) {
+            (Cargo::Walker(walker), Message::Walkers { walkers, .. }) => walkers.push(walker),
+            (Cargo::Ended(walk), Message::Ended { walks, .. }) => walks.push(walk),
+            _ => unreachable!("each direction has messages of its own"),
+        }
+    }
+}
+
 /// What leaves: the receiver, how, and the message.
 pub(super) type Leaving = (NodeId, Lane, Message);
 
@@ -44,68 +89,38 @@ impl Bundler {
         self.open.iter().map(|((to, _, _), bundle)| (*to, &bundle.message))
     }
 
-    /// Adds a walker that goes on to `to`; what is full by it leaves.
-    pub(super) fn push_walker(
+    /// Adds what is on its way to `to`; what is full by it leaves.
+    pub(super) fn push(
         &mut self,
         (config, datagram_bytes_max): (&BundleConfig, usize),
         now: Instant,
         to: NodeId,
         head: &Arc<Head>,
-        walker: Traveller,
+        cargo: Cargo,
         mut leave: impl FnMut(Leaving),
     ) {
-        let (first, more) = (head.bundle_bytes(), head.walker_bytes(&walker));
-        let mut walkers = SmallVec::new();
+        let (first, more) = cargo.bytes(head);
         if config.walkers_max == 1 {
-            walkers.push(walker);
-            let message = Message::Walkers { head: head.clone(), walkers };
+            let mut message = cargo.message(head);
+            cargo.load(&mut message);
             return leave(leaving(to, message, first + more, datagram_bytes_max));
         }
-        let key = (to, head.job, Direction::On);
+        let key = (to, head.job, cargo.direction());
         let limit = datagram_bytes_max.min(MESSAGE_BYTES_MAX);
-        self.make_room(key, more, limit, &mut leave);
-        self.begin(now);
-        let open = self.open.entry(key).or_insert_with(|| {
-            let message = Message::Walkers { head: head.clone(), walkers };
-            Bundle { message, bytes: first }
-        });
-        open.bytes += more;
-        let Message::Walkers { walkers, .. } = &mut open.message else { return };
-        walkers.push(walker);
-        let count = walkers.len();
-        self.leave_if_full(key, count, (config, limit), &mut leave);
-    }
-
-    /// Adds a walk that has ended, for its home `to`; what is full by it leaves.
-    pub(super) fn push_ended(
-        &mut self,
-        (config, datagram_bytes_max): (&BundleConfig, usize),
-        now: Instant,
-        head: &Head,
-        walk: Ended,
-        mut leave: impl FnMut(Leaving),
-    ) {
-        let (to, job, keeps_paths) = (head.home, head.job, head.keeps_paths);
-        let (first, more) = (ended_head_bytes(), walk.bytes());
-        let mut walks = SmallVec::new();
-        if config.walkers_max == 1 {
-            walks.push(walk);
-            let message = Message::Ended { job, keeps_paths, walks };
-            return leave(leaving(to, message, first + more, datagram_bytes_max));
+        if self.open.get(&key).is_some_and(|bundle| bundle.bytes + more > limit) {
+            self.let_leave(key, limit, &mut leave);
         }
-        let key = (to, job, Direction::Home);
-        let limit = datagram_bytes_max.min(MESSAGE_BYTES_MAX);
-        self.make_room(key, more, limit, &mut leave);
-        self.begin(now);
-        let open = self.open.entry(key).or_insert_with(|| {
-            let message = Message::Ended { job, keeps_paths, walks };
-            Bundle { message, bytes: first }
-        });
+        self.oldest.get_or_insert(now);
+        self.walkers += 1;
+        let open = self
+            .open
+            .entry(key)
+            .or_insert_with(|| Bundle { message: cargo.message(head), bytes: first });
         open.bytes += more;
-        let Message::Ended { walks, .. } = &mut open.message else { return };
-        walks.push(walk);
-        let count = walks.len();
-        self.leave_if_full(key, count, (config, limit), &mut leave);
+        cargo.load(&mut open.message);
+        if open.message.walkers() >= config.walkers_max || open.bytes >= limit {
+            self.let_leave(key, limit, &mut leave);
+        }
     }
 
     /// Lets all leave if `is_idle`, else if the oldest has waited for `deadline`.
@@ -125,36 +140,6 @@ impl Bundler {
             leave(leaving(to, bundle.message, bundle.bytes, limit));
         }
         (self.oldest, self.walkers) = (None, 0);
-    }
-
-    /// Lets a bundle leave that so many bytes more would make too long.
-    fn make_room(
-        &mut self,
-        key: (NodeId, u64, Direction),
-        more: usize,
-        limit: usize,
-        leave: &mut impl FnMut(Leaving),
-    ) {
-        if self.open.get(&key).is_some_and(|bundle| bundle.bytes + more > limit) {
-            self.let_leave(key, limit, leave);
-        }
-    }
-
-    fn begin(&mut self, now: Instant) {
-        self.oldest.get_or_insert(now);
-        self.walkers += 1;
-    }
-
-    fn leave_if_full(
-        &mut self,
-        key: (NodeId, u64, Direction),
-        count: usize,
-        (config, limit): (&BundleConfig, usize),
-        leave: &mut impl FnMut(Leaving),
-    ) {
-        if count >= config.walkers_max || self.open.get(&key).is_some_and(|b| b.bytes >= limit) {
-            self.let_leave(key, limit, leave);
-        }
     }
 
     fn let_leave(

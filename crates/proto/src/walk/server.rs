@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::bundler::Bundler;
+use super::bundler::{Bundler, Cargo};
 use super::config::{Config, ConfigError};
+use super::graph::Vertex;
 use super::interface::{Command, Event, Job, JobId, Refusal, Walk};
-use super::kind::Step;
+use super::kind::{KindError, Length, Step};
 use super::known::{Known, SlotId};
 use super::message::{DETOURS_MAX, Ended, Head, Message, Stop, Traveller};
 use super::part::Part;
@@ -223,8 +224,8 @@ impl Server {
             return Err(Refusal::Running);
         }
         job.kind.check(self.part.is_labelled())?;
-        if job.length.steps_max() > super::kind::Length::STEPS_MAX {
-            return Err(super::kind::KindError::Steps(job.length.steps_max()).into());
+        if job.length.steps_max() > Length::STEPS_MAX {
+            return Err(KindError::Steps(job.length.steps_max()).into());
         }
         if job.walks == 0 || job.sources.is_empty() {
             return Err(Refusal::NoWalks);
@@ -258,7 +259,8 @@ impl Server {
                         let head = run.head.clone();
                         begun += 1;
                         self.census.generated += 1;
-                        self.route(cx, &head, None, traveller);
+                        let source = traveller.walker.at;
+                        self.bring(cx, &head, None, traveller, source);
                     }
                     Due::Now => {
                         next = Some(cx.now);
@@ -280,18 +282,6 @@ impl Server {
         }
     }
 
-    /// A walker is to be where the edges of the vertex that it is at are.
-    fn route(
-        &mut self,
-        cx: &mut Context<'_, Server>,
-        head: &Arc<Head>,
-        slot: Option<SlotId>,
-        traveller: Traveller,
-    ) {
-        let at = traveller.walker.at;
-        self.bring(cx, head, slot, traveller, at);
-    }
-
     /// A walker is to be where the edges of `vertex` are.
     fn bring(
         &mut self,
@@ -299,7 +289,7 @@ impl Server {
         head: &Arc<Head>,
         slot: Option<SlotId>,
         traveller: Traveller,
-        vertex: super::Vertex,
+        vertex: Vertex,
     ) {
         match self.part.owner(vertex) {
             Some(owner) if owner == cx.node => {
@@ -312,11 +302,7 @@ impl Server {
             }
             Some(owner) => {
                 self.census.departed += 1;
-                let limits = (&self.config.bundle, cx.datagram_bytes_max);
-                self.bundler.push_walker(limits, cx.now, owner, head, traveller, |leaving| {
-                    let (to, lane, message) = leaving;
-                    cx.send(to, lane, message);
-                });
+                self.send(cx, owner, head, Cargo::Walker(traveller));
                 if let Some(slot) = slot {
                     self.known.leave(slot);
                 }
@@ -477,8 +463,13 @@ impl Server {
             return self.come_home(cx, head.job, ended);
         }
         self.census.returned += 1;
+        self.send(cx, head.home, head, Cargo::Ended(ended));
+    }
+
+    /// Something is on its way to another server, once there is company or time is up.
+    fn send(&mut self, cx: &mut Context<'_, Server>, to: NodeId, head: &Arc<Head>, cargo: Cargo) {
         let limits = (&self.config.bundle, cx.datagram_bytes_max);
-        self.bundler.push_ended(limits, cx.now, head, ended, |(to, lane, message)| {
+        self.bundler.push(limits, cx.now, to, head, cargo, |(to, lane, message)| {
             cx.send(to, lane, message);
         });
     }
