@@ -6,6 +6,7 @@ use paceline_proto::core::NodeId;
 
 use crate::multicast::Multicast;
 use crate::record::{GROUP_BYTES, HEADER_BYTES};
+use crate::trains::TRAIN_LENGTH_MAX;
 
 /// Where a node without a key may listen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,7 @@ pub struct NodeConfig {
     pub(crate) datagram_bytes_max: usize,
     pub(crate) datagram_queue_bytes_max: usize,
     pub(crate) datagram_receive_bytes: u32,
+    pub(crate) datagrams_together_max: usize,
     pub(crate) multicast: Multicast,
     pub(crate) half_open_max: usize,
     pub(crate) hello_within: Duration,
@@ -57,6 +59,7 @@ impl NodeConfig {
             datagram_bytes_max: 1200,
             datagram_queue_bytes_max: 4 << 20,
             datagram_receive_bytes: 8 << 20,
+            datagrams_together_max: TRAIN_LENGTH_MAX,
             multicast: Multicast::default(),
             half_open_max: 64,
             hello_within: Duration::from_secs(5),
@@ -125,6 +128,13 @@ impl NodeConfig {
     /// Received payloads are slices of it: one retained slice keeps the whole buffer alive.
     pub fn with_stream_read_bytes(mut self, bytes: usize) -> Self {
         self.stream_read_bytes = bytes.max(4 << 10);
+        self
+    }
+
+    /// The most datagrams to one peer that the kernel is handed as one (`UDP_SEGMENT`), 1 to 64.
+    /// Default 64. With 1 each leaves with a system call of its own: it shows what that costs.
+    pub fn with_datagrams_together_max(mut self, datagrams: usize) -> Self {
+        self.datagrams_together_max = datagrams.clamp(1, TRAIN_LENGTH_MAX);
         self
     }
 

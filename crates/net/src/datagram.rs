@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 use crate::arrivals::Arrivals;
 use crate::stats::Traffic;
 use crate::sys;
-use crate::trains::{Part, Trains};
+use crate::trains::{Part, TRAIN_LENGTH_MAX, Trains};
 
 /// The UDP socket and what waits for it.
 pub(crate) struct Datagrams {
@@ -23,20 +23,24 @@ pub(crate) struct Datagrams {
     room: Option<AsyncFd<UdpSocket>>,
     waker: Waker,
     trains: Trains,
+    /// Whether each datagram leaves with a call of its own.
+    is_alone: bool,
 }
 
 impl Datagrams {
-    /// Takes over a bound socket that does not block.
+    /// Takes over a bound socket that does not block; so many datagrams leave with a call at most,
+    /// or many trains of them if that is more than one.
     pub(crate) fn new(
         socket: UdpSocket,
-        queue_bytes_max: usize,
+        (queue_bytes_max, together_max): (usize, usize),
         waker: Waker,
     ) -> io::Result<Datagrams> {
         Ok(Datagrams {
             arrivals: Arrivals::new(socket, waker.clone())?,
             room: None,
             waker,
-            trains: Trains::new(queue_bytes_max),
+            trains: Trains::new(queue_bytes_max, together_max.clamp(1, TRAIN_LENGTH_MAX)),
+            is_alone: together_max <= 1,
         })
     }
 
@@ -111,7 +115,7 @@ impl Datagrams {
                 parts[several] = Some(part);
                 several += 1;
             }
-            if !sys::SENDS_MANY || several < 2 {
+            if !sys::SENDS_MANY || self.is_alone || several < 2 {
                 return;
             }
             traffic.datagram_sends += 1;
@@ -171,7 +175,8 @@ mod tests {
 
     #[tokio::test]
     async fn trains_for_several_addresses_leave_with_one_call_and_arrive_whole() {
-        let mut from = Datagrams::new(bound().0, 1 << 20, Waker::noop().clone()).expect("set up");
+        let mut from =
+            Datagrams::new(bound().0, (1 << 20, 64), Waker::noop().clone()).expect("set up");
         let (mut traffic, mut counters) = (Traffic::default(), Counters::default());
         let to: Vec<_> = (0..3).map(|_| bound()).collect();
         for length in [500, 500, 100, 500, 501, 1] {
@@ -193,6 +198,25 @@ mod tests {
                 let mut arrived = [0; 1000];
                 assert_eq!(socket.recv(&mut arrived).expect("it came"), length);
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn datagrams_that_are_to_leave_alone_take_a_call_each() {
+        let socket = bound().0;
+        let mut from = Datagrams::new(socket, (1 << 20, 1), Waker::noop().clone()).expect("set up");
+        let (mut traffic, mut counters) = (Traffic::default(), Counters::default());
+        let to = bound();
+        for _ in 0..3 {
+            from.push(to.1, 500, &mut counters, |out| out.extend_from_slice(&[7; 500]));
+        }
+        while !from.is_empty() {
+            from.flush(&mut traffic, &mut counters);
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((traffic.datagrams_out, traffic.datagram_sends), (3, 3));
+        for _ in 0..3 {
+            assert_eq!(to.0.recv(&mut [0; 1000]).expect("it came"), 500);
         }
     }
 }

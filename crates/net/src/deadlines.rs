@@ -57,6 +57,18 @@ impl<T> Deadlines<T> {
         self.heap.pop().map(|Reverse(due)| due.what)
     }
 
+    /// The next deadline that has come, if it was set before [`number`](Self::number) was this.
+    pub(crate) fn take_due_before(&mut self, now: Instant, number: u64) -> Option<T> {
+        let is_before = |Reverse(due): &Reverse<Due<T>>| due.sequence <= number;
+        self.heap.peek().filter(|due| is_before(due))?;
+        self.take_due(now)
+    }
+
+    /// How many deadlines were ever set.
+    pub(crate) fn number(&self) -> u64 {
+        self.set
+    }
+
     /// The earliest deadline; [`Instant::MAX`] if there is none.
     pub(crate) fn earliest(&self) -> Instant {
         self.heap.peek().map_or(Instant::MAX, |Reverse(due)| due.at)
@@ -97,5 +109,19 @@ mod tests {
         assert_eq!(deadlines.take_due(at(9)), None);
         let due: String = std::iter::from_fn(|| deadlines.take_due(at(30))).collect();
         assert_eq!(due, "abc");
+    }
+
+    #[test]
+    fn what_is_set_meanwhile_can_wait() {
+        let mut deadlines = Deadlines::new();
+        let now = Instant::from_nanos(10);
+        deadlines.set(now, 'a');
+        deadlines.set(now, 'b');
+        let number = deadlines.number();
+        assert_eq!(deadlines.take_due_before(now, number), Some('a'));
+        deadlines.set(now, 'c');
+        assert_eq!(deadlines.take_due_before(now, number), Some('b'));
+        assert_eq!(deadlines.take_due_before(now, number), None);
+        assert_eq!(deadlines.take_due_before(now, deadlines.number()), Some('c'));
     }
 }

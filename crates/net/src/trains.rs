@@ -14,7 +14,7 @@ use paceline_proto::core::Counters;
 /// Most bytes of one train.
 const TRAIN_BYTES_MAX: usize = 60_000;
 /// Most datagrams of one train.
-const TRAIN_LENGTH_MAX: usize = 64;
+pub(crate) const TRAIN_LENGTH_MAX: usize = 64;
 /// Payload of an Ethernet packet with IPv4, and with IPv6. The kernel does not cut trains into
 /// longer ones: a train of such would be refused as if nothing could be cut.
 const PACKET_BYTES_MAX: [usize; 2] = [1_472, 1_452];
@@ -78,12 +78,13 @@ pub(crate) struct Trains {
     latest: Option<(SocketAddr, u64)>,
     queued_bytes: usize,
     queue_bytes_max: usize,
+    length_max: usize,
     spare: Vec<BytesMut>,
 }
 
 impl Trains {
-    /// No trains, and at most this many bytes of them.
-    pub(crate) fn new(queue_bytes_max: usize) -> Trains {
+    /// No trains, and at most this many bytes of them, with at most so many datagrams in each.
+    pub(crate) fn new(queue_bytes_max: usize, length_max: usize) -> Trains {
         Trains {
             trains: VecDeque::new(),
             left: 0,
@@ -91,6 +92,7 @@ impl Trains {
             latest: None,
             queued_bytes: 0,
             queue_bytes_max,
+            length_max,
             spare: Vec::new(),
         }
     }
@@ -168,7 +170,7 @@ impl Trains {
         let place = self.trains.len();
         self.open.insert(to, self.left + place as u64);
         let bytes = self.spare.pop().unwrap_or_default();
-        let length_max = if segment_bytes <= cut_bytes_max(to) { TRAIN_LENGTH_MAX } else { 1 };
+        let length_max = if segment_bytes <= cut_bytes_max(to) { self.length_max } else { 1 };
         self.trains.push_back(Train { to, segment_bytes, length_max, bytes });
         place
     }
@@ -223,7 +225,7 @@ mod tests {
 
     #[test]
     fn equal_datagrams_to_one_address_share_a_train_and_a_longer_one_starts_another() {
-        let mut trains = Trains::new(1 << 20);
+        let mut trains = Trains::new(1 << 20, TRAIN_LENGTH_MAX);
         for bytes in [500, 500, 100, 500, 501] {
             push(&mut trains, addr(1), bytes);
         }
@@ -235,7 +237,7 @@ mod tests {
 
     #[test]
     fn datagrams_that_the_network_cuts_go_one_by_one() {
-        let mut trains = Trains::new(1 << 20);
+        let mut trains = Trains::new(1 << 20, TRAIN_LENGTH_MAX);
         let away: SocketAddr = ([10, 0, 0, 1], 2).into();
         for bytes in [1_472, 1_472, 1_473, 1_473] {
             for to in [addr(1), away] {
@@ -249,7 +251,7 @@ mod tests {
 
     #[test]
     fn copies_for_several_peers_gather_by_peer() {
-        let mut trains = Trains::new(1 << 20);
+        let mut trains = Trains::new(1 << 20, TRAIN_LENGTH_MAX);
         for _ in 0..3 {
             for port in [1, 2, 3] {
                 push(&mut trains, addr(port), 500);
@@ -269,7 +271,7 @@ mod tests {
 
     #[test]
     fn nothing_for_a_node_gets_ahead_of_what_was_sent_to_a_group_before_it() {
-        let mut trains = Trains::new(1 << 20);
+        let mut trains = Trains::new(1 << 20, TRAIN_LENGTH_MAX);
         let [group, other]: [SocketAddr; 2] = [11, 12].map(|port| ([239, 192, 0, 1], port).into());
         push(&mut trains, addr(1), 500);
         push(&mut trains, group, 500);
@@ -288,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_the_oldest_and_counts_it() {
-        let mut trains = Trains::new(1200);
+        let mut trains = Trains::new(1200, TRAIN_LENGTH_MAX);
         let mut counters = Counters::default();
         for port in [1, 2, 3] {
             trains.push(addr(port), 500, &mut counters, |out| out.extend_from_slice(&[7; 500]));

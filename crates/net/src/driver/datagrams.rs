@@ -17,7 +17,7 @@ use crate::peers::Reach;
 use crate::ready::Source;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
 
-/// Datagrams handled in a turn, but for the rest of a batch.
+/// Datagrams handled in a turn, but for the rest of a train.
 const DATAGRAMS_MAX: usize = 64;
 /// Why a node is refused: its id is in use.
 pub(super) const TAKEN_IN_USE: u8 = 0;
@@ -133,21 +133,32 @@ impl<P: Hosted> Driver<P> {
 
     pub(super) fn receive_datagrams(&mut self, ask: Ask) {
         let mut batch = std::mem::take(&mut self.record_batch);
-        self.now = self.clock.now();
+        if ask == Ask::Now {
+            // What was left by an earlier turn has come before what is asked for.
+            while let Some(arrived) = batch.pop() {
+                self.take_arrived(arrived);
+            }
+        }
         let mut handled = 0;
         while handled < DATAGRAMS_MAX {
-            let received = self.datagrams.arrivals.receive(ask, &mut self.traffic, &mut batch);
-            // A failed call counts as well, so that a broken socket cannot hold the turn.
-            handled += batch.iter().map(Arrived::datagrams).sum::<usize>().max(1);
-            for arrived in batch.drain(..) {
-                let from = arrived.from;
-                for record in arrived {
-                    if let Err((refusal, from)) = self.take_datagram(from, record) {
-                        self.refuse(refusal, &from);
-                    }
-                }
+            let mut received = Received::More;
+            if batch.is_empty() {
+                let arrivals = &mut self.datagrams.arrivals;
+                received = arrivals.receive(ask, &mut self.traffic, &mut batch);
+                // The first to arrive is taken from the end.
+                batch.reverse();
+                // A failed call counts as well, so that a broken socket cannot hold the turn.
+                handled += usize::from(batch.is_empty());
             }
-            if received == Received::Blocked {
+            // A batch may hold hundreds: what is beyond a turn's share is left for the next, unless
+            // somebody waits for it.
+            while (handled < DATAGRAMS_MAX || ask == Ask::Now)
+                && let Some(arrived) = batch.pop()
+            {
+                handled += arrived.datagrams();
+                self.take_arrived(arrived);
+            }
+            if received == Received::Blocked && batch.is_empty() {
                 handled = 0;
                 break;
             }
@@ -156,6 +167,16 @@ impl<P: Hosted> Driver<P> {
             self.again.push(Source::Datagrams);
         }
         self.record_batch = batch;
+    }
+
+    fn take_arrived(&mut self, arrived: Arrived) {
+        let from = arrived.from;
+        for record in arrived {
+            self.now = self.clock.now();
+            if let Err((refusal, from)) = self.take_datagram(from, record) {
+                self.refuse(refusal, &from);
+            }
+        }
     }
 
     pub(super) fn receive_multicast(&mut self) {

@@ -149,7 +149,7 @@ impl<P: Hosted> Driver<P> {
         let ready = &chassis.ready;
         let datagrams = Datagrams::new(
             parts.udp,
-            config.datagram_queue_bytes_max,
+            (config.datagram_queue_bytes_max, config.datagrams_together_max),
             ready.waker(Source::Datagrams),
         )?;
         let header = Header {
@@ -244,10 +244,11 @@ impl<P: Hosted> Driver<P> {
 
     fn fire_timers(&mut self) {
         self.now = self.clock.now();
+        // What a timer asks for at once is for the next turn: a protocol that has much to do then
+        // sends, hears and reads the clock in between.
+        let number = self.deadlines.number();
         for _ in 0..TIMERS_MAX {
-            let Some(deadline) = self.deadlines.take_due(self.now) else {
-                return;
-            };
+            let Some(deadline) = self.deadlines.take_due_before(self.now, number) else { break };
             match deadline {
                 Deadline::Timer(timer) => {
                     self.handle(|protocol, cx| protocol.handle_timer(cx, timer));
@@ -262,7 +263,9 @@ impl<P: Hosted> Driver<P> {
                 Deadline::Stop => self.chassis.life.end(),
             }
         }
-        self.again.push(Source::Deadline);
+        if self.deadlines.earliest() <= self.now {
+            self.again.push(Source::Deadline);
+        }
     }
 
     /// Writes what has gathered and tells the protocol what came of it, until nothing is left or
@@ -337,6 +340,10 @@ impl<P: Hosted> Drive for Driver<P> {
         }
         if self.multicast.as_mut().is_some_and(|native| native.arrivals.signal(is_wanted)) {
             self.again.push(Source::Multicast);
+        }
+        if self.again.contains(&Source::Deadline) {
+            // The next turn follows at once, and sets it.
+            return;
         }
         let streams = self.gathering_until().min(self.refill_by());
         self.alarm.set(self.deadlines.earliest().min(streams));

@@ -29,6 +29,7 @@ use crate::handle::{Control, Ends, Hosted, Stopped};
 use crate::ready::Source;
 use crate::stats::{Traffic, WarnLimit};
 use crate::sys;
+use crate::trains::TRAIN_LENGTH_MAX;
 
 /// Datagrams handled in a turn, but for the rest of a batch.
 const DATAGRAMS_MAX: usize = 256;
@@ -131,7 +132,8 @@ impl<P: Hosted> FaceDriver<P> {
         let chassis = Chassis::new(parts.crew, parts.ends);
         let ready = &chassis.ready;
         let waker = ready.waker(Source::Datagrams);
-        let datagrams = Datagrams::new(parts.udp, config.datagram_queue_bytes_max, waker)?;
+        let limits = (config.datagram_queue_bytes_max, TRAIN_LENGTH_MAX);
+        let datagrams = Datagrams::new(parts.udp, limits, waker)?;
         // A packet of the protocol may be longer than a link's.
         sys::allow_fragments(datagrams.arrivals.socket().0)?;
         let clock = Clock::start();
