@@ -1,22 +1,36 @@
 //! Walkers that leave for the same server, as one datagram.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use super::config::BundleConfig;
 use super::message::{Ended, Head, MESSAGE_BYTES_MAX, Message, Traveller, ended_head_bytes};
+use super::waits::Waits;
 use crate::core::{Instant, Lane, NodeId};
+
+/// Places that are kept while nothing waits in them, so that the next walkers find their own.
+const KEPT_MAX: usize = 64;
 
 /// What is on its way out, by receiver and job: each key holds one kind of message.
 #[derive(Debug, Default)]
 pub(super) struct Bundler {
-    open: BTreeMap<(NodeId, u64, Direction), Bundle>,
+    /// By their keys. Nothing may wait in some of them.
+    open: Vec<(Key, Bundle)>,
+    /// The place that was asked for last, and the one before: walkers come in crowds.
+    latest: [usize; 2],
     /// Since when the oldest of these waits.
     oldest: Option<Instant>,
     walkers: usize,
+    waits: Waits,
+    /// When it was looked at last, and about how long after the time before.
+    looked: Instant,
+    pause: Duration,
 }
+
+/// The receiver; the job, by its home and number; whether it goes on or home.
+type Key = (NodeId, (NodeId, u64), Direction);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Direction {
@@ -28,6 +42,8 @@ enum Direction {
 struct Bundle {
     message: Message,
     bytes: usize,
+    /// Who came when: walkers that came in the same call count together.
+    came: SmallVec<[(Instant, u32); 4]>,
 }
 
 /// What is to leave.
@@ -59,8 +75,8 @@ impl Cargo {
         match self {
             Cargo::Walker(_) => Message::Walkers { head: head.clone(), walkers: SmallVec::new() },
             Cargo::Ended(_) => {
-                let (job, keeps_paths) = (head.job, head.keeps_paths);
-                Message::Ended { job, keeps_paths, walks: SmallVec::new() }
+                let (job, trail) = (head.job, head.trail);
+                Message::Ended { job, trail, walks: SmallVec::new() }
             }
         }
     }
@@ -78,6 +94,29 @@ impl Cargo {
 /// What leaves: the receiver, how, and the message.
 pub(super) type Leaving = (NodeId, Lane, Message);
 
+impl Bundle {
+    /// Takes what waits, and leaves room for as many.
+    fn take(&mut self) -> Message {
+        match &mut self.message {
+            Message::Walkers { head, walkers } => {
+                let room = SmallVec::with_capacity(walkers.len());
+                let walkers = std::mem::replace(walkers, room);
+                Message::Walkers { head: head.clone(), walkers }
+            }
+            Message::Ended { job, trail, walks } => {
+                let room = SmallVec::with_capacity(walks.len());
+                let walks = std::mem::replace(walks, room);
+                Message::Ended { job: *job, trail: *trail, walks }
+            }
+            Message::Upkeep(..) => unreachable!("what is said of the graph waits for nobody"),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.came.is_empty()
+    }
+}
+
 impl Bundler {
     /// Walkers that wait here.
     pub(super) fn walkers(&self) -> usize {
@@ -86,7 +125,18 @@ impl Bundler {
 
     /// What waits, and for whom.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (NodeId, &Message)> {
-        self.open.iter().map(|((to, _, _), bundle)| (*to, &bundle.message))
+        let waiting = self.open.iter().filter(|(_, bundle)| !bundle.is_empty());
+        waiting.map(|((to, _, _), bundle)| (*to, &bundle.message))
+    }
+
+    /// Since when somebody waits here.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.oldest
+    }
+
+    /// How long walkers have waited here.
+    pub(super) fn waits(&self) -> Waits {
+        self.waits
     }
 
     /// Adds what is on its way to `to`; what is full by it leaves.
@@ -105,54 +155,110 @@ impl Bundler {
             cargo.load(&mut message);
             return leave(leaving(to, message, first + more, datagram_bytes_max));
         }
-        let key = (to, head.job, cargo.direction());
         let limit = datagram_bytes_max.min(MESSAGE_BYTES_MAX);
-        if self.open.get(&key).is_some_and(|bundle| bundle.bytes + more > limit) {
-            self.let_leave(key, limit, &mut leave);
+        let place = self.place((to, (head.home, head.job), cargo.direction()), head, &cargo);
+        let bundle = &self.open[place].1;
+        if !bundle.is_empty() && bundle.bytes + more > limit {
+            self.let_leave((config, limit), now, place, &mut leave);
         }
         self.oldest.get_or_insert(now);
         self.walkers += 1;
-        let open = self
-            .open
-            .entry(key)
-            .or_insert_with(|| Bundle { message: cargo.message(head), bytes: first });
-        open.bytes += more;
-        cargo.load(&mut open.message);
-        if open.message.walkers() >= config.walkers_max || open.bytes >= limit {
-            self.let_leave(key, limit, &mut leave);
+        let bundle = &mut self.open[place].1;
+        if bundle.is_empty() {
+            bundle.bytes = first;
+        }
+        match bundle.came.last_mut().filter(|(at, _)| *at == now) {
+            Some((_, count)) => *count += 1,
+            None => bundle.came.push((now, 1)),
+        }
+        bundle.bytes += more;
+        cargo.load(&mut bundle.message);
+        if bundle.message.walkers() >= config.walkers_max || bundle.bytes >= limit {
+            self.let_leave((config, limit), now, place, &mut leave);
         }
     }
 
-    /// Lets all leave if `is_idle`, else if the oldest has waited for `deadline`.
+    /// Lets all leave if `is_idle`, else if the oldest has waited for `deadline`. Unless it
+    /// `is_timed`, the next call comes when it comes: then they also leave if it may come too late.
     pub(super) fn flush(
         &mut self,
         (config, datagram_bytes_max): (&BundleConfig, usize),
         now: Instant,
-        is_idle: bool,
+        (is_idle, is_timed): (bool, bool),
         mut leave: impl FnMut(Leaving),
     ) {
+        if config.walkers_max == 1 {
+            return;
+        }
+        if now > self.looked {
+            let pause = now.since(self.looked).min(config.deadline);
+            self.pause = pause.max(self.pause * 3 / 4);
+            self.looked = now;
+        }
         let Some(oldest) = self.oldest else { return };
-        if !is_idle && now.since(oldest) < config.deadline {
+        let next = if is_timed { now } else { now + self.pause };
+        let until = oldest + config.deadline;
+        if !is_idle && now < until && next <= until {
             return;
         }
         let limit = datagram_bytes_max.min(MESSAGE_BYTES_MAX);
-        while let Some(((to, _, _), bundle)) = self.open.pop_first() {
-            leave(leaving(to, bundle.message, bundle.bytes, limit));
+        for place in 0..self.open.len() {
+            if !self.open[place].1.is_empty() {
+                self.let_leave((config, limit), now, place, &mut leave);
+            }
         }
-        (self.oldest, self.walkers) = (None, 0);
+        self.oldest = None;
+        if self.open.len() > KEPT_MAX {
+            self.open.clear();
+        }
+    }
+
+    /// Where cargo of this key waits; a place is made for it if there is none.
+    fn place(&mut self, key: Key, head: &Arc<Head>, cargo: &Cargo) -> usize {
+        let is_it = |place: &usize| self.open.get(*place).is_some_and(|(of, _)| *of == key);
+        let [latest, before] = self.latest;
+        let place = if is_it(&latest) {
+            return latest;
+        } else if is_it(&before) {
+            before
+        } else {
+            match self.open.binary_search_by(|(of, _)| of.cmp(&key)) {
+                Ok(place) => place,
+                Err(place) => {
+                    let came = SmallVec::new();
+                    let bundle = Bundle { message: cargo.message(head), bytes: 0, came };
+                    self.open.insert(place, (key, bundle));
+                    place
+                }
+            }
+        };
+        self.latest = [place, latest];
+        let bundle = &mut self.open[place].1;
+        if let Message::Walkers { head: of, .. } = &mut bundle.message
+            && bundle.came.is_empty()
+            && !Arc::ptr_eq(of, head)
+        {
+            // The same job, as long as nobody says otherwise.
+            *of = head.clone();
+        }
+        place
     }
 
     fn let_leave(
         &mut self,
-        key: (NodeId, u64, Direction),
-        limit: usize,
+        (config, limit): (&BundleConfig, usize),
+        now: Instant,
+        place: usize,
         leave: &mut impl FnMut(Leaving),
     ) {
-        let Some(bundle) = self.open.remove(&key) else { return };
-        self.walkers -= bundle.message.walkers();
-        leave(leaving(key.0, bundle.message, bundle.bytes, limit));
+        let ((to, _, _), bundle) = &mut self.open[place];
+        for (at, walkers) in bundle.came.drain(..) {
+            self.waits.count(now.since(at), config.deadline, walkers.into());
+            self.walkers -= walkers as usize;
+        }
+        leave(leaving(*to, bundle.take(), bundle.bytes, limit));
         // Whoever is the oldest now has waited no longer than the one before.
-        if self.open.is_empty() {
+        if self.walkers == 0 {
             self.oldest = None;
         }
     }

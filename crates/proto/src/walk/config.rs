@@ -21,11 +21,11 @@ pub enum Discipline {
 pub struct QueueConfig {
     /// Which walkers it turns away.
     pub discipline: Discipline,
-    /// Average length, walkers, below which nothing is dropped or marked. Default 512, the paper's
-    /// is 5. Source: Floyd and Jacobson 1993, min_th.
+    /// Average length, walkers, below which nothing is dropped or marked. Default 4,096, what a
+    /// thread serves in a millisecond; the paper's is 5. Source: Floyd and Jacobson 1993, min_th.
     pub min_th: usize,
-    /// Average length, walkers, from which on all are dropped or marked. Default 8,192, the paper's
-    /// is 100. Source: as above, max_th.
+    /// Average length, walkers, from which on all are dropped or marked. Default 32,768, the
+    /// paper's is 100. Source: as above, max_th.
     pub max_th: usize,
     /// The chance to be dropped or marked just below `max_th`, 0 to 1. Default 0.1. Source: max_p.
     pub max_p: f64,
@@ -43,8 +43,8 @@ impl Default for QueueConfig {
     fn default() -> QueueConfig {
         QueueConfig {
             discipline: Discipline::RedMark,
-            min_th: 512,
-            max_th: 8192,
+            min_th: 4_096,
+            max_th: 32_768,
             max_p: 0.1,
             weight: 1.0,
             is_gentle: false,
@@ -190,19 +190,25 @@ pub struct Config {
     /// Time that a hop takes its one worker, emulated. Default 0: as long as it does take. The
     /// paper's servers: 4 us, and 4.5 us for the third.
     pub service: Duration,
-    /// Hops in a turn of the worker where `service` is 0. Default 256.
+    /// Hops in a turn of the worker where `service` is 0. Default 256: less than 100
+    /// microseconds, after which the node sends and hears what has gathered.
     pub turn_hops: usize,
     /// Times that a walk is begun before it counts as failed. Default 16.
     pub attempts_max: u8,
-    /// The least time after which a walk is presumed lost. Default 20 ms; 0 with the paper's.
+    /// The least time after which a walk is presumed lost. Default 200 ms: processes that share a
+    /// processor stand still for tens of milliseconds, all their walks with them. 0 with the
+    /// paper's, 20 ms with its exact form. Source: as Linux's for TCP.
     pub timeout_min: Duration,
     /// The longest a walk may take, with all its attempts. Default 60 s.
     pub walk_time_max: Duration,
-    /// Walks that are done and not yet consumed by the application, of a job. No more are generated
-    /// beyond it. Default 65,536.
+    /// Walks of a job that are under way, or done and not yet consumed by the application. No more
+    /// are generated beyond it. Default 524,288: twice the largest window.
     pub results_max: usize,
     /// Jobs at one time. Default 64; more are refused.
     pub jobs_max: usize,
+    /// Bytes of a graph that the server takes from clients, and again as many of rows that change.
+    /// Default 8 GiB.
+    pub graph_bytes_max: usize,
 }
 
 impl Default for Config {
@@ -214,10 +220,11 @@ impl Default for Config {
             service: Duration::ZERO,
             turn_hops: 256,
             attempts_max: 16,
-            timeout_min: Duration::from_millis(20),
+            timeout_min: Duration::from_millis(200),
             walk_time_max: Duration::from_secs(60),
-            results_max: 65_536,
+            results_max: 524_288,
             jobs_max: 64,
+            graph_bytes_max: 8 << 30,
         }
     }
 }
@@ -245,7 +252,7 @@ impl Config {
         Config {
             queue,
             generation: Generation::Paced(PacedConfig::exact()),
-            timeout_min: Config::default().timeout_min,
+            timeout_min: Duration::from_millis(20),
             ..Config::paper()
         }
     }

@@ -242,6 +242,9 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
+    /// No edges: a dead end of any kind.
+    pub const EMPTY: Row<'static> = Row { targets: &[], aliases: None, labels: None };
+
     /// True if there is an edge to this vertex.
     pub fn leads_to(&self, vertex: Vertex) -> bool {
         self.targets.binary_search(&vertex).is_ok()

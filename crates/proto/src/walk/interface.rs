@@ -3,13 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 use thiserror::Error;
 
+use super::census::Census;
+use super::editor::Edit;
 use super::graph::Vertex;
 use super::kind::{Kind, KindError, Length};
-use super::message::Stop;
-use super::server::Census;
+use super::message::{Stop, Trail};
+use super::rows::EditFault;
+use super::supplier::Supply;
+use crate::core::NodeId;
 
 /// The application's name for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,10 +68,19 @@ pub struct Job {
     /// Walks from each source. Walk `k` of the source at place `i` has the number
     /// `i * walks + k`.
     pub walks: u32,
-    /// Whether paths are wanted, or only where walks end.
-    pub keeps_paths: bool,
+    /// The number of the first walk that is wanted: those before it were done earlier.
+    pub first: u64,
+    /// What of their way walks bring home.
+    pub trail: Trail,
     /// The most walks of it under way; [`usize::MAX`] for what the server is set to.
     pub in_flight_max: usize,
+}
+
+impl Job {
+    /// One more than the number of its last walk.
+    pub fn walks_in_all(&self) -> u64 {
+        self.sources.len() as u64 * u64::from(self.walks)
+    }
 }
 
 /// What the local application asks for.
@@ -78,6 +92,12 @@ pub enum Command {
     Cancel(JobId),
     /// So many walks of a job were consumed.
     Consumed(JobId, usize),
+    /// This server is where the bytes say, in a form that drivers of sockets read.
+    Serve(Bytes),
+    /// Servers are to have this graph. Only a client gives one.
+    Supply(Box<Supply>),
+    /// Rows are to change, in this order; the number comes back with what became of it.
+    Edit(u64, Vec<Edit>),
 }
 
 /// A walk that is done.
@@ -95,14 +115,17 @@ pub struct Walk {
     pub stop: Stop,
     /// How often it was begun.
     pub attempts: u8,
-    /// The vertices after its source, if its job keeps paths.
+    /// The vertices after its source, if its job wants them.
     pub path: Vec<Vertex>,
+    /// For each of these, the version of the row that the step to it was taken from, if its job
+    /// wants them.
+    pub versions: Vec<u32>,
 }
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobReport {
-    /// Walks that were asked for.
+    /// Walks that were asked for, without those before the first that is wanted.
     pub walks: u64,
     /// Walks that are done.
     pub finished: u64,
@@ -143,6 +166,61 @@ pub enum Event {
     Ended(JobId, Box<JobReport>, Box<Census>),
     /// A job was not begun.
     Refused(JobId, Refusal),
+    /// A server was found: where it says it is, and the plan of the graph that it has, 0 if none.
+    Found(NodeId, Bytes, u64),
+    /// All servers have their parts of the graph of this plan: jobs can begin.
+    Supplied(u64),
+    /// They have not.
+    SupplyFailed(u64, SupplyFault),
+    /// What became of each of these edits: the version that the row has, or for a move how often
+    /// the vertex has moved.
+    Edited(u64, Vec<Result<u32, EditError>>),
+    /// A server has not answered for some seconds. Walks wait for it.
+    ServerSilent(NodeId),
+    /// It answers again.
+    ServerBack(NodeId),
+}
+
+/// Why servers do not have a graph.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SupplyFault {
+    /// This node is a server, or has its part from the start.
+    #[error("only a client gives servers a graph")]
+    NoClient,
+    /// No server is named.
+    #[error("no servers are named")]
+    NoServers,
+    /// The graph and the partition are not of each other.
+    #[error("a graph of {graph} vertices with a partition of {owners}")]
+    Vertices {
+        /// Vertices of the graph.
+        graph: u32,
+        /// Vertices of the partition.
+        owners: u32,
+    },
+    /// Weights are missing.
+    #[error("the graph's edges have weights, and what they are is not said")]
+    Weights,
+    /// A server has another graph.
+    #[error("{0} has another graph, of plan {1:x}")]
+    Other(NodeId, u64),
+    /// A server does not take it.
+    #[error("{0} does not take the graph: it has no room for its part")]
+    Refused(NodeId),
+}
+
+/// Why an edit was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum EditError {
+    /// The vertex's server refused it. Nothing has changed.
+    #[error(transparent)]
+    Refused(#[from] EditFault),
+    /// A server has not answered. It may have made it.
+    #[error("{0} does not answer")]
+    Unanswered(NodeId),
+    /// No servers have a graph.
+    #[error("no servers have been given a graph")]
+    NoGraph,
 }
 
 /// Why a job was not begun. The application is at fault; nothing has changed.
@@ -163,4 +241,13 @@ pub enum Refusal {
     /// Nothing is asked for.
     #[error("no walks are asked for: sources and walks are at least 1 each")]
     NoWalks,
+    /// All walks are before the first that is wanted.
+    #[error("walk {0} is to be the first of {1}")]
+    First(u64, u64),
+    /// Servers have no graph yet.
+    #[error("no servers have been given a graph")]
+    NoGraph,
+    /// Paths that fit no message.
+    #[error("walks of {0} steps bring home more than a message holds: {1} steps are the most")]
+    TooLong(u32, u32),
 }

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use smallvec::SmallVec;
 
 use super::config::BundleConfig;
 use super::graph::Vertex;
 use super::kind::{Chance, Kind, Length, Node2Vec};
+use super::upkeep::Upkeep;
 use super::walker::{NOWHERE, Walker};
 use crate::core::{
     DecodeError, NodeId, Payload, Wire, split, take_u8, take_u16, take_u32, take_u64,
@@ -26,10 +27,77 @@ pub struct Head {
     pub home: NodeId,
     /// The job, among those of its home: drawn at random.
     pub job: u64,
+    /// The plan by which servers have the graph's vertices; 0 if they had them from the start.
+    pub plan: u64,
     /// How they choose.
     pub kind: Kind,
-    /// Whether they carry their paths.
-    pub keeps_paths: bool,
+    /// What they carry of their way.
+    pub trail: Trail,
+}
+
+impl Traveller {
+    /// None: what every walker takes at least.
+    pub(super) const NONE: Traveller = Traveller {
+        token: 0,
+        walker: Walker {
+            source: NOWHERE,
+            at: NOWHERE,
+            previous: NOWHERE,
+            candidate: NOWHERE,
+            steps: 0,
+            steps_left: 0,
+            state: 0,
+        },
+        path: Vec::new(),
+        drawn: 0,
+        is_marked: false,
+        detours: 0,
+    };
+}
+
+/// What a walk brings home of its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trail {
+    /// Only where it ends.
+    None,
+    /// The vertices that it came to. 4 bytes a step.
+    #[default]
+    Vertices,
+    /// These, and for each the version of the row that the step was taken from. 8 bytes a step.
+    Versions,
+}
+
+impl Trail {
+    /// Numbers of 4 bytes that a step adds to a path.
+    pub fn words(self) -> usize {
+        match self {
+            Trail::None => 0,
+            Trail::Vertices => 1,
+            Trail::Versions => 2,
+        }
+    }
+
+    /// The vertices of a path, and their versions.
+    pub(super) fn read(self, mut path: Vec<Vertex>) -> (Vec<Vertex>, Vec<u32>) {
+        if self != Trail::Versions {
+            return (path, Vec::new());
+        }
+        let versions = path.chunks_exact(2).map(|pair| pair[1]).collect();
+        for step in 0..path.len() / 2 {
+            path[step] = path[2 * step];
+        }
+        path.truncate(path.len() / 2);
+        (path, versions)
+    }
+
+    fn take(bytes: &mut Bytes) -> Result<Trail, DecodeError> {
+        match take_u8(bytes)? {
+            0 => Ok(Trail::None),
+            1 => Ok(Trail::Vertices),
+            2 => Ok(Trail::Versions),
+            other => Err(DecodeError::OutOfRange { field: "trail", value: other.into() }),
+        }
+    }
 }
 
 /// A walker between servers, with all that its home wants to know.
@@ -39,8 +107,11 @@ pub struct Traveller {
     pub token: u64,
     /// The walk itself.
     pub walker: Walker,
-    /// The vertices after its source, if its job keeps paths.
+    /// The vertices after its source, as its job's [`Trail`] says: each followed by a version, if
+    /// those are wanted.
     pub path: Vec<Vertex>,
+    /// The version of the row that its latest edge was drawn from, if its job wants versions.
+    pub drawn: u32,
     /// Whether a queue that it entered was to be slowed down.
     pub is_marked: bool,
     /// Turns without a step, since the last one.
@@ -69,7 +140,7 @@ pub struct Ended {
     pub stop: Stop,
     /// Whether a queue that it entered was to be slowed down.
     pub is_marked: bool,
-    /// The vertices after its source, if its job keeps paths.
+    /// Its path, as a [`Traveller`]'s.
     pub path: Vec<Vertex>,
 }
 
@@ -87,15 +158,18 @@ pub enum Message {
     Ended {
         /// The job.
         job: u64,
-        /// Whether they carry their paths.
-        keeps_paths: bool,
+        /// What they carry of their way.
+        trail: Trail,
         /// At least one.
         walks: SmallVec<[Ended; 1]>,
     },
+    /// Something about the graph of this plan.
+    Upkeep(u64, Box<Upkeep>),
 }
 
 const WALKERS: u8 = 0x71;
 const ENDED: u8 = 0x72;
+const UPKEEP: u8 = 0x73;
 
 const UNIFORM: u8 = 0;
 const WEIGHTED: u8 = 1;
@@ -103,7 +177,6 @@ const NODE2VEC: u8 = 2;
 const METAPATH: u8 = 3;
 const RESTART: u8 = 4;
 
-const PATHS: u8 = 1;
 const MARKED: u8 = 1;
 const DEAD_END: u8 = 2;
 
@@ -121,7 +194,7 @@ impl Head {
             Kind::Metapath(labels) => 1 + labels.len(),
             Kind::Restart(_) => 8,
         };
-        1 + 4 + 8 + 1 + 1 + kind + 2
+        1 + 4 + 8 + 8 + 1 + 1 + kind + 2
     }
 
     /// Bytes of a walker in a bundle.
@@ -132,7 +205,7 @@ impl Head {
     fn fixed_bytes(&self) -> usize {
         let more = match self.kind {
             Kind::Restart(_) => 4,
-            Kind::Node2Vec(_) => 8,
+            Kind::Node2Vec(_) => 8 + if self.trail == Trail::Versions { 4 } else { 0 },
             _ => 0,
         };
         WALKER_BYTES + more
@@ -141,7 +214,8 @@ impl Head {
     fn encode(&self, head: &mut impl BufMut) {
         head.put_u32(self.home.0);
         head.put_u64(self.job);
-        head.put_u8(if self.keeps_paths { PATHS } else { 0 });
+        head.put_u64(self.plan);
+        head.put_u8(self.trail as u8);
         match &self.kind {
             Kind::Uniform => head.put_u8(UNIFORM),
             Kind::Weighted => head.put_u8(WEIGHTED),
@@ -165,7 +239,8 @@ impl Head {
     fn decode(bytes: &mut Bytes) -> Result<Head, DecodeError> {
         let home = NodeId(take_u32(bytes)?);
         let job = take_u64(bytes)?;
-        let keeps_paths = flags(take_u8(bytes)?, PATHS)? == PATHS;
+        let plan = take_u64(bytes)?;
+        let trail = Trail::take(bytes)?;
         let out_of = |field, value| DecodeError::OutOfRange { field, value };
         let kind = match take_u8(bytes)? {
             UNIFORM => Kind::Uniform,
@@ -185,23 +260,30 @@ impl Head {
             RESTART => Kind::Restart(Chance::from_parts(take_u64(bytes)?)),
             other => return Err(DecodeError::UnknownTag(other)),
         };
-        Ok(Head { home, job, kind, keeps_paths })
+        Ok(Head { home, job, plan, kind, trail })
     }
 
     fn encode_walker(&self, traveller: &Traveller, head: &mut impl BufMut) {
-        let Traveller { token, walker, path, is_marked, detours } = traveller;
-        head.put_u64(*token);
+        let Traveller { token, walker, path, drawn, is_marked, detours } = traveller;
         let detours = (*detours).min(DETOURS_MAX);
-        head.put_u8((u8::from(*is_marked) * MARKED) | (detours << 2));
-        head.put_u32(walker.at);
-        head.put_u32(walker.steps);
-        head.put_u32(walker.steps_left);
-        head.put_u64(walker.state);
+        // In one piece: a check of the buffer's room for each number costs more than the number.
+        let mut fixed = [0; WALKER_BYTES];
+        fixed[..8].copy_from_slice(&token.to_be_bytes());
+        fixed[8] = (u8::from(*is_marked) * MARKED) | (detours << 2);
+        fixed[9..13].copy_from_slice(&walker.at.to_be_bytes());
+        fixed[13..17].copy_from_slice(&walker.steps.to_be_bytes());
+        fixed[17..21].copy_from_slice(&walker.steps_left.to_be_bytes());
+        fixed[21..].copy_from_slice(&walker.state.to_be_bytes());
+        head.put_slice(&fixed);
         match self.kind {
             Kind::Restart(_) => head.put_u32(walker.source),
             Kind::Node2Vec(_) => {
                 head.put_u32(walker.previous);
                 head.put_u32(walker.candidate);
+                // Else the next draw says it.
+                if self.trail == Trail::Versions {
+                    head.put_u32(*drawn);
+                }
             }
             _ => {}
         }
@@ -209,33 +291,38 @@ impl Head {
     }
 
     fn decode_walker(&self, bytes: &mut Bytes) -> Result<Traveller, DecodeError> {
-        let token = take_u64(bytes)?;
-        let state = take_u8(bytes)?;
+        let mut fixed: &[u8] = &fixed::<WALKER_BYTES>(bytes)?;
+        let token = fixed.get_u64();
+        let state = fixed.get_u8();
         let detours = state >> 2;
         let is_marked = flags(state & 3, MARKED)? == MARKED;
         let mut walker = Walker {
             source: NOWHERE,
-            at: take_u32(bytes)?,
+            at: fixed.get_u32(),
             previous: NOWHERE,
             candidate: NOWHERE,
-            steps: take_u32(bytes)?,
-            steps_left: take_u32(bytes)?,
-            state: take_u64(bytes)?,
+            steps: fixed.get_u32(),
+            steps_left: fixed.get_u32(),
+            state: fixed.get_u64(),
         };
         let all = u64::from(walker.steps) + u64::from(walker.steps_left);
         if all > u64::from(Length::STEPS_MAX) {
             return Err(DecodeError::OutOfRange { field: "steps", value: all });
         }
+        let mut drawn = 0;
         match self.kind {
             Kind::Restart(_) => walker.source = take_u32(bytes)?,
             Kind::Node2Vec(_) => {
                 walker.previous = take_u32(bytes)?;
                 walker.candidate = take_u32(bytes)?;
+                if self.trail == Trail::Versions {
+                    drawn = take_u32(bytes)?;
+                }
             }
             _ => {}
         }
-        let path = path(self.keeps_paths, walker.steps, bytes)?;
-        Ok(Traveller { token, walker, path, is_marked, detours })
+        let path = path(self.trail, walker.steps, bytes)?;
+        Ok(Traveller { token, walker, path, drawn, is_marked, detours })
     }
 }
 
@@ -251,19 +338,21 @@ impl Ended {
     }
 
     fn encode(&self, head: &mut impl BufMut) {
-        head.put_u64(self.token);
         let dead_end = if self.stop == Stop::DeadEnd { DEAD_END } else { 0 };
-        head.put_u8((u8::from(self.is_marked) * MARKED) | dead_end);
-        head.put_u32(self.at);
-        head.put_u32(self.steps);
+        let mut fixed = [0; ENDED_BYTES];
+        fixed[..8].copy_from_slice(&self.token.to_be_bytes());
+        fixed[8] = (u8::from(self.is_marked) * MARKED) | dead_end;
+        fixed[9..13].copy_from_slice(&self.at.to_be_bytes());
+        fixed[13..].copy_from_slice(&self.steps.to_be_bytes());
+        head.put_slice(&fixed);
         self.path.iter().for_each(|&vertex| head.put_u32(vertex));
     }
 
-    fn decode(keeps_paths: bool, bytes: &mut Bytes) -> Result<Ended, DecodeError> {
-        let token = take_u64(bytes)?;
-        let state = flags(take_u8(bytes)?, MARKED | DEAD_END)?;
-        let at = take_u32(bytes)?;
-        let steps = take_u32(bytes)?;
+    fn decode(trail: Trail, bytes: &mut Bytes) -> Result<Ended, DecodeError> {
+        let mut fixed: &[u8] = &fixed::<ENDED_BYTES>(bytes)?;
+        let token = fixed.get_u64();
+        let state = flags(fixed.get_u8(), MARKED | DEAD_END)?;
+        let (at, steps) = (fixed.get_u32(), fixed.get_u32());
         if steps > Length::STEPS_MAX {
             return Err(DecodeError::OutOfRange { field: "steps", value: u64::from(steps) });
         }
@@ -273,17 +362,27 @@ impl Ended {
             steps,
             stop: if state & DEAD_END != 0 { Stop::DeadEnd } else { Stop::Length },
             is_marked: state & MARKED != 0,
-            path: path(keeps_paths, steps, bytes)?,
+            path: path(trail, steps, bytes)?,
         })
     }
 }
 
+/// The next bytes, so many.
+fn fixed<const COUNT: usize>(bytes: &mut Bytes) -> Result<[u8; COUNT], DecodeError> {
+    let Some(&fixed) = bytes.first_chunk() else {
+        return Err(DecodeError::Truncated { need: COUNT, have: bytes.len() });
+    };
+    bytes.advance(COUNT);
+    Ok(fixed)
+}
+
 /// A path of so many steps, if there is one.
-fn path(is_there: bool, steps: u32, bytes: &mut Bytes) -> Result<Vec<Vertex>, DecodeError> {
-    if !is_there || steps == 0 {
+fn path(trail: Trail, steps: u32, bytes: &mut Bytes) -> Result<Vec<Vertex>, DecodeError> {
+    let words = trail.words() * steps as usize;
+    if words == 0 {
         return Ok(Vec::new());
     }
-    let path = split(bytes, 4 * steps as usize)?;
+    let path = split(bytes, 4 * words)?;
     let vertex = |four: &[u8]| u32::from_be_bytes([four[0], four[1], four[2], four[3]]);
     Ok(path.chunks_exact(4).map(vertex).collect())
 }
@@ -318,6 +417,7 @@ impl Wire for Message {
             Message::Ended { walks, .. } => {
                 ended_head_bytes() + walks.iter().map(Ended::bytes).sum::<usize>()
             }
+            Message::Upkeep(_, upkeep) => 1 + 8 + upkeep.wire_len(),
         }
     }
 
@@ -329,36 +429,51 @@ impl Wire for Message {
                 head.put_u16(walkers.len() as u16);
                 walkers.iter().for_each(|walker| job.encode_walker(walker, head));
             }
-            Message::Ended { job, keeps_paths, walks } => {
+            Message::Ended { job, trail, walks } => {
                 head.put_u8(ENDED);
                 head.put_u64(*job);
-                head.put_u8(if *keeps_paths { PATHS } else { 0 });
+                head.put_u8(*trail as u8);
                 head.put_u16(walks.len() as u16);
                 walks.iter().for_each(|walk| walk.encode(head));
+            }
+            Message::Upkeep(plan, upkeep) => {
+                head.put_u8(UPKEEP);
+                head.put_u64(*plan);
+                upkeep.encode(head);
             }
         }
         None
     }
 
     fn decode(bytes: &mut Bytes) -> Result<Message, DecodeError> {
-        if bytes.len() > MESSAGE_BYTES_MAX {
-            let value = bytes.len() as u64;
+        let tag = take_u8(bytes)?;
+        if bytes.len() >= MESSAGE_BYTES_MAX && tag != UPKEEP {
+            let value = bytes.len() as u64 + 1;
             return Err(DecodeError::OutOfRange { field: "message", value });
         }
-        match take_u8(bytes)? {
+        match tag {
             WALKERS => {
                 let head = Head::decode(bytes)?;
                 let count = count(bytes, head.fixed_bytes())?;
-                let walkers = (0..count).map(|_| head.decode_walker(bytes));
-                let walkers = walkers.collect::<Result<_, _>>()?;
+                let mut walkers = SmallVec::with_capacity(count);
+                for _ in 0..count {
+                    walkers.push(head.decode_walker(bytes)?);
+                }
                 Ok(Message::Walkers { head: Arc::new(head), walkers })
             }
             ENDED => {
                 let job = take_u64(bytes)?;
-                let keeps_paths = flags(take_u8(bytes)?, PATHS)? == PATHS;
+                let trail = Trail::take(bytes)?;
                 let count = count(bytes, ENDED_BYTES)?;
-                let walks = (0..count).map(|_| Ended::decode(keeps_paths, bytes));
-                Ok(Message::Ended { job, keeps_paths, walks: walks.collect::<Result<_, _>>()? })
+                let mut walks = SmallVec::with_capacity(count);
+                for _ in 0..count {
+                    walks.push(Ended::decode(trail, bytes)?);
+                }
+                Ok(Message::Ended { job, trail, walks })
+            }
+            UPKEEP => {
+                let plan = take_u64(bytes)?;
+                Ok(Message::Upkeep(plan, Box::new(Upkeep::decode(bytes)?)))
             }
             other => Err(DecodeError::UnknownTag(other)),
         }
@@ -371,6 +486,7 @@ impl Message {
         match self {
             Message::Walkers { walkers, .. } => walkers.len(),
             Message::Ended { walks, .. } => walks.len(),
+            Message::Upkeep(..) => 0,
         }
     }
 }
@@ -389,6 +505,7 @@ impl fmt::Display for Message {
                 f.write_str("ended")?;
                 walks.iter().try_for_each(|walk| write!(f, " {:x}@{}", walk.token, walk.at))
             }
+            Message::Upkeep(plan, upkeep) => write!(f, "of plan {plan:x}: {}", upkeep.name()),
         }
     }
 }

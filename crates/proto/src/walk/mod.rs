@@ -4,33 +4,49 @@
 //! Source: Takizawa and Kaneko, *Autonomous congestion control with random early detection for
 //! asynchronous processing of random walkers*, IEICE Tech. Rep. IN2022-18, 2022 (its slides).
 
+mod ahead;
 mod bundler;
+mod census;
 mod config;
+mod editor;
 mod flights;
 mod graph;
+mod holder;
 mod interface;
 mod kind;
 mod known;
 mod message;
 mod part;
 mod red;
+mod rows;
 mod rtt;
 mod run;
 mod server;
+mod supplier;
+mod upkeep;
+mod waits;
 mod walker;
 mod window;
 
+pub use census::Census;
 pub use config::{
     BundleConfig, Config, ConfigError, Control, Discipline, Generation, PacedConfig, QueueConfig,
     Recovery, WindowConfig,
 };
+pub use editor::Edit;
 pub use graph::{Adjacency, Alias, AliasScratch, Graph, GraphError, Row, Vertex};
-pub use interface::{Command, Event, Job, JobId, JobReport, Refusal, Sources, Walk};
+pub use interface::{
+    Command, EditError, Event, Job, JobId, JobReport, Refusal, Sources, SupplyFault, Walk,
+};
 pub use kind::{Chance, Kind, KindError, Length, Node2Vec, Step};
-pub use message::{Ended, Head, Message, Stop, Traveller};
-pub use part::{Owners, Part};
+pub use message::{Ended, Head, Message, Stop, Trail, Traveller};
+pub use part::{Given, Outcome, Owners, Part, Reception};
 pub use red::{Red, Verdict, probability};
-pub use server::{Census, Server, Timer, UnderWay};
+pub use rows::{Change, EditFault, OwnRow};
+pub use server::{Server, Timer, UnderWay};
+pub use supplier::Supply;
+pub use upkeep::{Chunk, Holding, Plan, Position, Upkeep};
+pub use waits::Waits;
 pub use walker::{NOWHERE, Walker};
 
 #[cfg(test)]

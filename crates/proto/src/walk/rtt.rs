@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+use crate::core::Instant;
+
+/// Hops of walks whose average says how far single ones may be off: up to so many, all may be off
+/// together.
+const HOPS: u64 = 8;
+
 /// A smoothed time and its deviation. Source: RFC 2988, section 2, and the paper's slides:
 /// srtt <- 7/8 srtt + 1/8 t, dev <- 3/4 dev + 1/4 |t - srtt|.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,5 +39,80 @@ impl RoundTrip {
     /// The time after which one is presumed lost: smoothed + 4 deviations.
     pub fn timeout(&self) -> Duration {
         Duration::from_nanos(self.smoothed_nanos + 4 * self.deviation_nanos)
+    }
+
+    /// The same of so many hops, where what was taken in are times of one, averaged over walks of
+    /// some [`HOPS`]. Deviations of hops that do not know of each other add up by their squares.
+    pub fn timeout_of(&self, hops: u32) -> Duration {
+        let hops = u64::from(hops);
+        let deviations = (HOPS * hops).isqrt().min(hops);
+        let deviation = self.deviation_nanos.saturating_mul(4 * deviations);
+        Duration::from_nanos(self.smoothed_nanos.saturating_mul(hops).saturating_add(deviation))
+    }
+}
+
+/// How many times the least a time may be before it is late: queues are that much longer than
+/// nothing.
+const LATE: u64 = 8;
+/// What is never late: a busy processor takes its turns.
+const LATE_MIN: Duration = Duration::from_millis(10);
+/// Within what time the least is forgotten by half and more, for ways that have become longer.
+const FORGOTTEN: Duration = Duration::from_secs(64);
+
+/// Which times are so long that something must be in the way: walkers may wait where no queue marks
+/// them, as in the buffer of a socket whose owner is busy. As delay-based congestion control has
+/// it: Brakmo and Peterson, *TCP Vegas*, 1995.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lateness {
+    least_nanos: Option<u64>,
+    looked: Instant,
+}
+
+impl Lateness {
+    /// Takes a measured time in; whether it is late.
+    pub(super) fn sample(&mut self, now: Instant, time: Duration) -> bool {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let least = self.least_nanos.map_or(nanos, |least| {
+            let since = now.since(self.looked).min(FORGOTTEN);
+            let drift = u128::from(least) * since.as_nanos() / FORGOTTEN.as_nanos();
+            least.saturating_add(drift as u64).min(nanos)
+        });
+        // What has drifted by less than a nanosecond has time to.
+        if self.least_nanos != Some(least) {
+            (self.least_nanos, self.looked) = (Some(least), now);
+        }
+        time > Duration::from_nanos(least.saturating_mul(LATE)).max(LATE_MIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deviations_of_many_hops_do_not_add_up_one_by_one() {
+        let mut trip = RoundTrip::default();
+        trip.sample(Duration::from_millis(8));
+        let millis = |hops| trip.timeout_of(hops).as_millis();
+        // 8 ms and a deviation of 4.
+        assert_eq!((millis(1), millis(8)), (24, 192));
+        assert_eq!((millis(32), millis(0)), (32 * 8 + 16 * 16, 0));
+    }
+
+    #[test]
+    fn late_is_what_takes_many_times_the_least_until_that_is_forgotten() {
+        let mut lateness = Lateness::default();
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let milli = Duration::from_millis;
+        assert!(!lateness.sample(at(0), milli(500)), "the first may be as long as it likes");
+        assert!(!lateness.sample(at(1), milli(2)));
+        assert!(!lateness.sample(at(2), milli(16)));
+        assert!(lateness.sample(at(3), milli(17)));
+        assert!(!lateness.sample(at(4), Duration::from_micros(50)));
+        assert!(!lateness.sample(at(5), milli(10)), "a busy processor is no queue");
+        assert!(lateness.sample(at(6), milli(11)));
+        // The way has become longer, and stays so.
+        let late = (1..=600).filter(|second| lateness.sample(at(second * 1000), milli(40))).count();
+        assert!((250..350).contains(&late), "{late} of 600");
     }
 }

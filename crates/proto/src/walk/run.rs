@@ -8,7 +8,7 @@ use super::config::{Config, Control, Generation, PacedConfig, Recovery};
 use super::flights::{Flight, Flights};
 use super::interface::{Job, JobReport, Walk};
 use super::message::{Ended, Head, Traveller};
-use super::rtt::RoundTrip;
+use super::rtt::{Lateness, RoundTrip};
 use super::walker::Walker;
 use super::window::Window;
 use crate::core::Instant;
@@ -20,6 +20,18 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 const DROPPED_WAIT: Duration = Duration::from_millis(1);
 /// Walks that have to finish before the time they take is believed.
 const SAMPLES_MIN: u64 = 3;
+
+/// How many times as long a walk is waited for while none that was begun later has come home.
+const PATIENCE: u32 = 4;
+
+/// Where a walk has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    /// At its home.
+    Here,
+    /// At another server.
+    Elsewhere,
+}
 
 /// A job.
 #[derive(Debug)]
@@ -33,11 +45,15 @@ pub(super) struct Run {
     again: BTreeMap<(Instant, u64), Flight>,
     /// The same walks, by when they are given up if they have not been begun until then.
     expiries: BTreeMap<(Instant, u64), Instant>,
-    /// The next walk that was never begun.
+    /// The next walk that was never begun, and the one after the last.
     next: u64,
+    end: u64,
     /// Walks that are done and not yet consumed.
     unconsumed: usize,
     trip: RoundTrip,
+    lateness: Lateness,
+    /// When the walk was begun that was begun last of those that have come home.
+    newest_home: Instant,
     began: Instant,
 }
 
@@ -93,18 +109,22 @@ impl Run {
             }),
             Generation::Window(config) => Pace::Window(Window::new(config, now)),
         };
-        let walks = job.sources.len() as u64 * u64::from(job.walks);
+        let end = job.walks_in_all();
+        let walks = end - job.first;
         Run {
+            next: job.first,
             job,
             head,
             report: JobReport { walks, ..JobReport::default() },
+            end,
             pace,
             flights: Flights::default(),
             again: BTreeMap::new(),
             expiries: BTreeMap::new(),
-            next: 0,
             unconsumed: 0,
             trip: RoundTrip::default(),
+            lateness: Lateness::default(),
+            newest_home: now,
             began: now,
         }
     }
@@ -117,6 +137,11 @@ impl Run {
     /// Them, each with its token.
     pub(super) fn flights(&self) -> impl Iterator<Item = (u64, &Flight)> {
         self.flights.iter()
+    }
+
+    /// Walkers with these tokens come home.
+    pub(super) fn expect(&self, tokens: impl Iterator<Item = u64>) {
+        self.flights.touch(tokens);
     }
 
     /// True if all walks are done or given up.
@@ -140,7 +165,7 @@ impl Run {
 
     /// When the next walk is to be begun.
     pub(super) fn due(&self, config: &Config, now: Instant) -> Due {
-        let has_more = self.regenerates() || self.next < self.report.walks;
+        let has_more = self.regenerates() || self.next < self.end;
         // Those that wait to be begun anew keep their places.
         let begun = self.flights.under_way() + self.again.len();
         let has_room =
@@ -165,7 +190,7 @@ impl Run {
 
     /// Walks that are still to be begun.
     fn left(&self) -> u64 {
-        self.report.walks - self.next.min(self.report.walks) + self.again.len() as u64
+        self.end - self.next.min(self.end) + self.again.len() as u64
     }
 
     /// Begins a walk. To be called when it is [due](Self::due).
@@ -191,7 +216,7 @@ impl Run {
         if let Pace::Paced(paced) = &mut self.pace {
             paced.on_generated(now, token, &self.flights, &self.trip);
         }
-        Traveller { token, walker, path: Vec::new(), is_marked: false, detours: 0 }
+        Traveller { token, walker, path: Vec::new(), drawn: 0, is_marked: false, detours: 0 }
     }
 
     /// The next walk that is to be begun anew by now.
@@ -209,27 +234,45 @@ impl Run {
         if self.regenerates() { last } else { last.min(flight.sent + self.timeout(config, flight)) }
     }
 
-    /// How long a walk may take: longer if it is longer, and with each attempt.
+    /// Until when a walk that has taken too long is waited for all the same: while none that was
+    /// begun after it has come home, all may be late for the same reason, such as a process that
+    /// had to wait for its processor. Source of the idea: RFC 8985 (RACK), section 3.
+    fn patience(&self, config: &Config, flight: &Flight, now: Instant) -> Instant {
+        let is_unknown = self.trip.samples() < SAMPLES_MIN;
+        // At the end none is begun any more, and few are done in vain.
+        let is_end = self.left() == 0;
+        if self.regenerates() || is_unknown || is_end || self.newest_home > flight.sent {
+            return now;
+        }
+        let timeout = self.timeout(config, flight);
+        let end = (flight.sent + timeout * PATIENCE).min(flight.first_sent + config.walk_time_max);
+        end.min(now + timeout / 2)
+    }
+
+    /// How long a walk may take: longer if it is longer, and with each of the first attempts.
     fn timeout(&self, config: &Config, flight: &Flight) -> Duration {
         let one = if self.trip.samples() < SAMPLES_MIN {
             FIRST_TIMEOUT.max(config.timeout_min)
         } else {
-            (self.trip.timeout() * (flight.length + 2)).max(config.timeout_min)
+            self.trip.timeout_of(flight.length + 2).max(config.timeout_min)
         };
-        let more = 1 << u32::from(flight.attempt - 1).min(10);
+        // No more: it is the window that gives way where too much gets lost.
+        let more = 1 << u32::from(flight.attempt - 1).min(2);
         (one * more).min(config.walk_time_max)
     }
 
     /// A walker has come home; none if nobody waits for it any more.
-    pub(super) fn on_ended(&mut self, now: Instant, ended: Ended) -> Option<Walk> {
+    pub(super) fn on_ended(&mut self, now: Instant, ended: Ended, from: From) -> Option<Walk> {
         let Some(flight) = self.flights.end(ended.token) else {
             self.report.late += 1;
             return None;
         };
         let took = now.since(flight.sent);
+        self.newest_home = self.newest_home.max(flight.sent);
         if self.regenerates() {
             self.trip.sample(took);
-        } else {
+        } else if from == From::Elsewhere {
+            // Walks that ended here may never have left: they say nothing of the ways of others.
             // Per hop, so that long walks do not look late beside short ones. The ways to and from
             // the first vertex are about two more.
             self.trip.sample(took / (ended.steps + 2));
@@ -252,9 +295,15 @@ impl Run {
                 }
             }
             Pace::Window(window) => {
-                window.on_ended(now, took, ended.is_marked, self.flights.under_way());
+                let took = (from == From::Elsewhere).then_some(took);
+                // Walks that ended here say nothing of ways.
+                let is_late =
+                    took.is_some_and(|took| self.lateness.sample(now, took / (ended.steps + 2)));
+                let is_marked = ended.is_marked || is_late;
+                window.on_ended(now, took, is_marked, self.flights.under_way());
             }
         }
+        let (path, versions) = self.job.trail.read(ended.path);
         Some(Walk {
             walk: flight.walk,
             source: flight.source,
@@ -262,7 +311,8 @@ impl Run {
             steps: ended.steps,
             stop: ended.stop,
             attempts: flight.attempt,
-            path: ended.path,
+            path,
+            versions,
         })
     }
 
@@ -301,7 +351,7 @@ impl Run {
         for token in due {
             let Some(&flight) = self.flights.flight(token) else { continue };
             // What walks take may have grown since.
-            let deadline = self.deadline(config, &flight);
+            let deadline = self.deadline(config, &flight).max(self.patience(config, &flight, now));
             if deadline > now {
                 self.flights.set_deadline(token, deadline);
                 continue;

@@ -1,22 +1,32 @@
 //! A server: the vertices it has, the walkers that come to them, and the jobs it is asked for.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::ahead::{self, AHEAD};
 use super::bundler::{Bundler, Cargo};
+use super::census::Census;
 use super::config::{Config, ConfigError};
-use super::graph::Vertex;
+use super::editor::Editor;
+use super::graph::{Adjacency, Row, Vertex};
+use super::holder::Holder;
 use super::interface::{Command, Event, Job, JobId, Refusal, Walk};
 use super::kind::{KindError, Length, Step};
 use super::known::{Known, SlotId};
-use super::message::{DETOURS_MAX, Ended, Head, Message, Stop, Traveller};
+use super::message::{
+    DETOURS_MAX, Ended, Head, MESSAGE_BYTES_MAX, Message, Stop, Trail, Traveller, ended_head_bytes,
+};
 use super::part::Part;
 use super::red::{Red, Verdict};
-use super::run::{Due, Lost, Run};
+use super::run::{Due, From, Lost, Run};
+use super::supplier::Supplier;
+use super::upkeep::{ADDRESS_BYTES_MAX, Holding, Upkeep};
 use super::walker::NOWHERE;
-use crate::core::{Context, Instant, NodeId, Protocol};
+use crate::core::{Context, Instant, Lane, NodeId, PeerState, Protocol};
 
 /// Walks that are begun in a turn, at most.
 const GENERATED_MAX: usize = 1024;
@@ -30,6 +40,10 @@ pub enum Timer {
     Generate,
     /// A walk may be overdue.
     Deadline,
+    /// Servers are to be asked for their parts, or vertices and edits sent once more.
+    Upkeep,
+    /// A walker may have waited for company as long as it may.
+    Leave,
 }
 
 /// A walker in the queue.
@@ -45,14 +59,14 @@ struct Guest {
 #[derive(Debug)]
 pub struct Server {
     config: Config,
-    part: Part,
+    pub(super) part: Part,
     known: Known,
     queue: VecDeque<Guest>,
     red: Red,
     /// Whom the worker serves, and until when, where the time that takes is emulated.
     serving: Option<(Guest, Instant)>,
     bundler: Bundler,
-    runs: BTreeMap<u64, Run>,
+    pub(super) runs: BTreeMap<u64, Run>,
     /// Walks that are done in this turn.
     done: Vec<(JobId, Walk)>,
     armed: Armed,
@@ -61,6 +75,17 @@ pub struct Server {
     counted: Instant,
     /// Walkers that the queue dropped, by their homes, of which so many are told apart.
     dropped: BTreeMap<NodeId, u64>,
+    /// The plan by which the part was given; 0 if it was there from the start, or there is none.
+    pub(super) plan: u64,
+    /// Whether clients may give it a part.
+    pub(super) takes_graphs: bool,
+    /// Whether it gives parts to servers.
+    pub(super) is_client: bool,
+    /// Where it is, in a form that drivers of sockets read.
+    pub(super) address: Bytes,
+    pub(super) holder: Holder,
+    pub(super) supplier: Option<Supplier>,
+    pub(super) editor: Editor,
 }
 
 /// A walk under way, as its home knows it.
@@ -88,40 +113,8 @@ struct Armed {
     is_working: bool,
     generate: Option<Instant>,
     deadline: Option<Instant>,
-}
-
-/// Where walkers have gone, all counted since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
-    /// Generated here.
-    pub generated: u64,
-    /// Came from other servers, to go on.
-    pub arrived: u64,
-    /// Left for other servers, to go on.
-    pub departed: u64,
-    /// Ended here, wherever their home is.
-    pub ended: u64,
-    /// Of these, sent home elsewhere.
-    pub returned: u64,
-    /// Came home from elsewhere.
-    pub came_home: u64,
-    /// Dropped by the queue before it was full.
-    pub dropped_early: u64,
-    /// Dropped by the queue because it was full.
-    pub dropped_full: u64,
-    /// Dropped because nobody has the edges that they need.
-    pub lost: u64,
-    /// Refused: not what a walker can be.
-    pub refused: u64,
-    /// Marked by the queue.
-    pub marked: u64,
-    /// Taken from the queue: visits, and the waits for edges that are elsewhere.
-    pub visits: u64,
-    /// Most walkers in the queue at a time.
-    pub queue_max: u64,
-    /// Walkers in the queue times the time that they were there, walker-nanoseconds: divided by a
-    /// time it is the queue's mean length.
-    pub queue_area: u64,
+    upkeep: Option<Instant>,
+    leave: Option<Instant>,
 }
 
 impl Server {
@@ -142,7 +135,26 @@ impl Server {
             census: Census::default(),
             counted: Instant::ZERO,
             dropped: BTreeMap::new(),
+            plan: 0,
+            takes_graphs: false,
+            is_client: false,
+            address: Bytes::new(),
+            holder: Holder::default(),
+            supplier: None,
+            editor: Editor::default(),
         })
+    }
+
+    /// A server `me` that waits for a client to give it a part of a graph.
+    pub fn awaiting(config: Config, me: NodeId) -> Result<Server, ConfigError> {
+        let server = Server::new(config, Part::nothing(me))?;
+        Ok(Server { takes_graphs: true, ..server })
+    }
+
+    /// A client `me`: it has no vertices, gives servers their parts, and is a home of walks.
+    pub fn client(config: Config, me: NodeId) -> Result<Server, ConfigError> {
+        let server = Server::new(config, Part::nothing(me))?;
+        Ok(Server { is_client: true, ..server })
     }
 
     /// Walkers in its queue, without the one that is served.
@@ -192,7 +204,7 @@ impl Server {
 
     /// Where walkers have gone.
     pub fn census(&self) -> Census {
-        self.census
+        Census { waits: self.bundler.waits(), ..self.census }
     }
 
     /// Walkers that its queue has dropped, by their homes; of the first 1,024 homes.
@@ -213,7 +225,7 @@ impl Server {
 
     fn census_now(&mut self, now: Instant) -> Box<Census> {
         self.count_queue(now);
-        Box::new(self.census)
+        Box::new(self.census())
     }
 
     fn begin(&mut self, cx: &mut Context<'_, Server>, job: Job) -> Result<(), Refusal> {
@@ -223,12 +235,18 @@ impl Server {
         if self.runs.values().any(|run| run.job.id == job.id) {
             return Err(Refusal::Running);
         }
+        if self.part.servers().is_empty() {
+            return Err(Refusal::NoGraph);
+        }
         job.kind.check(self.part.is_labelled())?;
         if job.length.steps_max() > Length::STEPS_MAX {
             return Err(KindError::Steps(job.length.steps_max()).into());
         }
         if job.walks == 0 || job.sources.is_empty() {
             return Err(Refusal::NoWalks);
+        }
+        if job.first >= job.walks_in_all() {
+            return Err(Refusal::First(job.first, job.walks_in_all()));
         }
         let vertices = self.part.vertices();
         let mut sources = (0..job.sources.len()).map(|place| job.sources.vertex(place));
@@ -238,9 +256,16 @@ impl Server {
         let head = Arc::new(Head {
             home: cx.node,
             job: cx.rng.next_u64(),
+            plan: self.plan,
             kind: job.kind.clone(),
-            keeps_paths: job.keeps_paths,
+            trail: job.trail,
         });
+        let bytes = MESSAGE_BYTES_MAX - head.bundle_bytes() - head.walker_bytes(&Traveller::NONE);
+        let steps_max = bytes.min(MESSAGE_BYTES_MAX - ended_head_bytes()) / 4;
+        let steps_max = steps_max.checked_div(job.trail.words()).unwrap_or(usize::MAX);
+        if job.length.steps_max() as usize > steps_max {
+            return Err(Refusal::TooLong(job.length.steps_max(), steps_max as u32));
+        }
         let key = head.job;
         self.runs.insert(key, Run::new(&self.config, job, head, cx.now));
         Ok(())
@@ -389,7 +414,11 @@ impl Server {
     fn work(&mut self, cx: &mut Context<'_, Server>) {
         self.count_queue(cx.now);
         if self.config.service.is_zero() {
-            for _ in 0..self.config.turn_hops {
+            for hop in 0..self.config.turn_hops {
+                if hop % AHEAD == 0 {
+                    let next = self.queue.iter().take(AHEAD);
+                    ahead::touch(&self.part, next.map(|guest| &guest.traveller.walker));
+                }
                 let Some(guest) = self.queue.pop_front() else { break };
                 self.hop(cx, guest);
             }
@@ -421,11 +450,24 @@ impl Server {
         self.census.visits += 1;
         let head = self.known.head(job).clone();
         let before = traveller.walker.state;
-        match head.kind.step(&mut traveller.walker, &self.part) {
+        let step = match head.trail {
+            Trail::Versions => {
+                let drawn = Cell::new(traveller.drawn);
+                let noting = Noting { part: &self.part, at: traveller.walker.at, drawn: &drawn };
+                let step = head.kind.step(&mut traveller.walker, &noting);
+                traveller.drawn = drawn.get();
+                step
+            }
+            _ => head.kind.step(&mut traveller.walker, &self.part),
+        };
+        match step {
             Step::To(vertex) => {
                 traveller.detours = 0;
-                if head.keeps_paths {
+                if head.trail != Trail::None {
                     traveller.path.push(vertex);
+                }
+                if head.trail == Trail::Versions {
+                    traveller.path.push(traveller.drawn);
                 }
                 self.bring(cx, &head, Some(job), traveller, vertex);
             }
@@ -460,7 +502,7 @@ impl Server {
         let (at, steps) = (walker.at, walker.steps);
         let ended = Ended { token, at, steps, stop, is_marked, path };
         if head.home == cx.node {
-            return self.come_home(cx, head.job, ended);
+            return self.come_home(cx, head.job, ended, From::Here);
         }
         self.census.returned += 1;
         self.send(cx, head.home, head, Cargo::Ended(ended));
@@ -475,12 +517,12 @@ impl Server {
     }
 
     /// A walk of one of its own jobs is done.
-    fn come_home(&mut self, cx: &mut Context<'_, Server>, job: u64, ended: Ended) {
+    fn come_home(&mut self, cx: &mut Context<'_, Server>, job: u64, ended: Ended, from: From) {
         let Some(run) = self.runs.get_mut(&job) else {
             cx.count("walk_of_no_job", 1);
             return;
         };
-        if let Some(walk) = run.on_ended(cx.now, ended) {
+        if let Some(walk) = run.on_ended(cx.now, ended, from) {
             self.done.push((run.job.id, walk));
         }
     }
@@ -493,15 +535,61 @@ impl Server {
         self.tell(cx);
         let is_idle = self.queue.is_empty() && self.serving.is_none();
         let limits = (&self.config.bundle, cx.datagram_bytes_max);
-        self.bundler.flush(limits, cx.now, is_idle, |(to, lane, message)| {
+        // Where hops take a time that is known there is a timer.
+        let is_timed = !self.config.service.is_zero();
+        self.bundler.flush(limits, cx.now, (is_idle, is_timed), |(to, lane, message)| {
             cx.send(to, lane, message);
         });
+        self.arm_leave(cx);
         let next = self.runs.values().filter_map(Run::next_deadline).min();
         if let Some(at) = next
             && self.armed.deadline.is_none_or(|armed| at < armed)
         {
             self.armed.deadline = Some(at);
             cx.set_timer(at.since(cx.now), Timer::Deadline);
+        }
+        if self.plan != 0 {
+            self.arm_upkeep(cx);
+        }
+    }
+
+    fn arm_upkeep(&mut self, cx: &mut Context<'_, Server>) {
+        let next = [self.look_at(), self.editor.next_at(cx.now), self.give_again_at(cx.now)];
+        if let Some(at) = next.into_iter().flatten().min()
+            && self.armed.upkeep.is_none_or(|armed| at < armed)
+        {
+            self.armed.upkeep = Some(at);
+            cx.set_timer(at.since(cx.now), Timer::Upkeep);
+        }
+    }
+
+    /// Another part takes the place of this one: what was under way over the old one is lost.
+    pub(super) fn replace_part(&mut self, cx: &mut Context<'_, Server>, plan: u64, part: Part) {
+        self.count_queue(cx.now);
+        let serving = self.serving.take().map(|(guest, _)| guest);
+        for guest in serving.into_iter().chain(self.queue.drain(..)) {
+            self.known.leave(guest.job);
+            self.census.lost += 1;
+            cx.count("walker_lost", 1);
+        }
+        (self.plan, self.part) = (plan, part);
+    }
+
+    /// Bytes of a graph, and of changes to it, that may be here.
+    pub(super) fn graph_bytes_max(&self) -> usize {
+        self.config.graph_bytes_max
+    }
+
+    /// Sees to it that nobody waits for company longer than he may: by a timer, unless the worker
+    /// is called by then.
+    fn arm_leave(&mut self, cx: &mut Context<'_, Server>) {
+        let (Some(oldest), Some((_, done))) = (self.bundler.oldest(), &self.serving) else {
+            return;
+        };
+        let at = oldest + self.config.bundle.deadline;
+        if at < *done && self.armed.leave.is_none_or(|armed| at < armed) {
+            self.armed.leave = Some(at);
+            cx.set_timer(at.since(cx.now), Timer::Leave);
         }
     }
 
@@ -533,14 +621,32 @@ impl Server {
     /// True if a walker is one that could have been sent here in good faith.
     fn is_plausible(&self, head: &Head, traveller: &Traveller) -> bool {
         let Traveller { walker, path, detours, .. } = traveller;
-        let vertices = self.part.vertices();
+        // Where rows change, vertices come to be that this server has not heard of.
+        let vertices = if self.plan == 0 { self.part.vertices() } else { NOWHERE };
         let optional = |vertex| vertex == NOWHERE || vertex < vertices;
         walker.at < vertices
             && optional(walker.previous)
             && optional(walker.candidate)
             && optional(walker.source)
             && *detours <= DETOURS_MAX
-            && (!head.keeps_paths || path.len() == walker.steps as usize)
+            && path.len() == head.trail.words() * walker.steps as usize
+    }
+}
+
+/// A part that notes of which version the row was that a walker drew its edge from.
+struct Noting<'a> {
+    part: &'a Part,
+    at: Vertex,
+    drawn: &'a Cell<u32>,
+}
+
+impl Adjacency for Noting<'_> {
+    fn row(&self, vertex: Vertex) -> Option<Row<'_>> {
+        let row = self.part.row(vertex)?;
+        if vertex == self.at {
+            self.drawn.set(self.part.version(vertex));
+        }
+        Some(row)
     }
 }
 
@@ -551,14 +657,31 @@ impl Protocol for Server {
     type Event = Event;
     type Shared = ();
 
-    fn handle_message(&mut self, cx: &mut Context<'_, Self>, _from: NodeId, message: Message) {
+    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
+        // A driver has found out who is at the address of a server.
+        let is_looking = self.is_client && self.supplier.is_none();
+        if is_looking && matches!(state, PeerState::Up { .. }) {
+            cx.send(peer, Lane::Datagram, Message::Upkeep(0, Box::new(Upkeep::Who)));
+        }
+    }
+
+    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         match message {
             Message::Walkers { head, walkers } => {
+                if head.plan != self.plan {
+                    // The server has begun anew, or another client has given it another graph.
+                    self.census.arrived += walkers.len() as u64;
+                    self.census.refused += walkers.len() as u64;
+                    cx.count("walker_of_other_graph", walkers.len() as u64);
+                    let holding = Holding::Other(self.plan);
+                    return self.say_held(cx, head.home, head.plan, holding);
+                }
                 if head.kind.check(self.part.is_labelled()).is_err() {
                     self.census.refused += walkers.len() as u64;
                     cx.count("walker_refused", walkers.len() as u64);
                     return;
                 }
+                let mut misled: SmallVec<[Vertex; 8]> = SmallVec::new();
                 for mut traveller in walkers {
                     self.census.arrived += 1;
                     if !self.is_plausible(&head, &traveller) {
@@ -576,6 +699,7 @@ impl Protocol for Server {
                     };
                     // It was sent by who takes this server for the owner.
                     if self.part.owner(vertex) != Some(cx.node) {
+                        misled.push(vertex);
                         traveller.detours += 1;
                         if traveller.detours > DETOURS_MAX {
                             self.lose(cx);
@@ -584,13 +708,18 @@ impl Protocol for Server {
                     }
                     self.bring(cx, &head, None, traveller, vertex);
                 }
+                self.tell_moved(cx, from, &misled);
             }
             Message::Ended { job, walks, .. } => {
+                if let Some(run) = self.runs.get(&job) {
+                    run.expect(walks.iter().map(|ended| ended.token));
+                }
                 for ended in walks {
                     self.census.came_home += 1;
-                    self.come_home(cx, job, ended);
+                    self.come_home(cx, job, ended, From::Elsewhere);
                 }
             }
+            Message::Upkeep(plan, upkeep) => self.on_upkeep(cx, from, plan, *upkeep),
         }
         self.settle(cx);
     }
@@ -598,6 +727,12 @@ impl Protocol for Server {
     fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Work => self.work(cx),
+            // The end of the call looks for who has waited long enough.
+            Timer::Leave => {
+                if self.armed.leave.is_some_and(|at| at <= cx.now) {
+                    self.armed.leave = None;
+                }
+            }
             // Taken as fired even if a later one is on its way: that one finds nothing to do.
             Timer::Generate => {
                 if self.armed.generate.is_some_and(|at| at <= cx.now) {
@@ -615,6 +750,14 @@ impl Protocol for Server {
                     });
                 }
                 self.end_runs(cx);
+            }
+            Timer::Upkeep => {
+                if self.armed.upkeep.is_some_and(|at| at <= cx.now) {
+                    self.armed.upkeep = None;
+                }
+                self.look_after_servers(cx);
+                self.look_after_edits(cx);
+                self.give_again(cx);
             }
         }
         self.settle(cx);
@@ -640,6 +783,12 @@ impl Protocol for Server {
                     run.on_consumed(count);
                 }
             }
+            Command::Serve(address) => {
+                self.address = address;
+                self.address.truncate(ADDRESS_BYTES_MAX);
+            }
+            Command::Supply(supply) => self.supply(cx, *supply),
+            Command::Edit(id, edits) => self.edit(cx, id, edits),
         }
         self.settle(cx);
     }

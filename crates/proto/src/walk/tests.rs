@@ -1,8 +1,10 @@
 //! Walks on small graphs beside what is exact.
 
 mod bench;
+mod changes;
 mod codec;
 mod server;
+mod upkeep;
 
 use std::sync::Arc;
 

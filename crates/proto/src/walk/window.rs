@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::config::WindowConfig;
 use crate::core::Instant;
 
-/// The share of losses in a round trip above which they count as a sign of congestion. A queue
-/// marks long before it loses, so a few losses come from somewhere else.
+/// The share of losses, averaged over round trips, above which they count as a sign of congestion.
+/// A queue marks long before it loses, so a few losses come from somewhere else; and walkers that
+/// travel together get lost together.
 const LOSS_MAX: f64 = 0.1;
 /// The part of the marked share that the latest round trip makes up. Source: Alizadeh et al., *Data
 /// Center TCP*, SIGCOMM 2010, g; the share begins at 1, as in RFC 8257.
@@ -24,6 +25,8 @@ pub(super) struct Window {
     is_starting: bool,
     /// Share of marked walks, averaged over round trips.
     marked_share: f64,
+    /// Share of lost walks, averaged alike.
+    lost_share: f64,
     epoch: Epoch,
     /// Smoothed time that a walk takes.
     trip_nanos: u64,
@@ -57,6 +60,7 @@ impl Window {
             is_starting: true,
             // Until it is known, as if all were: the first mark halves it.
             marked_share: 1.0,
+            lost_share: 0.0,
             epoch: Epoch { began: now, ended: 0, marked: 0, lost: 0, growth: 0.0 },
             trip_nanos: 0,
             grown: now,
@@ -77,17 +81,19 @@ impl Window {
         in_flight == 0 || (room > 0 && room >= wanted)
     }
 
-    /// A walk has come home.
+    /// A walk has come home; with the time it took, if it says how long ways are.
     pub(super) fn on_ended(
         &mut self,
         now: Instant,
-        took: Duration,
+        took: Option<Duration>,
         is_marked: bool,
         in_flight: usize,
     ) {
-        let nanos = took.as_nanos().min(u128::from(u64::MAX / 8)) as u64;
-        self.trip_nanos =
-            if self.trip_nanos == 0 { nanos } else { (7 * self.trip_nanos + nanos) / 8 };
+        if let Some(took) = took {
+            let nanos = took.as_nanos().min(u128::from(u64::MAX / 8)) as u64;
+            self.trip_nanos =
+                if self.trip_nanos == 0 { nanos } else { (7 * self.trip_nanos + nanos) / 8 };
+        }
         self.epoch.ended += 1;
         self.epoch.marked += u64::from(is_marked);
         let since = now.since(self.grown).as_secs_f64() * 1000.0;
@@ -140,7 +146,8 @@ impl Window {
             if marked > 0 {
                 self.walks *= 1.0 - self.marked_share / 2.0;
             }
-            if lost as f64 > LOSS_MAX * all {
+            self.lost_share += GAIN * (lost as f64 / all - self.lost_share);
+            if lost > 0 && self.lost_share > LOSS_MAX {
                 self.is_starting = false;
                 self.walks /= 2.0;
             }
@@ -167,7 +174,7 @@ mod tests {
             for walk in 0..walks {
                 let at = now + TRIP * (walk + 1) as u32 / walks as u32;
                 let is_marked = walk % 100 < marked_percent;
-                window.on_ended(at, TRIP, is_marked, window.walks as usize);
+                window.on_ended(at, Some(TRIP), is_marked, window.walks as usize);
             }
             now += TRIP;
         }
@@ -197,7 +204,7 @@ mod tests {
             if walk % 50 == 0 {
                 window.on_lost(now);
             }
-            window.on_ended(now, TRIP, false, window.walks as usize);
+            window.on_ended(now, Some(TRIP), false, window.walks as usize);
         }
         assert!(window.walks >= before);
         for walk in 0..10_000u64 {

@@ -43,6 +43,12 @@ impl Bench {
         }
     }
 
+    /// Server 0, which waits for a client to give it a part.
+    pub fn awaiting(config: Config) -> Bench {
+        let server = Server::awaiting(config, NodeId(0)).expect("within the ranges");
+        Bench { server, ..Bench::new(config, &Graph::from_edges(0, []).expect("no edges"), &[]) }
+    }
+
     fn call(&mut self, handler: impl FnOnce(&mut Server, &mut Context<'_, Server>)) {
         let mut cx = Context {
             now: self.now,
@@ -66,7 +72,19 @@ impl Bench {
     }
 
     pub fn receive(&mut self, message: Message) {
-        self.call(|server, cx| server.handle_message(cx, NodeId(1), message));
+        self.receive_from(NodeId(1), message);
+    }
+
+    pub fn receive_from(&mut self, from: NodeId, message: Message) {
+        self.call(|server, cx| server.handle_message(cx, from, message));
+    }
+
+    /// Lets the worker's next timer fire now, however late it is.
+    pub fn turn(&mut self) {
+        let is_work = |(_, timer): &(Instant, Timer)| *timer == Timer::Work;
+        let place = self.outbox.timers.iter().position(is_work).expect("it has something to do");
+        self.outbox.timers.remove(place);
+        self.call(|server, cx| server.handle_timer(cx, Timer::Work));
     }
 
     /// Lets timers fire until this time after the start, in order.
@@ -93,7 +111,7 @@ impl Bench {
     pub fn sent_walkers(&mut self) -> Vec<Traveller> {
         let walkers = |(_, message)| match message {
             Message::Walkers { walkers, .. } => walkers.into_vec(),
-            Message::Ended { .. } => Vec::new(),
+            Message::Ended { .. } | Message::Upkeep(..) => Vec::new(),
         };
         self.sent().into_iter().flat_map(walkers).collect()
     }
@@ -113,6 +131,7 @@ impl Bench {
                 format!("job {} ended: {finished} + {failed} of {walks}", job.0)
             }
             Event::Refused(job, why) => format!("job {} refused: {why}", job.0),
+            other => format!("{other:?}"),
         };
         self.outbox.events.drain(..).map(line).collect()
     }
@@ -131,7 +150,8 @@ pub(super) fn job(id: u64, source: Vertex, walks: u32, steps: u32) -> Job {
         length: Length::Steps(steps),
         sources: Sources::Range(source..source + 1),
         walks,
-        keeps_paths: true,
+        trail: Trail::Vertices,
+        first: 0,
         in_flight_max: usize::MAX,
     }
 }

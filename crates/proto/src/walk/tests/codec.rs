@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::super::message::{DETOURS_MAX, MESSAGE_BYTES_MAX};
-use super::*;
+use super::{upkeep, *};
 use crate::core::laws::{self, ends_where_it_ends, has_one_form, hex};
 use crate::core::{DecodeError, NodeId, decode_exact, encode_to_bytes};
 
@@ -20,13 +20,18 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-fn path(keeps_paths: bool, steps: u32) -> impl Strategy<Value = Vec<Vertex>> {
-    let count = if keeps_paths { steps as usize } else { 0 };
+fn trail() -> impl Strategy<Value = Trail> {
+    prop_oneof![Just(Trail::None), Just(Trail::Vertices), Just(Trail::Versions)]
+}
+
+fn path(trail: Trail, steps: u32) -> impl Strategy<Value = Vec<Vertex>> {
+    let count = trail.words() * steps as usize;
     prop::collection::vec(any::<u32>(), count..=count)
 }
 
 /// A walker as it is after its way: what its kind does not need is not told.
-fn traveller(kind: Kind, keeps_paths: bool) -> impl Strategy<Value = Traveller> {
+fn traveller(kind: Kind, trail: Trail) -> impl Strategy<Value = Traveller> {
+    let is_node2vec_with_versions = matches!(kind, Kind::Node2Vec(_)) && trail == Trail::Versions;
     let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>());
     let walker = (numbers, 0..40u32, 0..Length::STEPS_MAX - 40);
     let walker = walker.prop_map(move |((at, source, previous, candidate, state), steps, left)| {
@@ -43,12 +48,14 @@ fn traveller(kind: Kind, keeps_paths: bool) -> impl Strategy<Value = Traveller> 
             state,
         }
     });
-    (walker, any::<u64>(), any::<bool>(), 0..=DETOURS_MAX).prop_flat_map(
-        move |(walker, token, is_marked, detours)| {
-            path(keeps_paths, walker.steps).prop_map(move |path| Traveller {
+    (walker, any::<u64>(), any::<u32>(), any::<bool>(), 0..=DETOURS_MAX).prop_flat_map(
+        move |(walker, token, drawn, is_marked, detours)| {
+            let drawn = if is_node2vec_with_versions { drawn } else { 0 };
+            path(trail, walker.steps).prop_map(move |path| Traveller {
                 token,
                 walker,
                 path,
+                drawn,
                 is_marked,
                 detours,
             })
@@ -56,11 +63,11 @@ fn traveller(kind: Kind, keeps_paths: bool) -> impl Strategy<Value = Traveller> 
     )
 }
 
-fn ended(keeps_paths: bool) -> impl Strategy<Value = Ended> {
+fn ended(trail: Trail) -> impl Strategy<Value = Ended> {
     let stop = prop_oneof![Just(Stop::Length), Just(Stop::DeadEnd)];
     (any::<u64>(), any::<u32>(), 0..40u32, stop, any::<bool>()).prop_flat_map(
         move |(token, at, steps, stop, is_marked)| {
-            path(keeps_paths, steps).prop_map(move |path| Ended {
+            path(trail, steps).prop_map(move |path| Ended {
                 token,
                 at,
                 steps,
@@ -73,24 +80,25 @@ fn ended(keeps_paths: bool) -> impl Strategy<Value = Ended> {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let walkers = (kind(), any::<bool>(), any::<u32>(), any::<u64>()).prop_flat_map(
-        |(kind, keeps_paths, home, job)| {
-            let head = Arc::new(Head { home: NodeId(home), job, kind, keeps_paths });
-            let walkers = traveller(head.kind.clone(), keeps_paths);
-            prop::collection::vec(walkers, 1..6).prop_map(move |walkers| Message::Walkers {
-                head: head.clone(),
-                walkers: walkers.into(),
-            })
-        },
-    );
-    let ended = (any::<bool>(), any::<u64>()).prop_flat_map(|(keeps_paths, job)| {
-        prop::collection::vec(ended(keeps_paths), 1..6).prop_map(move |walks| Message::Ended {
+    let names = (any::<u32>(), any::<u64>(), any::<u64>());
+    let walkers = (kind(), trail(), names).prop_flat_map(|(kind, trail, (home, job, plan))| {
+        let head = Arc::new(Head { home: NodeId(home), job, plan, kind, trail });
+        let walkers = traveller(head.kind.clone(), trail);
+        prop::collection::vec(walkers, 1..6).prop_map(move |walkers| Message::Walkers {
+            head: head.clone(),
+            walkers: walkers.into(),
+        })
+    });
+    let ended = (trail(), any::<u64>()).prop_flat_map(|(trail, job)| {
+        prop::collection::vec(ended(trail), 1..6).prop_map(move |walks| Message::Ended {
             job,
-            keeps_paths,
+            trail,
             walks: walks.into(),
         })
     });
-    prop_oneof![walkers, ended]
+    let upkeep = (any::<u64>(), upkeep::upkeep());
+    let upkeep = upkeep.prop_map(|(plan, upkeep)| Message::Upkeep(plan, Box::new(upkeep)));
+    prop_oneof![walkers, ended, upkeep]
 }
 
 proptest! {
@@ -123,8 +131,8 @@ proptest! {
     }
 }
 
-fn head(kind: Kind, keeps_paths: bool) -> Arc<Head> {
-    Arc::new(Head { home: NodeId(3), job: 0x0102_0304_0506_0708, kind, keeps_paths })
+fn head(kind: Kind, trail: Trail) -> Arc<Head> {
+    Arc::new(Head { home: NodeId(3), job: 0x0102_0304_0506_0708, plan: 5, kind, trail })
 }
 
 fn on_its_way() -> Traveller {
@@ -137,7 +145,14 @@ fn on_its_way() -> Traveller {
         steps_left: 5,
         state: 0xaabb_ccdd_eeff_0011,
     };
-    Traveller { token: 0x1122_3344_5566_7788, walker, path: vec![], is_marked: true, detours: 3 }
+    Traveller {
+        token: 0x1122_3344_5566_7788,
+        walker,
+        path: vec![],
+        drawn: 0,
+        is_marked: true,
+        detours: 3,
+    }
 }
 
 fn walkers(head: Arc<Head>, traveller: Traveller) -> Message {
@@ -148,28 +163,28 @@ fn walkers(head: Arc<Head>, traveller: Traveller) -> Message {
 fn forms_are_these() {
     let going = on_its_way();
     assert_eq!(
-        hex(&walkers(head(Kind::Uniform, false), going.clone())),
-        "71000000030102030405060708000000011122334455667788\
+        hex(&walkers(head(Kind::Uniform, Trail::None), going.clone())),
+        "710000000301020304050607080000000000000005000000011122334455667788\
          0d000000090000000200000005aabbccddeeff0011"
     );
     let path = Traveller { path: vec![7, 9], is_marked: false, detours: 0, ..going.clone() };
     assert_eq!(
-        hex(&walkers(head(Kind::Metapath(Arc::from([1, 2, 1])), true), path)),
-        "7100000003010203040506070801030301020100011122334455667788\
+        hex(&walkers(head(Kind::Metapath(Arc::from([1, 2, 1])), Trail::Vertices), path)),
+        "71000000030102030405060708000000000000000501030301020100011122334455667788\
          00000000090000000200000005aabbccddeeff00110000000700000009"
     );
     let walker = Walker { previous: 7, candidate: 4, ..going.walker };
     let node2vec = Kind::Node2Vec(Node2Vec::new(0.5, 2.0).unwrap());
     assert_eq!(
-        hex(&walkers(head(node2vec, false), Traveller { walker, ..going.clone() })),
-        "7100000003010203040506070800023fe0000000000000400000000000000000011122334455667788\
-         0d000000090000000200000005aabbccddeeff00110000000700000004"
+        hex(&walkers(head(node2vec, Trail::None), Traveller { walker, ..going.clone() })),
+        "71000000030102030405060708000000000000000500023fe00000000000004000000000000000\
+         000111223344556677880d000000090000000200000005aabbccddeeff00110000000700000004"
     );
     let walker = Walker { source: 1, ..going.walker };
     let restart = Kind::Restart(Chance::new(0.25).unwrap());
     assert_eq!(
-        hex(&walkers(head(restart, false), Traveller { walker, ..going })),
-        "710000000301020304050607080004400000000000000000011122334455667788\
+        hex(&walkers(head(restart, Trail::None), Traveller { walker, ..going })),
+        "7100000003010203040506070800000000000000050004400000000000000000011122334455667788\
          0d000000090000000200000005aabbccddeeff001100000001"
     );
     let walk = Ended {
@@ -180,7 +195,8 @@ fn forms_are_these() {
         is_marked: true,
         path: vec![9],
     };
-    let ended = Message::Ended { job: 0xff, keeps_paths: true, walks: smallvec::smallvec![walk] };
+    let ended =
+        Message::Ended { job: 0xff, trail: Trail::Vertices, walks: smallvec::smallvec![walk] };
     assert_eq!(
         hex(&ended),
         "7200000000000000ff01000111223344556677880300000009000000010000\
@@ -190,7 +206,7 @@ fn forms_are_these() {
 
 #[test]
 fn each_bad_field_has_its_error() {
-    let good = encode_to_bytes(&walkers(head(Kind::Uniform, false), on_its_way()));
+    let good = encode_to_bytes(&walkers(head(Kind::Uniform, Trail::None), on_its_way()));
     let with = |place: usize, bytes: &[u8]| {
         let mut changed = good.to_vec();
         changed[place..place + bytes.len()].copy_from_slice(bytes);
@@ -198,18 +214,18 @@ fn each_bad_field_has_its_error() {
     };
     let out_of_range = |field, value| DecodeError::OutOfRange { field, value };
     assert_eq!(with(0, &[0x70]), DecodeError::UnknownTag(0x70));
-    assert_eq!(with(13, &[2]), out_of_range("flags", 2));
-    assert_eq!(with(14, &[9]), DecodeError::UnknownTag(9));
-    assert_eq!(with(14, &[3, 0]), out_of_range("metapath", 0));
-    assert_eq!(with(15, &[0, 0]), out_of_range("count", 0));
-    assert_eq!(with(15, &[4, 1]), out_of_range("count", 1025));
-    assert_eq!(with(15, &[0, 2]), DecodeError::Truncated { need: 58, have: 29 });
-    assert_eq!(with(25, &[2]), out_of_range("flags", 2));
+    assert_eq!(with(21, &[3]), out_of_range("trail", 3));
+    assert_eq!(with(22, &[9]), DecodeError::UnknownTag(9));
+    assert_eq!(with(22, &[3, 0]), out_of_range("metapath", 0));
+    assert_eq!(with(23, &[0, 0]), out_of_range("count", 0));
+    assert_eq!(with(23, &[4, 1]), out_of_range("count", 1025));
+    assert_eq!(with(23, &[0, 2]), DecodeError::Truncated { need: 58, have: 29 });
+    assert_eq!(with(33, &[2]), out_of_range("flags", 2));
     let steps = u64::from(Length::STEPS_MAX) + 1 + 5;
-    assert_eq!(with(30, &(Length::STEPS_MAX + 1).to_be_bytes()), out_of_range("steps", steps));
+    assert_eq!(with(38, &(Length::STEPS_MAX + 1).to_be_bytes()), out_of_range("steps", steps));
     let node2vec = Kind::Node2Vec(Node2Vec::new(0.5, 2.0).unwrap());
-    let mut absurd = encode_to_bytes(&walkers(head(node2vec, false), on_its_way())).to_vec();
-    absurd[15..23].copy_from_slice(&f64::NAN.to_bits().to_be_bytes());
+    let mut absurd = encode_to_bytes(&walkers(head(node2vec, Trail::None), on_its_way())).to_vec();
+    absurd[23..31].copy_from_slice(&f64::NAN.to_bits().to_be_bytes());
     let error = decode_exact::<Message>(Bytes::from(absurd)).unwrap_err();
     assert_eq!(error, out_of_range("node2vec", f64::NAN.to_bits()));
     let long = Bytes::from(vec![0x71; MESSAGE_BYTES_MAX + 1]);

@@ -17,11 +17,11 @@ fn ring() -> Graph {
 }
 
 fn head(kind: Kind) -> Arc<Head> {
-    Arc::new(Head { home: NodeId(1), job: 17, kind, keeps_paths: false })
+    Arc::new(Head { home: NodeId(1), job: 17, plan: 0, kind, trail: Trail::None })
 }
 
 fn traveller(walker: Walker) -> Traveller {
-    Traveller { token: 5, walker, path: Vec::new(), is_marked: false, detours: 0 }
+    Traveller { token: 5, walker, path: Vec::new(), drawn: 0, is_marked: false, detours: 0 }
 }
 
 #[test]
@@ -171,27 +171,65 @@ fn walkers_of_a_busy_server_wait_for_company_until_their_deadline() {
 }
 
 #[test]
+fn a_walker_does_not_wait_longer_for_company_than_it_may_because_a_hop_takes_long() {
+    let micros = Duration::from_micros;
+    let config = Config { service: MILLI, ..bundling(64, micros(10)) };
+    let mut bench = Bench::new(config, &ring(), &[0, 0, 1, 1]);
+    let walkers = smallvec![traveller(Walker::new(1, 1, 0, Length::Steps(50)))];
+    bench.receive(Message::Walkers { head: head(Kind::Uniform), walkers });
+    bench.run(&job(1, 2, 3, 5));
+    bench.until(micros(9));
+    assert!(bench.sent().is_empty());
+    bench.until(micros(10));
+    assert_eq!(bench.sent_walkers().len(), 3, "one hop is still being taken");
+    let waits = bench.server.census().waits;
+    assert_eq!(waits.counts().iter().sum::<u64>(), 3);
+    assert_eq!(waits.quantile(0.01, micros(10)), Some(micros(10)));
+    assert_eq!(waits.quantile(1.0, micros(10)), Some(micros(10)));
+}
+
+#[test]
+fn a_walker_leaves_before_its_time_is_up_if_the_server_may_look_too_late() {
+    let micros = Duration::from_micros;
+    let config = Config { turn_hops: 1, ..bundling(64, micros(100)) };
+    let mut bench = Bench::new(config, &ring(), &[0, 0, 1, 1]);
+    // Its own walkers keep it busy, in turns of a hop.
+    let walkers = (0..40).map(|walk| traveller(Walker::new(1, walk, 0, Length::Steps(500))));
+    bench.receive(Message::Walkers { head: head(Kind::Uniform), walkers: walkers.collect() });
+    bench.run(&Job { in_flight_max: 1, ..job(1, 2, 5, 5) });
+    let turn = |bench: &mut Bench, at| {
+        bench.now = crate::core::Instant::ZERO + micros(at);
+        bench.turn();
+        !bench.sent().is_empty()
+    };
+    assert!(!turn(&mut bench, 30));
+    assert!(!turn(&mut bench, 60));
+    assert!(turn(&mut bench, 90), "the next turn is due at 120");
+    assert!(bench.server.queue_len() > 10);
+}
+
+#[test]
 fn walkers_that_cannot_be_are_refused_and_counted() {
     let mut bench = Bench::new(Config::default(), &ring(), &[0; 4]);
     let good = Walker::new(1, 1, 2, Length::Steps(5));
     let mut refused = 0;
-    let mut refuse = |kind: Kind, keeps_paths: bool, change: &dyn Fn(&mut Traveller)| {
+    let mut refuse = |kind: Kind, trail: Trail, change: &dyn Fn(&mut Traveller)| {
         let mut bad = traveller(good);
         change(&mut bad);
-        let head = Arc::new(Head { keeps_paths, ..(*head(kind)).clone() });
+        let head = Arc::new(Head { trail, ..(*head(kind)).clone() });
         bench.receive(Message::Walkers { head, walkers: smallvec![bad] });
         refused += 1;
         assert_eq!(bench.count("walker_refused"), refused);
         assert_eq!((bench.server.census().refused, bench.server.held()), (refused, 0));
     };
-    refuse(Kind::Uniform, false, &|bad| bad.walker.at = 4);
-    refuse(Kind::Uniform, false, &|bad| bad.walker.previous = 4);
-    refuse(Kind::Uniform, false, &|bad| bad.walker.candidate = 4);
-    refuse(Kind::Uniform, false, &|bad| bad.walker.source = 4);
-    refuse(Kind::Uniform, false, &|bad| bad.detours = DETOURS_MAX + 1);
-    refuse(Kind::Uniform, true, &|bad| bad.path = vec![1]);
+    refuse(Kind::Uniform, Trail::None, &|bad| bad.walker.at = 4);
+    refuse(Kind::Uniform, Trail::None, &|bad| bad.walker.previous = 4);
+    refuse(Kind::Uniform, Trail::None, &|bad| bad.walker.candidate = 4);
+    refuse(Kind::Uniform, Trail::None, &|bad| bad.walker.source = 4);
+    refuse(Kind::Uniform, Trail::None, &|bad| bad.detours = DETOURS_MAX + 1);
+    refuse(Kind::Uniform, Trail::Vertices, &|bad| bad.path = vec![1]);
     // The graph has no labels.
-    refuse(Kind::Metapath(Arc::from([1])), false, &|_| {});
+    refuse(Kind::Metapath(Arc::from([1])), Trail::None, &|_| {});
 }
 
 #[test]
@@ -251,11 +289,7 @@ fn come_home(message: &Message) -> Message {
         is_marked: false,
         path: vec![],
     };
-    Message::Ended {
-        job: head.job,
-        keeps_paths: head.keeps_paths,
-        walks: walkers.iter().map(end).collect(),
-    }
+    Message::Ended { job: head.job, trail: head.trail, walks: walkers.iter().map(end).collect() }
 }
 
 #[test]
@@ -280,6 +314,36 @@ fn walks_that_come_home_once_more_are_counted_as_late_and_not_told_of() {
     assert_eq!((late, timeouts, generated), (2, 1, 3));
     bench.receive(come_home(&again[0].1));
     assert_eq!(bench.count("walk_of_no_job"), 1);
+}
+
+#[test]
+fn a_walk_is_taken_for_lost_once_one_begun_after_it_is_home_or_it_is_very_late() {
+    // Two under way at a time, each begun when the one before has come home.
+    let window = WindowConfig { first: 2, most: 2, batch: 1, growth_per_ms: 0 };
+    let config = Config { generation: Generation::Window(window), ..bundling(1, MILLI) };
+    let mut bench = Bench::new(config, &ring(), &[1; 4]);
+    bench.run(&job(1, 2, 8, 5));
+    let mut sent: Vec<Message> = bench.sent().into_iter().map(|(_, message)| message).collect();
+    for (turn, place) in (1..).zip([1, 1, 1, 0, 1]) {
+        bench.until(MILLI * turn);
+        let going = sent.remove(place);
+        bench.receive(come_home(&going));
+        sent.extend(bench.sent().into_iter().map(|(_, message)| message));
+        assert_eq!(sent.len(), 2);
+    }
+    // Walk 4 began at 3 ms and is overtaken by walk 5, which began at 4; walk 6 is the latest, and
+    // walk 7 waits for room.
+    let again = |bench: &mut Bench, walk: u64, until: u32| {
+        bench.until(MILLI * until);
+        let begun = Walker::new(1, walk, 2, Length::Steps(5));
+        bench.sent_walkers().iter().filter(|going| going.walker == begun).count()
+    };
+    assert_eq!(again(&mut bench, 4, 202), 0);
+    assert_eq!(again(&mut bench, 4, 204), 1);
+    bench.until(MILLI * 800);
+    assert_eq!(bench.server.in_flight(), 2, "perhaps nothing comes home at present");
+    bench.until(MILLI * 810);
+    assert_eq!(bench.server.in_flight(), 1, "its time is over four times");
 }
 
 #[test]
