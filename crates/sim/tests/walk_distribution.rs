@@ -10,7 +10,7 @@ use std::time::Duration;
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Rng};
 use paceline_proto::walk::{
     Chance, Command, Config, Discipline, Event, Generation, Graph, Job, JobId, JobReport, Kind,
-    Length, Node2Vec, Owners, PacedConfig, Part, QueueConfig, Server, Sources,
+    Length, Node2Vec, Owners, PacedConfig, Part, QueueConfig, Server, Sources, Trail,
 };
 use paceline_sim::{Observer, Reply, Sim, SimConfig};
 use walk_exact::{Exact, Rows, chi_square};
@@ -39,7 +39,7 @@ impl Observer<Server> for Seen {
                 reply.command(Duration::ZERO, node, Command::Consumed(*job, walks.len()));
             }
             Event::Ended(_, report, _) => _ = self.reports.insert(node, **report),
-            Event::Failed(..) | Event::Refused(..) => panic!("{event:?}"),
+            other => panic!("{other:?}"),
         }
     }
 }
@@ -82,7 +82,8 @@ impl Run {
                 length: self.length,
                 sources: Sources::Range(node * part..(node + 1) * part),
                 walks: self.walks,
-                keeps_paths: false,
+                trail: Trail::None,
+                first: 0,
                 in_flight_max: usize::MAX,
             };
             sim.command_at(Instant::ZERO, NodeId(node), Command::Run(Box::new(job)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Rng};
 use paceline_proto::walk::{
     BundleConfig, Chance, Config, Control, Discipline, Generation, Job, JobId, Kind, Length,
-    Node2Vec, PacedConfig, QueueConfig, Recovery, Sources, WindowConfig,
+    Node2Vec, PacedConfig, QueueConfig, Recovery, Sources, Trail, WindowConfig,
 };
 use paceline_sim::{Codec, Fault};
 
@@ -184,7 +184,8 @@ fn draw_jobs(
             length: draw_length(rng, regenerates(config)),
             sources: draw_sources(rng, vertices),
             walks: if rng.chance(0.03) { 0 } else { 1 + rng.below(15) },
-            keeps_paths: rng.chance(0.7),
+            trail: if rng.chance(0.7) { Trail::Vertices } else { Trail::None },
+            first: 0,
             in_flight_max: match rng.below(3) {
                 0 => 1 + rng.below(40) as usize,
                 _ => usize::MAX,

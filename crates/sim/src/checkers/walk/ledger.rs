@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use paceline_proto::core::{Instant, Lane, NodeId, Wire};
-use paceline_proto::walk::{Command, Config, Event, Message, Timer};
+use paceline_proto::walk::{Command, Config, Event, Message, Timer, Trail};
 
 use super::super::Violation;
 use super::job::{JobLedger, refusal};
@@ -193,6 +193,8 @@ impl WalkLedger {
                     job.consume(*count);
                 }
             }
+            // The graph of these runs is there from the start, and stays as it is.
+            Command::Serve(_) | Command::Supply(_) | Command::Edit(..) => {}
         }
     }
 
@@ -216,7 +218,7 @@ impl WalkLedger {
         self.totals.bundled += if walkers > 1 { walkers as u64 } else { 0 };
         let held = &self.nodes[from.index()];
         match message {
-            Message::Walkers { head, walkers } if head.keeps_paths => {
+            Message::Walkers { head, walkers } if head.trail == Trail::Vertices => {
                 for traveller in walkers {
                     let key = (head.home, head.job, traveller.token);
                     let steps = held.steps_before(&self.call, key, traveller.walker.steps);
@@ -269,6 +271,7 @@ impl WalkLedger {
                     _ => Err((Rule::Completion, format!("job {} is refused later: {why}", id.0))),
                 }
             }
+            _ => Err((Rule::Completion, format!("{event:?} where nobody gives a graph"))),
         }
     }
 }

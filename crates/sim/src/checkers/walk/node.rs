@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use paceline_proto::core::{Instant, NodeId};
-use paceline_proto::walk::{Census, Config, JobId, Message, Server, UnderWay};
+use paceline_proto::walk::{Census, Config, JobId, Message, Server, Trail, UnderWay};
 
 use super::job::JobLedger;
 use super::queue::{Change, Queue};
@@ -82,13 +82,13 @@ pub(super) fn travellers(to: NodeId, message: &Message) -> impl Iterator<Item = 
         Message::Walkers { head, walkers } => Some(walkers.iter().map(move |traveller| {
             ((head.home, head.job, traveller.token), traveller.walker.steps)
         })),
-        Message::Ended { .. } => None,
+        Message::Ended { .. } | Message::Upkeep(..) => None,
     };
     let home = match message {
         Message::Ended { job, walks, .. } => {
             Some(walks.iter().map(move |walk| ((to, *job, walk.token), walk.steps)))
         }
-        Message::Walkers { .. } => None,
+        Message::Walkers { .. } | Message::Upkeep(..) => None,
     };
     on.into_iter().flatten().chain(home.into_iter().flatten())
 }
@@ -195,7 +195,7 @@ impl NodeLedger {
         for (head, traveller) in server.queued() {
             let key = (head.home, head.job, traveller.token);
             world.check_queued(node, &head.kind, &traveller.walker)?;
-            if head.keeps_paths {
+            if head.trail == Trail::Vertices {
                 let from = self.steps_before(call, key, traveller.walker.steps);
                 let way = (traveller.walker.source, &*traveller.path);
                 world.check_here(node, &head.kind, way, from)?;

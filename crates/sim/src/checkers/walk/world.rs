@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use paceline_proto::core::NodeId;
 use paceline_proto::walk::{
-    Graph, Job, Kind, Length, NOWHERE, Owners, Step, Stop, Vertex, Walk, Walker,
+    Graph, Job, Kind, Length, NOWHERE, Owners, Step, Stop, Trail, Vertex, Walk, Walker,
 };
 
 use super::{Broken, Rule};
@@ -72,7 +72,7 @@ impl World {
         let (path, stop) = self.in_memory(job, walk.walk, walk.source);
         let end = path.last().copied().unwrap_or(walk.source);
         let is_same = (walk.end, walk.steps as usize, walk.stop) == (end, path.len(), stop)
-            && (!job.keeps_paths || walk.path == path);
+            && (job.trail == Trail::None || walk.path == path);
         if !is_same {
             let Walk { walk, source, end, steps, stop: why, path: told, .. } = walk;
             let what = format!(
@@ -86,7 +86,7 @@ impl World {
 
     fn check_legal(&self, job: &Job, walk: &Walk) -> Result<(), String> {
         let Walk { source, end, steps, stop, path, .. } = walk;
-        if !job.keeps_paths {
+        if job.trail == Trail::None {
             if !path.is_empty() {
                 return Err("a path that nobody wants".into());
             }
