@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod chi_square;
 pub mod corpus;
 pub mod csr;
 pub mod files;

@@ -1,11 +1,13 @@
 //! Which server has which vertex.
 
-use std::io::BufRead;
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use paceline_proto::core::mix;
 use paceline_proto::walk::{Graph, Vertex};
 use thiserror::Error;
+
+use crate::files::{FileError, NewFile, append_number};
 
 /// A part for each vertex.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,6 +173,21 @@ impl Partition {
         Ok(Partition { owners, parts })
     }
 
+    /// Writes it as METIS writes one: the part of each vertex in a line, in the order of the
+    /// vertices.
+    pub fn write(&self, path: &Path) -> Result<(), FileError> {
+        let mut file = NewFile::create(path)?;
+        for owners in self.owners.chunks(1 << 14) {
+            let mut text = Vec::new();
+            for &part in owners {
+                append_number(&mut text, part.into());
+                text.push(b'\n');
+            }
+            file.write_all(&text).map_err(|source| FileError::system(path, source))?;
+        }
+        file.finish()
+    }
+
     fn some(parts: u16) -> Result<u16, PartitionError> {
         if parts == 0 { Err(PartitionError::NoParts) } else { Ok(parts) }
     }
@@ -258,8 +275,19 @@ mod tests {
         for partition in [Partition::range(2, 5), Partition::range_by_edges(&graph, 5)] {
             assert_eq!(partition.unwrap().quality(&graph).vertices.iter().sum::<u64>(), 2);
         }
-        assert_eq!(Partition::range(0, 5).unwrap().owners(), []);
+        assert_eq!(Partition::range(0, 5).unwrap().owners(), [0u16; 0]);
         assert_eq!(balance(&[]), 1.0);
+    }
+
+    #[test]
+    fn a_written_partition_is_read_back_equal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.part");
+        let partition = Partition::hash(40_000, 1000).unwrap();
+        partition.write(&path).unwrap();
+        assert!(Partition::read(&path, 40_000).unwrap() == partition);
+        let nowhere = partition.write(Path::new("/nonexistent/x.part")).unwrap_err();
+        assert!(nowhere.to_string().starts_with("/nonexistent/x.part: "));
     }
 
     #[test]

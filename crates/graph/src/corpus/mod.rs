@@ -1,20 +1,26 @@
 //! Walks in files: paths, where they end, where they pass.
 //!
-//! Paths are written as they come from [`Job::paths`](crate::walk::Job::paths), so a file of any
-//! length takes no more memory than a few blocks. Vertices are called by their ids. A file has its
-//! name once it is whole.
+//! Paths are written as they come from [`Job::paths`](crate::walk::Job::paths), or from elsewhere
+//! in the order of the walks, so a file of any length takes no more memory than a few blocks.
+//! Vertices are called by their ids. A file has its name once it is whole.
 
 #[cfg(feature = "parquet")]
 mod columns;
+mod partial;
+mod tables;
+
+pub use partial::{Earlier, Origin};
+pub use tables::{Tops, Visits};
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use paceline_proto::walk::Vertex;
 use rayon::prelude::*;
 
 use crate::files::{FileError, Ids, NewFile, append_number};
-use crate::walk::{Ends, Job, Paths};
+use crate::walk::Paths;
+use partial::PartialFile;
 
 /// How paths are written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +38,18 @@ pub enum Format {
 impl Format {
     /// By a file's name: `.csv`, `.parquet`; else text. `.gz` at its end does not count.
     pub fn of(path: &Path) -> Format {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        match name.strip_suffix(".gz").unwrap_or(&name).rsplit('.').next() {
-            Some("csv") => Format::Csv,
-            Some("parquet") => Format::Parquet,
-            _ => Format::Text,
+        Format::named(path).unwrap_or(Format::Text)
+    }
+
+    /// The same, but none if the name ends neither in those nor in `.txt`.
+    pub fn named(path: &Path) -> Option<Format> {
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+        let (_, end) = name.strip_suffix(".gz").unwrap_or(&name).rsplit_once('.')?;
+        match end {
+            "txt" => Some(Format::Text),
+            "csv" => Some(Format::Csv),
+            "parquet" => Some(Format::Parquet),
+            _ => None,
         }
     }
 }
@@ -45,50 +58,94 @@ impl Format {
 pub struct Corpus<'a> {
     ids: &'a Ids,
     out: Out,
+    /// Walks that it has.
+    walks: u64,
 }
 
 enum Out {
-    Text(NewFile),
-    Csv(NewFile),
+    Text(Format, Lines),
     #[cfg(feature = "parquet")]
     Parquet(Box<columns::Columns>),
 }
 
+/// Where text goes.
+enum Lines {
+    New(NewFile),
+    Partial(PartialFile),
+}
+
 /// Paths that a thread puts into text at once.
 const PATHS: usize = 512;
+
+const HEADING: &[u8] = b"walk,step,vertex\n";
 
 impl<'a> Corpus<'a> {
     /// Begins a file, over vertices of these ids. Text and CSV are compressed by gzip if the name
     /// ends in `.gz`.
     pub fn create(path: &Path, format: Format, ids: &'a Ids) -> Result<Corpus<'a>, FileError> {
         let out = match format {
-            Format::Text => Out::Text(NewFile::create(path)?),
-            Format::Csv => {
-                let mut file = NewFile::create(path)?;
-                put(&mut file, b"walk,step,vertex\n")?;
-                Out::Csv(file)
+            Format::Text | Format::Csv => {
+                let mut lines = Lines::New(NewFile::create(path)?);
+                if format == Format::Csv {
+                    lines.put(HEADING)?;
+                }
+                Out::Text(format, lines)
             }
             #[cfg(feature = "parquet")]
             Format::Parquet => Out::Parquet(Box::new(columns::Columns::create(path, ids)?)),
             #[cfg(not(feature = "parquet"))]
             Format::Parquet => return Err(FileError::without_parquet(path)),
         };
-        Ok(Corpus { ids, out })
+        Ok(Corpus { ids, out, walks: 0 })
     }
 
-    /// Writes a block of paths.
+    /// Begins a file that another run can go on with if this one does not finish it, or goes on
+    /// with one. Text and CSV only, and not compressed: the file is the one that a single run
+    /// writes, byte by byte.
+    ///
+    /// What there is has the name of the file and `.partial` behind it. A journal beside it, with
+    /// `.json` behind that, says how much of it is good and what `origin` it is of; it is written
+    /// every two seconds, once all that it speaks of is on the disk. So a run that is killed loses
+    /// two seconds.
+    pub fn resumable(
+        path: &Path,
+        format: Format,
+        ids: &'a Ids,
+        origin: &Origin,
+        earlier: Earlier,
+    ) -> Result<Corpus<'a>, FileError> {
+        if format == Format::Parquet
+            || path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gz"))
+        {
+            let wrong = "only text and CSV that is not compressed can be written in several runs";
+            return Err(FileError::content(path, wrong));
+        }
+        let mut file = PartialFile::open(path, origin, earlier)?;
+        let walks = file.walks();
+        if format == Format::Csv && file.is_empty() {
+            file.write_all(HEADING).map_err(|source| FileError::system(path, source))?;
+        }
+        Ok(Corpus { ids, out: Out::Text(format, Lines::Partial(file)), walks })
+    }
+
+    /// Walks that the file has: the number of the next one. It is 0 unless the file was begun by
+    /// another run.
+    pub fn walks(&self) -> u64 {
+        self.walks
+    }
+
+    /// Writes a block of paths. Those that the file has are passed over.
+    ///
+    /// # Panics
+    ///
+    /// If walks are missing between those of the file and these.
     pub fn append(&mut self, paths: &Paths) -> Result<(), FileError> {
+        assert!(paths.first() <= self.walks, "walks from {} on are missing", self.walks);
         let ids = self.ids;
+        let begin = (self.walks - paths.first()).min(paths.len() as u64) as usize;
+        self.walks = self.walks.max(paths.first() + paths.len() as u64);
         match &mut self.out {
-            Out::Text(file) => put_all(file, paths, |text, _, path| {
-                for &vertex in path {
-                    append_number(text, ids.id(vertex));
-                    text.push(b' ');
-                }
-                text.pop();
-                text.push(b'\n');
-            }),
-            Out::Csv(file) => put_all(file, paths, |text, walk, path| {
+            Out::Text(Format::Csv, lines) => lines.put_all(paths, begin, |text, walk, path| {
                 for (step, &vertex) in (0..).zip(path) {
                     append_number(text, walk);
                     text.push(b',');
@@ -98,94 +155,75 @@ impl<'a> Corpus<'a> {
                     text.push(b'\n');
                 }
             }),
+            Out::Text(_, lines) => lines.put_all(paths, begin, |text, _, path| {
+                for (step, &vertex) in path.iter().enumerate() {
+                    if step > 0 {
+                        text.push(b' ');
+                    }
+                    append_number(text, ids.id(vertex));
+                }
+                text.push(b'\n');
+            }),
             #[cfg(feature = "parquet")]
             Out::Parquet(columns) => columns.append(paths, ids),
+        }?;
+        match &mut self.out {
+            Out::Text(_, Lines::Partial(file)) => file.set_walks(self.walks),
+            _ => Ok(()),
+        }
+    }
+
+    /// Leaves the file to another run, if it is resumable; what is kept has this name. Of others
+    /// nothing is left.
+    pub fn suspend(self) -> Result<Option<PathBuf>, FileError> {
+        match self.out {
+            Out::Text(_, Lines::Partial(file)) => file.suspend().map(Some),
+            _ => Ok(None),
         }
     }
 
     /// Gives the file its name.
     pub fn finish(self) -> Result<(), FileError> {
         match self.out {
-            Out::Text(file) | Out::Csv(file) => file.finish(),
+            Out::Text(_, Lines::New(file)) => file.finish(),
+            Out::Text(_, Lines::Partial(file)) => file.finish(),
             #[cfg(feature = "parquet")]
             Out::Parquet(columns) => columns.finish(),
         }
     }
 }
 
-/// Writes paths as text that several threads make.
-fn put_all(
-    file: &mut NewFile,
-    paths: &Paths,
-    line: impl Fn(&mut Vec<u8>, u64, &[Vertex]) + Sync,
-) -> Result<(), FileError> {
-    let portions: Vec<usize> = (0..paths.len()).step_by(PATHS).collect();
-    let text = |&begin: &usize| {
-        let mut text = Vec::new();
-        for path in begin..(begin + PATHS).min(paths.len()) {
-            line(&mut text, paths.first() + path as u64, paths.path(path));
-        }
-        text
-    };
-    let texts: Vec<Vec<u8>> = portions.par_iter().map(text).collect();
-    texts.iter().try_for_each(|text| put(file, text))
-}
+impl Lines {
+    fn put(&mut self, text: &[u8]) -> Result<(), FileError> {
+        let written = match self {
+            Lines::New(file) => file.write_all(text),
+            Lines::Partial(file) => file.write_all(text),
+        };
+        let path = match self {
+            Lines::New(file) => file.path(),
+            Lines::Partial(file) => file.path(),
+        };
+        written.map_err(|source| FileError::system(path, source))
+    }
 
-fn put(file: &mut NewFile, text: &[u8]) -> Result<(), FileError> {
-    file.write_all(text).map_err(|source| FileError::system(file.path(), source))
-}
-
-/// Writes for each source the `count` vertices where most of its walks ended, as CSV of
-/// `source,rank,vertex,walks,share`: the rank from 1, the share of the source's walks. With walks
-/// of geometric length the share estimates personalised PageRank.
-pub fn write_top(
-    path: &Path,
-    job: &Job<'_>,
-    ends: &Ends,
-    count: usize,
-    ids: &Ids,
-) -> Result<(), FileError> {
-    let mut file = NewFile::create(path)?;
-    let mut text = b"source,rank,vertex,walks,share\n".to_vec();
-    for (place, ranked) in (0..).zip(ends.top(count)) {
-        let source = ids.id(job.source(place * u64::from(job.walks_per_source())));
-        for (rank, ranked) in (1..).zip(ranked) {
-            for number in [source, rank, ids.id(ranked.vertex), ranked.walks.into()] {
-                append_number(&mut text, number);
-                text.push(b',');
+    /// Writes paths, from `begin` on, as text that several threads make.
+    fn put_all(
+        &mut self,
+        paths: &Paths,
+        begin: usize,
+        line: impl Fn(&mut Vec<u8>, u64, &[Vertex]) + Sync,
+    ) -> Result<(), FileError> {
+        let portions: Vec<usize> = (begin..paths.len()).step_by(PATHS).collect();
+        let text = |&begin: &usize| {
+            let mut text = Vec::new();
+            for path in begin..(begin + PATHS).min(paths.len()) {
+                line(&mut text, paths.first() + path as u64, paths.path(path));
             }
-            let share = f64::from(ranked.walks) / f64::from(job.walks_per_source());
-            text.extend_from_slice(format!("{share}\n").as_bytes());
-        }
-        if text.len() > 1 << 16 {
-            put(&mut file, &text)?;
-            text.clear();
-        }
+            text
+        };
+        let texts: Vec<Vec<u8>> = portions.par_iter().map(text).collect();
+        texts.iter().try_for_each(|text| self.put(text))
     }
-    put(&mut file, &text)?;
-    file.finish()
-}
-
-/// Writes how often walks were at each vertex, as CSV of `vertex,visits`.
-///
-/// # Panics
-///
-/// If there are more counts than vertices.
-pub fn write_visits(path: &Path, visits: &[u64], ids: &Ids) -> Result<(), FileError> {
-    let mut file = NewFile::create(path)?;
-    let mut text = b"vertex,visits\n".to_vec();
-    for (vertex, &visits) in (0..).zip(visits) {
-        append_number(&mut text, ids.id(vertex));
-        text.push(b',');
-        append_number(&mut text, visits);
-        text.push(b'\n');
-        if text.len() > 1 << 16 {
-            put(&mut file, &text)?;
-            text.clear();
-        }
-    }
-    put(&mut file, &text)?;
-    file.finish()
 }
 
 #[cfg(test)]

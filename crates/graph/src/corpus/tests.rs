@@ -6,6 +6,7 @@ use paceline_proto::walk::{Chance, Graph, Kind, Length};
 
 use super::*;
 use crate::files::NamedGraph;
+use crate::walk::Job;
 
 /// 10 -> 20 -> 30 and back, 30 -> 40, a dead end; 50 leads nowhere.
 fn graph() -> NamedGraph {
@@ -96,12 +97,141 @@ fn tops_and_visits_are_tables() {
     let job = job.with_sources(&sources).unwrap().with_walks_per_source(8);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.csv");
-    write_top(&path, &job, &job.ends().0, 2, &ids).unwrap();
+    let mut tops = Tops::create(&path, 8, 2, &ids).unwrap();
+    job.paths(|paths| tops.append(paths)).unwrap();
+    tops.finish().unwrap();
     let top = "source,rank,vertex,walks,share\n40,1,40,8,1\n10,1,20,8,1\n";
     assert_eq!(std::fs::read_to_string(&path).unwrap(), top);
-    write_visits(&path, &job.visits().0, &ids).unwrap();
+    let mut counted = Visits::create(&path, &ids).unwrap();
+    counted.append(&job.keep().unwrap().0);
+    counted.finish().unwrap();
     let visits = "vertex,visits\n10,8\n20,8\n30,0\n40,8\n50,0\n";
     assert_eq!(std::fs::read_to_string(&path).unwrap(), visits);
+}
+
+/// The same as [`Ends::top`], whatever the blocks.
+#[test]
+fn tops_do_not_hang_on_how_walks_come() {
+    let NamedGraph { graph, ids, .. } = graph();
+    let end = Chance::new(0.4).unwrap();
+    let length = Length::Geometric { end, steps_max: 20 };
+    let job = Job::new(&graph, &Kind::Uniform, length, 5).unwrap().with_walks_per_source(50);
+    let folder = tempfile::tempdir().unwrap();
+    let text = |name: &str, portion: usize| {
+        let path = folder.path().join(name);
+        let mut tops = Tops::create(&path, 50, 3, &ids).unwrap();
+        let kept = job.keep().unwrap().0;
+        let mut some = Paths::empty(0);
+        for (walk, path) in kept.iter() {
+            some.push(path);
+            if some.len() == portion {
+                tops.append(&some).unwrap();
+                some.clear(walk + 1);
+            }
+        }
+        tops.append(&some).unwrap();
+        tops.finish().unwrap();
+        std::fs::read_to_string(path).unwrap()
+    };
+    let whole = text("a.csv", 250);
+    assert_eq!(text("b.csv", 7), whole);
+    let mut expected = "source,rank,vertex,walks,share\n".to_owned();
+    for (source, ranked) in job.ends().0.top(3).enumerate() {
+        let source = ids.id(source as u32);
+        for (rank, ranked) in (1..).zip(ranked) {
+            let (vertex, walks) = (ids.id(ranked.vertex), ranked.walks);
+            expected += &format!("{source},{rank},{vertex},{walks},{}\n", f64::from(walks) / 50.0);
+        }
+    }
+    assert_eq!(whole, expected);
+}
+
+fn origin(seed: &str) -> Origin {
+    [("seed", seed), ("graph", "abc")].map(|(key, value)| (key.into(), value.into())).into()
+}
+
+#[test]
+fn a_file_written_in_several_runs_is_that_of_one() {
+    let NamedGraph { graph, ids, .. } = graph();
+    let end = Chance::new(0.2).unwrap();
+    let length = Length::Geometric { end, steps_max: 90 };
+    let job = Job::new(&graph, &Kind::Uniform, length, 8).unwrap().with_walks_per_source(30_000);
+    for name in ["walks.txt", "walks.csv"] {
+        let whole = std::fs::read(&written(&job, name, &ids).path).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        let open = |earlier| {
+            let format = Format::of(&path);
+            Corpus::resumable(&path, format, &ids, &origin("8"), earlier)
+        };
+        // Each run does two blocks more; the first is killed, the second repeats what there is.
+        let mut corpus = open(Earlier::Refuse).unwrap();
+        let mut runs = 0;
+        loop {
+            let begun = corpus.walks();
+            assert!(!path.exists());
+            let first = if runs % 2 == 1 { 0 } else { begun };
+            let enough = begun + 2 * 65_536;
+            let summary = job.paths_from(first, |paths| {
+                corpus.append(paths)?;
+                let is_enough = corpus.walks() > enough;
+                if is_enough { Err(FileError::content(&path, "stopped")) } else { Ok(()) }
+            });
+            runs += 1;
+            if summary.is_ok() {
+                break;
+            }
+            if runs == 1 {
+                // As if killed: nothing of it is noted yet but that it was begun.
+                drop(corpus);
+            } else {
+                let kept = corpus.suspend().unwrap().unwrap();
+                assert_eq!(kept, folder.path().join(format!("{name}.partial")));
+            }
+            let refused = open(Earlier::Refuse).err().unwrap().to_string();
+            assert!(refused.contains("an earlier run left it unfinished"), "{refused}");
+            corpus = open(Earlier::Resume).unwrap();
+            assert!(corpus.walks() > begun || runs == 1);
+        }
+        assert!(runs >= 3, "{runs}");
+        corpus.finish().unwrap();
+        assert!(std::fs::read(&path).unwrap() == whole, "{name}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_file_goes_on_with_its_own_walks_only() {
+    let ids = Ids::identity(3);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.txt");
+    let open = |path: &Path, seed: &str| {
+        Corpus::resumable(path, Format::of(path), &ids, &origin(seed), Earlier::Resume)
+    };
+    let mut corpus = open(&path, "1").unwrap();
+    let mut paths = Paths::empty(0);
+    paths.push(&[0, 1, 2]);
+    paths.push(&[2]);
+    corpus.append(&paths).unwrap();
+    let said = |path: &Path, seed: &str| open(path, seed).err().unwrap().to_string();
+    assert!(said(&path, "1").ends_with("x.txt.partial: another process is writing it"));
+    let again = Corpus::resumable(&path, Format::Text, &ids, &origin("1"), Earlier::Refuse);
+    assert!(again.err().unwrap().to_string().ends_with("another process is writing it"));
+    corpus.suspend().unwrap();
+    assert!(said(&path, "2").contains("seed: 1 there, 2 asked for"), "{}", said(&path, "2"));
+    assert_eq!(open(&path, "1").unwrap().walks(), 2);
+    let partial = folder.path().join("x.txt.partial");
+    assert_eq!(std::fs::read_to_string(&partial).unwrap(), "0 1 2\n2\n");
+    std::fs::write(&partial, "0 1").unwrap();
+    assert!(said(&path, "1").contains("it has 3 bytes, and its journal says 8"));
+    std::fs::remove_file(&partial).unwrap();
+    assert_eq!(open(&path, "2").unwrap().walks(), 0, "a journal without a file is of no use");
+    std::fs::write(folder.path().join("x.txt.partial.json"), "{}").unwrap();
+    assert!(said(&path, "1").contains("it is no journal of a file of walks (missing field"));
+    for name in ["x.txt.gz", "x.parquet"] {
+        let said = said(Path::new(name), "1");
+        assert!(said.contains("only text and CSV that is not compressed"), "{said}");
+    }
 }
 
 #[cfg(feature = "parquet")]

@@ -52,6 +52,16 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
+    /// What an earlier run left of it is not to be written over.
+    #[error(
+        "{}: an earlier run left it unfinished: go on with it, or remove it and its journal, .json \
+         behind its name",
+        path.display()
+    )]
+    Unfinished {
+        /// The file that is there.
+        path: PathBuf,
+    },
     /// The rows in it are no graph.
     #[error("{}: {source}", path.display())]
     Graph {

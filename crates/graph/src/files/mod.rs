@@ -3,6 +3,7 @@
 //! Vertices of a file have ids of up to 64 bits. Those of a graph are numbers from 0 without gaps;
 //! they follow the ids in ascending order, and [`Ids`] leads back.
 
+mod digest;
 mod edges;
 mod error;
 mod ids;
@@ -18,8 +19,7 @@ pub use edges::Columns;
 pub use error::FileError;
 pub use ids::Ids;
 pub(crate) use output::append_number;
-pub use output::{NewFile, write};
-#[cfg(feature = "parquet")]
+pub use output::{NewFile, write, write_as};
 pub(crate) use output::{keep, temporary};
 
 use std::fs::File;
@@ -68,13 +68,20 @@ impl Format {
     /// By a file's name: `.npz`, `.parquet`, `.metis` and `.graph`; else edges. `.gz` and `.zst` at
     /// its end do not count.
     pub fn of(path: &Path) -> Format {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        Format::named(path).unwrap_or(Format::Edges)
+    }
+
+    /// The same, but none if the name's end says nothing: edges are in `.txt`, `.tsv`, `.csv`,
+    /// `.edges`, `.edgelist` and `.el`.
+    pub fn named(path: &Path) -> Option<Format> {
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         let name = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
-        match name.rsplit('.').next() {
-            Some("npz") => Format::Npz,
-            Some("parquet") => Format::Parquet,
-            Some("metis" | "graph") => Format::Metis,
-            _ => Format::Edges,
+        match name.rsplit_once('.')?.1 {
+            "npz" => Some(Format::Npz),
+            "parquet" => Some(Format::Parquet),
+            "metis" | "graph" => Some(Format::Metis),
+            "txt" | "tsv" | "csv" | "edges" | "edgelist" | "el" => Some(Format::Edges),
+            _ => None,
         }
     }
 }

@@ -95,12 +95,19 @@ pub fn keep(path: &Path, file: NamedTempFile) -> Result<(), FileError> {
 
 /// Writes a graph in the format that the file's name asks for ([`Format::of`]).
 ///
+/// [`write_as`] says what becomes of what a format cannot hold.
+pub fn write(path: &Path, named: &NamedGraph) -> Result<(), FileError> {
+    write_as(path, Format::of(path), named)
+}
+
+/// Writes a graph in a format.
+///
 /// What a format cannot hold is refused, with these exceptions: edge lists lose isolated vertices
 /// if ids have gaps, and give edges with a label and no weight the weight 1; METIS and Parquet
 /// lose labels; METIS calls vertices by their numbers from 1.
-pub fn write(path: &Path, named: &NamedGraph) -> Result<(), FileError> {
+pub fn write_as(path: &Path, format: Format, named: &NamedGraph) -> Result<(), FileError> {
     let at = |source| FileError::system(path, source);
-    match Format::of(path) {
+    match format {
         Format::Edges => {
             let mut file = NewFile::create(path)?;
             write_edges(named, &mut file).map_err(at)?;

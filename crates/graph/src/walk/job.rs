@@ -145,9 +145,18 @@ impl<'a> Job<'a> {
     ///
     /// `sink` runs on the calling thread; while it is slow the threads wait, with two blocks each
     /// at most. Its error ends the job and is returned.
-    pub fn paths<E>(&self, mut sink: impl FnMut(&Paths) -> Result<(), E>) -> Result<Summary, E> {
+    pub fn paths<E>(&self, sink: impl FnMut(&Paths) -> Result<(), E>) -> Result<Summary, E> {
+        self.paths_from(0, sink)
+    }
+
+    /// The same of the walks from number `first` on: what is left of a job that was stopped.
+    pub fn paths_from<E>(
+        &self,
+        first: u64,
+        mut sink: impl FnMut(&Paths) -> Result<(), E>,
+    ) -> Result<Summary, E> {
         let ground = Ground::new(self.graph);
-        let blocks = Blocks::new(self);
+        let blocks = Blocks::new(self, first);
         let threads = self.threads.min(blocks.count() as usize).max(1);
         let (filled, arriving) = mpsc::channel::<(u64, Paths, u64)>();
         let (emptied, spare) = mpsc::channel::<Paths>();
@@ -202,7 +211,7 @@ impl<'a> Job<'a> {
                     let _ = emptied.send(paths);
                 }
             }
-            summary.is_complete = summary.walks == self.walks();
+            summary.is_complete = summary.walks == self.walks().saturating_sub(first);
             Ok(summary)
         })
     }
@@ -224,7 +233,7 @@ impl<'a> Job<'a> {
         let too_long = JobError::TooLong(entries);
         let count = usize::try_from(entries).ok().filter(|_| entries <= most).ok_or(too_long)?;
         let mut vertices: Vec<Vertex> = memory::zeros(count);
-        let blocks = Blocks::new(self);
+        let blocks = Blocks::new(self, 0);
         let mut rest = &mut vertices[..];
         let parts: Vec<_> = (0..blocks.count())
             .map(|block| {
@@ -274,7 +283,7 @@ impl<'a> Job<'a> {
         each: impl Fn(&mut S, &Paths) + Sync,
     ) -> (Vec<S>, Summary) {
         let ground = Ground::new(self.graph);
-        let blocks = Blocks::new(self);
+        let blocks = Blocks::new(self, 0);
         let (done, steps) = (AtomicU64::new(0), AtomicU64::new(0));
         let work = || {
             let mut state = state();
@@ -351,6 +360,7 @@ impl<'a> Job<'a> {
 
 /// A job's walks in portions for a thread.
 struct Blocks {
+    first: u64,
     walks: u64,
     walks_per_block: u64,
     next: AtomicU64,
@@ -359,24 +369,28 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new(job: &Job<'_>) -> Blocks {
+    /// Of the walks from number `first` on.
+    fn new(job: &Job<'_>, first: u64) -> Blocks {
         let fitting = BLOCK_ENTRIES / (job.steps_expected() + 1);
         let walks_per_block = fitting.clamp(*BLOCK_WALKS.start(), *BLOCK_WALKS.end());
+        let walks = job.walks();
+        let first = first.min(walks);
         Blocks {
-            walks: job.walks(),
+            first,
+            walks,
             walks_per_block,
             next: AtomicU64::new(0),
-            walks_done: AtomicU64::new(0),
+            walks_done: AtomicU64::new(first),
             steps_done: AtomicU64::new(0),
         }
     }
 
     fn count(&self) -> u64 {
-        self.walks.div_ceil(self.walks_per_block)
+        (self.walks - self.first).div_ceil(self.walks_per_block)
     }
 
     fn walks(&self, block: u64) -> Range<u64> {
-        let first = block * self.walks_per_block;
+        let first = self.first + block * self.walks_per_block;
         first..(first + self.walks_per_block).min(self.walks)
     }
 

@@ -28,13 +28,18 @@
 mod deliberate;
 mod job;
 mod kernel;
+mod lengths;
 mod paths;
 mod prefetch;
 mod tally;
 
 pub use job::{Job, JobError, Progress, Summary};
+pub use paceline_proto::walk::{Chance, Kind, KindError, Length, Node2Vec};
+
+pub use lengths::{ExactLengths, Lengths};
 pub use paths::{Paths, Rows};
 pub use prefetch::random_reads;
+pub(crate) use tally::rank;
 pub use tally::{Ends, Ranked};
 
 #[cfg(test)]

@@ -29,6 +29,34 @@ impl Rows {
 }
 
 impl Paths {
+    /// No paths yet; the first will be that of walk `first`. For walks that come one by one.
+    pub fn empty(first: u64) -> Paths {
+        Paths { first, rows: Rows::At(vec![0]), vertices: Vec::new() }
+    }
+
+    /// Adds the path of the next walk.
+    ///
+    /// # Panics
+    ///
+    /// If these are not paths that began with [`Paths::empty`].
+    pub fn push(&mut self, path: &[Vertex]) {
+        let Rows::At(places) = &mut self.rows else {
+            panic!("paths of one length have no room for another");
+        };
+        self.vertices.extend_from_slice(path);
+        places.push(self.vertices.len() as u64);
+    }
+
+    /// Takes all paths away; the next will be that of walk `first`. Memory is kept.
+    pub fn clear(&mut self, first: u64) {
+        self.first = first;
+        self.vertices.clear();
+        match &mut self.rows {
+            Rows::At(places) => places.truncate(1),
+            rows => *rows = Rows::At(vec![0]),
+        }
+    }
+
     /// The number of the first walk.
     pub fn first(&self) -> u64 {
         self.first

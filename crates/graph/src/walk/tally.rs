@@ -38,15 +38,21 @@ impl Ends {
         self.ends.chunks(self.walks_per_source.max(1) as usize).map(move |ends| {
             sorted.clear();
             sorted.extend_from_slice(ends);
-            sorted.sort_unstable();
-            let equal = sorted.chunk_by(|a, b| a == b);
-            let mut ranked: Vec<Ranked> =
-                equal.map(|chunk| Ranked { vertex: chunk[0], walks: chunk.len() as u32 }).collect();
-            ranked.sort_by_key(|ranked| std::cmp::Reverse(ranked.walks));
-            ranked.truncate(count);
-            ranked
+            rank(&mut sorted, count)
         })
     }
+}
+
+/// The vertices that are most often among these, `count` at most, the most frequent first and of
+/// equal ones the lower first. Leaves `ends` sorted.
+pub(crate) fn rank(ends: &mut [Vertex], count: usize) -> Vec<Ranked> {
+    ends.sort_unstable();
+    let equal = ends.chunk_by(|a, b| a == b);
+    let mut ranked: Vec<Ranked> =
+        equal.map(|chunk| Ranked { vertex: chunk[0], walks: chunk.len() as u32 }).collect();
+    ranked.sort_by_key(|ranked| std::cmp::Reverse(ranked.walks));
+    ranked.truncate(count);
+    ranked
 }
 
 impl Job<'_> {

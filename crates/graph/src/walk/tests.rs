@@ -134,6 +134,27 @@ fn many_blocks_come_in_order_from_any_number_of_threads() {
 }
 
 #[test]
+fn walks_from_any_number_on_are_those_of_the_whole_job() {
+    let graph = graph(5000, 40_000, false);
+    let job = Job::new(&graph, &Kind::Uniform, Length::Steps(80), 2).unwrap();
+    let job = job.with_walks_per_source(5);
+    let (kept, whole) = job.keep().unwrap();
+    for first in [0, 1, 12_945, 24_999, 25_000, 30_000] {
+        let mut due = first;
+        let summary = job.paths_from(first, |paths| {
+            for (walk, path) in paths.iter() {
+                assert_eq!((walk, path), (due, kept.path(walk as usize)));
+                due += 1;
+            }
+            Ok::<(), Infallible>(())
+        });
+        assert_eq!(due, whole.walks.max(first));
+        let summary = summary.unwrap();
+        assert!(summary.is_complete && summary.walks == due - first, "{summary:?}");
+    }
+}
+
+#[test]
 fn tallies_are_those_of_the_paths() {
     let graph = graph(500, 4000, true);
     let end = Chance::new(0.2).unwrap();

@@ -1,0 +1,221 @@
+//! A file that is written over several runs.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::files::{FileError, keep, temporary};
+
+/// What the walks of a file hang on, by name: the graph, the kind of walk, the seed and so on. A
+/// file goes on only with the same.
+pub type Origin = BTreeMap<String, String>;
+
+/// What to do with what an earlier run left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Earlier {
+    /// Refuse to write over it.
+    Refuse,
+    /// Go on with it; begin if there is none.
+    Resume,
+}
+
+/// A file under another name, `.partial` behind its own, until it is whole. Beside it stands a
+/// journal, in JSON, of how much of it is good.
+pub struct PartialFile {
+    path: PathBuf,
+    partial: PathBuf,
+    out: BufWriter<File>,
+    journal: Journal,
+    noted_at: Instant,
+}
+
+/// What there is of a file. Only what is on the disk is noted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Journal {
+    version: u32,
+    origin: Origin,
+    /// Walks that are whole, from the first on.
+    walks: u64,
+    /// Bytes that they take.
+    bytes: u64,
+}
+
+const VERSION: u32 = 1;
+
+/// How often the journal is written: what a killed run loses at most.
+const NOTE_EVERY: Duration = Duration::from_secs(2);
+
+/// Bytes written to the system at once.
+const WRITE_BYTES: usize = 1 << 20;
+
+impl PartialFile {
+    /// Begins a file, or goes on with one.
+    pub fn open(path: &Path, origin: &Origin, earlier: Earlier) -> Result<PartialFile, FileError> {
+        let partial = behind(path, ".partial");
+        let journal_path = behind(&partial, ".json");
+        let found = match fs::read(&journal_path) {
+            // A journal of nothing: the file was taken away, or a run ended as it was finished.
+            Ok(_) if !partial.exists() => None,
+            Ok(text) => Some(Journal::parse(&journal_path, &text)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(FileError::system(&journal_path, error)),
+        };
+        if found.is_some() && earlier == Earlier::Refuse {
+            return match File::open(&partial).is_ok_and(|file| !is_free(&file)) {
+                true => Err(FileError::content(&partial, TAKEN)),
+                false => Err(FileError::Unfinished { path: partial }),
+            };
+        }
+        if let Some(found) = &found {
+            found.check(&partial, origin)?;
+        }
+        let is_new = found.is_none();
+        let fresh = || Journal { version: VERSION, origin: origin.clone(), walks: 0, bytes: 0 };
+        let journal = found.unwrap_or_else(fresh);
+        let file = claim(&partial, &journal)?;
+        let out = BufWriter::with_capacity(WRITE_BYTES, file);
+        let noted_at = Instant::now();
+        let mut file = PartialFile { path: path.to_owned(), partial, out, journal, noted_at };
+        if is_new {
+            file.note()?;
+        }
+        Ok(file)
+    }
+
+    /// The name that it will have.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Walks that it has.
+    pub fn walks(&self) -> u64 {
+        self.journal.walks
+    }
+
+    /// True if there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.journal.bytes == 0
+    }
+
+    /// All walks before this one are written. Notes it from time to time.
+    pub fn set_walks(&mut self, walks: u64) -> Result<(), FileError> {
+        self.journal.walks = walks;
+        if self.noted_at.elapsed() < NOTE_EVERY {
+            return Ok(());
+        }
+        self.note()
+    }
+
+    /// Keeps it as it is, to go on later; what is kept has this name.
+    pub fn suspend(mut self) -> Result<PathBuf, FileError> {
+        self.note()?;
+        Ok(self.partial)
+    }
+
+    /// Gives the file its name, in the place of what had it.
+    pub fn finish(mut self) -> Result<(), FileError> {
+        self.note()?;
+        let journal = behind(&self.partial, ".json");
+        let renamed = fs::rename(&self.partial, &self.path);
+        renamed.map_err(|source| FileError::system(&self.path, source))?;
+        fs::remove_file(&journal).map_err(|source| FileError::system(&journal, source))
+    }
+
+    /// Puts on the disk what was written, and then says so.
+    fn note(&mut self) -> Result<(), FileError> {
+        let written = self.out.flush().and_then(|()| self.out.get_ref().sync_data());
+        written.map_err(|source| FileError::system(&self.partial, source))?;
+        let path = behind(&self.partial, ".json");
+        let at = |source| FileError::system(&path, source);
+        let mut file = temporary(&path)?;
+        let text = serde_json::to_vec_pretty(&self.journal).map_err(|error| at(error.into()))?;
+        file.write_all(&text).and_then(|()| file.as_file().sync_data()).map_err(at)?;
+        keep(&path, file)?;
+        self.noted_at = Instant::now();
+        Ok(())
+    }
+}
+
+impl Write for PartialFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.journal.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Journal {
+    fn parse(path: &Path, text: &[u8]) -> Result<Journal, FileError> {
+        let wrong = |what: String| {
+            let wrong = format!("it is no journal of a file of walks ({what}): remove it to begin");
+            FileError::content(path, wrong)
+        };
+        let journal: Journal =
+            serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+        match journal.version {
+            VERSION => Ok(journal),
+            version => Err(wrong(format!("version {version}, and {VERSION} is known"))),
+        }
+    }
+
+    /// Checks that it is of walks of the same origin.
+    fn check(&self, partial: &Path, origin: &Origin) -> Result<(), FileError> {
+        let names: std::collections::BTreeSet<&String> =
+            self.origin.keys().chain(origin.keys()).collect();
+        let value = |of: &Origin, name: &str| of.get(name).cloned().unwrap_or("nothing".into());
+        let differing: Vec<String> = names
+            .into_iter()
+            .map(|name| (name, value(&self.origin, name), value(origin, name)))
+            .filter(|(_, there, asked)| there != asked)
+            .map(|(name, there, asked)| format!("{name}: {there} there, {asked} asked for"))
+            .collect();
+        if differing.is_empty() {
+            return Ok(());
+        }
+        let differing = differing.join("; ");
+        let wrong = format!("it is of other walks, and cannot go on with these. {differing}");
+        Err(FileError::content(partial, wrong))
+    }
+}
+
+/// Opens the file for this process alone, and cuts off what is not noted.
+fn claim(partial: &Path, journal: &Journal) -> Result<File, FileError> {
+    let at = |source| FileError::system(partial, source);
+    let options = OpenOptions::new().write(true).create(true).truncate(false).open(partial);
+    let mut file = options.map_err(at)?;
+    if !is_free(&file) {
+        return Err(FileError::content(partial, TAKEN));
+    }
+    let length = file.metadata().map_err(at)?.len();
+    if length < journal.bytes {
+        let bytes = journal.bytes;
+        let wrong = format!(
+            "it has {length} bytes, and its journal says {bytes}: remove both to begin anew"
+        );
+        return Err(FileError::content(partial, wrong));
+    }
+    file.set_len(journal.bytes).and_then(|()| file.seek(SeekFrom::End(0))).map_err(at)?;
+    Ok(file)
+}
+
+const TAKEN: &str = "another process is writing it";
+
+/// True if no other process has it; from now on this one has.
+fn is_free(file: &File) -> bool {
+    // Not every file system has locks; what they guard against is a mistake of the user.
+    !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+fn behind(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
+}
