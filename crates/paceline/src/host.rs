@@ -7,6 +7,7 @@ use thiserror::Error;
 use crate::dht::DhtBuilder;
 use crate::group::GroupBuilder;
 use crate::multicast::MulticastBuilder;
+use crate::walks::WalksBuilder;
 
 /// Why a host did not start.
 #[derive(Debug, Error)]
@@ -159,5 +160,10 @@ impl Host {
     /// The distributed hash table of this name: to be founded, joined or visited.
     pub fn dht(self, name: impl AsRef<str>) -> DhtBuilder {
         DhtBuilder::new(self, name.as_ref())
+    }
+
+    /// The servers of this name, over whose graph walks go: to be one, or to ask them.
+    pub fn walks(self, name: impl AsRef<str>) -> WalksBuilder {
+        WalksBuilder::new(self, name.as_ref())
     }
 }

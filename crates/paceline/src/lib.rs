@@ -1,5 +1,5 @@
-//! Paceline for Rust programs: group broadcast, multicast in time, a distributed hash table and
-//! named data on real sockets.
+//! Paceline for Rust programs: group broadcast, multicast in time, a distributed hash table, named
+//! data and random walks on real sockets.
 //!
 //! ```no_run
 //! use paceline::{Event, Host};
@@ -65,6 +65,38 @@
 //! # }
 //! ```
 //!
+//! ```no_run
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use paceline::Host;
+//! use paceline::proto::walk::{Graph, Job, JobId, Kind, Length, Sources, Trail};
+//! use paceline::walks::SharedGraph;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = Host::builder("shop").start()?;
+//! let walks = host.walks("visits").connect(["127.0.0.1:7001", "127.0.0.1:7002"]).await?;
+//! let graph = Arc::new(Graph::from_edges(3, [(0, 1), (1, 2), (2, 0), (2, 1)])?);
+//! let graph = SharedGraph { graph, weights: None, owners: vec![0, 1, 0] };
+//! walks.supply(&graph, false, Duration::from_secs(60)).await?;
+//! let mut walking = walks.run(Job {
+//!     id: JobId(0),
+//!     seed: 1,
+//!     kind: Kind::Uniform,
+//!     length: Length::Steps(80),
+//!     sources: Sources::Range(0..3),
+//!     walks: 10,
+//!     trail: Trail::Vertices,
+//!     first: 0,
+//!     in_flight_max: usize::MAX,
+//! })?;
+//! while let Some(walked) = walking.next().await? {
+//!     println!("{walked:?}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The protocols themselves are in [`proto`], the runtime that drives any of them (also yours) in
 //! [`net`]: see `examples/ping.rs` for a protocol of one's own.
 #![forbid(unsafe_code)]
@@ -76,6 +108,7 @@ mod host;
 pub mod multicast;
 pub mod named;
 mod send;
+pub mod walks;
 
 pub use dht::{Algorithm, Dht, DhtBuilder, DhtError, KeyError};
 pub use events::{Delivery, DirectDelivery, Event, Events};
@@ -83,6 +116,7 @@ pub use group::{BroadcastError, Group, GroupBuilder, JoinError, Receipt, TryBroa
 pub use host::{Host, HostBuilder, HostError};
 pub use multicast::{Multicast, MulticastBuilder, MulticastError};
 pub use send::{SendError, Sent, TrySendError};
+pub use walks::{WalkServer, Walks, WalksBuilder, WalksError};
 
 pub use paceline_net as net;
 pub use paceline_net::Stats;

@@ -1,0 +1,167 @@
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline_net::{Bound, Events, Node, Roster};
+use paceline_proto::core::NodeId;
+use paceline_proto::walk::{Command, Config, Event, Server};
+
+use super::client::Walks;
+use super::desk::Desk;
+use super::error::WalksError;
+use super::server::WalkServer;
+use crate::Host;
+
+/// The most servers: as many seeds are looked for at once.
+const SERVERS_MAX: usize = 64;
+/// How often servers are looked for that have not answered.
+const SEEK_EVERY: Duration = Duration::from_millis(500);
+
+/// Walks that are to be served or asked for; made by [`Host::walks`].
+#[derive(Debug)]
+pub struct WalksBuilder {
+    host: Host,
+    name: String,
+    config: Config,
+    within: Duration,
+}
+
+/// A server that has answered.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub node: NodeId,
+    pub address: SocketAddr,
+}
+
+impl WalksBuilder {
+    pub(crate) fn new(host: Host, name: &str) -> WalksBuilder {
+        let within = Duration::from_secs(10);
+        WalksBuilder { host, name: name.to_owned(), config: Config::default(), within }
+    }
+
+    /// Changes the configuration: queues, bundles, windows, patience. A server's queue and bundles
+    /// count where walks pass, a client's generation and patience for its own.
+    pub fn with_config(mut self, change: impl FnOnce(Config) -> Config) -> WalksBuilder {
+        self.config = change(self.config);
+        self
+    }
+
+    /// How long servers may take to answer. Default 10 s.
+    pub fn within(mut self, time: Duration) -> WalksBuilder {
+        self.within = time;
+        self
+    }
+
+    /// Starts a server: it waits for a client that gives it a part of a graph.
+    ///
+    /// A server that is started again is the same one to a client only under the same address and
+    /// [id](crate::HostBuilder::id).
+    ///
+    /// # Errors
+    /// If a setting is out of range, or there is no tokio runtime.
+    pub async fn serve(self) -> Result<WalkServer, WalksError> {
+        let protocol = Server::awaiting(self.config, self.host.id)?;
+        let (id, address) = (self.host.id, self.host.address);
+        let (node, events) = self.start(protocol)?;
+        let here = Command::Serve(Bytes::from(address.to_string()));
+        node.command(here).map_err(|_| WalksError::Closed)?;
+        Ok(WalkServer::new(node, events, id))
+    }
+
+    /// Finds these servers (`host:port`) and becomes their client. Vertices are shared out to them
+    /// in the order in which they stand here.
+    ///
+    /// # Errors
+    /// If a setting is out of range, there is no tokio runtime, a name cannot be resolved, or a
+    /// server does not answer in time.
+    pub async fn connect(
+        self,
+        servers: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Walks, WalksError> {
+        let names: Vec<String> = servers.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        if names.is_empty() || names.len() > SERVERS_MAX {
+            return Err(WalksError::Servers(names.len()));
+        }
+        let mut sought = Vec::new();
+        for name in &names {
+            let unresolved = |source| WalksError::Unresolved { server: name.clone(), source };
+            let addresses = tokio::net::lookup_host(name.as_str()).await.map_err(unresolved)?;
+            sought.push(addresses.collect::<Vec<_>>());
+        }
+        let protocol = Server::client(self.config, self.host.id)?;
+        let within = self.within;
+        let (node, mut events) = self.start(protocol)?;
+        let finding = find(&node, &mut events, &names, &sought, within);
+        match finding.await {
+            Ok(found) => {
+                let desk = Arc::new(Desk::default());
+                tokio::spawn(desk.clone().serve(events));
+                Ok(Walks::new(node, desk, found))
+            }
+            Err(error) => {
+                node.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    fn start(self, protocol: Server) -> Result<(Node<Server>, Events<Server>), WalksError> {
+        let Host { bound, id, cluster, address } = self.host;
+        let bound: Bound = bound.in_cluster(&format!("{cluster}/{}/walks", self.name));
+        let roster = Roster::new([(id, address)]).expect("one node is not named twice");
+        Ok(bound.start(roster, protocol, Arc::new(()))?)
+    }
+}
+
+/// Waits until all servers have answered, and returns them in the order of their names.
+async fn find(
+    node: &Node<Server>,
+    events: &mut Events<Server>,
+    names: &[String],
+    sought: &[Vec<SocketAddr>],
+    within: Duration,
+) -> Result<Vec<Found>, WalksError> {
+    let mut places: Vec<Option<Found>> = vec![None; names.len()];
+    // Servers that say that they are elsewhere than where they were looked for.
+    let mut others: BTreeMap<NodeId, Found> = BTreeMap::new();
+    let deadline = tokio::time::Instant::now() + within;
+    let mut seek_at = tokio::time::Instant::now();
+    loop {
+        let missing: Vec<usize> = (0..names.len()).filter(|&at| places[at].is_none()).collect();
+        if missing.len() <= others.len() {
+            for (place, (_, found)) in missing.into_iter().zip(std::mem::take(&mut others)) {
+                places[place] = Some(found);
+            }
+            return Ok(places.into_iter().flatten().collect());
+        }
+        tokio::select! {
+            event = events.recv() => {
+                let Some(event) = event else { return Err(WalksError::Closed) };
+                let Event::Found(server, address, _) = event else { continue };
+                let address = std::str::from_utf8(&address).ok().and_then(|text| text.parse().ok());
+                let Some(address) = address else { continue };
+                let found = Found { node: server, address };
+                let mut of = sought.iter().map(|addresses| addresses.contains(&address));
+                let Some(place) = of.position(|is_it| is_it) else {
+                    others.insert(server, found);
+                    continue;
+                };
+                if sought.iter().filter(|addresses| addresses.contains(&address)).count() > 1 {
+                    return Err(WalksError::Twice(names[place].clone()));
+                }
+                places[place] = Some(found);
+            }
+            () = tokio::time::sleep_until(seek_at) => {
+                let addresses = missing.iter().flat_map(|&place| sought[place].clone());
+                node.seek(addresses.collect()).map_err(|_| WalksError::Closed)?;
+                seek_at += SEEK_EVERY;
+            }
+            () = tokio::time::sleep_until(deadline) => {
+                let servers = missing.iter().map(|&place| names[place].clone()).collect();
+                return Err(WalksError::Unanswered { servers, within });
+            }
+        }
+    }
+}

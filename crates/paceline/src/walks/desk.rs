@@ -1,0 +1,130 @@
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use paceline_net::Events;
+use paceline_proto::core::NodeId;
+use paceline_proto::walk::{
+    Census, EditError, Event, JobId, JobReport, Refusal, Server, SupplyFault, Walk,
+};
+use smallvec::SmallVec;
+use tokio::sync::{mpsc, oneshot};
+
+/// What a job's owner is told.
+pub enum Told {
+    Walks(SmallVec<[Walk; 1]>),
+    Failed(u64, u8),
+    Ended(Box<JobReport>, Box<Census>),
+    Refused(Refusal),
+}
+
+/// What became of edits, each.
+pub type Edited = Vec<Result<u32, EditError>>;
+
+#[derive(Default)]
+struct Open {
+    is_closed: bool,
+    jobs: HashMap<JobId, mpsc::UnboundedSender<Told>>,
+    edits: HashMap<u64, oneshot::Sender<Edited>>,
+    supplies: HashMap<u64, oneshot::Sender<Result<(), SupplyFault>>>,
+    silent: BTreeSet<NodeId>,
+}
+
+/// Who waits for what.
+#[derive(Default)]
+pub struct Desk {
+    open: Mutex<Open>,
+}
+
+impl Desk {
+    /// Expects what is told of a job. The queue has no bound of its own: a job tells no more than
+    /// its owner has made room for.
+    pub fn expect_job(&self, job: JobId) -> mpsc::UnboundedReceiver<Told> {
+        let (told, receiver) = mpsc::unbounded_channel();
+        let mut open = self.lock();
+        if !open.is_closed {
+            open.jobs.insert(job, told);
+        }
+        receiver
+    }
+
+    /// Nobody waits for a job any more.
+    pub fn forget_job(&self, job: JobId) {
+        self.lock().jobs.remove(&job);
+    }
+
+    pub fn expect_edits(&self, id: u64) -> oneshot::Receiver<Edited> {
+        let (told, receiver) = oneshot::channel();
+        let mut open = self.lock();
+        if !open.is_closed {
+            open.edits.insert(id, told);
+        }
+        receiver
+    }
+
+    pub fn expect_supply(&self, plan: u64) -> oneshot::Receiver<Result<(), SupplyFault>> {
+        let (told, receiver) = oneshot::channel();
+        let mut open = self.lock();
+        if !open.is_closed {
+            open.supplies.insert(plan, told);
+        }
+        receiver
+    }
+
+    /// Servers that do not answer at present.
+    pub fn silent(&self) -> BTreeSet<NodeId> {
+        self.lock().silent.clone()
+    }
+
+    /// Hands out what comes until the node stops.
+    pub async fn serve(self: Arc<Desk>, mut events: Events<Server>) {
+        while let Some(event) = events.recv().await {
+            self.hand_out(event);
+        }
+        // Whoever waits learns from the end of its channel.
+        *self.lock() = Open { is_closed: true, ..Open::default() };
+    }
+
+    fn hand_out(&self, event: Event) {
+        let mut open = self.lock();
+        // Whoever asked may have stopped waiting.
+        let mut tell = |job: JobId, told: Told| {
+            let is_last = matches!(told, Told::Ended(..) | Told::Refused(_));
+            if let Some(owner) = open.jobs.get(&job) {
+                let _ = owner.send(told);
+            }
+            if is_last {
+                open.jobs.remove(&job);
+            }
+        };
+        match event {
+            Event::Walks(job, walks) => tell(job, Told::Walks(walks)),
+            Event::Failed(job, walk, attempts) => tell(job, Told::Failed(walk, attempts)),
+            Event::Ended(job, report, census) => tell(job, Told::Ended(report, census)),
+            Event::Refused(job, why) => tell(job, Told::Refused(why)),
+            Event::Edited(id, results) => {
+                if let Some(told) = open.edits.remove(&id) {
+                    let _ = told.send(results);
+                }
+            }
+            Event::Supplied(plan) => {
+                if let Some(told) = open.supplies.remove(&plan) {
+                    let _ = told.send(Ok(()));
+                }
+            }
+            Event::SupplyFailed(plan, fault) => {
+                if let Some(told) = open.supplies.remove(&plan) {
+                    let _ = told.send(Err(fault));
+                }
+            }
+            Event::ServerSilent(server) => _ = open.silent.insert(server),
+            Event::ServerBack(server) => _ = open.silent.remove(&server),
+            // All were found before this began.
+            Event::Found(..) => {}
+        }
+    }
+
+    // A panic while the lock is held leaves the state intact.
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

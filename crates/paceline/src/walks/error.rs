@@ -1,0 +1,58 @@
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use paceline_net::StartError;
+use paceline_proto::walk::{ConfigError, Refusal, SupplyFault};
+use thiserror::Error;
+
+/// Why servers, a graph or walks could not be had.
+#[derive(Debug, Error)]
+pub enum WalksError {
+    /// A setting is out of its range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The node did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// No servers are named, or too many.
+    #[error("{0} servers are named: 1 to 64 are possible")]
+    Servers(usize),
+    /// A server's name leads to no address.
+    #[error("server {server}: {source}")]
+    Unresolved {
+        /// Its name as it was given.
+        server: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// Two names lead to the same server.
+    #[error("{0} is named twice")]
+    Twice(String),
+    /// Servers do not answer.
+    #[error(
+        "no answer from {} within {within:?}: is `paceline node --service walk` running there?",
+        servers.join(", ")
+    )]
+    Unanswered {
+        /// Their names as they were given.
+        servers: Vec<String>,
+        /// How long they were waited for.
+        within: Duration,
+    },
+    /// Servers could not be given the graph.
+    #[error(transparent)]
+    Supply(#[from] SupplyFault),
+    /// Servers have another graph, and were not to be given this one in its place.
+    #[error("{0} has another graph: say that this one is to replace it, or use other servers")]
+    OtherGraph(SocketAddr),
+    /// Servers did not have their parts in time.
+    #[error("the servers did not have their parts of the graph within {0:?}")]
+    SupplyTime(Duration),
+    /// The walks were not begun.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The node has stopped.
+    #[error("the node has stopped")]
+    Closed,
+}

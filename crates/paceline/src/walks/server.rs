@@ -1,0 +1,53 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use paceline_net::{Events, Node, Stats};
+use paceline_proto::core::NodeId;
+use paceline_proto::walk::Server;
+use tokio::task::JoinHandle;
+
+/// A server of walks. Clones are of the same; when the last one is dropped the server stops.
+#[derive(Clone)]
+pub struct WalkServer {
+    node: Node<Server>,
+    id: NodeId,
+    /// Reads what nobody else wants.
+    _reader: Arc<Reader>,
+}
+
+/// A server is told nothing that anybody needs: walks come home to clients.
+struct Reader(JoinHandle<()>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl WalkServer {
+    pub(super) fn new(node: Node<Server>, mut events: Events<Server>, id: NodeId) -> WalkServer {
+        let reader = tokio::spawn(async move { while events.recv().await.is_some() {} });
+        WalkServer { node, id, _reader: Arc::new(Reader(reader)) }
+    }
+
+    /// The server's number.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.node.local_addr()
+    }
+
+    /// What it counted.
+    pub fn stats(&self) -> Stats {
+        self.node.stats()
+    }
+
+    /// Stops the server. What it has of a graph, and walkers that are with it, are gone; their
+    /// homes begin those walks anew.
+    pub async fn stop(&self) {
+        self.node.stop().await;
+    }
+}

@@ -1,0 +1,131 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use paceline_proto::walk::{Census, Command, JobId, JobReport, Walk};
+use tokio::sync::mpsc;
+
+use super::client::Shared;
+use super::desk::Told;
+use super::error::WalksError;
+
+/// What became of a walk.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Walked {
+    /// It is done.
+    Done(Walk),
+    /// It was given up.
+    Failed {
+        /// Its number.
+        walk: u64,
+        /// How often it was begun.
+        attempts: u8,
+    },
+}
+
+/// Walks under way: told of as they are done, in whatever order. While they are not read, no more
+/// than 65,536 are begun, unless the configuration says otherwise. Dropping it gives them up.
+pub struct Walking {
+    shared: Arc<Shared>,
+    id: JobId,
+    told: mpsc::UnboundedReceiver<Told>,
+    ready: VecDeque<Walk>,
+    /// Walks that make room for others and that the protocol has not heard of.
+    handed_out: usize,
+    /// Whether walks make room as they are handed out.
+    is_credited: bool,
+    end: Option<(Box<JobReport>, Box<Census>)>,
+}
+
+/// Walks after which the protocol is told that there is room.
+const CREDIT: usize = 256;
+
+impl Walking {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        id: JobId,
+        told: mpsc::UnboundedReceiver<Told>,
+    ) -> Walking {
+        Walking {
+            shared,
+            id,
+            told,
+            ready: VecDeque::new(),
+            handed_out: 0,
+            is_credited: true,
+            end: None,
+        }
+    }
+
+    /// Walks make room for others not as they are handed out, but when
+    /// [`Walking::consumed`] says so: for who keeps them for a while.
+    pub fn with_own_credit(self) -> Walking {
+        let mut walking = self;
+        walking.is_credited = false;
+        walking
+    }
+
+    /// So many walks that were handed out make room for others.
+    pub fn consumed(&mut self, walks: usize) {
+        self.handed_out += walks;
+        self.give_credit();
+    }
+
+    /// What became of the next walk; none at the end, also after [`Walking::cancel`].
+    ///
+    /// # Errors
+    /// If the walks were refused, or the node has stopped.
+    pub async fn next(&mut self) -> Result<Option<Walked>, WalksError> {
+        loop {
+            if let Some(walk) = self.ready.pop_front() {
+                self.handed_out += usize::from(self.is_credited);
+                if self.handed_out >= CREDIT {
+                    self.give_credit();
+                }
+                return Ok(Some(Walked::Done(walk)));
+            }
+            if self.end.is_some() {
+                return Ok(None);
+            }
+            if self.told.is_empty() {
+                self.give_credit();
+            }
+            match self.told.recv().await {
+                Some(Told::Walks(walks)) => self.ready.extend(walks),
+                Some(Told::Failed(walk, attempts)) => {
+                    return Ok(Some(Walked::Failed { walk, attempts }));
+                }
+                Some(Told::Ended(report, census)) => self.end = Some((report, census)),
+                Some(Told::Refused(why)) => return Err(why.into()),
+                None => return Err(WalksError::Closed),
+            }
+        }
+    }
+
+    /// Gives up all walks that are not done. Those that are already told of still come.
+    pub fn cancel(&self) {
+        // A node that has stopped has given them up.
+        let _ = self.shared.node.command(Command::Cancel(self.id));
+    }
+
+    /// What became of all of them, and where the client's walkers have gone; after the end.
+    pub fn report(&self) -> Option<(&JobReport, &Census)> {
+        self.end.as_ref().map(|(report, census)| (&**report, &**census))
+    }
+
+    fn give_credit(&mut self) {
+        let count = std::mem::take(&mut self.handed_out);
+        if count > 0 {
+            // A node that has stopped needs none.
+            let _ = self.shared.node.command(Command::Consumed(self.id, count));
+        }
+    }
+}
+
+impl Drop for Walking {
+    fn drop(&mut self) {
+        if self.end.is_none() {
+            self.shared.desk.forget_job(self.id);
+            self.cancel();
+        }
+    }
+}
