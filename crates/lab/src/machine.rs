@@ -88,6 +88,17 @@ fn averages(loadavg: &str) -> Option<[f64; 3]> {
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
+/// Memory that programs may still take, bytes; none where the system does not say.
+pub(crate) fn available_bytes() -> Option<u64> {
+    bytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
+}
+
+/// Lets the most memory that this process has held at once begin anew with what it holds now;
+/// false where that cannot be.
+pub(crate) fn forget_peak() -> bool {
+    fs::write("/proc/self/clear_refs", "5").is_ok()
+}
+
 /// Processor time that this process has used, user and system, in steps of 10 ms; zero where
 /// the kernel does not say.
 pub(crate) fn process_cpu() -> Duration {

@@ -2,7 +2,9 @@
 
 pub mod broadcast;
 pub mod coding;
+pub mod crossings;
 pub mod fetch;
+pub mod local_walk;
 pub mod mircc;
 pub mod multicast;
 mod netns;

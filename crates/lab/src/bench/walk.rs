@@ -65,7 +65,7 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<WalkRows, LabError> {
     let methods: Vec<Method> =
-        Method::ALL.iter().map(|&(_, method)| method).filter(|&m| m != Method::Window).collect();
+        Method::ALL.iter().map(|&(_, method)| method).filter(|m| m.is_of_paper()).collect();
     progress.start(methods.len() as u64, "experiment 1");
     let mut rows = Vec::new();
     for method in methods {

@@ -47,6 +47,7 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "slingshot/senders",
     "slingshot/srm",
     "slingshot/tunability",
+    "walk/crossings",
     "walk/e1",
     "walk/e2",
     "walk/e3",

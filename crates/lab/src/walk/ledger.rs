@@ -37,10 +37,18 @@ pub struct Home {
     pub visits: u64,
     /// Walkers that left it for other servers.
     pub departed: u64,
+    /// Walks that ended at it and went home elsewhere.
+    pub returned: u64,
+    /// How long walkers waited for company there, in the form of the protocol's `Waits`.
+    pub waits: Vec<u64>,
+    /// When a quarter of its walks were done, and when three quarters, nanoseconds.
+    quarters: [u64; 2],
     /// Of its queue: walkers times seconds.
     pub queue_area: f64,
     // Of walks and their paths, whatever their order.
     hash: u64,
+    // What should not have happened, as far as its process knows.
+    broken: Option<String>,
 }
 
 /// What all homes heard.
@@ -68,14 +76,22 @@ impl Ledger {
         &self.homes[node.index()]
     }
 
-    /// A home's job begins.
-    pub fn began(&mut self, node: NodeId, at: Instant) {
-        self.homes[node.index()].began = at.as_nanos();
+    /// A home's job begins, of so many walks.
+    pub fn began(&mut self, node: NodeId, at: Instant, asked: u64) {
+        let home = &mut self.homes[node.index()];
+        (home.began, home.asked) = (at.as_nanos(), asked);
     }
 
     /// Walks of a home are done.
-    pub fn done(&mut self, node: NodeId, walks: &[Walk]) {
+    pub fn done(&mut self, node: NodeId, at: Instant, walks: &[Walk]) {
         let home = &mut self.homes[node.index()];
+        let before = home.walks;
+        for (quarter, place) in [(1, 0), (3, 1)] {
+            let walk = home.asked * quarter / 4;
+            if before <= walk && walk < before + walks.len() as u64 {
+                home.quarters[place] = at.as_nanos();
+            }
+        }
         for walk in walks {
             home.walks += 1;
             home.hops += u64::from(walk.steps);
@@ -105,6 +121,8 @@ impl Ledger {
         home.queue_marked = census.marked;
         home.visits = census.visits;
         home.departed = census.departed;
+        home.returned = census.returned;
+        home.waits = census.waits.counts().to_vec();
         home.queue_area = census.queue_area as f64 / 1e9;
         self.open -= 1;
     }
@@ -119,8 +137,16 @@ impl Ledger {
         self.open == 0 || self.broken.is_some()
     }
 
+    /// One of them, for another process.
+    pub fn exported(&self, node: NodeId) -> Home {
+        Home { broken: self.broken.clone(), ..self.home(node).clone() }
+    }
+
     /// Takes in what another process noted of its node.
-    pub fn merge(&mut self, node: NodeId, home: Home) {
+    pub fn merge(&mut self, node: NodeId, mut home: Home) {
+        if let Some(what) = home.broken.take() {
+            self.breaks(what);
+        }
         self.open -= usize::from(home.ended.is_some());
         self.homes[node.index()] = home;
     }
@@ -138,6 +164,17 @@ impl Home {
         self.ended.map(|nanos| nanos as f64 / 1e9)
     }
 
+    /// Walks a second while the middle half of its walks were done: neither its beginning nor its
+    /// end counts.
+    pub fn walks_per_second(&self) -> f64 {
+        let [quarter, three_quarters] = self.quarters;
+        let walks = self.asked * 3 / 4 - self.asked / 4;
+        match three_quarters.checked_sub(quarter) {
+            Some(nanos) if nanos > 0 => walks as f64 * 1e9 / nanos as f64,
+            _ => f64::NAN,
+        }
+    }
+
     /// Walkers beyond one for each walk.
     pub fn additional(&self) -> u64 {
         self.generated.saturating_sub(self.asked)
@@ -146,5 +183,50 @@ impl Home {
     /// Mean length of its server's queue until its job ended, walkers.
     pub fn queue_mean(&self) -> f64 {
         self.ended_s().map_or(f64::NAN, |ended| self.queue_area / ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use paceline_proto::walk::Stop;
+
+    use super::*;
+
+    #[test]
+    fn what_is_broken_in_another_process_is_told_here() {
+        let mut child = Ledger::new(2);
+        child.breaks("n1 gave up walk 3".to_owned());
+        let mut parent = Ledger::new(2);
+        parent.merge(NodeId(0), Ledger::new(2).exported(NodeId(0)));
+        assert_eq!(parent.broken, None);
+        parent.merge(NodeId(1), child.exported(NodeId(1)));
+        assert_eq!(parent.broken.as_deref(), Some("n1 gave up walk 3"));
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_middle_half() {
+        let walk = |walk| Walk {
+            walk,
+            source: 0,
+            end: 0,
+            steps: 1,
+            stop: Stop::Length,
+            attempts: 1,
+            path: Vec::new(),
+            versions: Vec::new(),
+        };
+        let mut ledger = Ledger::new(1);
+        ledger.began(NodeId(0), Instant::ZERO, 400);
+        assert!(ledger.homes()[0].walks_per_second().is_nan());
+        // The first hundred take a second each, the others ten milliseconds.
+        let mut at = Instant::ZERO;
+        for number in 0..400 {
+            at += Duration::from_millis(if number < 100 { 1000 } else { 10 });
+            ledger.done(NodeId(0), at, &[walk(number)]);
+        }
+        let rate = ledger.homes()[0].walks_per_second();
+        assert!((rate - 100.0).abs() < 1e-6, "{rate}");
     }
 }

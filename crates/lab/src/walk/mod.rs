@@ -16,6 +16,7 @@ use paceline_proto::walk::{Command, Event, Job, JobId, Part, Server, Sources};
 
 pub use figures::REPRODUCTION;
 pub use ledger::{Home, Ledger};
+pub(crate) use run::run_processes_of;
 pub use run::{run, run_on_sockets, serve};
 pub(crate) use settings::KEYS;
 pub use settings::{Measure, Method, Settings};
@@ -73,8 +74,8 @@ impl Service for Walking {
     }
 
     fn submit(&self, ledger: &mut Ledger, at: Instant, node: NodeId, _number: u64) -> Command {
-        let Settings { kind, length, walks, keeps_paths, seed, block, .. } = &self.settings;
-        ledger.began(node, at);
+        let Settings { kind, length, walks, trail, seed, block, .. } = &self.settings;
+        ledger.began(node, at, u64::from(*block) * u64::from(*walks));
         let first = node.0 * block;
         Command::Run(Box::new(Job {
             id: JobId(0),
@@ -84,7 +85,8 @@ impl Service for Walking {
             length: *length,
             sources: Sources::Range(first..first + block),
             walks: *walks,
-            keeps_paths: *keeps_paths,
+            trail: *trail,
+            first: 0,
             in_flight_max: usize::MAX,
         }))
     }
@@ -99,7 +101,7 @@ impl Service for Walking {
     ) {
         match event {
             Event::Walks(job, walks) => {
-                ledger.done(node, walks);
+                ledger.done(node, at, walks);
                 if self.settings.config.results_max < usize::MAX {
                     answers.push((Duration::ZERO, Command::Consumed(*job, walks.len())));
                 }
@@ -109,6 +111,7 @@ impl Service for Walking {
             }
             Event::Ended(_, report, census) => ledger.ended(node, at, report, census),
             Event::Refused(_, why) => ledger.breaks(format!("{node} refused its walks: {why}")),
+            _ => ledger.breaks(format!("{node} tells of a graph that it has from the start")),
         }
     }
 
@@ -125,7 +128,7 @@ impl Service for Walking {
     }
 
     fn export(&self, ledger: &Ledger, node: NodeId) -> serde_json::Value {
-        serde_json::to_value(ledger.home(node)).expect("a part has text keys only")
+        serde_json::to_value(ledger.exported(node)).expect("a part has text keys only")
     }
 
     fn import(

@@ -13,7 +13,9 @@ use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult, Sample};
 use crate::scenario::Scenario;
-use crate::world::{Outcome, Prepared, Simulated, run_on_loopback, simulate_traced};
+use crate::world::{
+    Launch, Outcome, Prepared, Simulated, run_on_loopback, run_processes, simulate_traced,
+};
 
 /// What a run gave, before it is summed up.
 pub(super) struct Measured {
@@ -91,6 +93,21 @@ pub fn run_on_sockets(
     Ok(result)
 }
 
+/// Runs a scenario of walks with a process for each node, started like this: what the homes heard,
+/// and how it went.
+pub(crate) fn run_processes_of(
+    scenario: &Arc<Scenario>,
+    seed: u64,
+    launch: &Launch<'_>,
+    progress: &dyn Progress,
+) -> Result<(Settings, Ledger, Outcome), LabError> {
+    let service = Walking::new(Settings::read(scenario, seed)?);
+    let (ledger, outcome) = run_processes(&service, scenario, seed, launch, progress)?;
+    let Measured { settings, ledger, outcome, .. } =
+        judged(service.settings().clone(), ledger, None, outcome)?;
+    Ok((settings, ledger, outcome))
+}
+
 /// Runs one node of such a scenario as a parent process says.
 pub fn serve(prepared: Prepared) -> Result<(), LabError> {
     let settings = Settings::read(prepared.scenario(), prepared.seed());
@@ -139,7 +156,7 @@ fn summed_up(measured: &Measured) -> RunResult {
     let counters = outcome.counters.sorted();
     summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
     // Where walks are regenerated, which of them finish is a matter of timing.
-    let is_exact = matches!(settings.method, Method::MarkExact | Method::Window);
+    let is_exact = matches!(settings.method, Method::MarkExact | Method::Window | Method::Network);
     RunResult {
         summary,
         series: series(watch.as_ref()),

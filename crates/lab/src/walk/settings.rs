@@ -7,7 +7,7 @@ use paceline_graph::generate::Blocks;
 use paceline_proto::core::NodeId;
 use paceline_proto::walk::{
     Chance, Config, ConfigError, Control, Discipline, Generation, Graph, Kind, Length, Node2Vec,
-    Owners, PacedConfig, QueueConfig, WindowConfig,
+    Owners, PacedConfig, QueueConfig, Trail, WindowConfig,
 };
 
 use crate::LabError;
@@ -63,11 +63,14 @@ pub enum Method {
     MarkExact,
     /// RED marks, a window of walks under way, in batches.
     Window,
+    /// As servers on networks are set by default: as `Window` with longer queues, hops that take
+    /// what they take, and walkers that travel together.
+    Network,
 }
 
 impl Method {
     /// All of them, with the names of scenarios and figures.
-    pub const ALL: [(&'static str, Method); 7] = [
+    pub const ALL: [(&'static str, Method); 8] = [
         ("rq-rg", Method::RqRg),
         ("rq-sleep0", Method::RqSleep0),
         ("rq-sleep1", Method::RqSleep1),
@@ -75,7 +78,13 @@ impl Method {
         ("rq-rg-nodirect", Method::RqRgNoDirect),
         ("mark-exact", Method::MarkExact),
         ("window", Method::Window),
+        ("network", Method::Network),
     ];
+
+    /// True of the methods of the paper's experiments.
+    pub fn is_of_paper(self) -> bool {
+        !matches!(self, Method::Window | Method::Network)
+    }
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -101,6 +110,7 @@ impl Method {
                 generation: Generation::Window(WindowConfig::default()),
                 ..Config::exact()
             },
+            Method::Network => Config::default(),
         }
     }
 }
@@ -137,8 +147,8 @@ pub struct Settings {
     pub length: Length,
     /// Walks from each vertex.
     pub walks: u32,
-    /// Whether walkers carry their paths.
-    pub keeps_paths: bool,
+    /// What walkers carry of their way.
+    pub trail: Trail,
     /// Which figures it gives.
     pub measure: Measure,
     /// Whether messages pass through their encoding in the simulator.
@@ -182,7 +192,10 @@ impl Settings {
                 Length::Geometric { end, steps_max: 10_000 }
             }
         };
-        let keeps_paths = workload.boolean_or("paths", true)?;
+        let trail = match workload.boolean_or("paths", true)? {
+            true => Trail::Vertices,
+            false => Trail::None,
+        };
         if !(2..=256).contains(&nodes) {
             let problem = format!("[topology] nodes is {nodes}");
             return Err(workload.error("block", problem, "2 to 256 servers"));
@@ -217,7 +230,7 @@ impl Settings {
             kind,
             length,
             walks,
-            keeps_paths,
+            trail,
             measure: shown,
             check_wire,
             seed,

@@ -141,13 +141,15 @@ pub struct Sockets {
     pub buffer_bytes: Option<u32>,
     /// The port of IP multicast, for messages to groups; a copy for each receiver if none.
     pub multicast_port: Option<u16>,
+    /// The most datagrams that leave with a system call, if not the usual.
+    pub datagrams_together_max: Option<usize>,
 }
 
 /// A free port of loopback.
 impl Default for Sockets {
     fn default() -> Self {
         let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Sockets { bind, buffer_bytes: None, multicast_port: None }
+        Sockets { bind, buffer_bytes: None, multicast_port: None, datagrams_together_max: None }
     }
 }
 
@@ -164,6 +166,9 @@ pub(super) fn bind(
         .with_socket_buffer_bytes(sockets.buffer_bytes);
     if let Some(port) = sockets.multicast_port {
         config = config.with_multicast(Multicast::native(port));
+    }
+    if let Some(datagrams) = sockets.datagrams_together_max {
+        config = config.with_datagrams_together_max(datagrams);
     }
     if !sockets.bind.ip().is_loopback() {
         // Only a lab of this machine's own asks for another address.
