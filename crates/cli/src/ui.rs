@@ -42,6 +42,11 @@ impl Ui {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// True once the user asked to stop, for work that looks at it itself.
+    pub fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+
     /// A progress bar for long work, which also hears of Ctrl-C.
     pub fn progress(&self) -> Bars {
         Bars::new(self.stop.clone())

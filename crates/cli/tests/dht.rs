@@ -3,12 +3,11 @@
 mod support;
 
 use std::fs;
-use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use support::Place;
+use support::{Place, free_ports};
 
 /// A table of processes that ends with the test.
 struct Table {
@@ -48,20 +47,6 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.place.run(&["down", "--state", &self.state]);
-    }
-}
-
-/// The first of so many ports of loopback that were free a moment ago.
-fn free_ports(count: u16) -> u16 {
-    loop {
-        let first = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let is_free = |port: u16| {
-            TcpListener::bind(("127.0.0.1", port)).is_ok()
-                && UdpSocket::bind(("127.0.0.1", port)).is_ok()
-        };
-        if first < 60_000 && (first..first + count).all(is_free) {
-            return first;
-        }
     }
 }
 

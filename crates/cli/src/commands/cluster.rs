@@ -31,10 +31,10 @@ pub struct Which {
     state: Option<PathBuf>,
 }
 
-/// Start a group of processes on this machine, or a table, or what is missing of it
+/// Start a group of processes on this machine, a table, servers of walks, or what is missing of it
 ///
 /// Each is `paceline node` on a port of loopback. Run again it starts those that have died, which
-/// join as new members.
+/// join as new members; a server of walks is given its part of the graph again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,6 +42,7 @@ Examples:
   paceline broadcast --seed 127.0.0.1:7001     one more member, at your terminal
   paceline up -n 16 --service dht              a distributed hash table instead
   paceline dht put apples 17 --seed 127.0.0.1:7001
+  paceline up -n 3 --service walk              servers of random walks instead
   paceline down")]
 pub struct UpArgs {
     /// How many processes, 1 to 64
@@ -117,8 +118,12 @@ pub fn up(args: UpArgs, ui: &Ui) -> Result<Outcome, CliError> {
     ui.document(&processes)?;
     let started = processes.len() - kept;
     let text: String = processes.iter().map(|p| format!("{} pid {}\n", p.address, p.pid)).collect();
-    let seed = processes[0].address;
-    ui.print(&format!("{text}{started} started, {kept} were running; join with --seed {seed}\n"))?;
+    let all: Vec<String> = processes.iter().map(|process| process.address.to_string()).collect();
+    let how = match args.service.service {
+        Service::Walk => format!("walk with --servers {}", all.join(",")),
+        _ => format!("join with --seed {}", all[0]),
+    };
+    ui.print(&format!("{text}{started} started, {kept} were running; {how}\n"))?;
     Ok(Outcome::Done)
 }
 
@@ -200,11 +205,13 @@ fn start(
     let twin = file.try_clone().map_err(|error| failed(&log, &error))?;
     let mut command = Command::new(this_program()?);
     command.args(["node", "--cluster", &args.which.cluster, "--bind", &address.to_string()]);
+    let service = args.service.service;
     match seed {
+        // Servers of walks do not know each other until a client names them.
+        _ if service == Service::Walk => command.args(["--service", "walk"]),
         None => command.arg("--bootstrap"),
         Some(seed) => command.args(["--seed", &seed.to_string()]),
     };
-    let service = args.service.service;
     let mut stat = None;
     if service == Service::Dht {
         let file = folder.join(format!("{}.json", address.port()));

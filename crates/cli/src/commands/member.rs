@@ -103,6 +103,16 @@ impl HostArgs {
             .map_err(|_| CliError::Input(format!("--join-within {}", self.join_within)))
     }
 
+    /// The same for a server that is to be known again when it is started again: its number is made
+    /// of its address, unless it has one.
+    pub fn builder_by_address(&self) -> HostBuilder {
+        let address = self.advertise.unwrap_or(self.bind);
+        if self.id.is_some() || address.port() == 0 {
+            return self.builder();
+        }
+        self.builder().id(NodeId(crc32fast::hash(address.to_string().as_bytes())))
+    }
+
     /// What the host needs to start.
     pub fn builder(&self) -> HostBuilder {
         let mut builder = Host::builder(&self.cluster).bind(self.bind);

@@ -6,6 +6,7 @@ mod cluster;
 mod completions;
 mod dht;
 mod doctor;
+mod graph;
 mod list;
 mod member;
 mod multicast;
@@ -17,6 +18,7 @@ mod run;
 mod sweep;
 mod topology;
 mod tour;
+mod walk;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,6 +46,8 @@ pub enum Command {
     Ndn(ndn::Args),
     Node(node::Args),
     Dht(dht::Args),
+    Graph(graph::Args),
+    Walk(walk::Args),
     Up(cluster::UpArgs),
     Down(cluster::DownArgs),
     Doctor(doctor::Args),
@@ -92,6 +96,8 @@ impl Command {
             Command::Fetch(args) => ndn::fetch::run(args, ui),
             Command::Ndn(args) => ndn::run(args, ui),
             Command::Dht(args) => dht::run(args, ui),
+            Command::Graph(args) => graph::run(args, ui),
+            Command::Walk(args) => walk::run(args, ui),
             Command::Node(args) => node::run(args, ui),
             Command::Up(args) => cluster::up(args, ui),
             Command::Down(args) => cluster::down(args, ui),

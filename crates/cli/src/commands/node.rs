@@ -1,14 +1,16 @@
-use paceline::Event;
+use paceline::{Event, Stats};
 use paceline_lab::serve_control;
 use paceline_lab::table::table;
 
 use super::Outcome;
 use super::dht::service::{self, Service};
 use super::member::{self, Member, describe, leave, runtime, stop_asked};
+use super::walk;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Be a member that forwards what the others broadcast, or a host of a table, until Ctrl-C
+/// Be a member that forwards what the others broadcast, a host of a table, or a server of walks,
+/// until Ctrl-C
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -29,6 +31,8 @@ Examples:
   paceline node --seed 127.0.0.1:7001               one more
   paceline node --service dht --bootstrap --bind 127.0.0.1:7001 --durable 7001.redb
                                                     the first of a distributed hash table
+  paceline node --service walk --bind 127.0.0.1:7001
+                                                    a server of random walks
 
 With --json the counters at the end are one JSON document.";
 
@@ -38,8 +42,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         serve_control()?;
         return Ok(Outcome::Done);
     }
-    if args.service.service == Service::Dht {
-        return service::host(&args.member.host, &args.service, ui);
+    match args.service.service {
+        Service::Group => {}
+        Service::Dht => return service::host(&args.member.host, &args.service, ui),
+        Service::Walk => return walk::service::serve(&args.member.host, ui),
     }
     let runtime = runtime()?;
     let Member { group, mut events } = args.member.start(&runtime)?;
@@ -64,24 +70,28 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         }
         leave(group.clone(), events).await;
     });
-    let stats = group.stats();
-    let (counters, traffic) = (stats.counters.sorted(), stats.traffic);
-    let mut counts = vec![
-        ("messages_delivered", messages),
-        ("bytes_delivered", bytes),
+    let counts = [("messages_delivered", messages), ("bytes_delivered", bytes)];
+    report(ui, &group.stats(), &counts)?;
+    Ok(Outcome::Done)
+}
+
+/// Prints what a node has counted, after these counts.
+pub fn report(ui: &Ui, stats: &Stats, first: &[(&'static str, u64)]) -> Result<(), CliError> {
+    let traffic = stats.traffic;
+    let mut counts = first.to_vec();
+    counts.extend([
         ("stream_bytes_in", traffic.stream_bytes_in),
         ("stream_bytes_out", traffic.stream_bytes_out),
         ("datagrams_in", traffic.datagrams_in),
         ("datagrams_out", traffic.datagrams_out),
         ("datagram_bytes_in", traffic.datagram_bytes_in),
         ("datagram_bytes_out", traffic.datagram_bytes_out),
-    ];
-    counts.extend(counters);
+    ]);
+    counts.extend(stats.counters.sorted());
     let document: serde_json::Map<String, serde_json::Value> =
         counts.iter().map(|&(name, n)| (name.to_owned(), n.into())).collect();
     ui.document(&document)?;
     let rows: Vec<[String; 2]> =
         counts.iter().map(|(name, n)| [name.to_string(), n.to_string()]).collect();
-    ui.print(&table(["counter", "count"], &rows))?;
-    Ok(Outcome::Done)
+    ui.print(&table(["counter", "count"], &rows))
 }

@@ -69,11 +69,19 @@ impl Place {
 
 /// A port of loopback that was free a moment ago, for TCP and UDP.
 pub fn free_port() -> u16 {
+    free_ports(1)
+}
+
+/// The first of so many in a row.
+pub fn free_ports(count: u16) -> u16 {
     loop {
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = tcp.local_addr().unwrap();
-        if UdpSocket::bind(address).is_ok() {
-            return address.port();
+        let first = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let is_free = |port: u16| {
+            TcpListener::bind(("127.0.0.1", port)).is_ok()
+                && UdpSocket::bind(("127.0.0.1", port)).is_ok()
+        };
+        if first < 60_000 && (first..first + count).all(is_free) {
+            return first;
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum Service {
     Group,
     /// A distributed hash table
     Dht,
+    /// Servers of random walks, which `walk run --servers` gives their parts of a graph
+    Walk,
 }
 
 /// What the hosts of a table must agree on.

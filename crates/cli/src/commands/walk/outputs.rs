@@ -1,0 +1,171 @@
+//! What becomes of walks: files of them, and what is counted.
+
+use std::path::{Path, PathBuf};
+
+use paceline_graph::corpus::{Corpus, Earlier, Format, Tops, Visits};
+use paceline_graph::files::FileError;
+use paceline_graph::walk::{Lengths, Paths};
+
+use super::plan::Plan;
+use crate::commands::graph::{failed, writable};
+use crate::error::CliError;
+
+/// Which files to write.
+#[derive(Debug, clap::Args)]
+pub struct OutputArgs {
+    /// Write all walks to this file: .txt has a walk a line, as word2vec reads it; .csv a vertex a
+    /// line; .parquet a walk a row; .txt.gz and .csv.gz are compressed
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Go on with the --out file that an earlier run left unfinished (.txt and .csv)
+    #[arg(long, requires = "out")]
+    resume: bool,
+
+    /// Write to this file at which vertices most walks of each source end, and their share, as CSV
+    #[arg(long, value_name = "FILE")]
+    ends: Option<PathBuf>,
+
+    /// How many of those vertices of each source
+    #[arg(long, value_name = "K", default_value_t = 10, requires = "ends")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    top_k: u32,
+
+    /// Write to this file how often walks were at each vertex, as CSV
+    #[arg(long, value_name = "FILE")]
+    visits: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Finds what cannot be written, before a graph is read.
+    pub fn check(&self) -> Result<(), CliError> {
+        let files = [&self.out, &self.ends, &self.visits];
+        let files: Vec<&PathBuf> = files.into_iter().flatten().collect();
+        for (place, file) in files.iter().enumerate() {
+            writable(file)?;
+            if files[..place].contains(file) {
+                let wrong = format!("{}: two outputs cannot have one file", file.display());
+                return Err(CliError::Input(wrong));
+            }
+        }
+        let Some(out) = &self.out else { return Ok(()) };
+        let wrong = |what: &str| Err(CliError::Input(format!("{}: {what}", out.display())));
+        match Format::named(out) {
+            None => wrong(
+                "the name says no format: it is to end in .txt, .csv or .parquet, with .gz behind \
+                 text",
+            ),
+            Some(Format::Parquet) if cfg!(not(feature = "parquet")) => wrong(
+                "this build writes no Parquet: .txt and .csv are possible, or build with \
+                 `--features paceline-cli/parquet`",
+            ),
+            Some(_) if self.resume && !is_resumable(out) => {
+                wrong("only .txt and .csv that are not compressed can be resumed")
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+fn is_resumable(out: &Path) -> bool {
+    let is_compressed = out.extension().is_some_and(|end| end.eq_ignore_ascii_case("gz"));
+    !is_compressed && Format::of(out) != Format::Parquet
+}
+
+/// Takes walks in the order of their numbers, as blocks of paths; [`Outputs::first`] is the first
+/// that is needed. A path without any vertex is of a walk that could not be walked.
+pub struct Outputs<'a> {
+    corpus: Option<Corpus<'a>>,
+    /// Whether another run can go on with it.
+    keeps: bool,
+    tops: Option<Tops<'a>>,
+    visits: Option<Visits<'a>>,
+    lengths: Lengths,
+}
+
+impl<'a> Outputs<'a> {
+    /// Begins all files, or goes on with them.
+    pub fn open(args: &'a OutputArgs, plan: &'a Plan) -> Result<Outputs<'a>, CliError> {
+        let input = |error: FileError| CliError::Input(error.to_string());
+        let ids = &plan.named.ids;
+        let tops = args
+            .ends
+            .as_deref()
+            .map(|ends| Tops::create(ends, plan.walks_per_source, args.top_k as usize, ids));
+        let tops = tops.transpose().map_err(input)?;
+        let visits = args.visits.as_deref().map(|visits| Visits::create(visits, ids));
+        let visits = visits.transpose().map_err(input)?;
+        // Last: what it begins stays, and wants to be gone on with.
+        let corpus = match args.out.as_deref() {
+            None => None,
+            Some(out) if is_resumable(out) => {
+                let earlier = if args.resume { Earlier::Resume } else { Earlier::Refuse };
+                let corpus = Corpus::resumable(out, Format::of(out), ids, &plan.origin(), earlier);
+                Some(corpus.map_err(|error| explained(&error))?)
+            }
+            Some(out) => Some(Corpus::create(out, Format::of(out), ids).map_err(input)?),
+        };
+        let lengths = Lengths::new(plan.seed, plan.asked.length);
+        let keeps = args.out.as_deref().is_some_and(is_resumable);
+        Ok(Outputs { corpus, keeps, tops, visits, lengths })
+    }
+
+    /// Walks that an earlier run has written down.
+    pub fn resumed_after(&self) -> u64 {
+        self.corpus.as_ref().map_or(0, Corpus::walks)
+    }
+
+    /// The number of the first walk that is needed. What is counted over all walks wants all of
+    /// them, also those that an earlier run has written down.
+    pub fn first(&self) -> u64 {
+        if self.tops.is_some() || self.visits.is_some() { 0 } else { self.resumed_after() }
+    }
+
+    /// Takes the next walks.
+    pub fn append(&mut self, paths: &Paths) -> Result<(), CliError> {
+        self.lengths.append(paths);
+        if let Some(corpus) = &mut self.corpus {
+            corpus.append(paths).map_err(|error| {
+                let hint = "\n  = what is whole is kept: --resume goes on once there is room";
+                let hint = if self.keeps { hint } else { "" };
+                CliError::Failed(format!("{error}{hint}"))
+            })?;
+        }
+        if let Some(tops) = &mut self.tops {
+            tops.append(paths).map_err(|error| failed(&error))?;
+        }
+        if let Some(visits) = &mut self.visits {
+            visits.append(paths);
+        }
+        Ok(())
+    }
+
+    /// Gives all files their names, once all walks have come.
+    pub fn finish(self) -> Result<Lengths, CliError> {
+        if let Some(corpus) = self.corpus {
+            corpus.finish().map_err(|error| failed(&error))?;
+        }
+        if let Some(tops) = self.tops {
+            tops.finish().map_err(|error| failed(&error))?;
+        }
+        if let Some(visits) = self.visits {
+            visits.finish().map_err(|error| failed(&error))?;
+        }
+        Ok(self.lengths)
+    }
+
+    /// Leaves what another run can go on with, under the name that is returned; nothing else.
+    pub fn suspend(self) -> Result<(Lengths, Option<PathBuf>), CliError> {
+        let kept = self.corpus.map(Corpus::suspend).transpose().map_err(|error| failed(&error))?;
+        Ok((self.lengths, kept.flatten()))
+    }
+}
+
+/// How to go on is said in words of the command line.
+fn explained(error: &FileError) -> CliError {
+    let hint = match error {
+        FileError::Unfinished { .. } => "\n  = --resume goes on with it",
+        _ => "",
+    };
+    CliError::Input(format!("{error}{hint}"))
+}

@@ -1,0 +1,299 @@
+//! Walks on servers that share the graph.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline::proto::walk::{Config, Job, JobId, JobReport, Sources, Trail, Vertex};
+use paceline::walks::{SharedGraph, Walked, Walking};
+use paceline::{Host, Walks, WalksError};
+use paceline_graph::walk::Paths;
+use paceline_lab::Progress;
+use tokio::sync::mpsc;
+
+use super::outputs::Outputs;
+use super::plan::Plan;
+use crate::commands::graph::{By, divide};
+use crate::commands::member::{explain_host, runtime};
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Which servers walk, and what each has.
+#[derive(Debug, clap::Args)]
+pub struct ServersArgs {
+    /// Walk on these servers, HOST:PORT, instead of this machine: each is given its part of the
+    /// graph, unless it has it
+    #[arg(long, value_name = "HOST:PORT", env = "PACELINE_WALK_SERVERS", value_delimiter = ',')]
+    servers: Vec<String>,
+
+    /// How the graph is shared out to the servers
+    #[arg(long, value_name = "WAY", default_value = "hash")]
+    by: By,
+
+    /// Share it out by this file of parts, as METIS writes it: part 0 to the first server
+    #[arg(long, value_name = "FILE", requires = "servers", conflicts_with = "by")]
+    partition: Option<PathBuf>,
+
+    /// Give the servers this graph even if they have another, whose walks end
+    #[arg(long, requires = "servers")]
+    replace: bool,
+
+    /// The name under which servers serve walks
+    #[arg(long, value_name = "NAME", default_value = "main", env = "PACELINE_GROUP")]
+    group: String,
+
+    /// The cluster's name
+    #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
+    cluster: String,
+
+    /// The address to listen on for walks that come home
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
+    bind: SocketAddr,
+
+    /// How long servers may take to answer, and again to take their parts, seconds
+    #[arg(long, value_name = "S", default_value = "30")]
+    servers_within: f64,
+
+    /// Allow addresses beyond loopback though nothing is encrypted or authenticated
+    #[arg(long)]
+    insecure_plaintext: bool,
+}
+
+/// Walks that have come before others of lower numbers, at most: they wait here to be written.
+const EARLY_MAX: usize = 1 << 18;
+/// Vertices of a block of paths, about.
+const BLOCK_VERTICES: usize = 1 << 16;
+/// Blocks that wait to be written.
+const BLOCKS_AHEAD: usize = 4;
+/// How often to look whether the user asks to stop, or a server is silent.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+impl ServersArgs {
+    /// True if servers walk.
+    pub fn are_named(&self) -> bool {
+        !self.servers.is_empty()
+    }
+
+    /// Walks; what servers did, and none if it was stopped.
+    pub fn walk(
+        &self,
+        plan: &Plan,
+        outputs: &mut Outputs<'_>,
+        ui: &Ui,
+    ) -> Result<Option<JobReport>, CliError> {
+        let within = Duration::try_from_secs_f64(self.servers_within).map_err(|_| {
+            CliError::Input(format!("--servers-within {} is no time", self.servers_within))
+        })?;
+        let graph = self.share(plan)?;
+        let first = outputs.first();
+        let bar = ui.progress();
+        let (blocks, mut written) = mpsc::channel(BLOCKS_AHEAD);
+        let runtime = runtime()?;
+        std::thread::scope(|scope| {
+            // The node has a thread of its own: writing must not keep it from its datagrams.
+            let walking = scope.spawn(|| {
+                runtime.block_on(async {
+                    let walks = self.connect(&graph, within, ui).await?;
+                    let walked = walk(&walks, plan, first, blocks, ui).await;
+                    walks.stop().await;
+                    walked
+                })
+            });
+            bar.start(plan.walks() - first, "walks");
+            let mut failed = None;
+            while let Some(paths) = written.blocking_recv() {
+                bar.inc(Paths::len(&paths) as u64);
+                if let Err(error) = outputs.append(&paths) {
+                    failed = Some(error);
+                    break;
+                }
+            }
+            // Whoever has more to be written learns that nobody writes.
+            drop(written);
+            bar.finish();
+            let walked = match walking.join() {
+                Ok(walked) => walked,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            failed.map_or(walked, Err)
+        })
+    }
+
+    /// The graph, and which server is to have which vertex.
+    fn share(&self, plan: &Plan) -> Result<SharedGraph, CliError> {
+        let named = &plan.named;
+        let servers = self.servers.len() as u16;
+        let partition = divide(&named.graph, self.partition.as_deref(), servers, self.by)?;
+        if partition.parts() > servers {
+            let (parts, file) = (partition.parts(), self.partition.clone().unwrap_or_default());
+            let wrong = format!("{}: {parts} parts for {servers} servers", file.display());
+            return Err(CliError::Input(wrong));
+        }
+        Ok(SharedGraph {
+            graph: Arc::new(named.graph.clone()),
+            weights: named.weights.clone().map(Arc::new),
+            owners: partition.owners().to_vec(),
+        })
+    }
+
+    async fn connect(
+        &self,
+        graph: &SharedGraph,
+        within: Duration,
+        ui: &Ui,
+    ) -> Result<Walks, CliError> {
+        let mut host = Host::builder(&self.cluster).bind(self.bind);
+        if self.insecure_plaintext {
+            host = host.insecure_plaintext();
+        }
+        let host = host.start().map_err(explain_host)?;
+        let config = |config| Config { results_max: EARLY_MAX, ..config };
+        let builder = host.walks(&self.group).within(within).with_config(config);
+        let walks = builder.connect(&self.servers).await.map_err(explain)?;
+        ui.note(&format!("{} servers answer; each is given its part", self.servers.len()));
+        let supplied = walks.supply(graph, self.replace, within).await;
+        supplied.map_err(|error| match error {
+            WalksError::OtherGraph(server) => CliError::Input(format!(
+                "{server} has another graph: --replace gives it this one, whoever walks over that"
+            )),
+            error => explain(error),
+        })?;
+        Ok(walks)
+    }
+}
+
+/// Who is at fault.
+fn explain(error: WalksError) -> CliError {
+    match error {
+        WalksError::Closed | WalksError::SupplyTime(_) => CliError::Failed(error.to_string()),
+        error => CliError::Input(error.to_string()),
+    }
+}
+
+/// Hands out walks in the order of their numbers.
+async fn walk(
+    walks: &Walks,
+    plan: &Plan,
+    first: u64,
+    blocks: mpsc::Sender<Paths>,
+    ui: &Ui,
+) -> Result<Option<JobReport>, CliError> {
+    let sources = match &plan.sources {
+        None => Sources::Range(0..plan.named.graph.vertices()),
+        Some(sources) => Sources::List(sources.as_slice().into()),
+    };
+    let job = Job {
+        id: JobId(0),
+        seed: plan.seed,
+        kind: plan.asked.kind.clone(),
+        length: plan.asked.length,
+        sources,
+        walks: plan.walks_per_source,
+        first,
+        trail: Trail::Vertices,
+        in_flight_max: usize::MAX,
+    };
+    if first >= plan.walks() {
+        return Ok(Some(JobReport::default()));
+    }
+    let mut walking = walks.run(job).map_err(explain)?.with_own_credit();
+    let mut order = Order::new(first);
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    let mut silent = Vec::new();
+    loop {
+        tokio::select! {
+            walked = walking.next() => match walked.map_err(explain)? {
+                Some(Walked::Done(walk)) => {
+                    order.take(walk.walk, walk.source, &walk.path);
+                    if order.is_full() && !order.hand_out(&blocks, &mut walking).await {
+                        return Ok(None);
+                    }
+                }
+                Some(Walked::Failed { walk, attempts }) => {
+                    return Err(given_up(walks, walk, attempts));
+                }
+                None => break,
+            },
+            _ = look.tick() => {
+                if ui.is_stopped() {
+                    order.hand_out(&blocks, &mut walking).await;
+                    return Ok(None);
+                }
+                note_silent(walks, &mut silent, ui);
+                if !order.hand_out(&blocks, &mut walking).await {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+    order.hand_out(&blocks, &mut walking).await;
+    Ok(walking.report().map(|(report, _)| *report))
+}
+
+fn given_up(walks: &Walks, walk: u64, attempts: u8) -> CliError {
+    let silent: Vec<String> = walks.silent().iter().map(SocketAddr::to_string).collect();
+    let why = match silent.is_empty() {
+        true => String::new(),
+        false => format!(": {} does not answer", silent.join(", ")),
+    };
+    CliError::Failed(format!("walk {walk} was given up after {attempts} attempts{why}"))
+}
+
+/// Says which servers have fallen silent since it was asked last, and which are back.
+fn note_silent(walks: &Walks, known: &mut Vec<SocketAddr>, ui: &Ui) {
+    let silent = walks.silent();
+    for server in silent.iter().filter(|server| !known.contains(server)) {
+        ui.note(&format!("{server} does not answer; walks that come to it wait"));
+    }
+    for server in known.iter().filter(|server| !silent.contains(server)) {
+        ui.note(&format!("{server} answers again"));
+    }
+    *known = silent;
+}
+
+/// Walks in the order of their numbers, whatever the order in which they come.
+struct Order {
+    next: u64,
+    /// Walks that have come before others of lower numbers.
+    early: BTreeMap<u64, Vec<Vertex>>,
+    ready: Paths,
+}
+
+impl Order {
+    fn new(first: u64) -> Order {
+        Order { next: first, early: BTreeMap::new(), ready: Paths::empty(first) }
+    }
+
+    fn take(&mut self, walk: u64, source: Vertex, path: &[Vertex]) {
+        let mut whole = Vec::with_capacity(path.len() + 1);
+        whole.push(source);
+        whole.extend_from_slice(path);
+        if walk != self.next {
+            self.early.insert(walk, whole);
+            return;
+        }
+        self.ready.push(&whole);
+        self.next += 1;
+        while let Some(path) = self.early.remove(&self.next) {
+            self.ready.push(&path);
+            self.next += 1;
+        }
+    }
+
+    /// True if there is a block to be written.
+    fn is_full(&self) -> bool {
+        self.ready.vertices().len() >= BLOCK_VERTICES
+    }
+
+    /// Hands out what is ready, and makes room for as many walks; false if nobody wants it.
+    async fn hand_out(&mut self, blocks: &mpsc::Sender<Paths>, walking: &mut Walking) -> bool {
+        if self.ready.is_empty() {
+            return !blocks.is_closed();
+        }
+        let paths = std::mem::replace(&mut self.ready, Paths::empty(self.next));
+        walking.consumed(paths.len());
+        blocks.send(paths).await.is_ok()
+    }
+}
