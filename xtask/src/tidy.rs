@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "paceline",
         ],
     ),
-    ("paceline-cli", &["paceline-lab", "paceline"]),
+    ("paceline-cli", &["paceline-lab", "paceline-graph", "paceline"]),
 ];
 
 /// Prints what is not in order, and says whether all is.

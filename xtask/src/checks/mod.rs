@@ -10,6 +10,7 @@ mod multicast;
 mod netlab;
 mod overlay;
 mod soak;
+mod walk;
 
 use std::time::Instant;
 
@@ -113,8 +114,13 @@ pub const CHECKS: &[Check] = &[
         run: overlay::table,
     },
     Check {
+        name: "walk",
+        what: "walkers: 100 M steps/s on one machine, 3 M crossings a core-second, the experiment",
+        run: walk::speed,
+    },
+    Check {
         name: "parquet",
-        what: "a build with the feature `parquet` loads a Parquet file",
+        what: "a build with the feature `parquet` has it for tables, graphs and walks",
         run: overlay::parquet,
     },
     Check {

@@ -56,11 +56,11 @@ pub fn table() -> Result<Outcome, String> {
     Ok(shown(&figures, ran.succeeded))
 }
 
-/// The builds that read Parquet do.
+/// The builds that read and write Parquet do: a table is loaded, graphs and walks come back.
 pub fn parquet() -> Result<Outcome, String> {
-    let features = ["--features", "paceline-cli/parquet", "--test", "dht", "parquet"];
     let mut arguments = vec!["test", "--release", "--package", "paceline-cli"];
-    arguments.extend(features);
+    arguments.extend(["--features", "paceline-cli/parquet"]);
+    arguments.extend(["--test", "dht", "--test", "graph", "--test", "walk", "parquet"]);
     let tally = run_tests(cargo(&arguments));
-    Ok(Outcome::of(tally.passed == 1 && tally.failed == 0))
+    Ok(Outcome::of(tally.passed == 3 && tally.failed == 0))
 }
