@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_graph::chi_square::p_value;
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Rng};
 use paceline_proto::walk::{
     Chance, Command, Config, Discipline, Event, Generation, Graph, Job, JobId, JobReport, Kind,
     Length, Node2Vec, Owners, PacedConfig, Part, QueueConfig, Server, Sources, Trail,
 };
 use paceline_sim::{Observer, Reply, Sim, SimConfig};
-use walk_exact::{Exact, Rows, chi_square};
+use walk_exact::{Exact, Rows};
 
 /// The chance that a test fails by chance, over all comparisons together.
 const P_MIN: f64 = 1e-3;
@@ -157,7 +158,7 @@ fn p_values_of(exact: &Exact, walks: f64, seen: &Seen) -> [f64; 2] {
     let count = |of: &BTreeMap<u32, u64>, key: usize| of.get(&(key as u32)).copied().unwrap_or(0);
     let compare = |of: &BTreeMap<u32, u64>, exact: &[f64]| {
         let bins = exact.iter().enumerate().map(|(key, share)| (count(of, key), share * walks));
-        chi_square(bins)
+        p_value(bins)
     };
     [compare(&seen.ends, &exact.ends), compare(&seen.steps, &exact.steps)]
 }

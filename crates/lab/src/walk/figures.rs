@@ -94,9 +94,12 @@ fn queue_figure(name: &str, measured: &Measured) -> Figure {
     Figure::new(format!("walk/e2/{name}/queue-mean"), queue, "walkers")
 }
 
-fn bias(name: &str, measured: &Measured) -> Figure {
+fn exact_hops(measured: &Measured) -> f64 {
+    exact::mean_hops(&measured.settings.graph, measured.settings.length)
+}
+
+fn bias(name: &str, measured: &Measured, exact: f64) -> Figure {
     let hops = mean_hops(&measured.ledger);
-    let exact = exact::mean_hops(&measured.settings.graph, measured.settings.length);
     Figure::new(format!("walk/bias/{name}/mean-hops"), hops, "hops")
         .with_note(format!("{} is exact on the graph that was drawn", figure::number(exact)))
 }
@@ -321,9 +324,8 @@ fn experiments_1(given: &[Given], figures: &mut Vec<Figure>) {
     }
     for method in [Method::RqRg, Method::TailRg, Method::MarkExact] {
         let Some(given) = find(given, Gives::E1(method)) else { continue };
-        let figure = given.of(bias(method.name(), &given.measured));
-        let settings = &given.measured.settings;
-        let exact = exact::mean_hops(&settings.graph, settings.length);
+        let exact = exact_hops(&given.measured);
+        let figure = given.of(bias(method.name(), &given.measured, exact));
         figures.push(match method {
             Method::MarkExact => figure.with_band(0.995 * exact, 1.005 * exact),
             _ => figure,

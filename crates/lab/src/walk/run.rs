@@ -35,11 +35,7 @@ pub fn run(
 ) -> Result<RunResult, LabError> {
     let started = WallClock::now();
     let measured = measured(scenario, seed, trace, progress)?;
-    let mut result = summed_up(&measured);
-    let figures = figures_of_run(&measured).into_iter();
-    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
-    result.wall_s = started.elapsed().as_secs_f64();
-    Ok(result)
+    Ok(result_of(&measured, (&scenario.name, seed), started))
 }
 
 /// The same, not summed up.
@@ -86,11 +82,7 @@ pub fn run_on_sockets(
     let service = Arc::new(Walking::new(Settings::read(&scenario, seed)?));
     let (ledger, outcome) = run_on_loopback(&service, &scenario, seed, program, progress)?;
     let measured = judged(service.settings().clone(), ledger, None, outcome)?;
-    let mut result = summed_up(&measured);
-    let figures = figures_of_run(&measured).into_iter();
-    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
-    result.wall_s = started.elapsed().as_secs_f64();
-    Ok(result)
+    Ok(result_of(&measured, (&scenario.name, seed), started))
 }
 
 /// Runs a scenario of walks with a process for each node, started like this: what the homes heard,
@@ -112,6 +104,15 @@ pub(crate) fn run_processes_of(
 pub fn serve(prepared: Prepared) -> Result<(), LabError> {
     let settings = Settings::read(prepared.scenario(), prepared.seed());
     prepared.serve(settings.map(Walking::new))
+}
+
+/// A run of this scenario and seed, which began then.
+fn result_of(measured: &Measured, (name, seed): (&str, u64), started: WallClock) -> RunResult {
+    let mut result = summed_up(measured);
+    let figures = figures_of_run(measured).into_iter();
+    result.figures = figures.map(|f| f.with_run(name, seed, &result)).collect();
+    result.wall_s = started.elapsed().as_secs_f64();
+    result
 }
 
 fn summed_up(measured: &Measured) -> RunResult {

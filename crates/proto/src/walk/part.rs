@@ -32,11 +32,15 @@ impl Owners {
     /// Who has a vertex. Those beyond the last one go to the servers by turns; none if there are
     /// no servers.
     pub fn owner(&self, vertex: Vertex) -> Option<NodeId> {
-        let place = match self.owners.get(vertex as usize) {
+        self.servers.get(self.place(vertex)).copied()
+    }
+
+    /// The place of a vertex's server among all, if there are any.
+    fn place(&self, vertex: Vertex) -> usize {
+        match self.owners.get(vertex as usize) {
             Some(owner) => usize::from(owner & !CHANGED),
             None => vertex as usize % self.servers.len().max(1),
-        };
-        self.servers.get(place).copied()
+        }
     }
 
     /// How many vertices there are.
@@ -168,12 +172,18 @@ impl Part {
     /// Who has a vertex; none if there are no servers.
     #[inline]
     pub fn owner(&self, vertex: Vertex) -> Option<NodeId> {
-        if self.owners.is_changed(vertex)
-            && let Some(changed) = self.changed.get(&vertex)
-        {
-            return Some(changed.owner);
+        match self.changed_of(vertex) {
+            Some(changed) => Some(changed.owner),
+            None => self.owners.owner(vertex),
         }
-        self.owners.owner(vertex)
+    }
+
+    /// The place among all of the server that has a vertex; none if it is none of them.
+    pub fn place(&self, vertex: Vertex) -> Option<usize> {
+        match self.changed_of(vertex) {
+            Some(changed) => self.servers().iter().position(|&server| server == changed.owner),
+            None => Some(self.owners.place(vertex)),
+        }
     }
 
     /// One more than the greatest vertex that is known here.
@@ -335,6 +345,7 @@ impl Part {
         (changed.owner, changed.epoch) = (owner, epoch);
     }
 
+    #[inline]
     fn changed_of(&self, vertex: Vertex) -> Option<&Changed> {
         if self.owners.is_changed(vertex) { self.changed.get(&vertex) } else { None }
     }
@@ -387,9 +398,7 @@ impl Part {
 impl Adjacency for Part {
     #[inline]
     fn row(&self, vertex: Vertex) -> Option<Row<'_>> {
-        if self.owners.is_changed(vertex)
-            && let Some(changed) = self.changed.get(&vertex)
-        {
+        if let Some(changed) = self.changed_of(vertex) {
             if changed.owner != self.me {
                 return None;
             }

@@ -594,6 +594,13 @@ impl Server {
     }
 
     fn tell(&mut self, cx: &mut Context<'_, Server>) {
+        if !self.done.is_empty() {
+            self.tell_done(cx);
+        }
+        self.end_runs(cx);
+    }
+
+    fn tell_done(&mut self, cx: &mut Context<'_, Server>) {
         let mut walks: SmallVec<[Walk; 1]> = SmallVec::new();
         let mut of = None;
         for (job, walk) in self.done.drain(..) {
@@ -606,7 +613,6 @@ impl Server {
         if let Some(of) = of {
             cx.deliver(Event::Walks(of, walks));
         }
-        self.end_runs(cx);
     }
 
     fn end_runs(&mut self, cx: &mut Context<'_, Server>) {

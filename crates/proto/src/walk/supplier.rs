@@ -160,16 +160,15 @@ impl Feed {
             + usize::from(supply.graph.is_labelled());
         let mut room = CHUNK_BYTES;
         while at.vertex < vertices && chunk.owners.len() < CHUNK_VERTICES && room > 16 + each {
-            let owner = part.owner(at.vertex)?;
-            let place = supply.owners.servers().iter().position(|&server| server == owner)?;
-            chunk.owners.push(place as u16);
+            let place = part.place(at.vertex)? as u16;
+            chunk.owners.push(place);
             room -= 2;
             let epoch = part.epoch(at.vertex);
             if epoch > 0 {
                 chunk.moved.push((at.vertex, epoch));
                 room -= 8;
             }
-            if place as u16 != self.place {
+            if place != self.place {
                 at = Position { vertex: at.vertex + 1, edge: 0 };
                 continue;
             }

@@ -483,7 +483,8 @@ fn decode_edit(bytes: &mut Bytes) -> Result<(Vertex, Change), DecodeError> {
     Ok((vertex, change))
 }
 
-const FAULTS: [EditFault; 6] = [
+/// Why edits cannot be, each by its place in a message.
+pub(super) const FAULTS: [EditFault; 6] = [
     EditFault::Weight,
     EditFault::Label,
     EditFault::Fixed,

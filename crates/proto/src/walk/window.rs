@@ -52,6 +52,12 @@ const GROWTH_MAX: f64 = 1.0 / 8.0;
 /// The least time to wait after a walk found its own server's queue full.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
+impl Epoch {
+    fn new(began: Instant, growth: f64) -> Epoch {
+        Epoch { began, ended: 0, marked: 0, lost: 0, growth }
+    }
+}
+
 impl Window {
     pub(super) fn new(config: WindowConfig, now: Instant) -> Window {
         Window {
@@ -61,7 +67,7 @@ impl Window {
             // Until it is known, as if all were: the first mark halves it.
             marked_share: 1.0,
             lost_share: 0.0,
-            epoch: Epoch { began: now, ended: 0, marked: 0, lost: 0, growth: 0.0 },
+            epoch: Epoch::new(now, 0.0),
             trip_nanos: 0,
             grown: now,
             paused: now,
@@ -151,8 +157,7 @@ impl Window {
                 self.is_starting = false;
                 self.walks /= 2.0;
             }
-            let growth = self.walks * GROWTH_MAX;
-            self.epoch = Epoch { began: now, ended: 0, marked: 0, lost: 0, growth };
+            self.epoch = Epoch::new(now, self.walks * GROWTH_MAX);
         }
         let (least, most) = (self.config.batch.min(self.config.most), self.config.most);
         self.walks = self.walks.clamp(least as f64, most as f64);

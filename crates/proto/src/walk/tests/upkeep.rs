@@ -4,6 +4,7 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::super::upkeep::FAULTS;
 use super::*;
 use crate::core::NodeId;
 
@@ -68,14 +69,6 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
-    const FAULTS: [EditFault; 6] = [
-        EditFault::Weight,
-        EditFault::Label,
-        EditFault::Fixed,
-        EditFault::TooLong,
-        EditFault::Full,
-        EditFault::NoSuchServer,
-    ];
     prop_oneof![
         any::<u32>().prop_map(Outcome::Done),
         (node(), any::<u32>()).prop_map(|(owner, epoch)| Outcome::Elsewhere(owner, epoch)),

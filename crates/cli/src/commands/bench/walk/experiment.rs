@@ -3,7 +3,7 @@ use paceline_lab::bench::walk::{WalkPlan, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::table::table;
 
-use super::{Args, World};
+use super::{Args, World, judged};
 use crate::commands::{Outcome, this_program};
 use crate::error::CliError;
 use crate::ui::Ui;
@@ -39,8 +39,5 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
         .collect();
     ui.print(&table(header, &cells))?;
     ui.print(&format!("\n{}\n", bench.machine.describe()))?;
-    for missed in &rows.missed {
-        ui.warn(missed);
-    }
-    Ok(Outcome::of(rows.missed.is_empty()))
+    Ok(judged(&rows.missed, ui))
 }

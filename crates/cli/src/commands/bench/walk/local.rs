@@ -3,7 +3,7 @@ use paceline_lab::bench::local_walk::{LocalPlan, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::table::table;
 
-use super::Args;
+use super::{Args, judged};
 use crate::commands::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
@@ -50,8 +50,5 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
     for short in &local.short {
         ui.note(short);
     }
-    for missed in &local.missed {
-        ui.warn(missed);
-    }
-    Ok(Outcome::of(local.missed.is_empty()))
+    Ok(judged(&local.missed, ui))
 }

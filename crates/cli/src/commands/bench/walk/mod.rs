@@ -113,6 +113,12 @@ fn parse_hop(text: &str) -> Result<Duration, String> {
     Ok(hop)
 }
 
+/// Says which goals were missed.
+fn judged(missed: &[String], ui: &Ui) -> Outcome {
+    missed.iter().for_each(|missed| ui.warn(missed));
+    Outcome::of(missed.is_empty())
+}
+
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     match (args.crossings, args.local) {
