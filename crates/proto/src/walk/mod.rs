@@ -21,6 +21,7 @@ mod red;
 mod rows;
 mod rtt;
 mod run;
+mod runs;
 mod server;
 mod supplier;
 mod upkeep;

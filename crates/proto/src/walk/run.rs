@@ -464,8 +464,13 @@ impl Paced {
             return false;
         }
         let timeout = trip.timeout();
-        let old = self.vertex.latest.iter().map(|&(sent, token)| (now.since(sent), token));
-        old.take_while(|&(age, _)| age > timeout)
-            .any(|(age, token)| age < timeout * 5 && flights.flight(token).is_some())
+        let latest = &self.vertex.latest;
+        let stale = timeout * 5;
+        let first = latest.partition_point(|&(sent, _)| sent + stale <= now);
+        let overdue = now - timeout;
+        latest
+            .range(first..)
+            .take_while(|&&(sent, _)| sent < overdue)
+            .any(|&(_, token)| flights.flight(token).is_some())
     }
 }

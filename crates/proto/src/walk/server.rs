@@ -23,6 +23,7 @@ use super::message::{
 use super::part::Part;
 use super::red::{Red, Verdict};
 use super::run::{Due, From, Lost, Run};
+use super::runs::Runs;
 use super::supplier::Supplier;
 use super::upkeep::{ADDRESS_BYTES_MAX, Holding, Upkeep};
 use super::walker::NOWHERE;
@@ -66,7 +67,7 @@ pub struct Server {
     /// Whom the worker serves, and until when, where the time that takes is emulated.
     serving: Option<(Guest, Instant)>,
     bundler: Bundler,
-    pub(super) runs: BTreeMap<u64, Run>,
+    pub(super) runs: Runs,
     /// Walks that are done in this turn.
     done: Vec<(JobId, Walk)>,
     armed: Armed,
@@ -129,7 +130,7 @@ impl Server {
             red: Red::default(),
             serving: None,
             bundler: Bundler::default(),
-            runs: BTreeMap::new(),
+            runs: Runs::default(),
             done: Vec::new(),
             armed: Armed::default(),
             census: Census::default(),
@@ -185,7 +186,7 @@ impl Server {
 
     /// Walks of its own jobs that are under way.
     pub fn under_way(&self) -> impl Iterator<Item = UnderWay> {
-        self.runs.iter().flat_map(|(&job, run)| {
+        self.runs.iter().flat_map(|(job, run)| {
             let of = run.job.id;
             run.flights().map(move |(token, flight)| UnderWay {
                 of,
@@ -199,7 +200,7 @@ impl Server {
 
     /// How many walks of its own jobs are under way.
     pub fn in_flight(&self) -> usize {
-        self.runs.values().map(Run::in_flight).sum()
+        self.runs.iter().map(|(_, run)| run.in_flight()).sum()
     }
 
     /// Where walkers have gone.
@@ -220,7 +221,7 @@ impl Server {
     /// Bytes that it holds, its graph aside.
     pub fn memory_bytes(&self) -> usize {
         let queue = self.queue.capacity() * size_of::<Guest>();
-        queue + self.runs.values().map(Run::memory_bytes).sum::<usize>()
+        queue + self.runs.iter().map(|(_, run)| run.memory_bytes()).sum::<usize>()
     }
 
     fn census_now(&mut self, now: Instant) -> Box<Census> {
@@ -232,7 +233,7 @@ impl Server {
         if self.runs.len() >= self.config.jobs_max {
             return Err(Refusal::TooManyJobs(self.config.jobs_max));
         }
-        if self.runs.values().any(|run| run.job.id == job.id) {
+        if self.runs.iter().any(|(_, run)| run.job.id == job.id) {
             return Err(Refusal::Running);
         }
         if self.part.servers().is_empty() {
@@ -275,9 +276,9 @@ impl Server {
     fn generate(&mut self, cx: &mut Context<'_, Server>) {
         let mut next = None;
         let mut begun = 0;
-        let jobs: SmallVec<[u64; 4]> = self.runs.keys().copied().collect();
+        let jobs: SmallVec<[u64; 4]> = self.runs.iter().map(|(key, _)| key).collect();
         for job in jobs {
-            while let Some(run) = self.runs.get_mut(&job) {
+            while let Some(run) = self.runs.get_mut(job) {
                 match run.due(&self.config, cx.now) {
                     Due::Now if begun < GENERATED_MAX => {
                         let traveller = run.generate(&self.config, cx.now);
@@ -357,9 +358,10 @@ impl Server {
             Verdict::Mark => {
                 self.census.marked += 1;
                 let head = self.known.head(guest.job);
-                match self.runs.get_mut(&head.job).filter(|_| head.home == cx.node) {
-                    Some(run) => run.on_marked_here(cx.now),
-                    None => guest.traveller.is_marked = true,
+                if head.home != cx.node {
+                    guest.traveller.is_marked = true;
+                } else if let Some(run) = self.runs.get_mut(head.job) {
+                    run.on_marked_here(cx.now);
                 }
             }
             dropped => {
@@ -400,7 +402,7 @@ impl Server {
             *self.dropped.entry(head.home).or_default() += 1;
         }
         if head.home == cx.node
-            && let Some(run) = self.runs.get_mut(&head.job)
+            && let Some(run) = self.runs.get_mut(head.job)
         {
             let lost = run.on_dropped_here(&self.config, cx.now, guest.traveller.token);
             if let Lost::GivenUp(flight) = lost {
@@ -518,7 +520,7 @@ impl Server {
 
     /// A walk of one of its own jobs is done.
     fn come_home(&mut self, cx: &mut Context<'_, Server>, job: u64, ended: Ended, from: From) {
-        let Some(run) = self.runs.get_mut(&job) else {
+        let Some(run) = self.runs.get_mut(job) else {
             cx.count("walk_of_no_job", 1);
             return;
         };
@@ -529,10 +531,15 @@ impl Server {
 
     /// The end of a call: tells what is done, begins what is due, lets leave what is to leave.
     fn settle(&mut self, cx: &mut Context<'_, Server>) {
-        self.tell(cx);
-        self.generate(cx);
-        // What was begun may have ended where it began.
-        self.tell(cx);
+        if self.runs.is_stirred() {
+            self.tell_done(cx);
+            self.end_runs(cx);
+            self.generate(cx);
+            // What was begun may have failed where it began.
+            self.end_runs(cx);
+            self.arm_deadline(cx);
+            self.runs.calm();
+        }
         let is_idle = self.queue.is_empty() && self.serving.is_none();
         let limits = (&self.config.bundle, cx.datagram_bytes_max);
         // Where hops take a time that is known there is a timer.
@@ -541,15 +548,18 @@ impl Server {
             cx.send(to, lane, message);
         });
         self.arm_leave(cx);
-        let next = self.runs.values().filter_map(Run::next_deadline).min();
+        if self.plan != 0 {
+            self.arm_upkeep(cx);
+        }
+    }
+
+    fn arm_deadline(&mut self, cx: &mut Context<'_, Server>) {
+        let next = self.runs.iter().filter_map(|(_, run)| run.next_deadline()).min();
         if let Some(at) = next
             && self.armed.deadline.is_none_or(|armed| at < armed)
         {
             self.armed.deadline = Some(at);
             cx.set_timer(at.since(cx.now), Timer::Deadline);
-        }
-        if self.plan != 0 {
-            self.arm_upkeep(cx);
         }
     }
 
@@ -593,13 +603,6 @@ impl Server {
         }
     }
 
-    fn tell(&mut self, cx: &mut Context<'_, Server>) {
-        if !self.done.is_empty() {
-            self.tell_done(cx);
-        }
-        self.end_runs(cx);
-    }
-
     fn tell_done(&mut self, cx: &mut Context<'_, Server>) {
         let mut walks: SmallVec<[Walk; 1]> = SmallVec::new();
         let mut of = None;
@@ -616,8 +619,7 @@ impl Server {
     }
 
     fn end_runs(&mut self, cx: &mut Context<'_, Server>) {
-        while let Some((&key, _)) = self.runs.iter().find(|(_, run)| run.is_over()) {
-            let run = self.runs.remove(&key).expect("it was found");
+        while let Some(run) = self.runs.take(Run::is_over) {
             let id = run.job.id;
             let report = Box::new(run.into_report(cx.now));
             cx.deliver(Event::Ended(id, report, self.census_now(cx.now)));
@@ -717,7 +719,7 @@ impl Protocol for Server {
                 self.tell_moved(cx, from, &misled);
             }
             Message::Ended { job, walks, .. } => {
-                if let Some(run) = self.runs.get(&job) {
+                if let Some(run) = self.runs.get(job) {
                     run.expect(walks.iter().map(|ended| ended.token));
                 }
                 for ended in walks {
@@ -744,18 +746,18 @@ impl Protocol for Server {
                 if self.armed.generate.is_some_and(|at| at <= cx.now) {
                     self.armed.generate = None;
                 }
+                self.runs.stir();
             }
             Timer::Deadline => {
                 if self.armed.deadline.is_some_and(|at| at <= cx.now) {
                     self.armed.deadline = None;
                 }
-                for run in self.runs.values_mut() {
+                for run in self.runs.iter_mut() {
                     let id = run.job.id;
                     run.take_overdue(&self.config, cx.now, |flight| {
                         cx.deliver(Event::Failed(id, flight.walk, flight.attempt));
                     });
                 }
-                self.end_runs(cx);
             }
             Timer::Upkeep => {
                 if self.armed.upkeep.is_some_and(|at| at <= cx.now) {
@@ -778,14 +780,13 @@ impl Protocol for Server {
                 }
             }
             Command::Cancel(id) => {
-                let key = self.runs.iter().find(|(_, run)| run.job.id == id).map(|(&key, _)| key);
-                if let Some(run) = key.and_then(|key| self.runs.remove(&key)) {
+                if let Some(run) = self.runs.take(|run| run.job.id == id) {
                     let report = Box::new(run.into_report(cx.now));
                     cx.deliver(Event::Ended(id, report, self.census_now(cx.now)));
                 }
             }
             Command::Consumed(id, count) => {
-                if let Some(run) = self.runs.values_mut().find(|run| run.job.id == id) {
+                if let Some(run) = self.runs.iter_mut().find(|run| run.job.id == id) {
                     run.on_consumed(count);
                 }
             }
