@@ -7,8 +7,9 @@ use smallvec::SmallVec;
 
 use super::config::BundleConfig;
 use super::message::{Ended, Head, MESSAGE_BYTES_MAX, Message, Traveller, ended_head_bytes};
+use super::server::Server;
 use super::waits::Waits;
-use crate::core::{Instant, Lane, NodeId};
+use crate::core::{Context, Instant, Lane, NodeId};
 
 /// Places that are kept while nothing waits in them, so that the next walkers find their own.
 const KEPT_MAX: usize = 64;
@@ -91,9 +92,6 @@ impl Cargo {
     }
 }
 
-/// What leaves: the receiver, how, and the message.
-pub(super) type Leaving = (NodeId, Lane, Message);
-
 impl Bundle {
     /// Takes what waits, and leaves room for as many.
     fn take(&mut self) -> Message {
@@ -140,26 +138,25 @@ impl Bundler {
     }
 
     /// Adds what is on its way to `to`; what is full by it leaves.
-    pub(super) fn push(
+    pub(super) fn send(
         &mut self,
-        (config, datagram_bytes_max): (&BundleConfig, usize),
-        now: Instant,
+        cx: &mut Context<'_, Server>,
+        config: &BundleConfig,
         to: NodeId,
         head: &Arc<Head>,
         cargo: Cargo,
-        mut leave: impl FnMut(Leaving),
     ) {
         let (first, more) = cargo.bytes(head);
         if config.walkers_max == 1 {
             let mut message = cargo.message(head);
             cargo.load(&mut message);
-            return leave(leaving(to, message, first + more, datagram_bytes_max));
+            return leave(cx, to, message, first + more);
         }
-        let limit = datagram_bytes_max.min(MESSAGE_BYTES_MAX);
+        let (now, limit) = (cx.now, limit(cx));
         let place = self.place((to, (head.home, head.job), cargo.direction()), head, &cargo);
         let bundle = &self.open[place].1;
         if !bundle.is_empty() && bundle.bytes + more > limit {
-            self.let_leave((config, limit), now, place, &mut leave);
+            self.let_leave(cx, config, place);
         }
         self.oldest.get_or_insert(now);
         self.walkers += 1;
@@ -174,7 +171,7 @@ impl Bundler {
         bundle.bytes += more;
         cargo.load(&mut bundle.message);
         if bundle.message.walkers() >= config.walkers_max || bundle.bytes >= limit {
-            self.let_leave((config, limit), now, place, &mut leave);
+            self.let_leave(cx, config, place);
         }
     }
 
@@ -182,14 +179,14 @@ impl Bundler {
     /// `is_timed`, the next call comes when it comes: then they also leave if it may come too late.
     pub(super) fn flush(
         &mut self,
-        (config, datagram_bytes_max): (&BundleConfig, usize),
-        now: Instant,
+        cx: &mut Context<'_, Server>,
+        config: &BundleConfig,
         (is_idle, is_timed): (bool, bool),
-        mut leave: impl FnMut(Leaving),
     ) {
         if config.walkers_max == 1 {
             return;
         }
+        let now = cx.now;
         if now > self.looked {
             let pause = now.since(self.looked).min(config.deadline);
             self.pause = pause.max(self.pause * 3 / 4);
@@ -201,10 +198,9 @@ impl Bundler {
         if !is_idle && now < until && next <= until {
             return;
         }
-        let limit = datagram_bytes_max.min(MESSAGE_BYTES_MAX);
         for place in 0..self.open.len() {
             if !self.open[place].1.is_empty() {
-                self.let_leave((config, limit), now, place, &mut leave);
+                self.let_leave(cx, config, place);
             }
         }
         self.oldest = None;
@@ -244,19 +240,13 @@ impl Bundler {
         place
     }
 
-    fn let_leave(
-        &mut self,
-        (config, limit): (&BundleConfig, usize),
-        now: Instant,
-        place: usize,
-        leave: &mut impl FnMut(Leaving),
-    ) {
+    fn let_leave(&mut self, cx: &mut Context<'_, Server>, config: &BundleConfig, place: usize) {
         let ((to, _, _), bundle) = &mut self.open[place];
         for (at, walkers) in bundle.came.drain(..) {
-            self.waits.count(now.since(at), config.deadline, walkers.into());
+            self.waits.count(cx.now.since(at), config.deadline, walkers.into());
             self.walkers -= walkers as usize;
         }
-        leave(leaving(*to, bundle.take(), bundle.bytes, limit));
+        leave(cx, *to, bundle.take(), bundle.bytes);
         // Whoever is the oldest now has waited no longer than the one before.
         if self.walkers == 0 {
             self.oldest = None;
@@ -264,8 +254,13 @@ impl Bundler {
     }
 }
 
+/// The most bytes of a message that others wait for.
+fn limit(cx: &Context<'_, Server>) -> usize {
+    cx.datagram_bytes_max.min(MESSAGE_BYTES_MAX)
+}
+
 /// A message leaves as a datagram, or, if a single walker is too long for one, on the stream.
-fn leaving(to: NodeId, message: Message, bytes: usize, datagram_bytes_max: usize) -> Leaving {
-    let lane = if bytes <= datagram_bytes_max { Lane::Datagram } else { Lane::Stream };
-    (to, lane, message)
+fn leave(cx: &mut Context<'_, Server>, to: NodeId, message: Message, bytes: usize) {
+    let lane = if bytes <= limit(cx) { Lane::Datagram } else { Lane::Stream };
+    cx.send(to, lane, message);
 }

@@ -208,6 +208,7 @@ impl Graph {
     /// # Panics
     ///
     /// If there is no such vertex.
+    #[inline]
     pub fn row_of(&self, vertex: Vertex) -> Row<'_> {
         let range = self.range(vertex);
         Row {
@@ -215,6 +216,21 @@ impl Graph {
             aliases: self.aliases.as_deref().map(|aliases| &aliases[range.clone()]),
             labels: self.labels.as_deref().map(|labels| &labels[range]),
         }
+    }
+
+    /// The place among all edges of the one of `vertex` that a uniform draw falls on; any place if
+    /// it has none.
+    #[inline]
+    pub(super) fn edge_of(&self, vertex: Vertex, draw: u64) -> u64 {
+        let vertex = vertex as usize;
+        let Some(&[from, to]) = self.offsets.get(vertex..vertex + 2) else { return 0 };
+        from + ((u128::from(draw) * u128::from(to - from)) >> 64) as u64
+    }
+
+    /// Where the edge at this place leads; to vertex 0 if there is none.
+    #[inline]
+    pub(super) fn target_of(&self, edge: u64) -> Vertex {
+        self.targets.get(edge as usize).copied().unwrap_or_default()
     }
 
     /// Bytes that the graph holds.

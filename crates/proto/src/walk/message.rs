@@ -291,7 +291,7 @@ impl Head {
     }
 
     fn decode_walker(&self, bytes: &mut Bytes) -> Result<Traveller, DecodeError> {
-        let mut fixed: &[u8] = &fixed::<WALKER_BYTES>(bytes)?;
+        let mut fixed: &[u8] = fixed::<WALKER_BYTES>(bytes)?;
         let token = fixed.get_u64();
         let state = fixed.get_u8();
         let detours = state >> 2;
@@ -305,6 +305,7 @@ impl Head {
             steps_left: fixed.get_u32(),
             state: fixed.get_u64(),
         };
+        bytes.advance(WALKER_BYTES);
         let all = u64::from(walker.steps) + u64::from(walker.steps_left);
         if all > u64::from(Length::STEPS_MAX) {
             return Err(DecodeError::OutOfRange { field: "steps", value: all });
@@ -349,10 +350,11 @@ impl Ended {
     }
 
     fn decode(trail: Trail, bytes: &mut Bytes) -> Result<Ended, DecodeError> {
-        let mut fixed: &[u8] = &fixed::<ENDED_BYTES>(bytes)?;
+        let mut fixed: &[u8] = fixed::<ENDED_BYTES>(bytes)?;
         let token = fixed.get_u64();
         let state = flags(fixed.get_u8(), MARKED | DEAD_END)?;
         let (at, steps) = (fixed.get_u32(), fixed.get_u32());
+        bytes.advance(ENDED_BYTES);
         if steps > Length::STEPS_MAX {
             return Err(DecodeError::OutOfRange { field: "steps", value: u64::from(steps) });
         }
@@ -367,13 +369,10 @@ impl Ended {
     }
 }
 
-/// The next bytes, so many.
-fn fixed<const COUNT: usize>(bytes: &mut Bytes) -> Result<[u8; COUNT], DecodeError> {
-    let Some(&fixed) = bytes.first_chunk() else {
-        return Err(DecodeError::Truncated { need: COUNT, have: bytes.len() });
-    };
-    bytes.advance(COUNT);
-    Ok(fixed)
+/// The next bytes, so many, where they are: from a copy, numbers are read only once all of it is
+/// written.
+fn fixed<const COUNT: usize>(bytes: &Bytes) -> Result<&[u8; COUNT], DecodeError> {
+    bytes.first_chunk().ok_or(DecodeError::Truncated { need: COUNT, have: bytes.len() })
 }
 
 /// A path of so many steps, if there is one.

@@ -395,8 +395,30 @@ impl Part {
     }
 }
 
-impl Adjacency for Part {
+/// What a step will read, without a look at what it means: for vertices of others, and for rows
+/// that have changed, it is something else.
+impl Part {
+    /// The place of the edge that a draw falls on.
     #[inline]
+    pub(super) fn edge_ahead(&self, vertex: Vertex, draw: u64) -> u64 {
+        self.graph.edge_of(vertex, draw)
+    }
+
+    /// Where it leads.
+    #[inline]
+    pub(super) fn target_ahead(&self, edge: u64) -> Vertex {
+        self.graph.target_of(edge)
+    }
+
+    /// Among the servers, the place of the one that has this vertex.
+    #[inline]
+    pub(super) fn place_ahead(&self, vertex: Vertex) -> usize {
+        self.owners.place(vertex)
+    }
+}
+
+impl Adjacency for Part {
+    #[inline(always)]
     fn row(&self, vertex: Vertex) -> Option<Row<'_>> {
         if let Some(changed) = self.changed_of(vertex) {
             if changed.owner != self.me {

@@ -286,7 +286,7 @@ impl Server {
                         begun += 1;
                         self.census.generated += 1;
                         let source = traveller.walker.at;
-                        self.bring(cx, &head, None, traveller, source);
+                        self.bring(cx, &head, traveller, source);
                     }
                     Due::Now => {
                         next = Some(cx.now);
@@ -308,35 +308,44 @@ impl Server {
         }
     }
 
-    /// A walker is to be where the edges of `vertex` are.
+    /// A walker that is not among those here is to be where the edges of `vertex` are.
     fn bring(
         &mut self,
         cx: &mut Context<'_, Server>,
         head: &Arc<Head>,
-        slot: Option<SlotId>,
         traveller: Traveller,
         vertex: Vertex,
     ) {
         match self.part.owner(vertex) {
-            Some(owner) if owner == cx.node => {
-                let Some(job) = slot.or_else(|| self.known.enter(head)) else {
+            Some(owner) if owner == cx.node => match self.known.enter(head) {
+                Some(job) => self.enter(cx, Guest { job, traveller }),
+                None => {
                     self.census.refused += 1;
                     cx.count("walk_job_refused", 1);
-                    return;
-                };
-                self.enter(cx, Guest { job, traveller });
-            }
+                }
+            },
             Some(owner) => {
                 self.census.departed += 1;
-                self.send(cx, owner, head, Cargo::Walker(traveller));
-                if let Some(slot) = slot {
-                    self.known.leave(slot);
-                }
+                let config = &self.config.bundle;
+                self.bundler.send(cx, config, owner, head, Cargo::Walker(traveller));
+            }
+            None => self.lose(cx),
+        }
+    }
+
+    /// A walker that was served is to be where the edges of `vertex` are.
+    fn pass_on(&mut self, cx: &mut Context<'_, Server>, guest: Guest, vertex: Vertex) {
+        match self.part.owner(vertex) {
+            Some(owner) if owner == cx.node => self.enter(cx, guest),
+            Some(owner) => {
+                self.census.departed += 1;
+                let config = &self.config.bundle;
+                let head = self.known.head(guest.job);
+                self.bundler.send(cx, config, owner, head, Cargo::Walker(guest.traveller));
+                self.known.leave(guest.job);
             }
             None => {
-                if let Some(slot) = slot {
-                    self.known.leave(slot);
-                }
+                self.known.leave(guest.job);
                 self.lose(cx);
             }
         }
@@ -447,10 +456,10 @@ impl Server {
     }
 
     /// A walker is served: it takes a step, or ends.
-    fn hop(&mut self, cx: &mut Context<'_, Server>, guest: Guest) {
-        let Guest { job, mut traveller } = guest;
+    fn hop(&mut self, cx: &mut Context<'_, Server>, mut guest: Guest) {
         self.census.visits += 1;
-        let head = self.known.head(job).clone();
+        let traveller = &mut guest.traveller;
+        let head = self.known.head(guest.job);
         let before = traveller.walker.state;
         let step = match head.trail {
             Trail::Versions => {
@@ -471,7 +480,7 @@ impl Server {
                 if head.trail == Trail::Versions {
                     traveller.path.push(traveller.drawn);
                 }
-                self.bring(cx, &head, Some(job), traveller, vertex);
+                self.pass_on(cx, guest, vertex);
             }
             Step::Need(vertex) => {
                 // Whoever has judged a candidate is no longer where it was, however many are
@@ -479,43 +488,32 @@ impl Server {
                 let is_detour = traveller.walker.state == before;
                 traveller.detours = if is_detour { traveller.detours + 1 } else { 0 };
                 if traveller.detours > DETOURS_MAX {
-                    self.known.leave(job);
+                    self.known.leave(guest.job);
                     return self.lose(cx);
                 }
-                self.bring(cx, &head, Some(job), traveller, vertex);
+                self.pass_on(cx, guest, vertex);
             }
-            Step::Done => self.end(cx, &head, job, traveller, Stop::Length),
-            Step::DeadEnd => self.end(cx, &head, job, traveller, Stop::DeadEnd),
+            Step::Done => self.end(cx, guest, Stop::Length),
+            Step::DeadEnd => self.end(cx, guest, Stop::DeadEnd),
         }
     }
 
     /// A walk has ended here.
-    fn end(
-        &mut self,
-        cx: &mut Context<'_, Server>,
-        head: &Arc<Head>,
-        job: SlotId,
-        traveller: Traveller,
-        stop: Stop,
-    ) {
+    fn end(&mut self, cx: &mut Context<'_, Server>, guest: Guest, stop: Stop) {
         self.census.ended += 1;
-        self.known.leave(job);
-        let Traveller { token, walker, path, is_marked, .. } = traveller;
+        let Traveller { token, walker, path, is_marked, .. } = guest.traveller;
         let (at, steps) = (walker.at, walker.steps);
         let ended = Ended { token, at, steps, stop, is_marked, path };
+        let head = self.known.head(guest.job);
         if head.home == cx.node {
-            return self.come_home(cx, head.job, ended, From::Here);
+            let job = head.job;
+            self.come_home(cx, job, ended, From::Here);
+        } else {
+            self.census.returned += 1;
+            let config = &self.config.bundle;
+            self.bundler.send(cx, config, head.home, head, Cargo::Ended(ended));
         }
-        self.census.returned += 1;
-        self.send(cx, head.home, head, Cargo::Ended(ended));
-    }
-
-    /// Something is on its way to another server, once there is company or time is up.
-    fn send(&mut self, cx: &mut Context<'_, Server>, to: NodeId, head: &Arc<Head>, cargo: Cargo) {
-        let limits = (&self.config.bundle, cx.datagram_bytes_max);
-        self.bundler.push(limits, cx.now, to, head, cargo, |(to, lane, message)| {
-            cx.send(to, lane, message);
-        });
+        self.known.leave(guest.job);
     }
 
     /// A walk of one of its own jobs is done.
@@ -541,12 +539,10 @@ impl Server {
             self.runs.calm();
         }
         let is_idle = self.queue.is_empty() && self.serving.is_none();
-        let limits = (&self.config.bundle, cx.datagram_bytes_max);
+        let config = &self.config.bundle;
         // Where hops take a time that is known there is a timer.
         let is_timed = !self.config.service.is_zero();
-        self.bundler.flush(limits, cx.now, (is_idle, is_timed), |(to, lane, message)| {
-            cx.send(to, lane, message);
-        });
+        self.bundler.flush(cx, config, (is_idle, is_timed));
         self.arm_leave(cx);
         if self.plan != 0 {
             self.arm_upkeep(cx);
@@ -689,6 +685,7 @@ impl Protocol for Server {
                     cx.count("walker_refused", walkers.len() as u64);
                     return;
                 }
+                ahead::touch_owners(&self.part, walkers.iter().map(|come| &come.walker));
                 let mut misled: SmallVec<[Vertex; 8]> = SmallVec::new();
                 for mut traveller in walkers {
                     self.census.arrived += 1;
@@ -714,7 +711,7 @@ impl Protocol for Server {
                             continue;
                         }
                     }
-                    self.bring(cx, &head, None, traveller, vertex);
+                    self.bring(cx, &head, traveller, vertex);
                 }
                 self.tell_moved(cx, from, &misled);
             }
