@@ -96,6 +96,7 @@ async fn walks_between_servers_take_the_paths_that_they_take_in_memory() {
         let shared = graph(2000, 3, is_weighted);
         // The second graph takes the place of the first.
         walks.supply(&shared, true, SOON).await.unwrap();
+        assert_eq!(walks.supplied(), 2000 * 3);
         let kind = if is_weighted { Kind::Weighted } else { Kind::Uniform };
         let job = Job { kind, ..job(2000, 10) };
         for walk in all(walks.run(job.clone()).unwrap(), 20_000).await {
@@ -120,6 +121,18 @@ async fn a_second_client_uses_the_graph_that_is_there_and_may_not_take_another_o
     assert!(refused.to_string().contains("replace"), "{refused}");
     // Nobody has lost anything by it.
     all(first.run(job(300, 1)).unwrap(), 300).await;
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_part_is_not_waited_for_for_ever() {
+    let servers = servers(2).await;
+    let walks = client(&servers).await;
+    servers[1].stop().await;
+    let within = Duration::from_millis(500);
+    let late = walks.supply(&graph(3000, 2, false), false, within).await.unwrap_err();
+    assert!(matches!(late, WalksError::SupplyTime(_)), "{late}");
+    assert!(late.to_string().contains("no further"), "{late}");
+    assert_eq!(walks.supplied(), 3000, "the other one has its part");
 }
 
 #[tokio::test]

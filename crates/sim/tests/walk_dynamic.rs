@@ -49,6 +49,7 @@ struct Client {
     moves_left: usize,
     edited: usize,
     moved: usize,
+    supplied: u64,
     told: u64,
     /// Steps over rows that the client had not heard of when they came home.
     early: Vec<(u32, u32, u32)>,
@@ -85,6 +86,7 @@ impl Client {
             changed_steps: 0,
             report: None,
             silent: 0,
+            supplied: 0,
             back: 0,
             failed: 0,
             plan,
@@ -222,8 +224,14 @@ impl Observer<Server> for Client {
         assert_eq!(node, CLIENT, "only the client is told anything");
         let mut say = |command| reply.command(Duration::ZERO, CLIENT, command);
         match event {
+            Event::Supplying(plan, reached) => {
+                assert_eq!(*plan, PLAN);
+                assert!(*reached > self.supplied, "{reached} after {}", self.supplied);
+                self.supplied = *reached;
+            }
             Event::Supplied(plan) => {
                 assert_eq!(*plan, PLAN);
+                assert_eq!(self.supplied, u64::from(self.plan.vertices * SERVERS));
                 say(Command::Run(Box::new(self.job())));
             }
             Event::Walks(job, walks) => {

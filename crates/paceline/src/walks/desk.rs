@@ -26,6 +26,8 @@ struct Open {
     jobs: HashMap<JobId, mpsc::UnboundedSender<Told>>,
     edits: HashMap<u64, oneshot::Sender<Edited>>,
     supplies: HashMap<u64, oneshot::Sender<Result<(), SupplyFault>>>,
+    /// How far the latest supply is, as [`Event::Supplying`] says it.
+    supplied: u64,
     silent: BTreeSet<NodeId>,
 }
 
@@ -65,9 +67,15 @@ impl Desk {
         let (told, receiver) = oneshot::channel();
         let mut open = self.lock();
         if !open.is_closed {
+            open.supplied = 0;
             open.supplies.insert(plan, told);
         }
         receiver
+    }
+
+    /// How far the latest supply is.
+    pub fn supplied(&self) -> u64 {
+        self.lock().supplied
     }
 
     /// Servers that do not answer at present.
@@ -106,6 +114,7 @@ impl Desk {
                     let _ = told.send(results);
                 }
             }
+            Event::Supplying(_, reached) => open.supplied = reached,
             Event::Supplied(plan) => {
                 if let Some(told) = open.supplies.remove(&plan) {
                     let _ = told.send(Ok(()));

@@ -46,8 +46,8 @@ pub enum WalksError {
     /// Servers have another graph, and were not to be given this one in its place.
     #[error("{0} has another graph: say that this one is to replace it, or use other servers")]
     OtherGraph(SocketAddr),
-    /// Servers did not have their parts in time.
-    #[error("the servers did not have their parts of the graph within {0:?}")]
+    /// Servers took no more of their parts for as long.
+    #[error("the servers got no further with their parts of the graph for {0:?}")]
     SupplyTime(Duration),
     /// The walks were not begun.
     #[error(transparent)]

@@ -168,6 +168,11 @@ pub enum Event {
     Refused(JobId, Refusal),
     /// A server was found: where it says it is, and the plan of the graph that it has, 0 if none.
     Found(NodeId, Bytes, u64),
+    /// How far the supply of this plan is: the vertices that each server has been told of, its own
+    /// with their rows, all servers together. At the end that is all vertices times the servers.
+    /// Told each time that it is a thousandth of
+    /// all further.
+    Supplying(u64, u64),
     /// All servers have their parts of the graph of this plan: jobs can begin.
     Supplied(u64),
     /// They have not.

@@ -53,6 +53,8 @@ pub struct Supply {
 pub(super) struct Supplier {
     supply: Supply,
     feeds: Vec<Feed>,
+    /// How far it was when the application was told last.
+    reached: u64,
     /// All servers have had their parts once.
     is_told: bool,
 }
@@ -218,7 +220,7 @@ impl Server {
         self.replace_part(cx, supply.id, part);
         let servers = (0..).zip(supply.owners.servers());
         let feeds = servers.map(|(place, &server)| Feed::new(server, place, cx.now)).collect();
-        let supplier = Supplier { supply, feeds, is_told: false };
+        let supplier = Supplier { supply, feeds, reached: 0, is_told: false };
         for feed in &supplier.feeds {
             supplier.open(cx, feed.server);
         }
@@ -286,10 +288,22 @@ impl Server {
     }
 
     fn tell_supplied(&mut self, cx: &mut Cx<'_>) {
-        let Some(supplier) = &mut self.supplier else { return };
-        if !supplier.is_told && supplier.feeds.iter().all(|feed| feed.is_whole) {
+        let Some(supplier) = self.supplier.as_mut().filter(|supplier| !supplier.is_told) else {
+            return;
+        };
+        let plan = supplier.supply.id;
+        let vertices = u64::from(supplier.supply.owners.vertices());
+        let of = |feed: &Feed| if feed.is_whole { vertices } else { feed.told.vertex.into() };
+        let reached: u64 = supplier.feeds.iter().map(of).sum();
+        let all = vertices * supplier.feeds.len() as u64;
+        let further = reached.saturating_sub(supplier.reached);
+        if further > all / 1000 || further > 0 && reached == all {
+            supplier.reached = reached;
+            cx.deliver(Event::Supplying(plan, reached));
+        }
+        if supplier.feeds.iter().all(|feed| feed.is_whole) {
             supplier.is_told = true;
-            cx.deliver(Event::Supplied(supplier.supply.id));
+            cx.deliver(Event::Supplied(plan));
         }
     }
 

@@ -251,6 +251,10 @@ async fn watch(
     let bar = ByteBar::new();
     let began = Instant::now();
     let mut paths = Vec::new();
+    let look = async || {
+        let report = forwarder.report().await.ok()?;
+        Some(StatsLine::new(began.elapsed().as_secs_f64(), report.flow(flow)?))
+    };
     tokio::pin! { let stop = stop_asked(); }
     let mut looks = tokio::time::interval(stats.unwrap_or(LOOK_EVERY));
     looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -261,9 +265,7 @@ async fn watch(
                 break;
             }
             _ = looks.tick() => {
-                let report = forwarder.report().await.ok();
-                if let Some(flow) = report.as_ref().and_then(|report| report.flow(flow)) {
-                    let line = StatsLine::new(began.elapsed().as_secs_f64(), flow);
+                if let Some(line) = look().await {
                     if stats.is_some() {
                         ui.line(&line, || line.text())?;
                     }
@@ -274,6 +276,12 @@ async fn watch(
                 Ok(()) => {
                     let Progress { bytes, resumed_bytes, bytes_total } = *progress.borrow();
                     bar.set(bytes, resumed_bytes, bytes_total);
+                    // It may be over before the next look.
+                    if paths.is_empty()
+                        && let Some(line) = look().await
+                    {
+                        paths = line.paths;
+                    }
                 }
                 // All that can be said was.
                 Err(_) => break,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ pub struct ServersArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
     bind: SocketAddr,
 
-    /// How long servers may take to answer, and again to take their parts, seconds
+    /// How long servers may take to answer, and again to get no further with their parts, seconds
     #[arg(long, value_name = "S", default_value = "30")]
     servers_within: f64,
 
@@ -95,15 +96,19 @@ impl ServersArgs {
             // The node has a thread of its own: writing must not keep it from its datagrams.
             let walking = scope.spawn(|| {
                 runtime.block_on(async {
-                    let walks = self.connect(&graph, within, ui).await?;
+                    let Some(walks) = self.connect(&graph, within, ui).await? else {
+                        return Ok(None);
+                    };
                     let walked = walk(&walks, plan, first, blocks, ui).await;
                     walks.stop().await;
                     walked
                 })
             });
-            bar.start(plan.walks() - first, "walks");
-            let mut failed = None;
+            let (mut has_begun, mut failed) = (false, None);
             while let Some(paths) = written.blocking_recv() {
+                if !std::mem::replace(&mut has_begun, true) {
+                    bar.start(plan.walks() - first, "walks");
+                }
                 bar.inc(Paths::len(&paths) as u64);
                 if let Err(error) = outputs.append(&paths) {
                     failed = Some(error);
@@ -138,12 +143,13 @@ impl ServersArgs {
         })
     }
 
+    /// Servers that have their parts; none if it was stopped.
     async fn connect(
         &self,
         graph: &SharedGraph,
         within: Duration,
         ui: &Ui,
-    ) -> Result<Walks, CliError> {
+    ) -> Result<Option<Walks>, CliError> {
         let mut host = Host::builder(&self.cluster).bind(self.bind);
         if self.insecure_plaintext {
             host = host.insecure_plaintext();
@@ -153,15 +159,43 @@ impl ServersArgs {
         let builder = host.walks(&self.group).within(within).with_config(config);
         let walks = builder.connect(&self.servers).await.map_err(explain)?;
         ui.note(&format!("{} servers answer; each is given its part", self.servers.len()));
-        let supplied = walks.supply(graph, self.replace, within).await;
+        let all = graph.owners.len() as u64 * self.servers.len() as u64;
+        let supplied = shown(walks.supply(graph, self.replace, within), &walks, all, ui).await;
+        let Some(supplied) = supplied else {
+            walks.stop().await;
+            return Ok(None);
+        };
         supplied.map_err(|error| match error {
             WalksError::OtherGraph(server) => CliError::Input(format!(
                 "{server} has another graph: --replace gives it this one, whoever walks over that"
             )),
             error => explain(error),
         })?;
-        Ok(walks)
+        Ok(Some(walks))
     }
+}
+
+/// Waits for the supply, of so many vertices for all servers, with a bar; none if it was stopped.
+async fn shown<T>(supply: impl Future<Output = T>, walks: &Walks, all: u64, ui: &Ui) -> Option<T> {
+    let bar = ui.progress();
+    bar.start(all, "vertices, by server");
+    let mut supply = pin!(supply);
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    let mut reached = 0;
+    let supplied = loop {
+        tokio::select! {
+            supplied = &mut supply => break Some(supplied),
+            _ = look.tick() => {
+                let before = std::mem::replace(&mut reached, walks.supplied());
+                bar.inc(reached - before);
+                if ui.is_stopped() {
+                    break None;
+                }
+            }
+        }
+    };
+    bar.finish();
+    supplied
 }
 
 /// Who is at fault.
