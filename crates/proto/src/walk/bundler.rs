@@ -7,9 +7,8 @@ use smallvec::SmallVec;
 
 use super::config::BundleConfig;
 use super::message::{Ended, Head, MESSAGE_BYTES_MAX, Message, Traveller, ended_head_bytes};
-use super::server::Server;
 use super::waits::Waits;
-use crate::core::{Context, Instant, Lane, NodeId};
+use crate::core::{Context, Instant, Lane, NodeId, Protocol};
 
 /// Places that are kept while nothing waits in them, so that the next walkers find their own.
 const KEPT_MAX: usize = 64;
@@ -138,9 +137,9 @@ impl Bundler {
     }
 
     /// Adds what is on its way to `to`; what is full by it leaves.
-    pub(super) fn send(
+    pub(super) fn send<P: Protocol<Message = Message>>(
         &mut self,
-        cx: &mut Context<'_, Server>,
+        cx: &mut Context<'_, P>,
         config: &BundleConfig,
         to: NodeId,
         head: &Arc<Head>,
@@ -177,9 +176,9 @@ impl Bundler {
 
     /// Lets all leave if `is_idle`, else if the oldest has waited for `deadline`. Unless it
     /// `is_timed`, the next call comes when it comes: then they also leave if it may come too late.
-    pub(super) fn flush(
+    pub(super) fn flush<P: Protocol<Message = Message>>(
         &mut self,
-        cx: &mut Context<'_, Server>,
+        cx: &mut Context<'_, P>,
         config: &BundleConfig,
         (is_idle, is_timed): (bool, bool),
     ) {
@@ -240,7 +239,12 @@ impl Bundler {
         place
     }
 
-    fn let_leave(&mut self, cx: &mut Context<'_, Server>, config: &BundleConfig, place: usize) {
+    fn let_leave<P: Protocol<Message = Message>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &BundleConfig,
+        place: usize,
+    ) {
         let ((to, _, _), bundle) = &mut self.open[place];
         for (at, walkers) in bundle.came.drain(..) {
             self.waits.count(cx.now.since(at), config.deadline, walkers.into());
@@ -255,12 +259,17 @@ impl Bundler {
 }
 
 /// The most bytes of a message that others wait for.
-fn limit(cx: &Context<'_, Server>) -> usize {
+fn limit<P: Protocol>(cx: &Context<'_, P>) -> usize {
     cx.datagram_bytes_max.min(MESSAGE_BYTES_MAX)
 }
 
 /// A message leaves as a datagram, or, if a single walker is too long for one, on the stream.
-fn leave(cx: &mut Context<'_, Server>, to: NodeId, message: Message, bytes: usize) {
+fn leave<P: Protocol<Message = Message>>(
+    cx: &mut Context<'_, P>,
+    to: NodeId,
+    message: Message,
+    bytes: usize,
+) {
     let lane = if bytes <= limit(cx) { Lane::Datagram } else { Lane::Stream };
     cx.send(to, lane, message);
 }
