@@ -5,35 +5,25 @@
 //! each. So a walk is in one of several phases, and each turn brings it to where it next waits for
 //! memory.
 
-use std::ops::Range;
+use paceline_proto::walk::{Alias, Chance, Graph, NOWHERE, Node2Vec, Vertex, Walker};
 
-use paceline_proto::walk::{Alias, Chance, NOWHERE, Node2Vec, Vertex, Walker};
-
-use super::kernel::{Kernel, Offset, WIDTH};
-use super::paths::Rows;
+use super::ground::Offset;
 use super::prefetch::prefetch;
+use super::waiting::{WIDTH, Waiting};
 
-/// By what candidates are judged.
-pub struct Deliberation {
+/// A graph, and by what candidates are judged.
+pub struct Deliberation<'a> {
+    graph: &'a Graph,
     /// Chances of node2vec to accept one that leads back, one near the last vertex, another one.
     /// None of a walk that takes every candidate.
     chances: Option<[Chance; 3]>,
 }
 
-impl Deliberation {
-    pub fn weighted() -> Deliberation {
-        Deliberation { chances: None }
-    }
-
-    pub fn node2vec(bias: Node2Vec) -> Deliberation {
-        Deliberation { chances: Some(bias.chances()) }
-    }
-}
-
 /// What a walk waits for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 enum Phase {
     /// Its row's offsets.
+    #[default]
     Row,
     /// The column of the alias table that this draw falls on.
     Column(u64),
@@ -46,6 +36,7 @@ enum Phase {
 /// Some edges: from the first to behind the last.
 type Span = (usize, usize);
 
+#[derive(Clone, Default)]
 struct Slot {
     phase: Phase,
     walker: Walker,
@@ -53,6 +44,16 @@ struct Slot {
     last_row: Span,
     out: usize,
     end: usize,
+}
+
+impl Slot {
+    /// Begins the next walk in this place. False if there is none.
+    #[inline(always)]
+    fn begin<O: Offset>(&mut self, waiting: &mut Waiting<'_, O>, out: &mut [Vertex]) -> bool {
+        self.phase = Phase::Row;
+        (self.out, self.end) = waiting.next(&mut self.walker, out);
+        self.out < self.end
+    }
 }
 
 /// What becomes of a walk at its turn.
@@ -65,35 +66,24 @@ enum Turn {
 /// Entries that a search looks through one by one: a cache line of them.
 const LINE: usize = 16;
 
-impl Kernel<'_> {
-    pub(super) fn deliberate<O: Offset>(
-        &self,
-        offsets: &[O],
-        walks: Range<u64>,
-        rows: &Rows,
-        out: &mut [Vertex],
-        deliberation: &Deliberation,
-    ) -> u64 {
-        let first = walks.start;
-        let mut waiting = walks;
-        let mut steps = out.len() as u64 - (waiting.end - waiting.start);
-        let mut begin = |out: &mut [Vertex]| {
-            waiting.find_map(|walk| {
-                let walker = self.job.walker(walk);
-                let path = rows.of((walk - first) as usize);
-                out[path.start] = walker.at;
-                prefetch(offsets, walker.at as usize);
-                let (out, end) = (path.start + 1, path.end);
-                let (row, last_row) = ((0, 0), (0, 0));
-                let slot = Slot { phase: Phase::Row, walker, row, last_row, out, end };
-                (slot.out < slot.end).then_some(slot)
-            })
-        };
-        let mut slots: Vec<Slot> = std::iter::from_fn(|| begin(out)).take(WIDTH).collect();
+impl<'a> Deliberation<'a> {
+    pub fn weighted(graph: &'a Graph) -> Deliberation<'a> {
+        Deliberation { graph, chances: None }
+    }
+
+    pub fn node2vec(graph: &'a Graph, bias: Node2Vec) -> Deliberation<'a> {
+        Deliberation { graph, chances: Some(bias.chances()) }
+    }
+
+    /// Writes the paths of all that wait, and returns the number of steps.
+    pub fn walk<O: Offset>(&self, mut waiting: Waiting<'_, O>, out: &mut [Vertex]) -> u64 {
+        let offsets = waiting.offsets;
+        let mut slots = vec![Slot::default(); WIDTH];
+        slots.retain_mut(|slot| slot.begin(&mut waiting, out));
         while !slots.is_empty() {
-            let mut has_ended = false;
+            let mut all_go_on = true;
             for slot in &mut slots {
-                match self.turn(offsets, slot, deliberation) {
+                match self.turn(offsets, slot) {
                     Turn::Waits => continue,
                     Turn::Goes(vertex) => {
                         prefetch(offsets, vertex as usize);
@@ -105,26 +95,25 @@ impl Kernel<'_> {
                         slot.out += 1;
                     }
                     Turn::DeadEnd => {
-                        out[slot.out..slot.end].fill(NOWHERE);
-                        steps -= (slot.end - slot.out) as u64;
+                        waiting.forgo(&mut out[slot.out..slot.end]);
                         slot.out = slot.end;
                     }
                 }
-                has_ended |= slot.out == slot.end;
+                if slot.out == slot.end {
+                    all_go_on &= slot.begin(&mut waiting, out);
+                }
             }
-            if has_ended {
-                slots.retain_mut(|slot| {
-                    slot.out < slot.end || begin(out).map(|next| *slot = next).is_some()
-                });
+            if !all_go_on {
+                slots.retain(|slot| slot.out < slot.end);
             }
         }
-        steps
+        waiting.steps
     }
 
     /// Goes on with a walk up to where it waits again.
     #[inline(always)]
-    fn turn<O: Offset>(&self, offsets: &[O], slot: &mut Slot, by: &Deliberation) -> Turn {
-        let targets = self.ground.graph.targets();
+    fn turn<O: Offset>(&self, offsets: &[O], slot: &mut Slot) -> Turn {
+        let targets = self.graph.targets();
         match slot.phase {
             Phase::Row => {
                 let at = slot.walker.at as usize;
@@ -136,7 +125,7 @@ impl Kernel<'_> {
                 Turn::Waits
             }
             Phase::Column(draw) => {
-                let columns = self.ground.graph.aliases().unwrap_or(&[]);
+                let columns = self.graph.aliases().unwrap_or(&[]);
                 match Alias::pick(&columns[slot.row.0..slot.row.1], draw) {
                     Some(place) => {
                         prefetch(targets, slot.row.0 + place);
@@ -148,7 +137,8 @@ impl Kernel<'_> {
             }
             Phase::Edge(edge) => {
                 let candidate = targets[edge];
-                let (Some([back, near, far]), true) = (by.chances, slot.walker.previous != NOWHERE)
+                let (Some([back, near, far]), true) =
+                    (self.chances, slot.walker.previous != NOWHERE)
                 else {
                     return Turn::Goes(candidate);
                 };
@@ -165,7 +155,7 @@ impl Kernel<'_> {
                 Turn::Waits
             }
             Phase::Search(candidate, mut low, mut high) => {
-                let Some([_, near, far]) = by.chances else { return Turn::Goes(candidate) };
+                let Some([_, near, far]) = self.chances else { return Turn::Goes(candidate) };
                 if high - low > LINE {
                     let middle = low + (high - low) / 2;
                     if targets[middle] <= candidate {
@@ -191,13 +181,13 @@ impl Kernel<'_> {
         let draw = slot.walker.draw();
         // Below the number of edges, since there is one at least.
         let place = ((u128::from(draw) * (end - begin) as u128) >> 64) as usize;
-        slot.phase = match self.ground.graph.aliases() {
+        slot.phase = match self.graph.aliases() {
             Some(columns) => {
                 prefetch(columns, begin + place);
                 Phase::Column(draw)
             }
             None => {
-                prefetch(self.ground.graph.targets(), begin + place);
+                prefetch(self.graph.targets(), begin + place);
                 Phase::Edge(begin + place)
             }
         };

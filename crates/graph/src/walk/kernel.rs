@@ -9,66 +9,14 @@
 
 use std::ops::Range;
 
-use paceline_proto::walk::{Chance, Graph, Kind, NOWHERE, Step, Vertex, Walker};
+use paceline_proto::walk::{Chance, Kind, NOWHERE, Step, Vertex, Walker};
 
 use super::deliberate::Deliberation;
+use super::ground::{Ground, Offset};
 use super::job::Job;
 use super::paths::Rows;
 use super::prefetch::prefetch;
-use crate::memory;
-
-/// Walks under way at once, for each thread.
-pub const WIDTH: usize = 64;
-
-/// A graph, made ready for walks.
-pub struct Ground<'a> {
-    pub graph: &'a Graph,
-    /// The offsets in half the space, if they fit: more of them stay in the cache, which is worth a
-    /// third of the speed.
-    narrow: Option<Vec<u32>>,
-}
-
-impl<'a> Ground<'a> {
-    /// Takes 4 bytes a vertex, and some milliseconds.
-    pub fn new(graph: &'a Graph) -> Ground<'a> {
-        memory::consolidate(graph.targets());
-        graph.aliases().map(memory::consolidate);
-        graph.labels().map(memory::consolidate);
-        if u32::try_from(graph.edges()).is_err() {
-            return Ground::wide(graph);
-        }
-        let mut narrow: Vec<u32> = memory::zeros(graph.offsets().len());
-        for (narrow, &offset) in narrow.iter_mut().zip(graph.offsets()) {
-            *narrow = offset as u32;
-        }
-        Ground { graph, narrow: Some(narrow) }
-    }
-
-    /// With the offsets as they are.
-    pub fn wide(graph: &'a Graph) -> Ground<'a> {
-        memory::consolidate(graph.offsets());
-        Ground { graph, narrow: None }
-    }
-}
-
-/// A place where a row begins or ends.
-pub trait Offset: Copy {
-    fn place(self) -> usize;
-}
-
-impl Offset for u32 {
-    #[inline(always)]
-    fn place(self) -> usize {
-        self as usize
-    }
-}
-
-impl Offset for u64 {
-    #[inline(always)]
-    fn place(self) -> usize {
-        self as usize
-    }
-}
+use super::waiting::{WIDTH, Waiting};
 
 /// What walks go by, for a block of a job.
 pub struct Kernel<'a> {
@@ -77,6 +25,7 @@ pub struct Kernel<'a> {
 }
 
 /// A walk under way: a cache line.
+#[derive(Clone, Default)]
 #[repr(align(64))]
 struct Slot {
     walker: Walker,
@@ -88,8 +37,17 @@ struct Slot {
     end: usize,
 }
 
+impl Slot {
+    /// Begins the next walk in this place. False if there is none.
+    #[inline(always)]
+    fn begin<O: Offset>(&mut self, waiting: &mut Waiting<'_, O>, out: &mut [Vertex]) -> bool {
+        (self.out, self.end) = waiting.next(&mut self.walker, out);
+        self.out < self.end
+    }
+}
+
 /// No edge leads on.
-pub const DEAD_END: usize = usize::MAX;
+const DEAD_END: usize = usize::MAX;
 
 /// Back to the source.
 const HOME: usize = usize::MAX - 1;
@@ -115,15 +73,20 @@ impl<'a> Kernel<'a> {
         rows: &Rows,
         out: &mut [Vertex],
     ) -> u64 {
+        let (graph, entries) = (self.ground.graph, out.len() as u64);
+        let waiting =
+            |goes_home| Waiting::new(self.job, offsets, walks.clone(), rows, entries, goes_home);
         match self.job.kind {
-            Kind::Weighted if self.ground.graph.is_weighted() => {
-                self.deliberate(offsets, walks, rows, out, &Deliberation::weighted())
+            Kind::Weighted if graph.is_weighted() => {
+                Deliberation::weighted(graph).walk(waiting(false), out)
             }
-            Kind::Uniform | Kind::Weighted => self.interleave(offsets, walks, rows, out, &Uniform),
-            Kind::Restart(back) => self.interleave(offsets, walks, rows, out, &Restart(*back)),
-            Kind::Node2Vec(bias) => {
-                self.deliberate(offsets, walks, rows, out, &Deliberation::node2vec(*bias))
+            Kind::Uniform | Kind::Weighted => {
+                self.interleave(waiting(Uniform::GOES_HOME), out, &Uniform)
             }
+            Kind::Restart(back) => {
+                self.interleave(waiting(Restart::GOES_HOME), out, &Restart(*back))
+            }
+            Kind::Node2Vec(bias) => Deliberation::node2vec(graph, *bias).walk(waiting(false), out),
             // It reads a row's labels from end to end, which the processor foresees by itself.
             Kind::Metapath(_) => self.plain(walks, rows, out),
         }
@@ -153,27 +116,11 @@ impl<'a> Kernel<'a> {
 
     fn interleave<O: Offset, C: Choice>(
         &self,
-        offsets: &[O],
-        walks: Range<u64>,
-        rows: &Rows,
+        mut waiting: Waiting<'_, O>,
         out: &mut [Vertex],
         choice: &C,
     ) -> u64 {
-        let targets = self.ground.graph.targets();
-        let first = walks.start;
-        let mut waiting = walks;
-        let mut steps = out.len() as u64 - (waiting.end - waiting.start);
-        // The next walk that has a step to take, with its source written.
-        let mut begin = |out: &mut [Vertex]| {
-            waiting.find_map(|walk| {
-                let walker = self.job.walker(walk);
-                let row = rows.of((walk - first) as usize);
-                out[row.start] = walker.at;
-                prefetch(offsets, walker.at as usize);
-                let slot = Slot { walker, edge: 0, out: row.start + 1, end: row.end };
-                (slot.out < slot.end).then_some(slot)
-            })
-        };
+        let (offsets, targets) = (waiting.offsets, self.ground.graph.targets());
         let choose = |slot: &mut Slot| {
             let at = slot.walker.at as usize;
             // Checking bounds costs nothing that can be measured beside waiting for memory.
@@ -182,51 +129,52 @@ impl<'a> Kernel<'a> {
             slot.edge = choice.edge(&mut slot.walker, begin.place(), count);
             prefetch(targets, slot.edge);
         };
-        // True if the walk has ended.
-        let mut go = |slot: &mut Slot, out: &mut [Vertex]| {
+        // True if the walk goes on, or another in its stead.
+        let go = |slot: &mut Slot, waiting: &mut Waiting<'_, O>, out: &mut [Vertex]| {
             if slot.edge == DEAD_END {
-                out[slot.out..slot.end].fill(NOWHERE);
-                steps -= (slot.end - slot.out) as u64;
-                slot.out = slot.end;
-                return true;
-            }
-            let at = if C::GOES_HOME && slot.edge == HOME {
-                slot.walker.source
+                waiting.forgo(&mut out[slot.out..slot.end]);
             } else {
-                targets[slot.edge]
-            };
-            prefetch(offsets, at as usize);
-            slot.walker.at = at;
-            out[slot.out] = at;
-            slot.out += 1;
-            slot.out == slot.end
+                let at = if C::GOES_HOME && slot.edge == HOME {
+                    slot.walker.source
+                } else {
+                    targets[slot.edge]
+                };
+                prefetch(offsets, at as usize);
+                slot.walker.at = at;
+                out[slot.out] = at;
+                slot.out += 1;
+                if slot.out < slot.end {
+                    return true;
+                }
+            }
+            slot.begin(waiting, out)
         };
         let mut some = |out: &mut [Vertex]| -> Vec<Slot> {
-            std::iter::from_fn(|| begin(out)).take(WIDTH / 2).collect()
+            let mut slots = vec![Slot::default(); WIDTH / 2];
+            slots.retain_mut(|slot| slot.begin(&mut waiting, out));
+            slots
         };
         let mut going = some(out);
         going.iter_mut().for_each(choose);
         let mut choosing = some(out);
         while !(going.is_empty() && choosing.is_empty()) {
-            let mut has_ended = false;
+            let mut all_go_on = true;
             for (going, choosing) in going.iter_mut().zip(&mut choosing) {
                 choose(choosing);
-                has_ended |= go(going, out);
+                all_go_on &= go(going, &mut waiting, out);
             }
             // Towards the end one half is smaller.
             let both = going.len().min(choosing.len());
             choosing[both..].iter_mut().for_each(choose);
             for slot in &mut going[both..] {
-                has_ended |= go(slot, out);
+                all_go_on &= go(slot, &mut waiting, out);
             }
-            if has_ended {
-                going.retain_mut(|slot| {
-                    slot.out < slot.end || begin(out).map(|next| *slot = next).is_some()
-                });
+            if !all_go_on {
+                going.retain(|slot| slot.out < slot.end);
             }
             std::mem::swap(&mut going, &mut choosing);
         }
-        steps
+        waiting.steps
     }
 }
 

@@ -26,12 +26,15 @@
 //! ```
 
 mod deliberate;
+mod ground;
 mod job;
 mod kernel;
 mod lengths;
 mod paths;
 mod prefetch;
+mod run;
 mod tally;
+mod waiting;
 
 pub use job::{Job, JobError, Progress, Summary};
 pub use paceline_proto::walk::{Chance, Kind, KindError, Length, Node2Vec};

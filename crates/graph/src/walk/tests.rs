@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use paceline_proto::core::Rng;
 use paceline_proto::walk::{Chance, Graph, Kind, Length, NOWHERE, Node2Vec, Step, Vertex, Walker};
 
-use super::kernel::{Ground, Kernel};
+use super::ground::Ground;
+use super::kernel::Kernel;
 use super::*;
 use crate::csr::{self, Edges, Options};
 

@@ -15,7 +15,7 @@ const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 ///
 /// Its random numbers are its own and go with it. So the same walk of the same job takes the same
 /// path wherever its steps are taken, and however often it is begun anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walker {
     /// Where it began.
     pub source: Vertex,
@@ -35,6 +35,7 @@ pub struct Walker {
 
 impl Walker {
     /// Walk `walk` of a job with this seed, at its source. Its length is drawn here.
+    #[inline]
     pub fn new(seed: u64, walk: u64, source: Vertex, length: Length) -> Walker {
         let mut walker = Walker {
             source,
