@@ -124,6 +124,12 @@ impl<'a> Job<'a> {
         self.sources.map_or(source as Vertex, |sources| sources[source as usize])
     }
 
+    /// False if a walk ends at this source as it begins.
+    pub(super) fn leads_on(&self, source: Vertex) -> bool {
+        let (offsets, at) = (self.graph.offsets(), source as usize);
+        offsets[at] < offsets[at + 1] || matches!(self.kind, Kind::Restart(_))
+    }
+
     #[inline(always)]
     pub(super) fn walker(&self, walk: u64) -> Walker {
         Walker::new(self.seed, walk, self.source(walk), self.length)

@@ -7,16 +7,13 @@
 //! all the time: that is a fifth faster than a pass of all for each. A walk that ends makes room
 //! for the next at once.
 
-use std::ops::Range;
-
 use paceline_proto::walk::{Chance, Kind, NOWHERE, Step, Vertex, Walker};
 
 use super::deliberate::Deliberation;
 use super::ground::{Ground, Offset};
 use super::job::Job;
-use super::paths::Rows;
 use super::prefetch::prefetch;
-use super::waiting::{WIDTH, Waiting};
+use super::waiting::{Block, WIDTH, Waiting};
 
 /// What walks go by, for a block of a job.
 pub struct Kernel<'a> {
@@ -57,50 +54,39 @@ impl<'a> Kernel<'a> {
         Kernel { job, ground }
     }
 
-    /// Writes the paths of these walks into an array that has these rows for them, and returns the
-    /// number of steps. Behind dead ends it writes [`NOWHERE`].
-    pub fn fill(&self, walks: Range<u64>, rows: &Rows, out: &mut [Vertex]) -> u64 {
+    /// Writes the paths of a block's walks into its array, and returns the number of steps. Behind
+    /// dead ends it writes [`NOWHERE`].
+    pub fn fill(&self, block: Block<'_>, out: &mut [Vertex]) -> u64 {
         match &self.ground.narrow {
-            Some(narrow) => self.fill_by(narrow, walks, rows, out),
-            None => self.fill_by(self.ground.graph.offsets(), walks, rows, out),
+            Some(narrow) => self.fill_by(narrow, block, out),
+            None => self.fill_by(self.ground.graph.offsets(), block, out),
         }
     }
 
-    fn fill_by<O: Offset>(
-        &self,
-        offsets: &[O],
-        walks: Range<u64>,
-        rows: &Rows,
-        out: &mut [Vertex],
-    ) -> u64 {
-        let (graph, entries) = (self.ground.graph, out.len() as u64);
-        let waiting =
-            |goes_home| Waiting::new(self.job, offsets, walks.clone(), rows, entries, goes_home);
+    fn fill_by<O: Offset>(&self, offsets: &[O], block: Block<'_>, out: &mut [Vertex]) -> u64 {
+        let graph = self.ground.graph;
+        let waiting = |block| Waiting::new(self.job, offsets, block, out.len());
         match self.job.kind {
             Kind::Weighted if graph.is_weighted() => {
-                Deliberation::weighted(graph).walk(waiting(false), out)
+                Deliberation::weighted(graph).walk(waiting(block), out)
             }
-            Kind::Uniform | Kind::Weighted => {
-                self.interleave(waiting(Uniform::GOES_HOME), out, &Uniform)
-            }
-            Kind::Restart(back) => {
-                self.interleave(waiting(Restart::GOES_HOME), out, &Restart(*back))
-            }
-            Kind::Node2Vec(bias) => Deliberation::node2vec(graph, *bias).walk(waiting(false), out),
+            Kind::Uniform | Kind::Weighted => self.interleave(waiting(block), out, &Uniform),
+            Kind::Restart(back) => self.interleave(waiting(block), out, &Restart(*back)),
+            Kind::Node2Vec(bias) => Deliberation::node2vec(graph, *bias).walk(waiting(block), out),
             // It reads a row's labels from end to end, which the processor foresees by itself.
-            Kind::Metapath(_) => self.plain(walks, rows, out),
+            Kind::Metapath(_) => self.plain(block, out),
         }
     }
 
     /// One walk after the other, of any kind.
-    fn plain(&self, walks: Range<u64>, rows: &Rows, out: &mut [Vertex]) -> u64 {
-        let first = walks.start;
+    fn plain(&self, block: Block<'_>, out: &mut [Vertex]) -> u64 {
         let mut steps = 0;
-        for walk in walks {
-            let path = &mut out[rows.of((walk - first) as usize)];
+        for walk in block.walks.clone() {
+            let path = &mut out[block.path(walk)];
             let mut walker = self.job.walker(walk);
             path[0] = walker.at;
-            loop {
+            // A walk whose source is a dead end has no room for more.
+            while walker.steps as usize + 1 < path.len() {
                 match self.job.kind.step(&mut walker, self.ground.graph) {
                     Step::To(vertex) => path[walker.steps as usize] = vertex,
                     // Only of a walk that gives others a turn: all vertices are here.

@@ -20,6 +20,15 @@ pub enum Rows {
 }
 
 impl Rows {
+    /// Entries of so many paths, the first ones.
+    pub(super) fn entries(&self, paths: u64) -> u128 {
+        match self {
+            Rows::Stride(stride) => u128::from(paths) * *stride as u128,
+            Rows::At(places) => u128::from(places[paths as usize]),
+        }
+    }
+
+    /// Where a path's entries are.
     pub(super) fn of(&self, path: usize) -> std::ops::Range<usize> {
         match self {
             Rows::Stride(stride) => path * stride..(path + 1) * stride,
@@ -95,7 +104,7 @@ impl Paths {
     }
 
     /// The whole array: paths one after the other, each filled up with
-    /// [`NOWHERE`](paceline_proto::walk::NOWHERE) behind a dead end.
+    /// [`NOWHERE`](paceline_proto::walk::NOWHERE) behind a dead end, unless that is its source.
     pub fn vertices(&self) -> &[Vertex] {
         &self.vertices
     }

@@ -12,6 +12,7 @@ use super::ground::Ground;
 use super::job::{Job, JobError, Progress, Summary};
 use super::kernel::Kernel;
 use super::paths::{Paths, Rows};
+use super::waiting::Block;
 use crate::memory;
 
 /// Entries of a block of paths; 4 MiB.
@@ -97,18 +98,13 @@ impl Job<'_> {
     }
 
     /// All paths at once. Takes 4 bytes for each vertex of each; walks whose length is drawn take
-    /// 8 more each. If the job is stopped, what had not been walked yet is empty.
+    /// 8 more each, and so do all if many sources are dead ends. If the job is stopped, what had
+    /// not been walked yet is empty.
     pub fn keep(&self) -> Result<(Paths, Summary), JobError> {
         let ground = Ground::new(self.graph);
         let walks = self.walks();
-        let rows = match self.length {
-            Length::Steps(steps) => Rows::Stride(steps as usize + 1),
-            Length::Geometric { .. } => Rows::At(self.places(0..walks)),
-        };
-        let entries = match &rows {
-            Rows::Stride(stride) => u128::from(walks) * *stride as u128,
-            Rows::At(places) => u128::from(places[places.len() - 1]),
-        };
+        let rows = self.rows(0..walks);
+        let entries = rows.entries(walks);
         let most = isize::MAX as u128 / size_of::<Vertex>() as u128;
         let too_long = JobError::TooLong(entries);
         let count = usize::try_from(entries).ok().filter(|_| entries <= most).ok_or(too_long)?;
@@ -137,14 +133,10 @@ impl Job<'_> {
                             continue;
                         }
                         let walks = blocks.walks(block);
-                        let part_rows = match &rows {
-                            Rows::Stride(stride) => Rows::Stride(*stride),
-                            Rows::At(_) => Rows::At(self.places(walks.clone())),
-                        };
-                        let taken =
-                            Kernel::new(self, &ground).fill(walks.clone(), &part_rows, part);
-                        blocks.report(self, block, taken);
                         done.fetch_add(walks.end - walks.start, Ordering::Relaxed);
+                        let walks = Block::new(walks, &rows, 0);
+                        let taken = Kernel::new(self, &ground).fill(walks, part);
+                        blocks.report(self, block, taken);
                         steps.fetch_add(taken, Ordering::Relaxed);
                     }
                 });
@@ -193,34 +185,46 @@ impl Job<'_> {
 
     /// Walks these walks into `paths`, and returns the number of steps.
     fn fill(&self, ground: &Ground<'_>, walks: Range<u64>, paths: &mut Paths) -> u64 {
-        let count = (walks.end - walks.start) as usize;
-        let entries;
-        (paths.rows, entries) = match self.length {
-            Length::Steps(steps) => {
-                let stride = steps as usize + 1;
-                (Rows::Stride(stride), count * stride)
-            }
-            Length::Geometric { .. } => {
-                let places = self.places(walks.clone());
-                let entries = places[count] as usize;
-                (Rows::At(places), entries)
-            }
-        };
-        paths.first = walks.start;
-        paths.vertices.resize(entries, 0);
-        Kernel::new(self, ground).fill(walks, &paths.rows, &mut paths.vertices)
+        let count = walks.end - walks.start;
+        let first = walks.start;
+        (paths.first, paths.rows) = (first, self.rows(walks.clone()));
+        paths.vertices.resize(paths.rows.entries(count) as usize, 0);
+        let block = Block::new(walks, &paths.rows, first);
+        Kernel::new(self, ground).fill(block, &mut paths.vertices)
     }
 
-    /// Where the paths of these walks begin, one behind the other, if none meets a dead end.
-    fn places(&self, walks: Range<u64>) -> Vec<u64> {
-        let mut places = Vec::with_capacity((walks.end - walks.start) as usize + 1);
-        let mut place = 0;
-        places.push(place);
-        places.extend(walks.map(|walk| {
-            place += u64::from(self.walker(walk).steps_left) + 1;
-            place
-        }));
-        places
+    /// Where the paths of these walks go: one behind the other, with room for all steps unless the
+    /// source is a dead end.
+    fn rows(&self, walks: Range<u64>) -> Rows {
+        let count = walks.end - walks.start;
+        let each = u64::from(self.walks_per_source()).max(1);
+        let sources = || {
+            (walks.start / each..walks.end.div_ceil(each)).map(|source| {
+                let first = source * each;
+                (self.leads_on(self.source(first)), first..first + each)
+            })
+        };
+        if let Length::Steps(steps) = self.length {
+            let idle = sources().filter(|&(leads_on, _)| !leads_on).count() as u64 * each;
+            let spared = idle * u64::from(steps) * size_of::<Vertex>() as u64;
+            if spared <= count * size_of::<u64>() as u64 {
+                return Rows::Stride(steps as usize + 1);
+            }
+        }
+        let mut places: Vec<u64> = memory::zeros(count as usize + 1);
+        let (mut place, mut ends) = (0, places[1..].iter_mut());
+        for (leads_on, numbers) in sources() {
+            let numbers = numbers.start.max(walks.start)..numbers.end.min(walks.end);
+            for (walk, end) in numbers.zip(&mut ends) {
+                place += 1 + match self.length {
+                    _ if !leads_on => 0,
+                    Length::Steps(steps) => u64::from(steps),
+                    Length::Geometric { .. } => u64::from(self.walker(walk).steps_left),
+                };
+                *end = place;
+            }
+        }
+        Rows::At(places)
     }
 
     /// Steps of a walk, about.

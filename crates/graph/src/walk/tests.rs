@@ -9,6 +9,7 @@ use paceline_proto::walk::{Chance, Graph, Kind, Length, NOWHERE, Node2Vec, Step,
 
 use super::ground::Ground;
 use super::kernel::Kernel;
+use super::waiting::Block;
 use super::*;
 use crate::csr::{self, Edges, Options};
 
@@ -109,7 +110,8 @@ fn offsets_of_64_bits_give_the_same_paths() {
         let (kept, summary) = job.keep().unwrap();
         let wide = Ground::wide(&graph);
         let mut vertices = vec![0; kept.vertices().len()];
-        let steps = Kernel::new(&job, &wide).fill(0..300, &Rows::Stride(21), &mut vertices);
+        let steps =
+            Kernel::new(&job, &wide).fill(Block::new(0..300, kept.rows(), 0), &mut vertices);
         assert_eq!((&*vertices, steps), (kept.vertices(), summary.steps), "{kind:?}");
     }
 }
@@ -121,17 +123,43 @@ fn many_blocks_come_in_order_from_any_number_of_threads() {
     let job = job.with_walks_per_source(30);
     let (kept, _) = job.keep().unwrap();
     for threads in [1, 2, 5] {
-        let mut vertices = Vec::new();
-        let mut blocks = 0;
+        let (mut due, mut blocks) = (0, 0);
         let summary = job.with_threads(threads).paths(|paths| {
-            assert_eq!(paths.first() * 81, vertices.len() as u64);
-            vertices.extend_from_slice(paths.vertices());
+            for (walk, path) in paths.iter() {
+                assert!((walk, path) == (due, kept.path(due as usize)), "with {threads} threads");
+                due += 1;
+            }
             blocks += 1;
             Ok::<(), Infallible>(())
         });
-        assert!(summary.unwrap().is_complete && blocks > 10);
-        assert!(vertices == kept.vertices(), "with {threads} threads");
+        assert!(summary.unwrap().is_complete && blocks > 10 && due == job.walks());
     }
+}
+
+#[test]
+fn a_walk_takes_room_for_its_steps_but_not_if_its_source_is_a_dead_end() {
+    // 0 leads to 1, and 1 nowhere.
+    let graph = Graph::new(vec![0, 1, 1], vec![1]).unwrap();
+    let keep = |kind: &Kind, steps, sources: &[Vertex]| {
+        let job = Job::new(&graph, kind, Length::Steps(steps), 1).unwrap();
+        let job = job.with_sources(sources).unwrap().with_walks_per_source(2);
+        let (kept, summary) = job.keep().unwrap();
+        for (walk, path) in kept.iter() {
+            let length = Length::Steps(steps);
+            assert_eq!(path, reference(&graph, kind, length, 1, walk, job.source(walk)));
+        }
+        (kept, summary.steps)
+    };
+    let (regular, steps) = keep(&Kind::Uniform, 3, &[0, 0, 0, 1]);
+    assert_eq!((regular.rows(), steps), (&Rows::Stride(4), 6));
+    assert_eq!(regular.vertices()[..5], [0, 1, NOWHERE, NOWHERE, 0]);
+    assert_eq!(regular.vertices()[24..29], [1, NOWHERE, NOWHERE, NOWHERE, 1]);
+    let (spared, steps) = keep(&Kind::Uniform, 30, &[1, 0, 1]);
+    assert_eq!((spared.rows(), steps), (&Rows::At(vec![0, 1, 2, 33, 64, 65, 66]), 2));
+    assert_eq!(spared.vertices()[..5], [1, 1, 0, 1, NOWHERE]);
+    // These go back to their source at a dead end.
+    let (back, steps) = keep(&Kind::Restart(Chance::new(0.15).unwrap()), 30, &[1, 0, 1]);
+    assert_eq!((back.rows(), steps), (&Rows::Stride(31), 180));
 }
 
 #[test]
@@ -230,8 +258,7 @@ fn no_walks_and_no_edges_are_jobs_too() {
     let empty = Graph::new(vec![0; 4], vec![]).unwrap();
     let job = Job::new(&empty, &Kind::Uniform, Length::Steps(3), 1).unwrap();
     let (kept, summary) = job.keep().unwrap();
-    assert_eq!(kept.vertices()[..4], [0, NOWHERE, NOWHERE, NOWHERE]);
-    assert_eq!((kept.path(2), summary.steps), (&[2][..], 0));
+    assert_eq!((kept.vertices(), kept.path(2), summary.steps), (&[0, 1, 2][..], &[2][..], 0));
     for none in [job.with_walks_per_source(0), job.with_sources(&[]).unwrap()] {
         let (kept, summary) = none.keep().unwrap();
         assert!(kept.is_empty() && summary.is_complete);

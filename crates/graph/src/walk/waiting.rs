@@ -12,36 +12,52 @@ use super::prefetch::prefetch;
 /// Walks under way at once, for each thread.
 pub const WIDTH: usize = 64;
 
-/// So many walks before its turn a source's row is asked for.
-const SOON: u64 = 16;
+/// Walks of neighbouring numbers, whose paths go into one array.
+#[derive(Clone)]
+pub struct Block<'a> {
+    pub walks: Range<u64>,
+    rows: &'a Rows,
+    /// The number of the walk whose path is the first of the rows.
+    first: u64,
+    /// The place in the rows where the array begins.
+    base: usize,
+}
+
+impl<'a> Block<'a> {
+    /// These walks, one at least, of those from number `first` on that have these rows. The array
+    /// begins with the path of the first of them.
+    pub fn new(walks: Range<u64>, rows: &'a Rows, first: u64) -> Block<'a> {
+        let base = rows.of((walks.start - first) as usize).start;
+        Block { walks, rows, first, base }
+    }
+
+    /// Where a walk's path goes in the array.
+    pub fn path(&self, walk: u64) -> Range<usize> {
+        let path = self.rows.of((walk - self.first) as usize);
+        path.start - self.base..path.end - self.base
+    }
+}
 
 /// The walks of a block that have not begun.
 pub struct Waiting<'a, O> {
     job: &'a Job<'a>,
     /// Where each vertex's row begins, and one more.
     pub offsets: &'a [O],
-    rows: &'a Rows,
-    /// The number of the first walk, whose path is the first of the rows.
-    first: u64,
-    walks: Range<u64>,
-    /// Whether a walk goes on if its source is a dead end.
-    goes_home: bool,
+    block: Block<'a>,
     /// Steps that all walks of the block take, less those that dead ends spared so far.
     pub steps: u64,
 }
 
 impl<'a, O: Offset> Waiting<'a, O> {
-    /// These walks, whose rows have so many entries in all.
+    /// All of them, whose array has so many entries.
     pub fn new(
         job: &'a Job<'a>,
         offsets: &'a [O],
-        walks: Range<u64>,
-        rows: &'a Rows,
-        entries: u64,
-        goes_home: bool,
+        block: Block<'a>,
+        entries: usize,
     ) -> Waiting<'a, O> {
-        let steps = entries - (walks.end - walks.start);
-        Waiting { job, offsets, rows, first: walks.start, walks, goes_home, steps }
+        let steps = entries as u64 - (block.walks.end - block.walks.start);
+        Waiting { job, offsets, block, steps }
     }
 
     /// Begins the next walk that has a step to take: its source is written. Answers where the
@@ -51,20 +67,14 @@ impl<'a, O: Offset> Waiting<'a, O> {
     // have come to the cache.
     #[inline(never)]
     pub fn next(&mut self, walker: &mut Walker, out: &mut [Vertex]) -> (usize, usize) {
-        while let Some(walk) = self.walks.next() {
-            let soon = walk + SOON;
-            if soon < self.walks.end {
-                prefetch(self.offsets, self.job.source(soon) as usize);
-            }
+        while let Some(walk) = self.block.walks.next() {
             let source = self.job.source(walk);
-            let path = self.rows.of((walk - self.first) as usize);
+            let path = self.block.path(walk);
             out[path.start] = source;
-            let (begin, at) = (path.start + 1, source as usize);
-            if self.offsets[at].place() == self.offsets[at + 1].place() && !self.goes_home {
-                self.forgo(&mut out[begin..path.end]);
-            } else if begin < path.end {
+            if path.len() > 1 {
+                prefetch(self.offsets, source as usize);
                 *walker = self.job.walker(walk);
-                return (begin, path.end);
+                return (path.start + 1, path.end);
             }
         }
         (0, 0)
