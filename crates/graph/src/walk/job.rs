@@ -17,7 +17,7 @@ pub struct Job<'a> {
     pub(super) kind: &'a Kind,
     pub(super) length: Length,
     seed: u64,
-    sources: Option<&'a [Vertex]>,
+    pub(super) sources: Option<&'a [Vertex]>,
     walks_per_source: u32,
     pub(super) threads: usize,
     stop: Option<&'a AtomicBool>,
@@ -122,12 +122,6 @@ impl<'a> Job<'a> {
     pub fn source(&self, walk: u64) -> Vertex {
         let source = walk / u64::from(self.walks_per_source);
         self.sources.map_or(source as Vertex, |sources| sources[source as usize])
-    }
-
-    /// False if a walk ends at this source as it begins.
-    pub(super) fn leads_on(&self, source: Vertex) -> bool {
-        let (offsets, at) = (self.graph.offsets(), source as usize);
-        offsets[at] < offsets[at + 1] || matches!(self.kind, Kind::Restart(_))
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::thread;
 
-use paceline_proto::walk::{Length, Vertex};
+use paceline_proto::walk::{Kind, Length, Vertex};
 
 use super::ground::Ground;
 use super::job::{Job, JobError, Progress, Summary};
@@ -196,32 +196,55 @@ impl Job<'_> {
     /// Where the paths of these walks go: one behind the other, with room for all steps unless the
     /// source is a dead end.
     fn rows(&self, walks: Range<u64>) -> Rows {
-        let count = walks.end - walks.start;
         let each = u64::from(self.walks_per_source()).max(1);
-        let sources = || {
-            (walks.start / each..walks.end.div_ceil(each)).map(|source| {
-                let first = source * each;
-                (self.leads_on(self.source(first)), first..first + each)
-            })
-        };
+        let nths = (walks.start / each) as usize..walks.end.div_ceil(each) as usize;
+        let offsets = self.graph.offsets();
+        if matches!(self.kind, Kind::Restart(_)) {
+            // At a dead end they go back to the source.
+            return self.rows_by(walks, each, nths.map(|_| true));
+        }
+        let leads_on = |row: &[u64]| row[0] < row[1];
+        match self.sources {
+            None => {
+                let offsets = &offsets[nths.start..=nths.end];
+                self.rows_by(walks, each, offsets.windows(2).map(leads_on))
+            }
+            Some(sources) => {
+                let row = |&source: &Vertex| leads_on(&offsets[source as usize..][..2]);
+                self.rows_by(walks, each, sources[nths].iter().map(row))
+            }
+        }
+    }
+
+    /// The same, with `each` walks from each source, and whether it leads on.
+    fn rows_by(
+        &self,
+        walks: Range<u64>,
+        each: u64,
+        leads_on: impl Iterator<Item = bool> + Clone,
+    ) -> Rows {
+        let count = walks.end - walks.start;
         if let Length::Steps(steps) = self.length {
-            let idle = sources().filter(|&(leads_on, _)| !leads_on).count() as u64 * each;
+            let idle = each * leads_on.clone().filter(|leads_on| !leads_on).count() as u64;
             let spared = idle * u64::from(steps) * size_of::<Vertex>() as u64;
             if spared <= count * size_of::<u64>() as u64 {
                 return Rows::Stride(steps as usize + 1);
             }
         }
         let mut places: Vec<u64> = memory::zeros(count as usize + 1);
-        let (mut place, mut ends) = (0, places[1..].iter_mut());
-        for (leads_on, numbers) in sources() {
-            let numbers = numbers.start.max(walks.start)..numbers.end.min(walks.end);
-            for (walk, end) in numbers.zip(&mut ends) {
-                place += 1 + match self.length {
-                    _ if !leads_on => 0,
-                    Length::Steps(steps) => u64::from(steps),
-                    Length::Geometric { .. } => u64::from(self.walker(walk).steps_left),
+        let (mut place, mut walk) = (0, walks.start);
+        let mut ends = places[1..].iter_mut();
+        for leads_on in leads_on {
+            let next = (walk / each + 1) * each;
+            for end in ends.by_ref().take((next - walk) as usize) {
+                let steps = match self.length {
+                    Length::Steps(steps) => steps,
+                    Length::Geometric { .. } => self.walker(walk).steps_left,
                 };
+                // Without a branch, which could not be foreseen.
+                place += 1 + u64::from(leads_on) * u64::from(steps);
                 *end = place;
+                walk += 1;
             }
         }
         Rows::At(places)
