@@ -103,12 +103,10 @@ impl Job<'_> {
     pub fn keep(&self) -> Result<(Paths, Summary), JobError> {
         let ground = Ground::new(self.graph);
         let walks = self.walks();
+        // Each may take a place beside its entries, of which it has one at least.
+        count_of::<u64>(u128::from(walks) + 1)?;
         let rows = self.rows(0..walks);
-        let entries = rows.entries(walks);
-        let most = isize::MAX as u128 / size_of::<Vertex>() as u128;
-        let too_long = JobError::TooLong(entries);
-        let count = usize::try_from(entries).ok().filter(|_| entries <= most).ok_or(too_long)?;
-        let mut vertices: Vec<Vertex> = memory::zeros(count);
+        let mut vertices = memory::zeros(count_of::<Vertex>(rows.entries(walks))?);
         let blocks = Blocks::new(self, 0);
         let mut rest = &mut vertices[..];
         let parts: Vec<_> = (0..blocks.count())
@@ -225,9 +223,9 @@ impl Job<'_> {
     ) -> Rows {
         let count = walks.end - walks.start;
         if let Length::Steps(steps) = self.length {
-            let idle = each * leads_on.clone().filter(|leads_on| !leads_on).count() as u64;
-            let spared = idle * u64::from(steps) * size_of::<Vertex>() as u64;
-            if spared <= count * size_of::<u64>() as u64 {
+            let idle = leads_on.clone().filter(|leads_on| !leads_on).count() as u128;
+            let spared = idle * u128::from(each) * u128::from(steps) * size_of::<Vertex>() as u128;
+            if spared <= u128::from(count) * size_of::<u64>() as u128 {
                 return Rows::Stride(steps as usize + 1);
             }
         }
@@ -259,6 +257,13 @@ impl Job<'_> {
             }
         }
     }
+}
+
+/// So many entries, if an array can have them.
+fn count_of<T>(entries: u128) -> Result<usize, JobError> {
+    let most = isize::MAX as u128 / size_of::<T>() as u128;
+    let count = usize::try_from(entries).ok().filter(|_| entries <= most);
+    count.ok_or(JobError::TooLong(entries))
 }
 
 /// A job's walks in portions for a thread.

@@ -278,4 +278,9 @@ fn a_job_that_cannot_be_is_refused() {
     let job = Job::new(&graph, &Kind::Uniform, Length::Steps(1), 1).unwrap();
     let refused = job.with_sources(&[0, 1]).map(|_| ()).unwrap_err();
     assert_eq!(refused.to_string(), "a walk is to begin at vertex 1, and there are 1");
+    // An edge of each vertex to itself: 600 x 2^32 x 2^20 vertices.
+    let loops = Graph::new((0..=600).collect(), (0..600).collect()).unwrap();
+    let job = Job::new(&loops, &Kind::Uniform, Length::Steps(1 << 20), 1).unwrap();
+    let refused = job.with_walks_per_source(u32::MAX).keep().map(|_| ()).unwrap_err();
+    assert_eq!(refused, JobError::TooLong(600 * u128::from(u32::MAX) * ((1 << 20) + 1)));
 }
