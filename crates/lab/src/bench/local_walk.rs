@@ -251,7 +251,8 @@ mod tests {
         let names: Vec<&str> = local.rows.iter().map(|row| row.name).collect();
         assert_eq!(names, [KEPT, BLOCKS, NODE2VEC, PLAIN, READING]);
         assert_eq!(local.vertices, 256);
-        assert!(local.path_bytes.unwrap() >= 256 * 81 * 4);
+        // Most sources lead on; the others take an entry and a place.
+        assert!((128 * 81 * 4..256 * 81 * 4).contains(&local.path_bytes.unwrap()), "{local:?}");
         assert!(local.rows.iter().all(|row| row.best >= row.worst && row.worst > 0.0));
     }
 
