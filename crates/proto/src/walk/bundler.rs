@@ -92,17 +92,15 @@ impl Cargo {
 }
 
 impl Bundle {
-    /// Takes what waits, and leaves room for as many.
+    /// Takes what waits, and leaves room for the next.
     fn take(&mut self) -> Message {
         match &mut self.message {
             Message::Walkers { head, walkers } => {
-                let room = SmallVec::with_capacity(walkers.len());
-                let walkers = std::mem::replace(walkers, room);
+                let walkers = take(walkers);
                 Message::Walkers { head: head.clone(), walkers }
             }
             Message::Ended { job, trail, walks } => {
-                let room = SmallVec::with_capacity(walks.len());
-                let walks = std::mem::replace(walks, room);
+                let walks = take(walks);
                 Message::Ended { job: *job, trail: *trail, walks }
             }
             Message::Upkeep(..) => unreachable!("what is said of the graph waits for nobody"),
@@ -112,6 +110,13 @@ impl Bundle {
     fn is_empty(&self) -> bool {
         self.came.is_empty()
     }
+}
+
+/// Takes what is in it. In its place comes room for as many, and for more if those before it were:
+/// what a few leave is not to grow again for each of many.
+fn take<T>(waiting: &mut SmallVec<[T; 1]>) -> SmallVec<[T; 1]> {
+    let room = waiting.len().max(waiting.capacity() / 2);
+    std::mem::replace(waiting, SmallVec::with_capacity(room))
 }
 
 impl Bundler {

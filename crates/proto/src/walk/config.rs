@@ -193,7 +193,8 @@ pub struct Config {
     /// Hops in a turn of the worker where `service` is 0. Default 256: less than 100
     /// microseconds, after which the node sends and hears what has gathered.
     pub turn_hops: usize,
-    /// Times that a walk is begun before it counts as failed. Default 16.
+    /// Times that a walk is begun before it counts as failed, 1 to 255. Default 255: it is
+    /// `walk_time_max` that ends it.
     pub attempts_max: u8,
     /// The least time after which a walk is presumed lost. Default 200 ms: processes that share a
     /// processor stand still for tens of milliseconds, all their walks with them. 0 with the
@@ -219,7 +220,7 @@ impl Default for Config {
             generation: Generation::Window(WindowConfig::default()),
             service: Duration::ZERO,
             turn_hops: 256,
-            attempts_max: 16,
+            attempts_max: 255,
             timeout_min: Duration::from_millis(200),
             walk_time_max: Duration::from_secs(60),
             results_max: 524_288,

@@ -8,6 +8,11 @@ use crate::core::Instant;
 
 /// How fine deadlines are.
 const TICK: Duration = Duration::from_millis(1);
+/// Bits of a token that name the attempt, and those that name the walk in its place.
+const ATTEMPT_BITS: u32 = 8;
+const SERIAL_BITS: u32 = 28;
+/// The most walks in a list: each has a place of its own.
+pub(super) const FLIGHTS_MAX: usize = 1 << (64 - SERIAL_BITS - ATTEMPT_BITS);
 
 /// A walk under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +25,9 @@ pub struct Flight {
     pub length: u32,
     /// How often it was begun, this time included.
     pub attempt: u8,
+    /// Whether it was lost and is to be begun anew: nobody waits for its latest walker. One that
+    /// comes home all the same is welcome.
+    pub is_waiting: bool,
     /// When it was begun, this time.
     pub sent: Instant,
     /// When it was begun first.
@@ -33,8 +41,9 @@ struct Slot {
     flight: Option<Flight>,
 }
 
-/// All walks under way. A token names a place and a serial number: who comes back late, after his
-/// walk was begun anew, is not taken for the one that counts.
+/// All walks under way. A token names a place, a serial number and the attempt: which of a walk's
+/// walkers comes home first does not matter, as all take the same path; who comes after that, to a
+/// place that is free or another's, is nobody's.
 #[derive(Clone, Debug, Default)]
 pub struct Flights {
     slots: Vec<Slot>,
@@ -45,54 +54,86 @@ pub struct Flights {
 }
 
 impl Flights {
-    /// How many are under way.
-    pub fn under_way(&self) -> usize {
+    /// How many there are.
+    pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// All of them, each with its token.
+    /// All of them, each with the token of its latest attempt.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Flight)> {
-        let slots = (0u64..).zip(&self.slots);
+        let slots = (0usize..).zip(&self.slots);
         slots.filter_map(|(place, slot)| {
-            Some((place << 32 | u64::from(slot.serial), slot.flight.as_ref()?))
+            let flight = slot.flight.as_ref()?;
+            Some((token(place, slot.serial, flight.attempt), flight))
         })
     }
 
-    /// Enters a walk, and returns the token it is to carry.
+    /// Enters a walk, and returns the token it is to carry. There are to be fewer than
+    /// `FLIGHTS_MAX`.
     pub fn begin(&mut self, flight: Flight) -> u64 {
-        self.serial = self.serial.wrapping_add(1);
+        self.serial = (self.serial + 1) % (1 << SERIAL_BITS);
         let slot = Slot { serial: self.serial, flight: Some(flight) };
         let place = match self.free.pop() {
             Some(place) => {
                 self.slots[place as usize] = slot;
-                place
+                place as usize
             }
             None => {
                 self.slots.push(slot);
-                (self.slots.len() - 1) as u32
+                self.slots.len() - 1
             }
         };
-        u64::from(place) << 32 | u64::from(self.serial)
+        token(place, self.serial, flight.attempt)
     }
 
-    /// The walk of a token, if it is under way.
+    /// A walk is begun anew: what it is now, and its next token. None if it has ended.
+    pub fn begin_anew(&mut self, token: u64, now: Instant) -> Option<(u64, Flight)> {
+        self.flight(token)?;
+        let flight = self.slots[place_of(token)].flight.as_mut()?;
+        flight.attempt += 1;
+        (flight.sent, flight.is_waiting) = (now, false);
+        let walk = token >> ATTEMPT_BITS << ATTEMPT_BITS;
+        Some((walk | u64::from(flight.attempt), *flight))
+    }
+
+    /// A walk is to be begun anew later.
+    pub fn let_wait(&mut self, token: u64) {
+        if self.flight(token).is_some()
+            && let Some(flight) = &mut self.slots[place_of(token)].flight
+        {
+            flight.is_waiting = true;
+        }
+    }
+
+    /// The walk of a token, if it has not ended, whichever attempt the token is of.
     pub fn flight(&self, token: u64) -> Option<&Flight> {
-        let slot = self.slots.get((token >> 32) as usize)?;
-        slot.flight.as_ref().filter(|_| slot.serial == token as u32)
+        let slot = self.slots.get(place_of(token))?;
+        let is_it = |flight: &&Flight| {
+            u64::from(slot.serial) == token >> ATTEMPT_BITS & ((1 << SERIAL_BITS) - 1)
+                && attempt_of(token) <= flight.attempt
+        };
+        slot.flight.as_ref().filter(is_it)
+    }
+
+    /// The walk of a token that it waits for to come home: the token of its latest attempt.
+    pub fn awaited(&self, token: u64) -> Option<&Flight> {
+        let is_awaited =
+            |flight: &&Flight| attempt_of(token) == flight.attempt && !flight.is_waiting;
+        self.flight(token).filter(is_awaited)
     }
 
     /// Reads the places of these tokens together, so that they are near once each is asked for:
     /// among many walks under way each is a read of memory, which do not wait for each other.
     pub fn touch(&self, tokens: impl Iterator<Item = u64>) {
-        let slots = tokens.filter_map(|token| self.slots.get((token >> 32) as usize));
+        let slots = tokens.filter_map(|token| self.slots.get(place_of(token)));
         std::hint::black_box(slots.fold(0, |read, slot| read ^ slot.serial));
     }
 
     /// Takes a walk out.
     pub fn end(&mut self, token: u64) -> Option<Flight> {
         self.flight(token)?;
-        self.free.push((token >> 32) as u32);
-        self.slots[(token >> 32) as usize].flight.take()
+        self.free.push(place_of(token) as u32);
+        self.slots[place_of(token)].flight.take()
     }
 
     /// Forgets all.
@@ -115,12 +156,11 @@ impl Flights {
         Some(Instant::from_nanos(tick.saturating_mul(TICK.as_nanos() as u64)))
     }
 
-    /// Takes those out of the list of deadlines that are due and still under way. They stay under
-    /// way.
+    /// Takes those out of the list of deadlines that are due and still awaited. They stay so.
     pub fn take_due(&mut self, now: Instant, due: &mut Vec<u64>) {
         while self.next_deadline().is_some_and(|at| at <= now) {
             let (_, tokens) = self.due.pop_first().expect("there is a next deadline");
-            due.extend(tokens.into_iter().filter(|&token| self.flight(token).is_some()));
+            due.extend(tokens.into_iter().filter(|&token| self.awaited(token).is_some()));
         }
     }
 
@@ -131,26 +171,67 @@ impl Flights {
     }
 }
 
+fn token(place: usize, serial: u32, attempt: u8) -> u64 {
+    let walk = (place as u64) << SERIAL_BITS | u64::from(serial);
+    walk << ATTEMPT_BITS | u64::from(attempt)
+}
+
+/// Where the walk of a token is.
+fn place_of(token: u64) -> usize {
+    (token >> (SERIAL_BITS + ATTEMPT_BITS)) as usize
+}
+
+/// Which attempt a token is of, from 1 on.
+pub(super) fn attempt_of(token: u64) -> u8 {
+    token as u8
+}
+
+/// True if two tokens are of the same walk.
+pub(super) fn is_same_walk(one: u64, other: u64) -> bool {
+    one >> ATTEMPT_BITS == other >> ATTEMPT_BITS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn flight(walk: u64) -> Flight {
-        let at = Instant::ZERO;
-        Flight { walk, source: 0, length: 3, attempt: 1, sent: at, first_sent: at }
+        let (at, is_waiting) = (Instant::ZERO, false);
+        Flight { walk, source: 0, length: 3, attempt: 1, is_waiting, sent: at, first_sent: at }
     }
 
     #[test]
-    fn a_token_of_an_earlier_attempt_is_nobodys() {
+    fn a_token_of_an_earlier_walk_is_nobodys() {
         let mut flights = Flights::default();
         let first = flights.begin(flight(1));
         assert_eq!(flights.end(first), Some(flight(1)));
         let second = flights.begin(flight(2));
-        assert_eq!(first >> 32, second >> 32, "the place is used again");
+        assert_eq!(place_of(first), place_of(second), "the place is used again");
         assert_eq!(flights.end(first), None);
         assert_eq!(flights.flight(second), Some(&flight(2)));
-        assert_eq!(flights.under_way(), 1);
+        assert_eq!(flights.len(), 1);
         assert_eq!(flights.end(u64::MAX), None);
+        flights.serial = (1 << SERIAL_BITS) - 1;
+        let third = flights.begin(flight(3));
+        assert_eq!(flights.flight(third), Some(&flight(3)));
+    }
+
+    #[test]
+    fn whichever_walker_of_a_walk_comes_first_ends_it() {
+        let mut flights = Flights::default();
+        let first = flights.begin(flight(1));
+        let now = Instant::ZERO + Duration::from_secs(1);
+        flights.let_wait(first);
+        assert!(flights.awaited(first).is_none() && flights.flight(first).is_some());
+        let (second, again) = flights.begin_anew(first, now).unwrap();
+        assert_eq!((attempt_of(first), attempt_of(second), again.attempt), (1, 2, 2));
+        assert_eq!((again.sent, again.first_sent), (now, Instant::ZERO));
+        assert!(flights.awaited(first).is_none() && flights.awaited(second).is_some());
+        assert_eq!(flights.iter().next(), Some((second, &again)));
+        assert_eq!(flights.flight(second + 1), None, "there is no third");
+        assert_eq!(flights.end(first), Some(again));
+        assert_eq!((flights.end(second), flights.begin_anew(second, now)), (None, None));
+        assert_eq!(flights.len(), 0);
     }
 
     #[test]
@@ -168,6 +249,6 @@ mod tests {
         assert_eq!(flights.next_deadline(), Some(at(2000)));
         flights.take_due(at(2000), &mut due);
         assert_eq!(due, [tokens[0]]);
-        assert_eq!(flights.under_way(), 2);
+        assert_eq!(flights.len(), 2);
     }
 }

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::census::Census;
 use super::editor::Edit;
+use super::flights::{attempt_of, is_same_walk};
 use super::graph::Vertex;
 use super::kind::{Kind, KindError, Length};
 use super::message::{Stop, Trail};
@@ -120,6 +121,28 @@ pub struct Walk {
     /// For each of these, the version of the row that the step to it was taken from, if its job
     /// wants them.
     pub versions: Vec<u32>,
+}
+
+/// A walk under way, or lost and to be begun anew, as its home knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnderWay {
+    /// The application's name for its job.
+    pub of: JobId,
+    /// The job's number, which its walkers carry.
+    pub job: u64,
+    /// The name of its latest attempt, which the walker carries.
+    pub token: u64,
+    /// The walk's number in its job.
+    pub walk: u64,
+    /// How often it was begun.
+    pub attempt: u8,
+}
+
+impl UnderWay {
+    /// True if a walker with this token is of the same walk: of this attempt or one before it.
+    pub fn is_of(&self, token: u64) -> bool {
+        is_same_walk(token, self.token) && attempt_of(token) <= self.attempt
+    }
 }
 
 /// What became of a job.

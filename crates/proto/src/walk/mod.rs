@@ -37,14 +37,14 @@ pub use config::{
 pub use editor::Edit;
 pub use graph::{Adjacency, Alias, AliasScratch, Graph, GraphError, Row, Vertex};
 pub use interface::{
-    Command, EditError, Event, Job, JobId, JobReport, Refusal, Sources, SupplyFault, Walk,
+    Command, EditError, Event, Job, JobId, JobReport, Refusal, Sources, SupplyFault, UnderWay, Walk,
 };
 pub use kind::{Chance, Kind, KindError, Length, Node2Vec, Step};
 pub use message::{Ended, Head, Message, Stop, Trail, Traveller};
 pub use part::{Given, Outcome, Owners, Part, Reception};
 pub use red::{Red, Verdict, probability};
 pub use rows::{Change, EditFault, OwnRow};
-pub use server::{Server, Timer, UnderWay};
+pub use server::{Server, Timer};
 pub use supplier::Supply;
 pub use upkeep::{Chunk, Holding, Plan, Position, Upkeep};
 pub use waits::Waits;

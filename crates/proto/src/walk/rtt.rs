@@ -51,6 +51,40 @@ impl RoundTrip {
     }
 }
 
+/// How many times as long as [`RoundTrip`] says a walk is waited for, at most.
+const SLACK_MAX: f64 = 8.0;
+/// The share of the walks under way that, late, makes it one time more.
+const LATE_SHARE: f64 = 1.0 / 64.0;
+/// What a single late walk makes it more at most.
+const LATE_WEIGHT_MAX: f64 = 0.25;
+/// What it falls by in a second.
+const SLACK_FALL: f64 = 4.0;
+
+/// How many times as long as [`RoundTrip`] says a walk is waited for: once, and more for a while
+/// after walks that had been missed came home. So about one walk in a hundred is begun anew in
+/// vain, and walks that do get lost are not waited for ever longer, as with a time-out that doubles
+/// with each attempt. Source of the idea, to tell wrong time-outs from right ones: RFC 3522
+/// (Eifel).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slack {
+    more: f64,
+    at: Instant,
+}
+
+impl Slack {
+    /// How many times.
+    pub(super) fn factor(self, now: Instant) -> f64 {
+        1.0 + (self.more - SLACK_FALL * now.since(self.at).as_secs_f64()).max(0.0)
+    }
+
+    /// One of about so many walks, which had been missed, has come home.
+    pub(super) fn on_late(&mut self, now: Instant, of: usize) {
+        let weight = (1.0 / (LATE_SHARE * of as f64)).min(LATE_WEIGHT_MAX);
+        self.more = (self.factor(now) + weight).min(SLACK_MAX) - 1.0;
+        self.at = now;
+    }
+}
+
 /// How many times the least a time may be before it is late: queues are that much longer than
 /// nothing.
 const LATE: u64 = 8;
@@ -97,6 +131,27 @@ mod tests {
         // 8 ms and a deviation of 4.
         assert_eq!((millis(1), millis(8)), (24, 192));
         assert_eq!((millis(32), millis(0)), (32 * 8 + 16 * 16, 0));
+    }
+
+    #[test]
+    fn who_is_missed_wrongly_is_waited_for_longer_for_a_while() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut slack = Slack::default();
+        assert_eq!(slack.factor(at(0)), 1.0);
+        slack.on_late(at(0), 6400);
+        assert_eq!(slack.factor(at(0)), 1.01, "one of many says little");
+        slack.on_late(at(10), 0);
+        assert_eq!(slack.factor(at(10)), 1.25, "and so does one of few");
+        (0..1000).for_each(|_| slack.on_late(at(20), 6400));
+        assert_eq!(slack.factor(at(20)), 8.0);
+        assert_eq!((slack.factor(at(1020)), slack.factor(at(2020))), (4.0, 1.0));
+        // One in a thousand of 100,000 a second, and one in ten.
+        let mut after = |one_in: u64| {
+            (0..200).for_each(|late| slack.on_late(at(10_000 + late * one_in / 100), 10_000));
+            slack.factor(at(10_000 + 2 * one_in))
+        };
+        assert!(after(1000) < 1.1);
+        assert!(after(10) > 2.0);
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::{Config, Control, Generation, PacedConfig, Recovery};
-use super::flights::{Flight, Flights};
+use super::flights::{FLIGHTS_MAX, Flight, Flights, attempt_of};
+use super::graph::Vertex;
 use super::interface::{Job, JobReport, Walk};
 use super::message::{Ended, Head, Traveller};
-use super::rtt::{Lateness, RoundTrip};
+use super::rtt::{Lateness, RoundTrip, Slack};
 use super::walker::Walker;
 use super::window::Window;
 use crate::core::Instant;
@@ -40,9 +41,10 @@ pub(super) struct Run {
     pub(super) head: Arc<Head>,
     pub(super) report: JobReport,
     pace: Pace,
+    /// Walks under way, and those that are to be begun anew.
     flights: Flights,
-    /// Walks that were lost and are to be begun anew, by when and their numbers.
-    again: BTreeMap<(Instant, u64), Flight>,
+    /// Tokens of walks that were lost and are to be begun anew, by when and their numbers.
+    again: BTreeMap<(Instant, u64), u64>,
     /// The same walks, by when they are given up if they have not been begun until then.
     expiries: BTreeMap<(Instant, u64), Instant>,
     /// The next walk that was never begun, and the one after the last.
@@ -51,6 +53,7 @@ pub(super) struct Run {
     /// Walks that are done and not yet consumed.
     unconsumed: usize,
     trip: RoundTrip,
+    slack: Slack,
     lateness: Lateness,
     /// When the walk was begun that was begun last of those that have come home.
     newest_home: Instant,
@@ -123,6 +126,7 @@ impl Run {
             expiries: BTreeMap::new(),
             unconsumed: 0,
             trip: RoundTrip::default(),
+            slack: Slack::default(),
             lateness: Lateness::default(),
             newest_home: now,
             began: now,
@@ -131,10 +135,10 @@ impl Run {
 
     /// Walks under way.
     pub(super) fn in_flight(&self) -> usize {
-        self.flights.under_way()
+        self.flights.len() - self.again.len()
     }
 
-    /// Them, each with its token.
+    /// Them, and those that are to be begun anew, each with the token of its latest attempt.
     pub(super) fn flights(&self) -> impl Iterator<Item = (u64, &Flight)> {
         self.flights.iter()
     }
@@ -156,7 +160,7 @@ impl Run {
 
     /// Bytes that it holds.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.flights.memory_bytes() + self.again.len() * 3 * size_of::<Flight>()
+        self.flights.memory_bytes() + self.again.len() * 6 * size_of::<Instant>()
     }
 
     fn regenerates(&self) -> bool {
@@ -167,9 +171,9 @@ impl Run {
     pub(super) fn due(&self, config: &Config, now: Instant) -> Due {
         let has_more = self.regenerates() || self.next < self.end;
         // Those that wait to be begun anew keep their places.
-        let begun = self.flights.under_way() + self.again.len();
-        let has_room =
-            begun + self.unconsumed < config.results_max && begun < self.job.in_flight_max;
+        let begun = self.flights.len();
+        let has_room = begun + self.unconsumed < config.results_max
+            && begun < self.job.in_flight_max.min(FLIGHTS_MAX);
         let again = self.again.first_key_value().map(|(&(at, _), _)| at);
         if self.is_over() {
             return Due::Nothing;
@@ -180,9 +184,7 @@ impl Run {
         match &self.pace {
             Pace::Paced(paced) if paced.due <= now => Due::Now,
             Pace::Paced(paced) => Due::At(paced.due),
-            Pace::Window(window) if !window.has_room(self.flights.under_way(), self.left()) => {
-                Due::Nothing
-            }
+            Pace::Window(window) if !window.has_room(self.in_flight(), self.left()) => Due::Nothing,
             Pace::Window(window) if window.paused() > now => Due::At(window.paused()),
             Pace::Window(_) => Due::Now,
         }
@@ -195,8 +197,9 @@ impl Run {
 
     /// Begins a walk. To be called when it is [due](Self::due).
     pub(super) fn generate(&mut self, config: &Config, now: Instant) -> Traveller {
-        let (walk, source, attempt, first_sent) = if let Some(lost) = self.take_again(config, now) {
-            (lost.walk, lost.source, lost.attempt + 1, lost.first_sent)
+        let (token, flight, walker) = if let Some(lost) = self.take_again(config, now) {
+            let (token, flight) = self.flights.begin_anew(lost, now).expect("it waits");
+            (token, flight, self.walker(flight.walk, flight.source))
         } else {
             let place = match &self.pace {
                 Pace::Paced(paced) if paced.config.recovery == Recovery::Regenerate => {
@@ -204,34 +207,64 @@ impl Run {
                 }
                 _ => (self.next / u64::from(self.job.walks)) as usize,
             };
+            let (walk, source) = (self.next, self.job.sources.vertex(place));
             self.next += 1;
-            (self.next - 1, self.job.sources.vertex(place), 1, now)
+            let walker = self.walker(walk, source);
+            let flight = Flight {
+                walk,
+                source,
+                length: walker.steps_left,
+                attempt: 1,
+                is_waiting: false,
+                sent: now,
+                first_sent: now,
+            };
+            (self.flights.begin(flight), flight, walker)
         };
-        let walker = Walker::new(self.job.seed, walk, source, self.job.length);
-        let flight =
-            Flight { walk, source, length: walker.steps_left, attempt, sent: now, first_sent };
-        let token = self.flights.begin(flight);
         self.report.generated += 1;
-        self.flights.set_deadline(token, self.deadline(config, &flight));
+        self.flights.set_deadline(token, self.look(config, &flight, now));
         if let Pace::Paced(paced) = &mut self.pace {
             paced.on_generated(now, token, &self.flights, &self.trip);
         }
         Traveller { token, walker, path: Vec::new(), drawn: 0, is_marked: false, detours: 0 }
     }
 
-    /// The next walk that is to be begun anew by now.
-    fn take_again(&mut self, config: &Config, now: Instant) -> Option<Flight> {
+    fn walker(&self, walk: u64, source: Vertex) -> Walker {
+        Walker::new(self.job.seed, walk, source, self.job.length)
+    }
+
+    /// The token of the next walk that is to be begun anew by now.
+    fn take_again(&mut self, config: &Config, now: Instant) -> Option<u64> {
         let next = self.again.first_entry().filter(|next| next.key().0 <= now)?;
-        let flight = next.remove();
+        let token = next.remove();
+        let flight = self.flights.flight(token).expect("it waits");
         self.expiries.remove(&(flight.first_sent + config.walk_time_max, flight.walk));
-        Some(flight)
+        Some(token)
+    }
+
+    /// A walk that was to be begun anew is not.
+    fn forget_again(&mut self, config: &Config, flight: &Flight) {
+        let expiry = (flight.first_sent + config.walk_time_max, flight.walk);
+        if let Some(at) = self.expiries.remove(&expiry) {
+            self.again.remove(&(at, flight.walk));
+        }
     }
 
     /// When a walk is taken for lost: none may take longer than the longest, with all its attempts.
-    fn deadline(&self, config: &Config, flight: &Flight) -> Instant {
+    fn deadline(&self, config: &Config, flight: &Flight, now: Instant) -> Instant {
         let last = flight.first_sent + config.walk_time_max;
         // Walks that others replace are not waited for, but not remembered for ever either.
-        if self.regenerates() { last } else { last.min(flight.sent + self.timeout(config, flight)) }
+        if self.regenerates() {
+            return last;
+        }
+        last.min(flight.sent + self.timeout(config, flight, now))
+    }
+
+    /// When a walk is to be looked at again at the latest: what walks take may have become less by
+    /// then.
+    fn look(&self, config: &Config, flight: &Flight, now: Instant) -> Instant {
+        let last = flight.first_sent + config.walk_time_max;
+        if self.regenerates() { last } else { last.min(now + self.usual(config, flight)) }
     }
 
     /// Until when a walk that has taken too long is waited for all the same: while none that was
@@ -244,34 +277,58 @@ impl Run {
         if self.regenerates() || is_unknown || is_end || self.newest_home > flight.sent {
             return now;
         }
-        let timeout = self.timeout(config, flight);
+        let timeout = self.timeout(config, flight, now);
         let end = (flight.sent + timeout * PATIENCE).min(flight.first_sent + config.walk_time_max);
         end.min(now + timeout / 2)
     }
 
-    /// How long a walk may take: longer if it is longer, and with each of the first attempts.
-    fn timeout(&self, config: &Config, flight: &Flight) -> Duration {
+    /// How long a walk takes at most, as others say: longer if it is longer.
+    fn usual(&self, config: &Config, flight: &Flight) -> Duration {
         let one = if self.trip.samples() < SAMPLES_MIN {
-            FIRST_TIMEOUT.max(config.timeout_min)
+            FIRST_TIMEOUT
         } else {
-            self.trip.timeout_of(flight.length + 2).max(config.timeout_min)
+            self.trip.timeout_of(flight.length + 2)
         };
-        // No more: it is the window that gives way where too much gets lost.
-        let more = 1 << u32::from(flight.attempt - 1).min(2);
-        (one * more).min(config.walk_time_max)
+        one.max(config.timeout_min).min(config.walk_time_max)
     }
 
-    /// A walker has come home; none if nobody waits for it any more.
-    pub(super) fn on_ended(&mut self, now: Instant, ended: Ended, from: From) -> Option<Walk> {
+    /// How long a walk may take. Not longer with each attempt: it is the window that gives way
+    /// where too much gets lost.
+    fn timeout(&self, config: &Config, flight: &Flight, now: Instant) -> Duration {
+        let timeout = self.usual(config, flight).mul_f64(self.slack.factor(now));
+        timeout.min(config.walk_time_max)
+    }
+
+    /// A walker has come home; none if its walk is over.
+    pub(super) fn on_ended(
+        &mut self,
+        config: &Config,
+        now: Instant,
+        ended: Ended,
+        from: From,
+    ) -> Option<Walk> {
         let Some(flight) = self.flights.end(ended.token) else {
             self.report.late += 1;
             return None;
         };
-        let took = now.since(flight.sent);
-        self.newest_home = self.newest_home.max(flight.sent);
-        if self.regenerates() {
+        let attempt = attempt_of(ended.token);
+        if flight.is_waiting || attempt < flight.attempt {
+            // It was not lost after all.
+            self.slack.on_late(now, self.flights.len());
+        }
+        if flight.is_waiting {
+            self.forget_again(config, &flight);
+        }
+        // When those between the first and the latest were begun is not known any more.
+        let sent = match attempt {
+            1 => Some(flight.first_sent),
+            _ => (attempt == flight.attempt).then_some(flight.sent),
+        };
+        let took = sent.map(|sent| now.since(sent));
+        self.newest_home = self.newest_home.max(sent.unwrap_or_default());
+        if let Some(took) = took.filter(|_| self.regenerates()) {
             self.trip.sample(took);
-        } else if from == From::Elsewhere {
+        } else if let Some(took) = took.filter(|_| from == From::Elsewhere) {
             // Walks that ended here may never have left: they say nothing of the ways of others.
             // Per hop, so that long walks do not look late beside short ones. The ways to and from
             // the first vertex are about two more.
@@ -295,12 +352,13 @@ impl Run {
                 }
             }
             Pace::Window(window) => {
-                let took = (from == From::Elsewhere).then_some(took);
                 // Walks that ended here say nothing of ways.
+                let took = took.filter(|_| from == From::Elsewhere);
                 let is_late =
                     took.is_some_and(|took| self.lateness.sample(now, took / (ended.steps + 2)));
                 let is_marked = ended.is_marked || is_late;
-                window.on_ended(now, took, is_marked, self.flights.under_way());
+                let in_flight = self.flights.len() - self.again.len();
+                window.on_ended(now, took, is_marked, in_flight);
             }
         }
         let (path, versions) = self.job.trail.read(ended.path);
@@ -318,7 +376,8 @@ impl Run {
 
     /// A walker was dropped right here: its source hears of it at once, if it is to.
     pub(super) fn on_dropped_here(&mut self, config: &Config, now: Instant, token: u64) -> Lost {
-        if self.flights.flight(token).is_none() {
+        // Of a walk whose later walkers are under way this one is not missed.
+        if self.flights.awaited(token).is_none() {
             return Lost::Unheard;
         }
         match &mut self.pace {
@@ -348,12 +407,15 @@ impl Run {
     ) {
         let mut due = Vec::new();
         self.flights.take_due(now, &mut due);
+        let in_flight = self.in_flight();
         for token in due {
             let Some(&flight) = self.flights.flight(token) else { continue };
-            // What walks take may have grown since.
-            let deadline = self.deadline(config, &flight).max(self.patience(config, &flight, now));
+            // What walks take may have changed since.
+            let patience = self.patience(config, &flight, now);
+            let deadline = self.deadline(config, &flight, now).max(patience);
             if deadline > now {
-                self.flights.set_deadline(token, deadline);
+                let look = self.look(config, &flight, now);
+                self.flights.set_deadline(token, look.min(deadline));
                 continue;
             }
             self.report.timeouts += 1;
@@ -361,7 +423,7 @@ impl Run {
                 // Those that others replace were looked for when they were news.
                 Pace::Paced(paced) if paced.config.recovery == Recovery::Regenerate => {}
                 Pace::Paced(paced) => paced.signals += 1,
-                Pace::Window(window) => window.on_lost(now),
+                Pace::Window(window) => window.on_lost(in_flight),
             }
             if let Lost::GivenUp(flight) = self.lose(config, (now, Duration::ZERO), token) {
                 give_up(flight);
@@ -369,7 +431,8 @@ impl Run {
         }
         while let Some(next) = self.expiries.first_entry().filter(|next| next.key().0 <= now) {
             let ((_, walk), at) = next.remove_entry();
-            let flight = self.again.remove(&(at, walk)).expect("each waits until its expiry");
+            let token = self.again.remove(&(at, walk)).expect("each waits until its expiry");
+            let flight = self.flights.end(token).expect("it waits");
             self.report.failed += 1;
             give_up(flight);
         }
@@ -388,19 +451,23 @@ impl Run {
 
     /// A walk is lost, and to be begun anew after this time, or twice that if it was before.
     fn lose(&mut self, config: &Config, (now, wait): (Instant, Duration), token: u64) -> Lost {
-        let Some(flight) = self.flights.end(token) else { return Lost::Unheard };
+        let Some(&flight) = self.flights.flight(token) else { return Lost::Unheard };
         if self.regenerates() {
+            self.flights.end(token);
             return Lost::Again;
         }
         let age = now.since(flight.first_sent);
         if flight.attempt >= config.attempts_max || age >= config.walk_time_max {
+            self.flights.end(token);
             self.report.failed += 1;
             return Lost::GivenUp(flight);
         }
         let wait = wait * (1 << u32::from(flight.attempt - 1).min(10));
-        let at = (now + wait).min(flight.first_sent + config.walk_time_max);
-        self.again.insert((at, flight.walk), flight);
-        self.expiries.insert((flight.first_sent + config.walk_time_max, flight.walk), at);
+        let expiry = flight.first_sent + config.walk_time_max;
+        let at = (now + wait).min(expiry);
+        self.flights.let_wait(token);
+        self.again.insert((at, flight.walk), token);
+        self.expiries.insert((expiry, flight.walk), at);
         Lost::Again
     }
 }

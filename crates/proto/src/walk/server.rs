@@ -14,7 +14,7 @@ use super::config::{Config, ConfigError};
 use super::editor::Editor;
 use super::graph::{Adjacency, Row, Vertex};
 use super::holder::Holder;
-use super::interface::{Command, Event, Job, JobId, Refusal, Walk};
+use super::interface::{Command, Event, Job, JobId, Refusal, UnderWay, Walk};
 use super::kind::{KindError, Length, Step};
 use super::known::{Known, SlotId};
 use super::message::{
@@ -87,21 +87,6 @@ pub struct Server {
     pub(super) holder: Holder,
     pub(super) supplier: Option<Supplier>,
     pub(super) editor: Editor,
-}
-
-/// A walk under way, as its home knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UnderWay {
-    /// The application's name for its job.
-    pub of: JobId,
-    /// The job's number, which its walkers carry.
-    pub job: u64,
-    /// The name of this attempt, which the walker carries.
-    pub token: u64,
-    /// The walk's number in its job.
-    pub walk: u64,
-    /// How often it was begun.
-    pub attempt: u8,
 }
 
 /// Homes whose dropped walkers are counted one by one.
@@ -522,7 +507,7 @@ impl Server {
             cx.count("walk_of_no_job", 1);
             return;
         };
-        if let Some(walk) = run.on_ended(cx.now, ended, from) {
+        if let Some(walk) = run.on_ended(&self.config, cx.now, ended, from) {
             self.done.push((run.job.id, walk));
         }
     }
@@ -600,7 +585,7 @@ impl Server {
     }
 
     fn tell_done(&mut self, cx: &mut Context<'_, Server>) {
-        let mut walks: SmallVec<[Walk; 1]> = SmallVec::new();
+        let mut walks: SmallVec<[Walk; 1]> = SmallVec::with_capacity(self.done.len());
         let mut of = None;
         for (job, walk) in self.done.drain(..) {
             if let Some(of) = of.filter(|&of| of != job) {

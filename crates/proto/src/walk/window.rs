@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::config::WindowConfig;
 use crate::core::Instant;
 
-/// The share of losses, averaged over round trips, above which they count as a sign of congestion.
-/// A queue marks long before it loses, so a few losses come from somewhere else; and walkers that
+/// The share of losses, averaged over windows, above which they count as a sign of congestion. A
+/// queue marks long before it loses, so a few losses come from somewhere else; and walkers that
 /// travel together get lost together.
 const LOSS_MAX: f64 = 0.1;
 /// The part of the marked share that the latest round trip makes up. Source: Alizadeh et al., *Data
@@ -25,8 +25,7 @@ pub(super) struct Window {
     is_starting: bool,
     /// Share of marked walks, averaged over round trips.
     marked_share: f64,
-    /// Share of lost walks, averaged alike.
-    lost_share: f64,
+    losses: Losses,
     epoch: Epoch,
     /// Smoothed time that a walk takes.
     trip_nanos: u64,
@@ -41,9 +40,21 @@ struct Epoch {
     began: Instant,
     ended: u64,
     marked: u64,
-    lost: u64,
     /// By how many walks the window may still grow in it.
     growth: f64,
+}
+
+/// Losses among as many walks as were under way: those that came home and those that are lost are
+/// heard of at different times, the lost ones later and in crowds. Once no more walks are begun,
+/// what is heard last is losses only, of walks that most others of their time have long outrun.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    ended: u64,
+    lost: u64,
+    /// Walks that were under way when it began.
+    among: u64,
+    /// Share of lost walks, averaged.
+    share: f64,
 }
 
 /// The most that a window grows by in a round trip, as a share of it, once it has been cut: where
@@ -54,7 +65,24 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 impl Epoch {
     fn new(began: Instant, growth: f64) -> Epoch {
-        Epoch { began, ended: 0, marked: 0, lost: 0, growth }
+        Epoch { began, ended: 0, marked: 0, growth }
+    }
+}
+
+impl Losses {
+    /// So many more came home and were lost; whether losses are too many, where that can be said
+    /// again. A share of fewer than `least` says little.
+    fn count(&mut self, ended: u64, lost: u64, in_flight: usize, least: usize) -> bool {
+        self.ended += ended;
+        self.lost += lost;
+        let all = self.ended + self.lost;
+        if all < self.among.max(least as u64) {
+            return false;
+        }
+        let lost = std::mem::take(&mut self.lost);
+        (self.ended, self.among) = (0, in_flight as u64);
+        self.share += GAIN * (lost as f64 / all as f64 - self.share);
+        lost > 0 && self.share > LOSS_MAX
     }
 }
 
@@ -66,7 +94,7 @@ impl Window {
             is_starting: true,
             // Until it is known, as if all were: the first mark halves it.
             marked_share: 1.0,
-            lost_share: 0.0,
+            losses: Losses::default(),
             epoch: Epoch::new(now, 0.0),
             trip_nanos: 0,
             grown: now,
@@ -79,11 +107,13 @@ impl Window {
         self.paused
     }
 
-    /// True if there is room for a batch, or for all that is left; or for one, if none is under
-    /// way.
+    /// True if there is room for a batch, or for half of the window if that is less, or for all
+    /// that is left; or for one, if none is under way.
     pub(super) fn has_room(&self, in_flight: usize, left: u64) -> bool {
         let room = (self.walks as usize).saturating_sub(in_flight);
-        let wanted = left.min(self.config.batch as u64) as usize;
+        // A single walk that got lost is not to keep all others from being begun until it is missed.
+        let batch = self.config.batch.min(self.walks as usize / 2);
+        let wanted = left.min(batch as u64) as usize;
         in_flight == 0 || (room > 0 && room >= wanted)
     }
 
@@ -102,6 +132,7 @@ impl Window {
         }
         self.epoch.ended += 1;
         self.epoch.marked += u64::from(is_marked);
+        self.count_losses(1, 0, in_flight);
         let since = now.since(self.grown).as_secs_f64() * 1000.0;
         self.grown = now;
         // A window that is not used says nothing of what would happen if it were.
@@ -132,33 +163,38 @@ impl Window {
     }
 
     /// A walk was lost.
-    pub(super) fn on_lost(&mut self, now: Instant) {
-        self.epoch.lost += 1;
-        self.end_epoch(now);
+    pub(super) fn on_lost(&mut self, in_flight: usize) {
+        self.count_losses(0, 1, in_flight);
+        self.stay_within();
+    }
+
+    fn count_losses(&mut self, ended: u64, lost: u64, in_flight: usize) {
+        if self.losses.count(ended, lost, in_flight, self.config.batch) {
+            self.is_starting = false;
+            self.walks /= 2.0;
+        }
     }
 
     fn end_epoch(&mut self, now: Instant) {
-        let Epoch { began, ended, marked, lost, .. } = self.epoch;
+        let Epoch { began, ended, marked, .. } = self.epoch;
         if marked > 0 {
             self.is_starting = false;
         }
         // A share of a few says little.
-        let is_enough = ended + lost >= self.config.batch as u64;
+        let is_enough = ended >= self.config.batch as u64;
         if is_enough && now.since(began).as_nanos() >= u128::from(self.trip_nanos) {
-            let all = (ended + lost) as f64;
             // A walk may be marked here and on its way.
-            let share = (marked as f64 / all).min(1.0);
+            let share = (marked as f64 / ended as f64).min(1.0);
             self.marked_share += GAIN * (share - self.marked_share);
             if marked > 0 {
                 self.walks *= 1.0 - self.marked_share / 2.0;
             }
-            self.lost_share += GAIN * (lost as f64 / all - self.lost_share);
-            if lost > 0 && self.lost_share > LOSS_MAX {
-                self.is_starting = false;
-                self.walks /= 2.0;
-            }
             self.epoch = Epoch::new(now, self.walks * GROWTH_MAX);
         }
+        self.stay_within();
+    }
+
+    fn stay_within(&mut self) {
         let (least, most) = (self.config.batch.min(self.config.most), self.config.most);
         self.walks = self.walks.clamp(least as f64, most as f64);
     }
@@ -207,16 +243,38 @@ mod tests {
         let now = Instant::ZERO + TRIP * 20;
         for walk in 0..10_000u64 {
             if walk % 50 == 0 {
-                window.on_lost(now);
+                window.on_lost(window.walks as usize);
             }
             window.on_ended(now, Some(TRIP), false, window.walks as usize);
         }
         assert!(window.walks >= before);
-        for walk in 0..10_000u64 {
-            let at = now + TRIP * (walk / 1000) as u32;
-            window.on_lost(at);
+        for _ in 0..10 * before as u64 {
+            window.on_lost(before as usize);
         }
         assert!(window.walks < before / 2.0);
+    }
+
+    #[test]
+    fn the_last_walks_of_a_window_may_all_be_lost_ones() {
+        let mut window = after(10, 0);
+        let before = window.walks;
+        let (now, all) = (Instant::ZERO + TRIP * 20, before as usize);
+        // A twentieth gets lost, and is heard of when all others are home.
+        for home in 0..all * 19 / 20 {
+            window.on_ended(now, Some(TRIP), false, all - home);
+        }
+        for lost in 0..all / 20 {
+            window.on_lost(all / 20 - lost);
+        }
+        assert!(window.walks >= before, "{} of {before}", window.walks);
+    }
+
+    #[test]
+    fn a_single_walk_that_is_missed_does_not_keep_others_from_being_begun() {
+        let window = after(200, 100);
+        assert_eq!(window.walks, 32.0);
+        assert!(window.has_room(1, 1000) && window.has_room(16, 1000));
+        assert!(!window.has_room(17, 1000));
     }
 
     #[test]

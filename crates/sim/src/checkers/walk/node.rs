@@ -215,7 +215,7 @@ impl NodeLedger {
             let is_it = |of: &&UnderWay| (of.of, of.walk, of.attempt) == (*job, *walk, *attempt);
             let of = self.under_way.iter().find(is_it);
             let came = of.and_then(|of| {
-                home.iter().position(|&(_, job, token)| (job, token) == (of.job, of.token))
+                home.iter().position(|&(_, job, token)| job == of.job && of.is_of(token))
             });
             let Some(came) = came else {
                 let what = format!("walk {walk} is told of, and no walker of it came home");
