@@ -132,18 +132,12 @@ enum Trouble {
 
 fn config(trouble: Trouble) -> Config {
     match trouble {
-        Trouble::None => Config::default(),
         // A walk of thirty messages is lost every other time: it is begun often.
-        Trouble::Loss => Config {
-            attempts_max: 255,
-            walk_time_max: Duration::from_secs(3_600),
-            ..Config::default()
-        },
+        Trouble::None | Trouble::Loss => Config::default(),
         // More than the servers can do, so that queues are long.
         Trouble::Drops => Config {
             queue: QueueConfig { discipline: Discipline::RedDrop, ..QueueConfig::paper() },
             generation: Generation::Paced(PacedConfig::exact()),
-            attempts_max: 255,
             ..Config::exact()
         },
     }
@@ -300,7 +294,7 @@ fn replacing_lost_walks_favours_short_ones_and_doing_them_again_does_not() {
     let (off, _, dropped) = bias(Config::paper());
     assert!(off < -5.0 && dropped > 0, "the survivors are short: {off} standard errors");
     // Marks instead, and as many drops as the paper's, of walks that are done again.
-    let drops = Config { queue: QueueConfig::paper(), attempts_max: 255, ..Config::exact() };
+    let drops = Config { queue: QueueConfig::paper(), ..Config::exact() };
     for (config, has_drops) in [(Config::exact(), false), (drops, true)] {
         let (off, chance, dropped) = bias(config);
         assert_eq!(dropped > 0, has_drops);

@@ -279,7 +279,7 @@ fn run(plan: &Plan) -> (Client, Sim<'static, Server>) {
     let mut sim = Sim::new(config, Arc::new(()), |node| {
         // A walk of node2vec takes dozens of messages: it is lost often.
         let walk_time_max = Duration::from_secs(3_600);
-        let config = Config { attempts_max: 255, walk_time_max, ..Config::default() };
+        let config = Config { walk_time_max, ..Config::default() };
         let made = match node {
             CLIENT => Server::client(config, node),
             _ => Server::awaiting(config, node),

@@ -13,7 +13,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
     let plan = CrossingsPlan {
         walks: args.walks.unwrap_or(16),
         short_walks: args.short_walks,
-        repeats: args.repeats.unwrap_or(1),
+        repeats: args.repeats.unwrap_or(3),
         seed: args.seed,
     };
     let rows = measure(&plan, &this_program()?, &ui.progress())?;
@@ -26,6 +26,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
         "loss",
         "M crossings/core-s",
         "M walks/s",
+        "kept",
         "wait p99, us",
         "crossings",
         "home",
@@ -34,7 +35,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
         "cpu, s",
         "load",
     ];
-    let cells: Vec<[String; 12]> = rows
+    let cells: Vec<[String; 13]> = rows
         .rows
         .iter()
         .map(|row| {
@@ -44,6 +45,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
                 number(row.loss),
                 number(row.crossings_per_core_second / 1e6),
                 number(row.walks_per_second / 1e6),
+                row.kept.map_or("-".to_owned(), number),
                 row.wait_p99_us.map_or("-".to_owned(), number),
                 row.crossings.to_string(),
                 row.returned.to_string(),
