@@ -112,10 +112,10 @@ impl Bundle {
     }
 }
 
-/// Takes what is in it. In its place comes room for as many, and for more if those before it were:
+/// Takes what is in it. In its place comes room for as many, and for more if there was more room:
 /// what a few leave is not to grow again for each of many.
 fn take<T>(waiting: &mut SmallVec<[T; 1]>) -> SmallVec<[T; 1]> {
-    let room = waiting.len().max(waiting.capacity() / 2);
+    let room = waiting.len().max(waiting.capacity() * 7 / 8);
     std::mem::replace(waiting, SmallVec::with_capacity(room))
 }
 

@@ -51,7 +51,7 @@ pub struct Args {
     hop: Duration,
 
     /// With --crossings: short walks from each vertex in the runs with delays and losses
-    #[arg(long, value_name = "N", default_value_t = 100, requires = "crossings")]
+    #[arg(long, value_name = "N", default_value_t = 200, requires = "crossings")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     short_walks: u32,
 
