@@ -42,8 +42,7 @@ impl Job<'_> {
         let (filled, arriving) = mpsc::channel::<(u64, Paths, u64)>();
         let (emptied, spare) = mpsc::channel::<Paths>();
         for _ in 0..2 * threads {
-            let empty = Paths { first: 0, rows: Rows::Stride(1), vertices: Vec::new() };
-            emptied.send(empty).expect("its receiver is below");
+            emptied.send(Paths::empty(0)).expect("its receiver is below");
         }
         let spare = Mutex::new(spare);
         let failed = AtomicBool::new(false);
@@ -112,8 +111,7 @@ impl Job<'_> {
         let parts: Vec<_> = (0..blocks.count())
             .map(|block| {
                 let walks = blocks.walks(block);
-                let entries =
-                    rows.of(walks.end as usize - 1).end - rows.of(walks.start as usize).start;
+                let entries = (rows.entries(walks.end) - rows.entries(walks.start)) as usize;
                 let (part, behind) = std::mem::take(&mut rest).split_at_mut(entries);
                 rest = behind;
                 (block, part)
@@ -157,7 +155,7 @@ impl Job<'_> {
         let (done, steps) = (AtomicU64::new(0), AtomicU64::new(0));
         let work = || {
             let mut state = state();
-            let mut paths = Paths { first: 0, rows: Rows::Stride(1), vertices: Vec::new() };
+            let mut paths = Paths::empty(0);
             while !self.is_stopped()
                 && let Some(block) = blocks.next()
             {

@@ -173,13 +173,27 @@ impl<P: Hosted> Driver<P> {
         let datagram = Datagram { place, content };
         match copies {
             Copies::None => self.counters.add("emulated_loss", 1),
-            Copies::One(delay) => self.send_datagram_at(datagram, self.now + delay),
+            Copies::One(delay) if delay.is_zero() => self.queue_datagram(&datagram),
+            Copies::One(delay) => {
+                let held = self.hold_datagram(datagram);
+                self.send_datagram_at(held, self.now + delay);
+            }
             Copies::Two(first, second) => {
                 self.counters.add("emulated_duplicate", 1);
-                self.send_datagram_at(datagram.clone(), self.now + first);
-                self.send_datagram_at(datagram, self.now + second);
+                let held = self.hold_datagram(datagram);
+                self.send_datagram_at(held.clone(), self.now + first);
+                self.send_datagram_at(held, self.now + second);
             }
         }
+    }
+
+    /// A datagram as it waits for its time.
+    fn hold_datagram(&mut self, datagram: Datagram<P::Message>) -> Datagram<P::Message> {
+        let record = match datagram.content {
+            Content::Message(message) => self.peer_record(&message),
+            Content::Record(record) => record,
+        };
+        Datagram { content: Content::Record(record), ..datagram }
     }
 
     fn send_datagram_at(&mut self, datagram: Datagram<P::Message>, at: Instant) {

@@ -40,7 +40,7 @@ pub(super) struct Datagram<M> {
 pub(super) enum Content<M> {
     /// A message to the peer alone.
     Message(M),
-    /// A record, the same for several peers: a message to a group.
+    /// A record: a message to a group, the same for several peers, or one that is held back.
     Record(Bytes),
 }
 
@@ -75,13 +75,24 @@ impl<P: Hosted> Driver<P> {
 
     /// A message to a group as it goes to everybody.
     pub(super) fn group_record(&mut self, group: GroupId, message: &P::Message) -> Bytes {
-        let header = self.number(Header { kind: Kind::Group, ..self.header });
-        let bytes = HEADER_BYTES + GROUP_BYTES + message.wire_len();
-        let mut record = BytesMut::with_capacity(bytes);
-        record.extend_from_slice(&header.encode());
-        record.extend_from_slice(&group.0.to_be_bytes());
-        write(message, &mut record);
-        debug_assert_eq!(record.len(), bytes, "`wire_len` is exact");
+        let header = Header { kind: Kind::Group, ..self.header };
+        self.record(header, GROUP_BYTES + message.wire_len(), |out| {
+            out.extend_from_slice(&group.0.to_be_bytes());
+            write(message, out);
+        })
+    }
+
+    /// A message to a peer as it is held back: bytes take less room than what they are of.
+    pub(super) fn peer_record(&mut self, message: &P::Message) -> Bytes {
+        self.record(self.header, message.wire_len(), |out| write(message, out))
+    }
+
+    /// A record whose body of `bytes` bytes `write` appends.
+    fn record(&mut self, header: Header, bytes: usize, write: impl FnOnce(&mut BytesMut)) -> Bytes {
+        let mut record = BytesMut::with_capacity(HEADER_BYTES + bytes);
+        record.extend_from_slice(&self.number(header).encode());
+        write(&mut record);
+        debug_assert_eq!(record.len(), HEADER_BYTES + bytes, "`wire_len` is exact");
         record.freeze()
     }
 

@@ -332,6 +332,11 @@ pub fn ended_head_bytes() -> usize {
     1 + 8 + 1 + 2
 }
 
+/// Bytes of paths. None are looked at where none travel along.
+fn path_bytes<'a>(trail: Trail, paths: impl Iterator<Item = &'a [Vertex]>) -> usize {
+    if trail == Trail::None { 0 } else { paths.map(size_of_val).sum() }
+}
+
 impl Ended {
     /// Its bytes in a message.
     pub fn bytes(&self) -> usize {
@@ -410,11 +415,12 @@ impl Wire for Message {
     fn wire_len(&self) -> usize {
         match self {
             Message::Walkers { head, walkers } => {
-                let paths: usize = walkers.iter().map(|walker| walker.path.len()).sum();
-                head.bundle_bytes() + walkers.len() * head.fixed_bytes() + 4 * paths
+                let paths = path_bytes(head.trail, walkers.iter().map(|walker| &*walker.path));
+                head.bundle_bytes() + walkers.len() * head.fixed_bytes() + paths
             }
-            Message::Ended { walks, .. } => {
-                ended_head_bytes() + walks.iter().map(Ended::bytes).sum::<usize>()
+            Message::Ended { trail, walks, .. } => {
+                let paths = path_bytes(*trail, walks.iter().map(|walk| &*walk.path));
+                ended_head_bytes() + walks.len() * ENDED_BYTES + paths
             }
             Message::Upkeep(_, upkeep) => 1 + 8 + upkeep.wire_len(),
         }

@@ -25,6 +25,10 @@ const SAMPLES_MIN: u64 = 3;
 /// How many times as long a walk is waited for while none that was begun later has come home.
 const PATIENCE: u32 = 4;
 
+/// The time that a walk takes, in steps by which it may be looked at later.
+const LOOKS: u64 = 32;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
 /// Where a walk has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum From {
@@ -264,7 +268,15 @@ impl Run {
     /// then.
     fn look(&self, config: &Config, flight: &Flight, now: Instant) -> Instant {
         let last = flight.first_sent + config.walk_time_max;
-        if self.regenerates() { last } else { last.min(now + self.usual(config, flight)) }
+        if self.regenerates() {
+            return last;
+        }
+        // Walks that take long need not be looked at to the millisecond: those that are looked at
+        // together are cheaper.
+        let usual = self.usual(config, flight);
+        let grain = (usual.as_millis() as u64 / LOOKS).max(1).next_power_of_two() * NANOS_PER_MILLI;
+        let look = (now + usual).as_nanos().div_ceil(grain).saturating_mul(grain);
+        last.min(Instant::from_nanos(look))
     }
 
     /// Until when a walk that has taken too long is waited for all the same: while none that was
