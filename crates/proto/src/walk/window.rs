@@ -111,7 +111,7 @@ impl Window {
     /// that is left; or for one, if none is under way.
     pub(super) fn has_room(&self, in_flight: usize, left: u64) -> bool {
         let room = (self.walks as usize).saturating_sub(in_flight);
-        // A single walk that got lost is not to keep all others from being begun until it is missed.
+        // A single walk that got lost is not to keep others from being begun until it is missed.
         let batch = self.config.batch.min(self.walks as usize / 2);
         let wanted = left.min(batch as u64) as usize;
         in_flight == 0 || (room > 0 && room >= wanted)
