@@ -57,7 +57,7 @@ pub struct CrossingsRow {
     pub cpu_s: f64,
     /// Crossings for each second of processor time.
     pub crossings_per_core_second: f64,
-    /// Walks a second while the middle half of each home's walks were done.
+    /// Walks a second while the middle half of all walks were done.
     pub walks_per_second: f64,
     /// The share of the walks a second without delay and loss, which are measured right before and
     /// right after; of runs with either.
@@ -263,7 +263,7 @@ fn run_variant(
         time_s: ledger.homes().iter().filter_map(Home::ended_s).fold(0.0, f64::max),
         cpu_s,
         crossings_per_core_second: crossings as f64 / cpu_s,
-        walks_per_second: ledger.homes().iter().map(Home::walks_per_second).sum(),
+        walks_per_second: ledger.walks_per_second(),
         kept: None,
         wait_p99_us: is_counted
             .then(|| wait.map_or(f64::INFINITY, |wait| wait.as_secs_f64() * 1e6)),

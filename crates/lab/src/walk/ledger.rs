@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Hops that are told apart; longer walks count with the longest.
 const HOPS_MAX: usize = 256;
 
+/// Parts of a home's walks of which each is timed.
+const PARTS: u64 = 256;
+
 /// What one home heard.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Home {
@@ -41,8 +44,8 @@ pub struct Home {
     pub returned: u64,
     /// How long walkers waited for company there, in the form of the protocol's `Waits`.
     pub waits: Vec<u64>,
-    /// When a quarter of its walks were done, and when three quarters, nanoseconds.
-    quarters: [u64; 2],
+    /// When each part of its walks was done, nanoseconds.
+    parts: Vec<u64>,
     /// Of its queue: walkers times seconds.
     pub queue_area: f64,
     // Of walks and their paths, whatever their order.
@@ -85,13 +88,6 @@ impl Ledger {
     /// Walks of a home are done.
     pub fn done(&mut self, node: NodeId, at: Instant, walks: &[Walk]) {
         let home = &mut self.homes[node.index()];
-        let before = home.walks;
-        for (quarter, place) in [(1, 0), (3, 1)] {
-            let walk = home.asked * quarter / 4;
-            if before <= walk && walk < before + walks.len() as u64 {
-                home.quarters[place] = at.as_nanos();
-            }
-        }
         for walk in walks {
             home.walks += 1;
             home.hops += u64::from(walk.steps);
@@ -105,6 +101,10 @@ impl Ledger {
                 .iter()
                 .fold(mix(walk.walk), |hash, &vertex| mix(hash ^ u64::from(vertex)));
             home.hash = home.hash.wrapping_add(mix(path ^ u64::from(walk.end)));
+        }
+        let done = (home.walks * PARTS).checked_div(home.asked).unwrap_or(0).min(PARTS) as usize;
+        if done > home.parts.len() {
+            home.parts.resize(done, at.as_nanos());
         }
     }
 
@@ -151,6 +151,33 @@ impl Ledger {
         self.homes[node.index()] = home;
     }
 
+    /// Walks a second of all homes while the middle half of all walks were done: neither their
+    /// beginning nor their end counts, nor that a home is alone when others are done.
+    pub fn walks_per_second(&self) -> f64 {
+        let mut parts: Vec<(u64, f64)> = Vec::new();
+        for home in &self.homes {
+            let walks = home.asked as f64 / PARTS as f64;
+            parts.extend(home.parts.iter().map(|at| (at.saturating_sub(home.began), walks)));
+        }
+        parts.sort_by_key(|&(at, _)| at);
+        let all: u64 = self.homes.iter().map(|home| home.asked).sum();
+        // When as many of all were done.
+        let at = |share: f64| {
+            let mut done = 0.0;
+            let part = parts.iter().find(|(_, walks)| {
+                done += walks;
+                done >= share * all as f64
+            });
+            part.map(|&(at, _)| (at, done))
+        };
+        match (at(0.25), at(0.75)) {
+            (Some((from, before)), Some((to, after))) if to > from => {
+                (after - before) * 1e9 / (to - from) as f64
+            }
+            _ => f64::NAN,
+        }
+    }
+
     /// A number for all walks and their paths, whatever their order.
     pub fn deliveries(&self) -> String {
         let all = self.homes.iter().fold(0u64, |sum, home| sum.wrapping_add(home.hash));
@@ -162,17 +189,6 @@ impl Home {
     /// When its job ended, if it has, seconds.
     pub fn ended_s(&self) -> Option<f64> {
         self.ended.map(|nanos| nanos as f64 / 1e9)
-    }
-
-    /// Walks a second while the middle half of its walks were done: neither its beginning nor its
-    /// end counts.
-    pub fn walks_per_second(&self) -> f64 {
-        let [quarter, three_quarters] = self.quarters;
-        let walks = self.asked * 3 / 4 - self.asked / 4;
-        match three_quarters.checked_sub(quarter) {
-            Some(nanos) if nanos > 0 => walks as f64 * 1e9 / nanos as f64,
-            _ => f64::NAN,
-        }
     }
 
     /// Walkers beyond one for each walk.
@@ -205,9 +221,8 @@ mod tests {
         assert_eq!(parent.broken.as_deref(), Some("n1 gave up walk 3"));
     }
 
-    #[test]
-    fn the_rate_is_that_of_the_middle_half() {
-        let walk = |walk| Walk {
+    fn walk(walk: u64) -> Walk {
+        Walk {
             walk,
             source: 0,
             end: 0,
@@ -216,17 +231,38 @@ mod tests {
             attempts: 1,
             path: Vec::new(),
             versions: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_middle_half() {
         let mut ledger = Ledger::new(1);
-        ledger.began(NodeId(0), Instant::ZERO, 400);
-        assert!(ledger.homes()[0].walks_per_second().is_nan());
-        // The first hundred take a second each, the others ten milliseconds.
+        ledger.began(NodeId(0), Instant::ZERO, 1024);
+        assert!(ledger.walks_per_second().is_nan());
+        // The first quarter take a second each, the others ten milliseconds.
         let mut at = Instant::ZERO;
-        for number in 0..400 {
-            at += Duration::from_millis(if number < 100 { 1000 } else { 10 });
+        for number in 0..1024 {
+            at += Duration::from_millis(if number < 256 { 1000 } else { 10 });
             ledger.done(NodeId(0), at, &[walk(number)]);
         }
-        let rate = ledger.homes()[0].walks_per_second();
+        let rate = ledger.walks_per_second();
         assert!((rate - 100.0).abs() < 1e-6, "{rate}");
+    }
+
+    #[test]
+    fn homes_that_are_fast_one_after_the_other_are_not_twice_as_fast() {
+        let mut ledger = Ledger::new(2);
+        let milli = Duration::from_millis;
+        for node in 0..2 {
+            // Both began a second late by their own clock.
+            ledger.began(NodeId(node), Instant::ZERO + milli(1000), 2048);
+            let all: Vec<Walk> = (0..2048).map(walk).collect();
+            for (number, some) in (0..).zip(all.chunks(8)) {
+                let at = Instant::ZERO + milli(1000 + (u64::from(node) * 256 + number) * 8);
+                ledger.done(NodeId(node), at, some);
+            }
+        }
+        let rate = ledger.walks_per_second();
+        assert!((rate - 1000.0).abs() < 1e-6, "{rate}");
     }
 }

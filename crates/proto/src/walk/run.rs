@@ -227,8 +227,9 @@ impl Run {
         };
         self.report.generated += 1;
         self.flights.set_deadline(token, self.look(config, &flight, now));
-        if let Pace::Paced(paced) = &mut self.pace {
-            paced.on_generated(now, token, &self.flights, &self.trip);
+        match &mut self.pace {
+            Pace::Paced(paced) => paced.on_generated(now, token, &self.flights, &self.trip),
+            Pace::Window(window) => window.on_begun(now),
         }
         Traveller { token, walker, path: Vec::new(), drawn: 0, is_marked: false, detours: 0 }
     }

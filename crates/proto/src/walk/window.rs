@@ -9,14 +9,19 @@ use crate::core::Instant;
 /// queue marks long before it loses, so a few losses come from somewhere else; and walkers that
 /// travel together get lost together.
 const LOSS_MAX: f64 = 0.1;
+/// The part of the share of losses that the latest window makes up.
+const LOSS_GAIN: f64 = 1.0 / 16.0;
 /// The part of the marked share that the latest round trip makes up. Source: Alizadeh et al., *Data
-/// Center TCP*, SIGCOMM 2010, g; the share begins at 1, as in RFC 8257.
-const GAIN: f64 = 1.0 / 16.0;
+/// Center TCP*, SIGCOMM 2010, g, for round trips of microseconds: 1/16 of those that walks take
+/// would be remembered for seconds.
+const GAIN: f64 = 1.0 / 4.0;
 
 /// A window of walks under way.
 ///
-/// Grows by a constant each millisecond, doubles each round trip until the first mark, and is cut
-/// once a round trip by half the share of walks that came home marked, as DCTCP's is.
+/// Doubles each round trip until the first mark, which halves it. After that it grows by a constant
+/// each millisecond, faster with each round trip without marks, and is cut once a round trip by half
+/// the share of walks that came home marked, as DCTCP's is. Walks are begun as evenly as they come
+/// home in a round trip: see [`Pacer`].
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     config: WindowConfig,
@@ -27,8 +32,11 @@ pub(super) struct Window {
     marked_share: f64,
     losses: Losses,
     epoch: Epoch,
+    /// Round trips without a mark since the last one with any.
+    clean: u32,
     /// Smoothed time that a walk takes.
-    trip_nanos: u64,
+    trip_nanos: f64,
+    pacer: Pacer,
     grown: Instant,
     /// Until when no walk is begun.
     paused: Instant,
@@ -57,11 +65,52 @@ struct Losses {
     share: f64,
 }
 
-/// The most that a window grows by in a round trip, as a share of it, once it has been cut: where
-/// queues make the round trip long, the cuts that their marks bring are more.
-const GROWTH_MAX: f64 = 1.0 / 8.0;
-/// The least time to wait after a walk found its own server's queue full.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// When walks may be begun: a window's worth in a round trip, and a little more, so that what came
+/// home in a crowd does not leave as one, and meet queues as one, round after round. Source of the
+/// idea: Zhang, Shenker and Clark, *Observations on the Dynamics of a Congestion Control Algorithm*,
+/// SIGCOMM 1991; the shares are Linux's for TCP (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
+#[derive(Clone, Copy, Debug, Default)]
+struct Pacer {
+    /// Walks that might be begun at that time, though none is before `resumed`.
+    credit: f64,
+    at: Instant,
+    resumed: Instant,
+}
+
+/// How many windows may be begun in a round trip: while it doubles, and later.
+const PACE_STARTING: f64 = 2.0;
+const PACE: f64 = 1.25;
+/// Time in which what was not begun may be made up for: shorter round trips are not paced.
+const CREDIT_MAX: Duration = Duration::from_millis(10);
+/// The least time between crowds of paced walks.
+const PACED_EACH: Duration = Duration::from_millis(1);
+
+/// The most that a window grows by in a round trip, once it has been cut, is the square root of so
+/// many times its walks, an eighth of 65,536, and half of itself. Where round trips are long a
+/// constant would be too much for queues, or too little for the way; a share of the window would
+/// leave small ones small beside large ones. Source of the idea: Bansal and Balakrishnan, *Binomial
+/// Congestion Control Algorithms*, INFOCOM 2001.
+const GROWTH: f64 = 1024.0;
+/// Round trips without marks after which it grows no faster: twice as fast after each of them.
+const CLEAN_MAX: u32 = 3;
+/// The weight of a walk in the time that walks take: some are many times as long as others.
+const TRIP_GAIN: f64 = 1.0 / 64.0;
+/// Time to wait after a walk found its own server's queue full.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
+
+impl Pacer {
+    /// A walk is begun, where so many may be in a nanosecond, at least `batch` together.
+    fn on_begun(&mut self, now: Instant, rate: f64, batch: usize) {
+        let most = (rate * CREDIT_MAX.as_nanos() as f64).max(batch as f64);
+        let gained = rate * now.since(self.at).as_nanos() as f64;
+        self.credit = (self.credit + gained).min(most) - 1.0;
+        self.at = now;
+        if self.credit < 1.0 {
+            let each = (batch as f64 / rate).min(Duration::MAX.as_nanos() as f64);
+            self.resumed = now + Duration::from_nanos(each as u64).max(PACED_EACH);
+        }
+    }
+}
 
 impl Epoch {
     fn new(began: Instant, growth: f64) -> Epoch {
@@ -81,7 +130,7 @@ impl Losses {
         }
         let lost = std::mem::take(&mut self.lost);
         (self.ended, self.among) = (0, in_flight as u64);
-        self.share += GAIN * (lost as f64 / all as f64 - self.share);
+        self.share += LOSS_GAIN * (lost as f64 / all as f64 - self.share);
         lost > 0 && self.share > LOSS_MAX
     }
 }
@@ -92,11 +141,12 @@ impl Window {
             config,
             walks: config.first as f64,
             is_starting: true,
-            // Until it is known, as if all were: the first mark halves it.
-            marked_share: 1.0,
+            marked_share: 0.0,
             losses: Losses::default(),
             epoch: Epoch::new(now, 0.0),
-            trip_nanos: 0,
+            clean: 0,
+            trip_nanos: 0.0,
+            pacer: Pacer::default(),
             grown: now,
             paused: now,
         }
@@ -104,7 +154,15 @@ impl Window {
 
     /// Until when no walk is begun.
     pub(super) fn paused(&self) -> Instant {
-        self.paused
+        self.paused.max(self.pacer.resumed)
+    }
+
+    /// A walk is begun.
+    pub(super) fn on_begun(&mut self, now: Instant) {
+        if self.trip_nanos > 0.0 {
+            let pace = if self.is_starting { PACE_STARTING } else { PACE };
+            self.pacer.on_begun(now, pace * self.walks / self.trip_nanos, self.config.batch);
+        }
     }
 
     /// True if there is room for a batch, or for half of the window if that is less, or for all
@@ -126,9 +184,9 @@ impl Window {
         in_flight: usize,
     ) {
         if let Some(took) = took {
-            let nanos = took.as_nanos().min(u128::from(u64::MAX / 8)) as u64;
-            self.trip_nanos =
-                if self.trip_nanos == 0 { nanos } else { (7 * self.trip_nanos + nanos) / 8 };
+            let nanos = took.as_nanos() as f64;
+            let gain = if self.trip_nanos == 0.0 { 1.0 } else { TRIP_GAIN };
+            self.trip_nanos += gain * (nanos - self.trip_nanos);
         }
         self.epoch.ended += 1;
         self.epoch.marked += u64::from(is_marked);
@@ -138,10 +196,11 @@ impl Window {
         // A window that is not used says nothing of what would happen if it were.
         if in_flight as f64 + self.config.batch as f64 >= self.walks / 2.0 {
             if self.is_starting {
-                self.walks += 1.0;
+                // None for those that come after a mark: it is halved at the round trip's end.
+                self.walks += if self.epoch.marked == 0 { 1.0 } else { 0.0 };
             } else {
                 let growth = since.min(1000.0) * self.config.growth_per_ms as f64;
-                let growth = growth.min(self.epoch.growth);
+                let growth = (growth * self.speed()).min(self.epoch.growth);
                 self.epoch.growth -= growth;
                 self.walks += growth;
             }
@@ -155,10 +214,11 @@ impl Window {
         self.end_epoch(now);
     }
 
-    /// A walk of its own found the queue full where it lives: none is begun for a round trip, or
-    /// the same walk would find it full again and again.
+    /// A walk of its own found the queue full where it lives: none is begun for a while, or the same
+    /// walk would find it full again and again.
     pub(super) fn on_refused_here(&mut self, now: Instant) {
-        self.paused = now + Duration::from_nanos(self.trip_nanos).max(PAUSE_MIN);
+        let (least, most) = PAUSE;
+        self.paused = now + Duration::from_nanos(self.trip_nanos as u64).clamp(least, most);
         self.on_marked_here(now);
     }
 
@@ -171,25 +231,37 @@ impl Window {
     fn count_losses(&mut self, ended: u64, lost: u64, in_flight: usize) {
         if self.losses.count(ended, lost, in_flight, self.config.batch) {
             self.is_starting = false;
+            self.clean = 0;
             self.walks /= 2.0;
         }
     }
 
+    /// How many times as fast it grows.
+    fn speed(&self) -> f64 {
+        f64::from(1u32 << self.clean)
+    }
+
     fn end_epoch(&mut self, now: Instant) {
         let Epoch { began, ended, marked, .. } = self.epoch;
-        if marked > 0 {
-            self.is_starting = false;
-        }
         // A share of a few says little.
         let is_enough = ended >= self.config.batch as u64;
-        if is_enough && now.since(began).as_nanos() >= u128::from(self.trip_nanos) {
+        if is_enough && now.since(began).as_nanos() as f64 >= self.trip_nanos {
             // A walk may be marked here and on its way.
             let share = (marked as f64 / ended as f64).min(1.0);
-            self.marked_share += GAIN * (share - self.marked_share);
-            if marked > 0 {
-                self.walks *= 1.0 - self.marked_share / 2.0;
+            let average = self.marked_share + GAIN * (share - self.marked_share);
+            if marked == 0 {
+                self.clean = (self.clean + 1).min(CLEAN_MAX);
+            } else if self.is_starting {
+                // It may have doubled since there was room for all of it.
+                self.walks /= 2.0;
+                self.is_starting = false;
+            } else {
+                self.walks *= 1.0 - average.min(share) / 2.0;
+                self.clean = 0;
             }
-            self.epoch = Epoch::new(now, self.walks * GROWTH_MAX);
+            self.marked_share = average;
+            let growth = (self.walks * GROWTH).sqrt().min(self.walks / 2.0);
+            self.epoch = Epoch::new(now, growth * self.speed());
         }
         self.stay_within();
     }
@@ -278,14 +350,74 @@ mod tests {
     }
 
     #[test]
-    fn after_a_full_queue_no_walk_is_begun_for_a_round_trip() {
-        let mut window = after(10, 0);
-        let now = Instant::ZERO + TRIP * 20;
+    fn after_a_full_queue_no_walk_is_begun_for_a_while_and_the_window_is_halved() {
+        let mut window = after(6, 0);
+        let now = Instant::ZERO + TRIP * 6;
         let before = window.walks;
         assert!(window.paused() < now);
         window.on_refused_here(now);
         assert_eq!(window.paused(), now + TRIP);
-        assert!(window.walks <= before && !window.is_starting);
+        for walk in 1..=before as u32 {
+            window.on_ended(now + TRIP * walk / before as u32, Some(TRIP), false, before as usize);
+        }
+        assert!(window.walks <= before / 2.0 && !window.is_starting, "{before} {window:?}");
+    }
+
+    /// Walks that are begun by this time since the beginning, all at once if they may.
+    fn begun(window: &mut Window, from: Instant, until: Instant) -> usize {
+        let mut begun = 0;
+        let mut now = from;
+        while now <= until {
+            while window.paused() <= now && begun < window.walks as usize {
+                window.on_begun(now);
+                begun += 1;
+            }
+            now += Duration::from_millis(1);
+        }
+        begun
+    }
+
+    #[test]
+    fn a_crowd_that_comes_home_does_not_leave_as_one_unless_ways_are_short() {
+        let (now, milli) = (Instant::ZERO + Duration::from_secs(10), Duration::from_millis);
+        let window = |trip| {
+            let config = WindowConfig { first: 10_000, ..WindowConfig::default() };
+            let mut window = Window::new(config, Instant::ZERO);
+            window.is_starting = false;
+            window.on_ended(now, Some(trip), false, 10_000);
+            window
+        };
+        assert_eq!(begun(&mut window(milli(5)), now, now), window(milli(5)).walks as usize);
+        // 62 in a millisecond, and what it was behind with.
+        let at_once = begun(&mut window(milli(200)), now, now);
+        assert!((600..650).contains(&at_once), "{at_once}");
+        let later = begun(&mut window(milli(200)), now, now + milli(100));
+        assert!((6_700..7_000).contains(&later), "{later}");
+    }
+
+    #[test]
+    fn a_small_window_beside_a_large_one_does_not_stay_small() {
+        // Both meet the same queue, which marks when there are more than so many.
+        let trip = TRIP * 250;
+        let config = |first| WindowConfig { first, ..WindowConfig::default() };
+        let mut windows = [500, 100_000].map(|first| Window::new(config(first), Instant::ZERO));
+        windows.iter_mut().for_each(|window| window.is_starting = false);
+        let mut now = Instant::ZERO;
+        for _ in 0..80 {
+            let all: f64 = windows.iter().map(|window| window.walks).sum();
+            let percent = ((all - 100_000.0) / 1000.0).clamp(0.0, 100.0) as u64;
+            for window in &mut windows {
+                let walks = window.walks as u64;
+                for walk in 0..walks {
+                    let at = now + trip * (walk + 1) as u32 / walks as u32;
+                    window.on_ended(at, Some(trip), walk % 100 < percent, walks as usize);
+                }
+            }
+            now += trip;
+        }
+        let [small, large] = windows.map(|window| window.walks);
+        assert!(small > 35_000.0 && large < 65_000.0, "{small} {large}");
+        assert!(small + large > 90_000.0, "{small} {large}");
     }
 
     #[test]
