@@ -3,7 +3,8 @@
 //! Nearly all of it acts on what this node sends, so a faulty link between two members is
 //! configured at both ends. A partition also acts on what it receives, and loss at the end buffer
 //! on that alone. The models are the simulator's ([`LinkFaults`], [`EndBuffer`]): on a stream a
-//! loss becomes delay and order is kept.
+//! loss becomes delay and order is kept. Datagrams are delayed by up to a 256th more, so that those
+//! of about the same time leave together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

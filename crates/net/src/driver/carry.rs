@@ -1,7 +1,9 @@
 //! Carrying out what a handler asked for.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use bytes::Bytes;
 use paceline_proto::core::{Copies, GroupId, Instant, Lane, Membership, NodeId, Outgoing, Wire};
 
 use super::datagrams::{Content, Datagram};
@@ -115,7 +117,7 @@ impl<P: Hosted> Driver<P> {
     fn draw(&mut self, place: usize, lane: Lane) -> Copies {
         match &mut self.emulator {
             Some(emulator) => emulator.draw(place, lane),
-            None => Copies::One(std::time::Duration::ZERO),
+            None => Copies::One(Duration::ZERO),
         }
     }
 
@@ -170,38 +172,30 @@ impl<P: Hosted> Driver<P> {
     }
 
     fn send_datagram(&mut self, place: usize, content: Content<P::Message>, copies: Copies) {
-        let datagram = Datagram { place, content };
         match copies {
             Copies::None => self.counters.add("emulated_loss", 1),
-            Copies::One(delay) if delay.is_zero() => self.queue_datagram(&datagram),
+            Copies::One(delay) if delay.is_zero() => {
+                self.queue_datagram(&Datagram { place, content });
+            }
             Copies::One(delay) => {
-                let held = self.hold_datagram(datagram);
-                self.send_datagram_at(held, self.now + delay);
+                let record = self.held_record(content);
+                self.send_record_after(place, record, delay);
             }
             Copies::Two(first, second) => {
                 self.counters.add("emulated_duplicate", 1);
-                let held = self.hold_datagram(datagram);
-                self.send_datagram_at(held.clone(), self.now + first);
-                self.send_datagram_at(held, self.now + second);
+                let record = self.held_record(content);
+                self.send_record_after(place, record.clone(), first);
+                self.send_record_after(place, record, second);
             }
         }
     }
 
-    /// A datagram as it waits for its time.
-    fn hold_datagram(&mut self, datagram: Datagram<P::Message>) -> Datagram<P::Message> {
-        let record = match datagram.content {
-            Content::Message(message) => self.peer_record(&message),
-            Content::Record(record) => record,
-        };
-        Datagram { content: Content::Record(record), ..datagram }
-    }
-
-    fn send_datagram_at(&mut self, datagram: Datagram<P::Message>, at: Instant) {
-        if at > self.now {
-            self.deadlines.set(at, Deadline::Datagram(Box::new(datagram)));
-        } else {
-            self.queue_datagram(&datagram);
+    fn send_record_after(&mut self, place: usize, record: Bytes, delay: Duration) {
+        if delay.is_zero() {
+            return self.queue_datagram(&Datagram { place, content: Content::Record(record) });
         }
+        let at = together(self.now + delay, delay);
+        self.deadlines.set_in_order(at, Deadline::Datagram { place, record });
     }
 
     fn disconnect(&mut self, peer: NodeId) {
@@ -211,5 +205,32 @@ impl<P: Hosted> Driver<P> {
         self.counters.add("stream_disconnected", 1);
         self.close_incoming_of(place);
         self.break_outgoing(place);
+    }
+}
+
+/// The time at which what is held back for `delay` leaves: later by less than a 256th of that, so
+/// that what would leave one by one leaves together.
+fn together(at: Instant, delay: Duration) -> Instant {
+    let grain = 1 << (delay.as_nanos() / 256).max(1).ilog2().min(32);
+    Instant::from_nanos(at.as_nanos().div_ceil(grain).saturating_mul(grain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_back_leaves_together_and_not_much_later() {
+        let at = |delay: Duration| together(Instant::from_nanos(1_000_000_001), delay).as_nanos();
+        assert_eq!(at(Duration::from_nanos(1)), 1_000_000_001);
+        for millis in [1, 50, 1000] {
+            let delay = Duration::from_millis(millis);
+            let later = at(delay) - 1_000_000_001;
+            assert!(later < delay.as_nanos() as u64 / 256, "{later}");
+        }
+        let delay = Duration::from_millis(50);
+        let times = (0..1000).map(|place| together(Instant::from_nanos(place * 1000), delay));
+        let different: std::collections::BTreeSet<Instant> = times.collect();
+        assert_eq!(different.len(), 9, "a millisecond in parts of 131 us");
     }
 }

@@ -19,6 +19,8 @@ use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
 
 /// Datagrams handled in a turn, but for the rest of a train.
 const DATAGRAMS_MAX: usize = 64;
+/// Bytes allocated at once for datagrams that are held back.
+const HELD_BYTES: usize = 1 << 16;
 /// Why a node is refused: its id is in use.
 pub(super) const TAKEN_IN_USE: u8 = 0;
 /// Or: a later start of it is known.
@@ -27,7 +29,6 @@ pub(super) const TAKEN_LATER: u8 = 1;
 const WHO_EVERY: Duration = Duration::from_millis(20);
 
 /// A message that goes by datagram.
-#[derive(Clone)]
 pub(super) struct Datagram<M> {
     /// The receiver's place in the table of peers.
     pub(super) place: usize,
@@ -36,7 +37,6 @@ pub(super) struct Datagram<M> {
 }
 
 /// What a datagram holds.
-#[derive(Clone)]
 pub(super) enum Content<M> {
     /// A message to the peer alone.
     Message(M),
@@ -82,9 +82,22 @@ impl<P: Hosted> Driver<P> {
         })
     }
 
-    /// A message to a peer as it is held back: bytes take less room than what they are of.
-    pub(super) fn peer_record(&mut self, message: &P::Message) -> Bytes {
-        self.record(self.header, message.wire_len(), |out| write(message, out))
+    /// What a datagram holds as it is held back: bytes take less room than what they are of, and
+    /// many share what is allocated for them.
+    pub(super) fn held_record(&mut self, content: Content<P::Message>) -> Bytes {
+        let message = match content {
+            Content::Message(message) => message,
+            Content::Record(record) => return record,
+        };
+        let bytes = HEADER_BYTES + message.wire_len();
+        if self.held.capacity() < bytes {
+            self.held = BytesMut::with_capacity(bytes.max(HELD_BYTES));
+        }
+        let header = self.number(self.header).encode();
+        self.held.extend_from_slice(&header);
+        write(&message, &mut self.held);
+        debug_assert_eq!(self.held.len(), bytes, "`wire_len` is exact");
+        self.held.split().freeze()
     }
 
     /// A record whose body of `bytes` bytes `write` appends.

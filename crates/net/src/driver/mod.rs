@@ -14,12 +14,12 @@ use std::net::SocketAddr;
 use std::task::Waker;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use paceline_proto::core::{Context, Counters, GroupId, Instant, NodeId, PeerState, Protocol, Rng};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use self::datagrams::Datagram;
+use self::datagrams::{Content, Datagram};
 use crate::Hosted;
 use crate::alarm::Alarm;
 use crate::arrivals::{Arrived, Ask};
@@ -64,8 +64,8 @@ enum Deadline<P: Protocol> {
     HalfOpen { slot: usize, number: u64 },
     /// A message on a stream was held back until now.
     Release { place: usize },
-    /// A datagram was held back until now.
-    Datagram(Box<Datagram<P::Message>>),
+    /// A datagram was held back until now: the receiver's place, and its record.
+    Datagram { place: usize, record: Bytes },
     /// The listener failed and may be tried again.
     Accept,
     /// Seeds that have not answered are asked again.
@@ -104,6 +104,8 @@ pub(crate) struct Driver<P: Hosted> {
     refilling: Vec<usize>,
     pool: ReadPool,
     deadlines: Deadlines<Deadline<P>>,
+    // Room for the next records that are held back.
+    held: BytesMut,
     alarm: Alarm,
     notices: Vec<(NodeId, PeerState)>,
     // Seeds that have not said who they are.
@@ -188,6 +190,7 @@ impl<P: Hosted> Driver<P> {
             refilling: Vec::new(),
             pool: ReadPool::new(config.stream_read_bytes),
             deadlines: Deadlines::new(),
+            held: BytesMut::new(),
             alarm,
             notices: Vec::new(),
             seeds: Vec::new(),
@@ -257,7 +260,9 @@ impl<P: Hosted> Driver<P> {
                 Deadline::Greeting { place, attempt } => self.give_up_attempt(place, attempt),
                 Deadline::HalfOpen { slot, number } => self.give_up_half_open(slot, number),
                 Deadline::Release { place } => self.release(place),
-                Deadline::Datagram(datagram) => self.queue_datagram(&datagram),
+                Deadline::Datagram { place, record } => {
+                    self.queue_datagram(&Datagram { place, content: Content::Record(record) });
+                }
                 Deadline::Accept => self.again.push(Source::Listener),
                 Deadline::Seeds => self.ask_seeds(),
                 Deadline::Stop => self.chassis.life.end(),

@@ -9,12 +9,12 @@ use super::config::{Config, FaceConfig};
 use super::controller::{Controller, Interval, RateController};
 use super::link::Link;
 use super::mark::Marker;
-use super::pacer::time_for;
 use super::pit::{Asker, EntryId, Passing};
 use super::shaper::{Rank, Shaper, Sizes};
 use super::unanswered::Unanswered;
 use crate::core::{Instant, NodeId};
 use crate::ndn::{Body, Class, Packet, Stamps};
+use crate::parts::pacer::time_for;
 
 /// Names a face for as long as it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::pacer::{Pacer, time_for};
 use crate::core::Instant;
+use crate::parts::pacer::{Pacer, time_for};
 
 /// What became of something that was handed to a link.
 #[derive(Debug, PartialEq, Eq)]

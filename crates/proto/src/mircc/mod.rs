@@ -24,7 +24,6 @@ mod interface;
 mod link;
 mod mark;
 mod nonces;
-mod pacer;
 mod pit;
 mod shaper;
 mod store;

@@ -8,9 +8,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::pacer::{Pacer, time_for};
 use crate::core::Instant;
 use crate::ndn::Class;
+use crate::parts::pacer::{Pacer, time_for};
 
 /// Weight of a new size in the means.
 const SIZE_WEIGHT: f64 = 1.0 / 8.0;

@@ -4,3 +4,4 @@
 //! it.
 
 pub mod fec;
+pub(crate) mod pacer;

@@ -179,8 +179,9 @@ impl Bundler {
         }
     }
 
-    /// Lets all leave if `is_idle`, else if the oldest has waited for `deadline`. Unless it
-    /// `is_timed`, the next call comes when it comes: then they also leave if it may come too late.
+    /// Lets those bundles leave whose oldest has waited for `deadline`; all of them if the server
+    /// `is_idle`. Unless it `is_timed`, the next call comes when it comes: then they also leave if it
+    /// may come too late.
     pub(super) fn flush<P: Protocol<Message = Message>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -196,19 +197,25 @@ impl Bundler {
             self.pause = pause.max(self.pause * 3 / 4);
             self.looked = now;
         }
-        let Some(oldest) = self.oldest else { return };
         let next = if is_timed { now } else { now + self.pause };
-        let until = oldest + config.deadline;
-        if !is_idle && now < until && next <= until {
+        let is_due = |since: Instant| {
+            let until = since + config.deadline;
+            is_idle || now >= until || next > until
+        };
+        if !self.oldest.is_some_and(is_due) {
             return;
         }
+        let mut oldest: Option<Instant> = None;
         for place in 0..self.open.len() {
-            if !self.open[place].1.is_empty() {
+            let Some(&(since, _)) = self.open[place].1.came.first() else { continue };
+            if is_due(since) {
                 self.let_leave(cx, config, place);
+            } else {
+                oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
             }
         }
-        self.oldest = None;
-        if self.open.len() > KEPT_MAX {
+        self.oldest = oldest;
+        if self.open.len() > KEPT_MAX && oldest.is_none() {
             self.open.clear();
         }
     }

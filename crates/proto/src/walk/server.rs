@@ -263,11 +263,11 @@ impl Server {
         let mut begun = 0;
         let jobs: SmallVec<[u64; 4]> = self.runs.iter().map(|(key, _)| key).collect();
         for job in jobs {
+            let Some(head) = self.runs.get_mut(job).map(|run| run.head.clone()) else { continue };
             while let Some(run) = self.runs.get_mut(job) {
                 match run.due(&self.config, cx.now) {
                     Due::Now if begun < GENERATED_MAX => {
                         let traveller = run.generate(&self.config, cx.now);
-                        let head = run.head.clone();
                         begun += 1;
                         self.census.generated += 1;
                         let source = traveller.walker.at;

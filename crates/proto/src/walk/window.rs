@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::config::WindowConfig;
 use crate::core::Instant;
+use crate::parts::pacer::{Pacer, time_for};
 
 /// The share of losses, averaged over windows, above which they count as a sign of congestion. A
 /// queue marks long before it loses, so a few losses come from somewhere else; and walkers that
@@ -20,8 +21,7 @@ const GAIN: f64 = 1.0 / 4.0;
 ///
 /// Doubles each round trip until the first mark, which halves it. After that it grows by a constant
 /// each millisecond, faster with each round trip without marks, and is cut once a round trip by half
-/// the share of walks that came home marked, as DCTCP's is. Walks are begun as evenly as they come
-/// home in a round trip: see [`Pacer`].
+/// the share of walks that came home marked, as DCTCP's is. Walks are begun evenly over a round trip.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     config: WindowConfig,
@@ -36,6 +36,10 @@ pub(super) struct Window {
     clean: u32,
     /// Smoothed time that a walk takes.
     trip_nanos: f64,
+    /// Lets a window's worth of walks be begun in a round trip, and a little more: what came home in
+    /// a crowd is not to leave as one and meet queues as one, round after round. Source of the idea:
+    /// Zhang, Shenker and Clark, *Observations on the Dynamics of a Congestion Control Algorithm*,
+    /// SIGCOMM 1991; the shares are Linux's for TCP (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
     pacer: Pacer,
     grown: Instant,
     /// Until when no walk is begun.
@@ -65,52 +69,26 @@ struct Losses {
     share: f64,
 }
 
-/// When walks may be begun: a window's worth in a round trip, and a little more, so that what came
-/// home in a crowd does not leave as one, and meet queues as one, round after round. Source of the
-/// idea: Zhang, Shenker and Clark, *Observations on the Dynamics of a Congestion Control Algorithm*,
-/// SIGCOMM 1991; the shares are Linux's for TCP (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
-#[derive(Clone, Copy, Debug, Default)]
-struct Pacer {
-    /// Walks that might be begun at that time, though none is before `resumed`.
-    credit: f64,
-    at: Instant,
-    resumed: Instant,
-}
-
 /// How many windows may be begun in a round trip: while it doubles, and later.
 const PACE_STARTING: f64 = 2.0;
 const PACE: f64 = 1.25;
-/// Time in which what was not begun may be made up for: shorter round trips are not paced.
-const CREDIT_MAX: Duration = Duration::from_millis(10);
+/// What was not begun in this time may be made up for: shorter round trips are not paced.
+const CATCH_UP: Duration = Duration::from_millis(10);
 /// The least time between crowds of paced walks.
 const PACED_EACH: Duration = Duration::from_millis(1);
 
 /// The most that a window grows by in a round trip, once it has been cut, is the square root of so
-/// many times its walks, an eighth of 65,536, and half of itself. Where round trips are long a
+/// many times its walks, a sixteenth of 65,536, and half of itself. Where round trips are long a
 /// constant would be too much for queues, or too little for the way; a share of the window would
 /// leave small ones small beside large ones. Source of the idea: Bansal and Balakrishnan, *Binomial
 /// Congestion Control Algorithms*, INFOCOM 2001.
-const GROWTH: f64 = 1024.0;
+const GROWTH: f64 = 256.0;
 /// Round trips without marks after which it grows no faster: twice as fast after each of them.
 const CLEAN_MAX: u32 = 3;
 /// The weight of a walk in the time that walks take: some are many times as long as others.
 const TRIP_GAIN: f64 = 1.0 / 64.0;
 /// Time to wait after a walk found its own server's queue full.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
-
-impl Pacer {
-    /// A walk is begun, where so many may be in a nanosecond, at least `batch` together.
-    fn on_begun(&mut self, now: Instant, rate: f64, batch: usize) {
-        let most = (rate * CREDIT_MAX.as_nanos() as f64).max(batch as f64);
-        let gained = rate * now.since(self.at).as_nanos() as f64;
-        self.credit = (self.credit + gained).min(most) - 1.0;
-        self.at = now;
-        if self.credit < 1.0 {
-            let each = (batch as f64 / rate).min(Duration::MAX.as_nanos() as f64);
-            self.resumed = now + Duration::from_nanos(each as u64).max(PACED_EACH);
-        }
-    }
-}
 
 impl Epoch {
     fn new(began: Instant, growth: f64) -> Epoch {
@@ -146,7 +124,7 @@ impl Window {
             epoch: Epoch::new(now, 0.0),
             clean: 0,
             trip_nanos: 0.0,
-            pacer: Pacer::default(),
+            pacer: Pacer::new(CATCH_UP),
             grown: now,
             paused: now,
         }
@@ -154,14 +132,21 @@ impl Window {
 
     /// Until when no walk is begun.
     pub(super) fn paused(&self) -> Instant {
-        self.paused.max(self.pacer.resumed)
+        self.paused
     }
 
     /// A walk is begun.
     pub(super) fn on_begun(&mut self, now: Instant) {
-        if self.trip_nanos > 0.0 {
-            let pace = if self.is_starting { PACE_STARTING } else { PACE };
-            self.pacer.on_begun(now, pace * self.walks / self.trip_nanos, self.config.batch);
+        if self.trip_nanos == 0.0 {
+            return;
+        }
+        let pace = if self.is_starting { PACE_STARTING } else { PACE };
+        let rate = pace * self.walks * 1e9 / self.trip_nanos;
+        self.pacer.pass(now, 1.0, rate);
+        if self.pacer.free_at() > now {
+            // The next ones together.
+            let crowd = time_for(self.config.batch as f64, rate).max(PACED_EACH);
+            self.paused = self.paused.max(now + crowd);
         }
     }
 

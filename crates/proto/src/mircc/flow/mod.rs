@@ -13,9 +13,9 @@ use super::config::Config;
 use super::interface::{
     Fetch, FetchError, FlowCounts, FlowReport, Multipath, Pace, PathReport, Timer,
 };
-use super::pacer::{Pacer, time_for};
 use crate::core::{Instant, Rng, mix};
 use crate::ndn::{Class, Data, Header, Interest, NackReason, Name, PathLabel};
+use crate::parts::pacer::{Pacer, time_for};
 use board::Board;
 use path::{Lane, Path, RoundTrip};
 use window::{Growth, Window};
