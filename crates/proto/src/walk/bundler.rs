@@ -180,8 +180,8 @@ impl Bundler {
     }
 
     /// Lets those bundles leave whose oldest has waited for `deadline`; all of them if the server
-    /// `is_idle`. Unless it `is_timed`, the next call comes when it comes: then they also leave if it
-    /// may come too late.
+    /// `is_idle`. Unless it `is_timed`, the next call comes when it comes: then they also leave if
+    /// it may come too late.
     pub(super) fn flush<P: Protocol<Message = Message>>(
         &mut self,
         cx: &mut Context<'_, P>,

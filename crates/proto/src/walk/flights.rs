@@ -34,8 +34,8 @@ pub struct Flight {
     pub first_sent: Instant,
 }
 
-/// A place in the list: the flight and its serial number, or a free one. In a cache line of its own:
-/// places are asked for in any order.
+/// A place in the list: the flight and its serial number, or a free one. In a cache line of its
+/// own: places are asked for in any order.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Slot {

@@ -20,8 +20,9 @@ const GAIN: f64 = 1.0 / 4.0;
 /// A window of walks under way.
 ///
 /// Doubles each round trip until the first mark, which halves it. After that it grows by a constant
-/// each millisecond, faster with each round trip without marks, and is cut once a round trip by half
-/// the share of walks that came home marked, as DCTCP's is. Walks are begun evenly over a round trip.
+/// each millisecond, faster with each round trip without marks, and is cut once a round trip by
+/// half the share of walks that came home marked, as DCTCP's is. Walks are begun evenly over a
+/// round trip.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     config: WindowConfig,
@@ -36,10 +37,11 @@ pub(super) struct Window {
     clean: u32,
     /// Smoothed time that a walk takes.
     trip_nanos: f64,
-    /// Lets a window's worth of walks be begun in a round trip, and a little more: what came home in
-    /// a crowd is not to leave as one and meet queues as one, round after round. Source of the idea:
-    /// Zhang, Shenker and Clark, *Observations on the Dynamics of a Congestion Control Algorithm*,
-    /// SIGCOMM 1991; the shares are Linux's for TCP (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
+    /// Lets a window's worth of walks be begun in a round trip, and a little more: what came home
+    /// in a crowd is not to leave as one and meet queues as one, round after round. Source of the
+    /// idea: Zhang, Shenker and Clark, *Observations on the Dynamics of a Congestion Control
+    /// Algorithm*, SIGCOMM 1991; the shares are Linux's for TCP (`tcp_pacing_ss_ratio`,
+    /// `tcp_pacing_ca_ratio`).
     pacer: Pacer,
     grown: Instant,
     /// Until when no walk is begun.
@@ -199,8 +201,8 @@ impl Window {
         self.end_epoch(now);
     }
 
-    /// A walk of its own found the queue full where it lives: none is begun for a while, or the same
-    /// walk would find it full again and again.
+    /// A walk of its own found the queue full where it lives: none is begun for a while, or the
+    /// same walk would find it full again and again.
     pub(super) fn on_refused_here(&mut self, now: Instant) {
         let (least, most) = PAUSE;
         self.paused = now + Duration::from_nanos(self.trip_nanos as u64).clamp(least, most);
