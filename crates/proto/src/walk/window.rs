@@ -79,7 +79,7 @@ const CATCH_UP: Duration = Duration::from_millis(10);
 /// The least time between crowds of paced walks.
 const PACED_EACH: Duration = Duration::from_millis(1);
 
-/// The most that a window grows by in a round trip, once it has been cut, is the square root of so
+/// The most that a window grows by in a round trip after one with marks is the square root of so
 /// many times its walks, a sixteenth of 65,536, and half of itself. Where round trips are long a
 /// constant would be too much for queues, or too little for the way; a share of the window would
 /// leave small ones small beside large ones. Source of the idea: Bansal and Balakrishnan, *Binomial
@@ -236,19 +236,16 @@ impl Window {
             // A walk may be marked here and on its way.
             let share = (marked as f64 / ended as f64).min(1.0);
             let average = self.marked_share + GAIN * (share - self.marked_share);
-            if marked == 0 {
-                self.clean = (self.clean + 1).min(CLEAN_MAX);
-            } else if self.is_starting {
-                // It may have doubled since there was room for all of it.
-                self.walks /= 2.0;
+            self.clean = if marked == 0 { (self.clean + 1).min(CLEAN_MAX) } else { 0 };
+            if marked > 0 {
+                // While it doubles it may have done so since there was room for all of it.
+                let cut = if self.is_starting { 1.0 } else { average.min(share) };
+                self.walks *= 1.0 - cut / 2.0;
                 self.is_starting = false;
-            } else {
-                self.walks *= 1.0 - average.min(share) / 2.0;
-                self.clean = 0;
             }
             self.marked_share = average;
             let growth = (self.walks * GROWTH).sqrt().min(self.walks / 2.0);
-            self.epoch = Epoch::new(now, growth * self.speed());
+            self.epoch = Epoch::new(now, (growth * self.speed()).min(self.walks));
         }
         self.stay_within();
     }
