@@ -172,6 +172,7 @@ impl<Id: Copy + Ord> Decoder<Id> {
         let Some(age) = self.ages.remove(&id) else { return };
         self.substitute(age, packet);
         self.solve(recovered);
+        self.keep_bounds();
     }
 
     /// Gives a packet up. What the equations say about the others is kept where it can be.
@@ -194,6 +195,7 @@ impl<Id: Copy + Ord> Decoder<Id> {
                 self.discard(equation);
             }
         }
+        self.keep_bounds();
     }
 
     /// Equations held.
@@ -230,7 +232,8 @@ impl<Id: Copy + Ord> Decoder<Id> {
         self.equations.push(equation);
     }
 
-    /// Adds an equation to all that have the unknown of this age, so that none has it.
+    /// Adds an equation to all that have the unknown of this age, so that none has it. Sums become
+    /// as long as its own, so bounds are to be kept after it.
     fn cancel(&mut self, equation: &Equation<Id>, age: u64) {
         for held in &mut self.equations {
             if let Some(times) = held.times_to_cancel(equation, age) {

@@ -279,6 +279,38 @@ fn the_oldest_unknown_goes_first() {
     }
 }
 
+/// When an unknown goes, an equation's sum may be added to others', which grow.
+#[test]
+fn sums_that_grow_with_a_packet_or_without_one_keep_to_the_bounds() {
+    let add = |decoder: &mut Decoder<u32>, ids: &[u32], len| {
+        let coded = Coded { lengths: len as u32, body: Payload::Zeros(len) };
+        decoder.add_repair(ids, Coefficients::XOR, &coded, |_| None, &mut Vec::new());
+    };
+    // It has missed 1, 2, 3, 5 and 6, in this order, and has no equation.
+    let decoder = || {
+        let bounds = Bounds { bytes_max: 100, ..Bounds::default() };
+        let mut decoder = Decoder::new(Method::Eliminate, bounds);
+        add(&mut decoder, &[9, 1, 2, 3, 5, 6], 10);
+        decoder.forget(9);
+        decoder
+    };
+    // Without 1, which is long, 5 leads the first equation and is taken out of the second.
+    let mut arrived = decoder();
+    add(&mut arrived, &[1, 5, 6], 60);
+    add(&mut arrived, &[2, 5], 10);
+    assert_eq!((arrived.equations(), arrived.bytes()), (2, 70));
+    arrived.add_packet(1, &Payload::Zeros(60), &mut Vec::new());
+    assert_eq!((arrived.equations(), arrived.bytes(), arrived.evicted()), (1, 60, 1));
+    // 5 is taken out of the others with the last equation, which is long.
+    let mut given_up = decoder();
+    add(&mut given_up, &[1, 5], 10);
+    add(&mut given_up, &[2, 5], 10);
+    add(&mut given_up, &[3, 5], 60);
+    assert_eq!((given_up.equations(), given_up.bytes()), (3, 80));
+    given_up.forget(5);
+    assert_eq!((given_up.equations(), given_up.bytes(), given_up.evicted()), (1, 60, 1));
+}
+
 #[test]
 fn a_wrong_sum_recovers_nothing_and_is_counted() {
     for seed in [0, 4] {
