@@ -283,7 +283,7 @@ fn the_oldest_unknown_goes_first() {
 #[test]
 fn sums_that_grow_with_a_packet_or_without_one_keep_to_the_bounds() {
     let add = |decoder: &mut Decoder<u32>, ids: &[u32], len| {
-        let coded = Coded { lengths: len as u32, body: Payload::Zeros(len) };
+        let coded = Coded { lengths: len, body: Payload::Zeros(len) };
         decoder.add_repair(ids, Coefficients::XOR, &coded, |_| None, &mut Vec::new());
     };
     // It has missed 1, 2, 3, 5 and 6, in this order, and has no equation.
