@@ -19,16 +19,20 @@ const GAIN: f64 = 1.0 / 4.0;
 
 /// A window of walks under way.
 ///
-/// Doubles each round trip until the first mark, which halves it. After that it grows by a constant
-/// each millisecond, faster with each round trip without marks, and is cut once a round trip by
-/// half the share of walks that came home marked, as DCTCP's is. Walks are begun evenly over a
-/// round trip.
+/// Doubles each round trip until more than a few walks come home marked, which halves it; rises from
+/// there by a quarter until they do again. After that it grows by a constant each millisecond,
+/// faster with each round trip without marks, and is cut once a round trip by half the share of
+/// walks that came home marked, as DCTCP's is. Walks are begun evenly over a round trip.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     config: WindowConfig,
     walks: f64,
     /// Whether it has not been cut yet.
     is_starting: bool,
+    /// Whether it has been cut for the first time, and not met full queues since: a window that
+    /// doubles fills them with what it begins in crowds, long before the way is full. Source of the
+    /// idea, and of the quarter in a round trip: RFC 9406, *HyStart++*, conservative slow start.
+    is_rising: bool,
     /// Share of marked walks, averaged over round trips.
     marked_share: f64,
     losses: Losses,
@@ -85,6 +89,9 @@ const PACED_EACH: Duration = Duration::from_millis(1);
 /// leave small ones small beside large ones. Source of the idea: Bansal and Balakrishnan, *Binomial
 /// Congestion Control Algorithms*, INFOCOM 2001.
 const GROWTH: f64 = 256.0;
+/// The share of marks that is too little to end its doubling, or its rise after that: so few say
+/// that walks met in a crowd, not that there is no room for more.
+const MARKED_FEW: f64 = 0.01;
 /// Round trips without marks after which it grows no faster: twice as fast after each of them.
 const CLEAN_MAX: u32 = 3;
 /// The weight of a walk in the time that walks take: some are many times as long as others.
@@ -121,6 +128,7 @@ impl Window {
             config,
             walks: config.first as f64,
             is_starting: true,
+            is_rising: false,
             marked_share: 0.0,
             losses: Losses::default(),
             epoch: Epoch::new(now, 0.0),
@@ -205,7 +213,11 @@ impl Window {
     pub(super) fn on_refused_here(&mut self, now: Instant) {
         let (least, most) = PAUSE;
         self.paused = now + Duration::from_nanos(self.trip_nanos as u64).clamp(least, most);
-        self.on_marked_here(now);
+        if self.is_starting {
+            self.end_start(now);
+        } else {
+            self.on_marked_here(now);
+        }
     }
 
     /// A walk was lost.
@@ -216,7 +228,7 @@ impl Window {
 
     fn count_losses(&mut self, ended: u64, lost: u64, in_flight: usize) {
         if self.losses.count(ended, lost, in_flight, self.config.batch) {
-            self.is_starting = false;
+            (self.is_starting, self.is_rising) = (false, false);
             self.clean = 0;
             self.walks /= 2.0;
         }
@@ -229,13 +241,8 @@ impl Window {
 
     fn end_epoch(&mut self, now: Instant) {
         let Epoch { began, ended, marked, .. } = self.epoch;
-        if self.is_starting && marked > 0 {
-            // It may have doubled since there was room for all of it. What was begun too much is
-            // still to be marked in the next round trip.
-            self.is_starting = false;
-            (self.walks, self.clean, self.marked_share) = (self.walks / 2.0, 0, 1.0);
-            self.epoch = Epoch::new(now, 0.0);
-            return self.stay_within();
+        if self.is_starting && marked as f64 > self.walks * MARKED_FEW {
+            return self.end_start(now);
         }
         // A share of a few says little.
         let is_enough = ended >= self.config.batch as u64;
@@ -243,11 +250,24 @@ impl Window {
             // A walk may be marked here and on its way.
             let share = (marked as f64 / ended as f64).min(1.0);
             self.marked_share += GAIN * (share - self.marked_share);
-            self.clean = if marked == 0 { (self.clean + 1).min(CLEAN_MAX) } else { 0 };
+            let is_clean = share <= if self.is_rising { MARKED_FEW } else { 0.0 };
+            // Marks of the overshoot come home after it is over.
+            self.is_rising &= is_clean || self.clean == 0;
+            self.clean = if is_clean { (self.clean + 1).min(CLEAN_MAX) } else { 0 };
             self.walks *= 1.0 - self.marked_share.min(share) / 2.0;
             let growth = (self.walks * GROWTH).sqrt().min(self.walks / 4.0);
-            self.epoch = Epoch::new(now, (growth * self.speed()).min(self.walks));
+            let most = if self.is_rising { self.walks / 4.0 } else { self.walks };
+            self.epoch = Epoch::new(now, (growth * self.speed()).min(most));
         }
+        self.stay_within();
+    }
+
+    fn end_start(&mut self, now: Instant) {
+        // It may have doubled since there was room for all of it. What was begun too much is still
+        // to be marked in the next round trip.
+        (self.is_starting, self.is_rising) = (false, true);
+        (self.walks, self.clean, self.marked_share) = (self.walks / 2.0, 0, 1.0);
+        self.epoch = Epoch::new(now, 0.0);
         self.stay_within();
     }
 
@@ -380,6 +400,32 @@ mod tests {
         assert!((600..650).contains(&at_once), "{at_once}");
         let later = begun(&mut window(milli(200)), now, now + milli(100));
         assert!((6_700..7_000).contains(&later), "{later}");
+    }
+
+    #[test]
+    fn a_few_marks_do_not_end_its_doubling_and_once_it_is_halved_it_rises_by_quarters() {
+        let mut window = after(6, 0);
+        let mut now = Instant::ZERO + TRIP * 6;
+        let mut trip = |window: &mut Window, every: u64| {
+            let before = window.walks;
+            for walk in 1..=before as u64 {
+                let at = now + TRIP * walk as u32 / before as u32;
+                window.on_ended(at, Some(TRIP), walk.is_multiple_of(every), before as usize);
+            }
+            now += TRIP;
+            window.walks / before
+        };
+        // One in 200, then one in ten.
+        assert!(trip(&mut window, 200) > 1.9 && window.is_starting);
+        trip(&mut window, 10);
+        assert!(!window.is_starting && window.is_rising);
+        // As long ways let it: what it grows by in a millisecond is not the bound here.
+        window.config.growth_per_ms = 1 << 20;
+        let rises: Vec<f64> = (0..6).map(|_| trip(&mut window, 200)).collect();
+        assert!(rises[3..].iter().all(|rise| (1.2..1.26).contains(rise)), "{rises:?}");
+        trip(&mut window, 10);
+        trip(&mut window, 10);
+        assert!(!window.is_rising);
     }
 
     #[test]
