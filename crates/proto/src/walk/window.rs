@@ -19,8 +19,8 @@ const GAIN: f64 = 1.0 / 4.0;
 
 /// A window of walks under way.
 ///
-/// Doubles each round trip until more than a few walks come home marked, which halves it; rises from
-/// there by a quarter until they do again. After that it grows by a constant each millisecond,
+/// Doubles each round trip until more than a few walks come home marked, which halves it; rises
+/// from there by a quarter until they do again. After that it grows by a constant each millisecond,
 /// faster with each round trip without marks, and is cut once a round trip by half the share of
 /// walks that came home marked, as DCTCP's is. Walks are begun evenly over a round trip.
 #[derive(Clone, Debug)]
