@@ -27,12 +27,7 @@ const GAIN: f64 = 1.0 / 4.0;
 pub(super) struct Window {
     config: WindowConfig,
     walks: f64,
-    /// Whether it has not been cut yet.
-    is_starting: bool,
-    /// Whether it has been cut for the first time, and not met full queues since: a window that
-    /// doubles fills them with what it begins in crowds, long before the way is full. Source of the
-    /// idea, and of the quarter in a round trip: RFC 9406, *HyStart++*, conservative slow start.
-    is_rising: bool,
+    phase: Phase,
     /// Share of marked walks, averaged over round trips.
     marked_share: f64,
     losses: Losses,
@@ -50,6 +45,19 @@ pub(super) struct Window {
     grown: Instant,
     /// Until when no walk is begun.
     paused: Instant,
+}
+
+/// How a window grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// By as much again each round trip: it has not been cut yet.
+    Doubling,
+    /// By a quarter: it has been cut for the first time, and not met full queues since. A window
+    /// that doubles fills them with what it begins in crowds, long before the way is full. Source
+    /// of the idea, and of the quarter: RFC 9406, *HyStart++*, conservative slow start.
+    Rising,
+    /// By a constant each millisecond.
+    Steady,
 }
 
 /// What came in the present round trip.
@@ -76,7 +84,7 @@ struct Losses {
 }
 
 /// How many windows may be begun in a round trip: while it doubles, and later.
-const PACE_STARTING: f64 = 2.0;
+const PACE_DOUBLING: f64 = 2.0;
 const PACE: f64 = 1.25;
 /// What was not begun in this time may be made up for: shorter round trips are not paced.
 const CATCH_UP: Duration = Duration::from_millis(10);
@@ -127,8 +135,7 @@ impl Window {
         Window {
             config,
             walks: config.first as f64,
-            is_starting: true,
-            is_rising: false,
+            phase: Phase::Doubling,
             marked_share: 0.0,
             losses: Losses::default(),
             epoch: Epoch::new(now, 0.0),
@@ -150,7 +157,7 @@ impl Window {
         if self.trip_nanos == 0.0 {
             return;
         }
-        let pace = if self.is_starting { PACE_STARTING } else { PACE };
+        let pace = if self.phase == Phase::Doubling { PACE_DOUBLING } else { PACE };
         let rate = pace * self.walks * 1e9 / self.trip_nanos;
         self.pacer.pass(now, 1.0, rate);
         if self.pacer.free_at() > now {
@@ -190,7 +197,7 @@ impl Window {
         self.grown = now;
         // A window that is not used says nothing of what would happen if it were.
         if in_flight as f64 + self.config.batch as f64 >= self.walks / 2.0 {
-            if self.is_starting {
+            if self.phase == Phase::Doubling {
                 self.walks += 1.0;
             } else {
                 let growth = since.min(1000.0) * self.config.growth_per_ms as f64;
@@ -213,8 +220,8 @@ impl Window {
     pub(super) fn on_refused_here(&mut self, now: Instant) {
         let (least, most) = PAUSE;
         self.paused = now + Duration::from_nanos(self.trip_nanos as u64).clamp(least, most);
-        if self.is_starting {
-            self.end_start(now);
+        if self.phase == Phase::Doubling {
+            self.end_doubling(now);
         } else {
             self.on_marked_here(now);
         }
@@ -228,7 +235,7 @@ impl Window {
 
     fn count_losses(&mut self, ended: u64, lost: u64, in_flight: usize) {
         if self.losses.count(ended, lost, in_flight, self.config.batch) {
-            (self.is_starting, self.is_rising) = (false, false);
+            self.phase = Phase::Steady;
             self.clean = 0;
             self.walks /= 2.0;
         }
@@ -241,8 +248,8 @@ impl Window {
 
     fn end_epoch(&mut self, now: Instant) {
         let Epoch { began, ended, marked, .. } = self.epoch;
-        if self.is_starting && marked as f64 > self.walks * MARKED_FEW {
-            return self.end_start(now);
+        if self.phase == Phase::Doubling && marked as f64 > self.walks * MARKED_FEW {
+            return self.end_doubling(now);
         }
         // A share of a few says little.
         let is_enough = ended >= self.config.batch as u64;
@@ -250,22 +257,25 @@ impl Window {
             // A walk may be marked here and on its way.
             let share = (marked as f64 / ended as f64).min(1.0);
             self.marked_share += GAIN * (share - self.marked_share);
-            let is_clean = share <= if self.is_rising { MARKED_FEW } else { 0.0 };
+            let is_clean = share <= if self.phase == Phase::Rising { MARKED_FEW } else { 0.0 };
             // Marks of the overshoot come home after it is over.
-            self.is_rising &= is_clean || self.clean == 0;
+            if self.phase == Phase::Rising && !is_clean && self.clean > 0 {
+                self.phase = Phase::Steady;
+            }
             self.clean = if is_clean { (self.clean + 1).min(CLEAN_MAX) } else { 0 };
             self.walks *= 1.0 - self.marked_share.min(share) / 2.0;
-            let growth = (self.walks * GROWTH).sqrt().min(self.walks / 4.0);
-            let most = if self.is_rising { self.walks / 4.0 } else { self.walks };
-            self.epoch = Epoch::new(now, (growth * self.speed()).min(most));
+            let quarter = self.walks / 4.0;
+            let growth = (self.walks * GROWTH).sqrt().min(quarter) * self.speed();
+            let most = if self.phase == Phase::Rising { quarter } else { self.walks };
+            self.epoch = Epoch::new(now, growth.min(most));
         }
         self.stay_within();
     }
 
-    fn end_start(&mut self, now: Instant) {
+    fn end_doubling(&mut self, now: Instant) {
         // It may have doubled since there was room for all of it. What was begun too much is still
         // to be marked in the next round trip.
-        (self.is_starting, self.is_rising) = (false, true);
+        self.phase = Phase::Rising;
         (self.walks, self.clean, self.marked_share) = (self.walks / 2.0, 0, 1.0);
         self.epoch = Epoch::new(now, 0.0);
         self.stay_within();
@@ -367,7 +377,8 @@ mod tests {
         for walk in 1..=before as u32 {
             window.on_ended(now + TRIP * walk / before as u32, Some(TRIP), false, before as usize);
         }
-        assert!(window.walks <= before / 2.0 && !window.is_starting, "{before} {window:?}");
+        assert_ne!(window.phase, Phase::Doubling);
+        assert!(window.walks <= before / 2.0, "{before} {window:?}");
     }
 
     /// Walks that are begun by this time since the beginning, all at once if they may.
@@ -390,7 +401,7 @@ mod tests {
         let window = |trip| {
             let config = WindowConfig { first: 10_000, ..WindowConfig::default() };
             let mut window = Window::new(config, Instant::ZERO);
-            window.is_starting = false;
+            window.phase = Phase::Steady;
             window.on_ended(now, Some(trip), false, 10_000);
             window
         };
@@ -416,16 +427,17 @@ mod tests {
             window.walks / before
         };
         // One in 200, then one in ten.
-        assert!(trip(&mut window, 200) > 1.9 && window.is_starting);
+        assert!(trip(&mut window, 200) > 1.9);
+        assert_eq!(window.phase, Phase::Doubling);
         trip(&mut window, 10);
-        assert!(!window.is_starting && window.is_rising);
+        assert_eq!(window.phase, Phase::Rising);
         // As long ways let it: what it grows by in a millisecond is not the bound here.
         window.config.growth_per_ms = 1 << 20;
         let rises: Vec<f64> = (0..6).map(|_| trip(&mut window, 200)).collect();
         assert!(rises[3..].iter().all(|rise| (1.2..1.26).contains(rise)), "{rises:?}");
         trip(&mut window, 10);
         trip(&mut window, 10);
-        assert!(!window.is_rising);
+        assert_ne!(window.phase, Phase::Rising);
     }
 
     #[test]
@@ -434,7 +446,7 @@ mod tests {
         let trip = TRIP * 250;
         let config = |first| WindowConfig { first, ..WindowConfig::default() };
         let mut windows = [500, 100_000].map(|first| Window::new(config(first), Instant::ZERO));
-        windows.iter_mut().for_each(|window| window.is_starting = false);
+        windows.iter_mut().for_each(|window| window.phase = Phase::Steady);
         let mut now = Instant::ZERO;
         for _ in 0..80 {
             let all: f64 = windows.iter().map(|window| window.walks).sum();
