@@ -34,6 +34,17 @@ pub struct Flight {
     pub first_sent: Instant,
 }
 
+impl Flight {
+    /// When it was begun for this attempt; of those between the first and the latest it is not
+    /// known any more.
+    pub fn begun(&self, attempt: u8) -> Option<Instant> {
+        match attempt {
+            1 => Some(self.first_sent),
+            _ => (attempt == self.attempt).then_some(self.sent),
+        }
+    }
+}
+
 /// A place in the list: the flight and its serial number, or a free one. In a cache line of its
 /// own: places are asked for in any order.
 #[derive(Clone, Debug)]

@@ -332,13 +332,9 @@ impl Run {
         if flight.is_waiting {
             self.forget_again(config, &flight);
         }
-        // When those between the first and the latest were begun is not known any more.
-        let sent = match attempt {
-            1 => Some(flight.first_sent),
-            _ => (attempt == flight.attempt).then_some(flight.sent),
-        };
-        let took = sent.map(|sent| now.since(sent));
-        self.newest_home = self.newest_home.max(sent.unwrap_or_default());
+        let begun = flight.begun(attempt);
+        let took = begun.map(|begun| now.since(begun));
+        self.newest_home = self.newest_home.max(begun.unwrap_or_default());
         if let Some(took) = took.filter(|_| self.regenerates()) {
             self.trip.sample(took);
         } else if let Some(took) = took.filter(|_| from == From::Elsewhere) {
@@ -365,13 +361,12 @@ impl Run {
                 }
             }
             Pace::Window(window) => {
-                // Walks that ended here say nothing of ways.
                 let took = took.filter(|_| from == From::Elsewhere);
                 let is_late =
                     took.is_some_and(|took| self.lateness.sample(now, took / (ended.steps + 2)));
                 let is_marked = ended.is_marked || is_late;
                 let in_flight = self.flights.len() - self.again.len();
-                window.on_ended(now, took, is_marked, in_flight);
+                window.on_ended(now, begun, from, is_marked, in_flight);
             }
         }
         let (path, versions) = self.job.trail.read(ended.path);
@@ -404,10 +399,14 @@ impl Run {
     }
 
     /// A walker of its own was marked right here.
-    pub(super) fn on_marked_here(&mut self, now: Instant) {
+    pub(super) fn on_marked_here(&mut self, now: Instant, token: u64) {
         match &mut self.pace {
             Pace::Paced(paced) => paced.signals += 1,
-            Pace::Window(window) => window.on_marked_here(now),
+            Pace::Window(window) => {
+                let flight = self.flights.flight(token);
+                let begun = flight.and_then(|flight| flight.begun(attempt_of(token)));
+                window.on_marked_here(now, begun);
+            }
         }
     }
 

@@ -355,7 +355,7 @@ impl Server {
                 if head.home != cx.node {
                     guest.traveller.is_marked = true;
                 } else if let Some(run) = self.runs.get_mut(head.job) {
-                    run.on_marked_here(cx.now);
+                    run.on_marked_here(cx.now, guest.traveller.token);
                 }
             }
             dropped => {

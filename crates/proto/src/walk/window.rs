@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::config::WindowConfig;
+use super::run::From;
 use crate::core::Instant;
 use crate::parts::pacer::{Pacer, time_for};
 
@@ -19,10 +20,11 @@ const GAIN: f64 = 1.0 / 4.0;
 
 /// A window of walks under way.
 ///
-/// Doubles each round trip until more than a few walks come home marked, which halves it; rises
-/// from there by a quarter until they do again. After that it grows by a constant each millisecond,
-/// faster with each round trip without marks, and is cut once a round trip by half the share of
-/// walks that came home marked, as DCTCP's is. Walks are begun evenly over a round trip.
+/// Doubles each round trip until more than a few walks come home marked; rises from there by a
+/// quarter until they do again. After that it grows by a constant each millisecond, faster with
+/// each round trip without marks, and is cut once a round trip as DCTCP's is: by half the share of
+/// walks that came home marked, among those that were begun after the last cut. Walks are begun
+/// evenly over a round trip.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     config: WindowConfig,
@@ -45,16 +47,19 @@ pub(super) struct Window {
     grown: Instant,
     /// Until when no walk is begun.
     paused: Instant,
+    /// When it was last cut, or ended to double. Marks of walks that were begun before then, which
+    /// may come home for several round trips, asked for what is done already.
+    cut: Instant,
 }
 
 /// How a window grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// By as much again each round trip: it has not been cut yet.
+    /// By as much again each round trip: no queue has been full yet.
     Doubling,
-    /// By a quarter: it has been cut for the first time, and not met full queues since. A window
-    /// that doubles fills them with what it begins in crowds, long before the way is full. Source
-    /// of the idea, and of the quarter: RFC 9406, *HyStart++*, conservative slow start.
+    /// By a quarter: none has been since it doubled. A window that doubles may fill queues with
+    /// what it begins in crowds before the way is full. Source of the idea, and of the quarter: RFC
+    /// 9406, *HyStart++*, conservative slow start.
     Rising,
     /// By a constant each millisecond.
     Steady,
@@ -64,6 +69,8 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     began: Instant,
+    /// Walks that came home, and those of them that were begun after the last cut.
+    home: u64,
     ended: u64,
     marked: u64,
     /// By how many walks the window may still grow in it.
@@ -92,7 +99,7 @@ const CATCH_UP: Duration = Duration::from_millis(10);
 const PACED_EACH: Duration = Duration::from_millis(1);
 
 /// The most that a window grows by in a round trip after one with marks is the square root of so
-/// many times its walks, a sixteenth of 65,536, and a quarter of itself. Where round trips are long
+/// many times its walks, a sixteenth of 65,536, and a sixth of itself. Where round trips are long
 /// a constant would be too much for queues, or too little for the way; a share of the window would
 /// leave small ones small beside large ones. Source of the idea: Bansal and Balakrishnan, *Binomial
 /// Congestion Control Algorithms*, INFOCOM 2001.
@@ -109,7 +116,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mi
 
 impl Epoch {
     fn new(began: Instant, growth: f64) -> Epoch {
-        Epoch { began, ended: 0, marked: 0, growth }
+        Epoch { began, home: 0, ended: 0, marked: 0, growth }
     }
 }
 
@@ -144,6 +151,7 @@ impl Window {
             pacer: Pacer::new(CATCH_UP),
             grown: now,
             paused: now,
+            cut: now,
         }
     }
 
@@ -177,21 +185,26 @@ impl Window {
         in_flight == 0 || (room > 0 && room >= wanted)
     }
 
-    /// A walk has come home; with the time it took, if it says how long ways are.
+    /// A walk has come home, which was begun at this time, if that is known.
     pub(super) fn on_ended(
         &mut self,
         now: Instant,
-        took: Option<Duration>,
+        begun: Option<Instant>,
+        from: From,
         is_marked: bool,
         in_flight: usize,
     ) {
-        if let Some(took) = took {
-            let nanos = took.as_nanos() as f64;
+        // Walks that ended here say nothing of ways.
+        if let Some(begun) = begun.filter(|_| from == From::Elsewhere) {
+            let nanos = now.since(begun).as_nanos() as f64;
             let gain = if self.trip_nanos == 0.0 { 1.0 } else { TRIP_GAIN };
             self.trip_nanos += gain * (nanos - self.trip_nanos);
         }
-        self.epoch.ended += 1;
-        self.epoch.marked += u64::from(is_marked);
+        self.epoch.home += 1;
+        if self.is_news(begun) {
+            self.epoch.ended += 1;
+            self.epoch.marked += u64::from(is_marked);
+        }
         self.count_losses(1, 0, in_flight);
         let since = now.since(self.grown).as_secs_f64() * 1000.0;
         self.grown = now;
@@ -209,9 +222,9 @@ impl Window {
         self.end_epoch(now);
     }
 
-    /// A walk of its own was marked where it lives.
-    pub(super) fn on_marked_here(&mut self, now: Instant) {
-        self.epoch.marked += 1;
+    /// A walk of its own, which was begun at this time, was marked where it lives.
+    pub(super) fn on_marked_here(&mut self, now: Instant, begun: Option<Instant>) {
+        self.epoch.marked += u64::from(self.is_news(begun));
         self.end_epoch(now);
     }
 
@@ -221,10 +234,17 @@ impl Window {
         let (least, most) = PAUSE;
         self.paused = now + Duration::from_nanos(self.trip_nanos as u64).clamp(least, most);
         if self.phase == Phase::Doubling {
+            self.walks /= 2.0;
             self.end_doubling(now);
         } else {
-            self.on_marked_here(now);
+            self.epoch.marked += 1;
+            self.end_epoch(now);
         }
+    }
+
+    /// Whether a walk that was begun at this time says something of what came of the last cut.
+    fn is_news(&self, begun: Option<Instant>) -> bool {
+        begun.is_some_and(|begun| begun >= self.cut)
     }
 
     /// A walk was lost.
@@ -247,36 +267,38 @@ impl Window {
     }
 
     fn end_epoch(&mut self, now: Instant) {
-        let Epoch { began, ended, marked, .. } = self.epoch;
+        let Epoch { began, home, ended, marked, .. } = self.epoch;
         if self.phase == Phase::Doubling && marked as f64 > self.walks * MARKED_FEW {
             return self.end_doubling(now);
         }
-        // A share of a few says little.
-        let is_enough = ended >= self.config.batch as u64;
+        // A share of a few says little, or of those that were faster than most.
+        let is_enough = ended >= (self.config.batch as u64).max(home / 4);
         if is_enough && now.since(began).as_nanos() as f64 >= self.trip_nanos {
             // A walk may be marked here and on its way.
             let share = (marked as f64 / ended as f64).min(1.0);
             self.marked_share += GAIN * (share - self.marked_share);
             let is_clean = share <= if self.phase == Phase::Rising { MARKED_FEW } else { 0.0 };
-            // Marks of the overshoot come home after it is over.
-            if self.phase == Phase::Rising && !is_clean && self.clean > 0 {
+            if self.phase == Phase::Rising && !is_clean {
                 self.phase = Phase::Steady;
             }
             self.clean = if is_clean { (self.clean + 1).min(CLEAN_MAX) } else { 0 };
             self.walks *= 1.0 - self.marked_share.min(share) / 2.0;
-            let quarter = self.walks / 4.0;
-            let growth = (self.walks * GROWTH).sqrt().min(quarter) * self.speed();
-            let most = if self.phase == Phase::Rising { quarter } else { self.walks };
+            if share > MARKED_FEW {
+                self.cut = now;
+            }
+            let growth = (self.walks * GROWTH).sqrt().min(self.walks / 6.0) * self.speed();
+            let most = self.walks * if self.phase == Phase::Rising { 0.25 } else { 1.0 };
             self.epoch = Epoch::new(now, growth.min(most));
         }
         self.stay_within();
     }
 
     fn end_doubling(&mut self, now: Instant) {
-        // It may have doubled since there was room for all of it. What was begun too much is still
-        // to be marked in the next round trip.
-        self.phase = Phase::Rising;
-        (self.walks, self.clean, self.marked_share) = (self.walks / 2.0, 0, 1.0);
+        // It has doubled since, but what is marked was begun at twice its pace: it is about what
+        // there is room for. What comes of it is to be seen before it changes again, and to count
+        // at once.
+        (self.phase, self.cut) = (Phase::Rising, now);
+        (self.clean, self.marked_share) = (0, 1.0);
         self.epoch = Epoch::new(now, 0.0);
         self.stay_within();
     }
@@ -293,6 +315,12 @@ mod tests {
 
     const TRIP: Duration = Duration::from_millis(1);
 
+    /// A walk comes home that took so long, while as many are under way as may be.
+    fn home(window: &mut Window, at: Instant, took: Duration, is_marked: bool) {
+        let in_flight = window.walks as usize;
+        window.on_ended(at, Some(at - took), From::Elsewhere, is_marked, in_flight);
+    }
+
     /// A window after so many round trips of which so many walks in a hundred come home marked.
     fn after(trips: u64, marked_percent: u64) -> Window {
         let mut window = Window::new(WindowConfig::default(), Instant::ZERO);
@@ -302,7 +330,7 @@ mod tests {
             for walk in 0..walks {
                 let at = now + TRIP * (walk + 1) as u32 / walks as u32;
                 let is_marked = walk % 100 < marked_percent;
-                window.on_ended(at, Some(TRIP), is_marked, window.walks as usize);
+                home(&mut window, at, TRIP, is_marked);
             }
             now += TRIP;
         }
@@ -334,7 +362,7 @@ mod tests {
             if walk % 50 == 0 {
                 window.on_lost(window.walks as usize);
             }
-            window.on_ended(now, Some(TRIP), false, window.walks as usize);
+            home(&mut window, now, TRIP, false);
         }
         assert!(window.walks >= before);
         for _ in 0..10 * before as u64 {
@@ -350,7 +378,7 @@ mod tests {
         let (now, all) = (Instant::ZERO + TRIP * 20, before as usize);
         // A twentieth gets lost, and is heard of when all others are home.
         for home in 0..all * 19 / 20 {
-            window.on_ended(now, Some(TRIP), false, all - home);
+            window.on_ended(now, Some(now - TRIP), From::Elsewhere, false, all - home);
         }
         for lost in 0..all / 20 {
             window.on_lost(all / 20 - lost);
@@ -375,7 +403,7 @@ mod tests {
         window.on_refused_here(now);
         assert_eq!(window.paused(), now + TRIP);
         for walk in 1..=before as u32 {
-            window.on_ended(now + TRIP * walk / before as u32, Some(TRIP), false, before as usize);
+            home(&mut window, now + TRIP * walk / before as u32, TRIP, false);
         }
         assert_ne!(window.phase, Phase::Doubling);
         assert!(window.walks <= before / 2.0, "{before} {window:?}");
@@ -402,7 +430,7 @@ mod tests {
             let config = WindowConfig { first: 10_000, ..WindowConfig::default() };
             let mut window = Window::new(config, Instant::ZERO);
             window.phase = Phase::Steady;
-            window.on_ended(now, Some(trip), false, 10_000);
+            home(&mut window, now, trip, false);
             window
         };
         assert_eq!(begun(&mut window(milli(5)), now, now), window(milli(5)).walks as usize);
@@ -414,14 +442,14 @@ mod tests {
     }
 
     #[test]
-    fn a_few_marks_do_not_end_its_doubling_and_once_it_is_halved_it_rises_by_quarters() {
+    fn a_few_marks_do_not_end_its_doubling_and_then_it_rises_by_quarters() {
         let mut window = after(6, 0);
         let mut now = Instant::ZERO + TRIP * 6;
         let mut trip = |window: &mut Window, every: u64| {
             let before = window.walks;
             for walk in 1..=before as u64 {
                 let at = now + TRIP * walk as u32 / before as u32;
-                window.on_ended(at, Some(TRIP), walk.is_multiple_of(every), before as usize);
+                home(window, at, TRIP, walk.is_multiple_of(every));
             }
             now += TRIP;
             window.walks / before
@@ -441,6 +469,24 @@ mod tests {
     }
 
     #[test]
+    fn marks_of_walks_that_were_begun_before_a_cut_ask_for_no_other() {
+        let mut window = after(6, 0);
+        let now = Instant::ZERO + TRIP * 6;
+        while window.phase == Phase::Doubling {
+            home(&mut window, now, TRIP, true);
+        }
+        let before = window.walks;
+        for walk in 1..=before as u32 {
+            home(&mut window, now + TRIP * 3 * walk / before as u32, TRIP * 4, true);
+        }
+        assert_eq!(window.walks, before);
+        for walk in 1..=before as u32 {
+            home(&mut window, now + TRIP * 4 + TRIP * walk / before as u32, TRIP, true);
+        }
+        assert!((0.4..0.6).contains(&(window.walks / before)), "{before} {window:?}");
+    }
+
+    #[test]
     fn a_small_window_beside_a_large_one_does_not_stay_small() {
         // Both meet the same queue, which marks when there are more than so many.
         let trip = TRIP * 250;
@@ -448,14 +494,14 @@ mod tests {
         let mut windows = [500, 100_000].map(|first| Window::new(config(first), Instant::ZERO));
         windows.iter_mut().for_each(|window| window.phase = Phase::Steady);
         let mut now = Instant::ZERO;
-        for _ in 0..80 {
+        for _ in 0..120 {
             let all: f64 = windows.iter().map(|window| window.walks).sum();
             let percent = ((all - 100_000.0) / 1000.0).clamp(0.0, 100.0) as u64;
             for window in &mut windows {
                 let walks = window.walks as u64;
                 for walk in 0..walks {
                     let at = now + trip * (walk + 1) as u32 / walks as u32;
-                    window.on_ended(at, Some(trip), walk % 100 < percent, walks as usize);
+                    home(window, at, trip, walk % 100 < percent);
                 }
             }
             now += trip;
