@@ -99,11 +99,11 @@ const CATCH_UP: Duration = Duration::from_millis(10);
 const PACED_EACH: Duration = Duration::from_millis(1);
 
 /// The most that a window grows by in a round trip after one with marks is the square root of so
-/// many times its walks, a sixteenth of 65,536, and a sixth of itself. Where round trips are long
+/// many times its walks, a thirteenth of 65,536, and a fifth of itself. Where round trips are long
 /// a constant would be too much for queues, or too little for the way; a share of the window would
 /// leave small ones small beside large ones. Source of the idea: Bansal and Balakrishnan, *Binomial
 /// Congestion Control Algorithms*, INFOCOM 2001.
-const GROWTH: f64 = 256.0;
+const GROWTH: f64 = 384.0;
 /// The share of marks that is too little to end its doubling, or its rise after that: so few say
 /// that walks met in a crowd, not that there is no room for more.
 const MARKED_FEW: f64 = 0.01;
@@ -272,7 +272,7 @@ impl Window {
             return self.end_doubling(now);
         }
         // A share of a few says little, or of those that were faster than most.
-        let is_enough = ended >= (self.config.batch as u64).max(home / 4);
+        let is_enough = ended >= (self.config.batch as u64).max(home / 16);
         if is_enough && now.since(began).as_nanos() as f64 >= self.trip_nanos {
             // A walk may be marked here and on its way.
             let share = (marked as f64 / ended as f64).min(1.0);
@@ -286,7 +286,7 @@ impl Window {
             if share > MARKED_FEW {
                 self.cut = now;
             }
-            let growth = (self.walks * GROWTH).sqrt().min(self.walks / 6.0) * self.speed();
+            let growth = (self.walks * GROWTH).sqrt().min(self.walks / 5.0) * self.speed();
             let most = self.walks * if self.phase == Phase::Rising { 0.25 } else { 1.0 };
             self.epoch = Epoch::new(now, growth.min(most));
         }
@@ -494,7 +494,7 @@ mod tests {
         let mut windows = [500, 100_000].map(|first| Window::new(config(first), Instant::ZERO));
         windows.iter_mut().for_each(|window| window.phase = Phase::Steady);
         let mut now = Instant::ZERO;
-        for _ in 0..120 {
+        for _ in 0..80 {
             let all: f64 = windows.iter().map(|window| window.walks).sum();
             let percent = ((all - 100_000.0) / 1000.0).clamp(0.0, 100.0) as u64;
             for window in &mut windows {
