@@ -335,13 +335,13 @@ impl Run {
         let begun = flight.begun(attempt);
         let took = begun.map(|begun| now.since(begun));
         self.newest_home = self.newest_home.max(begun.unwrap_or_default());
-        if let Some(took) = took.filter(|_| self.regenerates()) {
-            self.trip.sample(took);
-        } else if let Some(took) = took.filter(|_| from == From::Elsewhere) {
-            // Walks that ended here may never have left: they say nothing of the ways of others.
-            // Per hop, so that long walks do not look late beside short ones. The ways to and from
-            // the first vertex are about two more.
-            self.trip.sample(took / (ended.steps + 2));
+        // Walks that ended here may never have left: they say nothing of the ways of others.
+        let way = took.filter(|_| from == From::Elsewhere);
+        // Per hop, so that long walks do not look late beside short ones. The ways to and from the
+        // first vertex are about two more.
+        let hop = way.map(|way| way / (ended.steps + 2));
+        if let Some(sample) = if self.regenerates() { took } else { hop } {
+            self.trip.sample(sample);
         }
         self.report.finished += 1;
         self.report.steps += u64::from(ended.steps);
@@ -361,12 +361,10 @@ impl Run {
                 }
             }
             Pace::Window(window) => {
-                let took = took.filter(|_| from == From::Elsewhere);
-                let is_late =
-                    took.is_some_and(|took| self.lateness.sample(now, took / (ended.steps + 2)));
+                let is_late = hop.is_some_and(|hop| self.lateness.sample(now, hop));
                 let is_marked = ended.is_marked || is_late;
                 let in_flight = self.flights.len() - self.again.len();
-                window.on_ended(now, begun, from, is_marked, in_flight);
+                window.on_ended(now, begun, way, is_marked, in_flight);
             }
         }
         let (path, versions) = self.job.trail.read(ended.path);

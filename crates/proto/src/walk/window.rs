@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::config::WindowConfig;
-use super::run::From;
 use crate::core::Instant;
 use crate::parts::pacer::{Pacer, time_for};
 
@@ -47,8 +46,9 @@ pub(super) struct Window {
     grown: Instant,
     /// Until when no walk is begun.
     paused: Instant,
-    /// When it was last cut, or ended to double. Marks of walks that were begun before then, which
-    /// may come home for several round trips, asked for what is done already.
+    /// When it was last cut for more than a few marks, or ended to double. Marks of walks that were
+    /// begun before then, which may come home for several round trips, asked for what is done
+    /// already.
     cut: Instant,
 }
 
@@ -185,18 +185,18 @@ impl Window {
         in_flight == 0 || (room > 0 && room >= wanted)
     }
 
-    /// A walk has come home, which was begun at this time, if that is known.
+    /// A walk has come home: when it was begun, if that is known; and the time it took, if it says
+    /// how long ways are.
     pub(super) fn on_ended(
         &mut self,
         now: Instant,
         begun: Option<Instant>,
-        from: From,
+        way: Option<Duration>,
         is_marked: bool,
         in_flight: usize,
     ) {
-        // Walks that ended here say nothing of ways.
-        if let Some(begun) = begun.filter(|_| from == From::Elsewhere) {
-            let nanos = now.since(begun).as_nanos() as f64;
+        if let Some(way) = way {
+            let nanos = way.as_nanos() as f64;
             let gain = if self.trip_nanos == 0.0 { 1.0 } else { TRIP_GAIN };
             self.trip_nanos += gain * (nanos - self.trip_nanos);
         }
@@ -318,7 +318,7 @@ mod tests {
     /// A walk comes home that took so long, while as many are under way as may be.
     fn home(window: &mut Window, at: Instant, took: Duration, is_marked: bool) {
         let in_flight = window.walks as usize;
-        window.on_ended(at, Some(at - took), From::Elsewhere, is_marked, in_flight);
+        window.on_ended(at, Some(at - took), Some(took), is_marked, in_flight);
     }
 
     /// A window after so many round trips of which so many walks in a hundred come home marked.
@@ -378,7 +378,7 @@ mod tests {
         let (now, all) = (Instant::ZERO + TRIP * 20, before as usize);
         // A twentieth gets lost, and is heard of when all others are home.
         for home in 0..all * 19 / 20 {
-            window.on_ended(now, Some(now - TRIP), From::Elsewhere, false, all - home);
+            window.on_ended(now, Some(now - TRIP), Some(TRIP), false, all - home);
         }
         for lost in 0..all / 20 {
             window.on_lost(all / 20 - lost);
