@@ -1,5 +1,5 @@
 //! The few system calls that no safe wrapper offers, each behind a safe function.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "system calls that no safe wrapper offers")]
 
 use std::io::{self, IoSlice};
 use std::net::UdpSocket;

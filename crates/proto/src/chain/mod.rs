@@ -15,8 +15,7 @@
 //! sequence; own frames only while the hop has room; three more topologies and a planner.
 
 mod acks;
-// The file bears the name of the type in it.
-#[allow(clippy::module_inception)]
+#[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
 mod chain;
 mod config;
 mod flow;

@@ -18,8 +18,7 @@
 //! [`Detector::poll`] at [`Detector::deadline`].
 
 mod config;
-// The file bears the name of the type in it.
-#[allow(clippy::module_inception)]
+#[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
 mod detector;
 mod identity;
 mod local;

@@ -10,8 +10,7 @@
 mod config;
 mod interface;
 mod message;
-// The file bears the name of the type in it.
-#[allow(clippy::module_inception)]
+#[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
 mod multicast;
 
 pub use config::{Config, ConfigError};

@@ -31,8 +31,7 @@ mod parted;
 mod pull;
 mod receive;
 mod regions;
-// The file bears the name of the type in it.
-#[allow(clippy::module_inception)]
+#[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
 mod slingshot;
 mod steering;
 pub mod tuner;

@@ -1,7 +1,6 @@
 //! One seed, one group, one set of faults: what the seeds and the canaries share.
 
-// Each test binary uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::VecDeque;
 use std::sync::Arc;

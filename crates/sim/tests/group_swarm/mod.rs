@@ -1,7 +1,6 @@
 //! One seed, one group whose members come and go, one set of faults.
 
-// Each test binary uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod boundary;
 pub mod hunt;

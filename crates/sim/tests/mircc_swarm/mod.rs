@@ -1,7 +1,6 @@
 //! One seed, a network of named data, one set of faults: what the seeds and the canaries share.
 
-// Each test binary uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod topology;
 pub mod wrapped;

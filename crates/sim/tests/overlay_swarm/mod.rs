@@ -1,7 +1,6 @@
 //! One seed, one overlay whose nodes come and go, one set of faults.
 
-// Each test binary uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Runs a test over many seeds, on all processors, and says which failed.
 
-// Each test binary uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::fmt::{Debug, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,8 +10,7 @@ use std::thread;
 
 use paceline_sim::Codec;
 
-// A test has no arguments of its own.
-#[allow(clippy::disallowed_methods)]
+#[allow(clippy::disallowed_methods, reason = "a test has no arguments of its own")]
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }

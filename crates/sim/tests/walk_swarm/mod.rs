@@ -1,8 +1,7 @@
 //! One seed, a graph and its servers, jobs, one set of faults: what the seeds and the canaries
 //! share.
 
-// Each test binary uses its part.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod draw;
 pub mod wrapped;

@@ -1,7 +1,7 @@
 // A function compiled for instructions that not every machine has is unsafe to call from one that
 // is not. There is no safe way to choose at run time. These calls are all the `unsafe` there is in
 // this crate.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "instructions are chosen at run time")]
 
 use std::fmt;
 

@@ -13,8 +13,7 @@
 
 mod config;
 mod message;
-// The file bears the name of the type in it.
-#[allow(clippy::module_inception)]
+#[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
 mod nak;
 
 pub use config::{Answer, Config};

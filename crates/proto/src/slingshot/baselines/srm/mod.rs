@@ -26,8 +26,7 @@
 mod config;
 mod message;
 mod session;
-// The file bears the name of the type in it.
-#[allow(clippy::module_inception)]
+#[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
 mod srm;
 mod timers;
 
