@@ -60,6 +60,7 @@ mod handle;
 mod incoming;
 mod multicast;
 mod node;
+mod nonces;
 mod outgoing;
 mod peers;
 mod pool;

@@ -15,6 +15,7 @@ use crate::emulate::EmulateChange;
 use crate::error::{BindError, Closed, StartError, TrySubmitError};
 use crate::handle::{Events, Handle, Hosted, Input, Stopped, connect};
 use crate::multicast::{MulticastUse, Way};
+use crate::nonces::Nonces;
 use crate::record::{ClusterTag, Session};
 use crate::roster::Roster;
 use crate::stats::Stats;
@@ -94,6 +95,8 @@ impl Bound {
         }
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let session = Session::start().map_err(StartError::Random)?;
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(StartError::Random)?;
         let seed = match self.config.seed {
             Some(seed) => seed,
             None => getrandom::u64().map_err(StartError::Random)?,
@@ -107,6 +110,7 @@ impl Bound {
             ends,
             config: self.config,
             session,
+            nonces: Nonces::new(key),
             roster,
             listener: TcpListener::from_std(self.listener)?,
             udp: self.udp,

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use paceline_proto::core::{Backlog, Instant, NodeId, Wire};
 
+use crate::driver::Claim;
 use crate::outgoing::Outgoing;
 use crate::ready::{ReadyList, Source};
 use crate::record::{Refusal, Session};
@@ -13,9 +13,6 @@ use crate::roster::Roster;
 
 /// Most peers that are remembered.
 const PEERS_MAX: usize = 4096;
-
-/// A node that was heard from within this time is there: another one with its id is refused.
-const HEARD_LATELY: Duration = Duration::from_secs(3);
 
 /// Whether an emulated partition cuts the peer off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +49,10 @@ pub(crate) struct Peer<M> {
     pub(crate) hello_after: Instant,
     /// When a datagram of its session came last.
     pub(crate) heard_at: Instant,
+    /// Another run's claim to its id.
+    pub(crate) claim: Claim,
+    /// Before this it is not asked again whether it is there.
+    pub(crate) probe_after: Instant,
     /// On the list of streams to flush.
     pub(crate) listed: Listed,
 }
@@ -119,6 +120,8 @@ impl<M: Wire> PeerTable<M> {
             who_after: Instant::ZERO,
             hello_after: Instant::ZERO,
             heard_at: Instant::ZERO,
+            claim: Claim::default(),
+            probe_after: Instant::ZERO,
             listed: Listed::No,
         };
         match self.peers.get_mut(place) {
@@ -210,13 +213,6 @@ impl<M: Wire> PeerTable<M> {
     /// True if a stream is listed.
     pub(crate) fn has_flushes(&self) -> bool {
         !self.to_flush.is_empty()
-    }
-
-    /// True if this session is not the one that is known, of a member that was heard from lately.
-    pub(crate) fn is_taken(&self, place: usize, session: u32, now: Instant) -> bool {
-        let peer = &self.peers[place];
-        let is_other = peer.session.is_some_and(|(_, known)| known != session);
-        is_other && peer.heard_at != Instant::ZERO && now.since(peer.heard_at) < HEARD_LATELY
     }
 
     /// True if somebody may not be introduced, and then not again until somebody else may.

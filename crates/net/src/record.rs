@@ -14,6 +14,8 @@ use std::time::{Duration, SystemTime};
 use bytes::{Buf, BufMut, Bytes};
 use paceline_proto::core::NodeId;
 
+use crate::nonces::NONCE_BYTES;
+
 /// Length of the header in bytes.
 pub const HEADER_BYTES: usize = 24;
 /// Length of the length that precedes a record on a stream, in bytes.
@@ -30,9 +32,11 @@ pub const VERSION: u8 = 0x81;
 pub enum Kind {
     /// A message of the protocol.
     Message,
-    /// The sender's full session. First on each stream, in both directions.
+    /// The sender's full session (16). First on each stream, in both directions. By datagram the
+    /// nonce (8) of the Who that it answers follows, if that one had any.
     Hello,
-    /// Asks the receiver for a Hello, because a datagram of its came under an unknown session.
+    /// Asks the receiver for a Hello, because a datagram of its came under an unknown session. With
+    /// a nonce (8) the Hello is to repeat it: proof that the receiver is where it was asked.
     Who,
     /// Tells the receiver that it is refused: another node has its id and is heard from (body: a
     /// byte 0), or a later start of its id is known (1).
@@ -104,7 +108,7 @@ impl Session {
         Session(bytes)
     }
 
-    /// Reads the body of a Hello.
+    /// Reads a session in its wire form.
     pub fn from_body(body: &[u8]) -> Option<Session> {
         let session = Session(body.try_into().ok()?);
         (session.incarnation() != 0).then_some(session)
@@ -115,7 +119,11 @@ impl Session {
     /// # Errors
     /// If it is no Hello, or not a sound one.
     pub(crate) fn announced(header: &Header, body: &[u8]) -> Result<Session, Refusal> {
-        let session = Session::from_body(body).ok_or(Refusal::Malformed)?;
+        let (session, nonce) = body.split_at_checked(SESSION_BYTES).ok_or(Refusal::Malformed)?;
+        let session = Session::from_body(session).ok_or(Refusal::Malformed)?;
+        if !nonce.is_empty() && nonce.len() != NONCE_BYTES {
+            return Err(Refusal::Malformed);
+        }
         if header.kind == Kind::Hello && session.tag() == header.session {
             Ok(session)
         } else {
@@ -222,7 +230,7 @@ pub enum Refusal {
     OutOfSequence,
     /// Another member answers at the address that the roster gives for the one dialled.
     WrongMember,
-    /// It comes from another address than a node that has the same id and was heard from lately.
+    /// A node with the same id answers at another address.
     IdInUse,
 }
 

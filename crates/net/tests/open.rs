@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use paceline_net::Roster;
 use paceline_net::record::{ClusterTag, HEADER_BYTES, Header, Kind, Session};
-use paceline_proto::core::NodeId;
+use paceline_proto::core::{Lane, NodeId};
 use support::{PATIENCE, Running, bind, config, start};
 
 /// A node 0 that is open to all, with only itself in its roster.
@@ -45,6 +45,45 @@ impl Stranger {
 
     fn hello(&self, to: SocketAddr) {
         self.say(to, Kind::Hello, self.session.as_bytes());
+    }
+
+    /// Says hello with this nonce.
+    fn repeat(&self, to: SocketAddr, nonce: &[u8]) {
+        self.say(to, Kind::Hello, &[self.session.as_bytes(), nonce].concat());
+    }
+
+    /// Repeats the nonce of the next question, and returns it.
+    fn answers(&self, to: SocketAddr) -> Vec<u8> {
+        let nonce = self.hears(Kind::Who);
+        self.repeat(to, &nonce);
+        nonce
+    }
+
+    /// A new run of the same node, at another address.
+    fn restarted(&self) -> Stranger {
+        Stranger { session: Session::new(2000, 77), ..Stranger::new(self.id, 0) }
+    }
+
+    /// Says hello and answers questions until the node asks for it by its new address, as a node
+    /// does that looks for members.
+    async fn claims(&self, node: &Running) {
+        let addr = node.node.local_addr();
+        let moved = node.count("peer_moved");
+        self.socket.set_nonblocking(true).expect("a socket");
+        for _ in 0..200 {
+            self.hello(addr);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let mut buffer = [0; 2000];
+            while let Ok((bytes, _)) = self.socket.recv_from(&mut buffer) {
+                if buffer[1] == 3 && bytes > HEADER_BYTES {
+                    self.repeat(addr, &buffer[HEADER_BYTES..bytes]);
+                }
+            }
+            if node.count("peer_moved") > moved {
+                return self.socket.set_nonblocking(false).expect("a socket");
+            }
+        }
+        panic!("not moved: {:?}", node.node.stats().counters.sorted());
     }
 
     /// The next record of this kind that comes back, without its header.
@@ -96,10 +135,17 @@ async fn another_node_with_the_id_of_one_that_is_there_is_refused_and_told_so() 
     first.hello(addr);
     first.say(addr, Kind::Message, &LETTER);
     node.letter().await;
-    let second = Stranger { session: Session::new(2000, 77), ..Stranger::new(9, 0) };
+    let second = first.restarted();
     second.hello(addr);
+    // It is where it says, but the first answers too.
+    second.answers(addr);
+    first.answers(addr);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    second.hello(addr);
+    second.answers(addr);
     assert_eq!(second.hears(Kind::Taken), [0]);
     node.counted("record_id_in_use", 1).await;
+    assert_eq!((node.count("peer_moved"), node.count("peer_restarted")), (0, 0));
     // The first goes on.
     first.say(addr, Kind::Message, &LETTER);
     node.letter().await;
@@ -116,4 +162,93 @@ async fn a_node_whose_clock_was_set_back_is_refused_and_told_so() {
     back.hello(addr);
     assert_eq!(back.hears(Kind::Taken), [1]);
     node.counted("record_old_session", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_node_that_restarts_at_another_address_is_moved_there_once_it_has_answered() {
+    let mut node = open_node();
+    let (addr, first) = (node.node.local_addr(), Stranger::new(9, 1000));
+    first.hello(addr);
+    first.say(addr, Kind::Message, &LETTER);
+    node.letter().await;
+    let second = first.restarted();
+    drop(first);
+    second.claims(&node).await;
+    assert_eq!(node.count("peer_restarted"), 1);
+    second.say(addr, Kind::Message, &LETTER);
+    node.letter().await;
+    // What the node sends goes to the new address.
+    node.send(9, Lane::Datagram, 1, "to you");
+    assert_eq!(second.hears(Kind::Message)[9..], *b"to you");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_forger_who_cannot_see_the_nonce_moves_nobody() {
+    let mut node = open_node();
+    let (addr, victim) = (node.node.local_addr(), Stranger::new(9, 1000));
+    victim.hello(addr);
+    victim.say(addr, Kind::Message, &LETTER);
+    node.letter().await;
+    let forger = victim.restarted();
+    // For longer than silence needs to be; the victim does not answer either.
+    for round in 0..40u8 {
+        forger.hello(addr);
+        forger.repeat(addr, &[round; 8]);
+        forger.say(addr, Kind::Message, &LETTER);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(node.count("peer_challenged") > 0);
+    assert_eq!((node.count("peer_moved"), node.count("peer_restarted")), (0, 0));
+    // A nonce is for one address: what the victim was asked is worth nothing elsewhere.
+    let probe = Stranger { session: forger.session, ..Stranger::new(9, 0) };
+    probe.hello(addr);
+    let nonce = probe.hears(Kind::Who);
+    forger.repeat(addr, &nonce);
+    victim.say(addr, Kind::Message, &LETTER);
+    node.letter().await;
+    assert_eq!((node.count("peer_moved"), node.count("peer_restarted")), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_address_that_has_proven_nothing_gets_no_more_than_three_times_what_it_sent() {
+    let mut node = open_node();
+    let (addr, victim) = (node.node.local_addr(), Stranger::new(9, 1000));
+    victim.hello(addr);
+    victim.say(addr, Kind::Message, &LETTER);
+    node.letter().await;
+    let unproven = victim.restarted();
+    let mut sent = 0;
+    for _ in 0..20 {
+        unproven.hello(addr);
+        unproven.say(addr, Kind::Message, &LETTER);
+        unproven.say(addr, Kind::Who, &[]);
+        sent += 40 + 33 + 24;
+    }
+    node.send(9, Lane::Datagram, 1, vec![0; 1000]);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    unproven.socket.set_nonblocking(true).expect("a socket");
+    let mut buffer = [0; 2000];
+    let mut received = 0;
+    while let Ok((bytes, _)) = unproven.socket.recv_from(&mut buffer) {
+        received += bytes;
+    }
+    assert!(received > 0 && received <= 3 * sent, "{received} bytes for {sent}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_new_run_at_the_same_address_proves_it_too_and_waits_for_nothing() {
+    let mut node = open_node();
+    let (addr, first) = (node.node.local_addr(), Stranger::new(9, 1000));
+    first.hello(addr);
+    first.say(addr, Kind::Message, &LETTER);
+    node.letter().await;
+    let second = Stranger { session: Session::new(2000, 77), ..first };
+    second.hello(addr);
+    second.say(addr, Kind::Message, &LETTER);
+    node.counted("record_unknown_session", 1).await;
+    assert_eq!(node.count("peer_restarted"), 0, "a Hello alone says nothing");
+    second.answers(addr);
+    node.counted("peer_restarted", 1).await;
+    second.say(addr, Kind::Message, &LETTER);
+    node.letter().await;
 }

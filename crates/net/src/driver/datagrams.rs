@@ -13,6 +13,7 @@ use crate::arrivals::{Arrived, Ask, Received};
 use crate::chassis::Drive;
 use crate::datagram::write;
 use crate::emulate::ReceiveLoss;
+use crate::nonces::NONCE_BYTES;
 use crate::peers::Reach;
 use crate::ready::Source;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
@@ -141,13 +142,15 @@ impl<P: Hosted> Driver<P> {
     pub(super) fn introduce(&mut self, place: usize) {
         if self.peers.introduce(place) {
             let addr = self.peers.at(place).addr;
-            self.queue_hello(addr);
+            self.queue_hello(addr, &[]);
         }
     }
 
-    pub(super) fn queue_hello(&mut self, to: SocketAddr) {
-        let session = *self.session.as_bytes();
-        self.queue_control(to, Kind::Hello, &session);
+    /// Says which run this is; repeats the nonce of the question, if it had one.
+    pub(super) fn queue_hello(&mut self, to: SocketAddr, nonce: &[u8]) {
+        let nonce = if nonce.len() == NONCE_BYTES { nonce } else { &[] };
+        let body = [&self.session.as_bytes()[..], nonce].concat();
+        self.queue_control(to, Kind::Hello, &body);
     }
 
     pub(super) fn queue_control(&mut self, addr: SocketAddr, kind: Kind, body: &[u8]) {
@@ -300,25 +303,12 @@ impl<P: Hosted> Driver<P> {
             return Ok(());
         }
         match header.kind {
-            Kind::Message | Kind::Group => self.take_message(place, &header, record).map_err(named),
-            Kind::Hello => {
-                let is_taken = self.config.is_open
-                    && self.peers.at(place).addr != from
-                    && self.peers.is_taken(place, header.session, self.now);
-                if is_taken {
-                    self.queue_control(from, Kind::Taken, &[TAKEN_IN_USE]);
-                    return Err(named(Refusal::IdInUse));
-                }
-                let accepted = self.accept_hello(place, &header, &record);
-                if self.config.is_open && accepted == Err(Refusal::OldSession) {
-                    self.queue_control(from, Kind::Taken, &[TAKEN_LATER]);
-                }
-                accepted.map_err(named)?;
-                self.note_answer(from, place);
-                Ok(())
+            Kind::Message | Kind::Group => {
+                self.take_message(place, from, &header, record).map_err(named)
             }
+            Kind::Hello => self.take_hello(place, from, &header, &record).map_err(named),
             Kind::Who => {
-                self.answer_who(place);
+                self.answer_who(place, &record);
                 Ok(())
             }
             Kind::Taken => {
@@ -331,16 +321,21 @@ impl<P: Hosted> Driver<P> {
     fn take_message(
         &mut self,
         place: usize,
+        from: SocketAddr,
         header: &Header,
         mut body: Bytes,
     ) -> Result<(), Refusal> {
         let peer = self.peers.at(place);
         if peer.session.is_none_or(|(_, tag)| tag != header.session) {
-            // Our question and the peer's answer go to the roster's address, never to the
-            // sender's, so that a forged sender gains nothing.
             let addr = peer.addr;
             if may(&mut peer.who_after, self.now) {
-                self.queue_control(addr, Kind::Who, &[]);
+                if self.config.is_open {
+                    self.challenge(header.sender, from);
+                } else {
+                    // Our question and the peer's answer go to the roster's address, never to the
+                    // sender's, so that a forged sender gains nothing.
+                    self.queue_control(addr, Kind::Who, &[]);
+                }
             }
             self.counters.add(Refusal::UnknownSession.counter(), 1);
             return Ok(());
@@ -363,12 +358,13 @@ impl<P: Hosted> Driver<P> {
         Ok(())
     }
 
-    fn answer_who(&mut self, place: usize) {
+    /// Answers the question of a peer, at the address that is known of it.
+    fn answer_who(&mut self, place: usize, nonce: &[u8]) {
         let now = self.now;
         let peer = self.peers.at(place);
         let addr = peer.addr;
         if may(&mut peer.hello_after, now) {
-            self.queue_hello(addr);
+            self.queue_hello(addr, nonce);
         }
     }
 

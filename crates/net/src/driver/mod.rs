@@ -4,6 +4,7 @@
 //! and writes what has gathered.
 
 mod carry;
+mod claims;
 mod datagrams;
 mod faults;
 mod strangers;
@@ -19,6 +20,7 @@ use paceline_proto::core::{Context, Counters, GroupId, Instant, NodeId, PeerStat
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+pub(crate) use self::claims::Claim;
 use self::datagrams::{Content, Datagram};
 use crate::Hosted;
 use crate::alarm::Alarm;
@@ -31,6 +33,7 @@ use crate::emulate::{EmulateChange, Emulator, ReceiveLoss};
 use crate::handle::{Control, Ends, Stopped};
 use crate::incoming::{Cue, Incoming};
 use crate::multicast::{Native, Way};
+use crate::nonces::Nonces;
 use crate::peers::PeerTable;
 use crate::pool::ReadPool;
 use crate::ready::Source;
@@ -82,6 +85,7 @@ pub(crate) struct Driver<P: Hosted> {
     /// Our Hello as the first record of a stream.
     hello: Bytes,
     session: Session,
+    nonces: Nonces,
     clock: Clock,
     now: Instant,
 
@@ -136,6 +140,7 @@ pub(crate) struct Parts<P: Hosted> {
     pub(crate) ends: Ends<P, Order>,
     pub(crate) config: NodeConfig,
     pub(crate) session: Session,
+    pub(crate) nonces: Nonces,
     pub(crate) roster: crate::Roster,
     pub(crate) listener: TcpListener,
     pub(crate) udp: std::net::UdpSocket,
@@ -174,6 +179,7 @@ impl<P: Hosted> Driver<P> {
             hello: streams::hello_record(&header, &session),
             header,
             session,
+            nonces: parts.nonces,
             clock,
             now: clock.now(),
             listener: parts.listener,

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_proto::core::{NodeId, PeerState};
+use paceline_proto::core::{Instant, NodeId, PeerState};
 
+use super::claims::HOLDER_SILENT;
 use super::datagrams::{TAKEN_LATER, may};
 use super::{Deadline, Driver};
 use crate::Hosted;
@@ -32,7 +33,7 @@ impl<P: Hosted> Driver<P> {
 
     pub(super) fn ask_seeds(&mut self) {
         for seed in self.seeds.clone() {
-            self.queue_hello(seed);
+            self.queue_hello(seed, &[]);
             self.queue_control(seed, Kind::Who, &[]);
         }
         if !self.seeds.is_empty() {
@@ -73,10 +74,12 @@ impl<P: Hosted> Driver<P> {
                 self.note_answer(from, place);
             }
             Kind::Taken => self.note_taken(body),
+            // A seed that this node has asked, and that wants to know whether it is where it seems.
+            Kind::Who if self.seeds.contains(&from) => self.queue_hello(from, body),
             // One short answer for one short question, and not often.
             Kind::Who | Kind::Message | Kind::Group if !may(&mut self.stranger_after, self.now) => {
             }
-            Kind::Who => self.queue_hello(from),
+            Kind::Who => self.queue_hello(from, body),
             Kind::Message | Kind::Group => {
                 self.counters.add(Refusal::UnknownSession.counter(), 1);
                 self.queue_control(from, Kind::Who, &[]);
@@ -104,9 +107,19 @@ impl<P: Hosted> Driver<P> {
         let Some(place) = self.peers.place_or_insert(node, addr, &self.chassis.ready) else {
             return self.counters.add("peer_table_full", 1);
         };
-        if self.peers.at(place).addr != addr {
-            self.peers.at(place).addr = addr;
-            self.break_outgoing(place);
+        let now = self.now;
+        let peer = self.peers.at(place);
+        if peer.addr == addr {
+            return;
+        }
+        let is_there = peer.session.is_some()
+            && peer.heard_at != Instant::ZERO
+            && now.since(peer.heard_at) < HOLDER_SILENT;
+        if !is_there {
+            self.move_peer(place, addr);
+        } else if may(&mut peer.who_after, now) {
+            // Heard from a moment ago: another's word does not move it, its own answer does.
+            self.challenge(node, addr);
         }
     }
 }

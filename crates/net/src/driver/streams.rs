@@ -44,6 +44,9 @@ impl<P: Hosted> Driver<P> {
         }
         peer.outgoing.dial(peer.addr, &self.config);
         let attempt = peer.outgoing.attempt;
+        if self.config.is_open {
+            self.introduce(place);
+        }
         let deadline = Deadline::Greeting { place, attempt };
         self.deadlines.set(self.now + self.config.hello_within, deadline);
         self.again.push(Source::Outgoing(place));
@@ -66,8 +69,12 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
-    fn fail_attempt(&mut self, place: usize) {
+    pub(super) fn fail_attempt(&mut self, place: usize) {
         self.counters.add("stream_dial_failed", 1);
+        if self.config.is_open {
+            // The other side may not know this run yet, and takes none from a stream.
+            self.peers.make_stranger(place);
+        }
         self.schedule_redial(place);
     }
 
@@ -434,9 +441,12 @@ impl<P: Hosted> Driver<P> {
             // Closed without an answer: to the dialler the attempt has failed.
             return Ok(());
         }
-        if self.config.is_open && self.peers.is_taken(place, header.session, self.now) {
-            // One that restarted says so by datagram first.
-            return Err(Refusal::IdInUse);
+        let known = self.peers.session(place);
+        if self.config.is_open && known.is_some_and(|(_, known)| known != header.session) {
+            // A new run says so by datagram, where it can be asked for a nonce.
+            let session = Session::announced(header, body)?;
+            let is_later = known.is_some_and(|(known, _)| known < session);
+            return Err(if is_later { Refusal::UnknownSession } else { Refusal::OldSession });
         }
         self.accept_hello(place, header, body)?;
         // A dialler has one stream: what an earlier one still holds is of the past.

@@ -1,0 +1,222 @@
+//! Claims to an id that is known: a new run proves its address, and takes over from the run before
+//! only once that one is silent.
+//!
+//! In an open membership a Hello that announces a later session than the known one changes nothing
+//! by itself. Its sender is asked who it is with a nonce, at the address that the Hello came from,
+//! and only a Hello that repeats the nonce counts. If that address is not the known one, the run at
+//! the known address is asked as well: while it answers, the claim is refused.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use paceline_proto::core::{Instant, NodeId};
+
+use super::Driver;
+use super::datagrams::{TAKEN_IN_USE, TAKEN_LATER, may};
+use crate::Hosted;
+use crate::outgoing::Phase;
+use crate::peers::Peer;
+use crate::record::{Header, Kind, Refusal, SESSION_BYTES, Session};
+
+/// Silence, while it is asked, after which the run at the known address is taken for ended.
+pub(super) const HOLDER_SILENT: Duration = Duration::from_secs(1);
+/// Questions to that run, at least, before its silence counts.
+const PROBES_MIN: u32 = 3;
+/// A claim that is not repeated within this time is forgotten.
+const CLAIM_KEPT: Duration = Duration::from_secs(3);
+
+/// That another run wants an id, from another address than the known one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Claim {
+    since: Instant,
+    last: Instant,
+    /// Questions sent to the known address since then.
+    probes: u32,
+    /// When the run that is known answered such a question last.
+    answered_at: Instant,
+}
+
+/// What becomes of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The known run has not answered yet, and has time left.
+    Wait,
+    /// The known run answered.
+    Refused,
+    /// The known run is silent.
+    Granted,
+}
+
+impl Claim {
+    /// Renews the claim. The sender then asks the known run, unless it did a moment ago.
+    fn renew(&mut self, now: Instant) {
+        if self.probes == 0 || now.since(self.last) > CLAIM_KEPT {
+            *self = Claim { since: now, ..Claim::default() };
+        }
+        self.last = now;
+    }
+
+    /// Notes that the known run has answered.
+    fn note_answer(&mut self, now: Instant) {
+        self.answered_at = now;
+    }
+
+    fn verdict(&self, heard_at: Instant, now: Instant) -> Verdict {
+        let silent_since = self.since.max(heard_at).max(self.answered_at);
+        if now.since(silent_since) >= HOLDER_SILENT && self.probes >= PROBES_MIN {
+            Verdict::Granted
+        } else if self.answered_at >= self.since {
+            Verdict::Refused
+        } else {
+            Verdict::Wait
+        }
+    }
+}
+
+impl<P: Hosted> Driver<P> {
+    /// Takes the Hello of a known peer.
+    pub(super) fn take_hello(
+        &mut self,
+        place: usize,
+        from: SocketAddr,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<(), Refusal> {
+        if self.config.is_open && !self.admit_hello(place, from, header, body)? {
+            return Ok(());
+        }
+        self.accept_hello(place, header, body)?;
+        self.note_answer(from, place);
+        Ok(())
+    }
+
+    /// True if a Hello may be accepted. Moves the peer to the address where it has proven to be.
+    fn admit_hello(
+        &mut self,
+        place: usize,
+        from: SocketAddr,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<bool, Refusal> {
+        let session = Session::announced(header, body)?;
+        let is_proven = self.nonces.admits(header.sender, from, &body[SESSION_BYTES..], self.now);
+        let now = self.now;
+        let peer = self.peers.at(place);
+        let is_here = peer.addr == from;
+        let known = peer.session.map(|(known, _)| known);
+        match known {
+            None if is_here => return Ok(true),
+            Some(known) if known > session => {
+                self.queue_control(from, Kind::Taken, &[TAKEN_LATER]);
+                return Err(Refusal::OldSession);
+            }
+            // The run that is known, from wherever: it says nothing new.
+            Some(known) if known == session && (is_here || !is_proven) => {
+                if is_proven {
+                    peer.claim.note_answer(now);
+                }
+                return Ok(true);
+            }
+            _ if !is_proven => {
+                self.challenge(header.sender, from);
+                return Ok(false);
+            }
+            Some(known) if known != session && !is_here => match self.judge_claim(place) {
+                Verdict::Wait => return Ok(false),
+                Verdict::Refused => {
+                    self.queue_control(from, Kind::Taken, &[TAKEN_IN_USE]);
+                    return Err(Refusal::IdInUse);
+                }
+                Verdict::Granted => {}
+            },
+            _ => {}
+        }
+        self.move_peer(place, from);
+        Ok(true)
+    }
+
+    fn judge_claim(&mut self, place: usize) -> Verdict {
+        let now = self.now;
+        let Peer { node, addr, .. } = *self.peers.at(place);
+        let peer = self.peers.at(place);
+        peer.claim.renew(now);
+        let verdict = peer.claim.verdict(peer.heard_at, now);
+        if may(&mut peer.probe_after, now) {
+            peer.claim.probes += 1;
+            self.challenge(node, addr);
+        }
+        verdict
+    }
+
+    /// Asks whoever has this id, at this address, to repeat a nonce: 32 bytes, fewer than any Hello
+    /// that makes it ask.
+    pub(super) fn challenge(&mut self, node: NodeId, addr: SocketAddr) {
+        let nonce = self.nonces.nonce(node, addr, self.now);
+        self.counters.add("peer_challenged", 1);
+        self.queue_control(addr, Kind::Who, &nonce);
+    }
+
+    /// From now on the peer is at this address.
+    pub(super) fn move_peer(&mut self, place: usize, addr: SocketAddr) {
+        let peer = self.peers.at(place);
+        if peer.addr == addr {
+            return;
+        }
+        tracing::debug!(peer = %peer.node, from = %peer.addr, to = %addr, "peer moved");
+        peer.addr = addr;
+        self.counters.add("peer_moved", 1);
+        match self.peers.at(place).outgoing.phase {
+            Phase::Established(_) => self.break_outgoing(place),
+            // An attempt to reach the old address.
+            Phase::Connecting(_) | Phase::Greeting(..) => self.fail_attempt(place),
+            Phase::Idle | Phase::Waiting => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    /// A claim that is renewed every 200 ms, each time with a question to the known run.
+    fn renewed(claim: &mut Claim, millis: std::ops::Range<u64>) {
+        for now in millis.step_by(200) {
+            claim.renew(at(now));
+            claim.probes += 1;
+        }
+    }
+
+    #[test]
+    fn a_claim_is_granted_after_a_second_in_which_the_known_run_was_asked_and_silent() {
+        let mut claim = Claim::default();
+        renewed(&mut claim, 5000..5900);
+        assert_eq!(claim.verdict(at(4990), at(5900)), Verdict::Wait);
+        assert_eq!(claim.verdict(at(4990), at(6000)), Verdict::Granted);
+        assert_eq!(claim.verdict(at(5200), at(6000)), Verdict::Wait, "a late datagram");
+    }
+
+    #[test]
+    fn a_claim_is_refused_while_the_known_run_answers_and_granted_once_it_stops() {
+        let mut claim = Claim::default();
+        renewed(&mut claim, 5000..5300);
+        claim.note_answer(at(5300));
+        assert_eq!(claim.verdict(at(0), at(5400)), Verdict::Refused);
+        assert_eq!(claim.verdict(at(0), at(6299)), Verdict::Refused);
+        renewed(&mut claim, 5400..6200);
+        assert_eq!(claim.verdict(at(0), at(6300)), Verdict::Granted);
+    }
+
+    #[test]
+    fn silence_counts_only_after_three_questions_and_a_claim_dropped_begins_again() {
+        let mut claim = Claim::default();
+        renewed(&mut claim, 5000..5300);
+        assert_eq!(claim.verdict(at(0), at(7000)), Verdict::Wait, "asked twice");
+        renewed(&mut claim, 9000..9100);
+        assert_eq!(claim.verdict(at(0), at(9500)), Verdict::Wait);
+        assert_eq!((claim.since, claim.probes), (at(9000), 1));
+    }
+}
