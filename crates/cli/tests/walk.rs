@@ -378,6 +378,41 @@ fn parquet_walks_are_refused_by_a_build_without_it_and_what_would_do_is_named() 
     assert!(said.contains("--features paceline-cli/parquet"), "{said}");
 }
 
+#[test]
+fn help_and_errors_offer_the_formats_that_this_build_writes() {
+    let place = place();
+    let writes_parquet = cfg!(feature = "parquet");
+    let said = place.error(&run(&["small.tsv", "--out", "w.dat"]), 2);
+    assert_eq!(said.contains(".parquet"), writes_parquet, "{said}");
+    let help = place.run(&["walk", "run", "--help"]).stdout;
+    let out = help.split("--out").nth(1).unwrap().split("--resume").next().unwrap();
+    assert!(out.contains(".npy"), "{out}");
+    assert_eq!(out.contains(".parquet"), writes_parquet, "{out}");
+    let convert = place.run(&["graph", "convert", "--help"]).stdout;
+    assert_eq!(convert.contains("parquet"), writes_parquet, "{convert}");
+}
+
+#[test]
+fn an_array_of_walks_is_that_of_the_text() {
+    let place = place();
+    let job = ["small.tsv", "--walks", "30", "--length", "5", "--out"];
+    for name in ["w.txt", "w.npy"] {
+        let ran = place.run(&run(&[&job[..], &[name]].concat()));
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+    }
+    let array = fs::read(place.path().join("w.npy")).unwrap();
+    let begin = 10 + u16::from_le_bytes([array[8], array[9]]) as usize;
+    let ids = array[begin..].chunks_exact(8).map(|id| i64::from_le_bytes(id.try_into().unwrap()));
+    let rows: Vec<i64> = ids.collect();
+    let found: Vec<Vec<u64>> = rows
+        .chunks(6)
+        .map(|row| row.iter().filter(|&&id| id >= 0).map(|&id| id as u64).collect())
+        .collect();
+    assert_eq!(found, walks(&place, "w.txt"));
+    let resume = [&job[..], &["w.npy", "--resume"]].concat();
+    assert!(place.error(&run(&resume), 2).contains("only .txt and .csv"));
+}
+
 #[cfg(feature = "parquet")]
 #[test]
 fn parquet_walks_are_those_of_the_text() {

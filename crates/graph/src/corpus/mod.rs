@@ -4,6 +4,7 @@
 //! in the order of the walks, so a file of any length takes no more memory than a few blocks.
 //! Vertices are called by their ids. A file has its name once it is whole.
 
+mod array;
 #[cfg(feature = "parquet")]
 mod columns;
 mod partial;
@@ -31,12 +32,15 @@ pub enum Format {
     /// A vertex a line, under the heading `walk,step,vertex`: what pandas reads without further
     /// ado and groups by walk.
     Csv,
+    /// A NumPy array of `int64`, a walk a row, as wide as the longest walk; -1 behind the last
+    /// vertex of a shorter one. Takes as much again on the disk while it is written.
+    Npy,
     /// A walk a row: `walk`, `source` and `path`, a list. Only with the feature `parquet`.
     Parquet,
 }
 
 impl Format {
-    /// By a file's name: `.csv`, `.parquet`; else text. `.gz` at its end does not count.
+    /// By a file's name: `.csv`, `.npy`, `.parquet`; else text. `.gz` behind text does not count.
     pub fn of(path: &Path) -> Format {
         Format::named(path).unwrap_or(Format::Text)
     }
@@ -48,9 +52,22 @@ impl Format {
         match end {
             "txt" => Some(Format::Text),
             "csv" => Some(Format::Csv),
-            "parquet" => Some(Format::Parquet),
+            "npy" if !name.ends_with(".gz") => Some(Format::Npy),
+            "parquet" if !name.ends_with(".gz") => Some(Format::Parquet),
             _ => None,
         }
+    }
+
+    /// True if a file can be written in several runs.
+    fn is_text(self) -> bool {
+        matches!(self, Format::Text | Format::Csv)
+    }
+
+    /// True if an unfinished file of this name can be [continued](Corpus::resumable): text that is
+    /// not compressed.
+    pub fn is_resumable(path: &Path) -> bool {
+        let is_compressed = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gz"));
+        !is_compressed && Format::of(path).is_text()
     }
 }
 
@@ -64,6 +81,7 @@ pub struct Corpus<'a> {
 
 enum Out {
     Text(Format, Lines),
+    Npy(array::Rows),
     #[cfg(feature = "parquet")]
     Parquet(Box<columns::Columns>),
 }
@@ -91,6 +109,7 @@ impl<'a> Corpus<'a> {
                 }
                 Out::Text(format, lines)
             }
+            Format::Npy => Out::Npy(array::Rows::create(path, ids)?),
             #[cfg(feature = "parquet")]
             Format::Parquet => Out::Parquet(Box::new(columns::Columns::create(path, ids)?)),
             #[cfg(not(feature = "parquet"))]
@@ -114,9 +133,7 @@ impl<'a> Corpus<'a> {
         origin: &Origin,
         earlier: Earlier,
     ) -> Result<Corpus<'a>, FileError> {
-        if format == Format::Parquet
-            || path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gz"))
-        {
+        if !format.is_text() || path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gz")) {
             let wrong = "only text and CSV that is not compressed can be written in several runs";
             return Err(FileError::content(path, wrong));
         }
@@ -164,6 +181,7 @@ impl<'a> Corpus<'a> {
                 }
                 text.push(b'\n');
             }),
+            Out::Npy(rows) => rows.append(paths, ids),
             #[cfg(feature = "parquet")]
             Out::Parquet(columns) => columns.append(paths, ids),
         }?;
@@ -187,6 +205,7 @@ impl<'a> Corpus<'a> {
         match self.out {
             Out::Text(_, Lines::New(file)) => file.finish(),
             Out::Text(_, Lines::Partial(file)) => file.finish(),
+            Out::Npy(rows) => rows.finish(),
             #[cfg(feature = "parquet")]
             Out::Parquet(columns) => columns.finish(),
         }

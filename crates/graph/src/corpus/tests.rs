@@ -266,3 +266,33 @@ fn parquet_is_refused_where_it_is_not_built_in() {
     let refused = Corpus::create(Path::new("x.parquet"), Format::Parquet, &ids).err().unwrap();
     assert!(refused.to_string().contains("built without Parquet"));
 }
+
+#[test]
+fn an_array_has_a_row_for_each_walk_filled_up_behind_the_shorter_ones() {
+    let NamedGraph { graph, ids, .. } = graph();
+    let end = Chance::new(0.3).unwrap();
+    let drawn = Length::Geometric { end, steps_max: 1000 };
+    for length in [Length::Steps(4), Length::Steps(0), drawn] {
+        let job = Job::new(&graph, &Kind::Uniform, length, 1).unwrap().with_walks_per_source(200);
+        let expected = paths(&job, &ids);
+        let width = expected.iter().map(Vec::len).max().unwrap();
+        let file = written(&job, "walks.npy", &ids);
+        let bytes = std::fs::read(&file.path).unwrap();
+        let header = u16::from_le_bytes([bytes[8], bytes[9]]) as usize;
+        let text = String::from_utf8_lossy(&bytes[10..10 + header]);
+        let shape = format!("'shape': ({}, {width}), ", expected.len());
+        assert!(text.contains("'descr': '<i8', 'fortran_order': False") && text.contains(&shape));
+        let entries = bytes[10 + header..].chunks_exact(8);
+        let entries: Vec<i64> =
+            entries.map(|entry| i64::from_le_bytes(entry.try_into().unwrap())).collect();
+        assert_eq!(entries.len(), expected.len() * width);
+        for (row, path) in entries.chunks(width).zip(&expected) {
+            let (there, rest) = row.split_at(path.len());
+            assert!(there.iter().zip(path).all(|(&found, &id)| found == id as i64), "{row:?}");
+            assert!(rest.iter().all(|&rest| rest == -1), "{row:?}");
+        }
+    }
+    let large = Ids::sorted(vec![1, 1 << 63]).unwrap();
+    let error = Corpus::create(&PathBuf::from("w.npy"), Format::Npy, &large).err().unwrap();
+    assert!(error.to_string().contains("does not fit the int64"), "{error}");
+}

@@ -18,6 +18,7 @@ pub(crate) mod parquet;
 pub use edges::Columns;
 pub use error::FileError;
 pub use ids::Ids;
+pub(crate) use npy::write_header as write_npy_header;
 pub(crate) use output::append_number;
 pub use output::{NewFile, write, write_as};
 pub(crate) use output::{keep, temporary};

@@ -186,9 +186,12 @@ fn parse_header(header: &str) -> Option<(String, Vec<u64>)> {
     (!is_fortran || shape.len() < 2).then(|| (descr.to_owned(), shape))
 }
 
-/// Writes the header of an array of one axis, or of none.
-pub fn write_header(out: &mut impl Write, descr: &str, count: Option<usize>) -> io::Result<()> {
-    let shape = count.map_or_else(|| "()".to_owned(), |count| format!("({count},)"));
+/// Writes the header of an array with this many entries along each axis.
+pub fn write_header(out: &mut impl Write, descr: &str, shape: &[u64]) -> io::Result<()> {
+    // A tuple of one has a comma, as in Python.
+    let axes: String = shape.iter().map(|axis| format!("{axis},")).collect();
+    let shape = if shape.len() > 1 { axes.trim_end_matches(',') } else { &axes };
+    let shape = format!("({})", shape.replace(',', ", ").trim_end());
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     // Entries begin at a multiple of 64 bytes.
     while (10 + header.len() + 1) % 64 != 0 {
@@ -258,14 +261,19 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let mut bytes = Vec::new();
-        write_header(&mut bytes, "<u4", Some(3)).unwrap();
+        write_header(&mut bytes, "<u4", &[3]).unwrap();
         assert_eq!(bytes.len() % 64, 0);
         bytes.extend([1u32, 2, 3].iter().flat_map(|number| number.to_le_bytes()));
         assert_eq!(Array::new(&bytes[..]).unwrap().wholes::<u32>().unwrap(), [1, 2, 3]);
         bytes.clear();
-        write_header(&mut bytes, "|S3", None).unwrap();
+        write_header(&mut bytes, "|S3", &[]).unwrap();
         bytes.extend(b"csr");
         let array = Array::new(&bytes[..]).unwrap();
         assert_eq!((array.count().unwrap(), array.text().unwrap()), (1, "csr".to_owned()));
+        bytes.clear();
+        write_header(&mut bytes, "<i8", &[7, 81]).unwrap();
+        assert_eq!(bytes.len() % 64, 0);
+        assert!(String::from_utf8_lossy(&bytes).contains("'shape': (7, 81), "));
+        assert_eq!(Array::new(&bytes[..]).unwrap().shape, [7, 81]);
     }
 }

@@ -148,7 +148,8 @@ impl<W: Write + Seek> Archive<W> {
             .compression_level(Some(1))
             .large_file(true);
         self.zip.start_file(format!("{name}.npy"), options)?;
-        write_header(&mut self.zip, descr, count)
+        let shape: Vec<u64> = count.into_iter().map(|count| count as u64).collect();
+        write_header(&mut self.zip, descr, &shape)
     }
 
     fn wholes(&mut self, numbers: impl Iterator<Item = u64>, is_narrow: bool) -> io::Result<()> {

@@ -11,7 +11,7 @@ use crate::ui::Ui;
 /// How a graph is read.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Input {
-    /// How the file is written [default: by its name: .npz, .parquet, .metis or .graph, else edges]
+    /// How the file is written [default: by its name]
     #[arg(long = "from", value_name = "FORMAT")]
     format: Option<FormatName>,
 
@@ -50,6 +50,7 @@ pub enum FormatName {
     /// SciPy's compressed sparse rows
     Npz,
     /// Columns `source`, `target` and perhaps `weight`
+    #[cfg(feature = "parquet")]
     Parquet,
 }
 
@@ -78,6 +79,7 @@ impl From<FormatName> for Format {
             FormatName::Edges => Format::Edges,
             FormatName::Metis => Format::Metis,
             FormatName::Npz => Format::Npz,
+            #[cfg(feature = "parquet")]
             FormatName::Parquet => Format::Parquet,
         }
     }
@@ -107,9 +109,10 @@ impl Input {
 pub fn format_to(path: &Path, asked: Option<FormatName>) -> Result<Format, CliError> {
     asked.map(Format::from).or_else(|| Format::named(path)).ok_or_else(|| {
         CliError::Input(format!(
-            "{}: the name says no format: it may end in .tsv, .txt, .csv, .npz, .metis, .graph or \
-             .parquet, and .gz behind text; or --to says it",
-            path.display()
+            "{}: the name says no format: it may end in .tsv, .txt, .csv, .npz, .metis{} .graph, \
+             and .gz behind text; or --to says it",
+            path.display(),
+            if cfg!(feature = "parquet") { ", .parquet or" } else { " or" },
         ))
     })
 }

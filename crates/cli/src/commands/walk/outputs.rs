@@ -1,6 +1,6 @@
 //! What becomes of walks: files of them, and what is counted.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use paceline_graph::corpus::{Corpus, Earlier, Format, Tops, Visits};
 use paceline_graph::files::FileError;
@@ -13,9 +13,8 @@ use crate::error::CliError;
 /// Which files to write.
 #[derive(Debug, clap::Args)]
 pub struct OutputArgs {
-    /// Write all walks to this file: .txt has a walk a line, as word2vec reads it; .csv a vertex a
-    /// line; .parquet a walk a row; .txt.gz and .csv.gz are compressed
-    #[arg(long, value_name = "FILE")]
+    /// Write all walks to this file
+    #[arg(long, value_name = "FILE", help = OUT_HELP)]
     out: Option<PathBuf>,
 
     /// Go on with the --out file that an earlier run left unfinished (.txt and .csv)
@@ -36,6 +35,22 @@ pub struct OutputArgs {
     visits: Option<PathBuf>,
 }
 
+/// A build offers the formats that it writes.
+#[cfg(not(feature = "parquet"))]
+const OUT_HELP: &str = "Write all walks to this file: .txt has a walk a line, as word2vec reads \
+    it; .csv a vertex a line; .npy is a NumPy array of int64, a walk a row, -1 behind shorter \
+    walks; .txt.gz and .csv.gz are compressed";
+#[cfg(feature = "parquet")]
+const OUT_HELP: &str = "Write all walks to this file: .txt has a walk a line, as word2vec reads \
+    it; .csv a vertex a line; .npy is a NumPy array of int64, a walk a row, -1 behind shorter \
+    walks; .parquet a walk a row; .txt.gz and .csv.gz are compressed";
+
+/// The same formats, for an error.
+#[cfg(not(feature = "parquet"))]
+const FORMATS: &str = ".txt, .csv or .npy";
+#[cfg(feature = "parquet")]
+const FORMATS: &str = ".txt, .csv, .npy or .parquet";
+
 impl OutputArgs {
     /// Finds what cannot be written, before a graph is read.
     pub fn check(&self) -> Result<(), CliError> {
@@ -51,25 +66,19 @@ impl OutputArgs {
         let Some(out) = &self.out else { return Ok(()) };
         let wrong = |what: &str| Err(CliError::Input(format!("{}: {what}", out.display())));
         match Format::named(out) {
-            None => wrong(
-                "the name says no format: it is to end in .txt, .csv or .parquet, with .gz behind \
-                 text",
-            ),
-            Some(Format::Parquet) if cfg!(not(feature = "parquet")) => wrong(
-                "this build writes no Parquet: .txt and .csv are possible, or build with \
-                 `--features paceline-cli/parquet`",
-            ),
-            Some(_) if self.resume && !is_resumable(out) => {
+            None => wrong(&format!(
+                "the name says no format: it must end in {FORMATS}, with .gz behind text"
+            )),
+            Some(Format::Parquet) if cfg!(not(feature = "parquet")) => wrong(&format!(
+                "this build writes no Parquet: {FORMATS} are possible, or build with `--features \
+                 paceline-cli/parquet`"
+            )),
+            Some(_) if self.resume && !Format::is_resumable(out) => {
                 wrong("only .txt and .csv that are not compressed can be resumed")
             }
             Some(_) => Ok(()),
         }
     }
-}
-
-fn is_resumable(out: &Path) -> bool {
-    let is_compressed = out.extension().is_some_and(|end| end.eq_ignore_ascii_case("gz"));
-    !is_compressed && Format::of(out) != Format::Parquet
 }
 
 /// Takes walks in the order of their numbers, as blocks of paths; [`Outputs::first`] is the first
@@ -98,7 +107,7 @@ impl<'a> Outputs<'a> {
         // Last: what it begins stays, and wants to be gone on with.
         let corpus = match args.out.as_deref() {
             None => None,
-            Some(out) if is_resumable(out) => {
+            Some(out) if Format::is_resumable(out) => {
                 let earlier = if args.resume { Earlier::Resume } else { Earlier::Refuse };
                 let corpus = Corpus::resumable(out, Format::of(out), ids, &plan.origin(), earlier);
                 Some(corpus.map_err(|error| explained(&error))?)
@@ -106,7 +115,7 @@ impl<'a> Outputs<'a> {
             Some(out) => Some(Corpus::create(out, Format::of(out), ids).map_err(input)?),
         };
         let lengths = Lengths::new(plan.seed, plan.asked.length);
-        let keeps = args.out.as_deref().is_some_and(is_resumable);
+        let keeps = args.out.as_deref().is_some_and(Format::is_resumable);
         Ok(Outputs { corpus, keeps, tops, visits, lengths })
     }
 

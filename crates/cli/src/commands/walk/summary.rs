@@ -57,8 +57,10 @@ struct OnServers {
     walkers: u64,
     /// Of these, beyond one for each walk: the others were lost, or late.
     re_executions: u64,
-    /// Walkers that took too long and were taken for lost.
+    /// Times that a walk took longer than its time-out.
     timeouts: u64,
+    /// Of these, the walks that came home before they were begun again: their time-out was wrong.
+    home_before_retry: u64,
     /// Walkers that came home after all, when the walk had been begun again.
     late: u64,
     /// Walkers that came home marked: a queue on their way was long.
@@ -67,8 +69,11 @@ struct OnServers {
 
 impl From<JobReport> for OnServers {
     fn from(report: JobReport) -> OnServers {
-        let JobReport { generated, timeouts, late, marked, .. } = report;
-        OnServers { walkers: generated, re_executions: report.additional(), timeouts, late, marked }
+        let JobReport { generated, timeouts, direct, late, marked, .. } = report;
+        let re_executions = report.additional();
+        // What timed out or was dropped is begun again, unless it comes home first.
+        let home_before_retry = (timeouts + direct).saturating_sub(re_executions).min(timeouts);
+        OnServers { walkers: generated, re_executions, timeouts, home_before_retry, late, marked }
     }
 }
 
@@ -143,10 +148,13 @@ impl Summary {
             rows.push(row("p", number(bias.p), note.to_owned()));
         }
         if let Some(servers) = &self.servers {
-            let OnServers { walkers, re_executions, timeouts, marked, .. } = servers;
-            let again = format!("walks begun again, {timeouts} of them after a time-out");
-            rows.push(row("walkers", walkers.to_string(), format!("{marked} came home marked")));
+            let OnServers { walkers, re_executions, timeouts, home_before_retry, .. } = *servers;
+            let marked = format!("{} came home marked", servers.marked);
+            let again = "walks begun again, because their walker was lost or late".to_owned();
+            let first = format!("{home_before_retry} of these walks came home before a retry");
+            rows.push(row("walkers", walkers.to_string(), marked));
             rows.push(row("re-executions", re_executions.to_string(), again));
+            rows.push(row("time-outs", timeouts.to_string(), first));
         }
         ui.print(&format!("{}: {}\n", self.graph.display(), self.kind))?;
         ui.print(&table(["", "", ""], &rows))?;
@@ -217,6 +225,21 @@ mod tests {
             assert_eq!(summary.walks, 30_000 - first);
             assert!(summary.is_unbiased(), "from {first} on: {:?}", summary.bias);
         }
+    }
+
+    #[test]
+    fn time_outs_of_walks_that_came_home_first_are_no_re_executions() {
+        let report = JobReport {
+            walks: 100,
+            generated: 130,
+            timeouts: 50,
+            direct: 2,
+            ..JobReport::default()
+        };
+        let servers = OnServers::from(report);
+        assert_eq!((servers.re_executions, servers.timeouts), (30, 50));
+        assert_eq!(servers.home_before_retry, 22);
+        assert_eq!(OnServers::from(JobReport::default()).home_before_retry, 0);
     }
 
     #[test]
