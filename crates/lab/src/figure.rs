@@ -134,7 +134,7 @@ impl Results {
 }
 
 /// How a reproduction is run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Smaller runs with wider bands, under the same ids.
     pub scale: Scale,

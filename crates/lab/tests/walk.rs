@@ -79,6 +79,27 @@ fn messages_and_their_bytes_give_the_same_run() {
 }
 
 #[test]
+fn supersteps_give_the_walks_of_other_engines_and_leave_the_fast_servers_idle() {
+    let run = |sets: &[&str]| {
+        let scenario = load("walk/e1", &[&["walks=200"], sets].concat());
+        paceline_lab::simulate(&scenario, 1).unwrap()
+    };
+    let value = |run: &paceline_lab::run::RunResult, name: &str| {
+        run.summary.iter().find(|metric| metric.metric == name).expect("a metric").value
+    };
+    let together = run(&["method=synchronous"]);
+    assert_eq!(together.deliveries, run(&["method=mark-exact"]).deliveries);
+    assert_eq!(together.deliveries, run(&["method=synchronous", "active=500"]).deliveries);
+    assert_eq!(value(&together, "additional"), 0.0);
+    // Server 3 has three of five visits, each an eighth longer: the others wait for it.
+    assert!(value(&together, "idle_0") > 0.5 && value(&together, "idle_1") > 0.5);
+    assert!(value(&together, "idle_2") < value(&together, "idle_0"));
+    // Each superstep waits for the longest way three times: walkers, readiness, start.
+    let (near, far) = (value(&together, "time"), run(&["method=synchronous", "delay=50ms"]));
+    assert!(value(&far, "time") > near + 20.0 * 0.15, "{near} and {}", value(&far, "time"));
+}
+
+#[test]
 fn walks_are_the_same_in_both_worlds_whatever_travels_together() {
     let deliveries = |sets: &[&str], is_real: bool| {
         let base = ["walks=20", "method=window", "service=0s", "timeout_min=200ms"];
@@ -94,6 +115,33 @@ fn walks_are_the_same_in_both_worlds_whatever_travels_together() {
     assert_eq!(simulated, deliveries(&["bundle=64", "loss=2%"], false));
     assert_eq!(simulated, deliveries(&["bundle=64"], true));
     assert_eq!(simulated, deliveries(&["bundle=16", "loss=2%"], true));
+    assert_eq!(simulated, deliveries(&["method=synchronous"], true));
+}
+
+#[test]
+fn every_band_holds_at_quick_size_and_totals_of_other_sizes_have_no_published_value() {
+    let walk = paceline_lab::REPRODUCTIONS.iter().find(|one| one.name == "walk").unwrap();
+    let settings = Settings { scale: Scale::Quick, ..Settings::default() };
+    let figures = (walk.figures)(&settings, &Quiet).unwrap();
+    let failed: Vec<_> = figures.iter().filter(|figure| !figure.pass).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    let find = |id: &str| figures.iter().find(|figure| figure.id == id).expect(id);
+    for method in ["rq-rg", "rq-sleep0", "rq-sleep1", "tail-rg", "rq-rg-nodirect"] {
+        for total in ["time-s", "additional"] {
+            let figure = find(&format!("walk/e1/{method}/{total}"));
+            assert!(figure.paper.is_none() && figure.note.contains("published"), "{figure:?}");
+        }
+    }
+    assert!(find("walk/e1/rq-sleep1/time-s").note.starts_with("calibrated, no result"));
+    let ratios = figures.iter().filter(|figure| figure.id.starts_with("walk/e1/ratio/"));
+    let ratios: Vec<_> = ratios.collect();
+    assert_eq!(ratios.len(), 10);
+    assert!(ratios.iter().all(|figure| figure.low.is_some() && figure.high.is_some()));
+    for method in ["red", "tail", "nodirect"] {
+        for pair in ["1-2", "1-3", "2-3"] {
+            find(&format!("walk/e1/sync/{method}/{pair}"));
+        }
+    }
 }
 
 #[test]
@@ -121,6 +169,32 @@ fn other_settings_give_the_same_ids_without_a_verdict() {
     assert_eq!(ids(&one), ids(&other));
     assert!(one.iter().all(|figure| figure.low.is_none() && figure.high.is_none()));
     assert!(ids(&one).contains(&"walk/e3/cells-won".to_owned()));
+}
+
+#[test]
+fn figures_texts_and_plots_of_a_report_are_of_the_runs_that_were_asked_for() {
+    let walk = paceline_lab::REPRODUCTIONS.iter().find(|one| one.name == "walk").unwrap();
+    let report = |walks: &str| {
+        let sets = vec![format!("walks={walks}"), "block=40".to_owned()];
+        let settings = Settings { scale: Scale::Quick, sets, seed: Some(9), ..Settings::default() };
+        let figures = (walk.figures)(&settings, &Quiet).unwrap();
+        let sections = (walk.sections)(&figures, &settings, &Quiet).unwrap();
+        (figures, sections)
+    };
+    let (figures, sections) = report("12");
+    let text = &sections[0].text;
+    assert!(text.contains("40 vertices each, 12 walks from every vertex"), "{text}");
+    let time = figures.iter().find(|figure| figure.id == "walk/e1/rq-rg/time-s").unwrap();
+    let time = paceline_lab::figure::number(time.measured);
+    assert!(text.contains(&format!("takes {time} s")), "{text}");
+    let (_, others) = report("25");
+    let queue = |sections: &[paceline_lab::report::Section]| {
+        let found = sections.iter().find(|section| section.heading == "Experiment 2").unwrap();
+        format!("{:?}", found.plots)
+    };
+    assert_ne!(queue(&sections), queue(&others), "the plot of another run");
+    // Another report meanwhile changes nothing: the same settings give the same curves.
+    assert_eq!(queue(&sections), queue(&report("12").1));
 }
 
 #[test]

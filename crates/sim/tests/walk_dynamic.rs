@@ -103,6 +103,7 @@ impl Client {
             owners: Arc::new(owners.expect("each vertex has a server")),
             addresses: Vec::new(),
             replaces: false,
+            pass: None,
         }
     }
 

@@ -20,7 +20,7 @@ pub const LINES_AHEAD: usize = 16;
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
 /// Which host of what, and where.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct HostArgs {
     /// The group's name, or the table's
     #[arg(long, value_name = "NAME", default_value = "main", env = "PACELINE_GROUP")]
@@ -111,6 +111,27 @@ impl HostArgs {
             return self.builder();
         }
         self.builder().id(NodeId(crc32fast::hash(address.to_string().as_bytes())))
+    }
+
+    /// The same host for the `place`-th worker of a process: ports and ids follow on each other.
+    /// None if there is no such port or id.
+    pub fn of_worker(&self, place: u16) -> Option<HostArgs> {
+        let mut host = self.clone();
+        let on = |address: SocketAddr| match address.port() {
+            // Any port is another one each time.
+            0 => Some(address),
+            port => Some(SocketAddr::new(address.ip(), port.checked_add(place)?)),
+        };
+        host.bind = on(self.bind)?;
+        host.advertise = match self.advertise {
+            Some(address) => Some(on(address)?),
+            None => None,
+        };
+        host.id = match self.id {
+            Some(id) => Some(id.checked_add(place.into())?),
+            None => None,
+        };
+        Some(host)
     }
 
     /// What the host needs to start.

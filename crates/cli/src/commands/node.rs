@@ -33,6 +33,8 @@ Examples:
                                                     the first of a distributed hash table
   paceline node --service walk --bind 127.0.0.1:7001
                                                     a server of random walks
+  paceline node --service walk --bind 127.0.0.1:7001 --workers 2
+                                                    two of them, at 7001 and 7002, on two cores
 
 With --json the counters at the end are one JSON document.";
 
@@ -45,7 +47,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     match args.service.service {
         Service::Group => {}
         Service::Dht => return service::host(&args.member.host, &args.service, ui),
-        Service::Walk => return walk::service::serve(&args.member.host, ui),
+        Service::Walk => return walk::service::serve(&args.member.host, args.service.workers, ui),
     }
     let runtime = runtime()?;
     let Member { group, mut events } = args.member.start(&runtime)?;

@@ -51,6 +51,7 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "walk/e1",
     "walk/e2",
     "walk/e3",
+    "walk/synchronous",
 ];
 
 /// The names of the scenarios that are part of the binary, sorted.

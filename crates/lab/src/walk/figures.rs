@@ -1,9 +1,12 @@
 //! The published figures of random walkers beside what the protocol measures.
 
 use super::ledger::{Home, Ledger};
-use super::report::sections;
+use super::orders::{self, with_published};
+use super::report::{self, Curves, sections};
 use super::run::{Measured, measured};
 use super::{Measure, Method, exact};
+use paceline_proto::walk::{Generation, PacedConfig};
+
 use crate::LabError;
 use crate::figure::{self, Figure, Reproduction, Scale};
 use crate::parallel::costliest_first;
@@ -20,17 +23,8 @@ pub const REPRODUCTION: Reproduction = Reproduction {
     sections,
 };
 
-/// What the slides say of experiment 1: seconds, and walkers beyond the walks asked for.
-const PUBLISHED: [(Method, f64, f64); 5] = [
-    (Method::RqRg, 49.0, 20e3),
-    (Method::RqSleep0, 44.0, 3.15e6),
-    (Method::RqSleep1, 69.0, 0.0),
-    (Method::TailRg, 50.0, 140e3),
-    (Method::RqRgNoDirect, 51.0, 60e3),
-];
-
-/// The slides' mean queues in experiment 2.
-const PUBLISHED_QUEUES: [(Method, f64); 2] = [(Method::RqRg, 7.5), (Method::TailRg, 95.1)];
+/// The methods whose queues experiment 2 shows. The slides plot them; their text gives no mean.
+const QUEUES: [Method; 2] = [Method::RqRg, Method::TailRg];
 
 /// The slides' additional walks in experiment 3, with RED and with tail drop, by A:B and B:C.
 const PUBLISHED_CELLS: [[[f64; 3]; 3]; 2] = [
@@ -40,6 +34,10 @@ const PUBLISHED_CELLS: [[[f64; 3]; 3]; 2] = [
 
 /// A:B and B:C of experiment 3.
 pub(super) const RATIOS: [u32; 3] = [2, 5, 10];
+
+/// Walks from each vertex in experiment 3, as far as the slides' text tells: it gives 1,000
+/// vertices a server and the ratios. The number of walks, and A = 0.01, are ours.
+const CELL_WALKS: u32 = 1_000;
 
 /// The figures that a scenario asks for, of its own method.
 pub(super) fn figures_of_run(measured: &Measured) -> Vec<Figure> {
@@ -54,25 +52,25 @@ pub(super) fn figures_of_run(measured: &Measured) -> Vec<Figure> {
     }
 }
 
-fn sum(ledger: &Ledger, of: impl Fn(&Home) -> u64) -> u64 {
+pub(super) fn sum(ledger: &Ledger, of: impl Fn(&Home) -> u64) -> u64 {
     ledger.homes().iter().map(of).sum()
 }
 
-fn additional(ledger: &Ledger) -> u64 {
+pub(super) fn additional(ledger: &Ledger) -> u64 {
     sum(ledger, Home::additional)
 }
 
 /// When the last server's walks were done.
-fn time(ledger: &Ledger) -> f64 {
+pub(super) fn time(ledger: &Ledger) -> f64 {
     ledger.homes().iter().filter_map(Home::ended_s).fold(0.0, f64::max)
 }
 
 /// The server whose part of the graph is dense.
-fn last(ledger: &Ledger) -> &Home {
+pub(super) fn last(ledger: &Ledger) -> &Home {
     ledger.homes().last().expect("there are two servers at least")
 }
 
-fn mean_hops(ledger: &Ledger) -> f64 {
+pub(super) fn mean_hops(ledger: &Ledger) -> f64 {
     sum(ledger, |home| home.hops) as f64 / sum(ledger, |home| home.walks) as f64
 }
 
@@ -83,10 +81,24 @@ fn experiment_1(name: &str, measured: &Measured) -> Vec<Figure> {
     let marked = sum(ledger, |home| home.queue_marked);
     let drops = format!("{dropped} dropped, {marked} marked by queues");
     vec![
-        Figure::new(id("time-s"), time(ledger), "s"),
+        Figure::new(id("time-s"), time(ledger), "s").with_note(calibrated(measured)),
         Figure::new(id("additional"), additional(ledger) as f64, "walks").with_note(drops),
         Figure::new(id("queue-mean"), last(ledger).queue_mean(), "walkers"),
     ]
+}
+
+/// What of a method's time was set and not found.
+fn calibrated(measured: &Measured) -> String {
+    match (measured.settings.method, measured.settings.config.generation) {
+        (Method::RqSleep1, Generation::Paced(PacedConfig { interval, gap, .. })) => format!(
+            "calibrated, no result: one walk in {} us ({} us + {} us), chosen so that this method \
+             takes the published 69 s",
+            (interval + gap).as_micros(),
+            interval.as_micros(),
+            gap.as_micros()
+        ),
+        _ => String::new(),
+    }
 }
 
 fn queue_figure(name: &str, measured: &Measured) -> Figure {
@@ -122,7 +134,15 @@ enum Gives {
     Bundle(u32),
     Generation(&'static str),
     Servers(u32),
+    // Milliseconds that are added to the delay between servers, and the method.
+    Delay(u32, Method),
 }
+
+/// Delays that are added between servers, milliseconds.
+const DELAYS_MS: [u32; 5] = [0, 1, 5, 20, 50];
+
+/// The methods that are compared with and without delays.
+const DELAYED: [Method; 3] = [Method::RqRg, Method::MarkExact, Method::Synchronous];
 
 /// What is kept of a run.
 struct Given {
@@ -145,24 +165,24 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
         let walks = if quick { few } else { full };
         (format!("walks={walks}"), walks)
     };
-    let (of_e1, each) = walks(10_000, 1_000);
+    let (of_e1, each) = walks(u64::from(orders::WALKS), 1_000);
     for (_, method) in Method::ALL {
-        if method.is_of_paper() {
+        if method.is_of_experiments() {
             add("walk/e1", method, std::slice::from_ref(&of_e1), each * 300, Gives::E1(method));
         }
     }
     // As published, ten times as many; with as many as in experiment 1 it is that experiment.
     if settings.is_long {
         let (of_e2, each) = walks(100_000, 1_000);
-        for (method, _) in PUBLISHED_QUEUES {
+        for method in [QUEUES[0], QUEUES[1], Method::Synchronous] {
             add("walk/e2", method, std::slice::from_ref(&of_e2), each * 300, Gives::E2(method));
         }
     }
-    let (of_e3, each) = walks(1_000, 40);
+    let (of_e3, each) = walks(u64::from(CELL_WALKS), 40);
     for (place_b, b) in RATIOS.into_iter().enumerate() {
         for (place_c, c) in RATIOS.into_iter().enumerate() {
             let (b, c) = (0.01 * f64::from(b), 0.01 * f64::from(b * c));
-            for method in [Method::RqRg, Method::TailRg] {
+            for method in [Method::RqRg, Method::TailRg, Method::Synchronous] {
                 let sets = [format!("B={b}"), format!("C={c}"), of_e3.clone()];
                 let gives = Gives::Cell(place_b, place_c, method);
                 add("walk/e3", method, &sets, each * 3_000, gives);
@@ -182,6 +202,14 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
         }
         add("walk/e1", method, &sets, each * 300, Gives::Generation(name));
     }
+    let (of_delays, each) = walks(1_000, 100);
+    for added in DELAYS_MS {
+        for method in DELAYED {
+            let delay = format!("topology.delay={}us", 20 + added * 1_000);
+            let gives = Gives::Delay(added, method);
+            add("walk/e1", method, &[delay, of_delays.clone()], each * 300, gives);
+        }
+    }
     let (of_servers, each) = walks(300, 30);
     for servers in [3, 8, 16, 32, 64] {
         let sets = [format!("nodes={servers}"), of_servers.clone()];
@@ -191,7 +219,7 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
     jobs
 }
 
-fn reproduce(
+pub(super) fn reproduce(
     settings: &figure::Settings,
     progress: &dyn Progress,
 ) -> Result<Vec<Figure>, LabError> {
@@ -210,7 +238,7 @@ fn reproduce(
         given.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
     progress.finish();
     let mut figures = Vec::new();
-    experiments_1(&given, &mut figures);
+    experiments_1(&given, settings.scale, &mut figures);
     experiments_2(&given, &mut figures);
     experiments_3(&given, &mut figures);
     open_questions(&given, &mut figures);
@@ -221,7 +249,23 @@ fn reproduce(
             figure.pass = figure.measured.is_finite();
         }
     }
+    report::keep(settings, curves(&given));
     Ok(figures)
+}
+
+/// What the report draws of the runs behind the figures.
+fn curves(given: &[Given]) -> Option<Curves> {
+    let of = |method| Some(&find(given, Gives::E1(method))?.measured);
+    let queue = |method| {
+        let long = find(given, Gives::E2(method)).map(|given| &given.measured);
+        long.or_else(|| of(method))
+    };
+    let (red, tail) = (of(Method::RqRg)?, of(Method::TailRg)?);
+    let (free, mark) = (of(Method::RqSleep0)?, of(Method::MarkExact)?);
+    Some(Curves::of(
+        &[red, tail, free, mark],
+        &[queue(Method::RqRg)?, queue(Method::TailRg)?, mark],
+    ))
 }
 
 fn run_job(job: &Job, settings: &figure::Settings) -> Result<Given, LabError> {
@@ -250,61 +294,101 @@ fn find(given: &[Given], gives: Gives) -> Option<&Given> {
 
 /// Times, additional walks and queues of each method, what they are beside each other, where
 /// walkers are dropped and whose, and what that does to the walks that finish.
-fn experiments_1(given: &[Given], figures: &mut Vec<Figure>) {
+fn experiments_1(given: &[Given], scale: Scale, figures: &mut Vec<Figure>) {
     let Some(base) = find(given, Gives::E1(Method::RqRg)) else { return };
     let base_time = time(&base.measured.ledger);
     for (name, method) in Method::ALL {
         let Some(given) = find(given, Gives::E1(method)) else { continue };
-        let published = PUBLISHED.iter().find(|(of, ..)| *of == method);
-        let ledger = &given.measured.ledger;
         for figure in experiment_1(name, &given.measured) {
-            let mut figure = given.of(figure);
-            if let Some(&(_, time, additional)) = published {
-                figure = match figure.id.rsplit('/').next() {
-                    Some("time-s") => figure.with_paper(time),
-                    Some("additional") => figure.with_paper(additional),
-                    _ => figure,
-                };
-            }
-            if method == Method::MarkExact {
-                figure = match figure.id.rsplit('/').next() {
-                    Some("time-s") => figure.with_band(0.97 * base_time, 1.03 * base_time),
-                    Some("additional") => {
-                        figure.with_band(0.0, 0.005 * sum(ledger, |home| home.asked) as f64)
-                    }
-                    _ => figure,
-                };
-            }
-            figures.push(figure);
+            let walks = given.measured.settings.walks;
+            let figure = with_published(given.of(figure), method, walks);
+            figures.push(match method {
+                Method::MarkExact => exact_band(figure, base_time, &given.measured.ledger),
+                Method::Synchronous if figure.id.ends_with("/additional") => {
+                    figure.with_band(0.0, 0.0)
+                }
+                Method::Synchronous if figure.id.ends_with("/time-s") => {
+                    figure.with_band(0.92 * base_time, 0.98 * base_time)
+                }
+                _ => figure,
+            });
         }
         if method == Method::MarkExact {
-            let dropped = sum(ledger, |home| home.dropped) as f64;
+            let dropped = sum(&given.measured.ledger, |home| home.dropped) as f64;
             let figure = Figure::new("walk/e1/mark-exact/dropped", dropped, "walkers");
             figures.push(given.of(figure.with_band(0.0, 0.0)));
         }
     }
-    let mut ratio = |name: &str, other: Method, of: fn(&Ledger) -> f64, low: f64, high: f64| {
-        if let Some(other) = find(given, Gives::E1(other)) {
-            let value = of(&base.measured.ledger) / of(&other.measured.ledger);
-            let figure = Figure::new(format!("walk/e1/ratio/{name}"), value, "");
-            figures.push(base.of(figure.with_band(low, high)));
-        }
-    };
-    let more = |ledger: &Ledger| additional(ledger) as f64;
-    ratio("additional-vs-sleep0", Method::RqSleep0, more, 0.0, 0.1);
-    ratio("additional-vs-tail", Method::TailRg, more, 0.0, 1.0 / 3.0);
-    ratio("time-vs-sleep0", Method::RqSleep0, time, 0.0, 1.25);
-    ratio("time-vs-sleep1", Method::RqSleep1, time, 0.0, 0.75);
-    ratio("queue-vs-tail", Method::TailRg, |ledger| last(ledger).queue_mean(), 0.0, 0.25);
-    if let Some(other) = find(given, Gives::E1(Method::RqRgNoDirect)) {
-        let value = more(&other.measured.ledger) / more(&base.measured.ledger);
-        let figure = Figure::new("walk/e1/ratio/nodirect", value, "");
-        let note = "additional walks without direct notification, over those with it";
-        figures.push(other.of(figure.with_band(1.0, f64::INFINITY).with_note(note)));
+    let of = |method| find(given, Gives::E1(method));
+    let ledgers = |method| of(method).map(|given| &given.measured.ledger);
+    for (method, figure) in orders::figures(ledgers, scale) {
+        figures.extend(of(method).map(|given| given.of(figure)));
     }
-    let dropped = sum(&base.measured.ledger, |home| home.dropped) as f64;
-    let at_last = last(&base.measured.ledger).dropped as f64 / dropped;
-    figures.push(base.of(Figure::new("walk/e1/drops-at-s3", at_last, "").with_band(0.95, 1.0)));
+    drops(given, base, figures);
+    for (name, method) in
+        [("red", Method::RqRg), ("tail", Method::TailRg), ("nodirect", Method::RqRgNoDirect)]
+    {
+        if let Some(given) = of(method) {
+            synchronisation(name, given, figures);
+        }
+    }
+    for method in [Method::RqRg, Method::TailRg, Method::MarkExact, Method::Synchronous] {
+        figures.extend(of(method).into_iter().flat_map(idle));
+    }
+    for method in [Method::RqRg, Method::TailRg, Method::MarkExact, Method::Synchronous] {
+        let Some(given) = of(method) else { continue };
+        let exact = exact_hops(&given.measured);
+        let figure = given.of(bias(method.name(), &given.measured, exact));
+        figures.push(match method {
+            Method::MarkExact | Method::Synchronous => {
+                figure.with_band(0.995 * exact, 1.005 * exact)
+            }
+            _ => figure,
+        });
+    }
+}
+
+/// The share of the run in which each server's worker has nothing to do.
+fn idle(given: &Given) -> Vec<Figure> {
+    let measured = &given.measured;
+    let name = measured.settings.method.name();
+    let servers = measured.ledger.homes().len();
+    let shares = (0..servers).filter_map(|server| {
+        let share = measured.idle(server)?;
+        let id = format!("walk/e1/idle/{name}/s{}", server + 1);
+        let figure = given.of(Figure::new(id, share, ""));
+        // The last server is the slowest in each superstep: the others wait for it.
+        Some(match measured.settings.method {
+            Method::Synchronous if server + 1 == servers => figure.with_band(0.0, 0.02),
+            Method::Synchronous => figure.with_band(0.65, 0.78),
+            _ => figure,
+        })
+    });
+    shares.collect()
+}
+
+/// What is promised of marks with exact walks, beside the time of RQ + RG.
+fn exact_band(figure: Figure, base_time: f64, ledger: &Ledger) -> Figure {
+    match figure.id.rsplit('/').next() {
+        Some("time-s") => figure.with_band(0.97 * base_time, 1.03 * base_time),
+        Some("additional") => figure.with_band(0.0, 0.005 * sum(ledger, |home| home.asked) as f64),
+        _ => figure,
+    }
+}
+
+/// Where walkers are dropped, and whose.
+fn drops(given: &[Given], base: &Given, figures: &mut Vec<Figure>) {
+    let at_last = |ledger: &Ledger| {
+        last(ledger).dropped as f64 / sum(ledger, |home| home.dropped).max(1) as f64
+    };
+    let others = [Method::TailRg, Method::RqSleep0, Method::RqRgNoDirect].into_iter();
+    let others = others.filter_map(|method| {
+        let ledger = &find(given, Gives::E1(method))?.measured.ledger;
+        Some(format!("{} {}", method.name(), figure::number(at_last(ledger))))
+    });
+    let note = format!("share of dropped walkers; {}", others.collect::<Vec<_>>().join(", "));
+    let figure = Figure::new("walk/e1/drops-at-s3", at_last(&base.measured.ledger), "");
+    figures.push(base.of(figure.with_band(0.95, 1.0).with_note(note)));
     for (name, method) in [("red", Method::RqRg), ("tail", Method::TailRg)] {
         let Some(given) = find(given, Gives::E1(method)) else { continue };
         let Some(watch) = &given.measured.watch else { continue };
@@ -317,33 +401,50 @@ fn experiments_1(given: &[Given], figures: &mut Vec<Figure>) {
         let note = format!("at server 3, of its own walkers; by home: {}", shares.join(", "));
         let id = format!("walk/e1/drop-share-by-origin/{name}");
         figures.push(given.of(Figure::new(id, own, "").with_note(note)));
-        let id = format!("walk/e1/sync/{name}");
-        let note = format!(
-            "mean correlation of walkers generated in {} ms by two servers",
-            figure::number(watch.every().as_secs_f64() * 1e3)
-        );
-        figures.push(given.of(Figure::new(id, watch.sync(), "").with_note(note)));
-    }
-    for method in [Method::RqRg, Method::TailRg, Method::MarkExact] {
-        let Some(given) = find(given, Gives::E1(method)) else { continue };
-        let exact = exact_hops(&given.measured);
-        let figure = given.of(bias(method.name(), &given.measured, exact));
-        figures.push(match method {
-            Method::MarkExact => figure.with_band(0.995 * exact, 1.005 * exact),
-            _ => figure,
-        });
     }
 }
+
+/// How the rates of each pair of servers go together while all generate.
+fn synchronisation(name: &str, given: &Given, figures: &mut Vec<Figure>) {
+    let measured = &given.measured;
+    let walk_time = measured.walk_time();
+    let at = |width| measured.watch.as_ref().and_then(|watch| watch.rates.synchronisation(width));
+    let Some(found) = at(walk_time) else { return };
+    let wide = at(walk_time * WIDE);
+    let micros = |time: std::time::Duration| figure::number(time.as_secs_f64() * 1e6);
+    for (place, pair) in found.pairs.iter().enumerate() {
+        let servers = format!("{}-{}", pair.servers.0 + 1, pair.servers.1 + 1);
+        let mut note = format!(
+            "correlation of the walkers that servers {servers} generate in {} us; a walk takes {} \
+             us; {} bins, while all servers generate",
+            micros(found.bin),
+            micros(walk_time),
+            found.bins
+        );
+        if let Some(wide) = &wide {
+            let there = figure::number(wide.pairs[place].correlation);
+            note += &format!("; in bins of {} us {there}", micros(wide.bin));
+        }
+        let id = format!("walk/e1/sync/{name}/{servers}");
+        figures.push(given.of(Figure::new(id, pair.correlation, "").with_note(note)));
+    }
+}
+
+/// How many times as long the wider bins are in which synchronisation is shown, too.
+const WIDE: u32 = 16;
 
 fn experiments_2(given: &[Given], figures: &mut Vec<Figure>) {
     let of = |method| find(given, Gives::E2(method)).or_else(|| find(given, Gives::E1(method)));
     let tail = of(Method::TailRg);
-    for (method, paper) in PUBLISHED_QUEUES {
+    for method in [QUEUES[0], QUEUES[1], Method::Synchronous] {
         let Some(given) = of(method) else { continue };
-        let figure = given.of(queue_figure(method.name(), &given.measured)).with_paper(paper);
+        let walks = given.measured.settings.walks;
+        let note = format!("{walks} walks a vertex; the slides plot queues and give no mean");
+        let figure = given.of(queue_figure(method.name(), &given.measured)).with_note(note);
         figures.push(match (method, tail) {
             (Method::RqRg, Some(tail)) => {
-                figure.with_band(0.0, last(&tail.measured.ledger).queue_mean() / 4.0)
+                let tail = last(&tail.measured.ledger).queue_mean();
+                figure.with_band(tail / 10.0, tail / 4.0)
             }
             _ => figure,
         });
@@ -351,7 +452,7 @@ fn experiments_2(given: &[Given], figures: &mut Vec<Figure>) {
 }
 
 fn experiments_3(given: &[Given], figures: &mut Vec<Figure>) {
-    let (mut won, mut cells) = (0, Vec::new());
+    let (mut won, mut falls, mut cells, mut times) = (0, 0, Vec::new(), Vec::new());
     let mut any = None;
     for (place_b, b) in RATIOS.into_iter().enumerate() {
         for (place_c, c) in RATIOS.into_iter().enumerate() {
@@ -362,17 +463,45 @@ fn experiments_3(given: &[Given], figures: &mut Vec<Figure>) {
             for (place, (name, given)) in [("red", red), ("tail", tail)].into_iter().enumerate() {
                 let id = format!("walk/e3/additional/a1-b{b}-c{c}/{name}");
                 let value = additional(&given.measured.ledger) as f64;
-                let paper = PUBLISHED_CELLS[place][place_b][place_c];
-                cells.push(given.of(Figure::new(id, value, "walks").with_paper(paper)));
+                let figure = given.of(Figure::new(id, value, "walks"));
+                // Totals of other numbers of walks are not comparable.
+                let is_full = given.measured.settings.walks == CELL_WALKS;
+                cells.push(match is_full {
+                    true => figure.with_paper(PUBLISHED_CELLS[place][place_b][place_c]),
+                    false => figure,
+                });
             }
         }
+        for c in 0..RATIOS.len() {
+            times.extend(cell_times(given, (place_b, c)));
+        }
+        let red = |c| {
+            let given = find(given, Gives::Cell(place_b, c, Method::RqRg));
+            given.map_or(0, |given| additional(&given.measured.ledger))
+        };
+        falls += i32::from(red(RATIOS.len() - 1) < red(0));
     }
     if let Some(any) = any {
         let figure = Figure::new("walk/e3/cells-won", f64::from(won), "of 9").with_band(8.0, 9.0);
         let note = "cells in which RED has fewer additional walks than tail drop";
         figures.push(any.of(figure.with_note(note)));
+        let note = "values of A:B at which RED's additional walks fall from B:C = 1:2 to 1:10";
+        let figure = Figure::new("walk/e3/falls-with-c", f64::from(falls), "of 3").with_paper(2.0);
+        figures.push(any.of(figure.with_note(note)));
     }
     figures.extend(cells);
+    figures.extend(times);
+}
+
+/// How long a graph of experiment 3 takes with the paper's method and in supersteps.
+fn cell_times(given: &[Given], (b, c): (usize, usize)) -> Vec<Figure> {
+    let of = |method: Method| {
+        let given = find(given, Gives::Cell(b, c, method))?;
+        let (b, c, name) = (RATIOS[b], RATIOS[c], method.name());
+        let id = format!("walk/e3/time/a1-b{b}-c{c}/{name}");
+        Some(given.of(Figure::new(id, time(&given.measured.ledger), "s")))
+    };
+    [Method::RqRg, Method::Synchronous].into_iter().filter_map(of).collect()
 }
 
 /// What the slides leave open: walkers in a packet, batches of generation, more servers.
@@ -399,6 +528,13 @@ fn open_questions(given: &[Given], figures: &mut Vec<Figure>) {
                 let note = format!("{seconds} s, mean queue of the last server {queue}");
                 let id = format!("walk/servers/{servers}");
                 Figure::new(id, share, "additional a walk").with_note(note)
+            }
+            Gives::Delay(added, method) => {
+                let share = figure::number(additional(ledger) as f64 / walks);
+                let hops = figure::number(mean_hops(ledger));
+                let note = format!("{share} additional a walk, {hops} hops on average");
+                let id = format!("walk/delay/{added}ms/{}", method.name());
+                Figure::new(id, time(ledger), "s").with_note(note)
             }
             Gives::E1(_) | Gives::E2(_) | Gives::Cell(..) => continue,
         }));

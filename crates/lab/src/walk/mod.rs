@@ -3,9 +3,11 @@
 mod exact;
 mod figures;
 mod ledger;
+mod orders;
 mod report;
 mod run;
 mod settings;
+mod sync;
 mod watch;
 
 use std::sync::Arc;

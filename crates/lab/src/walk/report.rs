@@ -1,29 +1,62 @@
-//! What a report says of walks: plots like those of the slides, and those they leave out.
+//! What a report says of walks: plots like those of the slides, and those they leave out. All of it
+//! comes from the runs behind the figures: texts from their numbers, plots from their series.
 
-use super::figures::RATIOS;
+use std::sync::{Mutex, PoisonError};
+
+use super::Measure;
+use super::figures::{RATIOS, reproduce};
 use super::ledger::Home;
-use super::run::{Measured, measured};
-use super::{Measure, Method};
+use super::run::Measured;
 use crate::LabError;
-use crate::figure::{self, Figure, Scale};
-use crate::progress::{Progress, Quiet};
+use crate::figure::{self, Figure, number};
+use crate::progress::Progress;
 use crate::report::{Axis, Plot, Section};
-use crate::scenario::ScenarioFile;
 
-const METHODS: &str = "Three servers, a hundred vertices each, 10,000 walks from every vertex. RED \
-    with sources that pause (rq-rg) takes little longer than sources that never pause, and loses \
-    little more than sources that always do. What RED would drop can be marked instead \
-    (mark-exact): no walk is lost, and none is done in the place of another.";
+/// What is drawn of the runs behind figures, and how large they were.
+#[derive(Clone, Debug)]
+pub(super) struct Curves {
+    queues: Option<Plot>,
+    dropped: Plot,
+    lengths: Plot,
+    /// Servers, vertices of each, and walks from every vertex in experiment 1.
+    sizes: (usize, u32, u32),
+}
 
-const QUEUE: &str = "The queue of server 3, which three of five visits go to. RED keeps it short; \
-    with tail drop it is full most of the time.";
+impl Curves {
+    /// Of the runs of experiment 1, at least one, and of those whose queues are shown.
+    pub(super) fn of(runs: &[&Measured], queued: &[&Measured]) -> Curves {
+        let settings = &runs[0].settings;
+        let servers = settings.owners.servers().len();
+        // Runs in which walks are done again drop nothing.
+        let dropping: Vec<&Measured> = runs.iter().copied().filter(|run| drops(run)).collect();
+        Curves {
+            queues: queues(queued),
+            dropped: dropped(&dropping),
+            lengths: lengths(runs),
+            sizes: (servers, settings.block, settings.walks),
+        }
+    }
+}
 
-const WHERE: &str = "Nearly all walkers are dropped where the graph is dense, whoever sent them.";
+fn drops(run: &Measured) -> bool {
+    run.ledger.homes().iter().any(|home| home.dropped > 0)
+}
 
-const TOPOLOGY: &str = "Additional walks, thousands, by how many times B is A and C is B.";
+/// The curves of the latest figures, so that a report draws the very runs of its table without
+/// running them twice.
+static KEPT: Mutex<Option<(figure::Settings, Curves)>> = Mutex::new(None);
 
-const BIAS: &str = "Where other walks take the place of those that were lost, short walks finish \
-    more often than long ones. Walks that are done again keep their length.";
+/// Keeps what the runs of these settings gave.
+pub(super) fn keep(settings: &figure::Settings, curves: Option<Curves>) {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    *kept = curves.map(|curves| (settings.clone(), curves));
+}
+
+/// What was kept of the runs of these settings.
+fn kept(settings: &figure::Settings) -> Option<Curves> {
+    let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.as_ref().filter(|(of, _)| of == settings).map(|(_, curves)| curves.clone())
+}
 
 /// The drawings of a run.
 pub(super) fn drawings(measured: &Measured) -> Vec<Plot> {
@@ -79,34 +112,222 @@ pub(super) fn sections(
     settings: &figure::Settings,
     progress: &dyn Progress,
 ) -> Result<Vec<Section>, LabError> {
-    let walks = if settings.scale == Scale::Quick { "walks=300" } else { "walks=2000" };
-    let run = |method: Method| -> Result<Measured, LabError> {
-        let method = format!("method={}", method.name());
-        let sets = [method.as_str(), walks];
-        let scenario = ScenarioFile::load("walk/e2")?.with_sets(sets)?.resolve()?;
-        let measured = measured(&scenario, scenario.seed, None, &Quiet)?;
-        progress.inc(1);
-        Ok(measured)
+    let curves = match kept(settings) {
+        Some(curves) => Some(curves),
+        // Runs are the same each time, so their curves belong to the figures.
+        None => {
+            reproduce(settings, progress)?;
+            kept(settings)
+        }
     };
-    progress.start(4, "curves");
-    let red = run(Method::RqRg)?;
-    let tail = run(Method::TailRg)?;
-    let free = run(Method::RqSleep0)?;
-    let mark = run(Method::MarkExact)?;
-    progress.finish();
-    let section = |heading: &str, text: &str, plots: Vec<Plot>| Section {
+    let section = |heading: &str, text: String, plots: Vec<Plot>| Section {
         heading: heading.to_owned(),
-        text: text.to_owned(),
+        text,
         plots,
         ..Section::default()
     };
-    Ok(vec![
-        section("Experiment 1", METHODS, methods(figures)),
-        section("Experiment 2", QUEUE, queues(&[&red, &tail, &mark]).into_iter().collect()),
-        section("Where walkers are dropped", WHERE, vec![dropped(&[&red, &tail, &free])]),
-        section("Experiment 3", TOPOLOGY, vec![cells(figures, "red"), cells(figures, "tail")]),
-        section("Bias", BIAS, vec![lengths(&[&red, &tail, &free, &mark])]),
-    ])
+    let text = Text { figures };
+    let mut sections = Vec::new();
+    if let Some(Curves { queues, dropped, lengths, sizes }) = curves {
+        sections.push(section("Experiment 1", text.methods(sizes), methods(figures)));
+        let queues = queues.into_iter().collect();
+        sections.push(section("Experiment 2", text.queues(), queues));
+        sections.push(section("Where walkers are dropped", text.drops(), vec![dropped]));
+        sections.push(section("Bias", text.bias(), vec![lengths]));
+    }
+    let cells = vec![cells(figures, "red"), cells(figures, "tail")];
+    sections.push(section("Experiment 3", text.cells(), cells));
+    let plots = vec![delays(figures), idle(figures)];
+    sections.push(section("Synchronous and asynchronous", text.engines(), plots));
+    let plots = synchronisation(figures).into_iter().collect();
+    sections.push(section("Global synchronisation", text.synchronisation(), plots));
+    Ok(sections)
+}
+
+/// Sentences made of figures.
+struct Text<'a> {
+    figures: &'a [Figure],
+}
+
+impl Text<'_> {
+    fn figure(&self, id: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.id == id)
+    }
+
+    /// A figure's number; `none` if there is no such figure.
+    fn n(&self, id: &str) -> String {
+        self.figure(id).map_or("none".to_owned(), |figure| number(figure.measured))
+    }
+
+    fn methods(&self, (servers, vertices, walks): (usize, u32, u32)) -> String {
+        let of = |method: &str, what: &str| self.n(&format!("walk/e1/{method}/{what}"));
+        let orders = |what: &str| {
+            let figure = self.figure(&format!("walk/e1/order/{what}"));
+            figure.map_or(String::new(), |figure| {
+                format!(" {} {} ({}).", number(figure.measured), figure.unit, figure.note)
+            })
+        };
+        format!(
+            "{servers} servers, {vertices} vertices each, {walks} walks from every vertex. RED \
+             with sources that pause (rq-rg) takes {} s and generates {} additional walkers; \
+             sources that never pause take {} s and {}, sources that always pause {} s and {}. \
+             With tail drop it is {} s and {}; without direct notification {} s and {}. Marks \
+             instead of drops (mark-exact) take {} s, drop {} walkers and generate {} \
+             additional ones. Pairs of methods in the published order, by time:{} By additional \
+             walks:{}",
+            of("rq-rg", "time-s"),
+            of("rq-rg", "additional"),
+            of("rq-sleep0", "time-s"),
+            of("rq-sleep0", "additional"),
+            of("rq-sleep1", "time-s"),
+            of("rq-sleep1", "additional"),
+            of("tail-rg", "time-s"),
+            of("tail-rg", "additional"),
+            of("rq-rg-nodirect", "time-s"),
+            of("rq-rg-nodirect", "additional"),
+            of("mark-exact", "time-s"),
+            of("mark-exact", "dropped"),
+            of("mark-exact", "additional"),
+            orders("time"),
+            orders("additional"),
+        )
+    }
+
+    fn queues(&self) -> String {
+        format!(
+            "The queue of the last server: {} walkers on average with RED, {} with tail drop, {} \
+             with marks in experiment 1.",
+            self.n("walk/e2/rq-rg/queue-mean"),
+            self.n("walk/e2/tail-rg/queue-mean"),
+            self.n("walk/e1/mark-exact/queue-mean"),
+        )
+    }
+
+    fn drops(&self) -> String {
+        let note = self.figure("walk/e1/drops-at-s3").map_or("", |figure| figure.note.as_str());
+        format!(
+            "Share of walkers dropped at the last server, with RED: {} ({note}). Of these, its own \
+             walkers are {} with RED and {} with tail drop.",
+            self.n("walk/e1/drops-at-s3"),
+            self.n("walk/e1/drop-share-by-origin/red"),
+            self.n("walk/e1/drop-share-by-origin/tail"),
+        )
+    }
+
+    fn cells(&self) -> String {
+        format!(
+            "Additional walks, thousands, by how many times B is A and C is B. RED has fewer than \
+             tail drop in {} of 9 cells. With RED they fall from B:C = 1:2 to 1:10 at {} of 3 \
+             values of A:B; as published they fall at 2 of 3.",
+            self.n("walk/e3/cells-won"),
+            self.n("walk/e3/falls-with-c"),
+        )
+    }
+
+    fn bias(&self) -> String {
+        format!(
+            "Mean hops of finished walks: {} with RED, {} with tail drop, {} where lost walks are \
+             done again ({}). Where other walks take the place of lost ones, short walks finish \
+             more often.",
+            self.n("walk/bias/rq-rg/mean-hops"),
+            self.n("walk/bias/tail-rg/mean-hops"),
+            self.n("walk/bias/mark-exact/mean-hops"),
+            self.figure("walk/bias/mark-exact/mean-hops").map_or("", |figure| figure.note.as_str()),
+        )
+    }
+
+    fn engines(&self) -> String {
+        let idle = |method: &str| {
+            let of = |server| self.n(&format!("walk/e1/idle/{method}/s{server}"));
+            format!("{}, {} and {}", of(1), of(2), of(3))
+        };
+        let delayed = |method: &str| {
+            let of = |added| self.n(&format!("walk/delay/{added}ms/{method}"));
+            format!("{} s without and {} s with 50 ms more between servers", of(0), of(50))
+        };
+        format!(
+            "An engine whose servers take each step together and then wait for each other does \
+             experiment 1 in {} s, RED with pausing sources in {} s. Shares of the time in which \
+             the servers have nothing to do: {} with the synchronous engine, {} with RED. With \
+             fewer walks: synchronous {}; RED {}; marks {}.",
+            self.n("walk/e1/synchronous/time-s"),
+            self.n("walk/e1/rq-rg/time-s"),
+            idle("synchronous"),
+            idle("rq-rg"),
+            delayed("synchronous"),
+            delayed("rq-rg"),
+            delayed("mark-exact"),
+        )
+    }
+
+    fn synchronisation(&self) -> String {
+        let of = |name: &str| {
+            let prefix = format!("walk/e1/sync/{name}/");
+            let pairs = self.figures.iter().filter_map(|figure| {
+                let pair = figure.id.strip_prefix(&prefix)?;
+                Some(format!("{pair}: {}", number(figure.measured)))
+            });
+            let pairs: Vec<String> = pairs.collect();
+            if pairs.is_empty() { "no figures".to_owned() } else { pairs.join(", ") }
+        };
+        format!(
+            "Correlation of the walkers that two servers generate in about the time of a walk, \
+             while all servers generate, by pair of servers. RED: {}. Tail drop: {}. RED without \
+             direct notification: {}. Above 0 two servers speed up and slow down together.",
+            of("red"),
+            of("tail"),
+            of("nodirect"),
+        )
+    }
+}
+
+/// Time over the delay that is added between servers, by method.
+fn delays(figures: &[Figure]) -> Plot {
+    let plot = Plot::new("Time by delay", Axis::new("added delay", "ms"), Axis::new("time", "s"));
+    ["rq-rg", "mark-exact", "synchronous"].into_iter().fold(plot, |plot, method| {
+        let point = |figure: &Figure| {
+            let (added, of) = figure.id.strip_prefix("walk/delay/")?.split_once("ms/")?;
+            Some((added.parse::<f64>().ok()?, figure.measured)).filter(|_| of == method)
+        };
+        plot.with_line(method, figures.iter().filter_map(point).collect::<Vec<_>>())
+    })
+}
+
+/// Bars of each server's idle share, by method.
+fn idle(figures: &[Figure]) -> Plot {
+    let of = |method: &str| -> Vec<f64> {
+        let prefix = format!("walk/e1/idle/{method}/");
+        let figures = figures.iter().filter(|figure| figure.id.starts_with(&prefix));
+        figures.map(|figure| figure.measured).collect()
+    };
+    let names = (1..=of("synchronous").len()).map(|server| format!("server {server}"));
+    let plot = Plot::bars("Servers with nothing to do", names, Axis::new("share of the time", ""));
+    ["rq-rg", "tail-rg", "mark-exact", "synchronous"]
+        .into_iter()
+        .fold(plot, |plot, method| plot.with_group(method, of(method)))
+}
+
+/// Bars of each pair's correlation, by method.
+fn synchronisation(figures: &[Figure]) -> Option<Plot> {
+    const METHODS: [&str; 3] = ["red", "tail", "nodirect"];
+    let of = |method: &str| -> Vec<(String, f64)> {
+        let prefix = format!("walk/e1/sync/{method}/");
+        let pair =
+            |figure: &Figure| Some((figure.id.strip_prefix(&prefix)?.to_owned(), figure.measured));
+        figures.iter().filter_map(pair).collect()
+    };
+    let pairs: Vec<String> = of(METHODS[0]).into_iter().map(|(pair, _)| pair).collect();
+    if pairs.is_empty() {
+        return None;
+    }
+    let plot = Plot::bars("Servers that generate together", pairs.clone(), Axis::new("r", ""));
+    Some(METHODS.iter().fold(plot, |plot, method| {
+        let values = of(method);
+        let value = |pair: &String| {
+            values.iter().find(|(of, _)| of == pair).map_or(f64::NAN, |(_, value)| *value)
+        };
+        plot.with_group(*method, pairs.iter().map(value).collect::<Vec<_>>())
+    }))
 }
 
 /// Bars of experiment 1: times and additional walks, measured and published.

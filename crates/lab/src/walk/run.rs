@@ -8,7 +8,7 @@ use super::figures::figures_of_run;
 use super::ledger::Ledger;
 use super::report::drawings;
 use super::watch::Watch;
-use super::{Method, Settings, Walking, exact};
+use super::{Settings, Walking, exact};
 use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult, Sample};
@@ -24,6 +24,36 @@ pub(super) struct Measured {
     /// What only the simulator saw.
     pub(super) watch: Option<Watch>,
     pub(super) outcome: Outcome,
+}
+
+impl Measured {
+    /// Mean time that a walker is under way, by Little's law: the walkers in queues, with workers
+    /// and between servers at a time, over the walkers generated in that time. It is the delay with
+    /// which a source learns what its rate does.
+    pub(super) fn walk_time(&self) -> Duration {
+        let Measured { settings, ledger, .. } = self;
+        let homes = ledger.homes().iter().zip(settings.owners.servers());
+        let walker_seconds = homes.map(|(home, &node)| {
+            let served = home.visits as f64 * settings.config_of(node).service.as_secs_f64();
+            let sent = (home.departed + home.returned) as f64 * settings.delay.as_secs_f64();
+            home.queue_area + served + sent
+        });
+        let generated: u64 = ledger.homes().iter().map(|home| home.generated).sum();
+        Duration::from_secs_f64(walker_seconds.sum::<f64>() / generated.max(1) as f64)
+    }
+}
+
+impl Measured {
+    /// The share of the run in which a server's worker has nothing to serve; none where hops take
+    /// what they take.
+    pub(super) fn idle(&self, server: usize) -> Option<f64> {
+        let node = *self.settings.owners.servers().get(server)?;
+        let service = self.settings.config_of(node).service.as_secs_f64();
+        let visits = *self.watch.as_ref()?.visits.get(server)? as f64;
+        let homes = self.ledger.homes().iter();
+        let time = homes.filter_map(super::Home::ended_s).fold(0.0, f64::max);
+        (service > 0.0 && time > 0.0).then(|| 1.0 - visits * service / time)
+    }
 }
 
 /// Runs a scenario of walks in the simulator, and writes a trace of it to a file if there is one.
@@ -141,10 +171,18 @@ fn summed_up(measured: &Measured) -> RunResult {
         summary.push(Metric::new(format!("queue_mean_{node}"), home.queue_mean(), ""));
         summary.push(Metric::new(format!("dropped_{node}"), home.dropped as f64, ""));
         summary.push(Metric::new(format!("visits_{node}"), home.visits as f64, ""));
+        if let Some(idle) = measured.idle(node) {
+            summary.push(Metric::new(format!("idle_{node}"), idle, ""));
+        }
     }
     if let Some(watch) = watch {
         summary.push(Metric::new("messages_per_walk", watch.messages as f64 / walks, ""));
-        summary.push(Metric::new("sync", watch.sync(), ""));
+        let walk_time = measured.walk_time();
+        summary.push(Metric::new("walk_time", walk_time.as_secs_f64() * 1e3, "ms"));
+        for pair in watch.rates.synchronisation(walk_time).into_iter().flat_map(|all| all.pairs) {
+            let (one, other) = pair.servers;
+            summary.push(Metric::new(format!("sync_{one}_{other}"), pair.correlation, ""));
+        }
     }
     if let Some(cpu) = outcome.cpu {
         summary.push(Metric::new("processor_time", cpu.as_secs_f64(), "s"));
@@ -157,7 +195,7 @@ fn summed_up(measured: &Measured) -> RunResult {
     let counters = outcome.counters.sorted();
     summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
     // Where walks are regenerated, which of them finish is a matter of timing.
-    let is_exact = matches!(settings.method, Method::MarkExact | Method::Window | Method::Network);
+    let is_exact = settings.method.is_exact();
     RunResult {
         summary,
         series: series(watch.as_ref()),

@@ -7,7 +7,7 @@ use paceline_graph::generate::Blocks;
 use paceline_proto::core::NodeId;
 use paceline_proto::walk::{
     Chance, Config, ConfigError, Control, Discipline, Generation, Graph, Kind, Length, Node2Vec,
-    Owners, PacedConfig, QueueConfig, Trail, WindowConfig,
+    Owners, PacedConfig, QueueConfig, StepConfig, Trail, WindowConfig,
 };
 
 use crate::LabError;
@@ -36,6 +36,7 @@ pub(crate) const KEYS: KnownKeys = &[
             "most",
             "batch",
             "growth",
+            "active",
             "bundle",
             "deadline",
             "timeout_min",
@@ -46,7 +47,8 @@ pub(crate) const KEYS: KnownKeys = &[
     ("measure", &["figures"]),
 ];
 
-/// How queues and sources behave: the paper's methods, and two of ours.
+/// How queues and sources behave: the paper's methods, the synchronous engine that it compares
+/// with, and three of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// RED drops, sources pause after losses.
@@ -61,6 +63,8 @@ pub enum Method {
     RqRgNoDirect,
     /// RED marks, sources pause at marks, and what is lost is done again.
     MarkExact,
+    /// All servers take a step with all their walkers, exchange them, and wait for each other.
+    Synchronous,
     /// RED marks, a window of walks under way, in batches.
     Window,
     /// As servers on networks are set by default: as `Window` with longer queues, hops that take
@@ -70,20 +74,27 @@ pub enum Method {
 
 impl Method {
     /// All of them, with the names of scenarios and figures.
-    pub const ALL: [(&'static str, Method); 8] = [
+    pub const ALL: [(&'static str, Method); 9] = [
         ("rq-rg", Method::RqRg),
         ("rq-sleep0", Method::RqSleep0),
         ("rq-sleep1", Method::RqSleep1),
         ("tail-rg", Method::TailRg),
         ("rq-rg-nodirect", Method::RqRgNoDirect),
         ("mark-exact", Method::MarkExact),
+        ("synchronous", Method::Synchronous),
         ("window", Method::Window),
         ("network", Method::Network),
     ];
 
-    /// True of the methods of the paper's experiments.
-    pub fn is_of_paper(self) -> bool {
+    /// True of the methods that experiments 1 to 3 are done with.
+    pub fn is_of_experiments(self) -> bool {
         !matches!(self, Method::Window | Method::Network)
+    }
+
+    /// True if every walk that is asked for is done, on the path of its number.
+    pub fn is_exact(self) -> bool {
+        use Method::{MarkExact, Network, Synchronous, Window};
+        matches!(self, MarkExact | Synchronous | Window | Network)
     }
 
     /// Its name.
@@ -106,6 +117,10 @@ impl Method {
             }
             Method::RqRgNoDirect => paced(PacedConfig { is_direct: false, ..paper }),
             Method::MarkExact => Config::exact(),
+            Method::Synchronous => Config {
+                generation: Generation::Supersteps(StepConfig::default()),
+                ..Config::paper()
+            },
             Method::Window => Config {
                 generation: Generation::Window(WindowConfig::default()),
                 ..Config::exact()
@@ -139,6 +154,8 @@ pub struct Settings {
     pub config: Config,
     /// What a hop takes at the last server.
     pub last_service: Duration,
+    /// One-way delay between two servers in the simulator.
+    pub delay: Duration,
     /// Vertices of a server.
     pub block: u32,
     /// How walks choose.
@@ -226,6 +243,7 @@ impl Settings {
             method,
             config,
             last_service,
+            delay: scenario.topology.link.delay,
             block,
             kind,
             length,
@@ -270,7 +288,9 @@ fn read_config(table: &mut Table<'_>, method: Method) -> Result<Config, LabError
     let (paced, window) = match base.generation {
         Generation::Paced(paced) => (paced, WindowConfig::default()),
         Generation::Window(window) => (PacedConfig::exact(), window),
+        Generation::Supersteps(_) => (PacedConfig::default(), WindowConfig::default()),
     };
+    let active_max = table.integer_or("active", 1..=most, StepConfig::default().active_max)?;
     let paced = PacedConfig {
         interval: table.duration_or("interval", paced.interval)?,
         gap: table.duration_or("gap", paced.gap)?,
@@ -288,6 +308,7 @@ fn read_config(table: &mut Table<'_>, method: Method) -> Result<Config, LabError
     config.generation = match base.generation {
         Generation::Paced(_) => Generation::Paced(paced),
         Generation::Window(_) => Generation::Window(window),
+        Generation::Supersteps(_) => Generation::Supersteps(StepConfig { active_max }),
     };
     Ok(config)
 }

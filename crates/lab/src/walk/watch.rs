@@ -6,6 +6,8 @@ use paceline_proto::core::{Instant, Lane, NodeId};
 use paceline_proto::walk::{Message, Server};
 use paceline_sim::{Observer, Reply};
 
+use super::sync::Rates;
+
 /// Points of a series, about.
 const POINTS_MAX: usize = 2_000;
 
@@ -18,8 +20,12 @@ pub struct Watch {
     pub samples: Vec<Vec<Sample>>,
     /// By server, by home: walkers that its queue has dropped.
     pub dropped: Vec<Vec<u64>>,
-    /// Messages that left, and their bytes.
+    /// Messages that were sent.
     pub messages: u64,
+    /// By server: walkers that its worker has served, of all homes, until the end of the run.
+    pub visits: Vec<u64>,
+    /// How many walkers each server generates, over time.
+    pub rates: Rates,
 }
 
 /// A server at a time.
@@ -34,7 +40,7 @@ pub struct Sample {
 }
 
 impl Watch {
-    /// Nothing yet, of so many servers.
+    /// No sample yet, of this number of servers.
     pub fn new(servers: usize) -> Watch {
         Watch {
             every: Duration::from_millis(1),
@@ -42,35 +48,9 @@ impl Watch {
             samples: vec![Vec::new(); servers],
             dropped: vec![vec![0; servers]; servers],
             messages: 0,
+            visits: vec![0; servers],
+            rates: Rates::new(servers),
         }
-    }
-
-    /// How far apart samples are.
-    pub fn every(&self) -> Duration {
-        self.every
-    }
-
-    /// Mean correlation of the numbers of walkers that two servers generate from one sample to the
-    /// next, over all pairs. 0 where that is always the same number.
-    pub fn sync(&self) -> f64 {
-        let count = self.samples.iter().map(Vec::len).min().unwrap_or(0);
-        let rates: Vec<Vec<f64>> = self
-            .samples
-            .iter()
-            .map(|samples| {
-                let pairs = samples[..count].windows(2);
-                pairs.map(|pair| (pair[1].generated - pair[0].generated) as f64).collect()
-            })
-            .collect();
-        let mut sum = 0.0;
-        let mut pairs = 0;
-        for (place, one) in rates.iter().enumerate() {
-            for other in &rates[place + 1..] {
-                sum += correlation(one, other);
-                pairs += 1;
-            }
-        }
-        sum / f64::from(pairs.max(1))
     }
 
     fn sample(&mut self, at: Instant, node: usize, server: &Server) {
@@ -103,38 +83,11 @@ impl Observer<Server> for Watch {
     }
 
     fn after_call(&mut self, at: Instant, node: NodeId, server: &Server, _: &mut Reply<Server>) {
+        let counts = server.counts();
+        self.visits[node.index()] = counts.visits;
+        self.rates.note(at, node.index(), counts.generated);
         if at >= self.next[node.index()] {
             self.sample(at, node.index(), server);
         }
-    }
-}
-
-fn correlation(one: &[f64], other: &[f64]) -> f64 {
-    let count = one.len() as f64;
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / count;
-    let (a, b) = (mean(one), mean(other));
-    let together: f64 = one.iter().zip(other).map(|(x, y)| (x - a) * (y - b)).sum();
-    let spread = |values: &[f64], mean: f64| -> f64 {
-        values.iter().map(|value| (value - mean) * (value - mean)).sum()
-    };
-    let spreads = (spread(one, a) * spread(other, b)).sqrt();
-    if spreads > 0.0 { together / spreads } else { 0.0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_that_speed_up_together_are_in_step_and_those_by_turns_are_not() {
-        let mut watch = Watch::new(3);
-        let totals = [[0, 9, 10, 19, 20], [0, 18, 20, 38, 40], [0, 1, 10, 11, 20]];
-        for (samples, totals) in watch.samples.iter_mut().zip(totals) {
-            let sample = |generated| Sample { at: Instant::ZERO, queue: 0, generated };
-            samples.extend(totals.map(sample));
-        }
-        assert_eq!(correlation(&[9.0, 1.0], &[18.0, 2.0]), 1.0);
-        assert!((watch.sync() - (1.0 - 1.0 - 1.0) / 3.0).abs() < 1e-9);
-        assert_eq!(correlation(&[1.0, 1.0], &[1.0, 2.0]), 0.0);
     }
 }

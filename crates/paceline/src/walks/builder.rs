@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_net::{Bound, Events, Node, Roster};
 use paceline_proto::core::NodeId;
-use paceline_proto::walk::{Command, Config, Event, Server};
+use paceline_proto::walk::{Command, Config, Event, PassConfig, Server};
 
 use super::client::Walks;
 use super::desk::Desk;
@@ -25,6 +25,7 @@ pub struct WalksBuilder {
     host: Host,
     name: String,
     config: Config,
+    pass: Option<PassConfig>,
     within: Duration,
 }
 
@@ -38,13 +39,21 @@ pub(super) struct Found {
 impl WalksBuilder {
     pub(crate) fn new(host: Host, name: &str) -> WalksBuilder {
         let within = Duration::from_secs(10);
-        WalksBuilder { host, name: name.to_owned(), config: Config::default(), within }
+        WalksBuilder { host, name: name.to_owned(), config: Config::default(), pass: None, within }
     }
 
     /// Changes the configuration: queues, bundles, windows, patience. A server's queue and bundles
     /// count where walks pass, a client's generation and patience for its own.
     pub fn with_config(mut self, change: impl FnOnce(Config) -> Config) -> WalksBuilder {
         self.config = change(self.config);
+        self
+    }
+
+    /// How walkers pass the servers that this client supplies: their queues and bundles, instead of
+    /// what each server is set to. Default: what it is set to. A graph that servers have with
+    /// another setting counts as another graph.
+    pub fn with_pass(mut self, pass: PassConfig) -> WalksBuilder {
+        self.pass = Some(pass);
         self
     }
 
@@ -91,14 +100,14 @@ impl WalksBuilder {
             sought.push(addresses.collect::<Vec<_>>());
         }
         let protocol = Server::client(self.config, self.host.id)?;
-        let within = self.within;
+        let (within, pass) = (self.within, self.pass);
         let (node, mut events) = self.start(protocol)?;
         let finding = find(&node, &mut events, &names, &sought, within);
         match finding.await {
             Ok(found) => {
                 let desk = Arc::new(Desk::default());
                 tokio::spawn(desk.clone().serve(events));
-                Ok(Walks::new(node, desk, found))
+                Ok(Walks::new(node, desk, found, pass))
             }
             Err(error) => {
                 node.stop().await;

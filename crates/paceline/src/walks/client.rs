@@ -7,7 +7,8 @@ use bytes::Bytes;
 use paceline_net::{Node, Stats};
 use paceline_proto::core::{NodeId, mix};
 use paceline_proto::walk::{
-    Command, Edit, EditError, Graph, Job, JobId, Owners, Server, Supply, SupplyFault,
+    Command, Discipline, Edit, EditError, Graph, Job, JobId, Owners, PassConfig, Server, Supply,
+    SupplyFault,
 };
 
 use super::builder::Found;
@@ -38,13 +39,19 @@ pub struct Shared {
     pub node: Node<Server>,
     pub desk: Arc<Desk>,
     servers: Vec<Found>,
+    pass: Option<PassConfig>,
     numbers: AtomicU64,
 }
 
 impl Walks {
-    pub(super) fn new(node: Node<Server>, desk: Arc<Desk>, servers: Vec<Found>) -> Walks {
+    pub(super) fn new(
+        node: Node<Server>,
+        desk: Arc<Desk>,
+        servers: Vec<Found>,
+        pass: Option<PassConfig>,
+    ) -> Walks {
         let numbers = AtomicU64::new(1);
-        Walks { shared: Arc::new(Shared { node, desk, servers, numbers }) }
+        Walks { shared: Arc::new(Shared { node, desk, servers, pass, numbers }) }
     }
 
     /// The servers, in the order in which vertices are shared out to them.
@@ -72,7 +79,7 @@ impl Walks {
         within: Duration,
     ) -> Result<(), WalksError> {
         let servers: Vec<NodeId> = self.shared.servers.iter().map(|server| server.node).collect();
-        let id = name_of(graph, &servers);
+        let id = name_of(graph, &servers, self.shared.pass.as_ref());
         let count = graph.owners.len() as u32;
         let owners = Owners::new(servers, graph.owners.clone());
         let vertices = graph.graph.vertices();
@@ -85,6 +92,7 @@ impl Walks {
             owners: Arc::new(owners),
             addresses: self.shared.servers.iter().map(address).collect(),
             replaces,
+            pass: self.shared.pass,
         };
         let mut told = self.shared.desk.expect_supply(id);
         self.command(Command::Supply(Box::new(supply)))?;
@@ -155,8 +163,8 @@ impl Walks {
     }
 }
 
-/// A number that another graph, or one that is shared out otherwise, has not.
-fn name_of(graph: &SharedGraph, servers: &[NodeId]) -> u64 {
+/// A number that differs for another graph, another partition, and walkers that pass otherwise.
+fn name_of(graph: &SharedGraph, servers: &[NodeId], pass: Option<&PassConfig>) -> u64 {
     let SharedGraph { graph, weights, owners } = graph;
     let mut name = mix(graph.edges() ^ u64::from(graph.vertices()) << 32);
     let mut add = |word: u64| name = mix(name ^ word);
@@ -167,5 +175,18 @@ fn name_of(graph: &SharedGraph, servers: &[NodeId]) -> u64 {
     graph.labels().unwrap_or_default().iter().for_each(|&label| add(label.into()));
     owners.iter().for_each(|&owner| add(owner.into()));
     servers.iter().for_each(|server| add(server.0.into()));
+    if let Some(PassConfig { queue, bundle }) = pass {
+        let discipline = match queue.discipline {
+            Discipline::TailDrop => 1,
+            Discipline::RedDrop => 2,
+            Discipline::RedMark => 3,
+        };
+        add(discipline << 1 | u64::from(queue.is_gentle));
+        [queue.min_th, queue.max_th, queue.limit, bundle.walkers_max]
+            .into_iter()
+            .for_each(|number| add(number as u64));
+        [queue.max_p, queue.weight].into_iter().for_each(|number| add(number.to_bits()));
+        add(bundle.deadline.as_micros() as u64);
+    }
     name.max(1)
 }

@@ -103,7 +103,9 @@ impl Bundle {
                 let walks = take(walks);
                 Message::Ended { job: *job, trail: *trail, walks }
             }
-            Message::Upkeep(..) => unreachable!("what is said of the graph waits for nobody"),
+            Message::Upkeep(..) | Message::Barrier(_) => {
+                unreachable!("only walkers and ended walks are bundled")
+            }
         }
     }
 

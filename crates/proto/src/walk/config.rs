@@ -54,6 +54,23 @@ impl Default for QueueConfig {
 }
 
 impl QueueConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        let QueueConfig { min_th, max_th, max_p, weight, limit, .. } = *self;
+        if !(0.0..=1.0).contains(&max_p) {
+            return wrong("max_p", &max_p, "0 to 1");
+        }
+        if !(weight > 0.0 && weight <= 1.0) {
+            return wrong("weight", &weight, "above 0, to 1");
+        }
+        if max_th <= min_th {
+            return wrong("max_th", &max_th, "more than min_th");
+        }
+        if limit == 0 || limit > 1 << 24 {
+            return wrong("limit", &limit, "1 to 2^24");
+        }
+        Ok(())
+    }
+
     /// The paper's: drops from 5 on, and all at 100.
     pub fn paper() -> QueueConfig {
         QueueConfig {
@@ -79,6 +96,23 @@ pub struct BundleConfig {
 impl Default for BundleConfig {
     fn default() -> BundleConfig {
         BundleConfig { walkers_max: 1024, deadline: Duration::from_micros(200) }
+    }
+}
+
+/// How walkers pass a server, as a client asks for it together with the graph that it supplies.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PassConfig {
+    /// Its walker queue.
+    pub queue: QueueConfig,
+    /// Walkers that travel together. A server sends at most [`BundleConfig::DEADLINE_MAX`] late.
+    pub bundle: BundleConfig,
+}
+
+impl PassConfig {
+    /// Checks that all is in its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.queue.check()?;
+        self.bundle.check()
     }
 }
 
@@ -109,10 +143,13 @@ pub struct PacedConfig {
     pub control: Control,
     /// What is done about walks that get lost.
     pub recovery: Recovery,
-    /// Time from one generation to the next. Default 20 us.
+    /// Time from one generation to the next. Default 20 us, calibrated with `gap`; the slides state
+    /// none.
     pub interval: Duration,
-    /// What is added to it while the source is slow. Default 49 us: in the paper's program a sleep
-    /// of 1 ns, which takes about that.
+    /// What is added to it while the source is slow. Default 49 us: calibrated, so that a source
+    /// that always pauses takes the published 69 s of experiment 1: 10,000 walks of each of 100
+    /// vertices, one in `interval` + `gap` = 69 us. In the paper's program it is a sleep of 1 ns;
+    /// how long that takes is not stated.
     pub gap: Duration,
     /// What is added until three walks of a source vertex have finished. Default 10 us.
     pub start_gap: Duration,
@@ -121,7 +158,8 @@ pub struct PacedConfig {
     /// most: it is heard of once, where the paper's loss is found again at each look.
     pub clean: u32,
     /// How many of a vertex's latest walks are looked at for losses, with `Regenerate`; the most
-    /// slow generations ahead, with `Reexecute`. Default 50.
+    /// slow generations ahead, with `Reexecute`. Default 50. The slides state that walks within a
+    /// range of ages count; the number is an assumption of this implementation.
     pub window: usize,
     /// Whether a source hears at once of a walker that its own server drops. Default true.
     pub is_direct: bool,
@@ -169,6 +207,20 @@ impl Default for WindowConfig {
     }
 }
 
+/// All walks go in supersteps, one step in each: a bulk-synchronous engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepConfig {
+    /// The most walks of a home under way; others begin with the superstep after one has ended, 1
+    /// to 2^24. Default 65,536, about 100 bytes each and their paths. Fewer take more supersteps.
+    pub active_max: usize,
+}
+
+impl Default for StepConfig {
+    fn default() -> StepConfig {
+        StepConfig { active_max: 65_536 }
+    }
+}
+
 /// How walks are generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
@@ -176,6 +228,10 @@ pub enum Generation {
     Paced(PacedConfig),
     /// In batches, as a window allows. Lost walks are done again.
     Window(WindowConfig),
+    /// As many as may be under way, in supersteps: each server takes a step with every walker that
+    /// it has, and then all wait for each other. Queue and bundles do not count, nothing is dropped
+    /// or marked, and nothing is done again.
+    Supersteps(StepConfig),
 }
 
 /// What a server of walks is set to. The default is for networks; [`Config::paper`] is the paper's.
@@ -260,25 +316,8 @@ impl Config {
 
     /// Checks that all is in its range.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let QueueConfig { min_th, max_th, max_p, weight, limit, .. } = self.queue;
-        let wrong = |key, value: &dyn ToString, range| {
-            Err(ConfigError { key, value: value.to_string(), range })
-        };
-        if !(0.0..=1.0).contains(&max_p) {
-            return wrong("max_p", &max_p, "0 to 1");
-        }
-        if !(weight > 0.0 && weight <= 1.0) {
-            return wrong("weight", &weight, "above 0, to 1");
-        }
-        if max_th <= min_th {
-            return wrong("max_th", &max_th, "more than min_th");
-        }
-        if limit == 0 || limit > 1 << 24 {
-            return wrong("limit", &limit, "1 to 2^24");
-        }
-        if !(1..=BundleConfig::WALKERS_MAX).contains(&self.bundle.walkers_max) {
-            return wrong("walkers_max", &self.bundle.walkers_max, "1 to 1,024");
-        }
+        self.queue.check()?;
+        self.bundle.check()?;
         if self.attempts_max == 0 {
             return wrong("attempts_max", &0, "1 to 255");
         }
@@ -295,6 +334,11 @@ impl Config {
             {
                 wrong("window", &format!("{first} to {most} by {batch}"), "each 1 at least, rising")
             }
+            Generation::Supersteps(StepConfig { active_max })
+                if !(1..=1 << 24).contains(&active_max) =>
+            {
+                wrong("active_max", &active_max, "1 to 2^24")
+            }
             _ => Ok(()),
         }
     }
@@ -303,6 +347,22 @@ impl Config {
 impl BundleConfig {
     /// The most walkers in a datagram.
     pub const WALKERS_MAX: usize = 1024;
+    /// The longest deadline.
+    pub const DEADLINE_MAX: Duration = Duration::from_secs(1);
+
+    fn check(&self) -> Result<(), ConfigError> {
+        if !(1..=BundleConfig::WALKERS_MAX).contains(&self.walkers_max) {
+            return wrong("walkers_max", &self.walkers_max, "1 to 1,024");
+        }
+        if self.deadline > BundleConfig::DEADLINE_MAX {
+            return wrong("deadline", &format!("{:?}", self.deadline), "1 s at most");
+        }
+        Ok(())
+    }
+}
+
+fn wrong(key: &'static str, value: &dyn ToString, range: &'static str) -> Result<(), ConfigError> {
+    Err(ConfigError { key, value: value.to_string(), range })
 }
 
 /// A setting out of its range. Whoever set it is at fault.

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::config::PassConfig;
 use super::graph::{Graph, Vertex};
 use super::interface::Event;
 use super::message::Message;
 use super::part::{Given, Outcome, Owners, Part, Reception};
+use super::red::Red;
 use super::rows::Change;
 use super::server::Server;
 use super::upkeep::{Chunk, Holding, Plan, Position, Upkeep};
@@ -33,6 +35,8 @@ pub(super) struct Holder {
     /// Vertices on their way to other servers: when they were given last, and their bytes.
     given: BTreeMap<Vertex, (Instant, usize)>,
     given_bytes: usize,
+    /// How walkers passed before a client asked for something else.
+    own: Option<PassConfig>,
 }
 
 /// A part that is not whole yet.
@@ -244,10 +248,25 @@ impl Server {
         let Some(building) = self.holder.building.take_if(|building| building.is_whole()) else {
             return true;
         };
+        let asked = building.plan.pass;
         let Ok((plan, part)) = building.finish(cx.node) else { return false };
         self.replace_part(cx, plan, part);
-        self.holder = Holder::default();
+        let set_to = self.pass();
+        let own = *self.holder.own.get_or_insert(set_to);
+        self.holder = Holder { own: Some(own), ..Holder::default() };
+        self.set_pass(asked.unwrap_or(own));
         true
+    }
+
+    /// How walkers pass.
+    fn pass(&self) -> PassConfig {
+        PassConfig { queue: self.config.queue, bundle: self.config.bundle }
+    }
+
+    /// Walkers pass like this from now on; the queue is empty.
+    fn set_pass(&mut self, PassConfig { queue, bundle }: PassConfig) {
+        (self.config.queue, self.config.bundle) = (queue, bundle);
+        self.red = Red::default();
     }
 
     /// What there is of a plan.

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::census::Census;
+use super::config::ConfigError;
 use super::editor::Edit;
 use super::flights::{attempt_of, is_same_walk};
 use super::graph::Vertex;
@@ -229,6 +230,9 @@ pub enum SupplyFault {
     /// Weights are missing.
     #[error("the graph's edges have weights, and what they are is not said")]
     Weights,
+    /// How walkers are to pass servers is out of range.
+    #[error(transparent)]
+    Pass(#[from] ConfigError),
     /// A server has another graph.
     #[error("{0} has another graph, of plan {1:x}")]
     Other(NodeId, u64),
@@ -275,6 +279,9 @@ pub enum Refusal {
     /// Servers have no graph yet.
     #[error("no servers have been given a graph")]
     NoGraph,
+    /// In supersteps only servers have walks of their own.
+    #[error("in supersteps a job belongs to a server, and this node has no vertices")]
+    NoServer,
     /// Paths that fit no message.
     #[error("walks of {0} steps bring home more than a message holds: {1} steps are the most")]
     TooLong(u32, u32),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut, Bytes};
 use smallvec::SmallVec;
 
+use super::barrier::Barrier;
 use super::config::BundleConfig;
 use super::graph::Vertex;
 use super::kind::{Chance, Kind, Length, Node2Vec};
@@ -165,11 +166,14 @@ pub enum Message {
     },
     /// Something about the graph of this plan.
     Upkeep(u64, Box<Upkeep>),
+    /// Something about the barrier between two supersteps.
+    Barrier(Barrier),
 }
 
 const WALKERS: u8 = 0x71;
 const ENDED: u8 = 0x72;
 const UPKEEP: u8 = 0x73;
+const BARRIER: u8 = 0x74;
 
 const UNIFORM: u8 = 0;
 const WEIGHTED: u8 = 1;
@@ -423,6 +427,7 @@ impl Wire for Message {
                 ended_head_bytes() + walks.len() * ENDED_BYTES + paths
             }
             Message::Upkeep(_, upkeep) => 1 + 8 + upkeep.wire_len(),
+            Message::Barrier(barrier) => 1 + barrier.wire_len(),
         }
     }
 
@@ -445,6 +450,10 @@ impl Wire for Message {
                 head.put_u8(UPKEEP);
                 head.put_u64(*plan);
                 upkeep.encode(head);
+            }
+            Message::Barrier(barrier) => {
+                head.put_u8(BARRIER);
+                barrier.encode(head);
             }
         }
         None
@@ -480,6 +489,7 @@ impl Wire for Message {
                 let plan = take_u64(bytes)?;
                 Ok(Message::Upkeep(plan, Box::new(Upkeep::decode(bytes)?)))
             }
+            BARRIER => Ok(Message::Barrier(Barrier::decode(bytes)?)),
             other => Err(DecodeError::UnknownTag(other)),
         }
     }
@@ -491,7 +501,7 @@ impl Message {
         match self {
             Message::Walkers { walkers, .. } => walkers.len(),
             Message::Ended { walks, .. } => walks.len(),
-            Message::Upkeep(..) => 0,
+            Message::Upkeep(..) | Message::Barrier(_) => 0,
         }
     }
 }
@@ -510,6 +520,7 @@ impl fmt::Display for Message {
                 f.write_str("ended")?;
                 walks.iter().try_for_each(|walk| write!(f, " {:x}@{}", walk.token, walk.at))
             }
+            Message::Barrier(barrier) => write!(f, "{barrier:?}"),
             Message::Upkeep(plan, upkeep) => write!(f, "of plan {plan:x}: {}", upkeep.name()),
         }
     }

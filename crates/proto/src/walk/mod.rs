@@ -5,6 +5,7 @@
 //! asynchronous processing of random walkers*, IEICE Tech. Rep. IN2022-18, 2022 (its slides).
 
 mod ahead;
+mod barrier;
 mod bundler;
 mod census;
 mod config;
@@ -16,6 +17,7 @@ mod interface;
 mod kind;
 mod known;
 mod message;
+mod noting;
 mod part;
 mod red;
 mod rows;
@@ -23,16 +25,18 @@ mod rtt;
 mod run;
 mod runs;
 mod server;
+mod steps;
 mod supplier;
 mod upkeep;
 mod waits;
 mod walker;
 mod window;
 
+pub use barrier::Barrier;
 pub use census::Census;
 pub use config::{
-    BundleConfig, Config, ConfigError, Control, Discipline, Generation, PacedConfig, QueueConfig,
-    Recovery, WindowConfig,
+    BundleConfig, Config, ConfigError, Control, Discipline, Generation, PacedConfig, PassConfig,
+    QueueConfig, Recovery, StepConfig, WindowConfig,
 };
 pub use editor::Edit;
 pub use graph::{Adjacency, Alias, AliasScratch, Graph, GraphError, Row, Vertex};

@@ -8,7 +8,8 @@ use crate::core::Instant;
 /// together.
 const HOPS: u64 = 8;
 
-/// A smoothed time and its deviation. Source: RFC 2988, section 2, and the paper's slides:
+/// A smoothed time and its deviation. Source: RFC 2988, section 2, with the smoothed time updated
+/// before the deviation (the text of the slides gives no estimator):
 /// srtt <- 7/8 srtt + 1/8 t, dev <- 3/4 dev + 1/4 |t - srtt|.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundTrip {

@@ -115,6 +115,7 @@ impl Run {
                 vertex: VertexTurn::default(),
             }),
             Generation::Window(config) => Pace::Window(Window::new(config, now)),
+            Generation::Supersteps(_) => unreachable!("jobs in supersteps are not runs"),
         };
         let end = job.walks_in_all();
         let walks = end - job.first;

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 use super::ahead::{self, AHEAD};
 use super::bundler::{Bundler, Cargo};
 use super::census::Census;
-use super::config::{Config, ConfigError};
+use super::config::{Config, ConfigError, Generation};
 use super::editor::Editor;
-use super::graph::{Adjacency, Row, Vertex};
+use super::graph::Vertex;
 use super::holder::Holder;
 use super::interface::{Command, Event, Job, JobId, Refusal, UnderWay, Walk};
 use super::kind::{KindError, Length, Step};
@@ -20,10 +20,12 @@ use super::known::{Known, SlotId};
 use super::message::{
     DETOURS_MAX, Ended, Head, MESSAGE_BYTES_MAX, Message, Stop, Trail, Traveller, ended_head_bytes,
 };
+use super::noting::Noting;
 use super::part::Part;
 use super::red::{Red, Verdict};
 use super::run::{Due, From, Lost, Run};
 use super::runs::Runs;
+use super::steps::Steps;
 use super::supplier::Supplier;
 use super::upkeep::{ADDRESS_BYTES_MAX, Holding, Upkeep};
 use super::walker::NOWHERE;
@@ -49,9 +51,9 @@ pub enum Timer {
 
 /// A walker in the queue.
 #[derive(Clone, Debug)]
-struct Guest {
-    job: SlotId,
-    traveller: Traveller,
+pub(super) struct Guest {
+    pub(super) job: SlotId,
+    pub(super) traveller: Traveller,
 }
 
 /// A server of walks, and the home of those that its application asks for.
@@ -59,11 +61,11 @@ struct Guest {
 /// Any node can be a home: one that has no vertices is a client.
 #[derive(Debug)]
 pub struct Server {
-    config: Config,
+    pub(super) config: Config,
     pub(super) part: Part,
-    known: Known,
-    queue: VecDeque<Guest>,
-    red: Red,
+    pub(super) known: Known,
+    pub(super) queue: VecDeque<Guest>,
+    pub(super) red: Red,
     /// Whom the worker serves, and until when, where the time that takes is emulated.
     serving: Option<(Guest, Instant)>,
     bundler: Bundler,
@@ -71,7 +73,7 @@ pub struct Server {
     /// Walks that are done in this turn.
     done: Vec<(JobId, Walk)>,
     armed: Armed,
-    census: Census,
+    pub(super) census: Census,
     /// Until when the queue's area is counted.
     counted: Instant,
     /// Walkers that the queue dropped, by their homes, of which so many are told apart.
@@ -87,6 +89,8 @@ pub struct Server {
     pub(super) holder: Holder,
     pub(super) supplier: Option<Supplier>,
     pub(super) editor: Editor,
+    /// Where it walks in supersteps.
+    pub(super) steps: Option<Box<Steps>>,
 }
 
 /// Homes whose dropped walkers are counted one by one.
@@ -107,6 +111,10 @@ impl Server {
     /// A server with this part of a graph.
     pub fn new(config: Config, part: Part) -> Result<Server, ConfigError> {
         config.check()?;
+        let steps = match config.generation {
+            Generation::Supersteps(config) => Some(Box::new(Steps::new(config))),
+            Generation::Paced(_) | Generation::Window(_) => None,
+        };
         Ok(Server {
             config,
             part,
@@ -128,6 +136,7 @@ impl Server {
             holder: Holder::default(),
             supplier: None,
             editor: Editor::default(),
+            steps,
         })
     }
 
@@ -150,7 +159,8 @@ impl Server {
 
     /// Walkers here: in the queue, with the worker, or waiting for company to leave.
     pub fn held(&self) -> usize {
-        self.queue.len() + usize::from(self.serving.is_some()) + self.bundler.walkers()
+        let steps = self.steps.as_ref().map_or(0, |steps| steps.held());
+        self.queue.len() + usize::from(self.serving.is_some()) + self.bundler.walkers() + steps
     }
 
     /// The average length of its queue, walkers, as its discipline reckons it.
@@ -193,6 +203,11 @@ impl Server {
         Census { waits: self.bundler.waits(), ..self.census }
     }
 
+    /// Where walkers have gone, without how long they waited for company.
+    pub fn counts(&self) -> &Census {
+        &self.census
+    }
+
     /// Walkers that its queue has dropped, by their homes; of the first 1,024 homes.
     pub fn dropped(&self) -> impl Iterator<Item = (NodeId, u64)> {
         self.dropped.iter().map(|(&home, &count)| (home, count))
@@ -209,7 +224,7 @@ impl Server {
         queue + self.runs.iter().map(|(_, run)| run.memory_bytes()).sum::<usize>()
     }
 
-    fn census_now(&mut self, now: Instant) -> Box<Census> {
+    pub(super) fn census_now(&mut self, now: Instant) -> Box<Census> {
         self.count_queue(now);
         Box::new(self.census())
     }
@@ -251,6 +266,9 @@ impl Server {
         let steps_max = steps_max.checked_div(job.trail.words()).unwrap_or(usize::MAX);
         if job.length.steps_max() as usize > steps_max {
             return Err(Refusal::TooLong(job.length.steps_max(), steps_max as u32));
+        }
+        if self.steps.is_some() {
+            return self.begin_steps(cx, job, head);
         }
         let key = head.job;
         self.runs.insert(key, Run::new(&self.config, job, head, cx.now));
@@ -320,16 +338,23 @@ impl Server {
 
     /// A walker that was served is to be where the edges of `vertex` are.
     fn pass_on(&mut self, cx: &mut Context<'_, Server>, guest: Guest, vertex: Vertex) {
-        match self.part.owner(vertex) {
-            Some(owner) if owner == cx.node => self.enter(cx, guest),
-            Some(owner) => {
+        match (self.part.owner(vertex), &mut self.steps) {
+            (Some(owner), Some(steps)) if owner == cx.node => steps.stay(guest),
+            (Some(owner), None) if owner == cx.node => self.enter(cx, guest),
+            (Some(owner), steps) => {
                 self.census.departed += 1;
                 let config = &self.config.bundle;
                 let head = self.known.head(guest.job);
-                self.bundler.send(cx, config, owner, head, Cargo::Walker(guest.traveller));
+                match steps {
+                    Some(steps) => steps.leave(owner, head, guest.traveller),
+                    None => {
+                        let walker = Cargo::Walker(guest.traveller);
+                        self.bundler.send(cx, config, owner, head, walker);
+                    }
+                }
                 self.known.leave(guest.job);
             }
-            None => {
+            (None, _) => {
                 self.known.leave(guest.job);
                 self.lose(cx);
             }
@@ -383,7 +408,7 @@ impl Server {
     }
 
     /// Counts how long the queue was as long as it is.
-    fn count_queue(&mut self, now: Instant) {
+    pub(super) fn count_queue(&mut self, now: Instant) {
         let nanos = now.as_nanos() - self.counted.as_nanos();
         let area = nanos.saturating_mul(self.queue.len() as u64);
         self.census.queue_area = self.census.queue_area.saturating_add(area);
@@ -441,7 +466,7 @@ impl Server {
     }
 
     /// A walker is served: it takes a step, or ends.
-    fn hop(&mut self, cx: &mut Context<'_, Server>, mut guest: Guest) {
+    pub(super) fn hop(&mut self, cx: &mut Context<'_, Server>, mut guest: Guest) {
         self.census.visits += 1;
         let traveller = &mut guest.traveller;
         let head = self.known.head(guest.job);
@@ -496,13 +521,20 @@ impl Server {
         } else {
             self.census.returned += 1;
             let config = &self.config.bundle;
-            self.bundler.send(cx, config, head.home, head, Cargo::Ended(ended));
+            match &mut self.steps {
+                Some(steps) => steps.return_home(head, ended),
+                None => self.bundler.send(cx, config, head.home, head, Cargo::Ended(ended)),
+            }
         }
         self.known.leave(guest.job);
     }
 
     /// A walk of one of its own jobs is done.
     fn come_home(&mut self, cx: &mut Context<'_, Server>, job: u64, ended: Ended, from: From) {
+        if let Some(done) = self.steps.as_mut().and_then(|steps| steps.on_ended(job, ended.clone()))
+        {
+            return self.done.push(done);
+        }
         let Some(run) = self.runs.get_mut(job) else {
             cx.count("walk_of_no_job", 1);
             return;
@@ -514,6 +546,9 @@ impl Server {
 
     /// The end of a call: tells what is done, begins what is due, lets leave what is to leave.
     fn settle(&mut self, cx: &mut Context<'_, Server>) {
+        if self.steps.is_some() {
+            return self.end_steps(cx);
+        }
         if self.runs.is_stirred() {
             self.tell_done(cx);
             self.end_runs(cx);
@@ -584,7 +619,7 @@ impl Server {
         }
     }
 
-    fn tell_done(&mut self, cx: &mut Context<'_, Server>) {
+    pub(super) fn tell_done(&mut self, cx: &mut Context<'_, Server>) {
         let mut walks: SmallVec<[Walk; 1]> = SmallVec::with_capacity(self.done.len());
         let mut of = None;
         for (job, walk) in self.done.drain(..) {
@@ -606,37 +641,6 @@ impl Server {
             cx.deliver(Event::Ended(id, report, self.census_now(cx.now)));
         }
     }
-
-    /// True if a walker is one that could have been sent here in good faith.
-    fn is_plausible(&self, head: &Head, traveller: &Traveller) -> bool {
-        let Traveller { walker, path, detours, .. } = traveller;
-        // Where rows change, vertices come to be that this server has not heard of.
-        let vertices = if self.plan == 0 { self.part.vertices() } else { NOWHERE };
-        let optional = |vertex| vertex == NOWHERE || vertex < vertices;
-        walker.at < vertices
-            && optional(walker.previous)
-            && optional(walker.candidate)
-            && optional(walker.source)
-            && *detours <= DETOURS_MAX
-            && path.len() == head.trail.words() * walker.steps as usize
-    }
-}
-
-/// A part that notes of which version the row was that a walker drew its edge from.
-struct Noting<'a> {
-    part: &'a Part,
-    at: Vertex,
-    drawn: &'a Cell<u32>,
-}
-
-impl Adjacency for Noting<'_> {
-    fn row(&self, vertex: Vertex) -> Option<Row<'_>> {
-        let row = self.part.row(vertex)?;
-        if vertex == self.at {
-            self.drawn.set(self.part.version(vertex));
-        }
-        Some(row)
-    }
 }
 
 impl Protocol for Server {
@@ -656,6 +660,10 @@ impl Protocol for Server {
 
     fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         match message {
+            Message::Walkers { head, walkers } if self.steps.is_some() => {
+                self.on_step_walkers(cx, from, &head, walkers.into_iter());
+            }
+            Message::Barrier(barrier) => self.on_barrier(cx, from, barrier),
             Message::Walkers { head, walkers } => {
                 if head.plan != self.plan {
                     // The server has begun anew, or another client has given it another graph.
@@ -716,6 +724,7 @@ impl Protocol for Server {
 
     fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
+            Timer::Work if self.steps.is_some() => self.work_steps(cx),
             Timer::Work => self.work(cx),
             // The end of the call looks for who has waited long enough.
             Timer::Leave => {

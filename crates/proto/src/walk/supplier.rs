@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::config::PassConfig;
 use super::graph::{Graph, Vertex};
 use super::interface::{Event, SupplyFault};
 use super::message::Message;
@@ -46,6 +47,8 @@ pub struct Supply {
     pub addresses: Vec<Bytes>,
     /// Whether a graph that servers have gives way to it.
     pub replaces: bool,
+    /// How its walkers pass the servers; none for what each server is set to.
+    pub pass: Option<PassConfig>,
 }
 
 /// What a client does about the servers' parts.
@@ -87,6 +90,7 @@ impl Supply {
             is_weighted: self.graph.is_weighted(),
             is_labelled: self.graph.is_labelled(),
             servers: servers.zip(addresses).collect(),
+            pass: self.pass,
         }
     }
 
@@ -205,6 +209,8 @@ impl Server {
             Some(SupplyFault::Vertices { graph, owners })
         } else if supply.graph.is_weighted() && supply.weights.is_none() {
             Some(SupplyFault::Weights)
+        } else if let Some(Err(error)) = supply.pass.map(|pass| pass.check()) {
+            Some(SupplyFault::Pass(error))
         } else {
             None
         };

@@ -4,6 +4,7 @@ mod bench;
 mod changes;
 mod codec;
 mod server;
+mod steps;
 mod upkeep;
 
 use std::sync::Arc;

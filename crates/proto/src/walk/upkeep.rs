@@ -1,7 +1,10 @@
 //! What servers and their clients say to each other of the graph, and its form in bytes.
 
+use std::time::Duration;
+
 use bytes::{BufMut, Bytes};
 
+use super::config::{BundleConfig, Discipline, PassConfig, QueueConfig};
 use super::graph::Vertex;
 use super::part::{Given, Outcome, Owners, Reception};
 use super::rows::{Change, EditFault, OwnRow};
@@ -17,7 +20,7 @@ pub const VERTICES_MAX: usize = 256;
 pub(super) const ADDRESS_BYTES_MAX: usize = 64;
 
 /// What there is to know before parts of a graph are given to servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The name of the graph and of who has which vertex: another for other ones. Not 0.
     pub id: u64,
@@ -29,6 +32,8 @@ pub struct Plan {
     pub is_labelled: bool,
     /// The servers, and where each is, in a form that drivers of sockets read; empty elsewhere.
     pub servers: Vec<(NodeId, Bytes)>,
+    /// How walkers of this graph pass the servers; none for what each server is set to.
+    pub pass: Option<PassConfig>,
 }
 
 /// How far a server's part has come.
@@ -118,6 +123,7 @@ const HERE: u8 = 10;
 const WEIGHTED: u8 = 1;
 const LABELLED: u8 = 2;
 const REPLACES: u8 = 4;
+const PASS: u8 = 8;
 const CUT: u8 = 4;
 
 impl Upkeep {
@@ -126,7 +132,8 @@ impl Upkeep {
         1 + match self {
             Upkeep::Open(plan, _) => {
                 let servers = plan.servers.iter().map(|(_, address)| 5 + address.len());
-                8 + 4 + 1 + 2 + servers.sum::<usize>()
+                let pass = if plan.pass.is_some() { PASS_BYTES } else { 0 };
+                8 + 4 + 1 + pass + 2 + servers.sum::<usize>()
             }
             Upkeep::Chunk(chunk) => chunk.wire_len(),
             Upkeep::Ask | Upkeep::Who => 0,
@@ -155,7 +162,11 @@ impl Upkeep {
                 head.put_u64(plan.id);
                 head.put_u32(plan.vertices);
                 let carried = carried(plan.is_weighted, plan.is_labelled);
-                head.put_u8(carried | if *replaces { REPLACES } else { 0 });
+                let replaces = if *replaces { REPLACES } else { 0 };
+                head.put_u8(carried | replaces | if plan.pass.is_some() { PASS } else { 0 });
+                if let Some(pass) = &plan.pass {
+                    encode_pass(pass, head);
+                }
                 head.put_u16(plan.servers.len() as u16);
                 for (server, address) in &plan.servers {
                     head.put_u32(server.0);
@@ -245,14 +256,15 @@ impl Upkeep {
         Ok(match take_u8(bytes)? {
             OPEN => {
                 let (id, vertices, flags) = (take_u64(bytes)?, take_u32(bytes)?, take_u8(bytes)?);
-                if flags > WEIGHTED | LABELLED | REPLACES {
+                if flags > WEIGHTED | LABELLED | REPLACES | PASS {
                     return Err(out_of("flags", flags.into()));
                 }
+                let pass = (flags & PASS != 0).then(|| decode_pass(bytes)).transpose()?;
                 let count = count(bytes, Owners::SERVERS_MAX, 5)?;
                 let server = |_| Ok((NodeId(take_u32(bytes)?), decode_address(bytes)?));
                 let servers = (0..count).map(server).collect::<Result<_, DecodeError>>()?;
                 let (is_weighted, is_labelled) = (flags & WEIGHTED != 0, flags & LABELLED != 0);
-                let plan = Plan { id, vertices, is_weighted, is_labelled, servers };
+                let plan = Plan { id, vertices, is_weighted, is_labelled, servers, pass };
                 Upkeep::Open(plan, flags & REPLACES != 0)
             }
             CHUNK => Upkeep::Chunk(Chunk::decode(bytes)?),
@@ -377,6 +389,47 @@ fn count(bytes: &mut Bytes, most: usize, least: usize) -> Result<usize, DecodeEr
         return Err(DecodeError::Truncated { need: count * least, have: bytes.len() });
     }
     Ok(count)
+}
+
+/// Disciplines, each by its place in a message.
+const DISCIPLINES: [Discipline; 3] =
+    [Discipline::TailDrop, Discipline::RedDrop, Discipline::RedMark];
+
+/// Bytes of how walkers pass.
+const PASS_BYTES: usize = 1 + 4 + 4 + 8 + 8 + 1 + 4 + 2 + 4;
+
+fn encode_pass(PassConfig { queue, bundle }: &PassConfig, head: &mut impl BufMut) {
+    let place = DISCIPLINES.iter().position(|other| *other == queue.discipline);
+    head.put_u8(place.expect("all disciplines are listed") as u8);
+    head.put_u32(queue.min_th as u32);
+    head.put_u32(queue.max_th as u32);
+    head.put_u64(queue.max_p.to_bits());
+    head.put_u64(queue.weight.to_bits());
+    head.put_u8(queue.is_gentle.into());
+    head.put_u32(queue.limit as u32);
+    head.put_u16(bundle.walkers_max as u16);
+    head.put_u32(bundle.deadline.as_micros() as u32);
+}
+
+/// How walkers are to pass. What is out of range is refused here, so that no server is set to it.
+fn decode_pass(bytes: &mut Bytes) -> Result<PassConfig, DecodeError> {
+    let place = take_u8(bytes)?;
+    let discipline = DISCIPLINES.get(usize::from(place));
+    let discipline = *discipline.ok_or_else(|| out_of("discipline", place.into()))?;
+    let (min_th, max_th) = (take_u32(bytes)? as usize, take_u32(bytes)? as usize);
+    let (max_p, weight) = (f64::from_bits(take_u64(bytes)?), f64::from_bits(take_u64(bytes)?));
+    let gentle = take_u8(bytes)?;
+    if gentle > 1 {
+        return Err(out_of("gentle", gentle.into()));
+    }
+    let limit = take_u32(bytes)? as usize;
+    let queue =
+        QueueConfig { discipline, min_th, max_th, max_p, weight, is_gentle: gentle == 1, limit };
+    let walkers_max = take_u16(bytes)?.into();
+    let deadline = Duration::from_micros(take_u32(bytes)?.into());
+    let pass = PassConfig { queue, bundle: BundleConfig { walkers_max, deadline } };
+    pass.check().map_err(|error| out_of(error.key, 0))?;
+    Ok(pass)
 }
 
 fn encode_address(address: &Bytes, head: &mut impl BufMut) {

@@ -63,6 +63,12 @@ pub struct Args {
     /// With --service dht: write what this host holds to this file, as JSON, twice a second
     #[arg(long, value_name = "FILE")]
     pub stat: Option<PathBuf>,
+
+    /// With --service walk: servers in this process, 1 to 256, each with a core, a part of the
+    /// graph and a port of its own, from that of --bind on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub workers: u16,
 }
 
 impl std::ops::Deref for Args {

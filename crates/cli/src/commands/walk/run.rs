@@ -22,7 +22,7 @@ use crate::ui::Ui;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The graph: an edge list, METIS, .npz or .parquet
+    /// The graph: an edge list, METIS or .npz (.parquet in a build with the feature `parquet`)
     graph: PathBuf,
 
     #[command(flatten)]
@@ -64,6 +64,7 @@ Examples:
   paceline walk run web.npz --kind deepwalk --length 80 --walks 10 --out walks.txt --resume
   paceline walk run web.npz --kind node2vec --p 0.5 --q 2 --out walks.csv.gz
   paceline walk run web.npz --servers 127.0.0.1:7001,127.0.0.1:7002 --by edges --out walks.txt
+  paceline walk run web.npz --servers 127.0.0.1:7001,127.0.0.1:7002 --method rq-rg --replace
   paceline walk run web.npz --kind ppr --end 0.15 --sources some.txt --ends ranks.csv --top-k 20
   paceline walk run roles.tsv --columns label --kind metapath --labels 1,2,1 --visits visits.csv
 

@@ -7,11 +7,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline::proto::walk::{Config, Job, JobId, JobReport, Sources, Trail, Vertex};
+use paceline::proto::walk::{
+    Config, Generation, Job, JobId, JobReport, PacedConfig, PassConfig, Recovery, Sources, Trail,
+    Vertex,
+};
 use paceline::walks::{SharedGraph, Walked, Walking};
 use paceline::{Host, Walks, WalksError};
 use paceline_graph::walk::Paths;
 use paceline_lab::Progress;
+use paceline_lab::walk::Method;
 use tokio::sync::mpsc;
 
 use super::outputs::Outputs;
@@ -25,7 +29,7 @@ use crate::ui::Ui;
 #[derive(Debug, clap::Args)]
 pub struct ServersArgs {
     /// Walk on these servers, HOST:PORT, instead of this machine: each is given its part of the
-    /// graph, unless it has it
+    /// graph, unless it has it. HOST:PORT-PORT names all workers of a process
     #[arg(long, value_name = "HOST:PORT", env = "PACELINE_WALK_SERVERS", value_delimiter = ',')]
     servers: Vec<String>,
 
@@ -37,7 +41,11 @@ pub struct ServersArgs {
     #[arg(long, value_name = "FILE", requires = "servers", conflicts_with = "by")]
     partition: Option<PathBuf>,
 
-    /// Give the servers this graph even if they have another, whose walks end
+    /// How queues and sources behave: what the servers' queues do, and how this client begins walks
+    #[arg(long, value_name = "METHOD", default_value = "network", requires = "servers")]
+    method: MethodName,
+
+    /// Give the servers this graph even if they have another, or by another method; its walks end
     #[arg(long, requires = "servers")]
     replace: bool,
 
@@ -60,6 +68,58 @@ pub struct ServersArgs {
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated
     #[arg(long)]
     insecure_plaintext: bool,
+}
+
+/// A method, without those that need a source on the server where a walker is dropped
+/// (rq-rg-nodirect) or no client at all (synchronous).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum MethodName {
+    /// What each server is set to: queues mark from 4,096 walkers on, bundles, a window
+    Network,
+    /// Short queues that mark from 5 walkers on, a walker a datagram, a window
+    Window,
+    /// The same queues, sources that pause at marks
+    MarkExact,
+    /// The paper's queues: RED drops from 5 walkers on; sources pause after losses
+    RqRg,
+    /// RED drops, sources never pause
+    RqSleep0,
+    /// RED drops, sources always pause
+    RqSleep1,
+    /// Queues drop at 100 walkers, sources pause after losses
+    #[value(alias = "tail-rg")]
+    Tail,
+}
+
+impl MethodName {
+    fn method(self) -> Method {
+        match self {
+            MethodName::Network => Method::Network,
+            MethodName::Window => Method::Window,
+            MethodName::MarkExact => Method::MarkExact,
+            MethodName::RqRg => Method::RqRg,
+            MethodName::RqSleep0 => Method::RqSleep0,
+            MethodName::RqSleep1 => Method::RqSleep1,
+            MethodName::Tail => Method::TailRg,
+        }
+    }
+
+    /// What servers are asked to do; none for what they are set to.
+    fn pass(self) -> Option<PassConfig> {
+        let Config { queue, bundle, .. } = self.method().config();
+        (self != MethodName::Network).then_some(PassConfig { queue, bundle })
+    }
+
+    /// How the client begins walks. Lost walks are done again with every method, since every walk
+    /// is wanted; the paper begins others in their place.
+    fn generation(self) -> Generation {
+        match self.method().config().generation {
+            Generation::Paced(paced) => {
+                Generation::Paced(PacedConfig { recovery: Recovery::Reexecute, ..paced })
+            }
+            other => other,
+        }
+    }
 }
 
 /// Walks that have come before others of lower numbers, at most: they wait here to be written.
@@ -87,7 +147,8 @@ impl ServersArgs {
         let within = Duration::try_from_secs_f64(self.servers_within).map_err(|_| {
             CliError::Input(format!("--servers-within {} is no time", self.servers_within))
         })?;
-        let graph = self.share(plan)?;
+        let servers = named(&self.servers)?;
+        let graph = self.share(plan, servers.len() as u16)?;
         let first = outputs.first();
         let bar = ui.progress();
         let (blocks, mut written) = mpsc::channel(BLOCKS_AHEAD);
@@ -96,7 +157,7 @@ impl ServersArgs {
             // The node has a thread of its own: writing must not keep it from its datagrams.
             let walking = scope.spawn(|| {
                 runtime.block_on(async {
-                    let Some(walks) = self.connect(&graph, within, ui).await? else {
+                    let Some(walks) = self.connect(&graph, &servers, within, ui).await? else {
                         return Ok(None);
                     };
                     let walked = walk(&walks, plan, first, blocks, ui).await;
@@ -127,9 +188,8 @@ impl ServersArgs {
     }
 
     /// The graph, and which server is to have which vertex.
-    fn share(&self, plan: &Plan) -> Result<SharedGraph, CliError> {
+    fn share(&self, plan: &Plan, servers: u16) -> Result<SharedGraph, CliError> {
         let named = &plan.named;
-        let servers = self.servers.len() as u16;
         let partition = divide(&named.graph, self.partition.as_deref(), servers, self.by)?;
         if partition.parts() > servers {
             let (parts, file) = (partition.parts(), self.partition.clone().unwrap_or_default());
@@ -147,6 +207,7 @@ impl ServersArgs {
     async fn connect(
         &self,
         graph: &SharedGraph,
+        servers: &[String],
         within: Duration,
         ui: &Ui,
     ) -> Result<Option<Walks>, CliError> {
@@ -155,11 +216,16 @@ impl ServersArgs {
             host = host.insecure_plaintext();
         }
         let host = host.start().map_err(explain_host)?;
-        let config = |config| Config { results_max: EARLY_MAX, ..config };
+        let generation = self.method.generation();
+        let config = |config| Config { results_max: EARLY_MAX, generation, ..config };
         let builder = host.walks(&self.group).within(within).with_config(config);
-        let walks = builder.connect(&self.servers).await.map_err(explain)?;
-        ui.note(&format!("{} servers answer; each is given its part", self.servers.len()));
-        let all = graph.owners.len() as u64 * self.servers.len() as u64;
+        let builder = match self.method.pass() {
+            Some(pass) => builder.with_pass(pass),
+            None => builder,
+        };
+        let walks = builder.connect(servers).await.map_err(explain)?;
+        ui.note(&format!("{} servers answer; each is given its part", servers.len()));
+        let all = graph.owners.len() as u64 * servers.len() as u64;
         let supplied = shown(walks.supply(graph, self.replace, within), &walks, all, ui).await;
         let Some(supplied) = supplied else {
             walks.stop().await;
@@ -167,12 +233,35 @@ impl ServersArgs {
         };
         supplied.map_err(|error| match error {
             WalksError::OtherGraph(server) => CliError::Input(format!(
-                "{server} has another graph: --replace gives it this one, whoever walks over that"
+                "{server} has another graph, or this one by another --method: --replace gives it \
+                 this one, and ends the walks of others over that"
             )),
             error => explain(error),
         })?;
         Ok(Some(walks))
     }
+}
+
+/// Servers one by one: those of a range of ports, `HOST:7001-7004`, are four.
+fn named(servers: &[String]) -> Result<Vec<String>, CliError> {
+    let mut named = Vec::new();
+    for server in servers {
+        let range = server.rsplit_once(':').and_then(|(host, ports)| {
+            let (first, last) = ports.split_once('-')?;
+            Some((host, first.parse::<u16>().ok()?, last.parse::<u16>().ok()?))
+        });
+        match range {
+            Some((_, first, last)) if first > last => {
+                let wrong = format!("--servers {server}: the ports are in the wrong order");
+                return Err(CliError::Input(wrong));
+            }
+            Some((host, first, last)) => {
+                named.extend((first..=last).map(|port| format!("{host}:{port}")));
+            }
+            None => named.push(server.clone()),
+        }
+    }
+    Ok(named)
 }
 
 /// Waits for the supply, of so many vertices for all servers, with a bar; none if it was stopped.
@@ -329,5 +418,19 @@ impl Order {
         let paths = std::mem::replace(&mut self.ready, Paths::empty(self.next));
         walking.consumed(paths.len());
         blocks.send(paths).await.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_ports_names_each_of_its_servers() {
+        let named = |server: &str| named(&[server.to_owned(), "b:1".to_owned()]);
+        assert_eq!(named("a:7001-7003").unwrap(), ["a:7001", "a:7002", "a:7003", "b:1"]);
+        assert_eq!(named("[::1]:7-7").unwrap(), ["[::1]:7", "b:1"]);
+        assert_eq!(named("some-host:7001").unwrap(), ["some-host:7001", "b:1"]);
+        assert!(named("a:9-7").is_err());
     }
 }

@@ -111,7 +111,7 @@ impl Bench {
     pub fn sent_walkers(&mut self) -> Vec<Traveller> {
         let walkers = |(_, message)| match message {
             Message::Walkers { walkers, .. } => walkers.into_vec(),
-            Message::Ended { .. } | Message::Upkeep(..) => Vec::new(),
+            _ => Vec::new(),
         };
         self.sent().into_iter().flat_map(walkers).collect()
     }

@@ -142,7 +142,7 @@ fn who_has_begun_anew_learns_how_often_a_vertex_has_moved() {
 
 fn plan(id: u64) -> Plan {
     let servers = vec![(A, Bytes::new()), (B, Bytes::from_static(b"b"))];
-    Plan { id, vertices: 3, is_weighted: false, is_labelled: false, servers }
+    Plan { id, vertices: 3, is_weighted: false, is_labelled: false, servers, pass: None }
 }
 
 /// 0 -> 1, 2; 2 -> 0: the rows of server A.
@@ -302,4 +302,45 @@ fn a_node_without_a_graph_refuses_jobs() {
     bench.until(Duration::from_secs(1));
     let told = bench.told();
     assert_eq!(told.last().map(String::as_str), Some("job 1 ended: 2 + 0 of 2"), "{told:?}");
+}
+
+/// What a server that is set to marks does with ten walkers at once, by what its client asks for.
+#[test]
+fn the_discipline_that_a_client_asks_for_is_the_one_that_acts() {
+    let pass = |discipline| {
+        // From the second walker on some are dropped or marked early, the third at the latest.
+        let queue = QueueConfig {
+            discipline,
+            min_th: 0,
+            max_th: 4,
+            max_p: 1.0,
+            limit: 4,
+            ..QueueConfig::default()
+        };
+        Some(PassConfig { queue, ..PassConfig::default() })
+    };
+    let counts = |pass: Option<PassConfig>| {
+        let mut bench = Bench::awaiting(Config::default());
+        // First with another graph and discipline: the later one counts.
+        let before = Plan { pass: Some(PassConfig::default()), ..plan(4) };
+        held(&mut bench, 4, Upkeep::Open(before, false));
+        assert_eq!(held(&mut bench, 4, Upkeep::Chunk(chunk())), Holding::Whole);
+        held(&mut bench, 5, Upkeep::Open(Plan { pass, ..plan(5) }, true));
+        assert_eq!(held(&mut bench, 5, Upkeep::Chunk(chunk())), Holding::Whole);
+        let walker = |walk| Traveller {
+            token: walk,
+            walker: Walker::new(1, walk, 0, Length::Steps(3)),
+            ..Traveller::NONE
+        };
+        let head = Head { home: B, job: 1, plan: 5, kind: Kind::Uniform, trail: Trail::None };
+        let walkers = (0..10).map(walker).collect();
+        bench.receive(Message::Walkers { head: Arc::new(head), walkers });
+        let census = bench.server.census();
+        (census.dropped_early > 0, census.dropped_full, census.marked > 0)
+    };
+    assert_eq!(counts(pass(Discipline::TailDrop)), (false, 6, false));
+    assert_eq!(counts(pass(Discipline::RedMark)), (false, 6, true));
+    let (early, full, marked) = counts(pass(Discipline::RedDrop));
+    assert!(early && full <= 6 && !marked, "{full} dropped by a full queue");
+    assert_eq!(counts(None), (false, 0, false), "what the server is set to has room");
 }

@@ -98,7 +98,14 @@ fn message() -> impl Strategy<Value = Message> {
     });
     let upkeep = (any::<u64>(), upkeep::upkeep());
     let upkeep = upkeep.prop_map(|(plan, upkeep)| Message::Upkeep(plan, Box::new(upkeep)));
-    prop_oneof![walkers, ended, upkeep]
+    let barrier = (any::<u32>(), any::<u64>()).prop_flat_map(|(superstep, count)| {
+        prop_oneof![
+            Just(Message::Barrier(Barrier::Ready { superstep, left: count })),
+            Just(Message::Barrier(Barrier::Go { superstep })),
+            Just(Message::Barrier(Barrier::Sent { superstep, walkers: count })),
+        ]
+    });
+    prop_oneof![walkers, ended, upkeep, barrier]
 }
 
 proptest! {
@@ -114,7 +121,7 @@ proptest! {
 
     #[test]
     fn bytes_are_a_message_in_its_only_form_or_none(
-        tag in 0x70u8..0x74,
+        tag in 0x70u8..0x76,
         bytes in prop::collection::vec(any::<u8>(), 0..120),
     ) {
         has_one_form::<Message>(&[&[tag], &bytes[..]].concat())?;
@@ -202,6 +209,17 @@ fn forms_are_these() {
         "7200000000000000ff01000111223344556677880300000009000000010000\
          0009"
     );
+}
+
+#[test]
+fn forms_of_barriers_are_these() {
+    let barrier = |barrier| hex(&Message::Barrier(barrier));
+    let ready = Barrier::Ready { superstep: 2, left: 0x0102 };
+    assert_eq!(barrier(ready), "7400000000020000000000000102");
+    assert_eq!(barrier(Barrier::Go { superstep: 3 }), "740100000003");
+    assert_eq!(barrier(Barrier::Sent { superstep: 3, walkers: 9 }), "7402000000030000000000000009");
+    let unknown = Bytes::from_static(&[0x74, 3, 0, 0, 0, 1]);
+    assert_eq!(decode_exact::<Message>(unknown).unwrap_err(), DecodeError::UnknownTag(3));
 }
 
 #[test]

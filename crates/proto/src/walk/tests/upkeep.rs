@@ -85,14 +85,31 @@ fn reception() -> impl Strategy<Value = Reception> {
     ]
 }
 
+fn pass() -> impl Strategy<Value = PassConfig> {
+    let discipline = proptest::sample::select(vec![
+        Discipline::TailDrop,
+        Discipline::RedDrop,
+        Discipline::RedMark,
+    ]);
+    let numbers = (0..1000usize, 1..1000usize, 1..=1usize << 24, 1..=1024usize, 0..=1_000_000u64);
+    (discipline, numbers, 0.0..=1.0, 0.01..=1.0, any::<bool>()).prop_map(
+        |(discipline, (min_th, more, limit, walkers_max, micros), max_p, weight, is_gentle)| {
+            let max_th = min_th + more;
+            let queue = QueueConfig { discipline, min_th, max_th, max_p, weight, is_gentle, limit };
+            let deadline = std::time::Duration::from_micros(micros);
+            PassConfig { queue, bundle: BundleConfig { walkers_max, deadline } }
+        },
+    )
+}
+
 /// Anything that may be said of a graph.
 pub(super) fn upkeep() -> impl Strategy<Value = Upkeep> {
     let servers = vec((node(), address()), 1..6);
-    let plan = (any::<[u32; 3]>(), any::<[bool; 3]>(), servers);
-    let open = plan.prop_map(|(numbers, [is_weighted, is_labelled, replaces], servers)| {
+    let plan = (any::<[u32; 3]>(), any::<[bool; 3]>(), servers, proptest::option::of(pass()));
+    let open = plan.prop_map(|(numbers, [is_weighted, is_labelled, replaces], servers, pass)| {
         let id = u64::from(numbers[0]) << 32 | u64::from(numbers[1]);
         let vertices = numbers[2];
-        Upkeep::Open(Plan { id, vertices, is_weighted, is_labelled, servers }, replaces)
+        Upkeep::Open(Plan { id, vertices, is_weighted, is_labelled, servers, pass }, replaces)
     });
     let holding = prop_oneof![
         position().prop_map(Holding::Until),
@@ -120,4 +137,39 @@ pub(super) fn upkeep() -> impl Strategy<Value = Upkeep> {
             .prop_map(|(vertex, reception)| Upkeep::Received(vertex, reception)),
         moved,
     ]
+}
+
+#[test]
+fn ways_to_pass_that_are_out_of_range_are_refused() {
+    let servers = vec![(NodeId(0), Bytes::new())];
+    let plan = |pass| Plan {
+        id: 1,
+        vertices: 3,
+        is_weighted: false,
+        is_labelled: false,
+        servers: servers.clone(),
+        pass: Some(pass),
+    };
+    let decoded = |pass: PassConfig| {
+        let message = Message::Upkeep(1, Box::new(Upkeep::Open(plan(pass), false)));
+        crate::core::decode_exact::<Message>(crate::core::encode_to_bytes(&message))
+    };
+    let queue = QueueConfig::paper();
+    let bundle = BundleConfig::default();
+    assert!(decoded(PassConfig { queue, bundle }).is_ok());
+    let wrong = [
+        PassConfig { queue: QueueConfig { max_p: f64::NAN, ..queue }, bundle },
+        PassConfig { queue: QueueConfig { max_p: 1.5, ..queue }, bundle },
+        PassConfig { queue: QueueConfig { weight: 0.0, ..queue }, bundle },
+        PassConfig { queue: QueueConfig { min_th: 100, ..queue }, bundle },
+        PassConfig { queue: QueueConfig { limit: 0, ..queue }, bundle },
+        PassConfig { queue, bundle: BundleConfig { walkers_max: 0, ..bundle } },
+        PassConfig {
+            queue,
+            bundle: BundleConfig { deadline: std::time::Duration::from_secs(2), ..bundle },
+        },
+    ];
+    for pass in wrong {
+        assert!(decoded(pass).is_err(), "{pass:?}");
+    }
 }

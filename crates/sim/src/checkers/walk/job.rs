@@ -43,7 +43,7 @@ impl JobLedger {
     pub(super) fn new(job: Job, config: &Config, at: Instant) -> JobLedger {
         let recovery = match config.generation {
             Generation::Paced(paced) => paced.recovery,
-            Generation::Window(_) => Recovery::Reexecute,
+            Generation::Window(_) | Generation::Supersteps(_) => Recovery::Reexecute,
         };
         JobLedger {
             job,

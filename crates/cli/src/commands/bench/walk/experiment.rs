@@ -38,6 +38,22 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
         })
         .collect();
     ui.print(&table(header, &cells))?;
+    let header = ["published order", "", "", "holds", "judged"];
+    let cells: Vec<[String; 5]> = rows
+        .orders
+        .iter()
+        .map(|order| {
+            [
+                format!("{} of {} below {}", order.of, order.less, order.more),
+                number(order.less_value),
+                number(order.more_value),
+                if order.holds { "yes" } else { "no" }.to_owned(),
+                if order.is_judged { "yes".to_owned() } else { format!("no: {}", order.why) },
+            ]
+        })
+        .collect();
+    ui.print("\n")?;
+    ui.print(&table(header, &cells))?;
     ui.print(&format!("\n{}\n", bench.machine.describe()))?;
     Ok(judged(&rows.missed, ui))
 }

@@ -79,12 +79,13 @@ Examples:
   paceline bench walk --local --scale 22
 
 --experiment: walks from every vertex of three servers, of which the third has the densest part of
-the graph, by six methods. A hop takes 4 us in the paper; timers of sockets want more. `additional`
-are walkers beyond one for each walk, `queue` the mean length of the third server's queue. Exit
-status 1 unless RED with pausing sources (rq-rg) has fewer additional walkers than tail drop and
-than sources that never pause, a shorter queue than tail drop, and less time than sources that
-always pause; or if marks (mark-exact) drop a walker. From 300 walks on it must also have fewer
-additional walkers than sources that do not hear at once: in shorter runs they have as many.
+the graph, by six methods and in supersteps. A hop takes 4 us in the paper; timers of sockets need
+more. `additional` are walkers beyond one for each walk, `queue` the mean length of the third
+server's queue. All published orders with RED and pausing sources (rq-rg) are printed, judged or
+not, with the reason. Exit status 1 unless rq-rg has fewer additional walkers than tail drop and
+than sources that never pause, and more than sources that always pause; a shorter queue than tail
+drop; less time than sources that always pause; or if marks (mark-exact) drop a walker. From 300
+walks on it must also have fewer additional walkers than without direct notification.
 
 --crossings: two processes and walks that cross at each step, with bundles, with a walker a
 datagram, and with a system call for each besides. Then three processes and walks of 4
