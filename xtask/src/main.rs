@@ -32,8 +32,35 @@ Tasks:
                      With names, only those; `--list` prints them.
   help               This text
 
-Exit status: 0 all passed, 1 something failed, 2 the task could not be understood.
+Exit status: 0 all passed, 1 something failed, 2 the task could not be understood, 3 nothing
+failed, but a check was left out because this machine cannot run it.
 ";
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Passed,
+    Failed,
+    /// Nothing failed, and something could not be checked here.
+    Uncertain,
+}
+
+impl Ended {
+    /// The exit status.
+    fn status(self) -> u8 {
+        match self {
+            Ended::Passed => 0,
+            Ended::Failed => 1,
+            Ended::Uncertain => 3,
+        }
+    }
+}
+
+impl From<bool> for Ended {
+    fn from(passed: bool) -> Ended {
+        if passed { Ended::Passed } else { Ended::Failed }
+    }
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -46,11 +73,11 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let outcome = match task {
-        "test" => steps::test(rest),
-        "setup" => no_arguments(rest).map(|()| setup::setup()),
-        "peers" => peers::run(rest),
-        "tidy" => no_arguments(rest).map(|()| tidy::run()),
-        "digests" => digests::run(rest),
+        "test" => steps::test(rest).map(Ended::from),
+        "setup" => no_arguments(rest).map(|()| setup::setup()).map(Ended::from),
+        "peers" => peers::run(rest).map(Ended::from),
+        "tidy" => no_arguments(rest).map(|()| tidy::run()).map(Ended::from),
+        "digests" => digests::run(rest).map(Ended::from),
         "verify" => verify::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
@@ -59,8 +86,7 @@ fn main() -> ExitCode {
         other => Err(format!("there is no task `{other}`")),
     };
     match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(ended) => ExitCode::from(ended.status()),
         Err(misuse) => {
             eprintln!("xtask: {misuse}\n\n{HELP}");
             ExitCode::from(2)

@@ -3,19 +3,21 @@
 
 use std::time::Instant;
 
+use crate::Ended;
 use crate::checks::{CHECKS, Outcome};
 use crate::chosen::chosen;
 use crate::shell::Build;
 use crate::table;
 
-/// Runs the named checks, or all.
-pub fn run(names: &[String]) -> Result<bool, String> {
-    let Some(chosen) = chosen("check", CHECKS, names)? else { return Ok(true) };
+/// Runs the named checks, or all. Where none failed and some were left out, the result is not
+/// certain: [`Ended::Uncertain`].
+pub fn run(names: &[String]) -> Result<Ended, String> {
+    let Some(chosen) = chosen("check", CHECKS, names)? else { return Ok(Ended::Passed) };
     if let Err(error) = Build::Release.build() {
         println!("{error}");
-        return Ok(false);
+        return Ok(Ended::Failed);
     }
-    let (mut passed, mut failed, mut left_out) = (0, 0, 0);
+    let (mut passed, mut failed, mut left_out) = (0, 0, Vec::new());
     let mut rows = Vec::new();
     for check in chosen {
         println!("\n== {}: {}", check.name, check.what);
@@ -34,8 +36,8 @@ pub fn run(names: &[String]) -> Result<bool, String> {
                 "FAILED"
             }
             Outcome::LeftOut(reason) => {
-                left_out += 1;
                 println!("left out: {reason}");
+                left_out.push(check.name);
                 "left out"
             }
         };
@@ -45,6 +47,30 @@ pub fn run(names: &[String]) -> Result<bool, String> {
     }
     println!();
     table::print(&["check", "seconds", "verdict"], &rows);
-    println!("{passed} passed, {failed} failed, {left_out} left out");
-    Ok(failed == 0)
+    println!("{passed} passed, {failed} failed, {} left out", left_out.len());
+    if !left_out.is_empty() {
+        println!("left out, so not certain: {}", left_out.join(", "));
+    }
+    Ok(ended(failed, left_out.len()))
+}
+
+fn ended(failed: usize, left_out: usize) -> Ended {
+    match (failed, left_out) {
+        (0, 0) => Ended::Passed,
+        (0, _) => Ended::Uncertain,
+        _ => Ended::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_was_left_out_is_no_success_and_a_failure_outweighs_it() {
+        assert_eq!(ended(0, 0).status(), 0);
+        assert_eq!(ended(0, 1).status(), 3);
+        assert_eq!(ended(1, 0).status(), 1);
+        assert_eq!(ended(1, 2).status(), 1);
+    }
 }

@@ -185,6 +185,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn contributing_names_every_check_in_the_order_of_the_list() {
+        let text = std::fs::read_to_string(root().join("CONTRIBUTING.md")).expect("it is there");
+        let row = text.lines().find(|line| line.starts_with("| `cargo xtask verify` |"));
+        let (_, names) = row.and_then(|row| row.split_once("choose some: ")).expect("the row");
+        let names: Vec<&str> = names.trim_end_matches([' ', '|']).split(", ").collect();
+        let known: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
+        assert_eq!(names, known);
+    }
+
+    #[test]
     fn the_seeds_of_each_protocol_are_among_the_suites() {
         let suites = seeded_suites().expect("the folder is there");
         for suite in ["chain_seeds", "group_seeds", "mircc_seeds", "slingshot_seeds", "walk_seeds"]

@@ -9,7 +9,7 @@ use super::bounds::{self, Bound, Figure};
 use crate::setup;
 use crate::shell::{Build, paceline};
 
-use Bound::{AtLeast, AtMost};
+use Bound::{AlwaysAtMost, AtLeast, AtMost};
 
 const AT_MOST: Duration = Duration::from_secs(900);
 /// Attempts: other work on the machine adds to the times.
@@ -39,8 +39,8 @@ fn figures(floor: &Floor, row: &Value) -> Vec<Figure> {
     };
     let mut figures = vec![
         figure("recovered", AtLeast(floor.recovered)),
-        figure("untold", AtMost(0.0)),
-        figure("corrupt", AtMost(0.0)),
+        figure("untold", AlwaysAtMost(0.0)),
+        figure("corrupt", AlwaysAtMost(0.0)),
         figure("load", Bound::None),
     ];
     if floor.has_times {
