@@ -56,6 +56,12 @@ fn local(measured: &Value) -> Vec<Figure> {
             Bound::None,
             AtLeast(4.0),
         ),
+        figure(
+            "memory beside graph and paths, MiB",
+            measured["other_bytes"].as_f64().map(|bytes| bytes / f64::from(1 << 20)),
+            Bound::None,
+            Bound::AtMost(100.0),
+        ),
         figure("random reads, million/s", of("random reads, 64 at once"), Bound::None, Bound::None),
     ]
 }

@@ -224,6 +224,12 @@ impl ServersArgs {
             None => builder,
         };
         let walks = builder.connect(servers).await.map_err(explain)?;
+        if walks.servers().iter().all(|server| server.ip().is_loopback()) {
+            ui.note(
+                "all servers are on this machine: without --servers the same walks take no \
+                 network, and a small part of the time",
+            );
+        }
         ui.note(&format!("{} servers answer; each is given its part", servers.len()));
         let all = graph.owners.len() as u64 * servers.len() as u64;
         let supplied = shown(walks.supply(graph, self.replace, within), &walks, all, ui).await;

@@ -113,7 +113,8 @@ impl Cluster {
                 assert!(spread <= Some(1), "{:?}", self.superstep);
             }
             // A step is taken in each superstep at most: who is ahead of the receiver waits there.
-            Message::Walkers { walkers, .. } => {
+            // The coordinator begins a superstep by itself, before it tells the others.
+            Message::Walkers { walkers, .. } if to != 0 => {
                 for walker in walkers {
                     assert!(walker.walker.steps <= self.superstep[to as usize] + 1);
                 }

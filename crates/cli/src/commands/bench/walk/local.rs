@@ -3,7 +3,7 @@ use paceline_lab::bench::local_walk::{LocalPlan, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::table::table;
 
-use super::{Args, judged};
+use super::Args;
 use crate::commands::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
@@ -47,8 +47,9 @@ pub(super) fn run(args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
         local.times_plain,
         bench.machine.describe()
     ))?;
-    for short in &local.short {
+    // How fast a machine is, is no failure of its user: `cargo xtask verify walk` judges.
+    for short in local.short.iter().chain(&local.missed) {
         ui.note(short);
     }
-    Ok(judged(&local.missed, ui))
+    Ok(Outcome::Done)
 }

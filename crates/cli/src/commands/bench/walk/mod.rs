@@ -96,8 +96,8 @@ the walks a second of the runs without before and after it. `kept` is what it le
 median of all repeats.
 
 --local: DeepWalk of 80 steps from every vertex of an RMAT graph, node2vec, a plain loop, and random
-reads of the graph's memory. Exit status 1 below 100 million steps a second with paths kept (150 are
-the goal), below 4 million of node2vec, or above 100 MiB beside graph and paths.";
+reads of the graph's memory. What is below 150 million steps a second with paths kept, below 4
+million of node2vec, or above 100 MiB beside graph and paths is named.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum World {
