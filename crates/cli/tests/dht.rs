@@ -84,6 +84,25 @@ fn entries_are_written_read_removed_and_loaded_and_each_has_an_outcome() {
 }
 
 #[test]
+fn recursive_bundles_and_payloads_to_keys_travel_from_the_shell() {
+    let table = Table::new(4);
+    let lines: String = (0..200).map(|number| format!("k{number},v{number}\n")).collect();
+    table.place.write("entries.csv", &lines);
+    let (said, _) = table.run(&["load", "entries.csv", "--style", "recursive"], 0);
+    assert!(said.starts_with("200 stored, 0 failed"), "{said}");
+    let keys: String = (0..200).map(|number| format!("k{number}\n")).collect();
+    table.place.write("keys", &keys);
+    for style in ["recursive", "iterative"] {
+        let (found, _) = table.run(&["get", "--keys-from", "keys", "--style", style], 0);
+        assert_eq!(found.lines().count(), 200, "{style}");
+        let send = ["send", "stock is closed", "--keys-from", "keys", "--style", style];
+        let (said, _) = table.run(&send, 0);
+        assert_eq!(said, "delivered for 200 keys, 0 failed\n", "{style}");
+    }
+    assert!(table.run(&["send", "x", ""], 1).1.contains("1 to 512"));
+}
+
+#[test]
 fn a_line_that_is_no_entry_is_named_what_was_before_it_is_kept_and_the_rest_follows() {
     let table = Table::new(3);
     table.place.write("bad.csv", "a,1\nb,2\nthird\nd,4\n");

@@ -54,3 +54,27 @@ fn bundles_stay_whole_in_both_worlds_where_datagrams_are_long_enough() {
         }
     }
 }
+
+#[test]
+fn both_worlds_count_the_same_messages_of_each_phase() {
+    // No pings, so tables do not change with traffic; and patience, so none is sent twice.
+    let sets = ["nodes=8", "keys=120", "ping=off", "ack_after=5s", "every=1ms", "start=8s"];
+    let file = ScenarioFile::load("overlay/packets").unwrap().with_sets(sets).unwrap();
+    let scenario = Arc::new(file.resolve().unwrap());
+    let simulated = simulate(&scenario, 1).unwrap();
+    let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
+    let figures = |result: &RunResult| -> Vec<(String, f64)> {
+        result.figures.iter().map(|figure| (figure.id.clone(), figure.measured)).collect()
+    };
+    assert_eq!(figures(&simulated).len(), 6, "{:?}", figures(&simulated));
+    assert_eq!(figures(&real), figures(&simulated));
+    let requests = ["overlay_route", "overlay_result", "overlay_find", "overlay_found"];
+    let counts = |result: &RunResult| -> Vec<(u64, String, f64)> {
+        let series = result.series.iter();
+        let series = series.filter(|sample| requests.contains(&&*sample.metric));
+        series.map(|s| (s.time_s as u64, s.metric.to_string(), s.value)).collect()
+    };
+    assert!(counts(&simulated).iter().any(|(_, _, count)| *count > 0.0));
+    assert_eq!(counts(&real), counts(&simulated));
+    assert!(real.figures.iter().all(|figure| figure.verdict() == "shown"), "no band on sockets");
+}

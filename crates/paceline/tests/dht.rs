@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline::dht::{Results, VALUE_BYTES_MAX};
+use paceline::dht::{Key, Results, Style, VALUE_BYTES_MAX};
 use paceline::{Algorithm, Dht, DhtBuilder, DhtError, Host, KeyError, NodeId};
 
 const HOSTS: u32 = 16;
@@ -253,4 +253,62 @@ async fn who_cannot_join_is_told_why() {
     let twin = builder(1).within(Duration::from_secs(2)).join([&seed]).await;
     assert!(matches!(twin.err(), Some(DhtError::IdInUse)));
     dhts[0].put("still", "here").await.unwrap();
+}
+
+#[tokio::test]
+async fn recursive_guests_read_and_write_like_iterative_ones() {
+    for algorithm in Algorithm::ALL {
+        let dhts = table(6, |builder| builder.algorithm(algorithm)).await;
+        let visit = |style| {
+            let host = Host::builder("test").start().unwrap();
+            host.dht("table").algorithm(algorithm).style(style).visit([address(&dhts[2])])
+        };
+        let recursive = visit(Style::Recursive).await.unwrap();
+        let iterative = visit(Style::Iterative).await.unwrap();
+        let stored = all_done(recursive.put_all(entries(200)), 200).await;
+        assert!(stored.iter().all(|&copies| copies == 3), "{algorithm}");
+        read_all(&recursive, 200).await;
+        read_all(&iterative, 200).await;
+        // One asks for the next hop, the other hands its bundles over.
+        let counted = |dht: &Dht, name: &str| dht.stats().counters.count(name);
+        assert_eq!(counted(&recursive, "overlay_find"), 0, "{algorithm}");
+        assert!(counted(&recursive, "overlay_route") > 0, "{algorithm}");
+        assert_eq!(counted(&iterative, "overlay_route"), 0, "{algorithm}");
+        for dht in &dhts {
+            assert!(dht.stat().await.unwrap().contacts < 6, "a guest stands in a table");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_payload_reaches_the_host_of_each_key_once_a_bundle() {
+    let dhts = table(6, |builder| builder).await;
+    let mut readers: Vec<_> = dhts.iter().map(Dht::deliveries).collect();
+    let host = Host::builder("test").start().unwrap();
+    let guest = host.dht("table").style(Style::Recursive).visit([address(&dhts[0])]).await.unwrap();
+    let payload = Bytes::from("for all");
+    for sender in [&dhts[1], &guest] {
+        all_done(sender.send_all((0..60).map(key), payload.clone()), 60).await;
+        let mut reached = HashSet::new();
+        let mut hosts = HashSet::new();
+        while reached.len() < 60 {
+            for (number, reader) in readers.iter_mut().enumerate() {
+                let soon = Duration::from_millis(50);
+                while let Ok(Some(delivery)) = tokio::time::timeout(soon, reader.next()).await {
+                    assert_eq!((delivery.origin, &delivery.payload), (sender.id(), &payload));
+                    assert!(hosts.insert(number), "one bundle, two deliveries at host {number}");
+                    let fresh = delivery.keys.iter().all(|&key| reached.insert(key));
+                    assert!(fresh, "a key was delivered twice");
+                }
+            }
+        }
+        let keys: HashSet<Key> = (0..60).map(|number| Key::of(&key(number))).collect();
+        assert_eq!(reached, keys);
+    }
+    let large = Bytes::from(vec![0; VALUE_BYTES_MAX + 1]);
+    let refused = dhts[0].send_all([key(1)], large).next().await.unwrap().outcome;
+    assert!(matches!(refused, Err(KeyError::ValueTooLarge { .. })), "{refused:?}");
+    let mut ended = dhts[3].deliveries();
+    dhts[3].stop().await;
+    assert!(ended.next().await.is_none());
 }

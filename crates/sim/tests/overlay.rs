@@ -9,7 +9,7 @@ use paceline_proto::overlay::{
     Chord, Command, Config, Event, Item, Kademlia, Key, Koorde, Operation, Oracle, Outcome,
     Overlay, Pastry, PingPolicy, Router, Space, Style, Tapestry,
 };
-use paceline_sim::{Codec, NetworkConfig, Observer, Reply, Sim, SimConfig};
+use paceline_sim::{Codec, Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig};
 
 const NODES: u32 = 200;
 
@@ -55,6 +55,7 @@ impl<R: Router + 'static> Run<R> {
         let ring = oracle.clone();
         let mut sim_config = SimConfig::new(NODES as usize, 7);
         sim_config.codec = codec;
+        sim_config.faults = FaultSupport::Any;
         sim_config.network = NetworkConfig {
             link: LinkFaults { delay: Duration::from_millis(1), ..LinkFaults::default() },
             ..NetworkConfig::default()
@@ -206,4 +207,46 @@ fn an_idle_node_is_small() {
     assert_eq!(node.heap_bytes(), 0);
     let bytes = size_of::<Overlay<Chord>>() - size_of::<Chord>();
     assert!(bytes <= 128, "{bytes} bytes beside the table");
+}
+
+#[test]
+fn a_get_that_asks_several_nodes_at_once_does_not_wait_for_one_that_is_gone() {
+    // Two nodes named on the way are gone; tables do not know it yet.
+    let get = |parallel: u8| {
+        let mut config = config(Space::new(3)).with_parallel(parallel);
+        config = config.with_ack_after(Some(Duration::from_millis(500)));
+        let mut run = Run::<Kademlia>::new(config, Codec::CheckWire);
+        let keys = keys(60, 9);
+        for (id, &key) in (0..).zip(&keys) {
+            run.request(1, id, Operation::Locate(vec![key]), Style::Iterative);
+        }
+        run.finish();
+        let asked = run.count("find");
+        let faults = (2..32).map(NodeId);
+        let begin = run.sim.now();
+        for node in faults.clone() {
+            run.sim.fault_at(begin, Fault::Crash(node));
+        }
+        let gone = |key: &Key| {
+            let owner = run.oracle.responsible::<Kademlia>(*key).expect("there are nodes");
+            faults.clone().any(|node| node == owner)
+        };
+        let live: Vec<Key> = keys.iter().copied().filter(|key| !gone(key)).collect();
+        for (id, &key) in (100..).zip(&live) {
+            run.request(1, id, Operation::Locate(vec![key]), Style::Iterative);
+        }
+        let until = begin + Duration::from_millis(400);
+        run.sim.run_until(until, &mut run.told);
+        let told = (100..).zip(&live).filter(|(id, _)| run.told.outcomes.contains_key(id)).count();
+        run.sim.run_until(begin + Duration::from_secs(60), &mut run.told);
+        for (id, key) in (100..).zip(&live) {
+            let owner = run.oracle.responsible::<Kademlia>(*key).expect("there are nodes");
+            assert_eq!(run.told.outcomes[&id][key], Outcome::Located(owner), "{parallel}");
+        }
+        (asked, told, live.len())
+    };
+    let (one, three) = (get(1), get(3));
+    assert!(three.0 > one.0, "three are asked where one was: {one:?}, {three:?}");
+    assert!(one.1 < one.2, "a request waits for a node that is gone: {one:?}");
+    assert!(three.1 > one.1, "others answer meanwhile: {one:?}, {three:?}");
 }

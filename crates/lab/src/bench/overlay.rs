@@ -8,8 +8,7 @@ use std::time::{Duration, Instant as WallClock};
 
 use paceline_proto::core::{Instant, NodeId};
 use paceline_proto::overlay::{
-    Chord, Command, Config, Event, Item, Kademlia, Key, Operation, Oracle, Outcome, Overlay,
-    Router, Space, Style,
+    Chord, Command, Config, Event, Kademlia, Key, Oracle, Outcome, Overlay, Router, Space, Style,
 };
 use paceline_sim::{Observer, Reply, Sim, SimConfig};
 use serde::Serialize;
@@ -176,15 +175,7 @@ fn phase<R: Router>(
     let begins = sim.now();
     let (first, count) = (plan.phases[number].first_bundle, plan.bundles_of(Grouping::Clustered));
     for bundle in first..first + count {
-        let keys = plan.contents(bundle).1;
-        let operation = match plan.phases[number].action {
-            Action::Get => Operation::Get(keys.to_vec()),
-            Action::Put => {
-                let lifetime = plan.lifetime;
-                let item = |&key: &Key| Item { key, value: plan.value(key), lifetime };
-                Operation::Put(keys.iter().map(item).collect())
-            }
-        };
+        let operation = plan.operation(bundle);
         let command =
             Command::Request { id: u64::from(bundle), operation, style: Style::Recursive };
         let requester = plan.requester(bundle, got.nodes);

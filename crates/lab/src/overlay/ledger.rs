@@ -6,6 +6,8 @@ use paceline_proto::core::{Counters, Instant, NodeId};
 use paceline_proto::overlay::Outcome;
 use serde::{Deserialize, Serialize};
 
+use crate::world::interned;
+
 /// What became of the keys of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
@@ -19,6 +21,10 @@ pub struct Tally {
     pub wrong: u64,
     /// Keys given up.
     pub failed: u64,
+    /// Keys for which a payload was delivered to an application.
+    pub delivered: u64,
+    /// Keys for which one was delivered that was not sent to them.
+    pub misdelivered: u64,
     /// When the first was asked for, nanoseconds.
     pub first_nanos: Option<u64>,
     /// When the last was told of, nanoseconds.
@@ -36,6 +42,14 @@ impl Tally {
         let first = self.first_nanos.unwrap_or(self.last_nanos);
         self.last_nanos.saturating_sub(first) as f64 / 1e9
     }
+}
+
+/// What one process noted of a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Part {
+    tallies: Vec<Tally>,
+    // What was counted until each phase began, by name.
+    marks: Vec<Vec<(String, u64)>>,
 }
 
 /// The ledger of a run.
@@ -96,6 +110,13 @@ impl Ledger {
         self.told += 1;
     }
 
+    /// An application is given a payload for so many keys it was sent to, and others.
+    pub fn delivered(&mut self, phase: usize, keys: usize, others: usize) {
+        let tally = &mut self.phases[phase];
+        tally.delivered += keys as u64;
+        tally.misdelivered += others as u64;
+    }
+
     /// A bundle was not accepted.
     pub fn rejected(&mut self, phase: usize, at: Instant, node: NodeId, keys: usize) {
         let tally = &mut self.phases[phase];
@@ -125,15 +146,32 @@ impl Ledger {
         &self.phases
     }
 
+    /// What this process noted, for another.
+    pub fn part(&self) -> Part {
+        let owned = |(name, n): (&str, u64)| (name.to_owned(), n);
+        let marks = self.marks.iter();
+        let marks = marks.map(|counters| counters.sorted().into_iter().map(owned).collect());
+        Part { tallies: self.phases.clone(), marks: marks.collect() }
+    }
+
     /// Takes over what another process noted.
-    pub fn merge(&mut self, part: Vec<Tally>) {
-        for (tally, part) in self.phases.iter_mut().zip(part) {
+    pub fn merge(&mut self, part: Part) {
+        for (number, counters) in part.marks.into_iter().enumerate() {
+            if self.marks.len() <= number {
+                self.marks.push(Counters::default());
+            }
+            let counters = counters.into_iter();
+            counters.for_each(|(name, n)| self.marks[number].add(interned(name), n));
+        }
+        for (tally, part) in self.phases.iter_mut().zip(part.tallies) {
             self.told += part.told() as usize;
             tally.asked += part.asked;
             tally.done += part.done;
             tally.absent += part.absent;
             tally.wrong += part.wrong;
             tally.failed += part.failed;
+            tally.delivered += part.delivered;
+            tally.misdelivered += part.misdelivered;
             tally.first_nanos = tally.first_nanos.into_iter().chain(part.first_nanos).min();
             tally.last_nanos = tally.last_nanos.max(part.last_nanos);
         }

@@ -1,5 +1,6 @@
 //! Structured overlays in the lab: requests in bundles, by five algorithms, in both worlds.
 
+mod expected;
 mod figures;
 mod ledger;
 mod plan;
@@ -15,9 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
-use paceline_proto::overlay::{
-    Command, Config, Event, Item, Key, Operation, Oracle, Overlay, Router,
-};
+use paceline_proto::overlay::{Command, Config, Event, Key, Oracle, Overlay, Router};
 
 pub use figures::REPRODUCTION;
 pub use ledger::{Ledger, Tally};
@@ -86,7 +85,8 @@ where
         match &self.oracle {
             None => Overlay::new(&self.shared, node),
             Some(oracle) => {
-                let mut router = R::new(self.shared.space(), node);
+                let router = R::new(self.shared.space(), node);
+                let mut router = router.with_shape(self.shared.shape());
                 router.fill(oracle.ring());
                 Overlay::with_router(&self.shared, node, router)
             }
@@ -143,16 +143,8 @@ where
         let bundle = self.bundle(node, number).expect("what is due exists");
         let (phase, keys) = self.plan().contents(bundle);
         ledger.submitted(phase, at, node, keys.len());
-        let phase = &self.plan().phases[phase];
-        let operation = match phase.action {
-            Action::Get => Operation::Get(keys.to_vec()),
-            Action::Put => {
-                let lifetime = self.plan().lifetime;
-                let item = |&key: &Key| Item { key, value: self.plan().value(key), lifetime };
-                Operation::Put(keys.iter().map(item).collect())
-            }
-        };
-        Command::Request { id: u64::from(bundle), operation, style: phase.style }
+        let (operation, style) = (self.plan().operation(bundle), self.plan().phases[phase].style);
+        Command::Request { id: u64::from(bundle), operation, style }
     }
 
     fn observe(
@@ -174,6 +166,13 @@ where
             Event::Rejected { id, .. } => {
                 let (phase, keys) = self.plan().contents(*id as u32);
                 ledger.rejected(phase, at, node, keys.len());
+            }
+            Event::Delivered { keys, payload, .. } => {
+                if let Some(bundle) = self.plan().bundle_sent(payload) {
+                    let (phase, sent) = self.plan().contents(bundle);
+                    let known = keys.iter().filter(|key| sent.contains(key)).count();
+                    ledger.delivered(phase, known, keys.len() - known);
+                }
             }
             Event::Joined => ledger.joined += 1,
             Event::JoinFailed { .. } => ledger.joins_failed += 1,
@@ -202,7 +201,7 @@ where
     }
 
     fn export(&self, ledger: &Ledger, _node: NodeId) -> serde_json::Value {
-        serde_json::to_value(ledger.tallies()).expect("a tally has text keys only")
+        serde_json::to_value(ledger.part()).expect("a part has text keys only")
     }
 
     fn import(

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use paceline_proto::core::{NodeId, Payload, mix};
-use paceline_proto::overlay::{Key, Outcome, Style};
+use paceline_proto::overlay::{Item, Key, Operation, Outcome, Style};
 
 /// A routing algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,6 +87,8 @@ pub enum Action {
     Put,
     /// The value is read.
     Get,
+    /// A payload is delivered to the application of the responsible node.
+    Send,
 }
 
 /// When a bundle is sent.
@@ -217,6 +219,34 @@ impl Plan {
         }
     }
 
+    /// What a bundle asks for.
+    pub fn operation(&self, bundle: u32) -> Operation {
+        let (phase, keys) = self.contents(bundle);
+        match self.phases[phase].action {
+            Action::Get => Operation::Get(keys.to_vec()),
+            Action::Put => {
+                let item =
+                    |&key: &Key| Item { key, value: self.value(key), lifetime: self.lifetime };
+                Operation::Put(keys.iter().map(item).collect())
+            }
+            Action::Send => Operation::Send { keys: keys.to_vec(), payload: self.payload(bundle) },
+        }
+    }
+
+    /// What is sent to the keys of a bundle: its number, and nothing up to the size of a value.
+    pub fn payload(&self, bundle: u32) -> Payload {
+        let mut payload = bundle.to_be_bytes().to_vec();
+        payload.resize(self.value_bytes.max(payload.len()), 0);
+        Payload::from(payload)
+    }
+
+    /// The bundle that was sent with this payload, if there is one.
+    pub fn bundle_sent(&self, payload: &Payload) -> Option<u32> {
+        let bytes = payload.to_bytes();
+        let number = u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?);
+        (number < self.bundles()).then_some(number)
+    }
+
     /// What is written under a key.
     pub fn value(&self, key: Key) -> Payload {
         let mut value = key.to_bytes().repeat(self.value_bytes.div_ceil(Key::BYTES));
@@ -229,6 +259,7 @@ impl Plan {
         match (self.phases[phase].action, outcome) {
             (Action::Put, Outcome::Stored { .. }) => true,
             (Action::Get, Outcome::Found { value, .. }) => *value == self.value(key),
+            (Action::Send, Outcome::Delivered) => true,
             _ => false,
         }
     }

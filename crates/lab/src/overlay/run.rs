@@ -35,7 +35,7 @@ pub fn run(
     trace: Option<&Path>,
     progress: &dyn Progress,
 ) -> Result<RunResult, LabError> {
-    let settings = Settings::read(scenario, seed)?;
+    let settings = Settings::read_to_judge(scenario, seed)?;
     with_router!(settings.algorithm, run_by(settings, scenario, seed, trace, progress))
 }
 
@@ -143,6 +143,7 @@ fn result(
         let action = match phase.action {
             Action::Put => "put",
             Action::Get => "get",
+            Action::Send => "send",
         };
         let rate = tally.done as f64 / tally.seconds();
         let name = format!("{number}_{action}_{}_rate", phase.grouping.name());
@@ -182,6 +183,38 @@ mod tests {
     use crate::scenario::ScenarioFile;
 
     use super::*;
+
+    fn figures(sets: &[&str]) -> Vec<crate::figure::Figure> {
+        let file = ScenarioFile::load("overlay/packets").unwrap().with_sets(sets).unwrap();
+        run(&file.resolve().unwrap(), 1, None, &Quiet).unwrap().figures
+    }
+
+    #[test]
+    fn copies_and_what_keeps_them_do_not_count_as_hops_of_gets() {
+        let hops = |copies: &str| {
+            let figures = figures(&["nodes=60", "keys=300", "style=recursive", copies]);
+            figures.iter().find(|figure| figure.id == "overlay/hops/chord").unwrap().measured
+        };
+        assert_eq!(hops("copies=3"), hops("copies=1"));
+    }
+
+    #[test]
+    fn figures_have_bands_in_runs_as_published_and_in_no_others() {
+        let quick = ["nodes=200", "keys=2000"];
+        for set in ["window=100", "copies=3", "ranges=true", "delay=2ms", "successors=4"] {
+            let figures = figures(&[&quick[..], &[set]].concat());
+            assert_eq!(figures.len(), 6, "{set}");
+            for figure in figures {
+                assert_eq!(figure.verdict(), "shown", "{set}: {}", figure.id);
+                assert_eq!(figure.paper, None, "{set}: {}", figure.id);
+            }
+        }
+        for figure in figures(&quick) {
+            let is_shown = figure.id == "overlay/load/chord";
+            let verdict = figure.verdict();
+            assert!(is_shown || verdict == "ok" || verdict == "differs", "{figure:?}");
+        }
+    }
 
     #[test]
     fn a_bundle_of_one_key_takes_the_messages_of_the_key_alone() {

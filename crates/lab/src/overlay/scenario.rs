@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use paceline_proto::core::mix;
-use paceline_proto::overlay::{Config, ConfigError, PingPolicy, Space, Style};
+use paceline_proto::overlay::{Config, ConfigError, PingPolicy, Shape, Space, Style};
 
 use super::plan::{Action, Algorithm, Grouping, Pace, Phase, Plan, Tables};
 use crate::LabError;
-use crate::scenario::{KnownKeys, Scenario, Table};
+use crate::scenario::{KnownKeys, Scenario, ScenarioFile, Table};
 
 /// Which figures a scenario gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Measure {
     Bundle,
     /// Keys that were stored and not found again.
     Lost,
+    /// Messages that deliver a payload to many keys, in bundles over one by one.
+    Multicast,
     /// None: a drawing of how bundles spread.
     Tree,
 }
@@ -35,6 +37,9 @@ pub struct Settings {
     pub config: Config,
     /// Whether they ping each time that a node is named.
     pub pings_each: bool,
+    /// Whether nothing is set that bands do not allow for: a built-in scenario with its own
+    /// values, except the algorithm, the numbers of nodes and keys, the bundle and the pings.
+    pub is_as_published: bool,
     /// Whether messages pass through their encoding in the simulator.
     pub check_wire: bool,
     /// How many nodes.
@@ -55,6 +60,11 @@ pub(crate) const KEYS: KnownKeys = &[
             "copies",
             "ping",
             "ranges",
+            "successors",
+            "leaf_set",
+            "bucket",
+            "degree",
+            "parallel",
             "ack_after",
             "answer_within",
             "attempts",
@@ -85,7 +95,8 @@ pub(crate) const KEYS: KnownKeys = &[
     ("measure", &["figures"]),
 ];
 
-const MEASURES: [(&str, Measure); 6] = [
+const MEASURES: [(&str, Measure); 7] = [
+    ("multicast", Measure::Multicast),
     ("outcomes", Measure::Outcomes),
     ("packets", Measure::Packets),
     ("time", Measure::Time),
@@ -107,8 +118,12 @@ const GROUPINGS: [(&str, &[Grouping]); 4] = [
     ("all", &[Grouping::Serial, Grouping::Random, Grouping::Clustered]),
 ];
 
-const ACTIONS: [(&str, &[Action]); 3] =
-    [("put", &[Action::Put]), ("get", &[Action::Get]), ("put-get", &[Action::Put, Action::Get])];
+const ACTIONS: [(&str, &[Action]); 4] = [
+    ("put", &[Action::Put]),
+    ("get", &[Action::Get]),
+    ("put-get", &[Action::Put, Action::Get]),
+    ("send", &[Action::Send]),
+];
 
 impl Settings {
     /// Reads a scenario of kind `overlay`.
@@ -135,8 +150,38 @@ impl Settings {
         let measure = table.choice_or("figures", &MEASURES, "outcomes")?;
         table.finish()?;
         let pings_each = ping == PingPolicy::EachMention;
-        Ok(Settings { algorithm, config, pings_each, check_wire, nodes, plan, measure })
+        let is_as_published = false;
+        Ok(Settings {
+            algorithm,
+            config,
+            pings_each,
+            is_as_published,
+            check_wire,
+            nodes,
+            plan,
+            measure,
+        })
     }
+
+    /// Reads a scenario, and compares it with the built-in one of its name.
+    pub fn read_to_judge(scenario: &Scenario, seed: u64) -> Result<Settings, LabError> {
+        let settings = Settings::read(scenario, seed)?;
+        let reference = ScenarioFile::load(&scenario.name).and_then(|file| file.resolve());
+        let is_as_published = reference.is_ok_and(|reference| {
+            let is_read = Settings::read(&reference, seed).is_ok();
+            is_read && fixed_keys(&reference).eq(&fixed_keys(scenario))
+        });
+        Ok(Settings { is_as_published, ..settings })
+    }
+}
+
+/// The values of a scenario that bands do not allow for, one a line.
+fn fixed_keys(scenario: &Scenario) -> Vec<String> {
+    const FREE: [&str; 8] =
+        ["name", "about", "algorithm", "nodes", "keys", "bundle", "ping", "check_wire"];
+    let text = scenario.to_toml_with_seed(0);
+    let is_free = |line: &&str| line.split(" = ").next().is_some_and(|key| FREE.contains(&key));
+    text.lines().filter(|line| !is_free(line)).map(str::to_owned).collect()
 }
 
 fn read_config(
@@ -146,7 +191,16 @@ fn read_config(
     tables: Tables,
 ) -> Result<Config, LabError> {
     let upkeep_every = table.duration_or("upkeep_every", Duration::from_secs(1))?;
+    let usual = Shape::default();
+    let shape = Shape {
+        successors: table.integer_or("successors", 2..=16u8, usual.successors)?,
+        leaf_set: table.integer_or("leaf_set", 2..=32u8, usual.leaf_set)?,
+        bucket: table.integer_or("bucket", 1..=32u8, usual.bucket)?,
+        degree: table.integer_or("degree", 2..=8u8, usual.degree)?,
+    };
     let config = Config::new(space)
+        .with_shape(shape)
+        .with_parallel(table.integer_or("parallel", 1..=8u8, 1)?)
         .with_ping(ping)
         .with_copies(table.integer_or("copies", 1..=16u8, 1)?)
         .with_ranges(table.boolean_or("ranges", false)?)
@@ -183,7 +237,12 @@ fn read_plan(
         return Err(table.error("clients", problem, "`clients`, or `every`, or both"));
     }
     let length = table.duration_optional("phase")?;
-    let joining = Duration::from_secs(if tables == Tables::Ideal { 0 } else { 120 });
+    // A few nodes have their places and tables sooner than a thousand.
+    let joining = match tables {
+        Tables::Ideal => Duration::ZERO,
+        Tables::Joined if nodes <= 64 => Duration::from_secs(20),
+        Tables::Joined => Duration::from_secs(120),
+    };
     let join_every = table.duration_or("join_every", Duration::from_millis(10))?;
     let lifetime = table.duration_or("lifetime", Duration::from_secs(24 * 3600))?;
     let mut plan = Plan {

@@ -56,6 +56,10 @@ impl Router for ByHand {
         key ^ node
     }
 
+    fn remaining(key: Key, at: Key, (): ()) -> (Key, Key) {
+        (Key::ZERO, key ^ at)
+    }
+
     fn next_hop(&self, key: Key, _: &mut ()) -> Step {
         let next = NodeId(NEXT[self.own.index()][self.place(key)]);
         let hop = if next == self.own { Hop::Here } else { Hop::Via(next) };

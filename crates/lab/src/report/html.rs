@@ -96,6 +96,7 @@ fn figures(html: &mut String, figures: &[Figure]) {
         let (class, verdict) = match figure.verdict() {
             "FAIL" => ("fail", "\u{2717} out of band"),
             "ok" => ("ok", "\u{2713} in band"),
+            "differs" => ("", "in band, not the published number"),
             _ => ("", "shown"),
         };
         let note = match figure.note.as_str() {

@@ -35,6 +35,7 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "mircc/slingshot-15-12-9",
     "overlay/bundle",
     "overlay/churn",
+    "overlay/multicast",
     "overlay/packets",
     "overlay/time",
     "overlay/tree",

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use paceline_net::{Hosted, Roster};
-use paceline_proto::core::NodeId;
+use paceline_proto::core::{Counters, NodeId};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::application::{Clock, Desk, begin, emulate_all, observe_all, submit_all};
-use super::sockets::{Sockets, bind, start};
+use super::sockets::{Sockets, bind, noted_at, start};
 use super::{Service, Start};
 use crate::LabError;
 use crate::scenario::{Scenario, ScenarioFile};
@@ -175,8 +175,22 @@ where
         }
     });
     let mut is_reported = false;
+    let mut marks = service.marks().into_iter().map(noted_at).peekable();
+    // An earlier process at this place counted for itself.
+    while is_again && marks.next_if(|&mark| mark < clock.now()).is_some() {
+        desk.with_ledger(|ledger| service.note_mark(ledger, &Counters::default()));
+    }
+    let note_mark = || {
+        let counters = node.stats().counters;
+        desk.with_ledger(|ledger| service.note_mark(ledger, &counters));
+    };
     loop {
+        let next_mark = marks.peek().copied();
         tokio::select! {
+            () = clock.sleep_until(next_mark.unwrap_or_default()), if next_mark.is_some() => {
+                marks.next();
+                note_mark();
+            }
             order = next_order(orders) => match order? {
                 Some(ToChild::Finish) => break,
                 Some(_) => return Err(LabError::Run("an order out of turn".to_owned())),
@@ -190,6 +204,8 @@ where
             }
         }
     }
+    // Marks that were not reached, so that the parts of all processes have as many.
+    marks.for_each(|_| note_mark());
     let granted = ("datagram_receive_bytes", node.datagram_receive_bytes() as u64);
     let counters = node.stats().counters.sorted().into_iter().chain([granted]);
     let counters = counters.map(|(name, n)| (name.to_owned(), n)).collect();

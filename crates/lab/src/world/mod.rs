@@ -20,6 +20,7 @@ use paceline_sim::Wires;
 
 pub(crate) use child::node_command;
 pub use control::Prepared;
+pub(crate) use processes::interned;
 pub use processes::{Launch, run_processes};
 pub use run::{Simulated, run_on_loopback, simulate_traced};
 pub use sim::{network_config, simulate};
@@ -95,12 +96,13 @@ pub trait Service: Sync + Sized {
     /// Bytes that the application's `number`-th piece of work counts against admission.
     fn work_bytes(&self, node: NodeId, number: u64) -> usize;
 
-    /// Times at which what was counted until then is noted, in the simulator.
+    /// Times, in ascending order, at which what was counted until then is noted, in both worlds.
+    /// On sockets it is noted [`MARK_LEAD`] earlier.
     fn marks(&self) -> Vec<Duration> {
         Vec::new()
     }
 
-    /// One of those times has come.
+    /// One of those times has come. `counters` are those of all nodes of this process.
     fn note_mark(&self, _ledger: &mut Self::Ledger, _counters: &Counters) {}
 
     /// True once nothing more is to be measured at any node.
@@ -120,6 +122,10 @@ pub trait Service: Sync + Sized {
         part: serde_json::Value,
     ) -> Result<(), serde_json::Error>;
 }
+
+/// How long before a mark counters are noted on sockets, so that a process that is scheduled late
+/// does not count what follows the mark before it. Phases are farther apart than this.
+const MARK_LEAD: Duration = Duration::from_millis(100);
 
 /// Which start of a node it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -385,7 +385,7 @@ fn out_of_turn(report: &FromChild) -> LabError {
 }
 
 /// Counters are named by constants. A child's names come as text: each is kept once, for good.
-fn interned(name: String) -> &'static str {
+pub(crate) fn interned(name: String) -> &'static str {
     use std::collections::BTreeSet;
     use std::sync::{Mutex, PoisonError};
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());

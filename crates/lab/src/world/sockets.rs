@@ -11,7 +11,7 @@ use paceline_proto::core::{Counters, Instant, Loss, NodeId};
 use serde::{Deserialize, Serialize};
 
 use super::application::{Clock, Desk, begin, emulate_all, observe_all, submit_all};
-use super::{Outcome, Service, Start};
+use super::{MARK_LEAD, Outcome, Service, Start};
 use crate::LabError;
 use crate::progress::{Progress, Seconds};
 use crate::scenario::{Fault, Scenario};
@@ -60,20 +60,24 @@ where
         let until = Instant::ZERO + scenario.duration;
         let mut seconds = Seconds::start(progress, scenario.duration, &scenario.name);
         let mut is_stopped = false;
+        let mut marks = service.marks().into_iter().map(noted_at).peekable();
         while clock.now() < until && !desk.with_ledger(|ledger| desk.service.is_done(ledger)) {
             is_stopped = progress.stopped();
             if is_stopped {
                 break;
             }
-            seconds.reach(clock.now() - Instant::ZERO);
-            let _ = tokio::time::timeout(LOOK_EVERY, desk.progress.notified()).await;
+            let now = clock.now();
+            seconds.reach(now - Instant::ZERO);
+            while marks.next_if(|&mark| mark <= now).is_some() {
+                let counters = counted(&handles);
+                desk.with_ledger(|ledger| desk.service.note_mark(ledger, &counters));
+            }
+            let at_most = marks.peek().map_or(LOOK_EVERY, |&mark| LOOK_EVERY.min(mark - now));
+            let _ = tokio::time::timeout(at_most, desk.progress.notified()).await;
         }
         let ended = clock.now();
         drop(seconds);
-        let mut counters = Counters::default();
-        for node in &handles {
-            counters.merge(&node.stats().counters);
-        }
+        let counters = counted(&handles);
         for node in &handles {
             node.stop().await;
         }
@@ -84,6 +88,18 @@ where
         });
         Ok((ledger, outcome))
     })
+}
+
+/// What all these nodes counted.
+fn counted<P: Hosted>(nodes: &[Node<P>]) -> Counters {
+    let mut counters = Counters::default();
+    nodes.iter().for_each(|node| counters.merge(&node.stats().counters));
+    counters
+}
+
+/// When counters are noted for a mark.
+pub(super) fn noted_at(mark: Duration) -> Instant {
+    Instant::ZERO + mark.saturating_sub(MARK_LEAD)
 }
 
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, LabError> {

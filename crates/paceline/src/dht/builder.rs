@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_net::Roster;
 use paceline_proto::overlay::{
-    Chord, Command, Config, Kademlia, Koorde, Overlay, Pastry, Router, Space, Style, Tapestry,
+    Chord, Command, Config, Kademlia, Koorde, Overlay, Pastry, Router, Shape, Space, Style,
+    Tapestry,
 };
 
 use super::desk::{Desk, Phase};
@@ -122,9 +123,26 @@ impl DhtBuilder {
         self
     }
 
-    /// How this host's bundles travel; a guest's are always iterative. Default recursive.
+    /// How this host's bundles travel. Default recursive: each host on the way forwards its parts.
+    /// A guest's default is iterative: it asks each host itself. A recursive guest hands its
+    /// bundles over to a host, and the hosts where keys end answer it straight; they must reach
+    /// the address that it listens on.
     pub fn style(mut self, style: Style) -> DhtBuilder {
-        self.settings.style = style;
+        self.settings.style = Some(style);
+        self
+    }
+
+    /// Hosts that an iterative request for one key asks at once, with Kademlia: its alpha. 1 to 8,
+    /// default 1; 3 is usual. Costs as many times the messages, and does not wait for a host that
+    /// is slow or gone.
+    pub fn parallel(mut self, hosts: u8) -> DhtBuilder {
+        self.config = self.config.with_parallel(hosts);
+        self
+    }
+
+    /// Sizes of routing tables; all hosts need the same. Default [`Shape::default`].
+    pub fn shape(mut self, shape: Shape) -> DhtBuilder {
+        self.config = self.config.with_shape(shape);
         self
     }
 
@@ -264,6 +282,9 @@ impl DhtBuilder {
         let protocol: Overlay<R> = Overlay::new(&config, id);
         let (node, events) = bound.start(roster, protocol, Arc::new(config))?;
 
+        let usual = if matches!(part, Part::Guest) { Style::Iterative } else { Style::Recursive };
+        let style = self.settings.style.unwrap_or(usual);
+        let settings = Settings { style: Some(style), ..self.settings };
         let own = Bytes::from(address.to_string());
         let command = match part {
             Part::Founder => Command::Bootstrap { address: own },
@@ -284,7 +305,7 @@ impl DhtBuilder {
         let disk = file.map(File::start);
         tokio::spawn(desk.clone().serve(events, disk));
         let member: Arc<dyn Member> = Arc::new(node.clone());
-        let dht = Dht::new(member, desk, id, self.settings, self.bundles_in_flight);
+        let dht = Dht::new(member, desk, id, settings, self.bundles_in_flight);
 
         let began = phase.wait_for(|phase| *phase != Phase::Starting);
         let began = tokio::time::timeout(self.within, began).await;

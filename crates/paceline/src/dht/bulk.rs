@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use paceline_proto::core::Payload;
 use paceline_proto::overlay::{Item, Key, Operation, Outcome};
 use tokio::sync::mpsc;
 
+use super::VALUE_BYTES_MAX;
 use super::desk::Told;
 use super::entry::{place, wrap};
 use super::error::KeyError;
@@ -53,7 +55,7 @@ impl<T> Results<T> {
     }
 }
 
-/// A key that the application names, and what it writes.
+/// A key that the application names, and what is written under it, if anything is.
 pub struct Wanted {
     pub key: Bytes,
     pub value: Bytes,
@@ -67,11 +69,13 @@ pub enum Source {
 }
 
 /// What is done with keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Verb {
     Put,
     Get,
     Remove,
+    /// Deliver this to the hosts that are responsible.
+    Send(Payload),
 }
 
 /// A key on its way.
@@ -185,12 +189,15 @@ impl<T: Send + 'static> Bulk<T> {
 
     fn check(&self, number: u64, wanted: &Wanted) -> Result<Waiting, KeyError> {
         let key = place(&wanted.key)?;
-        let item = match self.verb {
+        let item = match &self.verb {
             Verb::Put => {
                 let value = wrap(&wanted.key, &wanted.value)?;
                 Some(Item { key, value, lifetime: self.shared.settings.lifetime })
             }
-            Verb::Get | Verb::Remove => None,
+            Verb::Send(payload) if payload.len() > VALUE_BYTES_MAX => {
+                return Err(KeyError::ValueTooLarge { bytes: payload.len() });
+            }
+            Verb::Get | Verb::Remove | Verb::Send(_) => None,
         };
         Ok(Waiting { key, place: number, name: wanted.key.clone(), item })
     }
@@ -238,10 +245,11 @@ impl<T: Send + 'static> Bulk<T> {
             items.extend(waiting.item);
             names.push((waiting.key, waiting.place, waiting.name));
         }
-        let operation = match self.verb {
+        let operation = match &self.verb {
             Verb::Put => Operation::Put(items),
             Verb::Get => Operation::Get(keys),
             Verb::Remove => Operation::Remove(keys),
+            Verb::Send(payload) => Operation::Send { keys, payload: payload.clone() },
         };
         let request = self.shared.ask(operation, count, permit, &self.told);
         for (key, place, name) in names {

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use paceline_net::Events;
+use paceline_proto::core::NodeId;
 use paceline_proto::overlay::{Event, Key, Outcome, Overlay, RejectReason, Router};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, oneshot, watch};
 
 use super::disk::{Disk, Write};
 use super::error::DiskError;
@@ -48,6 +50,49 @@ struct Open {
     is_closed: bool,
     requests: HashMap<u64, Asked>,
     described: HashMap<u64, oneshot::Sender<DhtStat>>,
+    // None once the node has stopped, so that readers come to an end.
+    deliveries: Option<broadcast::Sender<Delivery>>,
+}
+
+/// Deliveries that wait for each reader.
+const DELIVERIES_MAX: usize = 1024;
+
+/// A payload that was sent to keys for which this host is responsible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The host or guest that sent it.
+    pub origin: NodeId,
+    /// The keys for which this host is responsible, of those it was sent to: [`Key::of`] each.
+    pub keys: Vec<Key>,
+    /// The payload.
+    pub payload: Bytes,
+}
+
+/// Payloads that reach this host by [`Dht::send_all`](super::Dht::send_all), from the call of
+/// [`Dht::deliveries`](super::Dht::deliveries) on. 1,024 wait for each reader; the oldest of more
+/// are dropped and counted.
+#[derive(Debug)]
+pub struct Deliveries {
+    deliveries: broadcast::Receiver<Delivery>,
+    missed: u64,
+}
+
+impl Deliveries {
+    /// The next one; `None` once the host has stopped.
+    pub async fn next(&mut self) -> Option<Delivery> {
+        loop {
+            match self.deliveries.recv().await {
+                Ok(delivery) => return Some(delivery),
+                Err(broadcast::error::RecvError::Lagged(count)) => self.missed += count,
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// Deliveries that were dropped because this reader was too slow.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
 }
 
 /// Who waits for what.
@@ -58,7 +103,16 @@ pub struct Desk {
 
 impl Desk {
     pub fn new() -> Desk {
-        Desk { open: Mutex::default(), phase: watch::Sender::new(Phase::Starting) }
+        let deliveries = Some(broadcast::Sender::new(DELIVERIES_MAX));
+        let open = Mutex::new(Open { deliveries, ..Open::default() });
+        Desk { open, phase: watch::Sender::new(Phase::Starting) }
+    }
+
+    pub fn deliveries(&self) -> Deliveries {
+        let subscribed = self.lock().deliveries.as_ref().map(broadcast::Sender::subscribe);
+        // Of a host that has stopped: the end.
+        let deliveries = subscribed.unwrap_or_else(|| broadcast::Sender::new(1).subscribe());
+        Deliveries { deliveries, missed: 0 }
     }
 
     pub fn phase(&self) -> watch::Receiver<Phase> {
@@ -119,6 +173,7 @@ impl Desk {
             let _ = asked.told.send((id, Told::Closed));
         }
         open.described.clear();
+        open.deliveries = None;
         self.phase.send_replace(Phase::Ended(failed));
     }
 
@@ -149,8 +204,15 @@ impl Desk {
                     let _ = told.send(DhtStat { role, contacts, is_settled, values, bytes });
                 }
             }
-            // This library sends no payloads to keys, and has no file if there is no disk.
-            Event::Delivered { .. } | Event::Persist { .. } | Event::Erase { .. } => {}
+            Event::Delivered { origin, keys, payload } => {
+                let payload = payload.to_bytes();
+                if let Some(deliveries) = &self.lock().deliveries {
+                    // Without a reader there is none to tell.
+                    let _ = deliveries.send(Delivery { origin, keys, payload });
+                }
+            }
+            // There is no file if there is no disk.
+            Event::Persist { .. } | Event::Erase { .. } => {}
         }
     }
 

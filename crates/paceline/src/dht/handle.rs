@@ -12,7 +12,7 @@ use paceline_proto::overlay::{Command, Operation, Outcome, Overlay, Role, Router
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::bulk::{Bulk, Results, Source, Verb, Wanted};
-use super::desk::{Desk, Phase, Told};
+use super::desk::{Deliveries, Desk, Phase, Told};
 use super::entry::{place, unwrap};
 use super::error::{DhtError, DiskError, KeyError};
 
@@ -45,7 +45,8 @@ pub struct DhtStat {
 /// How this host asks.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    pub style: Style,
+    /// None for what suits the part: a member's recursive, a guest's iterative.
+    pub style: Option<Style>,
     pub bundle: usize,
     pub window: usize,
     pub lifetime: Duration,
@@ -54,7 +55,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         let lifetime = Duration::from_secs(30 * 24 * 3600);
-        Settings { style: Style::Recursive, bundle: 64, window: 1024, lifetime }
+        Settings { style: None, bundle: 64, window: 1024, lifetime }
     }
 }
 
@@ -111,7 +112,8 @@ impl Shared {
         let id = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.desk.expect(id, keys, permit, told.clone());
         // If the node has stopped the desk tells.
-        let _ = self.node.command(Command::Request { id, operation, style: self.settings.style });
+        let style = self.settings.style.unwrap_or(Style::Recursive);
+        let _ = self.node.command(Command::Request { id, operation, style });
         id
     }
 }
@@ -199,6 +201,38 @@ impl Dht {
     {
         Bulk::start(self, keys_of(keys), Verb::Remove, |_, outcome| match outcome {
             Outcome::Removed => Some(()),
+            _ => None,
+        })
+    }
+
+    /// Delivers a payload to the hosts that are responsible for keys, bundled: once at each, along
+    /// one tree for each bundle. A host that is responsible for keys of several bundles gets it
+    /// once for each of these. The results come in any order, each with its place in the input: a
+    /// key has succeeded once its host has passed the payload to its readers, if it has any
+    /// ([`Dht::deliveries`]). Otherwise as [`Dht::put_all`]. At most 63,488 bytes.
+    ///
+    /// Shudo, *Message Bundling on Structured Overlays*, ISCC 2017, names multicast as a use of
+    /// collective forwarding.
+    pub fn send_all<I>(&self, keys: I, payload: Bytes) -> Results<()>
+    where
+        I: IntoIterator<Item = Bytes, IntoIter: Send + 'static>,
+    {
+        self.start_send(keys_of(keys), payload)
+    }
+
+    /// Like [`Dht::send_all`], of keys that come from a channel.
+    pub fn send_all_from(&self, keys: mpsc::Receiver<Bytes>, payload: Bytes) -> Results<()> {
+        self.start_send(Source::Keys(keys), payload)
+    }
+
+    /// Payloads that others send to keys of this host. A guest gets none.
+    pub fn deliveries(&self) -> Deliveries {
+        self.shared.desk.deliveries()
+    }
+
+    fn start_send(&self, source: Source, payload: Bytes) -> Results<()> {
+        Bulk::start(self, source, Verb::Send(payload.into()), |_, outcome| match outcome {
+            Outcome::Delivered => Some(()),
             _ => None,
         })
     }

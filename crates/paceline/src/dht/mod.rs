@@ -20,10 +20,11 @@ mod handle;
 
 pub use builder::{Algorithm, DhtBuilder};
 pub use bulk::{KeyResult, Results};
+pub use desk::{Deliveries, Delivery};
 pub use disk::read_file;
 pub use error::{DhtError, DiskError, KeyError};
 pub use handle::{Dht, DhtStat};
-pub use paceline_proto::overlay::{Role, Style};
+pub use paceline_proto::overlay::{Key, Role, Shape, Style};
 
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 512;

@@ -59,6 +59,7 @@ impl<R: Router> Overlay<R> {
                         exchange: 0,
                         ttl: cx.shared.ttl,
                         initiator: cx.node,
+                        is_member: self.is_member(),
                         tag: tag(cx, name),
                         purpose: Purpose::Send(payload.clone()),
                         targets: targets.clone(),
@@ -147,7 +148,10 @@ impl<R: Router> Overlay<R> {
                     slot.why = match answer {
                         PutAnswer::Elsewhere => FailReason::NoRoute,
                         PutAnswer::Busy => FailReason::Busy,
-                        PutAnswer::Unsettled => FailReason::Unsettled,
+                        PutAnswer::Unsettled => {
+                            cx.count("overlay_put_off", 1);
+                            FailReason::Unsettled
+                        }
                         _ => FailReason::Unreplicated,
                     };
                     continue;

@@ -1,9 +1,11 @@
 use super::cells::Cells;
 use super::oracle::place_of;
-use super::place::{Place, SUCCESSORS};
-use super::{Chore, Hop, Key, Leg, Router, Space, Step, Topic, keep_distinct, keep_nearest};
+use super::place::Place;
+use super::{Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, keep_distinct, keep_nearest};
 use crate::core::NodeId;
 
+/// Nodes named to whoever asks for those nearest to a key.
+const NEAREST: usize = 8;
 /// Fingers looked up a turn.
 const FINGERS_A_TURN: u64 = 3;
 
@@ -107,13 +109,16 @@ impl Router for Chord {
         Chord { place: Place::new(space, own), fingers: Cells::default() }
     }
 
+    fn with_shape(self, shape: Shape) -> Chord {
+        Chord { place: self.place.with_successors(shape.successors), ..self }
+    }
+
     fn distance(key: Key, node: Key) -> Key {
         key.clockwise_to(node)
     }
 
-    fn advances(key: Key, from: Key, to: Key) -> bool {
-        // Up to the key, then to whoever comes after it, and back from where that was too far.
-        to.is_in(from, key) || key.clockwise_to(to) < key.clockwise_to(from)
+    fn remaining(key: Key, at: Key, leg: Leg) -> (Key, Key) {
+        leg.remaining(key, at)
     }
 
     fn next_hop(&self, key: Key, walk: &mut Leg) -> Step {
@@ -181,7 +186,7 @@ impl Router for Chord {
     fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
         match topic {
             Topic::Neighbours => self.place.tell(out),
-            Topic::Nearest(key) => self.replicas(key, SUCCESSORS, out),
+            Topic::Nearest(key) => self.replicas(key, NEAREST, out),
             Topic::Row(..) => {}
         }
     }

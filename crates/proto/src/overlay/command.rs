@@ -22,8 +22,8 @@ pub enum Command {
         /// addresses of seeds is asked.
         seeds: Vec<NodeId>,
     },
-    /// Become a guest, who asks members and is told, but forwards and stores nothing. It asks
-    /// whoever the driver finds at the addresses of seeds; its bundles travel iteratively.
+    /// Become a guest, which asks members, but forwards and stores nothing. It asks the members
+    /// that the driver finds at the addresses of seeds.
     Visit {
         /// Where the driver of another node reaches this one.
         address: Bytes,

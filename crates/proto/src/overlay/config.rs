@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::Space;
 use super::message::{HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX};
+use super::{Shape, Space};
 
 /// Whether a node asks the longest silent node of a full part of its table if it is still there,
 /// when another that would fit there is heard of.
@@ -24,6 +24,8 @@ pub enum PingPolicy {
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(super) space: Space,
+    pub(super) shape: Shape,
+    pub(super) parallel: u8,
     pub(super) ttl: u8,
     pub(super) ack_after: Option<Duration>,
     pub(super) ack_after_min: Duration,
@@ -89,6 +91,8 @@ impl Config {
     pub fn new(space: Space) -> Config {
         Config {
             space,
+            shape: Shape::default(),
+            parallel: 1,
             ttl: 160,
             ack_after: None,
             ack_after_min: Duration::from_millis(50),
@@ -120,6 +124,12 @@ impl Config {
     }
 
     knobs! {
+        /// Sizes of routing tables. Default [`Shape::default`].
+        with_shape: shape, Shape;
+        /// Nodes that an iterative look-up of one key by Kademlia asks at once: its alpha. A bundle
+        /// asks one for each part, and the other algorithms one. 1 to 8, default 1 as in the
+        /// published experiments; 3 is usual. Costs as many times the messages.
+        with_parallel: parallel, u8;
         /// Hops that a bundle may make. 1 to 255, default 160.
         with_ttl: ttl, u8;
         /// How long to wait for the answer of one node. Default `None`: by how long answers have
@@ -188,6 +198,7 @@ impl Config {
     pub fn build(self) -> Result<Config, ConfigError> {
         let ranges = [
             ("ttl", usize::from(self.ttl), 1, 255, "1 to 255"),
+            ("parallel", self.parallel.into(), 1, 8, "1 to 8"),
             ("sends", self.sends.into(), 1, 10, "1 to 10"),
             ("candidates", self.candidates.into(), 1, 8, "1 to 8"),
             ("attempts", self.attempts.into(), 1, 100, "1 to 100"),
@@ -202,6 +213,7 @@ impl Config {
                 return Err(ConfigError::OutOfRange { knob, value, expected });
             }
         }
+        self.shape.check()?;
         let lifetimes =
             [("lifetime_max", self.lifetime_max), ("tombstone_lifetime", self.tombstone_lifetime)];
         for (knob, time) in lifetimes {
@@ -232,6 +244,16 @@ impl Config {
     /// Hops that a bundle may make.
     pub fn ttl(&self) -> u8 {
         self.ttl
+    }
+
+    /// Whether results tell which keys their node is responsible for.
+    pub fn has_ranges(&self) -> bool {
+        self.has_ranges
+    }
+
+    /// Sizes of routing tables.
+    pub fn shape(&self) -> Shape {
+        self.shape
     }
 
     /// Where nodes lie.

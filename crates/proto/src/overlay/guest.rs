@@ -1,7 +1,8 @@
 //! Guests: they ask members, and are none.
 //!
 //! A guest forwards nothing and stores nothing, and no table names it. It begins each bundle at
-//! some member that it has heard from, and goes on from there iteratively.
+//! some member that it has heard from. Iteratively it asks that one and then each further hop;
+//! recursively it hands the bundle over, and results come straight to it.
 
 use std::sync::Arc;
 

@@ -1,11 +1,10 @@
 use std::ops::Range;
 
 use super::cells::Cells;
-use super::{Chore, Hop, Key, Router, Space, Step, Topic, keep_nearest};
+use super::shape::BUCKET_MAX;
+use super::{Chore, Hop, Key, Router, Shape, Space, Step, Topic, keep_nearest};
 use crate::core::{NodeId, mix};
 
-/// Nodes in a bucket: Kademlia's k.
-const BUCKET: usize = 20;
 /// Nodes tried at a time for a bucket, of those that another node named.
 const TRIED_A_TIME: usize = 3;
 /// Buckets looked after a turn.
@@ -13,18 +12,20 @@ const BUCKETS_A_TURN: u64 = 2;
 
 /// Kademlia: a key belongs to the node nearest to it by exclusive or.
 ///
-/// Bucket i holds up to 20 nodes that share the first i bits with this one and not the next, the
-/// one heard from longest ago first. A full bucket takes nobody new while its first node answers.
-/// Source: Maymounkov and Mazières, *Kademlia: A Peer-to-peer Information System Based on the XOR
-/// Metric*, IPTPS 2002.
+/// Bucket i holds up to k nodes ([`Shape::bucket`]) that share the first i bits with this one and
+/// not the next, the one heard from longest ago first. A full bucket takes no new node while its
+/// first node answers. Source: Maymounkov and Mazières, *Kademlia: A Peer-to-peer Information
+/// System Based on the XOR Metric*, IPTPS 2002.
 ///
 /// A message goes to the known node nearest to its key. Where bucket i is empty there is no such
-/// node: a joiner makes itself known to the 20 nodes nearest to it, for whom its own bucket may
+/// node: a joiner makes itself known to the k nodes nearest to it, for whom its own bucket may
 /// have been empty.
 #[derive(Clone, Debug)]
 pub struct Kademlia {
     space: Space,
     own: NodeId,
+    // Nodes of a bucket: k.
+    k: u8,
     /// By bits shared, then by when they were last heard from.
     buckets: Cells,
 }
@@ -37,6 +38,10 @@ impl Kademlia {
 
     fn key(&self) -> Key {
         self.space.key(self.own)
+    }
+
+    fn k(&self) -> usize {
+        self.k.into()
     }
 
     fn bucket_of(&self) -> impl Fn(NodeId) -> u16 + use<> {
@@ -103,13 +108,22 @@ impl Router for Kademlia {
     type Walk = ();
 
     const NAME: &'static str = "kademlia";
+    const IS_PARALLEL: bool = true;
 
     fn new(space: Space, own: NodeId) -> Kademlia {
-        Kademlia { space, own, buckets: Cells::default() }
+        Kademlia { space, own, k: Shape::default().bucket, buckets: Cells::default() }
+    }
+
+    fn with_shape(self, shape: Shape) -> Kademlia {
+        Kademlia { k: shape.bucket, ..self }
     }
 
     fn distance(key: Key, node: Key) -> Key {
         key ^ node
+    }
+
+    fn remaining(key: Key, at: Key, (): ()) -> (Key, Key) {
+        (Key::ZERO, Self::distance(key, at))
     }
 
     fn next_hop(&self, key: Key, _walk: &mut ()) -> Step {
@@ -117,7 +131,7 @@ impl Router for Kademlia {
             // Every key that has the same bits where there are buckets.
             return Step { hop: Hop::Here, until: key.last_of_prefix(self.buckets().into()) };
         };
-        let mut keys = [Key::ZERO; BUCKET];
+        let mut keys = [Key::ZERO; BUCKET_MAX];
         let keys = &mut keys[..nodes.len()];
         keys.iter_mut().zip(nodes).for_each(|(key, &node)| *key = self.space.key(node));
         let nearest = (0..keys.len()).min_by_key(|&place| key ^ keys[place]);
@@ -159,7 +173,7 @@ impl Router for Kademlia {
         let nodes = &self.buckets.all()[range.clone()];
         if let Some(at) = nodes.iter().position(|&entry| entry == node) {
             self.buckets.rotate(range.start + at..range.end);
-        } else if nodes.len() < BUCKET {
+        } else if nodes.len() < self.k() {
             self.buckets.insert(range.end, node);
         } else {
             return nodes.first().copied();
@@ -177,7 +191,8 @@ impl Router for Kademlia {
         let Some(deepest) = self.buckets().checked_sub(1) else { return };
         let mut ask = |node, key| out.push(Chore::Ask(node, Topic::Nearest(key)));
         // Neighbours, of whom there may be new ones, and a few buckets in turn.
-        let start = self.bucket(deepest).start.min(self.buckets.all().len().saturating_sub(BUCKET));
+        let start =
+            self.bucket(deepest).start.min(self.buckets.all().len().saturating_sub(self.k()));
         let near = &self.buckets.all()[start..];
         ask(near[(turn % near.len() as u64) as usize], self.key());
         let count = u64::from(deepest) + 1;
@@ -199,8 +214,8 @@ impl Router for Kademlia {
 
     fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
         match topic {
-            Topic::Nearest(key) => self.nearest(key, BUCKET, out),
-            Topic::Neighbours => self.nearest(self.key(), BUCKET, out),
+            Topic::Nearest(key) => self.nearest(key, self.k(), out),
+            Topic::Neighbours => self.nearest(self.key(), self.k(), out),
             Topic::Row(..) => {}
         }
     }
@@ -209,7 +224,7 @@ impl Router for Kademlia {
         let own = self.key();
         let bucket_of = self.bucket_of();
         // All of its neighbourhood has to know a joiner; of nodes farther away a few are enough.
-        let near = self.buckets.all().len().checked_sub(BUCKET);
+        let near = self.buckets.all().len().checked_sub(self.k());
         let near = near.map_or(0, |place| bucket_of(self.buckets.all()[place]));
         let is_near = topic == Topic::Nearest(own);
         let mut tried: Vec<(u16, NodeId)> = Vec::new();
@@ -219,7 +234,7 @@ impl Router for Kademlia {
             let known = &self.buckets.all()[self.bucket(bucket)];
             let count = tried.iter().filter(|&&(other, _)| other == bucket).count();
             let is_new = !known.contains(&node) && !tried.contains(&(bucket, node));
-            let room = BUCKET - known.len();
+            let room = self.k() - known.len();
             let wanted = match is_near {
                 true if bucket >= near => room,
                 true => usize::from(known.is_empty()),
@@ -268,7 +283,7 @@ impl Router for Kademlia {
             let border = own.last_of_prefix(bucket) - (bit - Key::from(1));
             let (lower, upper) = outer.split_at(outer.partition_point(|&(key, _)| key < border));
             let (inner, other) = if own < border { (lower, upper) } else { (upper, lower) };
-            let count = other.len().min(BUCKET);
+            let count = other.len().min(self.k());
             let seed = mix(own.prefix(64) ^ u64::from(bucket));
             entries.extend((0..count).map(|number| {
                 // One at random out of each of as many equal parts.

@@ -1,35 +1,42 @@
 use bytes::{Buf, BufMut, Bytes};
 
 use super::list::List;
-use super::place::{Place, SUCCESSORS};
-use super::{Chore, Hop, Key, Leg, Router, Space, Step, Topic, keep_distinct, keep_nearest};
+use super::place::Place;
+use super::shape::{DEGREE_MAX, SUCCESSORS_MAX};
+use super::{Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, keep_distinct, keep_nearest};
 use crate::core::{DecodeError, NodeId, Payload, Wire, split, take_u8};
 
-/// Edges of the de Bruijn graph at a node.
-const EDGES: usize = 3;
+/// Most edges at a node: to the last node at or before the end of an edge, and as many after it as
+/// the graph has degree.
+const EDGES_MAX: usize = 1 + DEGREE_MAX;
 /// Bits of a key that a walk shifts in at most: enough for 2^32 nodes by far.
 const BITS_MAX: u32 = 64;
 /// Turns between two look-ups of the edges from the outside, should all known ones mislead.
 const TURNS_A_SEARCH: u64 = 16;
 
-/// Koorde: Chord's ring, and on it a walk through the de Bruijn graph of degree 2.
+/// Koorde: Chord's ring, and on it a walk through the de Bruijn graph of degree 2, or of another
+/// power of two ([`Shape::degree`]).
 ///
-/// The message follows an imaginary node. Each step doubles it and shifts in one bit of the key,
-/// until it is the key. It is at home at the last node at or before it; from there the edges lead
-/// to the node before the doubled place, and to the two nodes after that one. Where the imaginary
-/// node is not at home with the receiver, the successor list leads on; should an edge have
-/// overshot, because a better one died, the message goes back. The walk begins with the imaginary
-/// node at home here that has the fewest bits left to shift in. Source: Kaashoek and Karger,
-/// *Koorde: A Simple Degree-optimal Distributed Hash Table*, IPTPS 2003.
+/// The message follows an imaginary node. Each step doubles it and shifts in one bit of the key (of
+/// degree 4 two bits, of degree 8 three), until it is the key. It is at home at the last node at or
+/// before it; from there the edges lead to the node before the doubled place, and to as many nodes
+/// after that one as the graph has degree. Where the imaginary node is not at home with the
+/// receiver, the successor list leads on; should an edge have overshot, because a better one died,
+/// the message goes back. The walk begins with the imaginary node at home here that has the fewest
+/// bits left to shift in. Source: Kaashoek and Karger, *Koorde: A Simple Degree-optimal Distributed
+/// Hash Table*, IPTPS 2003.
 ///
-/// A node takes a constant number of entries, all in place. The answer of a table to one key says
-/// little about the next: steps of a walk hold for their key alone.
+/// A node takes a constant number of entries, all in place. Imaginary nodes of neighbouring keys
+/// lie beside each other, so one look-up answers for all keys up to the first whose imaginary node
+/// lies beyond the next known node.
 #[derive(Clone, Debug)]
 pub struct Koorde {
     place: Place,
     /// The last node at or before the double of this one's key, and those after it. This node may
     /// be among them. Of a joiner, whomever it heard from.
-    edges: List<EDGES>,
+    edges: List<EDGES_MAX>,
+    // How many bits of a key one edge shifts in: the logarithm of the graph's degree.
+    bits: u8,
 }
 
 /// The imaginary node that a message follows.
@@ -113,10 +120,18 @@ pub(super) fn imaginary(key: Key, prefix: u64, left: u8) -> Key {
     Key::from(prefix).shifted_left(Key::BITS - u32::from(left)) + key.shifted_right(left.into())
 }
 
-// The walk after one bit was shifted in: the first bit of the prefix goes.
-fn shifted(prefix: u64, left: u8) -> (u64, u8) {
-    let left = left - 1;
+// The walk after some bits were shifted in: as many first bits of the prefix go.
+fn shifted(prefix: u64, left: u8, bits: u8) -> (u64, u8) {
+    let left = left.saturating_sub(bits);
     (prefix & !(u64::MAX.checked_shl(left.into()).unwrap_or(0)), left)
+}
+
+// The last key whose imaginary node, with `left` bits left to shift in, lies at most `room` above
+// that of this key.
+fn last_key(key: Key, left: u32, room: Key) -> Key {
+    let (at, most) = (key.shifted_right(left), Key::MAX.shifted_right(left));
+    let end = if room > most - at { most } else { at + room };
+    end.shifted_left(left).last_of_prefix(Key::BITS - left)
 }
 
 impl Koorde {
@@ -137,19 +152,24 @@ impl Koorde {
 
     // Where the edges lead.
     fn doubled(&self) -> Key {
-        self.place.key().shifted_left(1)
+        self.place.key().shifted_left(self.bits.into())
     }
 
-    // The steps of a walk, until it leaves this node.
-    fn step_far(&self, key: Key, walk: &mut Walk) -> Hop {
-        let Some(&next) = self.place.successors.first() else { return Hop::Here };
+    // The steps of a walk, until it leaves this node, and up to which key they are the same.
+    fn step_far(&self, key: Key, walk: &mut Walk) -> Step {
+        let own = self.place.key();
+        let Some(&next) = self.place.successors.first() else {
+            return Step { hop: Hop::Here, until: key };
+        };
+        // From there on ring neighbours suffice.
+        let mut until = Step::through(Hop::Here, key, self.place.up_to_own(key, own)).until;
         let (mut prefix, mut left, mut side) = match *walk {
             Walk::Imaginary { prefix, left, side } => (prefix, left, side),
-            Walk::Start | Walk::Last => self.start(key),
+            Walk::Start | Walk::Last => self.start(key, &mut until),
         };
-        let own = self.place.key();
         let hop = loop {
             let at = imaginary(key, prefix, left);
+            until = until.min(last_key(key, left.into(), self.room_at(at)));
             let is_home = match (side, self.place.predecessor) {
                 (Side::Ahead, _) => own.clockwise_to(at) < self.place.distance_to(next),
                 (Side::Behind, Some(node)) => {
@@ -166,8 +186,10 @@ impl Koorde {
                 side = Side::Ahead;
                 break self.before_on_ring(at);
             }
-            (prefix, left) = shifted(prefix, left);
-            match self.edge_to(imaginary(key, prefix, left)) {
+            (prefix, left) = shifted(prefix, left, self.bits);
+            let at = imaginary(key, prefix, left);
+            until = until.min(last_key(key, left.into(), self.room_at(at)));
+            match self.edge_to(at) {
                 Some((node, to)) if node == self.place.own => side = to,
                 Some((node, to)) => {
                     side = to;
@@ -178,20 +200,42 @@ impl Koorde {
             }
         };
         *walk = Walk::Imaginary { prefix, left, side };
-        hop.map_or(Hop::Here, Hop::Via)
+        Step { hop: hop.map_or(Hop::Here, Hop::Via), until }
     }
 
-    // The imaginary node at home here that needs the fewest bits.
-    fn start(&self, key: Key) -> (u64, u8, Side) {
+    // The imaginary node at home here that needs the fewest bits. `until` is cut to the last key
+    // that begins with the same one.
+    fn start(&self, key: Key, until: &mut Key) -> (u64, u8, Side) {
         let own = self.place.key();
         let room = self.place.successors.first().map(|&next| self.place.distance_to(next));
         let ahead = |left: u32| {
             // The first one from here on of those that end with the key's first bits.
             (key.shifted_right(left) - own).shifted_left(left).shifted_right(left)
         };
-        let is_home = |left: &u32| room.is_some_and(|room| ahead(*left) < room);
-        let left = (0..=BITS_MAX).find(is_home).unwrap_or(BITS_MAX);
-        ((own + ahead(left)).prefix(left), left as u8, Side::Ahead)
+        let mut left = 0;
+        loop {
+            // As keys go up it moves away from this node, and round the ring to it.
+            let (distance, round) = (ahead(left), Key::MAX.shifted_right(left));
+            let is_home = room.is_some_and(|room| distance < room);
+            let end = if is_home { room.unwrap_or_default() - Key::from(1) } else { round };
+            *until = (*until).min(last_key(key, left, end.min(round) - distance));
+            if is_home || left + u32::from(self.bits) > BITS_MAX {
+                return ((own + distance).prefix(left), left as u8, Side::Ahead);
+            }
+            left += u32::from(self.bits);
+        }
+    }
+
+    // How far an imaginary node may move up without passing a place at which a step changes: a
+    // known node, or the opposite of an edge.
+    fn room_at(&self, at: Key) -> Key {
+        let half = Key::power_of_two(Key::BITS - 1);
+        let known = self.place.successors.iter().chain(&*self.edges).chain(&self.place.predecessor);
+        let known = known.map(|&node| self.place.space.key(node));
+        let opposite = self.edges.iter().map(|&node| self.place.space.key(node) + half);
+        let distances = known.chain(opposite).chain([self.place.key()]).map(|place| place - at);
+        let next = distances.filter(|&distance| distance != Key::ZERO).min();
+        next.unwrap_or(Key::ZERO) - Key::from(1)
     }
 
     // The edge from which it is not far, going up, to an imaginary node; or the first one after it.
@@ -223,13 +267,13 @@ impl Koorde {
         let Some((&before, after)) = nodes.split_first() else { return };
         if before == from {
             let rises = |pair: &[NodeId]| distance(pair[0]) > distance(pair[1]);
-            let after = &after[..after.len().min(EDGES - 1)];
+            let after = &after[..after.len().min(self.edges.max() - 1)];
             if after.windows(2).all(rises) && !after.contains(&from) {
-                self.edges = List::of([from].into_iter().chain(after.iter().copied()));
+                self.edges = self.edges.with([from].into_iter().chain(after.iter().copied()));
             }
         } else if before == self.place.own {
             self.edges =
-                List::of([before].into_iter().chain(self.place.successors.iter().copied()));
+                self.edges.with([before].into_iter().chain(self.place.successors.iter().copied()));
         } else if distance(before) < distance(from) {
             out.push(Chore::Ask(before, Topic::Nearest(doubled)));
         }
@@ -242,16 +286,33 @@ impl Router for Koorde {
     const NAME: &'static str = "koorde";
 
     fn new(space: Space, own: NodeId) -> Koorde {
-        Koorde { place: Place::new(space, own), edges: List::new() }
+        Koorde { place: Place::new(space, own), edges: List::new(3), bits: 1 }
+    }
+
+    fn with_shape(self, shape: Shape) -> Koorde {
+        let edges = List::new(1 + usize::from(shape.degree));
+        let place = self.place.with_successors(shape.successors);
+        Koorde { place, edges, bits: shape.degree.trailing_zeros() as u8 }
     }
 
     fn distance(key: Key, node: Key) -> Key {
         key.clockwise_to(node)
     }
 
-    fn advances(_key: Key, _from: Key, _to: Key) -> bool {
-        // What comes nearer is the imaginary node.
-        true
+    fn remaining(key: Key, at: Key, walk: Walk) -> (Key, Key) {
+        match walk {
+            Walk::Last => Leg::Last.remaining(key, at),
+            // First the bits left to shift in; for each, back along the ring and then forwards.
+            Walk::Imaginary { prefix, left, side } => {
+                let imaginary = imaginary(key, prefix, left);
+                let steps = 1 + 2 * u64::from(left);
+                match side {
+                    Side::Ahead => (Key::from(steps), at.clockwise_to(imaginary)),
+                    Side::Behind => (Key::from(steps + 1), imaginary.clockwise_to(at)),
+                }
+            }
+            Walk::Start => (Key::MAX, Key::MAX),
+        }
     }
 
     fn next_hop(&self, key: Key, walk: &mut Walk) -> Step {
@@ -265,7 +326,7 @@ impl Router for Koorde {
         if self.place.successors.is_empty() {
             return Step { hop: Hop::Here, until: Key::MAX };
         }
-        Step { hop: self.step_far(key, walk), until: key }
+        self.step_far(key, walk)
     }
 
     fn candidates(&self, key: Key, walk: &mut Walk, count: usize, out: &mut Vec<NodeId>) {
@@ -278,7 +339,7 @@ impl Router for Koorde {
             return self.place.candidates(came, step.hop, count, out);
         }
         let came = *walk;
-        let Hop::Via(first) = self.step_far(key, walk) else { return };
+        let Hop::Via(first) = self.step_far(key, walk).hop else { return };
         if count > 0 {
             out.push(first);
         }
@@ -294,7 +355,7 @@ impl Router for Koorde {
             },
             _ => Key::MAX,
         };
-        let mut known = [(Key::MAX, NodeId(0)); EDGES + SUCCESSORS];
+        let mut known = [(Key::MAX, NodeId(0)); EDGES_MAX + SUCCESSORS_MAX];
         let mut len = 0;
         for &node in self.edges.iter().chain(&*self.place.successors) {
             let distance = distance(node);
@@ -335,7 +396,7 @@ impl Router for Koorde {
         self.place.forget(node);
         self.edges.remove(node);
         if self.edges[..] == [self.place.own] {
-            self.edges = List::new();
+            self.edges = self.edges.with([]);
         }
     }
 
@@ -364,7 +425,7 @@ impl Router for Koorde {
                 self.contacts(out);
                 keep_nearest::<Koorde>(&self.place.space, key, usize::MAX, start, out);
                 out[start..].rotate_right(1);
-                out.truncate(start + 1 + SUCCESSORS);
+                out.truncate(start + 1 + DEGREE_MAX);
             }
             Topic::Row(..) => {}
         }
@@ -415,8 +476,8 @@ impl Router for Koorde {
         self.place.fill(ring);
         let doubled = self.doubled();
         let at = ring.partition_point(|&(key, _)| key <= doubled) + ring.len() - 1;
-        let edges = (0..ring.len().min(EDGES)).map(|steps| ring[(at + steps) % ring.len()].1);
-        self.edges = if ring.len() > 1 { List::of(edges) } else { List::new() };
+        let edges = (0..ring.len()).map(|steps| ring[(at + steps) % ring.len()].1);
+        self.edges = self.edges.with(edges.filter(|_| ring.len() > 1));
     }
 
     fn heap_bytes(&self) -> usize {

@@ -1,5 +1,6 @@
 use bytes::{BufMut, Bytes};
 
+use super::Key;
 use crate::core::{DecodeError, Payload, Wire, take_u8};
 
 /// How far a message has come on a ring. One byte.
@@ -11,6 +12,17 @@ pub enum Leg {
     /// The sender believed the receiver to be responsible. Should it not be, the message goes only
     /// where it comes nearer to whoever is, and so cannot go in circles.
     Last,
+}
+
+impl Leg {
+    /// How far a message has to go on a ring: up to its key from below, and on the last leg back
+    /// to it from above.
+    pub(super) fn remaining(self, key: Key, at: Key) -> (Key, Key) {
+        match self {
+            Leg::Way => (Key::from(1), at.clockwise_to(key)),
+            Leg::Last => (Key::ZERO, key.clockwise_to(at)),
+        }
+    }
 }
 
 impl Wire for Leg {

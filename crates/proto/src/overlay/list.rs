@@ -2,29 +2,37 @@ use std::ops::Deref;
 
 use crate::core::NodeId;
 
-/// At most `N` nodes in order, in place: a table of a few entries that takes no heap.
+/// At most `max` nodes in order, in place: a table of a few entries that takes no heap. `max` is at
+/// most `N`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List<const N: usize> {
     nodes: [NodeId; N],
     len: u8,
+    max: u8,
 }
 
 impl<const N: usize> List<N> {
-    /// No nodes.
-    pub fn new() -> List<N> {
-        List { nodes: [NodeId(0); N], len: 0 }
+    /// No nodes, and room for `max`.
+    pub fn new(max: usize) -> List<N> {
+        debug_assert!(max <= N, "the configuration was checked");
+        List { nodes: [NodeId(0); N], len: 0, max: max.min(N) as u8 }
     }
 
-    /// The first `N` of these nodes.
-    pub fn of(nodes: impl IntoIterator<Item = NodeId>) -> List<N> {
-        let mut list = List::new();
-        nodes.into_iter().take(N).for_each(|node| list.push(node));
+    /// The first of these nodes, as many as have room in this list.
+    pub fn with(&self, nodes: impl IntoIterator<Item = NodeId>) -> List<N> {
+        let mut list = List::new(self.max());
+        nodes.into_iter().take(self.max()).for_each(|node| list.push(node));
         list
+    }
+
+    /// How many nodes have room.
+    pub fn max(&self) -> usize {
+        self.max.into()
     }
 
     /// True if no node has room any more.
     pub fn is_full(&self) -> bool {
-        self.len() == N
+        self.len() == self.max()
     }
 
     /// Appends a node, if there is room.
@@ -34,8 +42,8 @@ impl<const N: usize> List<N> {
 
     /// Puts a node at this place. The last one falls out of a full list.
     pub fn insert(&mut self, at: usize, node: NodeId) {
-        if at < N {
-            let end = self.len().min(N - 1);
+        if at < self.max() {
+            let end = self.len().min(self.max() - 1);
             self.nodes.copy_within(at..end, at + 1);
             self.nodes[at] = node;
             self.len = end as u8 + 1;
@@ -65,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_full_list_loses_its_last_and_order_is_kept() {
-        let mut list: List<3> = List::of([1, 2, 4].map(NodeId));
+        let mut list: List<5> = List::new(3).with([1, 2, 4].map(NodeId));
         assert!(list.is_full());
         list.insert(2, NodeId(3));
         assert_eq!(list[..], [1, 2, 3].map(NodeId));

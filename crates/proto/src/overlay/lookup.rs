@@ -8,7 +8,7 @@ use super::message::{
     Answer, Body, CANDIDATES_MAX, Found, ITEMS_MAX, Purpose, Route, Segment, Target,
 };
 use super::node::{Cx, Overlay};
-use super::relay::{count_ended, counter_for};
+use super::relay::{count_ended, count_lookups, counter_for};
 use super::request::tag;
 use super::{Hop, Key, Router};
 use crate::core::NodeId;
@@ -28,13 +28,23 @@ impl<R: Router> Overlay<R> {
     pub(super) fn find(&mut self, cx: &mut Cx<'_, R>, name: u32, route: Route<R::Walk>, tries: u8) {
         let hops = cx.shared.ttl - route.ttl;
         let split = split(&self.router, &route.targets);
-        cx.count("overlay_lookups", split.lookups);
+        count_lookups(cx, &route.purpose, split.lookups);
         for (next, targets) in split.onward {
             let trail = Trail { hops: hops + 1, named_by: None, others: Vec::new() };
-            self.find_at(cx, name, next, &route.purpose, targets, trail, tries);
+            let parallel = self.parallel(cx, &route.purpose, targets.len());
+            if parallel == 1 {
+                self.find_at(cx, name, next, &route.purpose, targets, trail, tries);
+                continue;
+            }
+            let (mut walk, mut nodes) = (route.targets[0].walk, Vec::new());
+            self.router.candidates(targets[0].key, &mut walk, parallel, &mut nodes);
+            for node in self.choose(name, parallel, nodes.into_iter()) {
+                let (targets, trail) = (targets.clone(), trail.clone());
+                self.find_at(cx, name, node, &route.purpose, targets, trail, tries);
+            }
         }
         if let Some(here) = split.here {
-            count_ended(cx, hops.into(), here.len());
+            count_ended(cx, &route.purpose, hops.into(), here.len());
             let keys = here.iter().map(|target| target.key);
             let answers = match route.purpose {
                 Purpose::Get => self.read(cx, cx.node, route.tag, keys),
@@ -157,7 +167,7 @@ impl<R: Router> Overlay<R> {
                 }
             }
         }
-        cx.count("overlay_lookups", lookups);
+        count_lookups(cx, purpose, lookups);
         if !ended.is_empty() {
             let answers = match purpose {
                 Purpose::Get => self.read(cx, from, tag, ended.iter().copied()),
@@ -201,7 +211,12 @@ impl<R: Router> Overlay<R> {
         if self.is_member() || self.is_guest() {
             self.heard(cx, from);
         }
+        let parallel = self.parallel(cx, purpose, targets.len());
+        if parallel > 1 && self.is_late(name) {
+            return cx.count("overlay_late", 1);
+        }
         let trail = exchange.trail.unwrap_or_default();
+        let all = targets.clone();
         let space = cx.shared.space;
         let asked = space.key(from);
         let (may_go_on, is_member) = (trail.hops < cx.shared.ttl, self.is_member());
@@ -225,11 +240,11 @@ impl<R: Router> Overlay<R> {
             let (walked, others) = walks.split_at(these.len());
             walks = others;
             for (target, &walk) in these.iter().zip(walked) {
-                // Whoever is named must be nearer than whoever named it. The way may lead over
-                // this node itself, unless it is none that forwards.
+                // A node that is named must be nearer than the one that named it. The way may
+                // lead over this node itself if it is a member.
                 let is_nearer = |&&node: &&NodeId| {
-                    (node != cx.node || is_member)
-                        && R::advances(target.key, asked, space.key(node))
+                    let (from, to) = ((asked, target.walk), (space.key(node), walk));
+                    (node != cx.node || is_member) && R::advances(target.key, from, to)
                 };
                 let Some(&next) = named.iter().find(is_nearer).filter(|_| may_go_on) else {
                     forged += 1;
@@ -237,6 +252,14 @@ impl<R: Router> Overlay<R> {
                     continue;
                 };
                 let target = Target { key: target.key, walk };
+                if parallel > 1 {
+                    let nearer: Vec<NodeId> =
+                        named.iter().copied().filter(|n| is_nearer(&n)).collect();
+                    for next in self.choose(name, parallel, nearer.iter().copied()) {
+                        groups.push(Group { next, targets: vec![target], others: nearer.clone() });
+                    }
+                    continue;
+                }
                 let group = match groups.iter_mut().find(|group| group.next == next) {
                     Some(group) => group,
                     None => {
@@ -245,7 +268,7 @@ impl<R: Router> Overlay<R> {
                     }
                 };
                 group.targets.push(target);
-                for &other in named {
+                for &other in named.iter().filter(is_nearer) {
                     if other != next
                         && group.others.len() < CANDIDATES_MAX
                         && !group.others.contains(&other)
@@ -258,15 +281,19 @@ impl<R: Router> Overlay<R> {
         if forged > 0 {
             cx.count("overlay_no_progress", forged);
         }
-        if *purpose != Purpose::Upkeep {
-            count_ended(cx, trail.hops.into(), count_here);
+        let is_stuck = groups.is_empty() && answers.is_empty() && self.questions_open(name) == 0;
+        if parallel > 1 && is_stuck {
+            // All nodes that were named were asked, and none of them answered.
+            answers.extend(all.iter().map(|target| (target.key, Answer::NoRoute)));
         }
+        count_ended(cx, purpose, trail.hops.into(), count_here);
         for group in groups {
             if group.next == cx.node {
                 let route = Route {
                     exchange: 0,
                     ttl: cx.shared.ttl - trail.hops,
                     initiator: cx.node,
+                    is_member,
                     tag: *tag,
                     purpose: purpose.clone(),
                     targets: group.targets.into(),
@@ -310,6 +337,7 @@ impl<R: Router> Overlay<R> {
                 exchange: 0,
                 ttl: cx.shared.ttl,
                 initiator: cx.node,
+                is_member: true,
                 tag,
                 purpose,
                 targets,
@@ -321,8 +349,11 @@ impl<R: Router> Overlay<R> {
         let mut groups: Vec<(NodeId, Vec<Target<R::Walk>>)> = Vec::new();
         let mut stuck: Vec<Target<R::Walk>> = Vec::new();
         for target in targets.iter() {
+            // What the target carried to the node that named others is not kept: they were
+            // compared with that when they were named.
             let is_nearer = |&&node: &&NodeId| {
-                node != cx.node && R::advances(target.key, asked, space.key(node))
+                let (from, to) = ((asked, R::Walk::default()), (space.key(node), target.walk));
+                node != cx.node && R::advances(target.key, from, to)
             };
             match trail.others.iter().find(is_nearer).filter(|_| !is_over) {
                 None => stuck.push(*target),

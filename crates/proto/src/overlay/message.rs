@@ -66,6 +66,8 @@ pub struct Route<W> {
     pub ttl: u8,
     /// Who gets the results.
     pub initiator: NodeId,
+    /// The initiator is a member of the overlay, not a guest.
+    pub is_member: bool,
     /// The initiator's number for the request.
     pub tag: u64,
     /// What for.

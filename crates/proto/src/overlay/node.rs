@@ -114,7 +114,7 @@ impl<R: Router> Overlay<R> {
     /// A node outside the overlay.
     pub fn new(config: &Config, own: NodeId) -> Overlay<R> {
         Overlay {
-            router: R::new(config.space, own),
+            router: R::new(config.space, own).with_shape(config.shape),
             role: Role::Outside,
             is_due_armed: false,
             rtt: Rtt::default(),

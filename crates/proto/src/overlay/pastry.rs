@@ -1,20 +1,18 @@
 use super::cells::Cells;
 use super::list::List;
 use super::oracle::parts;
-use super::{Chore, Hop, Key, Leg, Router, Space, Step, Topic, keep_distinct, keep_nearest};
+use super::shape::LEAVES_MAX;
+use super::{Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, keep_distinct, keep_nearest};
 use crate::core::NodeId;
-
-/// Nodes on each side in a leaf set.
-const LEAVES_A_SIDE: usize = 4;
 
 /// Pastry: a key belongs to the numerically nearest node, and each hop corrects a digit of four
 /// bits.
 ///
-/// The leaf set holds the four nearest nodes on each side. Row r of the routing table holds, for
-/// each digit but the own one, a node that shares the first r digits and goes on with that one.
-/// Source: Rowstron and Druschel, *Pastry: Scalable, Decentralized Object Location and Routing for
-/// Large-scale Peer-to-peer Systems*, Middleware 2001. Nodes have no distance but that of keys, so
-/// a cell keeps the first node that it got.
+/// The leaf set holds the nearest nodes on each side, four by default ([`Shape::leaf_set`]). Row r
+/// of the routing table holds, for each digit but the own one, a node that shares the first r
+/// digits and goes on with that one. Source: Rowstron and Druschel, *Pastry: Scalable,
+/// Decentralized Object Location and Routing for Large-scale Peer-to-peer Systems*, Middleware
+/// 2001. Nodes have no distance but that of keys, so a cell keeps the first node that it got.
 ///
 /// A key within the leaf set goes to the nearest leaf, and says so ([`Leg::Last`]): from then on it
 /// only goes numerically nearer. Before, it goes to a longer prefix, or to one as long that is
@@ -24,8 +22,8 @@ pub struct Pastry {
     space: Space,
     own: NodeId,
     /// The nearest nodes below, the nearest first. Among few nodes some are on both sides.
-    lower: List<LEAVES_A_SIDE>,
-    upper: List<LEAVES_A_SIDE>,
+    lower: List<LEAVES_MAX>,
+    upper: List<LEAVES_MAX>,
     /// By digits shared, then by the next digit. One node in a cell.
     cells: Cells,
 }
@@ -91,8 +89,8 @@ impl Pastry {
             return None;
         }
         let own = self.key();
-        let first = self.space.key(self.lower[LEAVES_A_SIDE - 1]);
-        let last = self.space.key(self.upper[LEAVES_A_SIDE - 1]);
+        let first = self.space.key(*self.lower.last()?);
+        let last = self.space.key(*self.upper.last()?);
         (own.clockwise_to(last) < own.clockwise_to(first)).then_some((first, last))
     }
 
@@ -187,7 +185,7 @@ impl Pastry {
     // True if a node is nearer than one of the leaves, or these leave room.
     fn is_leaf(&self, node: NodeId) -> bool {
         let (own, at) = (self.key(), self.space.key(node));
-        let room = |list: &List<LEAVES_A_SIDE>, is_nearer: &dyn Fn(Key) -> bool| {
+        let room = |list: &List<LEAVES_MAX>, is_nearer: &dyn Fn(Key) -> bool| {
             !list.contains(&node)
                 && (!list.is_full()
                     || list.last().is_some_and(|&far| is_nearer(self.space.key(far))))
@@ -223,16 +221,27 @@ impl Router for Pastry {
     const NAME: &'static str = "pastry";
 
     fn new(space: Space, own: NodeId) -> Pastry {
-        let (lower, upper) = (List::new(), List::new());
-        Pastry { space, own, lower, upper, cells: Cells::default() }
+        let leaves = List::new(usize::from(Shape::default().leaf_set / 2));
+        Pastry { space, own, lower: leaves, upper: leaves, cells: Cells::default() }
+    }
+
+    fn with_shape(self, shape: Shape) -> Pastry {
+        let leaves = List::new(usize::from(shape.leaf_set / 2));
+        Pastry { lower: leaves, upper: leaves, ..self }
     }
 
     fn distance(key: Key, node: Key) -> Key {
         apart(key, node)
     }
 
-    fn advances(key: Key, from: Key, to: Key) -> bool {
-        to.digits_shared(key) > from.digits_shared(key) || apart(key, to) < apart(key, from)
+    fn remaining(key: Key, at: Key, leg: Leg) -> (Key, Key) {
+        match leg {
+            Leg::Way => {
+                let digits = u64::from(Key::DIGITS - at.digits_shared(key));
+                (Key::from(1 + digits), apart(key, at))
+            }
+            Leg::Last => (Key::ZERO, apart(key, at)),
+        }
     }
 
     fn next_hop(&self, key: Key, walk: &mut Leg) -> Step {
@@ -328,7 +337,7 @@ impl Router for Pastry {
                 out.extend(&self.cells.all()[entries]);
             }
             Topic::Row(..) => {}
-            Topic::Nearest(key) => self.replicas(key, 2 * LEAVES_A_SIDE, out),
+            Topic::Nearest(key) => self.replicas(key, 2 * self.lower.max(), out),
         }
     }
 
@@ -365,8 +374,8 @@ impl Router for Pastry {
         let at = ring.partition_point(|&(key, _)| key < own);
         let others = ring.len().saturating_sub(1);
         let ahead = |steps: usize| ring[(at + steps) % ring.len()].1;
-        self.upper = List::of((1..=others).map(ahead));
-        self.lower = List::of((1..=others).rev().map(ahead));
+        self.upper = self.upper.with((1..=others).map(ahead));
+        self.lower = self.lower.with((1..=others).rev().map(ahead));
         let mut entries = Vec::new();
         let (mut alike, mut row) = (ring, 0);
         while alike.len() > 1 && row < Key::DIGITS {

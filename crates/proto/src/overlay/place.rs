@@ -1,10 +1,8 @@
 use super::list::List;
 use super::oracle::place_of;
-use super::{Chore, Hop, Key, Leg, Space, Step, Topic};
+use super::shape::SUCCESSORS_MAX;
+use super::{Chore, Hop, Key, Leg, Shape, Space, Step, Topic};
 use crate::core::NodeId;
-
-/// Length of a successor list.
-pub(super) const SUCCESSORS: usize = 8;
 
 /// A node's place on a ring on which a key belongs to the first node at or after it: successor
 /// list, predecessor, and the rules by which they stay right. Chord and Koorde share it.
@@ -24,7 +22,7 @@ pub(super) const SUCCESSORS: usize = 8;
 pub(super) struct Place {
     pub space: Space,
     pub own: NodeId,
-    pub successors: List<SUCCESSORS>,
+    pub successors: List<SUCCESSORS_MAX>,
     pub predecessor: Option<NodeId>,
     /// Takes the predecessor's place should that turn out to be gone.
     claimant: Option<NodeId>,
@@ -32,7 +30,13 @@ pub(super) struct Place {
 
 impl Place {
     pub fn new(space: Space, own: NodeId) -> Place {
-        Place { space, own, successors: List::new(), predecessor: None, claimant: None }
+        let successors = List::new(Shape::default().successors.into());
+        Place { space, own, successors, predecessor: None, claimant: None }
+    }
+
+    /// The same with a successor list of this length.
+    pub fn with_successors(self, length: u8) -> Place {
+        Place { successors: List::new(length.into()), ..self }
     }
 
     pub fn fill(&mut self, ring: &[(Key, NodeId)]) {
@@ -40,7 +44,7 @@ impl Place {
         let at = place_of(ring, own);
         let others = ring.len().saturating_sub(1);
         let after = |steps: usize| ring[(at + steps) % ring.len()].1;
-        self.successors = List::of((1..=others.min(SUCCESSORS)).map(after));
+        self.successors = self.successors.with((1..=others).map(after));
         self.predecessor = (others > 0).then(|| after(others));
         self.claimant = None;
     }
@@ -202,7 +206,7 @@ impl Place {
     }
 
     // The first node and a list that begins after it, as far as it goes up and does not come round.
-    fn list_after(&self, first: Option<NodeId>, list: &[NodeId]) -> List<SUCCESSORS> {
+    fn list_after(&self, first: Option<NodeId>, list: &[NodeId]) -> List<SUCCESSORS_MAX> {
         let mut end = first.map_or(Key::ZERO, |node| self.distance_to(node));
         let rises = |node: &NodeId| {
             let distance = self.distance_to(*node);
@@ -210,7 +214,7 @@ impl Place {
             end = distance;
             rises
         };
-        List::of(first.into_iter().chain(list.iter().copied().take_while(rises)))
+        self.successors.with(first.into_iter().chain(list.iter().copied().take_while(rises)))
     }
 
     /// A node says that it is the predecessor.

@@ -17,7 +17,7 @@ const DELIVERED_MAX: usize = 4096;
 /// lost of answers is missed for seconds.
 const DATAGRAMS_MAX: usize = 4;
 /// Bytes of a bundle's message besides targets and payload, at most.
-const ROUTE_HEAD_BYTES: usize = 25;
+const ROUTE_HEAD_BYTES: usize = 26;
 /// Bytes of a result besides its answers, at most.
 const RESULT_HEAD_BYTES: usize = 52;
 
@@ -34,7 +34,13 @@ impl<R: Router> Overlay<R> {
         if !self.is_new(from, exchange) {
             return cx.count("overlay_duplicate", 1);
         }
-        self.heard(cx, from);
+        let (initiator, is_member) = (route.initiator, route.is_member);
+        if is_member || from != initiator {
+            self.heard(cx, from);
+        } else {
+            // It was a member before, perhaps: it has lost its memory since.
+            self.router.forget(from);
+        }
         if route.ttl == 0 {
             return self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_ttl");
         }
@@ -42,12 +48,13 @@ impl<R: Router> Overlay<R> {
             return self.refuse(cx, &route, &route.targets, Answer::Busy, "overlay_busy");
         }
         route.ttl = route.ttl.min(cx.shared.ttl) - 1;
-        let initiator = route.initiator;
         let parts = self.advance(cx, from, route, 0);
-        // The published implementation names the sender once more where a bundle stays whole, and
-        // the requester for each part.
-        self.mentioned(cx, from, usize::from(parts == 1));
-        self.mentioned(cx, initiator, parts);
+        if is_member {
+            // The published implementation names the sender once more where a bundle stays whole,
+            // and the requester for each part.
+            self.mentioned(cx, from, usize::from(parts == 1));
+            self.mentioned(cx, initiator, parts);
+        }
     }
 
     /// Takes a bundle one step further, and answers in how many parts. Its `ttl` is how many hops
@@ -60,7 +67,7 @@ impl<R: Router> Overlay<R> {
         tries: u8,
     ) -> usize {
         let split = split(&self.router, &route.targets);
-        cx.count("overlay_lookups", split.lookups);
+        count_lookups(cx, &route.purpose, split.lookups);
         let parts = split.onward.len() + usize::from(split.here.is_some());
         if let Some(here) = &split.here {
             self.end_here(cx, &route, here, split.range);
@@ -136,6 +143,18 @@ impl<R: Router> Overlay<R> {
         if tries + 1 >= cx.shared.candidates {
             return self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_no_route");
         }
+        if self.is_guest() {
+            // A guest has no table to divide by: another member does it.
+            return match self.guide(cx) {
+                Some(guide) => {
+                    let targets = route.targets.clone();
+                    self.hand_on(cx, from, guide, &route, targets, tries + 1);
+                }
+                None => {
+                    self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_no_route")
+                }
+            };
+        }
         // The way that the algorithm noted led over the node that is gone.
         let walk = R::Walk::default();
         let targets = if route.targets.iter().all(|target| target.walk == walk) {
@@ -155,7 +174,7 @@ impl<R: Router> Overlay<R> {
         range: Option<(Key, Key)>,
     ) {
         let hops = u64::from(cx.shared.ttl - route.ttl);
-        count_ended(cx, hops, targets.len());
+        count_ended(cx, &route.purpose, hops, targets.len());
         let keys = targets.iter().map(|target| target.key);
         let answers = match &route.purpose {
             Purpose::Locate | Purpose::Upkeep => keys.map(|key| (key, Answer::Here)).collect(),
@@ -284,10 +303,23 @@ pub(super) fn list_bytes_max<R: Router>(
     if is_few { datagram } else { MESSAGE_BYTES_MAX - head }
 }
 
-/// Targets came to their end.
-pub(super) fn count_ended<R: Router>(cx: &mut Cx<'_, R>, hops: u64, targets: usize) {
-    cx.count("overlay_hops", hops * targets as u64);
-    cx.count("overlay_targets_ended", targets as u64);
+/// Counts targets that ended after so many hops, and these hops, except those of upkeep.
+pub(super) fn count_ended<R: Router>(
+    cx: &mut Cx<'_, R>,
+    purpose: &Purpose,
+    hops: u64,
+    targets: usize,
+) {
+    if *purpose != Purpose::Upkeep {
+        cx.count("overlay_hops", hops * targets as u64);
+        cx.count("overlay_targets_ended", targets as u64);
+    }
+}
+
+/// Counts look-ups in the routing table: those of upkeep under a name of their own.
+pub(super) fn count_lookups<R: Router>(cx: &mut Cx<'_, R>, purpose: &Purpose, lookups: u64) {
+    let is_upkeep = *purpose == Purpose::Upkeep;
+    cx.count(if is_upkeep { "overlay_upkeep_lookups" } else { "overlay_lookups" }, lookups);
 }
 
 /// What is done for the table's sake is counted apart.

@@ -28,6 +28,8 @@ pub(super) struct Request {
     pub items: Vec<PutItem>,
     /// The number of the write.
     pub write: u32,
+    /// Nodes asked for the only key, if several may be asked at once; else none.
+    pub asked: Vec<NodeId>,
 }
 
 /// Who wants to know.
@@ -210,6 +212,7 @@ impl<R: Router> Overlay<R> {
             slots: keys.into_iter().map(slot).collect(),
             items,
             write: rest.writes,
+            asked: Vec::new(),
         };
         let name = rest.requests.insert(request);
         self.seek(cx, name);
@@ -243,12 +246,23 @@ impl<R: Router> Overlay<R> {
             Owner::Sync if !self.is_member() => self.any_contact(cx),
             _ => None,
         };
-        if let Some(seed) = seed {
+        let is_handed_over = self.is_guest() && style == Style::Recursive;
+        if let Some(seed) = seed.filter(|_| !is_handed_over) {
             let purpose = if self.is_guest() { purpose } else { Purpose::Upkeep };
             return self.find_by(cx, name, seed, &purpose, targets);
         }
-        let route =
-            Route { exchange: 0, ttl: cx.shared.ttl, initiator: cx.node, tag, purpose, targets };
+        let route = Route {
+            exchange: 0,
+            ttl: cx.shared.ttl,
+            initiator: cx.node,
+            is_member: self.is_member(),
+            tag,
+            purpose,
+            targets: targets.clone(),
+        };
+        if let Some(guide) = guide.filter(|_| is_handed_over) {
+            return self.hand_on(cx, cx.node, guide, &route, targets, 0);
+        }
         match style {
             Style::Recursive if cx.shared.has_ranges => self.advance_by_ranges(cx, route),
             Style::Recursive => {
@@ -314,6 +328,7 @@ impl<R: Router> Overlay<R> {
                     continue;
                 }
                 (Answer::Unsettled, _) => {
+                    cx.count("overlay_put_off", 1);
                     (slot.state, slot.why) = (State::Waiting, FailReason::Unsettled);
                     continue;
                 }
@@ -416,6 +431,7 @@ impl<R: Router> Overlay<R> {
         request.due_at = now + answer_within;
         let is_over = request.attempt >= attempts || now >= request.give_up_at;
         let is_send = matches!(request.kind, Kind::Send(_));
+        request.asked.clear();
         let mut failed = Vec::new();
         let mut asked_again = 0;
         for slot in &mut request.slots {

@@ -1,4 +1,4 @@
-use super::{Key, Space};
+use super::{Key, Shape, Space};
 use crate::core::{NodeId, Wire};
 
 /// The routing table of one algorithm at one node, and what keeps it right.
@@ -12,18 +12,34 @@ pub trait Router: Sized {
     /// The algorithm's name, in lower case.
     const NAME: &'static str;
 
+    /// True if a look-up of one key may ask several nodes at once
+    /// ([`Config::with_parallel`](super::Config::with_parallel)).
+    const IS_PARALLEL: bool = false;
+
     /// The table of node `own` that knows nobody.
     fn new(space: Space, own: NodeId) -> Self;
+
+    /// The same table with these sizes; called before it knows any node. Algorithms without such
+    /// sizes ignore it.
+    fn with_shape(self, _shape: Shape) -> Self {
+        self
+    }
 
     /// How far `node` is from being responsible for `key`. The node for which this is least is
     /// responsible; the one for which it is least without that one holds the second replica, and
     /// so on.
     fn distance(key: Key, node: Key) -> Key;
 
-    /// True if a message to `key` that is at `from` may go on to `to`: it gets nearer, in this
-    /// algorithm's way. Asked of nodes that others named, so that nobody is led in circles.
-    fn advances(key: Key, from: Key, to: Key) -> bool {
-        Self::distance(key, to) < Self::distance(key, from)
+    /// How far a message to `key` that has arrived at the node with key `at`, carrying `walk`,
+    /// still has to go. Every hop lessens this, whatever other tables say, so a message cannot
+    /// go in circles. Of two values the smaller is nearer.
+    fn remaining(key: Key, at: Key, walk: Self::Walk) -> (Key, Key);
+
+    /// True if a message to `key` that arrived at `from.0` carrying `from.1` may go on to `to.0`
+    /// carrying `to.1`: it has less left to go there. Requesters ask this of nodes that others
+    /// name, so that a wrong answer does not lead a request in circles.
+    fn advances(key: Key, from: (Key, Self::Walk), to: (Key, Self::Walk)) -> bool {
+        Self::remaining(key, to.0, to.1) < Self::remaining(key, from.0, from.1)
     }
 
     /// Where a message to `key` goes from here. `walk` is what it came with and becomes what it

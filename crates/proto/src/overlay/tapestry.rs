@@ -197,6 +197,10 @@ impl Router for Tapestry {
         node.digits_less(key)
     }
 
+    fn remaining(key: Key, at: Key, (): ()) -> (Key, Key) {
+        (Key::ZERO, Self::distance(key, at))
+    }
+
     fn next_hop(&self, key: Key, _walk: &mut ()) -> Step {
         let (hop, until) = self.route(key);
         Step { hop: hop.map_or(Hop::Here, |(_, node)| Hop::Via(node)), until }

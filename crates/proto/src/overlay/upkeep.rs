@@ -187,7 +187,7 @@ impl<R: Router> Overlay<R> {
     /// Asks who is responsible for this node's own key: that is its neighbour.
     fn find_place(&mut self, cx: &mut Cx<'_, R>) {
         let retry_at = cx.now + 2 * self.patience(cx.shared);
-        self.router = R::new(cx.shared.space, cx.node);
+        self.router = R::new(cx.shared.space, cx.node).with_shape(cx.shared.shape);
         if let Some(joining) = &mut self.rest().joining {
             joining.retry_at = retry_at;
             joining.is_told = false;
@@ -497,7 +497,7 @@ impl<R: Router> Overlay<R> {
             }
         }
         self.role = Role::Outside;
-        self.router = R::new(cx.shared.space, cx.node);
+        self.router = R::new(cx.shared.space, cx.node).with_shape(cx.shared.shape);
         let exchanges = std::mem::take(&mut self.exchanges);
         // Answers to what was asked before must not be taken for answers to what is asked next.
         self.exchanges.set_salt(exchanges.next_salt());

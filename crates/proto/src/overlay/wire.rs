@@ -21,7 +21,7 @@ impl<W: Wire> Wire for Message<W> {
     fn wire_len(&self) -> usize {
         let body = match &self.body {
             Body::Route(route) => {
-                4 + 1 + 4 + 8 + route.purpose.wire_len() + targets_len(&route.targets)
+                4 + 1 + 4 + 1 + 8 + route.purpose.wire_len() + targets_len(&route.targets)
             }
             Body::Result { answers, range, .. } => {
                 let answers = answers.iter().map(|(_, answer)| Key::BYTES + answer.wire_len());
@@ -66,6 +66,7 @@ impl<W: Wire> Wire for Message<W> {
                 head.put_u32(route.exchange);
                 head.put_u8(route.ttl);
                 head.put_u32(route.initiator.0);
+                head.put_u8(route.is_member.into());
                 head.put_u64(route.tag);
                 route.purpose.encode(head);
                 put_targets(head, &route.targets);
@@ -216,11 +217,12 @@ fn decode_body<W: Wire>(tag: u8, bytes: &mut Bytes) -> Result<Body<W>, DecodeErr
     Ok(match tag {
         0 => {
             let (exchange, ttl) = (take_u32(bytes)?, take_u8(bytes)?);
-            let (initiator, tag) = (NodeId(take_u32(bytes)?), take_u64(bytes)?);
+            let initiator = NodeId(take_u32(bytes)?);
+            let (is_member, tag) = (take_flag(bytes, "member")?, take_u64(bytes)?);
             let (purpose, length) = Purpose::decode(bytes)?;
             let targets = take_targets(bytes)?;
             let purpose = purpose.with_payload(bytes, length)?;
-            Body::Route(Route { exchange, ttl, initiator, tag, purpose, targets })
+            Body::Route(Route { exchange, ttl, initiator, is_member, tag, purpose, targets })
         }
         1 => Body::Ack { exchange: take_u32(bytes)? },
         2 => {

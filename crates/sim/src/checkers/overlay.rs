@@ -129,6 +129,8 @@ struct Dividing {
     tag: u64,
     is_read: bool,
     targets: BTreeSet<Key>,
+    // How far each target had to go when it arrived.
+    remaining: BTreeMap<Key, (Key, Key)>,
     parts: Vec<Key>,
     ended: Vec<Key>,
     reads: bool,
@@ -140,6 +142,7 @@ type NodeId0 = Option<NodeId>;
 /// Watches an overlay from its first node on.
 pub struct OverlayLedger {
     space: Space,
+    has_ranges: bool,
     terms: Terms,
     under: BTreeMap<Key, Under>,
     open: BTreeMap<(NodeId, u64), Open>,
@@ -176,6 +179,7 @@ impl OverlayLedger {
     pub fn new(config: &Config, terms: Terms) -> OverlayLedger {
         OverlayLedger {
             space: config.space(),
+            has_ranges: config.has_ranges(),
             terms,
             under: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -460,8 +464,13 @@ impl OverlayLedger {
         }
     }
 
-    fn begin_dividing<W>(&mut self, node: NodeId, route: &Route<W>) {
+    fn begin_dividing<R: Router>(&mut self, node: NodeId, route: &Route<R::Walk>) {
+        let here = self.space.key(node);
+        let targets = route.targets.iter();
+        let remaining =
+            targets.map(|target| (target.key, R::remaining(target.key, here, target.walk)));
         self.dividing = Some(Dividing {
+            remaining: remaining.collect(),
             node: Some(node),
             initiator: Some(route.initiator),
             tag: route.tag,
@@ -507,7 +516,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
             }
             Input::Message { message, .. } => {
                 if let Body::Route(route) = &message.body {
-                    self.begin_dividing(node, route);
+                    self.begin_dividing::<P::Router>(node, route);
                 }
             }
             _ => {}
@@ -516,11 +525,20 @@ impl<P: Host> Observer<P> for OverlayLedger {
 
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
         if let Body::Route(route) = &message.body {
-            for target in route.targets.iter() {
-                let (here, there) = (self.space.key(from), self.space.key(to));
-                // What results told of ranges may lead anywhere, from the requester.
-                let is_guess = from == route.initiator;
-                if !is_guess && !P::Router::advances(target.key, here, there) {
+            let divided = self.dividing.as_ref().filter(|dividing| dividing.tag == route.tag);
+            let (here, there) = (self.space.key(from), self.space.key(to));
+            // What results told of ranges may lead anywhere, from the requester; and a payload
+            // goes straight to the nodes that were located for it.
+            let is_direct = self.has_ranges || matches!(route.purpose, Purpose::Send(_));
+            let is_guess = is_direct && from == route.initiator;
+            for target in route.targets.iter().filter(|_| !is_guess) {
+                // A hop that is tried in the place of one that is gone begins the way again.
+                let from_start = || {
+                    P::Router::remaining(target.key, here, <P::Router as Router>::Walk::default())
+                };
+                let before = divided.and_then(|dividing| dividing.remaining.get(&target.key));
+                let before = before.copied().unwrap_or_else(from_start);
+                if P::Router::remaining(target.key, there, target.walk) >= before {
                     let what = format!("{} goes to {to}, which is no nearer", target.key);
                     return self.broken(Rule::Progress, at, from, what);
                 }

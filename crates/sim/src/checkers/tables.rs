@@ -40,6 +40,24 @@ fn ring_fault(
     (predecessor != right).then(|| format!("predecessor {predecessor:?}, not {right:?}"))
 }
 
+/// The first node at least 2^i ahead for each i, each named once, without those that the list of
+/// 8 successors covers: of one whose distance is 2^(i+1) or more, finger i+1 is the same or nearer.
+fn fingers_of(own: Key, ring: &[(Key, NodeId)]) -> Vec<NodeId> {
+    let bits = |node: Key| Key::BITS - own.clockwise_to(node).leading_zeros();
+    let successors = around(ring, own, 8, true);
+    let covered = successors.last().map_or(0, |last| {
+        let at = ring.iter().find(|(_, node)| node == last);
+        at.map_or(0, |&(key, _)| bits(key))
+    });
+    let finger = |power: u32| {
+        let target = own + Key::power_of_two(power);
+        let at = ring.partition_point(|&(key, _)| key < target);
+        let (key, node) = ring[at % ring.len()];
+        (bits(key) == power + 1).then_some(node)
+    };
+    (covered..Key::BITS).filter_map(finger).collect()
+}
+
 /// Nodes in the table that are no members.
 fn dead<R: Router>(router: &R, ring: &[(Key, NodeId)]) -> Option<String> {
     let mut contacts = Vec::new();
@@ -75,13 +93,11 @@ fn cell(own: Key) -> impl Fn(Key) -> (u32, u8) {
 impl Table for Chord {
     fn fault(&self, space: Space, own: NodeId, ring: &[(Key, NodeId)]) -> Option<String> {
         let key = space.key(own);
-        let distance = |&node: &NodeId| key.clockwise_to(space.key(node));
-        let highest_bit = |node: &NodeId| distance(node).leading_zeros();
+        let right = fingers_of(key, ring);
         let fingers = self.fingers();
-        let is_right = fingers.is_sorted_by(|one, next| highest_bit(one) > highest_bit(next));
-        let order = (!is_right).then(|| format!("fingers {fingers:?}, two at one power of two"));
+        let fault = || (fingers != right).then(|| format!("fingers {fingers:?}, not {right:?}"));
         let ring_fault = ring_fault(key, ring, self.successors(), self.predecessor());
-        ring_fault.or(order).or_else(|| dead(self, ring))
+        ring_fault.or_else(|| dead(self, ring)).or_else(fault)
     }
 
     fn successors(&self) -> Option<&[NodeId]> {

@@ -1,13 +1,14 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use paceline::{Dht, Host};
+use paceline::{Algorithm, Dht, Host};
 use paceline_lab::Machine;
 use paceline_lab::table::table;
 use serde::Serialize;
 
 use crate::commands::Outcome;
 use crate::commands::cluster::{self, UpArgs, Which};
+use crate::commands::dht::Travel;
 use crate::commands::dht::service::{Service, Shared, explain};
 use crate::commands::dht::stat::stats;
 use crate::commands::member::runtime;
@@ -17,8 +18,8 @@ use crate::ui::Ui;
 /// Load a table of processes on loopback, bundled and not; then kill two of them
 ///
 /// A guest loads keys each on its own, then all keys bundled, and reads all back. Two hosts are
-/// killed; all is read again, and copies are counted until all are restored. Fails if an
-/// acknowledged key is not read back as it was written.
+/// killed, fewer if there are fewer than three copies; all is read again, and copies are counted
+/// until all are restored. Fails if an acknowledged key is not read back as it was written.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Hosts, 3 to 64
@@ -50,8 +51,22 @@ pub struct Args {
     #[arg(long, value_name = "PORT", default_value = "17001")]
     port: u16,
 
-    #[command(flatten)]
-    service: Shared,
+    /// How hosts route: chord, koorde, pastry, tapestry or kademlia
+    #[arg(long, value_name = "NAME", default_value_t)]
+    algorithm: Algorithm,
+
+    /// Hosts that hold each value, 1 to 16; with 1 no host is killed, as its values would be lost
+    #[arg(long, value_name = "K", default_value = "3",
+          value_parser = clap::value_parser!(u8).range(1..=16))]
+    copies: u8,
+
+    /// The most that a host stores, MiB of keys and values
+    #[arg(long, value_name = "MIB", default_value = "64")]
+    quota: usize,
+
+    /// How bundles travel
+    #[arg(long, value_name = "STYLE", default_value = "iterative")]
+    style: Travel,
 }
 
 /// Hosts that have started know each other within this time.
@@ -87,7 +102,8 @@ struct Document {
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let state = std::env::temp_dir().join(format!("paceline-bench-{}", std::process::id()));
-    let service = Shared { service: Service::Dht, ..args.service };
+    let Args { algorithm, copies, quota, .. } = args;
+    let service = Shared { service: Service::Dht, algorithm, copies, quota };
     let which = || Which::new("bench", &state);
     let up = UpArgs { n: args.nodes, port: args.port, which: which(), service, durable: None };
     let measured = measure(&args, &up, ui);
@@ -104,13 +120,17 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     };
     let rows: Vec<[String; 5]> = document.phases.iter().map(row).collect();
     ui.print(&table(["phase", "keys", "s", "keys/s", "lost"], &rows))?;
+    let killed = document.killed;
     let restored = match document.restored_s {
-        Some(seconds) => format!("all copies restored {seconds:.1} s after two hosts were killed"),
+        _ if killed == 0 => "one copy, so no host was killed".to_owned(),
+        Some(seconds) => {
+            format!("all copies restored {seconds:.1} s after the kill of hosts: {killed}")
+        }
         None => format!("copies not restored within {RESTORED_WITHIN:?}"),
     };
     ui.print(&format!("bundled over unbundled: {:.1}; {restored}\n", document.ratio))?;
     let is_lost = document.phases.iter().any(|phase| phase.failed + phase.wrong > 0);
-    Ok(Outcome::of(!is_lost && document.restored_s.is_some()))
+    Ok(Outcome::of(!is_lost && (killed == 0 || document.restored_s.is_some())))
 }
 
 fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
@@ -121,13 +141,18 @@ fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
     let visit = |bundle: usize| async move {
         let host = Host::builder("bench").start();
         let host = host.map_err(|error| CliError::Failed(error.to_string()))?;
-        let dht = host.dht("main").algorithm(args.service.algorithm).bundle(bundle);
-        dht.bundles_in_flight(args.in_flight).visit([seeds_of(up)]).await.map_err(explain)
+        let dht = host.dht("main").algorithm(args.algorithm).bundle(bundle);
+        dht.style(args.style.into())
+            .bundles_in_flight(args.in_flight)
+            .visit([seeds_of(up)])
+            .await
+            .map_err(explain)
     };
     let mut phases = Vec::new();
     let alone = args.unbundled.unwrap_or(args.keys.min(20_000));
     let mut restored_s = None;
-    let killed = 2;
+    // As many as the copies bear.
+    let killed = usize::from(args.copies - 1).min(2);
     runtime.block_on(async {
         let single = visit(1).await?;
         ui.note(&format!("{} hosts run; {alone} keys, each on its own", seeds.len()));
@@ -137,15 +162,18 @@ fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
         ui.note(&format!("{} keys, in bundles of {}", args.keys, args.bundle));
         phases.push(load(&guest, "put bundled", args.keys, args, 'b').await);
         phases.push(read(&guest, "get bundled", args.keys, args, 'b').await);
-        ui.note("two hosts are killed");
+        if killed == 0 {
+            return Ok(());
+        }
+        ui.note(&format!("hosts are killed: {killed}"));
         let begun = Instant::now();
         let middle = processes.len() / 2;
-        for process in [&processes[middle], &processes[middle - 1]] {
+        for process in &processes[middle + 1 - killed..=middle] {
             cluster::signal(process.pid, "-KILL");
         }
         phases.push(read(&guest, "get after kill", args.keys, args, 'b').await);
         phases.push(read(&guest, "get after kill, unbundled's", alone, args, 'u').await);
-        let wanted = (args.keys + alone) as usize * usize::from(args.service.copies);
+        let wanted = (args.keys + alone) as usize * usize::from(args.copies);
         while begun.elapsed() < RESTORED_WITHIN && restored_s.is_none() {
             tokio::time::sleep(Duration::from_millis(200)).await;
             let values: usize = stats(&up.which)?.iter().map(|stat| stat.values).sum();
@@ -156,7 +184,7 @@ fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
     })?;
     let ratio = phases[1].keys_per_s / phases[0].keys_per_s;
     let (nodes, bundle, in_flight) = (args.nodes, args.bundle, args.in_flight);
-    let (machine, copies) = (Machine::observe(), args.service.copies);
+    let (machine, copies) = (Machine::observe(), args.copies);
     Ok(Document { machine, nodes, bundle, in_flight, copies, phases, ratio, killed, restored_s })
 }
 

@@ -6,16 +6,22 @@ mod load;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod read;
+mod send;
 pub mod service;
 pub mod stat;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytes::Bytes;
+use clap::ValueEnum;
+use paceline::dht::Style;
 use paceline::{Algorithm, Dht, DhtBuilder, Host};
 use serde::Serialize;
+use tokio::sync::mpsc;
 
 use super::Outcome;
 use super::member::runtime;
@@ -40,6 +46,7 @@ Examples:
   paceline dht get apples
   paceline dht load stock.csv --outcomes stock.outcomes.csv
   paceline dht get --keys-from keys.txt
+  paceline dht send 'stock is closed' --keys-from keys.txt
   paceline dht stat";
 
 #[derive(Debug, clap::Subcommand)]
@@ -62,6 +69,7 @@ enum What {
         guest: Guest,
     },
     Load(load::Args),
+    Send(send::Args),
     Dump(dump::Args),
     Stat(stat::Args),
 }
@@ -89,6 +97,11 @@ pub struct Guest {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
     bind: SocketAddr,
 
+    /// With --algorithm kademlia: hosts to ask at once for one key, 1 to 8
+    #[arg(long, value_name = "N", default_value = "1",
+          value_parser = clap::value_parser!(u8).range(1..=8))]
+    parallel: u8,
+
     /// How long the first answer may take, seconds
     #[arg(long, value_name = "S", default_value = "10")]
     join_within: f64,
@@ -98,9 +111,33 @@ pub struct Guest {
     insecure_plaintext: bool,
 }
 
-/// How many keys travel together.
+/// How bundles travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Travel {
+    /// Each host on the way forwards its parts, and results come straight back
+    Recursive,
+    /// The command asks each host on the way for the next
+    #[default]
+    Iterative,
+}
+
+impl From<Travel> for Style {
+    fn from(travel: Travel) -> Style {
+        match travel {
+            Travel::Recursive => Style::Recursive,
+            Travel::Iterative => Style::Iterative,
+        }
+    }
+}
+
+/// How many keys travel together, and how.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Bundling {
+    /// How bundles travel; hosts answer a recursive one at the address of --bind
+    #[arg(long, value_name = "STYLE", default_value = "iterative")]
+    pub style: Travel,
+
     /// Keys of a bundle, 1 to 1,024; with 1 each travels alone
     #[arg(long, value_name = "N", default_value = "256")]
     pub bundle: usize,
@@ -116,7 +153,8 @@ pub struct Bundling {
 
 impl Bundling {
     fn apply(&self, builder: DhtBuilder) -> DhtBuilder {
-        builder.bundle(self.bundle).bundles_in_flight(self.in_flight).window(self.window)
+        let builder = builder.style(self.style.into()).bundle(self.bundle);
+        builder.bundles_in_flight(self.in_flight).window(self.window)
     }
 }
 
@@ -130,6 +168,7 @@ impl Guest {
         }
         let host = host.start().map_err(|error| CliError::Input(error.to_string()))?;
         let mut builder = host.dht(&self.group).algorithm(self.algorithm).within(within);
+        builder = builder.parallel(self.parallel);
         if let Some(bundling) = bundling {
             builder = bundling.apply(builder);
         }
@@ -149,24 +188,72 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     match args.what {
         What::Get(args) => read::run(args, ui),
         What::Load(args) => load::run(args, ui),
+        What::Send(args) => send::run(args, ui),
         What::Dump(args) => dump::run(args, ui),
         What::Stat(args) => stat::run(args, ui),
         What::Put { key, value, guest } => runtime()?.block_on(async {
             let dht = guest.visit(None).await?;
-            let copies = dht.put(&key, &value).await.map_err(refused)?;
+            let copies = explained(&dht, ui, dht.put(&key, &value)).await.map_err(refused)?;
             ui.document(&Written { key: &key, copies: Some(copies) })?;
             ui.print(&format!("stored on {copies} hosts\n"))?;
             Ok(Outcome::Done)
         }),
         What::Remove { key, guest } => runtime()?.block_on(async {
             let dht = guest.visit(None).await?;
-            dht.remove(&key).await.map_err(refused)?;
+            explained(&dht, ui, dht.remove(&key)).await.map_err(refused)?;
             ui.document(&Written { key: &key, copies: None })?;
             ui.print("removed\n")?;
             Ok(Outcome::Done)
         }),
     }
 }
+
+/// How often a command that waits looks why.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Waits for a request, and says on standard error if hosts put it off.
+async fn explained<T>(dht: &Dht, ui: &Ui, request: impl Future<Output = T>) -> T {
+    tokio::pin!(request);
+    let mut is_said = false;
+    loop {
+        match tokio::time::timeout(LOOK_EVERY, &mut request).await {
+            Ok(result) => return result,
+            Err(_) if !is_said && dht.stats().counters.count("overlay_put_off") > 0 => {
+                is_said = true;
+                ui.note(
+                    "waiting: hosts have come or gone near this key; a host takes writes once its \
+                     neighbours have been the same for 3.4 s",
+                );
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Keys of a file, one a line, as the table takes them; and the thread that reads them.
+fn keys_from(path: &Path) -> Result<(mpsc::Receiver<Bytes>, Reader), CliError> {
+    let file = fs::File::open(path)
+        .map_err(|error| CliError::Input(format!("{}: {error}", path.display())))?;
+    let (keys, asked) = mpsc::channel(KEYS_AHEAD);
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(file).split(b'\n') {
+            let mut line = line?;
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
+            if !line.is_empty() && keys.blocking_send(Bytes::from(line)).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    Ok((asked, reader))
+}
+
+/// Keys that wait to be asked for.
+const KEYS_AHEAD: usize = 256;
+
+type Reader = std::thread::JoinHandle<std::io::Result<()>>;
 
 /// Who is at fault that a key failed.
 fn refused(error: paceline::KeyError) -> CliError {

@@ -1,11 +1,7 @@
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
-use bytes::Bytes;
-use tokio::sync::mpsc;
-
 use super::dump::print;
-use super::{Bundling, Guest, failed, refused};
+use super::{Bundling, Guest, explained, failed, keys_from, refused};
 use crate::commands::Outcome;
 use crate::commands::member::runtime;
 use crate::error::CliError;
@@ -32,16 +28,13 @@ pub struct Args {
     guest: Guest,
 }
 
-/// Keys that wait to be asked for.
-const AHEAD: usize = 256;
-
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let Some(path) = &args.keys_from else {
         let key = args.key.as_deref().unwrap_or_default();
         return runtime()?.block_on(async {
             let dht = args.guest.visit(None).await?;
-            match dht.get(key).await.map_err(refused)? {
+            match explained(&dht, ui, dht.get(key)).await.map_err(refused)? {
                 Some(value) if ui.is_json() => print(key.as_bytes(), &value, ui)?,
                 Some(value) => ui.output(&format!("{}\n", String::from_utf8_lossy(&value)))?,
                 None => return Err(CliError::Failed(format!("nothing under `{key}`"))),
@@ -49,21 +42,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
             Ok(Outcome::Done)
         });
     };
-    let file = std::fs::File::open(path)
-        .map_err(|error| CliError::Input(format!("{}: {error}", path.display())))?;
-    let (keys, asked) = mpsc::channel(AHEAD);
-    let reader = std::thread::spawn(move || {
-        for line in BufReader::new(file).split(b'\n') {
-            let mut line = line?;
-            if line.last() == Some(&b'\r') {
-                line.pop();
-            }
-            if !line.is_empty() && keys.blocking_send(Bytes::from(line)).is_err() {
-                break;
-            }
-        }
-        Ok::<(), std::io::Error>(())
-    });
+    let (asked, reader) = keys_from(path)?;
     let (mut found, mut absent, mut unknown) = (0u64, 0u64, 0u64);
     runtime()?.block_on(async {
         let dht = args.guest.visit(Some(args.bundling)).await?;

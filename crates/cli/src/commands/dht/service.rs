@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use paceline::dht::DhtStat;
+use paceline::dht::{Delivery, DhtStat};
 use paceline::{Algorithm, Dht, DhtError};
 use serde::{Deserialize, Serialize};
 
@@ -125,10 +125,12 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
         let (mut last, mut due) = (None, Instant::now());
         tokio::pin! { let stop = stop_asked(); }
         tokio::pin! { let ended = dht.ended(); }
+        let mut deliveries = dht.deliveries();
         let failed = loop {
             tokio::select! {
                 () = &mut stop => break None,
                 failed = &mut ended => break failed,
+                Some(delivery) = deliveries.next() => print(&delivery, ui)?,
                 () = tokio::time::sleep_until(due.into()), if args.stat.is_some() => {
                     due = Instant::now() + STAT_EVERY;
                     if let Some(path) = &args.stat {
@@ -147,6 +149,22 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
             ui.note(&format!("left with {} values handed over", stat.values));
         }
         Ok(Outcome::Done)
+    })
+}
+
+/// A payload that was sent to keys of this host.
+#[derive(Serialize)]
+struct Delivered<'a> {
+    origin: u32,
+    keys: usize,
+    message: &'a str,
+}
+
+fn print(delivery: &Delivery, ui: &Ui) -> Result<(), CliError> {
+    let message = &String::from_utf8_lossy(&delivery.payload);
+    let (origin, keys) = (delivery.origin, delivery.keys.len());
+    ui.line(&Delivered { origin: origin.0, keys, message }, || {
+        format!("delivered by {origin} for {keys} keys: {message}")
     })
 }
 

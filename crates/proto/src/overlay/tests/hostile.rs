@@ -69,3 +69,22 @@ fn a_stranger_in_every_answer_is_not_taken_in<R: Checked>() {
         assert!(contacts.iter().all(|node| node.0 < 40), "{} {contacts:?}", R::NAME);
     }
 }
+
+#[test]
+fn a_koorde_walk_with_no_fewer_bits_left_is_no_progress() {
+    let space = Space::new(3);
+    let (from, to, key) = (space.key(NodeId(1)), space.key(NodeId(2)), space.key(NodeId(3)));
+    let walk = |left, side| Walk::Imaginary { prefix: 0, left, side };
+    let came = walk(5, Side::Ahead);
+    let goes = |walk| Koorde::advances(key, (from, came), (to, walk));
+    assert!(goes(walk(4, Side::Ahead)) && goes(walk(4, Side::Behind)) && goes(Walk::Last));
+    assert!(!goes(walk(6, Side::Ahead)) && !goes(walk(5, Side::Behind)) && !goes(Walk::Start));
+    // With as many bits left the next node has to be nearer to the imaginary node.
+    let imaginary = key.shifted_right(5);
+    let is_nearer = to.clockwise_to(imaginary) < from.clockwise_to(imaginary);
+    assert_eq!(goes(came), is_nearer);
+    assert!(!Koorde::advances(key, (from, came), (from, came)), "it stands still");
+    let last = |from, to| Koorde::advances(key, (from, Walk::Last), (to, Walk::Last));
+    assert_ne!(last(from, to), last(to, from));
+    assert!(!Koorde::advances(key, (from, Walk::Last), (to, came)));
+}

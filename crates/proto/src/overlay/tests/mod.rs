@@ -41,10 +41,6 @@ pub(super) trait Checked: Router + Clone {
 
     /// What of a settled table is the same as of an ideal one.
     fn check_same(&self, ideal: &Self, space: Space, own: NodeId);
-
-    /// How far a message still has to go: each hop lessens that. The walk is the one with which
-    /// it arrived.
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Self::Walk) -> (Key, Key);
 }
 
 /// Nodes and their tables.
@@ -175,9 +171,10 @@ impl<R: Checked> Net<R> {
                     self.nodes.get_mut(&at).expect("a live node").forget(node);
                 }
                 Hop::Via(node) => {
-                    let old = R::remaining(self.space, at, key, walk);
-                    let new = R::remaining(self.space, node, key, next);
-                    assert!(new < old, "{at:?} to {node:?} is not nearer to {key}");
+                    let from = (self.space.key(at), walk);
+                    let to = (self.space.key(node), next);
+                    let is_nearer = R::advances(key, from, to);
+                    assert!(is_nearer, "{at:?} to {node:?} is not nearer to {key}");
                     (at, walk) = (node, next);
                     path.push(at);
                     assert!(path.len() <= 161, "{} goes on and on to {key}: {path:?}", R::NAME);

@@ -15,15 +15,6 @@ fn rising(space: Space, own: NodeId, nodes: &[NodeId]) {
     assert!(nodes.is_sorted_by(|a, b| distance(a) < distance(b)), "{nodes:?}");
 }
 
-// On its way a message comes nearer to the key from below, and on its last leg from above.
-fn on_ring(space: Space, node: NodeId, key: Key, leg: Leg) -> (Key, Key) {
-    let at = space.key(node);
-    match leg {
-        Leg::Way => (Key::from(1), at.clockwise_to(key)),
-        Leg::Last => (Key::ZERO, key.clockwise_to(at)),
-    }
-}
-
 fn cell(own: Key, key: Key) -> (u32, u8) {
     let row = own.digits_shared(key);
     (row, key.digit(row))
@@ -51,10 +42,6 @@ impl Checked for Chord {
         assert_eq!(self.predecessor(), ideal.predecessor());
         assert_eq!(self.fingers(), ideal.fingers());
     }
-
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> (Key, Key) {
-        on_ring(space, node, key, walk)
-    }
 }
 
 impl Checked for Koorde {
@@ -70,22 +57,6 @@ impl Checked for Koorde {
         assert_eq!(self.successors(), ideal.successors());
         assert_eq!(self.predecessor(), ideal.predecessor());
         assert_eq!(self.edges(), ideal.edges());
-    }
-
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Walk) -> (Key, Key) {
-        match walk {
-            Walk::Last => on_ring(space, node, key, Leg::Last),
-            // First the bits left to shift in; for each, back along the ring and then forwards.
-            Walk::Imaginary { prefix, left, side } => {
-                let at = crate::overlay::koorde::imaginary(key, prefix, left);
-                let left = 1 + 2 * u64::from(left);
-                match side {
-                    Side::Ahead => (Key::from(left), space.key(node).clockwise_to(at)),
-                    Side::Behind => (Key::from(left + 1), at.clockwise_to(space.key(node))),
-                }
-            }
-            Walk::Start => (Key::MAX, Key::MAX),
-        }
     }
 }
 
@@ -109,17 +80,6 @@ impl Checked for Pastry {
     fn check_same(&self, ideal: &Pastry, space: Space, own: NodeId) {
         assert_eq!(self.leaves(), ideal.leaves());
         assert_eq!(cells(space, own, self.entries()), cells(space, own, ideal.entries()));
-    }
-
-    fn remaining(space: Space, node: NodeId, key: Key, walk: Leg) -> (Key, Key) {
-        let at = space.key(node);
-        match walk {
-            Leg::Way => {
-                let digits = u64::from(Key::DIGITS - at.digits_shared(key));
-                (Key::from(1 + digits), Pastry::distance(key, at))
-            }
-            Leg::Last => (Key::ZERO, Pastry::distance(key, at)),
-        }
     }
 }
 
@@ -146,10 +106,6 @@ impl Checked for Tapestry {
         };
         assert_eq!(neighbours(self), neighbours(ideal));
     }
-
-    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> (Key, Key) {
-        (Key::ZERO, Tapestry::distance(key, space.key(node)))
-    }
 }
 
 impl Checked for Kademlia {
@@ -170,9 +126,5 @@ impl Checked for Kademlia {
             buckets
         };
         assert_eq!(buckets(self), buckets(ideal));
-    }
-
-    fn remaining(space: Space, node: NodeId, key: Key, (): ()) -> (Key, Key) {
-        (Key::ZERO, Kademlia::distance(key, space.key(node)))
     }
 }

@@ -6,7 +6,8 @@ use super::*;
 
 fn route(exchange: u32, ttl: u8, keys: &[Key]) -> Route<()> {
     let targets: Arc<[Target<()>]> = keys.iter().map(|&key| Target { key, walk: () }).collect();
-    Route { exchange, ttl, initiator: n(7), tag: 5, purpose: Purpose::Locate, targets }
+    let (initiator, purpose) = (n(7), Purpose::Locate);
+    Route { exchange, ttl, initiator, is_member: true, tag: 5, purpose, targets }
 }
 
 #[test]
@@ -207,4 +208,18 @@ fn knobs_out_of_range_are_named() {
     assert_eq!(knob(config().with_value_bytes_max(65_000)), "value_bytes_max");
     assert_eq!(knob(config().with_answer_within(Duration::ZERO)), "answer_within");
     assert_eq!(knob(config().with_lifetime_max(Duration::from_secs(1 << 40))), "lifetime_max");
+}
+
+#[test]
+fn hops_and_look_ups_of_upkeep_are_not_those_of_requests() {
+    let mut net = Net::new(config(), &[(0, &[1], &[1])]);
+    let counters = ["hops", "targets_ended", "lookups"];
+    let upkeep = Route { purpose: Purpose::Upkeep, ..route(1, 160, &[key(1), key(2)]) };
+    net.forge(7, 0, Body::Route(upkeep));
+    assert_eq!(counters.map(|name| net.counter(name)), [0; 3], "{:?}", net.sent);
+    assert_eq!(net.counter("upkeep_lookups"), 3);
+    // The same for a request: one key ends here after a hop, the other one after two.
+    net.forge(7, 0, Body::Route(route(2, 160, &[key(1), key(2)])));
+    assert_eq!(counters.map(|name| net.counter(name)), [3, 2, 3]);
+    assert_eq!(net.counter("upkeep_lookups"), 3);
 }

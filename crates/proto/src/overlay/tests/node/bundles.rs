@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::super::super::bundle::{pieces, split};
 use super::*;
+use crate::core::PeerState;
 
 /// Five routes of three hops: they share the first, then go three ways, then five.
 const TREE: [(u32, &[u8], &[u32]); 6] = [
@@ -120,6 +121,65 @@ fn a_payload_is_delivered_once_where_its_keys_end() {
         }
         assert!(net.outcomes().values().all(|outcome| *outcome == Outcome::Delivered));
     }
+}
+
+/// A guest that knows these members, outside of the tables.
+fn visit(net: &mut Net, guest: u32, members: &[u32]) {
+    net.nodes.insert(n(guest), Overlay::new(&net.config, n(guest)));
+    let command = Command::Visit { address: Default::default() };
+    net.call(n(guest), |node, cx| node.handle_command(cx, command));
+    for &member in members {
+        let state = PeerState::Up { incarnation: 1 };
+        net.call(n(guest), |node, cx| node.handle_peer(cx, n(member), state));
+    }
+    net.deliver();
+    net.events.clear();
+}
+
+#[test]
+fn a_recursive_guest_hands_over_its_bundle_and_is_in_no_table() {
+    let ways: [(u32, &[u8], &[u32]); 2] = [(0, &[1, 2], &[1]), (1, &[2], &[2])];
+    let config = config().with_ping(PingPolicy::Suppressed);
+    let mut net = Net::new(config, &ways);
+    // Whoever hears from a member would ask this one if it is still there.
+    for node in [0, 1, 2] {
+        net.nodes.insert(n(node), {
+            let mut router = net.nodes[&n(node)].router().clone();
+            router.full = (node == 0).then_some(n(2));
+            Overlay::with_router(&net.config, n(node), router)
+        });
+    }
+    visit(&mut net, 9, &[0]);
+    net.sent.clear();
+    net.request(9, 1, Operation::Locate(vec![key(1), key(2), key(3)]), Style::Recursive);
+    let located = [(key(1), n(1)), (key(2), n(2)), (key(3), n(0))];
+    let located = located.map(|(key, node)| (key, Outcome::Located(node)));
+    assert_eq!(net.outcomes(), located.into_iter().collect());
+    assert_eq!(net.count("n9 -> n0: route"), 1, "{:#?}", net.sent);
+    assert_eq!(net.count("n9 -> "), 1, "{:#?}", net.sent);
+    assert_eq!(net.count("n1 -> n9: result") + net.count("n2 -> n9: result"), 2);
+    assert_eq!(net.count("n0 -> n2: ping"), 0, "a guest was taken for a member");
+    net.request(9, 2, Operation::Put(vec![put(1, "a"), put(2, "b")]), Style::Recursive);
+    let stored = Outcome::Stored { copies: 1 };
+    assert!(net.outcomes().values().all(|outcome| *outcome == stored), "{:#?}", net.sent);
+    net.request(9, 3, Operation::Get(vec![key(1), key(2)]), Style::Recursive);
+    assert!(net.outcomes().values().all(|it| matches!(it, Outcome::Found { .. })));
+}
+
+#[test]
+fn a_recursive_guest_tries_another_member_where_one_is_silent() {
+    let ways: [(u32, &[u8], &[u32]); 2] = [(0, &[], &[]), (1, &[], &[])];
+    let mut net = Net::new(config(), &ways);
+    visit(&mut net, 9, &[0, 1]);
+    net.silent.push(n(0));
+    for id in 0..8 {
+        net.request(9, id, Operation::Locate(vec![key(id as u8 + 1)]), Style::Recursive);
+    }
+    net.wait(Duration::from_secs(30));
+    let outcomes = net.outcomes();
+    assert_eq!(outcomes.len(), 8);
+    assert!(outcomes.values().all(|it| *it == Outcome::Located(n(1))), "{outcomes:?}");
+    assert!(net.count("n9 -> n0: route") > 0, "chance chose n1 each time");
 }
 
 #[test]

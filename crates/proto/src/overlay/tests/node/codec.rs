@@ -39,6 +39,7 @@ fn messages() -> Vec<(Message<()>, &'static str)> {
         exchange: 0x0102_0304,
         ttl: 160,
         initiator: n(7),
+        is_member: true,
         tag: 0x0900_0000_000a,
         purpose,
         targets: targets(),
@@ -65,11 +66,11 @@ fn messages() -> Vec<(Message<()>, &'static str)> {
     let bodies: Vec<(Body<()>, &'static str)> = vec![
         (
             Body::Route(route(Purpose::Get)),
-            "00 01020304 a0 00000007 000009000000000a 01 0002 K1 K2",
+            "00 01020304 a0 00000007 01 000009000000000a 01 0002 K1 K2",
         ),
         (
             Body::Route(route(Purpose::Send(Arc::new(value("hi"))))),
-            "00 01020304 a0 00000007 000009000000000a 03 00000002 0002 K1 K2 6869",
+            "00 01020304 a0 00000007 01 000009000000000a 03 00000002 0002 K1 K2 6869",
         ),
         (Body::Ack { exchange: 5 }, "01 00000005"),
         (
@@ -247,7 +248,8 @@ fn each_bad_field_is_named() {
     assert_eq!(refusal(&[0x8f, 0, 0]), bad("addresses", 0));
     assert_eq!(refusal(&[0x8f, 0, 1, 0, 0, 0, 4, 0, 0]), bad("address", 0));
     assert_eq!(refusal(&[10, 0, 0, 0, 5, 3]), bad("whole", 3));
-    let head = [0, 0, 0, 0, 1, 9, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1];
+    assert_eq!(refusal(&[0, 0, 0, 0, 1, 9, 0, 0, 0, 7, 2]), bad("member", 2));
+    let head = [0, 0, 0, 0, 1, 9, 0, 0, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 1];
     assert_eq!(refusal(&[&head[..], &[4]].concat()), bad("purpose", 4));
     assert_eq!(refusal(&[&head[..], &[0, 0, 0]].concat()), bad("targets", 0));
     let too_long = [&head[..], &[3, 0, 1, 0, 1]].concat();

@@ -35,8 +35,12 @@ impl Router for Scripted {
     }
 
     // Nodes whose keys begin with eight ones are near to nothing.
-    fn advances(_: Key, _: Key, to: Key) -> bool {
-        to.to_bytes()[0] != 0xff
+    fn advances(_: Key, _: (Key, ()), to: (Key, ())) -> bool {
+        to.0.to_bytes()[0] != 0xff
+    }
+
+    fn remaining(key: Key, at: Key, (): ()) -> (Key, Key) {
+        (Key::ZERO, key ^ at)
     }
 
     fn next_hop(&self, key: Key, (): &mut ()) -> Step {

@@ -1,0 +1,81 @@
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use paceline::dht::Results;
+use serde::Serialize;
+
+use super::{Bundling, Guest, failed, keys_from};
+use crate::commands::Outcome;
+use crate::commands::member::runtime;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Deliver a message to the hosts that are responsible for keys
+///
+/// A bundle of keys is one tree: each host passes the message on once for all keys that go the same
+/// way. `paceline node --service dht` prints what is delivered to it. Exit status 1 if a key's host
+/// was not reached.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The message, up to 63,488 bytes
+    message: String,
+
+    /// The keys
+    #[arg(required_unless_present = "keys_from", conflicts_with = "keys_from")]
+    keys: Vec<String>,
+
+    /// Read keys from this file, one a line
+    #[arg(long, value_name = "FILE")]
+    keys_from: Option<PathBuf>,
+
+    #[command(flatten)]
+    bundling: Bundling,
+
+    #[command(flatten)]
+    guest: Guest,
+}
+
+#[derive(Serialize)]
+struct Sent {
+    delivered: u64,
+    failed: u64,
+}
+
+/// Does it.
+pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let message = Bytes::from(args.message);
+    let Some(path) = &args.keys_from else {
+        let keys: Vec<Bytes> = args.keys.into_iter().map(Bytes::from).collect();
+        return runtime()?.block_on(async {
+            let dht = args.guest.visit(Some(args.bundling)).await?;
+            tell(dht.send_all(keys, message), ui).await
+        });
+    };
+    let (keys, reader) = keys_from(path)?;
+    let outcome = runtime()?.block_on(async {
+        let dht = args.guest.visit(Some(args.bundling)).await?;
+        tell(dht.send_all_from(keys, message), ui).await
+    })?;
+    let read = reader.join().expect("the reader does not panic");
+    read.map_err(|error| failed(path, &error))?;
+    Ok(outcome)
+}
+
+async fn tell(mut results: Results<()>, ui: &Ui) -> Result<Outcome, CliError> {
+    let mut sent = Sent { delivered: 0, failed: 0 };
+    while let Some(result) = results.next().await {
+        match result.outcome {
+            Ok(()) => sent.delivered += 1,
+            Err(error) => {
+                sent.failed += 1;
+                ui.note(&format!("{}: {error}", String::from_utf8_lossy(&result.key)));
+            }
+        }
+        if ui.is_stopped() {
+            return Err(CliError::Failed("stopped".to_owned()));
+        }
+    }
+    ui.document(&sent)?;
+    ui.print(&format!("delivered for {} keys, {} failed\n", sent.delivered, sent.failed))?;
+    Ok(Outcome::of(sent.failed == 0))
+}
