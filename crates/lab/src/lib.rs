@@ -115,6 +115,8 @@ const REGISTERED: &[Registered] = &[
     timely("srm", slingshot::SRM_KEYS),
     timely("nak", slingshot::NAK_KEYS),
     timely("digest-pull", slingshot::DIGEST_KEYS),
+    timely("sender-fec", slingshot::FEC_KEYS),
+    timely("ack", slingshot::ACK_KEYS),
 ];
 
 /// A protocol of multicast in time: they run the same scenarios.

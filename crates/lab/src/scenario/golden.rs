@@ -219,7 +219,7 @@ fn wrong_types_ranges_choices_and_missing_keys_point_at_their_line() {
   |        ^^^^^^^
   = did you mean `chain`?
   = accepted: "chain", "group", "slingshot", "srm", "nak", "digest-pull", "#,
-            r#""overlay", "mircc", "walk""#
+            r#""sender-fec", "ack", "overlay", "mircc", "walk""#
         ),
     );
     assert_said(

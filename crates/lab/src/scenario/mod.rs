@@ -49,8 +49,19 @@ pub(crate) const KNOWN_KEYS: KnownKeys = &[("topology", topology::KEYS)];
 pub const SEED_MAX: u64 = i64::MAX as u64;
 
 /// The values of `[protocol] kind`.
-pub const SERVICES: &[&str] =
-    &["chain", "group", "slingshot", "srm", "nak", "digest-pull", "overlay", "mircc", "walk"];
+pub const SERVICES: &[&str] = &[
+    "chain",
+    "group",
+    "slingshot",
+    "srm",
+    "nak",
+    "digest-pull",
+    "sender-fec",
+    "ack",
+    "overlay",
+    "mircc",
+    "walk",
+];
 
 /// A scenario as it was written, with the overrides applied so far.
 #[derive(Clone)]

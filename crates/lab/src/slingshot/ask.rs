@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Measures, Settings, closed};
+use paceline_proto::slingshot::baselines::srm::Distance;
+
+use super::{Measures, Settings, Setup, closed};
 use crate::figure::{Figure, Scale, number};
 
 /// What a figure shows of a run.
@@ -12,14 +14,20 @@ pub(super) enum What {
     Recovered,
     /// The mean time that it took.
     MeanMs,
-    /// The share within ten milliseconds.
-    WithinTenMs,
+    /// The share within so many milliseconds.
+    WithinMs(u64),
     /// The time by which 97 % of all that was lost was back.
     UntilMs,
     /// Repairs, as a share of packets.
     Overhead,
+    /// All messages but packets of their senders, for each of these that was received.
+    Extra,
+    /// The share of all packets that were delivered or reported lost.
+    Told,
     /// The share that came back in whatever way.
     Back,
+    /// The mean time of these.
+    BackMeanMs,
     /// The time by which this share of all that was lost came back in whatever way; by which the
     /// first did, if it is 0.
     BackMs(f64),
@@ -38,11 +46,18 @@ pub(super) struct Ask {
     pub paper: Option<f64>,
 }
 
-const TEN_MS: Duration = Duration::from_millis(10);
+fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
 
 impl Ask {
     pub fn new(id: impl Into<String>, what: What, low: f64, high: f64) -> Ask {
         Ask { id: id.into(), what, low, high, paper: None }
+    }
+
+    /// A figure that is shown without a verdict.
+    pub fn shown(id: impl Into<String>, what: What) -> Ask {
+        Ask::new(id, what, f64::NEG_INFINITY, f64::INFINITY)
     }
 
     /// A share of recovered packets, by its middle and the width of its band to each side.
@@ -50,33 +65,58 @@ impl Ask {
         Ask::new(id, What::Recovered, middle - by, middle + by)
     }
 
+    /// A number by its middle and the width of its band to each side.
+    pub fn around(id: impl Into<String>, what: What, middle: f64, by: f64) -> Ask {
+        Ask::new(id, what, middle - by, middle + by)
+    }
+
     pub fn with_paper(self, paper: f64) -> Ask {
         Ask { paper: Some(paper), ..self }
     }
 
-    /// The band of a run of this scale: small runs see few losses.
+    /// True if a run on loopback sockets can show it: it does not depend on the network's times.
+    pub fn is_for_sockets(&self) -> bool {
+        matches!(self.what, What::Told)
+    }
+
+    /// The band of a run of this scale. Small runs see few losses: a band is wider by about two
+    /// standard deviations of what they measure, so that a neighbouring setting stays outside the
+    /// bands of a setting. No share is above 1.
     pub fn band(&self, scale: Scale) -> (f64, f64) {
         let (low, high) = (self.low, self.high);
         match (scale, self.what) {
-            (Scale::Full, _) | (_, What::Back) => (low, high),
-            (_, What::Recovered | What::WithinTenMs) => (low - 0.04, high + 0.04),
-            (_, What::MeanMs | What::UntilMs) => (0.75 * low, 1.33 * high),
-            (_, What::BackMs(_) | What::BackSeconds(_)) => (0.9 * low, 1.1 * high),
-            (_, What::Overhead) => (low - 0.01, high + 0.01),
+            (Scale::Full, _) | (_, What::Back | What::Told) => (low, high),
+            (_, What::Recovered | What::WithinMs(_)) if high <= 1.0 => {
+                (low - 0.006, (high + 0.006).min(1.0))
+            }
+            (_, What::Recovered | What::WithinMs(_)) => (low, high),
+            (_, What::MeanMs) => (low - 0.05, high + 0.05),
+            (_, What::UntilMs | What::BackMeanMs | What::BackMs(_) | What::BackSeconds(_)) => {
+                (0.98 * low, 1.02 * high)
+            }
+            (_, What::Overhead | What::Extra) => (low - 0.001, high + 0.001),
+        }
+    }
+
+    /// The number, and its unit.
+    pub fn value(&self, measures: &Measures) -> (f64, &'static str) {
+        match self.what {
+            What::Recovered => (measures.recovered(), "of lost"),
+            What::MeanMs => (measures.mean_ms(), "ms"),
+            What::WithinMs(ms) => (measures.recovered_within(millis(ms)), "of lost"),
+            What::UntilMs => (measures.time_until_ms(0.97), "ms"),
+            What::Overhead => (measures.overhead, "of packets"),
+            What::Extra => (measures.extra, "per packet"),
+            What::Told => (measures.told(), "of packets"),
+            What::Back => (measures.back(), "of lost"),
+            What::BackMeanMs => (measures.back_mean_ms(), "ms"),
+            What::BackMs(share) => (measures.time_until_back_ms(share), "ms"),
+            What::BackSeconds(share) => (measures.time_until_back_ms(share) / 1e3, "s"),
         }
     }
 
     pub fn figure(&self, settings: &Settings, measures: &Measures) -> Figure {
-        let (value, unit) = match self.what {
-            What::Recovered => (measures.recovered(), "of lost"),
-            What::MeanMs => (measures.mean_ms(), "ms"),
-            What::WithinTenMs => (measures.recovered_within(TEN_MS), "of lost"),
-            What::UntilMs => (measures.time_until_ms(0.97), "ms"),
-            What::Overhead => (measures.overhead, "of packets"),
-            What::Back => (measures.back(), "of lost"),
-            What::BackMs(share) => (measures.time_until_back_ms(share), "ms"),
-            What::BackSeconds(share) => (measures.time_until_back_ms(share) / 1e3, "s"),
-        };
+        let (value, unit) = self.value(measures);
         let figure = Figure::new(&self.id, value, unit).with_note(self.note(settings, measures));
         match self.paper {
             Some(paper) => figure.with_paper(paper),
@@ -87,7 +127,13 @@ impl Ask {
     // What the closed form says, and what a reader should see beside the figure.
     fn note(&self, settings: &Settings, measures: &Measures) -> String {
         match self.what {
-            What::Back => note_of_back(settings, measures),
+            What::Told => format!(
+                "{} lost, of which {} came back and {} were reported lost",
+                measures.lost,
+                measures.recovered_ms.len() + measures.pulled_ms.len(),
+                measures.reported,
+            ),
+            What::Back | What::BackMeanMs | What::Extra => note_of_back(settings, measures),
             What::BackMs(share) => note_of_time(settings, measures, share, 1e3, "ms"),
             What::BackSeconds(share) => note_of_time(settings, measures, share, 1.0, "s"),
             _ => self.note_of_repairs(settings, measures),
@@ -95,9 +141,14 @@ impl Ask {
     }
 
     fn note_of_repairs(&self, settings: &Settings, measures: &Measures) -> String {
-        let (Some(predicted), Some(config)) = (settings.predicted(), settings.setup.repairs())
-        else {
-            return format!("no repairs are sent; {} packets lost", measures.lost);
+        let Some(config) = settings.setup.repairs() else {
+            return format!("no closed form; {}", note_of_recovered(measures));
+        };
+        let Some(predicted) = settings.predicted() else {
+            return format!(
+                "no closed form for bursts, partial bins and several groups; {}",
+                note_of_recovered(measures)
+            );
         };
         let ms = |time: Duration| number(time.as_secs_f64() * 1e3);
         let until = |share| {
@@ -106,9 +157,11 @@ impl Ask {
         };
         match self.what {
             What::MeanMs => format!("closed form {} ms", ms(predicted.mean())),
-            What::WithinTenMs => {
-                format!("closed form {}", number(predicted.recovered_within(TEN_MS)))
-            }
+            What::WithinMs(ms) => format!(
+                "closed form {}; overhead {}",
+                number(predicted.recovered_within(millis(ms))),
+                number(measures.overhead),
+            ),
             What::UntilMs => format!(
                 "closed form {}; 93 % {}, closed form {}",
                 until(0.97),
@@ -122,19 +175,23 @@ impl Ask {
                     number(rate.c as f64 / (rate.r + rate.c) as f64)
                 )
             }
-            _ => {
-                let by_one = if settings.is_bursty { ", for losses one by one" } else { "" };
-                format!(
-                    "closed form {}{by_one}; {} of {} lost; mean {} ms, 97 % {}",
-                    number(predicted.recovered()),
-                    measures.recovered_ms.len(),
-                    measures.lost,
-                    number(measures.mean_ms()),
-                    reached(measures.time_until_ms(0.97)),
-                )
-            }
+            _ => format!(
+                "closed form {}; {}",
+                number(predicted.recovered()),
+                note_of_recovered(measures)
+            ),
         }
     }
+}
+
+fn note_of_recovered(measures: &Measures) -> String {
+    format!(
+        "{} of {} lost; mean {} ms, 97 % {}",
+        measures.recovered_ms.len(),
+        measures.lost,
+        number(measures.mean_ms()),
+        reached(measures.time_until_ms(0.97)),
+    )
 }
 
 /// By when a share is back, in milliseconds; it may never be.
@@ -167,5 +224,13 @@ fn note_of_time(
         Some(time) => format!("closed form {} {unit}; ", number(time.as_secs_f64() * per_second)),
         None => String::new(),
     };
-    format!("{closed}{} lost; overhead {}", measures.lost, number(measures.overhead))
+    // The published run had other timers: they were not published.
+    let fitted = match &settings.setup {
+        Setup::Srm(config) => match config.distance() {
+            Distance::Fixed(d) if d >= Duration::from_millis(100) => "d and reports are fitted; ",
+            _ => "",
+        },
+        _ => "",
+    };
+    format!("{fitted}{closed}{} lost; overhead {}", measures.lost, number(measures.overhead))
 }

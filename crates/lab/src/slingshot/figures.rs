@@ -1,7 +1,7 @@
 //! The published figures of repairs by receivers beside what the protocol measures.
 
 use super::ask::Ask;
-use super::jobs::{Job, jobs, overrides};
+use super::jobs::{Job, KEPT, jobs, overrides};
 use super::report::sections;
 use super::run::measured;
 use super::{Measures, Settings, Setup};
@@ -12,23 +12,40 @@ use crate::progress::{Progress, Quiet};
 use crate::scenario::Scenario;
 
 /// The order in which figures are shown, by the first parts of their ids.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 34] = [
     "slingshot/recovered",
     "slingshot/mean-ms",
     "slingshot/within10ms",
     "slingshot/t97-ms",
+    "slingshot/pair-10ms",
+    "slingshot/pair-25ms",
     "slingshot/overhead",
     "slingshot/group-size",
     "slingshot/senders",
     "slingshot/senders-mean-ms",
+    "slingshot/groups/recovered",
+    "slingshot/groups/mean-ms",
     "slingshot/loss",
     "slingshot/burst5",
     "slingshot/rlc32",
+    "slingshot/slow/recovered",
+    "slingshot/slow/mean-ms",
+    "slingshot/slow/overhead",
+    "slingshot/phase2",
+    "slingshot/phase2-mean-ms",
+    "slingshot/phase2-t99-ms",
+    "slingshot/told",
     "srm/min-s",
     "srm/t93-s",
     "srm/t97-s",
     "srm/median-ms",
     "srm/senders-median-ms",
+    "nak/median-ms",
+    "nak/extra",
+    "ack/median-ms",
+    "ack/extra",
+    "fec/recovered",
+    "fec/mean-ms",
     "pull",
 ];
 
@@ -37,29 +54,71 @@ fn place(figure: &Figure) -> (usize, u64) {
     let group = ORDER.iter().position(|group| rest(group).is_some()).unwrap_or(ORDER.len());
     let rest = ORDER.get(group).and_then(rest).unwrap_or_default();
     // Sizes in their order, all else as it was asked for.
-    let size = rest.split('/').next().unwrap_or_default().trim_start_matches('n').parse();
+    let size = rest.split(['/', '-']).next().unwrap_or_default().trim_start_matches('n').parse();
     (group, size.unwrap_or(0))
 }
 
+/// True if two scenarios describe the same run. How long packets are kept does not matter beyond
+/// what the runs of the figures need.
 fn is_same(a: &Scenario, b: &Scenario) -> Result<bool, LabError> {
-    let same_settings = || Ok::<_, LabError>(Settings::read(a)? == Settings::read(b)?);
-    Ok(a.topology == b.topology && a.faults.is_empty() && b.faults.is_empty() && same_settings()?)
+    let settings = |scenario| {
+        let mut settings = Settings::read(scenario)?;
+        if let Setup::Slingshot(config) = &mut settings.setup
+            && config.keep() >= KEPT
+        {
+            *config = config.clone().with_keep(KEPT);
+        }
+        Ok::<_, LabError>(settings)
+    };
+    let has_faults = !a.faults.is_empty() || !b.faults.is_empty();
+    Ok(a.topology == b.topology && !has_faults && settings(a)? == settings(b)?)
 }
 
-/// The figures of a run: of the one that `reproduce slingshot` makes of the same scenario and the
-/// same settings, if there is one.
+/// The bands for a run of a scenario, if `reproduce slingshot` makes one of the same topology and
+/// settings, by whichever scenario, that is no longer: those of the full size or, of a shorter
+/// run, those of the small one.
+pub(super) fn job_of_run(scenario: &Scenario) -> Result<Option<(Job, Scale)>, LabError> {
+    for job in jobs() {
+        let mut own = job.load(&[])?;
+        if own.topology != scenario.topology {
+            continue;
+        }
+        let full = own.duration;
+        let least = job.load(job.quick(Scale::Quick))?.duration;
+        own.duration = scenario.duration;
+        // At another duration its settings may be impossible, and are then not those of this run.
+        if scenario.duration >= least && is_same(scenario, &own).unwrap_or(false) {
+            let scale = if scenario.duration < full { Scale::Quick } else { Scale::Full };
+            return Ok(Some((job, scale)));
+        }
+    }
+    Ok(None)
+}
+
+/// The figures of a run, judged by the bands of [`job_of_run`].
 pub(super) fn figures_of_run(
     scenario: &Scenario,
     settings: &Settings,
     measures: &Measures,
 ) -> Result<Vec<Figure>, LabError> {
-    for job in jobs().iter().filter(|job| job.scenario == scenario.name) {
-        if is_same(scenario, &job.load(&[])?)? {
-            let banded = |ask: &Ask| ask.figure(settings, measures).with_band(ask.low, ask.high);
-            return Ok(job.asks.iter().map(banded).collect());
-        }
-    }
-    Ok(Vec::new())
+    let Some((job, scale)) = job_of_run(scenario)? else { return Ok(Vec::new()) };
+    Ok(job.asks.iter().map(|ask| banded(ask, scale, settings, measures)).collect())
+}
+
+/// Those of a run on sockets that do not depend on the network's times.
+pub(super) fn figures_of_sockets(
+    scenario: &Scenario,
+    settings: &Settings,
+    measures: &Measures,
+) -> Result<Vec<Figure>, LabError> {
+    let Some((job, scale)) = job_of_run(scenario)? else { return Ok(Vec::new()) };
+    let asks = job.asks.iter().filter(|ask| ask.is_for_sockets());
+    Ok(asks.map(|ask| banded(ask, scale, settings, measures)).collect())
+}
+
+fn banded(ask: &Ask, scale: Scale, settings: &Settings, measures: &Measures) -> Figure {
+    let (low, high) = ask.band(scale);
+    ask.figure(settings, measures).with_band(low, high)
 }
 
 /// The figures of repairs by receivers as `paceline reproduce slingshot` shows them.

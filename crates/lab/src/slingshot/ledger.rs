@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hdrhistogram::Histogram;
-use paceline_proto::core::{Instant, NodeId, mix};
+use paceline_proto::core::{GroupId, Instant, NodeId, mix};
 use serde::{Deserialize, Serialize};
 
 use super::peer::Way;
@@ -104,7 +104,7 @@ impl Ledger {
         sent: Instant,
         way: Way,
     ) {
-        let Some(packet) = self.plan.packet(sender, number).filter(|_| sender != node) else {
+        let Some(packet) = self.packet_for(node, self.plan.packet(sender, number)) else {
             return self.breaks(format!("{node} was told {sender}.{number}, which does not exist"));
         };
         let fate = match way {
@@ -133,14 +133,24 @@ impl Ledger {
         }
     }
 
-    /// A node is told that packets of this sender will not come.
-    pub fn lost(&mut self, node: NodeId, sender: NodeId, numbers: std::ops::Range<u64>) {
-        for number in numbers {
-            match self.plan.packet(sender, number).filter(|_| sender != node) {
+    /// A packet, if this node is to be told of it.
+    fn packet_for(&self, node: NodeId, packet: Option<u64>) -> Option<u64> {
+        packet.filter(|&packet| self.plan.is_receiver(packet, node))
+    }
+
+    /// A node is told that packets of this sender to a group will not come.
+    pub fn lost(
+        &mut self,
+        node: NodeId,
+        (group, sender): (GroupId, NodeId),
+        seqs: std::ops::Range<u64>,
+    ) {
+        for seq in seqs {
+            match self.packet_for(node, self.plan.packet_to(group, sender, seq)) {
                 Some(packet) => _ = self.note(packet, node, Fate::Lost),
                 None => {
                     return self.breaks(format!(
-                        "{node} was told that {sender}.{number} is lost, which does not exist"
+                        "{node} was told that {group}/{sender}.{seq} is lost, which does not exist"
                     ));
                 }
             }
@@ -148,8 +158,8 @@ impl Ledger {
     }
 
     /// A packet has reached a node from its sender after it was told by another way.
-    pub fn overtaken(&mut self, node: NodeId, sender: NodeId, number: u64) {
-        if let Some(packet) = self.plan.packet(sender, number) {
+    pub fn overtaken(&mut self, node: NodeId, (group, sender): (GroupId, NodeId), seq: u64) {
+        if let Some(packet) = self.plan.packet_to(group, sender, seq) {
             self.overtaken.insert((packet, node));
         }
     }
@@ -226,7 +236,7 @@ impl Ledger {
 
     /// What was noted of one node.
     pub fn part(&self, node: NodeId) -> Part {
-        let packets = (0..self.plan.packets).filter(|&packet| self.plan.sender(packet) != node);
+        let packets = (0..self.plan.packets).filter(|&packet| self.plan.is_receiver(packet, node));
         let mut took: Vec<(u64, u64)> = self.again.iter().map(|a| (a.packet, a.nanos)).collect();
         took.sort_unstable();
         let others = packets.filter_map(|packet| {
@@ -249,7 +259,7 @@ impl Ledger {
     pub fn merge(&mut self, node: NodeId, part: Part) {
         let mut others = part.others.into_iter().peekable();
         for packet in 0..self.plan.packets {
-            if self.plan.sender(packet) == node {
+            if !self.plan.is_receiver(packet, node) {
                 continue;
             }
             match others.next_if(|&(other, ..)| other == packet) {
@@ -303,7 +313,7 @@ mod tests {
             &|ledger| told(ledger, 2, 0, 2, Way::Direct),
             &|ledger| told(ledger, 1, 1, 0, Way::Direct),
             &|ledger| {
-                ledger.lost(NodeId(2), NodeId(0), 0..1);
+                ledger.lost(NodeId(2), (GroupId(0), NodeId(0)), 0..1);
                 told(ledger, 2, 0, 0, Way::Pulled);
             },
             &|ledger| (0..2).rev().for_each(|number| told(ledger, 2, 0, number, Way::Recovered)),
@@ -333,7 +343,7 @@ mod tests {
                     }
                 }
                 if node == 2 {
-                    ledger.lost(NodeId(node), NodeId(1), 1..2);
+                    ledger.lost(NodeId(node), (GroupId(0), NodeId(1)), 1..2);
                 }
             }
             let text = serde_json::to_string(&own.part(NodeId(node))).unwrap();

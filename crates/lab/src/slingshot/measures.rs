@@ -93,6 +93,11 @@ impl Measures {
         at_share(&self.recovered_ms, share, self.lost as usize)
     }
 
+    /// The share of packets that were delivered or reported lost. NaN if there were none.
+    pub fn told(&self) -> f64 {
+        (self.pairs - self.untold) as f64 / self.pairs as f64
+    }
+
     /// The share of lost packets that came back, by repairs or by questions. NaN if nothing was
     /// lost.
     pub fn back(&self) -> f64 {

@@ -9,6 +9,7 @@ mod figures;
 mod jobs;
 mod ledger;
 mod measures;
+mod overlap;
 mod peer;
 mod plan;
 mod report;
@@ -25,13 +26,14 @@ use paceline_proto::core::{Instant, NodeId, Protocol, View};
 pub use figures::REPRODUCTION;
 pub use ledger::{Again, Fate, Ledger, Part};
 pub use measures::Measures;
+pub use overlap::Overlap;
 pub use peer::{Kind, Timely, Told, Way};
 pub use plan::{Plan, Spacing};
 pub(crate) use run::run_on_processes;
 pub use run::{run, run_on_sockets, serve};
 pub use scenario::Settings;
 pub use setup::Setup;
-pub(crate) use setup::{DIGEST_KEYS, KEYS, NAK_KEYS, SRM_KEYS};
+pub(crate) use setup::{ACK_KEYS, DIGEST_KEYS, FEC_KEYS, KEYS, NAK_KEYS, SRM_KEYS};
 pub use watch::Watch;
 
 use crate::broadcast::{Content, Messages, Verdict};
@@ -93,7 +95,8 @@ where
     }
 
     fn submit(&self, _: &mut Ledger, at: Instant, node: NodeId, number: u64) -> P::Command {
-        peer::multicast(self.packets.make(node, number, at))
+        let group = self.settings.plan.group(node, number);
+        peer::multicast(group, self.packets.make(node, number, at))
     }
 
     fn observe(
@@ -116,8 +119,10 @@ where
                 }
                 ledger.late += u64::from(is_late);
             }
-            Told::Lost { sender, numbers } => ledger.lost(node, sender, numbers),
-            Told::Overtaken { sender, number } => ledger.overtaken(node, sender, number),
+            Told::Lost { group, sender, seqs } => ledger.lost(node, (group, sender), seqs),
+            Told::Overtaken { group, sender, seq } => {
+                ledger.overtaken(node, (group, sender), seq);
+            }
             Told::Rejected(reason) => ledger.breaks(format!("{node} could not send: {reason}")),
             Told::Other => {}
         }

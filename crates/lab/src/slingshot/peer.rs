@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use paceline_proto::core::{Counters, GroupId, NodeId, Payload, Protocol, Wire};
-use paceline_proto::slingshot::baselines::{nak, srm};
+use paceline_proto::slingshot::baselines::{ack, nak, srm};
 use paceline_proto::slingshot::{self, Command, Event, How, Slingshot};
 
 /// A protocol that multicasts packets to one group of all nodes, and takes commands as Slingshot
@@ -23,9 +23,9 @@ pub trait Timely: Protocol<Message: Wire, Command = Command> + Sized {
     fn repairs_sent(shared: &Self::Shared, counters: &Counters, nodes: u32) -> u64;
 }
 
-/// The command that sends a packet to all others.
-pub fn multicast(payload: Payload) -> Command {
-    Command::Multicast { group: GroupId(0), payload, ticket: 0 }
+/// The command that sends a packet to all others of a group.
+pub fn multicast(group: GroupId, payload: Payload) -> Command {
+    Command::Multicast { group, payload, ticket: 0 }
 }
 
 /// What an event of Slingshot's says; those it is compared with have the same.
@@ -41,8 +41,8 @@ pub fn told(event: &Event) -> Told<'_> {
             },
             is_late: *is_late,
         },
-        Event::Lost { sender, first, end, .. } => {
-            Told::Lost { sender: *sender, numbers: *first..*end }
+        Event::Lost { group, sender, first, end, .. } => {
+            Told::Lost { group: *group, sender: *sender, seqs: *first..*end }
         }
         Event::Rejected { reason, .. } => Told::Rejected(reason.to_string()),
         Event::Overrun { .. } | Event::Sent { .. } | Event::Tuned { .. } => Told::Other,
@@ -65,17 +65,21 @@ pub enum Told<'a> {
     },
     /// Packets of this sender will not come.
     Lost {
+        /// The group that they were sent to.
+        group: GroupId,
         /// Who sent them.
         sender: NodeId,
-        /// Their numbers among those of the sender.
-        numbers: Range<u64>,
+        /// Their numbers among those of the sender to the group.
+        seqs: Range<u64>,
     },
     /// A packet came from its sender that had come by another way before.
     Overtaken {
+        /// The group that it was sent to.
+        group: GroupId,
         /// Who sent it.
         sender: NodeId,
-        /// Its number.
-        number: u64,
+        /// Its number among those of the sender to the group.
+        seq: u64,
     },
     /// A packet of its own was not sent, for this reason.
     Rejected(String),
@@ -97,8 +101,8 @@ pub enum Way {
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A packet from its sender, with its number.
-    Data(u64),
+    /// A packet from its sender, with its group and its number there.
+    Data(GroupId, u64),
     /// What brings lost packets back: of Slingshot what it sends unasked.
     Repair,
     /// A question, news, an answer of Slingshot's second phase.
@@ -117,7 +121,7 @@ impl Timely for Slingshot {
     fn kind(message: &slingshot::Message) -> Kind {
         use slingshot::Message;
         match message {
-            Message::Data(data) => Kind::Data(data.seq),
+            Message::Data(data) => Kind::Data(data.group, data.seq),
             Message::Repair(_) => Kind::Repair,
             Message::Ask { .. } | Message::Heartbeat { .. } | Message::Supply(_) => Kind::Other,
         }
@@ -140,7 +144,7 @@ impl Timely for srm::Srm {
     fn kind(message: &srm::Message) -> Kind {
         use srm::Message;
         match message {
-            Message::Data(data) => Kind::Data(data.seq),
+            Message::Data(data) => Kind::Data(data.group, data.seq),
             Message::Repair { .. } => Kind::Repair,
             Message::Request { .. } | Message::Session(_) => Kind::Other,
         }
@@ -163,7 +167,7 @@ impl Timely for nak::Nak {
     fn kind(message: &nak::Message) -> Kind {
         use nak::Message;
         match message {
-            Message::Data(data) | Message::Digest { data, .. } => Kind::Data(data.seq),
+            Message::Data(data) | Message::Digest { data, .. } => Kind::Data(data.group, data.seq),
             Message::Supply(_) => Kind::Repair,
             Message::Ask { .. } | Message::Heartbeat { .. } => Kind::Other,
         }
@@ -175,5 +179,28 @@ impl Timely for nak::Nak {
             nak::Answer::Group { .. } => u64::from(nodes - 1),
         };
         counters.count("nak_supplied") * copies
+    }
+}
+
+impl Timely for ack::Ack {
+    fn member(shared: &ack::Config) -> ack::Ack {
+        ack::Ack::new(shared)
+    }
+
+    fn told(event: &Event) -> Told<'_> {
+        told(event)
+    }
+
+    fn kind(message: &ack::Message) -> Kind {
+        use ack::Message;
+        match message {
+            Message::Data(data) => Kind::Data(data.group, data.seq),
+            Message::Again(_) => Kind::Repair,
+            Message::Ack { .. } => Kind::Other,
+        }
+    }
+
+    fn repairs_sent(_: &ack::Config, counters: &Counters, _: u32) -> u64 {
+        counters.count("ack_resent")
     }
 }

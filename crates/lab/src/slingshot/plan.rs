@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::core::{Instant, NodeId, Rng, mix};
+use paceline_proto::core::{GroupId, Instant, NodeId, Rng, mix};
+
+use super::overlap::Overlap;
 
 /// Who sends when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,10 @@ pub struct Plan {
     pub spacing: Spacing,
     /// Unless they take turns: of [`Plan::new`].
     pub(super) senders_drawn: Option<Arc<Senders>>,
+    /// Where there are several groups: of [`Plan::with_overlap`].
+    pub(super) overlap: Option<Arc<Overlap>>,
+    // By node, the packets that it is to be told of, where there are several groups; then the sum.
+    pub(super) expected: Arc<[u64]>,
     /// Packets, of all senders.
     pub packets: u64,
     /// What comes of these is measured: neither the first, before bins are out of step and all
@@ -88,8 +94,82 @@ impl Plan {
             start: Duration::ZERO,
             spacing,
             senders_drawn,
+            overlap: None,
+            expected: Arc::default(),
             packets,
             judged: 0..0,
+        }
+    }
+
+    /// The same packets, each to one of several groups.
+    pub fn with_overlap(mut self, overlap: Overlap) -> Plan {
+        self.overlap = Some(Arc::new(overlap));
+        let mut expected = vec![0; self.nodes as usize];
+        for packet in 0..self.packets {
+            self.receivers(packet).for_each(|node| expected[node.index()] += 1);
+        }
+        expected.push(expected.iter().sum());
+        self.expected = expected.into();
+        self
+    }
+
+    /// The groups, if there are several.
+    pub fn overlap(&self) -> Option<&Overlap> {
+        self.overlap.as_deref()
+    }
+
+    /// The group to which a sender sends its `number`-th packet.
+    pub fn group(&self, sender: NodeId, number: u64) -> GroupId {
+        self.overlap().map_or(GroupId(0), |overlap| overlap.group(sender, number))
+    }
+
+    /// The packet that is this sender's `seq`-th to a group.
+    pub fn packet_to(&self, group: GroupId, sender: NodeId, seq: u64) -> Option<u64> {
+        let number = match self.overlap() {
+            Some(overlap) => overlap.number(group, sender, seq)?,
+            None => seq,
+        };
+        self.packet(sender, number)
+    }
+
+    /// How many members get a packet, or a repair, that this one sends to a group.
+    pub fn others_in(&self, group: GroupId) -> u64 {
+        let members = self.overlap().map(|overlap| overlap.members(group).len() as u64);
+        members.unwrap_or(self.nodes.into()).saturating_sub(1)
+    }
+
+    /// True if this node is to be told of a packet.
+    pub fn is_receiver(&self, packet: u64, node: NodeId) -> bool {
+        let sender = self.sender(packet);
+        let is_member = || match self.overlap() {
+            Some(overlap) => {
+                let group = overlap.group(sender, self.number(packet));
+                overlap.members(group).binary_search(&node).is_ok()
+            }
+            None => true,
+        };
+        sender != node && is_member()
+    }
+
+    /// The nodes that are to be told of a packet.
+    fn receivers(&self, packet: u64) -> impl Iterator<Item = NodeId> + '_ {
+        let sender = self.sender(packet);
+        let group = self
+            .overlap()
+            .map(|overlap| overlap.members(overlap.group(sender, self.number(packet))));
+        let all = if group.is_none() { self.nodes } else { 0 };
+        let members = group.unwrap_or_default().iter().copied();
+        (0..all).map(NodeId).chain(members).filter(move |&node| node != sender)
+    }
+
+    /// A packet's number among those of its sender.
+    fn number(&self, packet: u64) -> u64 {
+        match &self.senders_drawn {
+            Some(drawn) => {
+                let own = &drawn.packets[drawn.of[packet as usize] as usize];
+                own.binary_search(&packet).expect("it is a packet of its sender") as u64
+            }
+            None => packet / u64::from(self.senders),
         }
     }
 
@@ -128,6 +208,9 @@ impl Plan {
 
     /// Packets that a node is to be told of: those of the others.
     pub fn expected_at(&self, node: NodeId) -> u64 {
+        if self.overlap.is_some() {
+            return self.expected[node.index()];
+        }
         let senders = u64::from(self.senders);
         let own = match &self.senders_drawn {
             Some(drawn) => drawn.packets.get(node.index()).map_or(0, |own| own.len() as u64),
@@ -141,7 +224,10 @@ impl Plan {
 
     /// Packets that all nodes are to be told of.
     pub fn expected(&self) -> u64 {
-        self.packets * u64::from(self.nodes - 1)
+        match self.overlap {
+            Some(_) => self.expected[self.nodes as usize],
+            None => self.packets * u64::from(self.nodes - 1),
+        }
     }
 
     /// The place of a packet at a node, among all packets at all nodes.
@@ -149,12 +235,10 @@ impl Plan {
         packet as usize * self.nodes as usize + node.index()
     }
 
-    /// The judged packets at all nodes but their senders.
+    /// The judged packets, each at all nodes that are to be told of it.
     pub fn judged_pairs(&self) -> impl Iterator<Item = (u64, NodeId)> + '_ {
-        self.judged.clone().flat_map(move |packet| {
-            let nodes = (0..self.nodes).map(NodeId);
-            nodes.filter(move |&node| node != self.sender(packet)).map(move |node| (packet, node))
-        })
+        let packets = self.judged.clone();
+        packets.flat_map(move |packet| self.receivers(packet).map(move |node| (packet, node)))
     }
 }
 
@@ -179,6 +263,27 @@ mod tests {
         assert_eq!(plan.judged_pairs().count(), 4 * 3);
         assert!(plan.judged_pairs().all(|(packet, node)| plan.sender(packet) != node));
     }
+
+    #[test]
+    fn with_several_groups_a_packet_is_for_the_members_of_one() {
+        for spacing in [Spacing::Phases { seed: 7 }, Spacing::Drawn { seed: 7 }] {
+            let overlap = Overlap::drawn(6, 5, 3, 1);
+            let plan = Plan { judged: 0..200, ..Plan::new(6, 4, 1000.0, 200, spacing) };
+            let plan = plan.with_overlap(overlap);
+            let mut told = [0; 6];
+            for (packet, node) in plan.judged_pairs() {
+                assert!(plan.is_receiver(packet, node));
+                told[node.index()] += 1;
+            }
+            let expected = [0, 1, 2, 3, 4, 5].map(|node| plan.expected_at(NodeId(node)));
+            assert_eq!(told, expected);
+            assert_eq!(told.iter().sum::<u64>(), plan.expected());
+            let sender = NodeId(2);
+            let group = plan.group(sender, 3);
+            assert_eq!(plan.packet_to(group, sender, 0), plan.packet(sender, 3));
+        }
+    }
+
     #[test]
     fn each_sender_sends_in_order_however_packets_are_spaced() {
         for spacing in [Spacing::Even, Spacing::Phases { seed: 7 }, Spacing::Drawn { seed: 7 }] {

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant as WallClock};
 
 use paceline_net::Hosted;
 use paceline_proto::slingshot::Slingshot;
+use paceline_proto::slingshot::baselines::ack::Ack;
 use paceline_proto::slingshot::baselines::nak::Nak;
 use paceline_proto::slingshot::baselines::srm::Srm;
 use paceline_sim::Codec;
 
-use super::figures::figures_of_run;
+use super::figures::{figures_of_run, figures_of_sockets};
 use super::peer::Timely;
 use super::watched::Watched;
 use super::{Ledger, Measures, Settings, Setup, Timed, Watch};
@@ -51,6 +52,7 @@ pub(super) fn measured(
         Setup::Slingshot(shared) => simulate::<Slingshot>(settings, shared, &simulated, progress),
         Setup::Srm(shared) => simulate::<Srm>(settings, shared, &simulated, progress),
         Setup::Nak(shared) => simulate::<Nak>(settings, shared, &simulated, progress),
+        Setup::Ack(shared) => simulate::<Ack>(settings, shared, &simulated, progress),
     }
 }
 
@@ -126,6 +128,7 @@ impl Sockets<'_> {
             Setup::Slingshot(shared) => self.run::<Watched<Slingshot>>(settings, shared),
             Setup::Srm(shared) => self.run::<Watched<Srm>>(settings, shared),
             Setup::Nak(shared) => self.run::<Watched<Nak>>(settings, shared),
+            Setup::Ack(shared) => self.run::<Watched<Ack>>(settings, shared),
         }
     }
 
@@ -149,6 +152,10 @@ impl Sockets<'_> {
         let measures = Measures::of(&ledger, None, overhead);
         let mut result = summed_up(service.settings(), &ledger, &measures, &outcome)?;
         result.wall_s = started.elapsed().as_secs_f64();
+        if !outcome.is_stopped {
+            let figures = figures_of_sockets(scenario, service.settings(), &measures)?.into_iter();
+            result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
+        }
         Ok(result)
     }
 }
@@ -165,6 +172,7 @@ pub fn serve(prepared: Prepared) -> Result<(), LabError> {
         }
         Setup::Srm(shared) => prepared.serve(Ok(Timed::<Watched<Srm>>::new(settings, shared))),
         Setup::Nak(shared) => prepared.serve(Ok(Timed::<Watched<Nak>>::new(settings, shared))),
+        Setup::Ack(shared) => prepared.serve(Ok(Timed::<Watched<Ack>>::new(settings, shared))),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use paceline_proto::core::Loss;
 use paceline_proto::slingshot::{Code, Order, Rate, tuner};
 
+use super::overlap::Overlap;
 use super::plan::{Plan, Spacing};
 use super::setup::Setup;
 use crate::LabError;
@@ -40,10 +41,15 @@ impl Settings {
             let problem = format!("{nodes} nodes");
             return Err(protocol.error("kind", problem, "[topology] nodes from 2 to 65536"));
         }
-        let (setup, order) = Setup::read(scenario.service, &mut protocol, nodes)?;
+        let mut workload = scenario.workload();
+        let overlap = read_overlap(&mut workload, scenario)?;
+        let (setup, order) = Setup::read(scenario.service, &mut protocol, nodes, overlap.as_ref())?;
         let check_wire = protocol.boolean_or("check_wire", false)?;
         protocol.finish()?;
-        let mut workload = scenario.workload();
+        if overlap.is_some() && order == Order::Fifo {
+            let problem = "packets of several groups have no order among each other";
+            return Err(workload.error("groups", problem, "order = \"unordered\" with groups"));
+        }
         let senders = workload.integer_or("senders", 1..=nodes, nodes)?;
         let packets_per_second = workload.frequency_or("rate", 1000.0)?;
         if !(1e-3..=1e6).contains(&packets_per_second) {
@@ -76,8 +82,9 @@ impl Settings {
         let tail = setup.tail(senders) + turn;
         // By then each sender was heard, nearly everywhere: before, what is computed of its packets
         // cannot be verified.
-        let first =
-            ((warmup.as_secs_f64() * packets_per_second) as u64).max(2 * u64::from(senders));
+        let groups = overlap.as_ref().map_or(1.0, Overlap::groups_per_node);
+        let heard = (2.0 * f64::from(senders) * groups) as u64;
+        let first = ((warmup.as_secs_f64() * packets_per_second) as u64).max(heard);
         let judged = first..packets.saturating_sub(tail);
         if judged.is_empty() {
             let problem = format!(
@@ -92,6 +99,10 @@ impl Settings {
             start,
             judged,
             ..Plan::new(nodes, senders, packets_per_second, packets, spacing)
+        };
+        let plan = match overlap {
+            Some(overlap) => plan.with_overlap(overlap),
+            None => plan,
         };
         let topology = &scenario.topology;
         let passed_link = 1.0 - topology.link.loss.mean();
@@ -115,10 +126,21 @@ impl Settings {
         self.order == Order::Fifo
     }
 
-    /// What the closed forms say of losses that come one by one; none without repairs.
+    /// What the closed forms predict. None where they do not apply: without repairs by receivers,
+    /// where losses come in bursts, with several groups, and where bins are mostly sent before they
+    /// are full.
     pub fn predicted(&self) -> Option<tuner::Prediction> {
-        let config = self.setup.repairs()?;
+        let is_one_group = self.plan.overlap().is_none();
+        let config = self.setup.repairs().filter(|_| !self.is_bursty && is_one_group)?;
         let Rate { r, c } = config.rate();
+        let bins = match config.code() {
+            Code::Xor { stagger } => stagger,
+            Code::Rlc { .. } => 1,
+        };
+        let filled_after = (r * bins) as f64 / self.conditions.packets_per_second;
+        if config.flush_after().is_some_and(|after| after.as_secs_f64() < filled_after) {
+            return None;
+        }
         let (code, bins) = match config.code() {
             Code::Xor { stagger } => (tuner::Code::Xor, stagger),
             Code::Rlc { window } => (tuner::Code::Linear { window: window as u16 }, 1),
@@ -129,6 +151,14 @@ impl Settings {
         let conditions = tuner::Conditions { packets_per_second, ..self.conditions };
         Some(tuner::predict(setting, &conditions))
     }
+}
+
+/// Several groups, of which each packet goes to one; none if there is one group of all.
+fn read_overlap(table: &mut Table<'_>, scenario: &Scenario) -> Result<Option<Overlap>, LabError> {
+    let nodes = scenario.topology.nodes;
+    let groups = table.integer_or("groups", 1..=1024u32, 1)?;
+    let group_size = table.integer_or("group_size", 2..=nodes, nodes)?;
+    Ok((groups > 1).then(|| Overlap::drawn(nodes, groups, group_size, scenario.seed)))
 }
 
 fn read_size(table: &mut Table<'_>, scenario: &Scenario, setup: &Setup) -> Result<usize, LabError> {
@@ -151,7 +181,7 @@ fn read_size(table: &mut Table<'_>, scenario: &Scenario, setup: &Setup) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::{DIGEST_KEYS, KEYS, NAK_KEYS, SRM_KEYS};
+    use super::super::setup::KINDS;
     use super::*;
     use crate::scenario::ScenarioFile;
 
@@ -164,13 +194,7 @@ mod tests {
 
     #[test]
     fn every_key_can_be_set_without_its_table_and_is_read() {
-        let kinds = [
-            ("slingshot", KEYS),
-            ("srm", SRM_KEYS),
-            ("nak", NAK_KEYS),
-            ("digest-pull", DIGEST_KEYS),
-        ];
-        for (kind, tables) in kinds {
+        for (kind, tables) in KINDS {
             let kind = format!("protocol.kind={kind}");
             for (table, key) in
                 tables.iter().flat_map(|&(t, keys)| keys.iter().map(move |k| (t, k)))
@@ -205,6 +229,9 @@ mod tests {
                 &["protocol.kind=srm", "protocol.timers=adaptive", "protocol.c1=1"],
                 "timers = \"fixed\" only",
             ),
+            (&["protocol.kind=ack", "protocol.retry_after=0s"], "retry_after"),
+            (&["protocol.kind=sender-fec", "protocol.window=4"], "code.window is 4"),
+            (&["protocol.kind=sender-fec", "protocol.code=xor"], "unknown key `code`"),
             (&["protocol.kind=nak", "protocol.digest=8"], "unknown key `digest`"),
             (&["protocol.kind=nak", "protocol.retry_after=0s"], "retry_after"),
             (&["protocol.kind=digest-pull", "protocol.digest=65"], "`digest` is out of range"),

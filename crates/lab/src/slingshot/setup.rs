@@ -3,25 +3,31 @@
 use std::time::Duration;
 
 use paceline_proto::core::{NodeId, View};
-use paceline_proto::slingshot::baselines::{nak, srm};
-use paceline_proto::slingshot::{Code, Config, ConfigError, Order, Pull, Rate};
+use paceline_proto::slingshot::baselines::{ack, nak, srm};
+use paceline_proto::slingshot::{
+    Code, Config, ConfigError, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy,
+};
 
+use super::overlap::Overlap;
 use crate::LabError;
 use crate::scenario::{KnownKeys, Table};
 
 /// The protocol of a scenario, with what its members agree on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setup {
-    /// Receivers repair each other.
+    /// Receivers repair each other or, with `kind = "sender-fec"`, senders repair what they sent.
     Slingshot(Config),
     /// Requests and repairs to everybody: `kind = "srm"`.
     Srm(srm::Config),
     /// Questions to the sender, `kind = "nak"`, or to who has the packet, `"digest-pull"`.
     Nak(nak::Config),
+    /// Every packet is acknowledged by every receiver: `kind = "ack"`.
+    Ack(ack::Config),
 }
 
 /// The keys of `[workload]` and `[measure]`.
-const WORKLOAD: (&str, &[&str]) = ("workload", &["senders", "rate", "size", "start", "spacing"]);
+const WORKLOAD: (&str, &[&str]) =
+    ("workload", &["senders", "groups", "group_size", "rate", "size", "start", "spacing"]);
 const MEASURE: (&str, &[&str]) = ("measure", &["warmup", "drain"]);
 
 /// The keys that the tables of a scenario of Slingshot accept.
@@ -37,10 +43,12 @@ pub(crate) const KEYS: KnownKeys = &[
             "repairs",
             "pull",
             "pull_after",
+            "ask",
             "order",
             "deadline",
             "lost_after",
             "flush_after",
+            "partial",
             "heartbeat_after",
             "keep",
             "check_wire",
@@ -48,6 +56,59 @@ pub(crate) const KEYS: KnownKeys = &[
     ),
     WORKLOAD,
     MEASURE,
+];
+
+/// Those of `kind = "sender-fec"`.
+pub(crate) const FEC_KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "r",
+            "c",
+            "window",
+            "pull",
+            "pull_after",
+            "ask",
+            "order",
+            "deadline",
+            "lost_after",
+            "flush_after",
+            "partial",
+            "heartbeat_after",
+            "keep",
+            "check_wire",
+        ],
+    ),
+    WORKLOAD,
+    MEASURE,
+];
+
+/// Those of `kind = "ack"`.
+pub(crate) const ACK_KEYS: KnownKeys = &[
+    (
+        "protocol",
+        &[
+            "retry_after",
+            "resends_max",
+            "resends_per_second",
+            "order",
+            "deadline",
+            "lost_after",
+            "check_wire",
+        ],
+    ),
+    WORKLOAD,
+    MEASURE,
+];
+
+/// The keys of each kind of multicast in time.
+pub(crate) const KINDS: [(&str, KnownKeys); 6] = [
+    ("slingshot", KEYS),
+    ("srm", SRM_KEYS),
+    ("nak", NAK_KEYS),
+    ("digest-pull", DIGEST_KEYS),
+    ("sender-fec", FEC_KEYS),
+    ("ack", ACK_KEYS),
 ];
 
 /// Those of `kind = "srm"`.
@@ -130,6 +191,7 @@ impl Setup {
         kind: &str,
         table: &mut Table<'_>,
         nodes: u32,
+        overlap: Option<&Overlap>,
     ) -> Result<(Setup, Order), LabError> {
         let orders = [("unordered", Order::Unordered), ("fifo", Order::Fifo)];
         let order = table.choice_or("order", &orders, "unordered")?;
@@ -137,19 +199,29 @@ impl Setup {
         let base = Config::new(View::roster((0..nodes).map(NodeId)))
             .with_order(order)
             .with_deadline(deadline);
+        let base = match overlap {
+            Some(overlap) => base.with_groups(overlap.configured()),
+            None => base,
+        };
         let setup = match kind {
             "srm" => Setup::Srm(read_srm(table, base)?),
             "nak" => Setup::Nak(read_nak(table, base, false)?),
             "digest-pull" => Setup::Nak(read_nak(table, base, true)?),
+            "ack" => Setup::Ack(read_ack(table, base)?),
+            "sender-fec" => Setup::Slingshot(read_fec(table, base)?),
             _ => Setup::Slingshot(read_slingshot(table, base)?),
         };
         Ok((setup, order))
     }
 
-    /// What its members know of repairs that nobody asks for, if they send any.
+    /// What its members know of repairs that receivers send unasked, if they send any.
     pub fn repairs(&self) -> Option<&Config> {
         match self {
-            Setup::Slingshot(config) if config.has_repairs() => Some(config),
+            Setup::Slingshot(config)
+                if config.has_repairs() && config.repair_by() == RepairBy::Receivers =>
+            {
+                Some(config)
+            }
             _ => None,
         }
     }
@@ -160,17 +232,22 @@ impl Setup {
             Setup::Slingshot(config) => config.payload_bytes_max(datagram_bytes_max),
             Setup::Srm(config) => config.payload_bytes_max(datagram_bytes_max),
             Setup::Nak(config) => config.payload_bytes_max(datagram_bytes_max),
+            Setup::Ack(config) => config.payload_bytes_max(datagram_bytes_max),
         }
     }
 
     /// How many packets of the group at the end of a run are not judged.
     pub(super) fn tail(&self, senders: u32) -> u64 {
         let span = match self {
+            // A block of each sender's own packets.
+            Setup::Slingshot(config) if config.repair_by() == RepairBy::Sender => {
+                config.names_max() as u64 * u64::from(senders)
+            }
             Setup::Slingshot(config) => match config.code() {
                 Code::Xor { stagger } => (config.rate().r * stagger) as u64,
                 Code::Rlc { window } => window as u64,
             },
-            Setup::Srm(_) | Setup::Nak(_) => senders.into(),
+            Setup::Srm(_) | Setup::Nak(_) | Setup::Ack(_) => senders.into(),
         };
         TAIL * span
     }
@@ -194,19 +271,37 @@ fn read_slingshot(table: &mut Table<'_>, base: Config) -> Result<Config, LabErro
         CodeName::Xor => Code::Xor { stagger: table.integer_or("stagger", 1..=64usize, 1)? },
         CodeName::Rlc => Code::Rlc { window: table.integer_or("window", 2..=128usize, 32)? },
     };
+    let config =
+        base.with_rate(rate).with_repairs(table.boolean_or("repairs", true)?).with_code(code);
+    read_times(table, config, true)
+}
+
+/// Sender-based forward error correction: `c` repairs of each `r` packets of a sender.
+fn read_fec(table: &mut Table<'_>, base: Config) -> Result<Config, LabError> {
+    let rate = Rate {
+        r: table.integer_or("r", 1..=32usize, 8)?,
+        c: table.integer_or("c", 1..=32usize, 3)?,
+    };
+    let window = table.integer_or("window", 2..=128usize, rate.r.max(2))?;
+    let config =
+        base.with_rate(rate).with_repair_by(RepairBy::Sender).with_code(Code::Rlc { window });
+    read_times(table, config, false)
+}
+
+/// The second phase, and the times that do not depend on whose packets are repaired.
+fn read_times(table: &mut Table<'_>, base: Config, pulls: bool) -> Result<Config, LabError> {
     let pull_after = table.duration_or("pull_after", Pull::default().after_min)?;
-    let pull = Pull { after_min: pull_after, ..Pull::default() };
-    let keep = table.duration_or("keep", Duration::from_secs(1))?;
-    let lost_after = table.duration_or("lost_after", Duration::from_millis(500))?;
+    let asked = [("sender", PullFrom::Sender), ("holders", PullFrom::Holders)];
+    let from = table.choice_or("ask", &asked, "sender")?;
+    let pull = Pull { from, after_min: pull_after, ..Pull::default() };
     let flush_after = table.duration_or("flush_after", Duration::from_millis(10))?;
+    let copies = [("all", PartialCopies::All), ("scaled", PartialCopies::Scaled)];
     let config = base
-        .with_rate(rate)
-        .with_repairs(table.boolean_or("repairs", true)?)
-        .with_code(code)
-        .with_pull(table.boolean_or("pull", true)?.then_some(pull))
-        .with_keep(keep)
-        .with_lost_after(lost_after)
+        .with_pull(table.boolean_or("pull", pulls)?.then_some(pull))
+        .with_keep(table.duration_or("keep", Duration::from_secs(1))?)
+        .with_lost_after(table.duration_or("lost_after", Duration::from_millis(500))?)
         .with_flush_after((!flush_after.is_zero()).then_some(flush_after))
+        .with_partial_copies(table.choice_or("partial", &copies, "all")?)
         .with_heartbeat_after(read_heartbeat(table)?);
     config.build().map_err(|error| refused(table, &error))
 }
@@ -271,6 +366,19 @@ fn read_nak(
         .with_retry_after(table.duration_or("retry_after", Duration::from_millis(2))?)
         .with_asks_max(table.integer_or("asks_max", 1..=255u8, 50)?)
         .with_answer(table.choice_or("answer", &answers, "unicast")?);
+    config.build().map_err(|error| refused(table, &error))
+}
+
+fn read_ack(table: &mut Table<'_>, base: Config) -> Result<ack::Config, LabError> {
+    let base = base.with_lost_after(table.duration_or("lost_after", Duration::from_millis(500))?);
+    let config = ack::Config::new(base)
+        .with_retry_after(table.duration_or("retry_after", Duration::from_millis(2))?)
+        .with_resends_max(table.integer_or("resends_max", 1..=255u8, 50)?)
+        .with_resends_per_second(table.integer_or(
+            "resends_per_second",
+            1..=10_000_000u32,
+            20_000,
+        )?);
     config.build().map_err(|error| refused(table, &error))
 }
 

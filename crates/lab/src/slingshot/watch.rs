@@ -64,7 +64,7 @@ impl Watch {
 
     fn sent<P: Timely>(&mut self, message: &P::Message, copies: u64) {
         match P::kind(message) {
-            Kind::Data(_) => {}
+            Kind::Data(..) => {}
             Kind::Repair => {
                 self.repairs_sent += copies;
                 self.repair_bytes += copies * message.wire_len() as u64;
@@ -82,8 +82,8 @@ fn share(repairs: u64, data: u64) -> f64 {
 impl<P: Timely> Observer<P> for Watch {
     fn before_call(&mut self, _: Instant, node: NodeId, input: &Input<'_, P>) {
         let Input::Message { from, message } = input else { return };
-        let Kind::Data(number) = P::kind(message) else { return };
-        let Some(packet) = self.plan.packet(*from, number) else { return };
+        let Kind::Data(group, seq) = P::kind(message) else { return };
+        let Some(packet) = self.plan.packet_to(group, *from, seq) else { return };
         let place = self.plan.place(packet, node);
         self.arrived[place / 64] |= 1 << (place % 64);
         self.data_received += 1;
@@ -94,7 +94,7 @@ impl<P: Timely> Observer<P> for Watch {
         self.sent::<P>(message, 1);
     }
 
-    fn on_send_group(&mut self, _: Instant, _: NodeId, _: GroupId, message: &P::Message) {
-        self.sent::<P>(message, u64::from(self.plan.nodes - 1));
+    fn on_send_group(&mut self, _: Instant, _: NodeId, group: GroupId, message: &P::Message) {
+        self.sent::<P>(message, self.plan.others_in(group));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use paceline_proto::core::{Context, Counters, NodeId, Outbox, PeerState, Protocol, View};
+use paceline_proto::core::{Context, Counters, GroupId, NodeId, Outbox, PeerState, Protocol, View};
 use paceline_proto::slingshot::Command;
 
 use super::peer::{Kind, Timely, Told, Way};
@@ -21,10 +21,12 @@ pub enum Seen<E> {
     Told(E),
     /// A packet came from its sender of which the member did not say so.
     Arrived {
+        /// The group that it was sent to.
+        group: GroupId,
         /// Who sent it.
         sender: NodeId,
-        /// Its number.
-        number: u64,
+        /// Its number among those of the sender to the group.
+        seq: u64,
     },
 }
 
@@ -33,12 +35,12 @@ impl<P: Timely> Watched<P> {
         &mut self,
         cx: &mut Context<'_, Self>,
         handler: impl FnOnce(&mut P, &mut Context<'_, P>),
-        arrival: Option<(NodeId, u64)>,
+        arrival: Option<(GroupId, NodeId, u64)>,
     ) {
         let mut inner = cx.nest(cx.incarnation, cx.shared, &mut self.outbox, 0);
         handler(&mut self.member, &mut inner);
         self.outbox.pass_to(cx.outbox, |message| message, |timer| timer);
-        if let Some((from, number)) = arrival {
+        if let Some((group, from, seq)) = arrival {
             let says_so = |event: &P::Event| {
                 matches!(
                     P::told(event),
@@ -46,7 +48,7 @@ impl<P: Timely> Watched<P> {
                 )
             };
             if !self.outbox.events.iter().any(says_so) {
-                cx.deliver(Seen::Arrived { sender: from, number });
+                cx.deliver(Seen::Arrived { group, sender: from, seq });
             }
         }
         cx.outbox.events.extend(self.outbox.events.drain(..).map(Seen::Told));
@@ -74,7 +76,7 @@ impl<P: Timely> Protocol for Watched<P> {
 
     fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: P::Message) {
         let arrival = match P::kind(&message) {
-            Kind::Data(number) => Some((from, number)),
+            Kind::Data(group, seq) => Some((group, from, seq)),
             _ => None,
         };
         self.call(cx, |member, cx| member.handle_message(cx, from, message), arrival);
@@ -105,8 +107,8 @@ impl<P: Timely> Timely for Watched<P> {
     fn told(event: &Seen<P::Event>) -> Told<'_> {
         match event {
             Seen::Told(event) => P::told(event),
-            Seen::Arrived { sender, number } => {
-                Told::Overtaken { sender: *sender, number: *number }
+            Seen::Arrived { group, sender, seq } => {
+                Told::Overtaken { group: *group, sender: *sender, seq: *seq }
             }
         }
     }

@@ -15,4 +15,4 @@ pub use events::{Event, Events, Packet};
 pub use handle::Multicast;
 pub use paceline_proto::core::GroupId;
 pub use paceline_proto::slingshot::tuner;
-pub use paceline_proto::slingshot::{Code, Config, How, Order, Pull, Rate};
+pub use paceline_proto::slingshot::{Code, Config, How, Order, Pull, PullFrom, Rate};

@@ -6,7 +6,7 @@ use super::interface::Timer;
 use super::message::{Ages, Message, Name, Repair};
 use super::regions::{Region, regions};
 use super::slingshot::{Cx, Slingshot};
-use super::{Code, Config, NamesBuilder, Rate};
+use super::{Code, Config, NamesBuilder, PartialCopies, Rate, RepairBy};
 use crate::core::{Instant, Lane, NodeId, Payload, Wire};
 use crate::parts::fec::{Coefficients, Sum, Window};
 
@@ -241,28 +241,88 @@ impl Slingshot {
         }
     }
 
-    /// Sends a repair of what is in a bin to members of its region drawn at random.
+    /// Empties a bin into repairs: one for members of its region drawn at random or, where senders
+    /// repair, `c` for all of them.
     fn fire(&mut self, cx: &mut Cx<'_>, place: usize, turn: usize) {
-        let Bins { regions, names, sum, .. } = &mut self.bins;
-        let RegionBins { region, bins, .. } = &mut regions[place];
-        let bin = &mut bins[turn];
+        let bin = &mut self.bins.regions[place].bins[turn];
         let fresh = std::mem::take(&mut bin.fresh);
-        let copies = std::mem::take(&mut bin.copies) / fresh.max(1) as f64;
+        let of_region = std::mem::take(&mut bin.copies) / fresh.max(1) as f64;
+        let mut copies = match cx.shared.repair_by {
+            RepairBy::Receivers => of_region,
+            RepairBy::Sender => self.rate.c as f64,
+        };
         bin.repairs = bin.repairs.wrapping_add(1);
+        let is_partial = fresh < self.rate.r;
+        if is_partial && cx.shared.partial == PartialCopies::Scaled {
+            copies *= fresh as f64 / self.rate.r as f64;
+        }
         let wanted = whole(cx, copies);
-        if wanted == 0 {
-            // As it mostly is where a region is a small part of its groups.
-            if let Packets::Xor(packets) = &mut bin.packets {
-                packets.clear();
-            }
+        let sent = match cx.shared.repair_by {
+            RepairBy::Receivers => self.fire_at_some(cx, place, turn, wanted),
+            RepairBy::Sender => self.fire_at_all(cx, place, turn, wanted),
+        };
+        if let Packets::Xor(packets) = &mut self.bins.regions[place].bins[turn].packets {
+            packets.clear();
+        }
+        if sent == 0 {
             return;
         }
+        cx.count("slingshot_repairs", sent as u64);
+        if is_partial {
+            cx.count("slingshot_repairs_partial", sent as u64);
+        }
+    }
+
+    /// Sends one repair to so many members. Returns how many got it.
+    fn fire_at_some(&mut self, cx: &mut Cx<'_>, place: usize, turn: usize, wanted: usize) -> usize {
+        // As it mostly is where a region is a small part of its groups.
+        if wanted == 0 {
+            return 0;
+        }
+        let Some(message) = self.repair_of(cx, place, turn) else { return 0 };
+        let members = &mut self.bins.regions[place].region.members;
+        let copies = wanted.min(members.len());
+        if copies < wanted {
+            cx.count("slingshot_copies_too_many", (wanted - copies) as u64);
+        }
+        // The first places of a shuffle that goes on where the last one stopped.
+        for chosen in 0..copies {
+            let other = chosen + cx.rng.below((members.len() - chosen) as u32) as usize;
+            members.swap(chosen, other);
+            cx.send(members[chosen], Lane::Datagram, message.clone());
+        }
+        copies
+    }
+
+    /// Sends so many repairs, each a combination of its own, to every member of a region. Returns
+    /// how many repairs members got.
+    fn fire_at_all(&mut self, cx: &mut Cx<'_>, place: usize, turn: usize, wanted: usize) -> usize {
+        let mut sent = 0;
+        for _ in 0..wanted {
+            let Some(message) = self.repair_of(cx, place, turn) else { break };
+            let region = &self.bins.regions[place].region;
+            sent += region.members.len();
+            let group = &self.groups[region.groups[0] as usize];
+            if region.groups.len() == 1 && region.members.len() + 1 == group.members.len() {
+                cx.send_group(group.id, message);
+            } else {
+                let send = |&to: &NodeId| cx.send(to, Lane::Datagram, message.clone());
+                region.members.iter().for_each(send);
+            }
+        }
+        sent
+    }
+
+    /// A repair of what is in a bin. None, counted, if it does not fit a datagram.
+    fn repair_of(&mut self, cx: &mut Cx<'_>, place: usize, turn: usize) -> Option<Message> {
+        let Bins { regions, names, sum, .. } = &mut self.bins;
+        let bin = &mut regions[place].bins[turn];
         let (mut first, last) = (bin.since, bin.latest);
         let seed = match &mut bin.packets {
             Packets::Xor(packets) => {
-                for (name, payload) in packets.drain(..) {
-                    names.push(name);
-                    sum.add(&payload);
+                for (name, payload) in packets.iter() {
+                    names.push(*name);
+                    sum.add(payload);
                 }
                 Coefficients::XOR
             }
@@ -281,29 +341,16 @@ impl Slingshot {
             }
         };
         if names.is_empty() {
-            return;
+            return None;
         }
         let ages = Ages::new(cx.now.since(first), cx.now.since(last));
         let repair = Repair::new(self.view.id(), seed, ages, names.build(), sum.take_coded());
         let message = Message::Repair(repair);
         if message.wire_len() > cx.datagram_bytes_max {
-            return cx.count("slingshot_repair_oversized", 1);
+            cx.count("slingshot_repair_oversized", 1);
+            return None;
         }
-        let members = &mut region.members;
-        let copies = wanted.min(members.len());
-        if copies < wanted {
-            cx.count("slingshot_copies_too_many", (wanted - copies) as u64);
-        }
-        cx.count("slingshot_repairs", copies as u64);
-        if fresh < self.rate.r {
-            cx.count("slingshot_repairs_partial", copies as u64);
-        }
-        // The first places of a shuffle that goes on where the last one stopped.
-        for chosen in 0..copies {
-            let other = chosen + cx.rng.below((members.len() - chosen) as u32) as usize;
-            members.swap(chosen, other);
-            cx.send(members[chosen], Lane::Datagram, message.clone());
-        }
+        Some(message)
     }
 
     /// Sends the bins whose packets have waited long enough as they are.

@@ -80,9 +80,51 @@ pub enum Order {
     Fifo,
 }
 
+/// Which packets a member's repairs protect, and who gets the repairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RepairBy {
+    /// Packets that the member received; a repair goes to `c` members drawn at random. Default.
+    /// Source: Slingshot.
+    #[default]
+    Receivers,
+    /// The member's own packets; after each `r` of them `c` repairs go to all other members.
+    /// Sender-based (proactive) forward error correction as in NORM (RFC 5740): the baseline whose
+    /// time of recovery grows as `r` packets of one sender. With [`Code::Rlc`] and a window of `r`
+    /// it corrects up to `c` losses of each block of `r`.
+    Sender,
+}
+
+/// How many members get the repair of a bin that [`Config::with_flush_after`] sends before it is
+/// full. Scenario key `partial`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartialCopies {
+    /// `c`, as of a full bin. Default. Each packet is protected as at high rates; where bins hold
+    /// `m` packets, `c / (m + c)` of all packets are repairs.
+    #[default]
+    All,
+    /// `c m / r` for `m` packets, rounded at random so that the mean is exact: the overhead stays
+    /// at `c / (r + c)`, and fewer of the losses are recovered.
+    Scaled,
+}
+
+/// Which member the second phase asks for a missing packet. Scenario key `ask`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PullFrom {
+    /// The packet's sender, each time. Default. Source: the slides of Slingshot (NCA 2005): "phase
+    /// 2: remaining losses are recovered from the sender".
+    #[default]
+    Sender,
+    /// First the member whose repair named the packet last, then up to two members drawn at
+    /// random, and from the third question on the sender. Spreads the load of one sender over the
+    /// group, and works where the sender has crashed; not published.
+    Holders,
+}
+
 /// The second phase: what repairs did not bring is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pull {
+    /// Which member is asked. Default the sender.
+    pub from: PullFrom,
     /// How long a packet is missing before it is asked for, at least. It is the 99th percentile of
     /// the time that repairs take, if that is longer. Above zero, default 5 ms.
     pub after_min: Duration,
@@ -97,6 +139,7 @@ pub struct Pull {
 impl Default for Pull {
     fn default() -> Pull {
         Pull {
+            from: PullFrom::Sender,
             after_min: Duration::from_millis(5),
             retry_after: Duration::from_millis(10),
             asks_max: 256,
@@ -115,6 +158,8 @@ pub struct Config {
     pub(super) has_overlap: bool,
     pub(super) rate: Rate,
     pub(super) has_repairs: bool,
+    pub(super) repair_by: RepairBy,
+    pub(super) partial: PartialCopies,
     pub(super) r_max: Option<usize>,
     pub(super) target: Option<tuner::Target>,
     pub(super) code: Code,
@@ -176,6 +221,8 @@ impl Config {
             has_overlap: false,
             rate: Rate { r: 8, c: 3 },
             has_repairs: true,
+            repair_by: RepairBy::Receivers,
+            partial: PartialCopies::All,
             r_max: None,
             target: None,
             code: Code::Xor { stagger: 1 },
@@ -237,6 +284,19 @@ impl Config {
     /// without them the second phase alone brings back what is lost.
     pub fn with_repairs(mut self, has_repairs: bool) -> Config {
         self.has_repairs = has_repairs;
+        self
+    }
+
+    /// Whose packets the repairs protect, and who gets them. Default those that were received, for
+    /// `c` members. [`RepairBy::Sender`] takes no target.
+    pub fn with_repair_by(mut self, by: RepairBy) -> Config {
+        self.repair_by = by;
+        self
+    }
+
+    /// How many members get the repair of a partial bin. Default `c`.
+    pub fn with_partial_copies(mut self, copies: PartialCopies) -> Config {
+        self.partial = copies;
         self
     }
 
@@ -419,6 +479,8 @@ impl Config {
                 check("code.window", window, fits, "at least 2, rate.r, and at most 128")?;
             }
         }
+        let is_steered_sender = self.repair_by == RepairBy::Sender && self.target.is_some();
+        check("target", 1, !is_steered_sender, "no target where senders repair")?;
         let members = self.roster.len();
         check("roster", members, members <= MEMBERS_MAX, "at most 65536 members")?;
         let window = self.window_packets;
@@ -481,6 +543,16 @@ impl Config {
         self.has_repairs
     }
 
+    /// Whose packets the repairs protect.
+    pub fn repair_by(&self) -> RepairBy {
+        self.repair_by
+    }
+
+    /// How many members get the repair of a partial bin.
+    pub fn partial_copies(&self) -> PartialCopies {
+        self.partial
+    }
+
     /// What repairs are.
     pub fn code(&self) -> Code {
         self.code
@@ -509,6 +581,11 @@ impl Config {
     /// How long after the first sign of it a packet is given up.
     pub fn lost_after(&self) -> Duration {
         self.lost_after
+    }
+
+    /// How long a packet is kept for repairs that name it and for those who ask.
+    pub fn keep(&self) -> Duration {
+        self.keep
     }
 
     /// Packets kept, and their bytes, at most.

@@ -15,8 +15,8 @@
 //!
 //! What this adds to what was published: a checksum of each packet in every repair that names it,
 //! so that what is recovered is what was sent; partial bins are sent after a time; a random linear
-//! code in place of the exclusive or; a second phase that asks those who have the packet before it
-//! asks its sender, and that says what it gives up.
+//! code in place of the exclusive or; a second phase that reports what it gives up and can, if
+//! configured so, ask members that have the packet before it asks the sender.
 
 pub mod baselines;
 mod bins;
@@ -36,7 +36,7 @@ mod slingshot;
 mod steering;
 pub mod tuner;
 
-pub use config::{Code, Config, ConfigError, Order, Pull, Rate};
+pub use config::{Code, Config, ConfigError, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy};
 pub use interface::{Command, Event, How, RejectReason, Timer};
 pub use message::{Ages, Data, Message, Name, Names, NamesBuilder, Repair, Supply, checksum};
 pub use slingshot::Slingshot;

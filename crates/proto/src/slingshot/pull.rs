@@ -7,12 +7,12 @@ use super::flow::{Missing, Slot};
 use super::interface::Timer;
 use super::message::{Data, Message, Name, Names, Supply};
 use super::slingshot::{Cx, PacketId, Slingshot};
-use super::{Config, Pull};
+use super::{Config, Pull, PullFrom};
 use crate::core::{Instant, Lane, NodeId, ViewId};
 
 /// Packets that one question names, at most.
 const ASKED_AT_ONCE: usize = 32;
-/// Other members that are asked before the sender is.
+/// Other members that [`PullFrom::Holders`] asks before the sender.
 const ASKED_BEFORE_SENDER: u8 = 2;
 /// Draws for a member that is neither this one nor the sender.
 const DRAWS_MAX: usize = 4;
@@ -125,11 +125,11 @@ impl Slingshot {
                 continue;
             }
             let mut due = lost_at;
-            if let Some(Pull { retry_after, .. }) = cx.shared.pull {
+            if let Some(Pull { from, retry_after, .. }) = cx.shared.pull {
                 due = due.min(cx.now + retry_after);
                 if asks_left > 0 {
                     asks_left -= 1;
-                    self.ask_for(cx, gap, missing);
+                    self.ask_for(cx, from, gap, missing);
                 } else {
                     cx.count("slingshot_ask_deferred", 1);
                 }
@@ -143,8 +143,8 @@ impl Slingshot {
         self.send_asks(cx);
     }
 
-    /// Chooses whom to ask for a packet.
-    fn ask_for(&mut self, cx: &mut Cx<'_>, gap: Gap, missing: Missing) {
+    /// Notes the question for a packet, and the member that it goes to.
+    fn ask_for(&mut self, cx: &mut Cx<'_>, from: PullFrom, gap: Gap, missing: Missing) {
         let flow = &mut self.flows[gap.flow as usize];
         let (group, sender) = (flow.source.group, flow.source.sender);
         let Some(rank) = self.view.rank(sender) else { return };
@@ -153,14 +153,10 @@ impl Slingshot {
         }
         let Some(group_place) = self.group_place(group) else { return };
         let members = &self.groups[group_place].members;
-        let is_other = |node: &NodeId| *node != cx.node && *node != sender;
-        let holder = missing.holder.filter(|_| missing.asked == 0);
-        let holder = holder.filter(|holder| members.binary_search(holder).is_ok());
-        let mut to = holder.unwrap_or(sender);
-        if holder.is_none() && missing.asked < ASKED_BEFORE_SENDER {
-            let draw = |_| members[cx.rng.below(members.len() as u32) as usize];
-            to = (0..DRAWS_MAX).map(draw).find(is_other).unwrap_or(sender);
-        }
+        let to = match from {
+            PullFrom::Sender => sender,
+            PullFrom::Holders => holder(cx, members, sender, missing),
+        };
         let checksum = missing.checksum.unwrap_or(0);
         self.asks.push((to, Name { group, rank: rank as u16, seq: gap.seq as u32, checksum }));
     }
@@ -258,6 +254,20 @@ impl Slingshot {
         self.is_gap_armed = true;
         cx.set_timer(gap.due.since(cx.now).min(least), Timer::Gap);
     }
+}
+
+/// The member that [`PullFrom::Holders`] asks next.
+fn holder(cx: &mut Cx<'_>, members: &[NodeId], sender: NodeId, missing: Missing) -> NodeId {
+    let named = missing.holder.filter(|_| missing.asked == 0);
+    if let Some(named) = named.filter(|named| members.binary_search(named).is_ok()) {
+        return named;
+    }
+    if missing.asked >= ASKED_BEFORE_SENDER {
+        return sender;
+    }
+    let is_other = |node: &NodeId| *node != cx.node && *node != sender;
+    let draw = |_| members[cx.rng.below(members.len() as u32) as usize];
+    (0..DRAWS_MAX).map(draw).find(is_other).unwrap_or(sender)
 }
 
 #[cfg(test)]

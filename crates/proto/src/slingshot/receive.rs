@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::RepairBy;
 use super::flow::{Held, Slot, Way};
 use super::message::{Data, Name, Repair, Supply, checksum};
 use super::slingshot::{Cx, Kept, PacketId, Slingshot, is_within};
@@ -37,7 +38,9 @@ impl Slingshot {
         }
         let rank = self.view.rank(from).expect("a member of a group is in the view") as u16;
         let name = Name { group: self.groups[group].id, rank, seq: seq as u32, checksum };
-        self.protect(cx, group, name, &payload);
+        if cx.shared.repair_by == RepairBy::Receivers {
+            self.protect(cx, group, name, &payload);
+        }
         if !was_overtaken {
             let id = PacketId { flow: at, checksum, seq };
             self.decoder.add_packet(id, &payload, &mut self.recovered);

@@ -7,11 +7,11 @@ use super::flow::{Flow, Held, Way};
 use super::groups::{Group, NO_FLOW};
 use super::interface::{Command, Event, RejectReason, Timer};
 use super::ledger::{Counts, Ledger, ledger_counts};
-use super::message::{Data, Message, Names, NamesBuilder, checksum};
+use super::message::{Data, Message, Name, Names, NamesBuilder, checksum};
 use super::parted::Parted;
 use super::pull::{Allowance, Gap, Patience};
 use super::steering::Steering;
-use super::{Code, Config, Rate};
+use super::{Code, Config, Rate, RepairBy};
 use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol, View, ViewId};
 use crate::parts::fec::{Bounds, Decoder, Method};
 
@@ -240,6 +240,12 @@ impl Slingshot {
         let incarnation = cx.incarnation;
         let data = Data { group: id, incarnation, seq, checksum, payload: payload.clone() };
         cx.send_group(id, Message::Data(data));
+        if cx.shared.repair_by == RepairBy::Sender
+            && let Some(rank) = self.view.rank(cx.node)
+        {
+            let name = Name { group: id, rank: rank as u16, seq: seq as u32, checksum };
+            self.protect(cx, place, name, &payload);
+        }
         if ticket != 0 {
             cx.deliver(Event::Sent { ticket, seq });
         }

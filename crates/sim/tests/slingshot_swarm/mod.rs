@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
-use paceline_proto::slingshot::{Code, Command, Config, Event, Order, Pull, Rate, tuner};
+use paceline_proto::slingshot::{Code, Command, Config, Event, Order, Pull, PullFrom, Rate, tuner};
 use paceline_sim::checkers::slingshot::{Member, SlingshotLedger, Totals};
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Multicast, NetworkConfig, Observer, Reply, Sim, SimConfig,
@@ -240,7 +240,7 @@ fn draw_config(rng: &mut Rng, nodes: u32) -> Config {
             _ => Code::Rlc { window: 8 + rng.below(24) as usize },
         })
         .with_order(if on(rng) { Order::Fifo } else { Order::Unordered })
-        .with_pull(on(rng).then(Pull::default))
+        .with_pull(on(rng).then(|| draw_pull(rng)))
         .with_flush_after(on(rng).then(|| millis(rng, 20)))
         .with_heartbeat_after(on(rng).then(|| millis(rng, 50)))
         .with_deadline(deadline)
@@ -255,6 +255,11 @@ fn draw_config(rng: &mut Rng, nodes: u32) -> Config {
         .with_unread_max(rng.chance(0.2).then(|| 1 + rng.below(50) as usize))
         .build()
         .expect("drawn within the ranges")
+}
+
+fn draw_pull(rng: &mut Rng) -> Pull {
+    let from = if rng.chance(0.5) { PullFrom::Sender } else { PullFrom::Holders };
+    Pull { from, ..Pull::default() }
 }
 
 fn draw_network(rng: &mut Rng) -> NetworkConfig {

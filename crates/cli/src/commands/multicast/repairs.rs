@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use paceline::multicast::tuner::{self, Choice, Conditions, Target, Unreachable, choose};
-use paceline::multicast::{Code, Config, Order, Rate};
+use paceline::multicast::{Code, Config, Order, Pull, PullFrom, Rate};
 use paceline_lab::scenario::units::{parse_duration, parse_frequency, parse_probability};
 use serde::Serialize;
 
@@ -110,6 +110,25 @@ impl From<tuner::Code> for CodeName {
     }
 }
 
+/// Which member is asked for a packet that repairs did not bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "lowercase")]
+enum AskName {
+    /// Its sender, each time
+    Sender,
+    /// The member that named it, then two others at random, then its sender
+    Holders,
+}
+
+impl From<AskName> for PullFrom {
+    fn from(ask: AskName) -> PullFrom {
+        match ask {
+            AskName::Sender => PullFrom::Sender,
+            AskName::Holders => PullFrom::Holders,
+        }
+    }
+}
+
 /// How repairs are made. All members need the same code, window and datagrams.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Repairs")]
@@ -134,8 +153,12 @@ pub struct Repairs {
     #[arg(long)]
     fifo: bool,
 
+    /// Whom to ask for what repairs did not bring
+    #[arg(long, value_name = "WHOM", default_value = "sender")]
+    ask: AskName,
+
     /// Do not ask for what repairs did not bring
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ask")]
     no_questions: bool,
 
     /// What comes later than this is flagged as late
@@ -179,16 +202,17 @@ impl Repairs {
         };
         let order = if self.fifo { Order::Fifo } else { Order::Unordered };
         let (deadline, lost_after) = (self.deadline, self.lost_after);
-        let asks = !self.no_questions;
+        let pull = Pull { from: self.ask.into(), ..Pull::default() };
+        let pull = (!self.no_questions).then_some(pull);
         Ok(move |config: Config| {
-            let config = config
+            config
                 .with_rate(rate)
                 .with_code(code)
                 .with_order(order)
                 .with_deadline(deadline)
                 .with_lost_after(lost_after)
-                .with_target(target);
-            if asks { config } else { config.with_pull(None) }
+                .with_target(target)
+                .with_pull(pull)
         })
     }
 }

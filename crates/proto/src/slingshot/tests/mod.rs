@@ -7,6 +7,7 @@ mod hostile;
 mod lives;
 mod pull;
 mod repairs;
+mod senders;
 mod steering;
 
 use std::sync::Arc;

@@ -7,13 +7,37 @@ fn config(members: u32) -> Config {
     published(members).with_rate(Rate { r: 8, c: 1 }).with_pull(Some(Pull::default()))
 }
 
+/// The same, and holders are asked before senders.
+fn holders(members: u32) -> Config {
+    config(members).with_pull(Some(Pull { from: PullFrom::Holders, ..Pull::default() }))
+}
+
 fn receiver(line: &str) -> &str {
     line.split(':').next().expect("a receiver")
 }
 
 #[test]
-fn who_named_a_packet_is_asked_first_then_another_member_then_its_sender() {
+fn by_default_the_sender_is_asked_each_time_whoever_named_the_packet() {
     let mut bench = Bench::new(config(5));
+    (1..3).for_each(|node| bench.data(node, 0));
+    bench.repair(4, &[(1, 1), (2, 1)]);
+    bench.pass(ms(4));
+    assert!(bench.sent().is_empty(), "repairs may still come");
+    bench.pass(ms(1));
+    assert_eq!(bench.sent(), ["n1: ask v0: g0/1.1", "n2: ask v0: g0/2.1"]);
+    bench.pass(ms(10));
+    assert_eq!(bench.sent(), ["n1: ask v0: g0/1.1", "n2: ask v0: g0/2.1"], "no answer came");
+    let mut bench = Bench::new(config(5));
+    bench.data(1, 0);
+    bench.message(1, heartbeat(1, 2));
+    bench.pass(ms(35));
+    let asked = bench.sent();
+    assert_eq!(asked, ["n1: ask v0: g0/1.1"; 4], "after 5, 15, 25 and 35 ms");
+}
+
+#[test]
+fn who_named_a_packet_is_asked_first_then_another_member_then_its_sender() {
+    let mut bench = Bench::new(holders(5));
     (1..3).for_each(|node| bench.data(node, 0));
     bench.repair(4, &[(1, 1), (2, 1)]);
     bench.pass(ms(4));
@@ -24,7 +48,7 @@ fn who_named_a_packet_is_asked_first_then_another_member_then_its_sender() {
     bench.told();
     bench.repair(3, &[(1, 1), (2, 1), (2, 0)]);
     assert_eq!(bench.node.packets_missing(), 0, "solved meanwhile");
-    let mut bench = Bench::new(config(5));
+    let mut bench = Bench::new(holders(5));
     bench.data(1, 0);
     bench.message(1, heartbeat(1, 2));
     bench.pass(ms(5));
@@ -95,11 +119,13 @@ fn a_packet_that_nobody_has_is_given_up_at_its_time() {
 
 #[test]
 fn in_a_group_of_two_the_sender_is_asked() {
-    let mut bench = Bench::new(config(2));
-    bench.data(1, 0);
-    bench.data(1, 2);
-    bench.pass(ms(5));
-    assert_eq!(bench.sent(), ["n1: ask v0: g0/1.1"]);
+    for config in [config(2), holders(2)] {
+        let mut bench = Bench::new(config);
+        bench.data(1, 0);
+        bench.data(1, 2);
+        bench.pass(ms(5));
+        assert_eq!(bench.sent(), ["n1: ask v0: g0/1.1"]);
+    }
 }
 
 #[test]

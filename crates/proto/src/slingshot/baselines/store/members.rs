@@ -14,6 +14,15 @@ impl Store {
         joined.map(|(&id, group)| (id, group.seq))
     }
 
+    /// The members of a group that are in the view, without this node, sorted.
+    pub(in super::super) fn others(&self, group: GroupId, own: NodeId) -> Vec<NodeId> {
+        let members = self.view.members().iter().map(|member| member.node);
+        let mut others: Vec<NodeId> =
+            members.filter(|&node| node != own && self.is_member(group, node)).collect();
+        others.sort_unstable();
+        others
+    }
+
     /// True if this node is in the group and the other one too; else counted.
     pub(in super::super) fn admits<P: Protocol>(
         &self,

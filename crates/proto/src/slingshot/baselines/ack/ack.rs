@@ -1,0 +1,255 @@
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::config::Config;
+use super::message::Message;
+use crate::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View};
+use crate::slingshot::baselines::store::{Counts, Key, Store, store_counts};
+use crate::slingshot::flow::Way;
+use crate::slingshot::pull::Allowance;
+use crate::slingshot::{Command, Data, Event};
+
+type Cx<'a> = Context<'a, Ack>;
+
+static COUNTS: Counts = store_counts!("ack");
+
+/// Why the driver wakes a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Packets of this member have waited for acknowledgements for the retransmission timeout.
+    Resend,
+    /// Packets of others have been missing for as long as they are waited for.
+    GiveUp,
+}
+
+/// A packet of this member that is not acknowledged by all.
+#[derive(Debug)]
+struct Pending {
+    /// The members whose acknowledgement has not come, sorted.
+    unacknowledged: Vec<NodeId>,
+    due: Instant,
+    resends: u8,
+}
+
+/// A member of groups in which every packet is acknowledged by every receiver.
+#[derive(Debug)]
+pub struct Ack {
+    store: Store,
+    pending: BTreeMap<(GroupId, u64), Pending>,
+    /// The same by when they are due.
+    due: BTreeSet<(Instant, GroupId, u64)>,
+    /// What is missing, by when it is given up. Some of it has come meanwhile.
+    missed: VecDeque<(Instant, Key)>,
+    allowance: Allowance,
+    is_resend_armed: bool,
+    is_give_up_armed: bool,
+}
+
+impl Ack {
+    /// A member of the configured groups.
+    pub fn new(config: &Config) -> Ack {
+        Ack {
+            store: Store::new(&config.base, &COUNTS),
+            pending: BTreeMap::new(),
+            due: BTreeSet::new(),
+            missed: VecDeque::new(),
+            allowance: Allowance::default(),
+            is_resend_armed: false,
+            is_give_up_armed: false,
+        }
+    }
+
+    /// Packets that are missing: known to exist, not there, and not given up.
+    pub fn packets_missing(&self) -> usize {
+        self.store.packets_missing()
+    }
+
+    /// Packets of this member that some member has not acknowledged.
+    pub fn packets_pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn send(&mut self, cx: &mut Cx<'_>, data: Data) {
+        let (group, seq) = (data.group, data.seq);
+        let others = self.store.others(group, cx.node);
+        cx.send_group(group, Message::Data(data));
+        if others.is_empty() {
+            return;
+        }
+        while self.pending.len() >= cx.shared.pending_max {
+            let Some((_, group, seq)) = self.due.pop_first() else { break };
+            self.pending.remove(&(group, seq));
+            cx.count("ack_pending_full", 1);
+        }
+        let due = cx.now + cx.shared.retry_after;
+        let pending = Pending { unacknowledged: others, due, resends: 0 };
+        self.pending.insert((group, seq), pending);
+        self.due.insert((due, group, seq));
+    }
+
+    /// A packet from its sender, for the first time or again. It is acknowledged also if it is not
+    /// needed: the acknowledgement before may be lost.
+    fn receive(&mut self, cx: &mut Cx<'_>, from: NodeId, data: Data, way: Way) {
+        if !self.store.admits(cx, data.group, from) {
+            return;
+        }
+        let Data { group, incarnation, seq, .. } = data;
+        let config = cx.shared;
+        self.store.accept(cx, &config.base, from, data, way);
+        cx.count("ack_acks", 1);
+        cx.send(from, Lane::Datagram, Message::Ack { group, incarnation, seq });
+    }
+
+    fn receive_ack(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        group: GroupId,
+        incarnation: u64,
+        seq: u64,
+    ) {
+        if !self.store.admits(cx, group, from) {
+            return;
+        }
+        if incarnation != cx.incarnation {
+            return cx.count("ack_other_incarnation", 1);
+        }
+        let Some(pending) = self.pending.get_mut(&(group, seq)) else {
+            return cx.count("ack_unneeded", 1);
+        };
+        if let Ok(place) = pending.unacknowledged.binary_search(&from) {
+            pending.unacknowledged.remove(place);
+        }
+        if pending.unacknowledged.is_empty() {
+            self.due.remove(&(pending.due, group, seq));
+            self.pending.remove(&(group, seq));
+        }
+    }
+
+    /// Sends packets again to the members that have not acknowledged them.
+    fn resend_timer(&mut self, cx: &mut Cx<'_>) {
+        self.is_resend_armed = false;
+        let config = cx.shared;
+        while let Some(&(due, group, seq)) = self.due.first().filter(|(due, ..)| *due <= cx.now) {
+            self.due.remove(&(due, group, seq));
+            let Some(mut pending) = self.pending.remove(&(group, seq)) else { continue };
+            let key = Key { group, sender: cx.node, seq };
+            let held = self.store.held(key).filter(|_| pending.resends < config.resends_max);
+            let Some((_, data)) = held else {
+                cx.count("ack_given_up", pending.unacknowledged.len() as u64);
+                continue;
+            };
+            for &to in &pending.unacknowledged {
+                if self.allowance.take(cx.now, config.resends_per_second) {
+                    cx.count("ack_resent", 1);
+                    cx.send(to, Lane::Datagram, Message::Again(data.clone()));
+                } else {
+                    cx.count("ack_resend_deferred", 1);
+                }
+            }
+            pending.resends += 1;
+            pending.due = cx.now + config.retry_after;
+            self.due.insert((pending.due, group, seq));
+            self.pending.insert((group, seq), pending);
+        }
+    }
+
+    /// Reports what has been missing for too long.
+    fn give_up_timer(&mut self, cx: &mut Cx<'_>) {
+        self.is_give_up_armed = false;
+        while let Some(&(_, key)) = self.missed.front().filter(|(due, _)| *due <= cx.now) {
+            self.missed.pop_front();
+            if self.store.missing(key).is_some() {
+                self.store.lose(cx, key);
+            }
+        }
+    }
+
+    /// Nothing is expected of members that have left.
+    fn forget_parted(&mut self, own: NodeId) {
+        let store = &self.store;
+        let due = &mut self.due;
+        self.pending.retain(|&(group, seq), pending| {
+            let others = store.others(group, own);
+            pending.unacknowledged.retain(|node| others.binary_search(node).is_ok());
+            if pending.unacknowledged.is_empty() {
+                due.remove(&(pending.due, group, seq));
+            }
+            !pending.unacknowledged.is_empty()
+        });
+    }
+
+    /// Looks after what every handler leaves behind.
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        let due = cx.now + cx.shared.base.lost_after;
+        let missed = std::mem::take(&mut self.store.missed);
+        self.missed.extend(missed.into_iter().map(|key| (due, key)));
+        if self.missed.len() > 2 * self.store.packets_missing() + 64 {
+            let store = &self.store;
+            self.missed.retain(|&(_, key)| store.missing(key).is_some());
+        }
+        self.store.flush(cx);
+        if let Some(&(due, ..)) = self.due.first().filter(|_| !self.is_resend_armed) {
+            self.is_resend_armed = true;
+            cx.set_timer(due.since(cx.now), Timer::Resend);
+        }
+        if let Some(&(due, _)) = self.missed.front().filter(|_| !self.is_give_up_armed) {
+            self.is_give_up_armed = true;
+            cx.set_timer(due.since(cx.now), Timer::GiveUp);
+        }
+    }
+}
+
+impl Protocol for Ack {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Cx<'_>) {
+        let roster = self.store.view().clone();
+        self.store.enter_view(cx, &roster);
+    }
+
+    fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
+        self.store.enter_view(cx, view);
+        self.forget_parted(cx.node);
+        self.finish(cx);
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        if !self.store.knows(cx, from) {
+            return;
+        }
+        match message {
+            Message::Data(data) => self.receive(cx, from, data, Way::Direct),
+            Message::Again(data) => self.receive(cx, from, data, Way::Pulled),
+            Message::Ack { group, incarnation, seq } => {
+                self.receive_ack(cx, from, group, incarnation, seq);
+            }
+        }
+        self.finish(cx);
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        match timer {
+            Timer::Resend => self.resend_timer(cx),
+            Timer::GiveUp => self.give_up_timer(cx),
+        }
+        self.finish(cx);
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        let config = cx.shared;
+        let bytes_max = config.payload_bytes_max(cx.datagram_bytes_max);
+        let changes_members = matches!(command, Command::Members { .. });
+        if let Some(data) = self.store.command(cx, &config.base, bytes_max, command) {
+            self.send(cx, data);
+        }
+        if changes_members {
+            self.forget_parted(cx.node);
+        }
+        self.finish(cx);
+    }
+}
