@@ -12,8 +12,7 @@ use std::process::{Command, Stdio};
 use bytes::Bytes;
 use paceline::proto::core::{Payload, decode_exact, encode_to_bytes};
 use paceline::proto::ndn::{
-    Body, Class, Data, Header, Interest, Meta, NackReason, Name, Packet, PathLabel, Signer, Token,
-    Trust,
+    Body, Class, Data, Header, Interest, Meta, NackReason, Name, Packet, Signer, Token, Trust,
 };
 use serde_json::Value;
 
@@ -207,8 +206,9 @@ fn packets_are_those_that_python_ndn_writes_now() {
 #[test]
 fn python_ndn_understands_what_we_write_and_skips_what_is_ours() {
     let Some(python) = python() else { return };
-    let label = PathLabel::of_hops(&[7, 65_535].map(|hop| NonZeroU16::new(hop).unwrap()));
-    let mut header = Header { label, congestion_mark: 3, ..Header::default() };
+    let mut header = Header { congestion_mark: 3, ..Header::default() };
+    header.add_hop(NonZeroU16::MAX, None);
+    header.add_hop(NonZeroU16::MIN, Some(9_500_000));
     header.token = Token::new(b"token");
     header.stamps.primary_bits_per_second = 12_000_000;
     header.stamps.secondary_bits_per_second = 1;

@@ -178,6 +178,7 @@ impl Attacker {
         if let Attack::Stamp(stamp) = self.attack {
             packet.header.stamps.primary_bits_per_second = stamp;
             packet.header.stamps.secondary_bits_per_second = stamp;
+            packet.header.join_rates.push_front(Some(stamp));
         }
         Some(packet)
     }

@@ -33,7 +33,10 @@ pub fn speed() -> Result<Outcome, String> {
         Ok(figures(rows, ns3.is_ok()))
     })?;
     bounds::print(&figures);
-    Ok(Outcome::of(figures.iter().all(Figure::passes)))
+    Ok(match (figures.iter().all(Figure::passes), ns3) {
+        (true, Err(_)) => Outcome::LeftOut("nothing was compared with ns-3".into()),
+        (passed, _) => Outcome::of(passed),
+    })
 }
 
 fn figures(rows: &[Value], has_ns3: bool) -> Vec<Figure> {
@@ -72,7 +75,7 @@ fn figures(rows: &[Value], has_ns3: bool) -> Vec<Figure> {
                 "ns-3 takes as often so long, requests that nobody controls",
                 times("requests"),
                 AtLeast(20.0),
-                Bound::None,
+                AtLeast(7.0),
             ),
         ]);
     }

@@ -95,7 +95,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "mircc",
-        what: "flows simulated 20 times faster than ns-3, 150,000 exchanges a core-second",
+        what: "simulated 20 times faster than ns-3's TCP, 7 times than its like; exchanges a core",
         run: mircc::speed,
     },
     Check {

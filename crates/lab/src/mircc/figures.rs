@@ -1,16 +1,11 @@
 //! The published figures of MIRCC beside what the protocol measures.
 
-use std::time::Duration;
-
 use paceline_proto::mircc::{Algorithm, Multipath};
 
-use super::fluid;
-use super::ledger::BIN;
+use super::abilene::{self, Times};
 use super::report::sections;
 use super::run::{Measured, measured};
-use super::windows::Oracles;
-use super::worked;
-use super::{Measure, Settings};
+use super::{Measure, Settings, mix, settling, worked};
 use crate::LabError;
 use crate::figure::{self, Figure, Reproduction, Scale};
 use crate::parallel::costliest_first;
@@ -37,14 +32,15 @@ pub(super) fn figures_of_run(
 ) -> Result<Vec<Figure>, LabError> {
     Ok(match measured.settings.measure {
         Measure::Rates | Measure::Times => Vec::new(),
-        Measure::Convergence => convergence(measured)?,
+        Measure::Convergence => settling::convergence(&scenario.name, measured)?,
+        Measure::Settling => settling::distances(&scenario.name, measured)?,
         Measure::LowRate => low_rate(measured),
         Measure::Visit => visit(&scenario.name, measured),
-        Measure::Mix => mix(&scenario.name, measured)?,
+        Measure::Mix => mix::figures(&scenario.name, measured)?,
     })
 }
 
-fn controller_name(settings: &Settings) -> &'static str {
+pub(super) fn controller_name(settings: &Settings) -> &'static str {
     match settings.config.controller.algorithm {
         Algorithm::Mircc => "mircc",
         Algorithm::Rcp => "rcp",
@@ -88,14 +84,10 @@ fn visit(name: &str, measured: &Measured) -> Vec<Figure> {
         };
         let first = near(figure("c1-total", mbit(totals[0])), mbit(oracle.0[0]));
         figures.push(first.with_note(max_min(0)));
-        let second = match totals.get(1) {
-            Some(&total) => {
-                near(figure("c2-total", mbit(total)), mbit(oracle.0[1])).with_note(max_min(1))
-            }
-            None => figure("c2-total", 0.0).with_band(0.0, 0.0).with_note("absent"),
-        };
-        if time != "after" || !is_compared {
-            figures.push(second);
+        // Only while the second consumer is there has it a rate to show.
+        if let Some(&total) = totals.get(1) {
+            let second = near(figure("c2-total", mbit(total)), mbit(oracle.0[1]));
+            figures.push(second.with_note(max_min(1)));
         }
         if !is_compared {
             let load = mbit(totals.iter().sum());
@@ -110,47 +102,6 @@ fn visit(name: &str, measured: &Measured) -> Vec<Figure> {
     figures
 }
 
-/// How near to its share each flow's rate must be to have settled.
-const SETTLED: f64 = 0.05;
-
-/// How long after each change the rates that flows were told have settled, ms.
-fn convergence(measured: &Measured) -> Result<Vec<Figure>, LabError> {
-    let Measured { settings, ledger, .. } = measured;
-    let oracles = Oracles::new(settings)?;
-    let changes = &settings.plan.changes;
-    let mut figures = Vec::new();
-    let mut before = 0;
-    for (place, &change) in changes.iter().enumerate() {
-        let until = changes.get(place + 1).copied().unwrap_or(settings.duration);
-        let active = settings.plan.active(change);
-        let word = if active.len() > before { "arrive" } else { "leave" };
-        before = active.len();
-        if place == 0 || active.is_empty() {
-            continue;
-        }
-        let shares = oracles.single(&active)?;
-        let mut settled = change;
-        for (&flow, share) in active.iter().zip(shares) {
-            let told = &ledger.flows()[flow].told;
-            let is_off = |rate: u64| (rate as f64 / share - 1.0).abs() > SETTLED;
-            // From one rate that was told to the next.
-            for (place, &(at, rate)) in told.iter().enumerate() {
-                let next = told.get(place + 1).map_or(until, |&(at, _)| Duration::from_nanos(at));
-                if is_off(rate) && next > change && Duration::from_nanos(at) < until {
-                    settled = settled.max(next.min(until));
-                }
-            }
-            let first = told.first().map_or(until, |&(at, _)| Duration::from_nanos(at));
-            settled = settled.max(first.min(until));
-        }
-        let name = controller_name(settings);
-        let ms = (settled - change).as_secs_f64() * 1e3;
-        let id = format!("mircc/convergence/{word}-{}/{name}", active.len());
-        figures.push(Figure::new(id, ms, "ms"));
-    }
-    Ok(figures)
-}
-
 /// The share of a slow link that flows use.
 fn low_rate(measured: &Measured) -> Vec<Figure> {
     let Measured { settings, held, .. } = measured;
@@ -159,64 +110,6 @@ fn low_rate(measured: &Measured) -> Vec<Figure> {
     let share = held.totals().iter().sum::<f64>() / middle.rates[0].bits_per_second() as f64;
     let id = format!("mircc/low-rate/{}", controller_name(settings));
     vec![Figure::new(id, share, "of C")]
-}
-
-/// How many seconds after a long flow began it is to fill the links.
-const FILLS_AFTER: Duration = Duration::from_secs(1);
-
-/// Links in use while there is something to fetch, and how long short flows took.
-fn mix(name: &str, measured: &Measured) -> Result<Vec<Figure>, LabError> {
-    let Measured { settings, ledger, .. } = measured;
-    let oracles = Oracles::new(settings)?;
-    // One flow of each consumer finds all the room that there is.
-    let mut consumers: Vec<usize> = Vec::new();
-    let mut one_each = Vec::new();
-    for (flow, step) in settings.plan.steps.iter().enumerate() {
-        if !consumers.contains(&step.consumer) {
-            consumers.push(step.consumer);
-            one_each.push(flow);
-        }
-    }
-    let capacity: f64 = oracles.max_min(&one_each)?.iter().sum();
-    let bin = BIN * 10;
-    let (mut received, mut room) = (0.0, 0.0);
-    for number in 0..(settings.duration.as_nanos() / bin.as_nanos()) as u32 {
-        let (from, until) = (bin * number, bin * (number + 1));
-        let fills = |(flow, step): (usize, &super::Step)| {
-            let ended = ledger.flows()[flow].ended().unwrap_or(settings.duration);
-            step.is_long && step.begins + FILLS_AFTER <= from && until < ended
-        };
-        if settings.plan.steps.iter().enumerate().any(fills) {
-            received += ledger.flows().iter().map(|flow| flow.rate(from, until)).sum::<f64>();
-            room += capacity;
-        }
-    }
-    let used = received / room;
-    let note =
-        format!("of eta C, {} Mbit/s, while a long flow is there", figure::number(capacity / 1e6));
-    let utilisation = Figure::new(format!("{name}/utilisation"), used, "")
-        .with_band(0.93, f64::INFINITY)
-        .with_note(note);
-    let flows = ledger.flows();
-    let segments: u64 = flows.iter().map(|flow| flow.segments).sum();
-    let bytes: f64 = flows.iter().map(|flow| flow.rate(Duration::ZERO, settings.duration)).sum();
-    let data_bits = bytes * settings.duration.as_secs_f64() / segments.max(1) as f64;
-    let steps = &settings.plan.steps;
-    let bits: Vec<f64> =
-        steps.iter().map(|step| step.segments.unwrap_or(0) as f64 * data_bits).collect();
-    let ideal = fluid::completions(steps, &bits, |active| oracles.single(active))?;
-    let short = || steps.iter().enumerate().filter(|(_, step)| !step.is_long);
-    let ratios: Vec<f64> = short()
-        .filter_map(|(flow, _)| Some(flows[flow].took()?.as_secs_f64() / ideal[flow]))
-        .collect();
-    let whole = ratios.len();
-    let mean = ratios.iter().sum::<f64>() / whole.max(1) as f64;
-    let completion =
-        Figure::new(format!("{name}/short-completion"), mean, "of ideal").with_note(format!(
-            "{whole} of {} short flows, against shares of one path without packets or round trips",
-            short().count()
-        ));
-    Ok(vec![utilisation, completion])
 }
 
 /// A run behind figures.
@@ -232,19 +125,20 @@ struct Job {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gives {
     Figures,
-    // Sum of the times of all flows, single path or not.
-    Times { multi: bool },
+    // Times of all flows, over several paths or one.
+    Times,
 }
 
 enum Given {
     Figures(Vec<Figure>),
-    Times { multi: bool, seed: u64, sum: f64, run: RunResult },
+    Times(Times),
     Nothing,
 }
 
 /// Seeds of figures that chance has a part in.
 const MIX_SEEDS: u64 = 5;
 const ABILENE_SEEDS: u64 = 40;
+const ABILENE_SEEDS_QUICK: u64 = 10;
 
 fn jobs(settings: &figure::Settings) -> Vec<Job> {
     let quick = settings.scale == Scale::Quick;
@@ -266,6 +160,7 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
         add("mircc/convergence", &[&[controller], short].concat(), None, 10, Gives::Figures);
     }
     for controller in ["controller=mircc", "controller=rcp"] {
+        add("mircc/slide-10", &[controller], None, 1, Gives::Figures);
         let short: &[&str] = if quick { &["duration=30s"] } else { &[] };
         add("mircc/low-rate", &[&[controller], short].concat(), None, 1, Gives::Figures);
     }
@@ -276,12 +171,12 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
             add(scenario, short, Some(seed), cost, Gives::Figures);
         }
     }
-    let seeds = if quick { 2 } else { ABILENE_SEEDS };
+    let seeds = if quick { ABILENE_SEEDS_QUICK } else { ABILENE_SEEDS };
     for seed in 1..=seeds {
-        for (routing, multi) in [("routing=single", false), ("routing=multi", true)] {
+        for routing in ["routing=single", "routing=alternates"] {
             let segments = "segments=[200, 800, 3000]";
             let sets = if quick { vec![routing, segments] } else { vec![routing] };
-            add("mircc/abilene", &sets, Some(seed), 12, Gives::Times { multi });
+            add("mircc/abilene", &sets, Some(seed), 12, Gives::Times);
         }
     }
     jobs
@@ -308,13 +203,13 @@ fn reproduce(
     for given in given {
         match given {
             Given::Figures(found) => figures.extend(found),
-            Given::Times { multi, seed, sum, run } => times.push((multi, seed, sum, run)),
+            Given::Times(found) => times.push(found),
             Given::Nothing => {}
         }
     }
     let mut figures = over_seeds(figures);
     compare_controllers(&mut figures);
-    figures.extend(abilene(&times, settings.scale));
+    figures.extend(abilene::figures(&times, settings.scale));
     progress.inc(1);
     progress.finish();
     Ok(figures)
@@ -338,15 +233,7 @@ fn run_job(job: &Job, settings: &figure::Settings) -> Result<Given, LabError> {
             let figures = figures_of_run(&scenario, &measured)?.into_iter();
             Given::Figures(figures.map(|f| f.with_run(&scenario.name, seed, &run)).collect())
         }
-        Gives::Times { multi } => {
-            let took = measured.ledger.flows().iter().map(|flow| flow.took());
-            let Some(took) = took.collect::<Option<Vec<_>>>() else {
-                let problem = format!("{}, seed {seed}: not all flows ended", scenario.name);
-                return Err(LabError::Run(problem));
-            };
-            let sum = took.iter().map(Duration::as_secs_f64).sum();
-            Given::Times { multi, seed, sum, run }
-        }
+        Gives::Times => Given::Times(Times::of(&scenario.name, seed, &measured, run)?),
     })
 }
 
@@ -443,27 +330,4 @@ fn compare_controllers(figures: &mut Vec<Figure>) {
             *figure = judged.with_note(note);
         }
     }
-}
-
-/// Times over several paths, over times over one.
-fn abilene(times: &[(bool, u64, f64, RunResult)], scale: Scale) -> Option<Figure> {
-    let sum =
-        |of: bool| times.iter().filter(move |(multi, ..)| *multi == of).map(|(_, _, sum, _)| sum);
-    let (multi, single): (f64, f64) = (sum(true).sum(), sum(false).sum());
-    let won = sum(true).zip(sum(false)).filter(|(multi, single)| multi < single).count();
-    let lost = sum(true).zip(sum(false)).filter(|(multi, single)| multi > single).count();
-    let (_, seed, _, run) = times.first()?;
-    let figure = Figure::new("mircc/abilene/ratio", multi / single, "of single path")
-        .with_run("mircc/abilene", *seed, run)
-        .with_note(format!(
-            "sum of delivery times; several paths faster in {won} seeds, slower in {lost}"
-        ));
-    Some(match scale {
-        Scale::Full => {
-            let figure = figure.with_band(0.0, 0.93);
-            let pass = figure.pass && won > lost;
-            Figure { pass, ..figure }
-        }
-        Scale::Quick => figure.with_band(0.0, 1.1),
-    })
 }

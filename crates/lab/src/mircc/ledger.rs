@@ -191,6 +191,11 @@ impl Flow {
         self.rates(from, until).iter().sum()
     }
 
+    /// Bits on the link that it received until then.
+    pub fn bits(&self, until: Duration) -> f64 {
+        self.rate(Duration::ZERO, until) * until.as_secs_f64()
+    }
+
     /// Mean rate of content over its life, bit/s: what a file's user sees.
     pub fn goodput(&self, until: Duration) -> Option<f64> {
         let began = Duration::from_nanos(self.began?);

@@ -1,14 +1,17 @@
 //! MIRCC in the lab: the networks it runs on, what flows do there, and the rates they are held
 //! against.
 
+mod abilene;
 mod figures;
 mod fluid;
 mod ledger;
+mod mix;
 pub mod oracle;
 mod plan;
 mod report;
 mod run;
 mod settings;
+mod settling;
 pub mod topology;
 mod windows;
 mod worked;

@@ -19,10 +19,13 @@ const VISIT: &str = "Consumer 1 fetches over two paths behind one link, consumer
 const SETTLING: &str = "Flows arrive at a link of 100 Mbit/s and leave it again. MIRCC takes one \
     correction a round trip, the whole way; RCP takes many small ones. Slide 10.";
 
+const SLOW: &str = "A Data takes 9 ms here, so a round trip has three: the rates that flows are \
+    told swing by more than 5 %, and the means that they receive are near their shares. Slide 10.";
+
 const MIX: &str = "A flow every half second, short or long, behind two branches. Slide 17.";
 
 const TIMES: &str = "Eight consumers of the Abilene backbone, each with an object: over one path, \
-    and over all that lead closer to the producer. Slide 18.";
+    and over all whose next hop does not lead back (RFC 5286). Slide 18.";
 
 /// Lines of a plot have so many points.
 const POINTS: u32 = 300;
@@ -79,7 +82,7 @@ pub(super) fn sections(
         let (heading, text) = (heading.to_owned(), text.to_owned());
         sections.push(Section { heading, text, plots, ..Section::default() });
     };
-    progress.start(9, "curves");
+    progress.start(12, "curves");
     let tick = |plot: Plot| {
         progress.inc(1);
         plot
@@ -101,10 +104,23 @@ pub(super) fn sections(
         plots.push(tick(rates(title, &measured)));
     }
     add("Arrivals and departures", SETTLING, plots);
-    let mixed = run("mircc/diamond-2", &[], &["duration=12s"])?;
-    add("Short and long flows", MIX, vec![tick(received(&mixed)), completions(&mixed)]);
+    let mut plots = Vec::new();
+    for (title, set) in [("MIRCC", "controller=mircc"), ("RCP", "controller=rcp")] {
+        let measured = run("mircc/slide-10", &[set], &["step=5s", "duration=40s"])?;
+        plots.push(tick(rates(title, &measured)));
+    }
+    add("The same at 250 to 1,000 kbit/s", SLOW, plots);
+    let mut plots = Vec::new();
+    for (title, scenario) in [
+        ("all links of 100 Mbit/s", "mircc/diamond-1"),
+        ("branches of 15 and 10 Mbit/s", "mircc/diamond-2"),
+    ] {
+        let mixed = run(scenario, &[], &["duration=12s"])?;
+        plots.extend([tick(received(title, &mixed)), completions(title, &mixed)]);
+    }
+    add("Short and long flows", MIX, plots);
     let small = ["segments=[200, 800, 3000]"];
-    let multi = run("mircc/abilene", &["routing=multi"], &small)?;
+    let multi = run("mircc/abilene", &["routing=alternates"], &small)?;
     let single = run("mircc/abilene", &["routing=single"], &small)?;
     add("One path and several", TIMES, vec![tick(times(&multi, &single))]);
     progress.finish();
@@ -112,30 +128,34 @@ pub(super) fn sections(
 }
 
 /// What flows have received by when.
-fn received(measured: &Measured) -> Plot {
+fn received(title: &str, measured: &Measured) -> Plot {
     let Measured { settings, ledger, .. } = measured;
     let x = Axis::new("time", "s");
     let y = Axis::new("received", "Mbit");
     let step = (settings.duration / 60).max(BIN);
     let flows = settings.plan.steps.iter().zip(ledger.flows()).filter(|(step, _)| step.is_long);
-    flows.take(12).zip(1..).fold(Plot::new("Long flows", x, y), |plot, ((begins, flow), number)| {
-        let end = flow.ended().unwrap_or(settings.duration);
-        let mut sum = 0.0;
-        let mut points = vec![(begins.begins.as_secs_f64(), 0.0)];
-        let mut from = begins.begins;
-        while from < end {
-            sum += flow.rate(from, from + step) * step.as_secs_f64() / 1e6;
-            from += step;
-            points.push((from.as_secs_f64(), sum));
-        }
-        plot.with_line(format!("{number}"), points)
-    })
+    flows.take(12).zip(1..).fold(
+        Plot::new(format!("Long flows, {title}"), x, y),
+        |plot, ((begins, flow), number)| {
+            let end = flow.ended().unwrap_or(settings.duration);
+            let mut sum = 0.0;
+            let mut points = vec![(begins.begins.as_secs_f64(), 0.0)];
+            let mut from = begins.begins;
+            while from < end {
+                sum += flow.rate(from, from + step) * step.as_secs_f64() / 1e6;
+                from += step;
+                points.push((from.as_secs_f64(), sum));
+            }
+            plot.with_line(format!("{number}"), points)
+        },
+    )
 }
 
 /// How long flows took.
-fn completions(measured: &Measured) -> Plot {
+fn completions(title: &str, measured: &Measured) -> Plot {
     let Measured { settings, ledger, .. } = measured;
-    let plot = Plot::cdf("Completion times", Axis::new("time", "s"));
+    let title = format!("Completion times, {title}");
+    let plot = Plot::cdf(title, Axis::new("time", "s"));
     [("short", false), ("long", true)].into_iter().fold(plot, |plot, (name, is_long)| {
         let flows = settings.plan.steps.iter().zip(ledger.flows());
         let took: Vec<f64> = flows

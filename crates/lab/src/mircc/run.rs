@@ -7,7 +7,7 @@ use paceline_sim::Codec;
 use super::figures::figures_of_run;
 use super::ledger::{Flow, Ledger};
 use super::report::rates_plot;
-use super::windows::{Held, Oracles};
+use super::windows::{Held, Oracles, Steadiness};
 use super::{Fetching, Settings};
 use crate::LabError;
 use crate::progress::Progress;
@@ -132,6 +132,14 @@ fn summed_up(measured: &Measured) -> Result<RunResult, LabError> {
                 Metric::new(format!("window_{number}_{what}"), distance, "")
             }),
         );
+        let Steadiness { parts, near, changes } = held.steadiness;
+        if parts > 0 {
+            let near = f64::from(near) / f64::from(parts);
+            let steadiness = [("near_fixed_point", near), ("changes", f64::from(changes))];
+            summary.extend(
+                steadiness.map(|(what, n)| Metric::new(format!("window_{number}_{what}"), n, "")),
+            );
+        }
     }
     let goodputs = flows.iter().filter_map(|flow| flow.goodput(ended));
     let goodput = goodputs.clone().sum::<f64>() / goodputs.count().max(1) as f64;

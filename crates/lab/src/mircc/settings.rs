@@ -39,6 +39,7 @@ pub(crate) const KEYS: KnownKeys = &[
             "window",
             "probe_every",
             "discover_every",
+            "probe_share",
             "switch_gain",
             "check_wire",
         ],
@@ -85,6 +86,8 @@ pub enum Measure {
     Rates,
     /// How soon rates settle after each change.
     Convergence,
+    /// How far rates are off after each change.
+    Settling,
     /// The share of a slow link that is used.
     LowRate,
     /// Before, during and after a visit.
@@ -181,6 +184,7 @@ impl Settings {
         let figures = [
             ("rates", Measure::Rates),
             ("convergence", Measure::Convergence),
+            ("settling", Measure::Settling),
             ("low-rate", Measure::LowRate),
             ("visit", Measure::Visit),
             ("mix", Measure::Mix),
@@ -240,6 +244,7 @@ fn read_config(table: &mut Table<'_>) -> Result<(Config, bool), LabError> {
         window_max: table.integer_or("window", 1..=1 << 24, 1u32 << 14)? as usize,
         probe_every: table.duration_or("probe_every", defaults.probe_every)?,
         discover_every: table.duration_or("discover_every", defaults.discover_every)?,
+        probe_share: table.number_or("probe_share", 1e-6..=1.0, defaults.probe_share)?,
         switch_gain: table.number_or("switch_gain", 1.0..=100.0, defaults.switch_gain)?,
         signer: if is_signed { Signer::Digest } else { Signer::Null },
         ..defaults

@@ -1,9 +1,11 @@
 //! Times at which rates have settled, and what oracles say of them.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
 use paceline_proto::core::{Payload, Wire};
+use paceline_proto::mircc::Config;
 use paceline_proto::ndn::{Body, Data, Header, Interest, Meta, Packet, PathLabel, Stamps};
 
 use super::Settings;
@@ -19,6 +21,9 @@ const SETTLE_MIN: Duration = Duration::from_secs(1);
 const PATHS_MAX: usize = 16;
 /// Choices of paths of which each is tried for a fixed point.
 const CHOICES_MAX: usize = 4_096;
+/// Means of this time are held against fixed points, and how near they must be.
+const PART: Duration = Duration::from_millis(500);
+const NEAR: f64 = 0.15;
 
 /// Turns until capacities and rates fit each other: each is ten times as exact as the one before.
 const TURNS: u32 = 6;
@@ -81,6 +86,42 @@ pub struct Held {
     pub dual: DualClass,
     /// What it would have if totals were shared max-min over all paths.
     pub max_min: Vec<f64>,
+    /// Whether rates stayed where they were during the window.
+    pub steadiness: Steadiness,
+}
+
+/// How the means of half seconds lie beside the dual-class fixed points of a window's flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steadiness {
+    /// Half seconds of the window.
+    pub parts: u32,
+    /// Those in which each flow is within 15 % of some fixed point.
+    pub near: u32,
+    /// How often one of these is near another fixed point than the one before it.
+    pub changes: u32,
+}
+
+impl Steadiness {
+    /// Follows totals of one half second after the other beside fixed points. The one that was
+    /// near last counts as long as it is near.
+    fn follow(parts: impl Iterator<Item = Vec<f64>>, points: &[Vec<f64>]) -> Steadiness {
+        let mut found = Steadiness::default();
+        let mut last: Option<usize> = None;
+        for totals in parts {
+            found.parts += 1;
+            let distance = |point: usize| distance_max(&totals, &points[point]);
+            let nearest = || {
+                let order = |&a: &usize, &b: &usize| distance(a).total_cmp(&distance(b));
+                (0..points.len()).min_by(order).filter(|&point| distance(point) <= NEAR)
+            };
+            let stays = last.filter(|&point| distance(point) <= NEAR);
+            let Some(point) = stays.or_else(nearest) else { continue };
+            found.near += 1;
+            found.changes += u32::from(last.is_some_and(|last| last != point));
+            last = Some(point);
+        }
+        found
+    }
 }
 
 impl Held {
@@ -212,6 +253,24 @@ impl<'a> Oracles<'a> {
         })
     }
 
+    /// The gain for which flows move, as oracles see it. A consumer that moves later than usual has
+    /// more fixed points, and is held against those of the usual one.
+    fn switch_gain(&self) -> f64 {
+        self.settings.config.switch_gain.min(Config::default().switch_gain)
+    }
+
+    /// Totals of two classes for some flows, as far as links go: without what Interests take, and
+    /// for the one fixed point that flows find if they move in turn.
+    pub(super) fn fluid(&self, flows: &[usize]) -> Result<Vec<f64>, LabError> {
+        let of = |&flow: &usize| {
+            let consumer = self.settings.plan.steps[flow].consumer;
+            self.flows.problem.flows()[consumer].clone()
+        };
+        let capacities = self.flows.problem.capacities().to_vec();
+        let problem = Problem::new(capacities, flows.iter().map(of).collect())?;
+        Ok(problem.dual_class(self.switch_gain()).totals())
+    }
+
     /// Totals for the flows of a window, max-min over all paths.
     pub(super) fn max_min(&self, flows: &[usize]) -> Result<Vec<f64>, LabError> {
         self.solve(flows, |problem| {
@@ -225,7 +284,7 @@ impl<'a> Oracles<'a> {
         let rates = |&flow: &usize| ledger.flows()[flow].rates(window.from, window.until);
         let measured: Vec<[f64; 2]> = window.flows.iter().map(rates).collect();
         let totals: Vec<f64> = measured.iter().map(|classes| classes.iter().sum()).collect();
-        let gain = self.settings.config.switch_gain;
+        let gain = self.switch_gain();
         let dual = self.solve(&window.flows, |problem| {
             let known = problem.dual_class_fixed_points(gain, CHOICES_MAX).unwrap_or_default();
             let all = known.into_iter().chain([problem.dual_class(gain)]);
@@ -236,6 +295,56 @@ impl<'a> Oracles<'a> {
             Ok((nearest, split))
         })?;
         let max_min = self.max_min(&window.flows)?;
-        Ok(Held { window, measured, dual, max_min })
+        let steadiness = self.steadiness(ledger, &window)?;
+        Ok(Held { window, measured, dual, max_min, steadiness })
+    }
+
+    /// Follows the rates of a window, half second by half second.
+    fn steadiness(&self, ledger: &Ledger, window: &Window) -> Result<Steadiness, LabError> {
+        let gain = self.switch_gain();
+        let choices = self.solve(&window.flows, |problem| {
+            let known = problem.dual_class_fixed_points(gain, CHOICES_MAX).unwrap_or_default();
+            let found = problem.dual_class(gain);
+            let split = found.split();
+            let all = known.into_iter().chain([found]).map(|point| point.best);
+            Ok((all.collect::<BTreeSet<_>>(), split))
+        })?;
+        let totals = |choice: Vec<usize>| {
+            self.solve(&window.flows, |problem| {
+                let point = problem.dual_class_on(&choice)?;
+                Ok((point.totals(), point.split()))
+            })
+        };
+        let points = choices.into_iter().map(totals).collect::<Result<Vec<_>, _>>()?;
+        let count = ((window.until - window.from).as_nanos() / PART.as_nanos()) as u32;
+        let parts = (0..count).map(|part| {
+            let (from, until) = (window.from + PART * part, window.from + PART * (part + 1));
+            window.flows.iter().map(|&flow| ledger.flows()[flow].rate(from, until)).collect()
+        });
+        Ok(Steadiness::follow(parts, &points))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_counted_when_rates_leave_a_fixed_point_for_another() {
+        let points = [vec![10.0, 5.0], vec![5.0, 10.0]];
+        let parts = [
+            vec![10.0, 5.0],
+            vec![9.0, 5.5],
+            vec![7.5, 7.5], // On the way: near none.
+            vec![5.2, 9.8],
+            vec![5.0, 10.0],
+            vec![7.0, 9.0],
+            vec![5.4, 10.9],
+            vec![10.1, 5.0],
+        ];
+        let found = Steadiness::follow(parts.into_iter(), &points);
+        assert_eq!(found, Steadiness { parts: 8, near: 6, changes: 2 });
+        let none = Steadiness::follow([vec![1.0, 1.0]].into_iter(), &points);
+        assert_eq!(none, Steadiness { parts: 1, near: 0, changes: 0 });
     }
 }

@@ -31,6 +31,7 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "mircc/diamond-1",
     "mircc/diamond-2",
     "mircc/low-rate",
+    "mircc/slide-10",
     "mircc/slingshot-15-10-10",
     "mircc/slingshot-15-12-9",
     "overlay/bundle",

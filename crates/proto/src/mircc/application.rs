@@ -81,7 +81,12 @@ impl Forwarder {
     ) {
         let Some(flow) = self.flows.get_mut(&id) else { return };
         let mut wishes = std::mem::take(&mut self.wishes);
+        let moves = flow.counts().switches;
         act(flow, cx, &mut wishes);
+        let moves = flow.counts().switches - moves;
+        if moves > 0 {
+            cx.count("mircc_moves", moves);
+        }
         if flow.is_complete() {
             let counts = flow.counts();
             self.flows.remove(&id);

@@ -5,7 +5,7 @@ use super::face::FaceId;
 use super::forwarder::{Cx, Forwarder};
 use super::pit::{Asker, Asking, Entry, EntryId, LIFETIME_MAX, Passing, Selectors};
 use crate::core::{Instant, Wire};
-use crate::ndn::{Body, Class, Header, Interest, NackReason, Packet};
+use crate::ndn::{Body, Class, Header, Interest, JoinRates, NackReason, Packet};
 
 /// Weight of a Data in the mean time that a face takes to bring one.
 const UPSTREAM_WEIGHT: u32 = 8;
@@ -35,7 +35,7 @@ impl Forwarder {
         }
         face.sizes.note_data_in(bytes);
         face.stamp(&mut header.stamps);
-        header.label.push_front(face.label);
+        header.add_hop(face.label, face.join_rate());
         if face.marker.marks(now, face.delay()) {
             header.congestion_mark = header.congestion_mark.max(1);
         }
@@ -183,6 +183,7 @@ impl Forwarder {
             token: asking.token,
             round_trip_micros: None,
             congestion_mark: 0,
+            join_rates: JoinRates::EMPTY,
             ..packet.header
         };
         match asking.asker {

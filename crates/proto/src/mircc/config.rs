@@ -29,11 +29,14 @@ pub struct Config {
     pub mark_after: Duration,
     /// Segments that a flow may have under way or out of order. Default 16,384.
     pub window_max: usize,
-    /// How often a path that carries nothing is tried, so that its stamps stay true. Default
-    /// 100 ms.
+    /// How often at most a path that carries nothing is tried, so that its stamps stay true.
+    /// Default 100 ms.
     pub probe_every: Duration,
     /// How often a flow looks for further paths. Default 1 s.
     pub discover_every: Duration,
+    /// What a flow spends on trying paths that it does not use, as a share of the rate that is
+    /// stamped there; each is tried every 5 s all the same. In `(0, 1]`, default 0.01.
+    pub probe_share: f64,
     /// How much better, as a factor, another path must be to become the primary one. Default 1.1.
     pub switch_gain: f64,
     /// Whether a consumer's Interests tell its round trip, by which forwarders choose how often
@@ -56,6 +59,7 @@ impl Default for Config {
             window_max: 1 << 14,
             probe_every: Duration::from_millis(100),
             discover_every: Duration::from_secs(1),
+            probe_share: 0.01,
             switch_gain: 1.1,
             tells_round_trip: true,
             signer: Signer::Digest,
@@ -111,6 +115,7 @@ impl Config {
         };
         share(self.controller.headroom, "controller.headroom")?;
         share(self.shaper.headroom, "shaper.headroom")?;
+        share(self.probe_share, "probe_share")?;
         if self.controller.queue_weight != 0.0 {
             share(self.controller.queue_weight, "controller.queue_weight")?;
         }

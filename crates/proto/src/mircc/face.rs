@@ -239,6 +239,13 @@ impl Face {
         stamps.secondary_bits_per_second = lower(stamps.secondary_bits_per_second, secondary);
     }
 
+    /// What one more flow would get of the link from the neighbour, bit/s; none if its rate is not
+    /// known.
+    pub(super) fn join_rate(&self) -> Option<u64> {
+        let controller = &self.control.as_ref()?.controller;
+        Some((controller.join_bits_per_second() as u64).max(1))
+    }
+
     /// The rates that this face stamps, bit/s.
     pub(super) fn rates(&self) -> Option<(f64, f64)> {
         let controller = &self.control.as_ref()?.controller;
@@ -314,7 +321,7 @@ impl Control {
         }
     }
 
-    /// The longest, not the mean: with an interval that is shorter than a flow's round trip that
+    /// The longest, not the mean: with an interval that is a small part of a flow's round trip that
     /// flow does not settle, and with it none.
     fn learn_round_trip(&mut self) {
         let longest = std::mem::take(&mut self.longest);

@@ -14,7 +14,7 @@ use super::link::Sent;
 use super::pit::{Asker, Asking, EntryId, LIFETIME_MAX, Passing, Selectors};
 use super::shaper::{Rank, Shaped};
 use crate::core::{Instant, Lane, Wire};
-use crate::ndn::{Body, Header, Interest, NackReason, Name, Packet, Stamps};
+use crate::ndn::{Body, Header, Interest, JoinRates, NackReason, Name, Packet, Stamps};
 
 /// An Interest that is asked for again is passed on again after this time.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
@@ -259,6 +259,7 @@ impl Forwarder {
         // What goes on is the class, the rest of the path and the consumer's round trip.
         let header = &mut passage.packet.header;
         header.stamps = Stamps::default();
+        header.join_rates = JoinRates::EMPTY;
         header.congestion_mark = 0;
         self.shape(cx, id, face, passage);
     }

@@ -1,5 +1,8 @@
+use std::num::NonZeroU16;
+
 use bytes::BufMut;
 
+use super::join::JoinRates;
 use super::label::PathLabel;
 use super::tlv;
 
@@ -12,6 +15,8 @@ pub struct Header {
     pub stamps: Stamps,
     /// The path: in Data the one that it came, in an Interest the one to take.
     pub label: PathLabel,
+    /// What one more flow would get at each hop of that path. In Data.
+    pub join_rates: JoinRates,
     /// Which of the two classes an Interest, and the Data for it, belongs to.
     pub class: Class,
     /// The congestion mark: 0 is none. What is above 255 counts as that.
@@ -58,6 +63,7 @@ pub mod field {
     pub const CLASS: u32 = 908;
     pub const PATH_LABEL: u32 = 912;
     pub const ROUND_TRIP: u32 = 916;
+    pub const JOIN_RATES: u32 = 920;
 }
 
 /// The least rates at which the forwarders of a path let a flow send.
@@ -168,6 +174,17 @@ impl Header {
         self.fields_len() == 0
     }
 
+    /// Adds the hop over which Data came back, and what one more flow would get there, bit/s; none
+    /// where the hop knows no rate. Rates for hops that the path does not have are dropped: they
+    /// would be taken for those of others.
+    pub fn add_hop(&mut self, hop: NonZeroU16, join_bits_per_second: Option<u64>) {
+        if self.join_rates.len() > self.label.len() {
+            self.join_rates = JoinRates::EMPTY;
+        }
+        self.label.push_front(hop);
+        self.join_rates.push_front(join_bits_per_second);
+    }
+
     /// Bytes of the fields.
     pub(super) fn fields_len(&self) -> usize {
         let integer = |kind: u32, value: Option<u64>| {
@@ -185,6 +202,10 @@ impl Header {
                 tlv::element_len(field::PATH_LABEL, 2 * self.label.len())
             }
             + integer(field::ROUND_TRIP, self.round_trip_micros.map(u64::from))
+            + match self.join_rates.len() {
+                0 => 0,
+                hops => tlv::element_len(field::JOIN_RATES, 2 * hops),
+            }
     }
 
     /// Writes the fields that stand before a Nack.
@@ -211,6 +232,10 @@ impl Header {
         }
         if let Some(micros) = self.round_trip_micros {
             tlv::put_integer_element(out, field::ROUND_TRIP, micros.into());
+        }
+        if !self.join_rates.is_empty() {
+            tlv::put_head(out, field::JOIN_RATES, 2 * self.join_rates.len());
+            self.join_rates.write(out);
         }
     }
 

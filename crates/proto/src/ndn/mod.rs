@@ -16,6 +16,7 @@
 mod data;
 mod header;
 mod interest;
+mod join;
 mod label;
 mod name;
 mod packet;
@@ -26,6 +27,7 @@ mod uri;
 pub use data::{Data, Meta};
 pub use header::{Class, Header, NackReason, Stamps, Token, field};
 pub use interest::{Interest, InterestExtra, LIFETIME_DEFAULT};
+pub use join::JoinRates;
 pub use label::PathLabel;
 pub use name::{Component, Components, NAME_BYTES_MAX, NAME_COMPONENTS_MAX, Name, NameError};
 pub use packet::{Body, Packet};

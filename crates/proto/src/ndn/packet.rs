@@ -5,6 +5,7 @@ use bytes::{Buf, BufMut, Bytes};
 use super::data::Data;
 use super::header::{Class, Header, NackReason, Token, field};
 use super::interest::Interest;
+use super::join::JoinRates;
 use super::label::PathLabel;
 use super::tlv::{self, Element, Reader, kind};
 use crate::core::{DecodeError, Payload, Wire};
@@ -170,6 +171,7 @@ fn read_fields<'a>(
                 let micros = tlv::integer_field("round trip", value)?;
                 header.round_trip_micros = Some(u32::try_from(micros).unwrap_or(u32::MAX));
             }
+            field::JOIN_RATES => header.join_rates = JoinRates::read(value)?,
             // The range of fields that may be skipped. All that are assigned and mean nothing
             // here are in it: NonDiscovery, CachePolicy, IncomingFaceId, NextHopFaceId, Ack,
             // TxSequence, PrefixAnnouncement.

@@ -54,6 +54,7 @@ fn honest(rng: &mut Rng, name: Name) -> Packet {
         header.class = Class::Secondary;
         let hop = std::num::NonZeroU16::MIN;
         header.label = PathLabel::of_hops(&[hop; PathLabel::HOPS_MAX]);
+        (0..rng.below(14)).for_each(|_| header.join_rates.push_front(Some(rng.next_u64())));
     }
     let mut interest = Interest::new(name.clone(), rng.next_u32());
     interest.can_be_prefix = rng.chance(0.2);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{ControllerConfig, FLOOR_SHARE, Interval, RateController};
+use super::{ControllerConfig, FLOOR_SHARE, Interval, RateController, join_rate};
 
 /// The secondary pool is never taken for smaller than this share of the capacity.
 const SECONDARY_POOL_SHARE: f64 = 0.05;
@@ -17,6 +17,7 @@ pub struct Mircc {
     fixed_interval: Option<Duration>,
     primary: Class,
     secondary: Class,
+    join: f64,
 }
 
 /// One class: its rate, and what arrived in the interval before.
@@ -57,6 +58,7 @@ impl Mircc {
             fixed_interval: config.interval,
             primary: class(config.headroom * capacity),
             secondary: class(FLOOR_SHARE * capacity),
+            join: config.headroom * capacity,
         }
     }
 
@@ -77,6 +79,7 @@ impl RateController for Mircc {
         let primary_queue = per_trip(seen.primary_queue_bits);
         let both_queues = per_trip(seen.primary_queue_bits + seen.secondary_queue_bits);
 
+        self.join = join_rate(target, primary, self.primary.rate);
         let spare = target - primary;
         self.primary.update(primary, spare, capacity, primary_queue, self.queue_weight);
         // The secondary class gets what the primary one leaves of the target. With a target of
@@ -90,6 +93,7 @@ impl RateController for Mircc {
         // and flows flap between equal paths.
         self.primary.clamp(floor, target);
         self.secondary.clamp(floor, target);
+        self.join = self.join.max(floor).min(target);
     }
 
     fn primary_bits_per_second(&self) -> f64 {
@@ -98,6 +102,10 @@ impl RateController for Mircc {
 
     fn secondary_bits_per_second(&self) -> Option<f64> {
         Some(self.secondary.rate)
+    }
+
+    fn join_bits_per_second(&self) -> f64 {
+        self.join
     }
 
     fn interval(&self, round_trip: Duration) -> Duration {

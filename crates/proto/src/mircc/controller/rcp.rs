@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{ControllerConfig, Interval, RateController};
+use super::{ControllerConfig, FLOOR_SHARE, Interval, RateController, join_rate};
 
 /// Gain of the spare capacity.
 const ALPHA: f64 = 0.4;
@@ -21,6 +21,7 @@ pub struct Rcp {
     headroom: f64,
     slot: Duration,
     rate: f64,
+    join: f64,
 }
 
 impl Rcp {
@@ -31,6 +32,7 @@ impl Rcp {
             headroom: config.headroom,
             slot: config.interval.unwrap_or(SLOT),
             rate: config.headroom * capacity_bits_per_second,
+            join: config.headroom * capacity_bits_per_second,
         }
     }
 }
@@ -43,6 +45,7 @@ impl RateController for Rcp {
             return;
         }
         let arrivals = seen.primary_bits_per_second + seen.secondary_bits_per_second;
+        self.join = join_rate(target, arrivals, self.rate).max(FLOOR_SHARE * target).min(target);
         let queue = (seen.primary_queue_bits + seen.secondary_queue_bits) / round_trip;
         let turns = seen.length.as_secs_f64() / round_trip;
         self.rate *= 1.0 + turns * (ALPHA * (target - arrivals) - BETA * queue) / target;
@@ -56,6 +59,10 @@ impl RateController for Rcp {
 
     fn secondary_bits_per_second(&self) -> Option<f64> {
         None
+    }
+
+    fn join_bits_per_second(&self) -> f64 {
+        self.join
     }
 
     fn interval(&self, round_trip: Duration) -> Duration {

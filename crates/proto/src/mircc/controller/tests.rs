@@ -41,6 +41,33 @@ fn flows_share_what_those_limited_elsewhere_leave() {
 }
 
 #[test]
+fn one_more_flow_is_told_an_equal_share_or_what_others_leave() {
+    let joins = |algorithm, demands: &[f64]| {
+        let mut controller = Controller::new(&config(algorithm, 0.95), C);
+        for _ in 0..400 {
+            let rate = controller.primary_bits_per_second();
+            controller.update(&seen(demands.iter().map(|demand| demand.min(rate)).sum()));
+        }
+        controller.join_bits_per_second()
+    };
+    let target = 0.95 * C;
+    for algorithm in [Algorithm::Mircc, Algorithm::Rcp] {
+        for flows in 0..6 {
+            let share = target / (flows + 1) as f64;
+            let join = joins(algorithm, &vec![C; flows]);
+            assert!((join / share - 1.0).abs() < 0.001, "{algorithm:?} {flows}: {join}");
+        }
+        // Three that are limited elsewhere leave more than a fourth.
+        let join = joins(algorithm, &[1e9; 3]);
+        assert!((join / (target - 3e9) - 1.0).abs() < 0.001, "{algorithm:?} {join}");
+        // One that is not shares what they leave: 3.25e9, of which aggregates see 3.86e9.
+        let join = joins(algorithm, &[C, 1e9, 1e9, 1e9]);
+        assert!((3.2e9..4e9).contains(&join), "{algorithm:?} {join}");
+        assert_eq!(Controller::new(&config(algorithm, 0.95), C).join_bits_per_second(), target);
+    }
+}
+
+#[test]
 fn an_overload_without_a_queue_is_mended_in_one_interval() {
     let mut mircc = Mircc::new(&config(Algorithm::Mircc, 0.95), C);
     mircc.update(&seen(3.8e10));
@@ -78,6 +105,8 @@ fn a_rate_is_finite_and_within_its_limits_whatever_was_seen() {
                     });
                     let rate = controller.primary_bits_per_second();
                     assert!(rate > 0.0 && rate <= 0.95 * C, "{algorithm:?} {rate}");
+                    let join = controller.join_bits_per_second();
+                    assert!(join > 0.0 && join <= 0.95 * C, "{algorithm:?} {join}");
                 }
             }
         }

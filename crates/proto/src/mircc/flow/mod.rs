@@ -32,6 +32,11 @@ const HOLD_TRIPS_MORE: u32 = 28;
 /// The same after it has just moved, until rates have settled and tell whether that was well.
 const TRY_TRIPS_MIN: u32 = 8;
 const TRY_TRIPS_MORE: u32 = 8;
+/// Round trips for which what was heard of a path is news.
+const NEWS_TRIPS: u32 = 2;
+/// The longest time from one try of a path to the next: even where a share of the rate is less,
+/// stamps must not grow older.
+const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(5);
 /// Interests that one timer sends at most.
 const BURST_MAX: usize = 64;
 /// How often in a round trip a flow tries whether there is room again in a table that was full.
@@ -210,7 +215,7 @@ impl Flow {
                 (Why::Probe, _) => self.owed = (self.owed + 1).min(PATHS_MAX as u32),
             }
             if let Some(path) = &mut self.paths[path] {
-                path.sent_at = now;
+                path.note_sent(now);
             }
         }
         self.set_lanes(now, config, out);
@@ -375,7 +380,7 @@ impl Flow {
                     && header.stamps.primary().is_some()
                 {
                     path.stamps.lower_to(header.stamps);
-                    path.heard_at = now;
+                    path.note_heard(now);
                 }
                 if header.stamps.primary().is_none() {
                     // No link, but a table is full, here most likely: there is room once something
@@ -527,7 +532,8 @@ impl Flow {
         let place = self.find_path(&header.label).or_else(|| self.add_path(header.label, now));
         let Some(path) = place.and_then(|place| self.paths[place].as_mut()) else { return };
         path.stamps = header.stamps;
-        path.heard_at = now;
+        path.join_rates = header.join_rates;
+        path.note_heard(now);
         if let Some(trip) = trip {
             path.round_trip.note(trip);
         }
@@ -569,34 +575,33 @@ impl Flow {
         }
         let trip = self.round_trip.mean().unwrap_or(Duration::from_millis(1));
         let held = self.best.filter(|&held| self.paths[held].is_some());
-        let rate = held.and_then(|held| self.paths[held].as_ref()).map_or(0.0, Path::primary);
-        for (place, path) in self.paths.iter_mut().enumerate() {
-            let Some(path) = path else { continue };
-            match held == Some(place) {
-                true => path.note_used(),
-                false => path.note_unused(now, trip),
-            }
-        }
-        let expected = |path: &Option<Path>| path.as_ref().map_or(-1.0, |p| p.expected(now));
-        let paths = || self.paths.iter().enumerate().filter(|(_, path)| path.is_some());
-        let others = paths().filter(|&(place, _)| held != Some(place));
+        let present = held.and_then(|held| self.paths[held].as_ref());
+        let rate = present.map_or(0.0, Path::primary);
+        let label = present.map(|path| path.label);
+        let paths = self.paths.iter().enumerate();
+        let others = paths.filter(|&(place, _)| held != Some(place)).filter_map(|(place, path)| {
+            let path = path.as_ref()?;
+            Some((place, path.expected(label.as_ref())))
+        });
         // Of equals the first.
-        let better = |best: (usize, _), next: (usize, _)| {
-            if expected(next.1) > expected(best.1) { next } else { best }
-        };
+        let better =
+            |best: (usize, f64), next: (usize, f64)| if next.1 > best.1 { next } else { best };
         // Rates change all the time: a little more is no reason to move.
-        let best = others
-            .reduce(better)
-            .filter(|(_, path)| held.is_none() || expected(path) > gain * rate);
+        let best =
+            others.reduce(better).filter(|&(_, expected)| held.is_none() || expected > gain * rate);
         self.draws = self.draws.wrapping_add(1);
         let drawn = mix(self.draws) as u32;
+        if let Some((place, _)) = best
+            && held.is_some()
+            && let Some(wait) = self.wait_for_news(place, now, trip)
+        {
+            self.holds_until = now + wait;
+            return;
+        }
         let trips = match best {
             Some((place, _)) => {
                 self.counts.switches += u64::from(held.is_some());
                 self.best = Some(place);
-                if let Some(path) = &mut self.paths[place] {
-                    path.join();
-                }
                 TRY_TRIPS_MIN + drawn % TRY_TRIPS_MORE
             }
             None => {
@@ -605,6 +610,20 @@ impl Flow {
             }
         };
         self.holds_until = now + trip * trips;
+    }
+
+    /// How long to wait until a path that looks better is known to be so now: where its last news
+    /// are old, it is tried at once. Flows that all moved by what they heard before the first of
+    /// them did would overload it.
+    fn wait_for_news(&mut self, place: usize, now: Instant, trip: Duration) -> Option<Duration> {
+        let path = self.paths[place].as_mut()?;
+        let news = trip.max(path.round_trip.mean().unwrap_or(trip)) * NEWS_TRIPS;
+        // With a rate for each path none is without news for long.
+        if path.heard_at + news >= now || self.multipath == Multipath::Sum {
+            return None;
+        }
+        path.is_wanted = true;
+        Some(news)
     }
 
     fn path_of(&self, lane: usize) -> Option<usize> {
@@ -662,7 +681,10 @@ impl Flow {
         let has_others = self.paths.iter().flatten().count() > 1;
         let place = lane.checked_sub(1).filter(|&place| has_others && self.best != Some(place));
         let path = place.and_then(|place| self.paths[place].as_ref());
-        let probe = path.map(|path| (path.sent_at + config.probe_every, Why::Probe));
+        let probe = path.map(|path| {
+            let interval = self.probe_interval(path, config);
+            (path.probe_at(interval, config.probe_every), Why::Probe)
+        });
         let (due, why) = match (paced, probe) {
             (Some(paced), Some(probe)) => Some(if probe.0 < paced.0 { probe } else { paced }),
             (paced, probe) => paced.or(probe),
@@ -671,6 +693,15 @@ impl Flow {
         let is_limited = self.rate_max.is_finite();
         let due = if is_limited { due.max(self.limit.free_at()) } else { due };
         Some((due.max(self.waits_until), why))
+    }
+
+    /// From one try of a path to the next. All tries of a flow together are at most `probe_share`
+    /// of the stamped rate, unless that is so low that stamps would grow too old.
+    fn probe_interval(&self, path: &Path, config: &Config) -> Duration {
+        let others = self.paths.iter().flatten().count().saturating_sub(1);
+        let bits = self.data_bits * others as f64;
+        let share = config.probe_share * path.primary().max(1.0);
+        time_for(bits, share).min(PROBE_INTERVAL_MAX).max(config.probe_every)
     }
 
     fn lost_after(&self) -> Duration {

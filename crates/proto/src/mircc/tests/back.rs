@@ -54,6 +54,33 @@ fn stamps_are_lowered_to_the_face_s_own_and_absurd_ones_mended() {
 }
 
 #[test]
+fn data_collects_what_one_more_flow_would_get_hop_by_hop() {
+    let any = FaceConfig::default();
+    let joins_of = |face: FaceConfig, joins: &[Option<u64>]| {
+        let mut bench = Bench::new(Config::default(), &[(1, any, &[]), (2, face, &["/a"])]);
+        let mut asked = interest("/a/seg=0", 1);
+        asked.header.join_rates.push_front(Some(1));
+        bench.from(1, asked);
+        let (_, asked) = bench.packets().remove(0);
+        assert!(asked.header.join_rates.is_empty(), "an Interest has none");
+        let mut packet = labelled(data("/a/seg=0"), &[500]);
+        joins.iter().rev().for_each(|&rate| packet.header.join_rates.push_front(rate));
+        bench.from(2, packet);
+        let (_, packet) = bench.packets().remove(0);
+        assert_eq!(packet.header.label.len(), 2);
+        packet.header.join_rates.hops().collect::<Vec<_>>()
+    };
+    // 0.95 of 10 Mbit/s, in 16 bits.
+    let own = Some(9_494_528);
+    let far = Some(6_995_968);
+    assert_eq!(joins_of(mbit(10), &[far]), [own, far]);
+    assert_eq!(joins_of(any, &[far]), [None, far]);
+    // The hop before does not know the field, or lies about its path.
+    assert_eq!(joins_of(mbit(10), &[]), [own]);
+    assert_eq!(joins_of(mbit(10), &[far, far]), [own]);
+}
+
+#[test]
 fn a_refusal_ends_the_entry_once_nobody_else_is_asked() {
     let any = FaceConfig::default();
     let faces: [(u32, FaceConfig, &[&str]); 3] =

@@ -208,6 +208,63 @@ fn only_a_path_that_is_clearly_better_becomes_the_best() {
 }
 
 #[test]
+fn what_others_have_on_a_path_is_no_reason_to_move_but_what_they_leave_is() {
+    // After these answers of both paths, where path 600 leaves so much for one more: which is best.
+    let best = |stamp: u64, join: Option<u64>| {
+        let mut bench = consumer();
+        bench.command(Command::Fetch(fetch(Multipath::Best)));
+        bench.pass(ms(40));
+        bench.from(1, answer_by(500, 0, 10, 1));
+        for _ in 0..40 {
+            bench.pass(ms(40));
+            let asked = bench.packets().into_iter().rev().take(2);
+            for ((_, packet), (hop, rate)) in asked.zip([(500, 10), (600, stamp)]) {
+                let Body::Interest(interest) = packet.body else { panic!("it asks") };
+                let segment = interest.name.segment().expect("of a segment");
+                let mut packet = answer_by(hop, segment, rate, 1);
+                let join = if hop == 600 { join } else { None };
+                packet.header.join_rates.push_front(join.map(|mbit| mbit * 1_000_000));
+                bench.from(1, packet);
+            }
+        }
+        let flow = bench.node.report().flows.remove(0);
+        let best = flow.paths.iter().find(|path| path.is_best).expect("there is a best path");
+        best.label.hops().nth(1)
+    };
+    assert_eq!(best(20, Some(10)), Some(500));
+    assert_eq!(best(20, Some(11)), Some(500));
+    assert_eq!(best(20, Some(12)), Some(600));
+    // Nor is it more than the stamp, and a hop that knows none says nothing.
+    assert_eq!(best(10, Some(90)), Some(500));
+    assert_eq!(best(20, None), Some(600));
+}
+
+#[test]
+fn a_path_that_carries_nothing_is_tried_for_a_hundredth_of_its_rate() {
+    // The first try of a path that is stamped so many Mbit/s, ms after it was found.
+    let tried = |mbit| {
+        let mut bench = consumer();
+        bench.command(Command::Fetch(fetch(Multipath::Best)));
+        bench.pass(ms(10));
+        bench.from(1, answer_by(500, 0, 20, 1));
+        bench.packets();
+        bench.pass(ms(1));
+        bench.from(1, answer_by(600, 1, mbit, 1));
+        bench.packets();
+        let left = bench.departures(ms(990));
+        left.iter().find(|(_, line)| line.ends_with(" by 600")).map(|&(micros, _)| micros / 1_000)
+    };
+    // A Data has 9.2 kbit.
+    let first = tried(1).expect("it is tried");
+    assert!((880..=960).contains(&first), "{first}");
+    let second = tried(4).expect("it is tried");
+    assert!((220..=240).contains(&second), "{second}");
+    // Never more often than each 100 ms.
+    let third = tried(19).expect("it is tried");
+    assert!((98..=102).contains(&third), "{third}");
+}
+
+#[test]
 fn a_refusal_lowers_the_rate_and_never_raises_it() {
     let mut bench = consumer();
     bench.command(Command::Fetch(fetch(Multipath::Best)));

@@ -138,4 +138,11 @@ fn our_own_fields_keep_their_numbers() {
     stamped.header.label = PathLabel::UNUSABLE;
     let fields = "fd03840400b71b00fd038808000000012a05f200fd039000";
     assert_eq!(hex(&stamped), format!("6470{fields}5056{DATA}"));
+
+    // 9.5 Mbit/s is 1,159 << 13, rounded down; the far hop knows no rate.
+    let mut joined = packet(&unhex(DATA)).unwrap();
+    joined.header.add_hop(NonZeroU16::new(500).unwrap(), None);
+    joined.header.add_hop(NonZeroU16::new(7).unwrap(), Some(9_500_000));
+    let fields = "fd039004000701f4fd0398046c87ffff";
+    assert_eq!(hex(&joined), format!("6468{fields}5056{DATA}"));
 }

@@ -104,6 +104,7 @@ fn junk() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![Just(0x0au32), Just(0x0c), Just(0x12), Just(0x14), Just(0x15), Just(0x16)],
         prop_oneof![Just(0x17u32), Just(0x1a), Just(0x1b), Just(0x1c), Just(0x1e), Just(0x24)],
         prop_oneof![Just(0x320u32), Just(0x321), Just(0x340), Just(900), Just(912), Just(916)],
+        Just(920),
         1u32..1_000,
     ];
     let leaf = vec(any::<u8>(), 0..10);

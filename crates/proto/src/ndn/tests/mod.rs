@@ -59,6 +59,9 @@ fn samples() -> Vec<Packet> {
     stamped.header.stamps.secondary_bits_per_second = 0;
     stamped.header.label = PathLabel::UNUSABLE;
     stamped.header.congestion_mark = 1;
+    let mut joined = Packet::from(data("/mircc/file/v=3/seg=1", "xyz", &Signer::Digest));
+    joined.header.add_hop(NonZeroU16::MIN, Some(9_500_000));
+    joined.header.add_hop(NonZeroU16::MAX, None);
     let refused = Body::Nack(NackReason::Congestion, Box::new(interest.clone()));
     let signer = Signer::from_seed(&[7; 32], name("/mircc/KEY/1"));
     vec![
@@ -69,6 +72,7 @@ fn samples() -> Vec<Packet> {
         Packet::from(data("/mircc/file/seg=0", "x", &Signer::Null)),
         Packet::from(data("/mircc/file/seg=1", "", &signer)),
         stamped,
+        joined,
     ]
 }
 

@@ -66,25 +66,30 @@ fn any_header() -> impl Strategy<Value = Header> {
     let rate = || prop_oneof![Just(Stamps::NONE), Just(0), any::<u64>()];
     (
         (rate(), rate()),
-        vec(any::<NonZeroU16>(), 0..14),
+        (vec(any::<NonZeroU16>(), 0..14), vec(any::<Option<u64>>(), 0..14)),
         any::<bool>(),
         prop_oneof![Just(0), any::<u8>()],
         any::<Option<u32>>(),
         option::of(vec(any::<u8>(), 1..33)),
     )
-        .prop_map(|((primary, secondary), hops, second, mark, round_trip_micros, token)| {
-            Header {
-                stamps: Stamps {
-                    primary_bits_per_second: primary,
-                    secondary_bits_per_second: secondary,
-                },
-                label: PathLabel::of_hops(&hops),
-                class: if second { Class::Secondary } else { Class::Primary },
-                congestion_mark: mark,
-                round_trip_micros,
-                token: token.and_then(|token| Token::new(&token)),
-            }
-        })
+        .prop_map(
+            |((primary, secondary), (hops, joins), second, mark, round_trip_micros, token)| {
+                let mut join_rates = JoinRates::EMPTY;
+                joins.into_iter().for_each(|rate| join_rates.push_front(rate));
+                Header {
+                    stamps: Stamps {
+                        primary_bits_per_second: primary,
+                        secondary_bits_per_second: secondary,
+                    },
+                    label: PathLabel::of_hops(&hops),
+                    join_rates,
+                    class: if second { Class::Secondary } else { Class::Primary },
+                    congestion_mark: mark,
+                    round_trip_micros,
+                    token: token.and_then(|token| Token::new(&token)),
+                }
+            },
+        )
 }
 
 fn any_packet() -> impl Strategy<Value = Packet> {
@@ -117,14 +122,14 @@ proptest! {
 
 #[test]
 fn a_packet_with_nothing_for_a_hop_is_bare() {
-    for (sample, outer) in samples().iter().zip([5u8, 0x64, 0x64, 5, 6, 6, 0x64]) {
+    for (sample, outer) in samples().iter().zip([5u8, 0x64, 0x64, 5, 6, 6, 0x64, 0x64]) {
         assert_eq!(encode_to_bytes(sample)[0], outer, "{sample}");
     }
 }
 
 #[test]
 fn packets_are_small_where_they_are_moved() {
-    assert!(size_of::<Packet>() <= 160, "{}", size_of::<Packet>());
+    assert!(size_of::<Packet>() <= 168, "{}", size_of::<Packet>());
     assert!(size_of::<Interest>() <= 72, "{}", size_of::<Interest>());
     assert_eq!(size_of::<Data>(), size_of::<usize>());
 }
