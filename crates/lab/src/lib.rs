@@ -37,6 +37,7 @@ use std::sync::Arc;
 use broadcast::Broadcast;
 use figure::Reproduction;
 use group::Members;
+use paceline_sim::Streams;
 use run::RunResult;
 use scenario::Scenario;
 use world::Prepared;
@@ -163,6 +164,11 @@ pub fn run_on_sockets(
     program: Option<&Path>,
     progress: &dyn Progress,
 ) -> Result<RunResult, LabError> {
+    if scenario.topology.streams != Streams::Lossless {
+        let problem = "streams = \"tcp\" is a model of the simulator, and sockets have the \
+                       kernel's TCP; use --on sim, or --set streams=lossless";
+        return Err(LabError::Unsupported(problem.to_owned()));
+    }
     (registered(scenario.service)?.run_on_sockets)(scenario, seed, program, progress)
 }
 

@@ -13,6 +13,7 @@ mod observer;
 mod queue;
 mod sim;
 mod slab;
+mod tcp;
 mod trace;
 mod wires;
 
@@ -21,5 +22,6 @@ pub use network::{Multicast, NetworkConfig, Overhead, Shape};
 pub use observer::{Input, Observer, Reply};
 pub use queue::RadixHeap;
 pub use sim::{Codec, FaultSupport, Sim, SimConfig};
+pub use tcp::{Congestion, Streams, TcpConfig};
 pub use trace::{Digest, Trace};
 pub use wires::Wires;

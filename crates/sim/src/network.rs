@@ -10,9 +10,11 @@
 //!
 //! Faults live beside the shape: a directed pair of nodes has state only once it needs some.
 
+mod config;
+mod segments;
+
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{
@@ -20,76 +22,10 @@ use paceline_proto::core::{
     Wire, mix,
 };
 
+pub use config::{Multicast, NetworkConfig, Overhead, Shape};
+
 use crate::links::Links;
-use crate::wires::Wires;
-
-/// The shape of the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
-    /// One cut-through switch, one port a node.
-    #[default]
-    Star,
-    /// A link of its own for each ordered pair of nodes.
-    Mesh,
-}
-
-/// How a message to a group leaves its sender. On a mesh, whose links have nothing in common, both
-/// are the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Multicast {
-    /// Once: the switch makes the copies, as it does for IP multicast.
-    #[default]
-    Native,
-    /// Once for each receiver, one after another.
-    FanOut,
-}
-
-/// What a message costs on the wire beyond its own bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overhead {
-    /// Nothing: for scenarios that count rounds.
-    None,
-    /// Ethernet, IP and TCP or UDP: stream bytes x 1538/1448, datagrams + 66 bytes, and 58 more for
-    /// each fragment of a long one beyond the first.
-    #[default]
-    Ethernet,
-}
-
-impl Overhead {
-    /// Bytes on the wire for a message of `bytes`.
-    pub fn charge(self, lane: Lane, bytes: usize) -> u64 {
-        let bytes = bytes as u64;
-        match (self, lane) {
-            (Overhead::None, _) => bytes,
-            (Overhead::Ethernet, Lane::Stream) => (bytes * 1538).div_ceil(1448),
-            (Overhead::Ethernet, Lane::Datagram) => bytes + 8 + 58 * (bytes + 8).div_ceil(1480),
-        }
-    }
-}
-
-/// The network of a run.
-#[derive(Clone, Debug, Default)]
-pub struct NetworkConfig {
-    /// Its shape. Default a star.
-    pub shape: Shape,
-    /// Bits a second of each port or link; `None` for no limit. Default none.
-    pub rate_bits_per_second: Option<u64>,
-    /// What framing costs. Default Ethernet.
-    pub overhead: Overhead,
-    /// Bytes waiting at a receiver's port (star) or before a link (mesh) beyond which a datagram is
-    /// dropped. A stream is never cut by it: TCP would slow down. Default no limit.
-    pub queue_bytes_max: Option<u64>,
-    /// What links do to messages. Default nothing.
-    pub link: LinkFaults,
-    /// Who reaches whom: elsewhere a message is dropped. The delay of a wire adds to the link's.
-    /// Default none: every node reaches every other.
-    pub wires: Option<Arc<Wires>>,
-    /// How messages to groups leave. Default once.
-    pub multicast: Multicast,
-    /// How datagrams get lost at the node that they have reached, in its end buffer: one process a
-    /// node, that takes a step for each copy that reaches it, whoever sent it. Default none.
-    pub receive_loss: Loss,
-}
+use crate::tcp::{Streams, Tcp};
 
 /// Where a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +107,8 @@ pub(crate) struct Network<M> {
     needs_pairs: bool,
     // By node; none if nothing gets lost there.
     end_buffers: Vec<EndBuffer>,
+    // Where streams behave as TCP: all that waits for ports is there.
+    tcp: Option<Tcp<M, Queued<M>>>,
     // Bytes on the wire, and the time that they take.
     last_airtime: Cell<(u64, Duration)>,
 }
@@ -187,6 +125,18 @@ pub(crate) enum Sent<M> {
     Dropped(&'static str),
 }
 
+/// What a port that may be free sends next.
+pub(crate) enum NextQueued<M> {
+    /// It is busy until then: ask again.
+    Later(Instant),
+    /// Nothing waits any more.
+    Nothing,
+    /// This message, which the caller transmits.
+    Message(Queued<M>),
+    /// A packet of a stream to this node, which has left; or an acknowledgement.
+    Packet(NodeId),
+}
+
 impl<M: Wire> Network<M> {
     pub(crate) fn new(
         config: NetworkConfig,
@@ -198,6 +148,13 @@ impl<M: Wire> Network<M> {
             Port { sends_until: Instant::ZERO, receives_until: Instant::ZERO, queue: NO_QUEUE };
         let needs_pairs = has_faults || !config.link.is_steady();
         let ports = if config.shape == Shape::Star { vec![port; nodes] } else { Vec::new() };
+        let tcp = match config.streams {
+            Streams::Lossless => None,
+            Streams::Tcp(tcp) => {
+                assert!(config.shape == Shape::Star, "ports that drop are those of a star");
+                Some(Tcp::new(tcp, nodes, seed))
+            }
+        };
         let lossy = if config.receive_loss == Loss::None { 0 } else { nodes as u32 };
         Network {
             config,
@@ -212,6 +169,7 @@ impl<M: Wire> Network<M> {
             groups: None,
             needs_pairs,
             end_buffers: (0..lossy).map(|node| EndBuffer::new(seed, NodeId(node))).collect(),
+            tcp,
             last_airtime: Cell::new((0, Duration::ZERO)),
         }
     }
@@ -226,6 +184,9 @@ impl<M: Wire> Network<M> {
     ) -> Sent<M> {
         if self.needs_pairs && self.pair(from, to).is_down && queued.lane == Lane::Stream {
             return Sent::Dropped("sim_sent_while_down");
+        }
+        if self.tcp.is_some() {
+            return Sent::Waits { port_free: self.submit(now, from, queued) };
         }
         match self.wait(now, from, queued) {
             Ok(port_free) => Sent::Waits { port_free },
@@ -243,6 +204,9 @@ impl<M: Wire> Network<M> {
     ) -> Result<Option<Instant>, Queued<M>> {
         if self.config.shape == Shape::Mesh {
             return Err(queued);
+        }
+        if self.tcp.is_some() {
+            return Ok(self.submit(now, from, queued));
         }
         let port = &mut self.ports[from.index()];
         if port.queue == NO_QUEUE && port.sends_until <= now {
@@ -267,19 +231,17 @@ impl<M: Wire> Network<M> {
         Ok(port_free)
     }
 
-    /// The port of `from` may be free: takes the next message that waits for it. `Err` gives the
-    /// instant at which to ask again; `Ok(None)` says that nothing waits any more.
-    pub(crate) fn next_queued(
-        &mut self,
-        now: Instant,
-        from: NodeId,
-    ) -> Result<Option<Queued<M>>, Instant> {
+    /// The port of `from` may be free: takes the next message that waits for it.
+    pub(crate) fn next_queued(&mut self, now: Instant, from: NodeId) -> NextQueued<M> {
         let port = &mut self.ports[from.index()];
         if port.sends_until > now {
-            return Err(port.sends_until);
+            return NextQueued::Later(port.sends_until);
+        }
+        if self.tcp.is_some() {
+            return self.next_packet(now, from);
         }
         if port.queue == NO_QUEUE {
-            return Ok(None);
+            return NextQueued::Nothing;
         }
         let queue = &mut self.queues[port.queue as usize];
         let Some(next) = queue.messages.pop_front() else {
@@ -288,7 +250,7 @@ impl<M: Wire> Network<M> {
             queue.messages.shrink_to(QUEUE_KEPT);
             self.idle_queues.push(port.queue);
             port.queue = NO_QUEUE;
-            return Ok(None);
+            return NextQueued::Nothing;
         };
         if let (Lane::Stream, To::Node(peer)) = (next.lane, next.to) {
             let place = queue.stream_bytes.iter().position(|(to, _)| *to == peer);
@@ -298,7 +260,7 @@ impl<M: Wire> Network<M> {
                 queue.stream_bytes.swap_remove(place);
             }
         }
-        Ok(Some(next))
+        NextQueued::Message(next)
     }
 
     /// Puts a message on the link.
@@ -393,7 +355,9 @@ impl<M: Wire> Network<M> {
             // Nothing takes time, so nothing waits.
             return self.arrive(from, to, lane, leaves, copies);
         }
-        let airtime = self.airtime(self.config.overhead.charge(lane, bytes));
+        let wire_bytes = self.config.overhead.charge(lane, bytes);
+        let airtime = self.airtime(wire_bytes);
+        let port_bytes_max = self.tcp.as_ref().map(|tcp| tcp.config.port_bytes_max);
         let busy_until = match self.config.shape {
             Shape::Star => &mut self.ports[to.index()].receives_until,
             Shape::Mesh if self.needs_pairs => &mut self.pair(from, to).sends_until,
@@ -401,6 +365,9 @@ impl<M: Wire> Network<M> {
             Shape::Mesh => self.links.sends_until(leaves, from, to),
         };
         let start = leaves.max(*busy_until);
+        if port_bytes_max.is_some_and(|most| !has_room(most, rate, start - leaves, wire_bytes)) {
+            return Err("sim_port_full");
+        }
         if lane == Lane::Datagram && exceeds(queue_bytes_max, rate, start - leaves) {
             return Err("sim_queue_full");
         }
@@ -548,6 +515,9 @@ impl<M: Wire> Network<M> {
         pair.stream_epoch += 1;
         pair.is_down = true;
         pair.stalled.clear();
+        if let Some(tcp) = &mut self.tcp {
+            tcp.reset(from, to);
+        }
         let Some(port) = self.ports.get(from.index()).filter(|port| port.queue != NO_QUEUE) else {
             return;
         };
@@ -558,6 +528,9 @@ impl<M: Wire> Network<M> {
 
     /// Forgets what waits for the port of a node that is gone.
     pub(crate) fn discard_queued(&mut self, node: NodeId) {
+        if let Some(tcp) = &mut self.tcp {
+            tcp.discard(node);
+        }
         let Some(port) = self.ports.get(node.index()).filter(|port| port.queue != NO_QUEUE) else {
             return;
         };
@@ -604,10 +577,14 @@ impl<M: Wire> Network<M> {
     /// Bytes held for messages that wait for a port.
     pub(crate) fn queue_bytes(&self) -> usize {
         let messages: usize = self.queues.iter().map(|queue| queue.messages.capacity()).sum();
-        messages * size_of::<Queued<M>>()
+        let streams = self.tcp.as_ref().map_or(0, Tcp::memory_bytes);
+        messages * size_of::<Queued<M>>() + streams
     }
 
     pub(crate) fn backlog_bytes(&self, now: Instant, from: NodeId, to: NodeId) -> usize {
+        if let Some(tcp) = &self.tcp {
+            return tcp.unsent(from, to);
+        }
         let pair = if self.needs_pairs { self.pairs.get(&(from, to)) } else { None };
         let stalled = pair.map_or(0, |pair| pair.stalled.iter().map(|queued| queued.bytes).sum());
         let waiting = match self.config.shape {
@@ -642,6 +619,13 @@ fn exceeds(bytes_max: Option<u64>, rate_bits_per_second: Option<u64>, wait: Dura
         (Some(limit), Some(rate)) => wait.as_secs_f64() * rate as f64 / 8.0 > limit as f64,
         _ => false,
     }
+}
+
+/// Whether a packet of this length fits into the buffer of a port at which it would wait for so
+/// long.
+fn has_room(bytes_max: u64, rate: Option<u64>, wait: Duration, wire_bytes: u64) -> bool {
+    let waiting = wait.as_nanos() * u128::from(rate.unwrap_or(0)) / 8_000_000_000;
+    waiting + u128::from(wire_bytes) <= u128::from(bytes_max)
 }
 
 /// The network as one node's protocol asks about it.

@@ -98,6 +98,10 @@ enum Event<P: Protocol> {
     PortFree {
         node: NodeId,
     },
+    // A packet of a stream, or a timer of one, by its number in the network.
+    Packet {
+        slot: u32,
+    },
     Drained {
         node: NodeId,
         to: NodeId,
@@ -365,7 +369,10 @@ impl<'a, P: Protocol> Sim<'a, P> {
             | Event::View { node, .. }
             | Event::Peer { node, .. }
             | Event::Wake { node } => Some(*node),
-            Event::PortFree { .. } | Event::Resume { .. } | Event::Fault(_) => None,
+            Event::PortFree { .. }
+            | Event::Packet { .. }
+            | Event::Resume { .. }
+            | Event::Fault(_) => None,
         };
         if let Some(node) = node {
             match self.nodes[node.index()].life {
@@ -393,6 +400,10 @@ impl<'a, P: Protocol> Sim<'a, P> {
                 }
             }
             Event::PortFree { node } => self.port_free(node, observer),
+            Event::Packet { slot } => {
+                self.network.handle_packet(self.now, slot);
+                self.take_from_streams();
+            }
             Event::Drained { node, to } => self.look_at_drain(node, to, observer),
             Event::Command { node, command } => {
                 let command = *command;

@@ -42,7 +42,8 @@ fn said_of(text: &str, sets: &[&str]) -> String {
 
 const TOPOLOGY_KEYS: &str = "kind, nodes, rate, overhead, queue, datagram, delay, jitter, \
                              loss, burst, duplicate, reorder, reorder_delay, stream_resend_after, \
-                             multicast, receive_loss, receive_burst";
+                             multicast, receive_loss, receive_burst, streams, port_buffer, \
+                             congestion";
 
 #[track_caller]
 fn assert_said(actual: String, expected: &str) {
@@ -433,6 +434,7 @@ reorder_delay = "1ms"
 stream_resend_after = "200ms"
 multicast = "native"
 receive_loss = 0.0
+streams = "lossless"
 
 [protocol]
 kind = "chain"
@@ -487,4 +489,20 @@ fn no_damage_to_a_file_makes_it_panic() {
         }
     }
     assert!(tried > 500);
+}
+
+#[test]
+fn streams_as_tcp_need_a_star_and_their_keys_need_them() {
+    let set = |sets: &[&str]| said_of(GOOD, sets);
+    assert_eq!(set(&["streams=tcp"]), "fine");
+    assert_eq!(set(&["streams=tcp", "port_buffer=64KiB", "congestion=reno"]), "fine");
+    for (sets, part) in [
+        (&["port_buffer=64KiB"][..], "`port_buffer` is of streams that behave as TCP"),
+        (&["congestion=reno"], "`congestion` is of streams that behave as TCP"),
+        (&["streams=tcp", "port_buffer=1KiB"], "`port_buffer` is out of range: 1024 bytes"),
+        (&["streams=tcp", "topology.kind=mesh"], "needs the ports of a switch"),
+    ] {
+        let said = set(sets);
+        assert!(said.contains(part), "{said}");
+    }
 }

@@ -2,7 +2,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use paceline_proto::core::{LinkFaults, Loss};
-use paceline_sim::{Multicast, Overhead, Shape};
+use paceline_sim::{Congestion, Multicast, Overhead, Shape, Streams, TcpConfig};
 
 use super::reader::Table;
 use super::units::Rate;
@@ -27,6 +27,9 @@ pub(crate) const KEYS: &[&str] = &[
     "multicast",
     "receive_loss",
     "receive_burst",
+    "streams",
+    "port_buffer",
+    "congestion",
 ];
 
 /// The most nodes that a scenario may have.
@@ -59,6 +62,9 @@ pub struct Topology {
     pub multicast: Multicast,
     /// How datagrams get lost at the node that they have reached. Default: they do not.
     pub receive_loss: Loss,
+    /// How streams behave, in the simulator; on sockets they are the kernel's. Default: no message
+    /// is lost.
+    pub streams: Streams,
 }
 
 impl Topology {
@@ -85,8 +91,45 @@ impl Topology {
                 "native",
             )?,
             receive_loss: read_receive_loss(table)?,
+            streams: read_streams(table, kind)?,
         })
     }
+}
+
+/// Bytes that an output port of the switch may buffer: from more than a full frame to more than any
+/// switch has.
+const PORT_BYTES: RangeInclusive<u64> = 2 << 10..=1 << 30;
+
+/// The default: what a port of a shallow-buffered switch gets of the memory that all ports share.
+const PORT_BYTES_DEFAULT: u64 = 128 << 10;
+
+/// Reads whether streams lose segments at ports as TCP does, and what ports buffer.
+fn read_streams(table: &mut Table<'_>, kind: Shape) -> Result<Streams, LabError> {
+    let is_tcp = table.choice_or("streams", &[("lossless", false), ("tcp", true)], "lossless")?;
+    let port_bytes_max = table.size_optional("port_buffer")?;
+    let algorithms = [("cubic", Congestion::Cubic), ("reno", Congestion::Reno)];
+    let congestion = table.choice_optional("congestion", &algorithms)?;
+    if !is_tcp {
+        let given =
+            [("port_buffer", port_bytes_max.is_some()), ("congestion", congestion.is_some())];
+        return match given.into_iter().find(|(_, is_given)| *is_given) {
+            None => Ok(Streams::Lossless),
+            Some((key, _)) => {
+                let problem = format!("`{key}` is of streams that behave as TCP");
+                Err(table.error(key, problem, "together with `streams = \"tcp\"`"))
+            }
+        };
+    }
+    if kind != Shape::Star {
+        let problem = "`streams = \"tcp\"` needs the ports of a switch, and a mesh has none";
+        return Err(table.error("streams", problem, "together with `kind = \"star\"`"));
+    }
+    let port_bytes_max = port_bytes_max.unwrap_or(PORT_BYTES_DEFAULT);
+    if !PORT_BYTES.contains(&port_bytes_max) {
+        let problem = format!("`port_buffer` is out of range: {port_bytes_max} bytes");
+        return Err(table.error("port_buffer", problem, "\"2KiB\" to \"1GiB\""));
+    }
+    Ok(Streams::Tcp(TcpConfig { port_bytes_max, congestion: congestion.unwrap_or_default() }))
 }
 
 /// Reads the share that is lost at receivers, and how many losses follow one another on average:

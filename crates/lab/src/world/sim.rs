@@ -3,6 +3,7 @@ use std::time::Duration;
 use paceline_proto::core::{Instant, NodeId, Protocol};
 use paceline_sim::{
     Codec, Fault as SimFault, FaultSupport, NetworkConfig, Observer, Reply, Shape, Sim, SimConfig,
+    Streams,
 };
 
 use super::application::next_due;
@@ -30,6 +31,8 @@ where
     config.network = network_config(&scenario.topology);
     if let Some(wires) = service.wires() {
         config.network.shape = Shape::Mesh;
+        // Such a service has no streams, and a mesh no ports.
+        config.network.streams = Streams::Lossless;
         config.network.rate_bits_per_second = None;
         config.network.wires = Some(wires);
     }
@@ -132,6 +135,7 @@ pub fn network_config(topology: &Topology) -> NetworkConfig {
         link: topology.link,
         multicast: topology.multicast,
         receive_loss: topology.receive_loss,
+        streams: topology.streams,
         wires: None,
     }
 }

@@ -7,8 +7,9 @@ use paceline_proto::core::{
 };
 
 use super::{ArmedTimer, Codec, Drain, Event, FaultSupport, Life, Sim};
-use crate::network::{Arrivals, Multicast, Queued, Sent, To};
+use crate::network::{Arrivals, Multicast, NextQueued, Queued, Sent, To};
 use crate::observer::{Input, Observer};
+use crate::tcp::Delivered;
 
 impl<P: Protocol> Sim<'_, P> {
     pub(super) fn carry_out(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
@@ -212,9 +213,13 @@ impl<P: Protocol> Sim<'_, P> {
     pub(super) fn port_free(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
         loop {
             match self.network.next_queued(self.now, node) {
-                Err(later) => return self.push(later, Event::PortFree { node }),
-                Ok(None) => return,
-                Ok(Some(queued)) => match queued.to {
+                NextQueued::Later(at) => return self.push(at, Event::PortFree { node }),
+                NextQueued::Nothing => return,
+                NextQueued::Packet(to) => {
+                    self.take_from_streams();
+                    self.check_drained(node, to, observer);
+                }
+                NextQueued::Message(queued) => match queued.to {
                     To::Node(to) => {
                         let (lane, bytes) = (queued.lane, queued.bytes);
                         let sent = self.network.transmit(self.now, node, to, queued);
@@ -226,6 +231,30 @@ impl<P: Protocol> Sim<'_, P> {
                     }
                 },
             }
+        }
+    }
+
+    /// Takes from streams that behave as TCP what is due, what has come, and what they counted.
+    pub(super) fn take_from_streams(&mut self) {
+        let Some(tcp) = self.network.tcp_mut() else { return };
+        let mut due = std::mem::take(&mut tcp.due);
+        let mut starts = std::mem::take(&mut tcp.starts);
+        let mut delivered = std::mem::take(&mut tcp.delivered);
+        for (counter, times) in tcp.counted.drain(..) {
+            self.counters.add(counter, times);
+        }
+        for (at, slot) in due.drain(..) {
+            self.push(at, Event::Packet { slot });
+        }
+        for node in starts.drain(..) {
+            self.push(self.network.port_free_at(node), Event::PortFree { node });
+        }
+        for Delivered { from, to, message, bytes } in delivered.drain(..) {
+            self.arrive(from, to, Lane::Stream, [Some(self.now), None], bytes, message);
+        }
+        // Each list is put back with its capacity.
+        if let Some(tcp) = self.network.tcp_mut() {
+            (tcp.due, tcp.starts, tcp.delivered) = (due, starts, delivered);
         }
     }
 

@@ -26,6 +26,8 @@ const HEAL_AFTER: Duration = Duration::from_secs(120);
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub seed: u64,
+    /// The test file that replays it.
+    pub suite: &'static str,
     pub config: Config,
     pub ring: Vec<u32>,
     pub installs_view: bool,
@@ -73,6 +75,7 @@ impl Scenario {
         let messages = 1 + rng.below(if members > 12 { 8 } else { 40 }) as usize;
         Scenario {
             seed,
+            suite: "chain_seeds",
             config,
             installs_view: rng.chance(0.8),
             draws_topologies: rng.chance(0.3),
@@ -89,7 +92,7 @@ impl Scenario {
 
     /// The command that runs this seed again.
     pub fn replay(&self) -> String {
-        seeds::replay("chain_seeds", self.seed)
+        seeds::replay(self.suite, self.seed)
     }
 
     /// Runs the scenario with members made by `make`.
@@ -135,6 +138,7 @@ impl Scenario {
             deliveries: ledger.deliveries(),
             events: sim.events_handled(),
             resumed: sim.counters().count("chain_hop_resumed"),
+            resent: sim.counters().count("sim_tcp_resent"),
             lost: sim.counters().count("sim_lost"),
             ended_at: sim.now(),
         })
@@ -148,6 +152,7 @@ pub struct Outcome {
     pub deliveries: u64,
     pub events: u64,
     pub resumed: u64,
+    pub resent: u64,
     pub lost: u64,
     pub ended_at: Instant,
 }

@@ -1,0 +1,87 @@
+//! What a network is made of.
+
+use std::sync::Arc;
+
+use paceline_proto::core::{Lane, LinkFaults, Loss};
+
+use crate::tcp::{HEAD_BYTES, Streams};
+use crate::wires::Wires;
+
+/// The shape of the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// One cut-through switch, one port a node.
+    #[default]
+    Star,
+    /// A link of its own for each ordered pair of nodes.
+    Mesh,
+}
+
+/// How a message to a group leaves its sender. On a mesh, whose links have nothing in common, both
+/// are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multicast {
+    /// Once: the switch makes the copies, as it does for IP multicast.
+    #[default]
+    Native,
+    /// Once for each receiver, one after another.
+    FanOut,
+}
+
+/// What a message costs on the wire beyond its own bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overhead {
+    /// Nothing: for scenarios that count rounds.
+    None,
+    /// Ethernet, IP and TCP or UDP: stream bytes x 1538/1448, datagrams + 66 bytes, and 58 more for
+    /// each fragment of a long one beyond the first.
+    #[default]
+    Ethernet,
+}
+
+impl Overhead {
+    /// Bytes on the wire for a message of `bytes`.
+    pub fn charge(self, lane: Lane, bytes: usize) -> u64 {
+        let bytes = bytes as u64;
+        match (self, lane) {
+            (Overhead::None, _) => bytes,
+            (Overhead::Ethernet, Lane::Stream) => (bytes * 1538).div_ceil(1448),
+            (Overhead::Ethernet, Lane::Datagram) => bytes + 8 + 58 * (bytes + 8).div_ceil(1480),
+        }
+    }
+
+    /// Bytes on the wire for a segment of this payload; for an acknowledgement without one.
+    pub(crate) fn charge_segment(self, payload_bytes: u64) -> u64 {
+        match self {
+            Overhead::None => payload_bytes,
+            Overhead::Ethernet => payload_bytes + HEAD_BYTES,
+        }
+    }
+}
+
+/// The network of a run.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkConfig {
+    /// Its shape. Default a star.
+    pub shape: Shape,
+    /// Bits a second of each port or link; `None` for no limit. Default none.
+    pub rate_bits_per_second: Option<u64>,
+    /// What framing costs. Default Ethernet.
+    pub overhead: Overhead,
+    /// How streams behave. Default lossless.
+    pub streams: Streams,
+    /// Bytes waiting at a receiver's port (star) or before a link (mesh) beyond which a datagram is
+    /// dropped. A stream is never cut by it; see
+    /// `streams`. Default no limit.
+    pub queue_bytes_max: Option<u64>,
+    /// What links do to messages. Default nothing.
+    pub link: LinkFaults,
+    /// Who reaches whom: elsewhere a message is dropped. The delay of a wire adds to the link's.
+    /// Default none: every node reaches every other.
+    pub wires: Option<Arc<Wires>>,
+    /// How messages to groups leave. Default once.
+    pub multicast: Multicast,
+    /// How datagrams get lost at the node that they have reached, in its end buffer: one process a
+    /// node, that takes a step for each copy that reaches it, whoever sent it. Default none.
+    pub receive_loss: Loss,
+}
