@@ -103,6 +103,7 @@ fn setups(settings: &Settings) -> Result<BTreeMap<NodeId, Setup>, LabError> {
         for node in 0..graph.nodes().len() {
             let hops = routes.next_hops(node).iter().zip(0u32..);
             let setup = setups.get_mut(&NodeId(node as u32)).expect("each node has one");
+            setup.strategies.push((name.clone(), settings.strategy));
             for (hop, cost) in hops {
                 setup.routes.push((name.clone(), NodeId(hop.node as u32), cost));
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use paceline_proto::core::NodeId;
 use paceline_proto::mircc::{
     Algorithm, Config, ConfigError, ControllerConfig, Multipath, Pace, SEGMENT_BYTES_MAX,
-    ShaperConfig,
+    ShaperConfig, Strategy,
 };
 use paceline_proto::ndn::Signer;
 
@@ -33,6 +33,7 @@ pub(crate) const KEYS: KnownKeys = &[
             "store",
             "multipath",
             "pace",
+            "strategy",
             "signature",
             "frame",
             "catch_up",
@@ -119,6 +120,9 @@ pub struct Settings {
     pub pace: Pace,
     /// What flows do with several paths.
     pub multipath: Multipath,
+    /// How forwarders choose among next hops where an Interest has no path label and discovers
+    /// none: those of flows with a window.
+    pub strategy: Strategy,
     /// Whether each Data carries its digest, and is held against it.
     pub is_signed: bool,
     /// Bytes of content in a segment.
@@ -148,6 +152,12 @@ impl Settings {
         let pace = protocol.choice_or("pace", &paces, "rates")?;
         let ways = [("dual", Multipath::Dual), ("best", Multipath::Best), ("sum", Multipath::Sum)];
         let multipath = protocol.choice_or("multipath", &ways, "dual")?;
+        let strategies = [
+            ("best-route", Strategy::BestRoute),
+            ("multicast", Strategy::Multicast),
+            ("adaptive", Strategy::Adaptive),
+        ];
+        let strategy = protocol.choice_or("strategy", &strategies, "best-route")?;
         let check_wire = protocol.boolean_or("check_wire", false)?;
         protocol.finish()?;
         let mut workload = scenario.workload();
@@ -200,6 +210,7 @@ impl Settings {
             config,
             pace,
             multipath,
+            strategy,
             is_signed,
             segment_bytes,
             plan,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use paceline_net::{BoundFaces, Exposure, FaceError, FacesConfig};
 use paceline_proto::core::NodeId;
-use paceline_proto::mircc::{Config, FaceConfig, Forwarder as Protocol, Setup};
+use paceline_proto::mircc::{Config, FaceConfig, Forwarder as Protocol, Setup, Strategy};
 use paceline_proto::ndn::Name;
 
 use super::desk::Desk;
@@ -19,6 +19,7 @@ pub struct ForwarderBuilder {
     name: Option<String>,
     faces: Vec<(SocketAddr, FaceConfig)>,
     routes: Vec<(Name, SocketAddr, u32)>,
+    strategies: Vec<(Name, Strategy)>,
     strangers: Option<FaceConfig>,
     strangers_max: usize,
     takes_registrations: bool,
@@ -33,6 +34,7 @@ impl ForwarderBuilder {
             name: None,
             faces: Vec::new(),
             routes: Vec::new(),
+            strategies: Vec::new(),
             strangers: None,
             strangers_max: 1_024,
             takes_registrations: false,
@@ -59,10 +61,27 @@ impl ForwarderBuilder {
         self
     }
 
-    /// That a neighbour leads to names with a prefix. Of several that do, an Interest without a
-    /// path label takes one at random.
-    pub fn route(mut self, prefix: Name, address: SocketAddr) -> ForwarderBuilder {
-        self.routes.push((prefix, address, 0));
+    /// That a neighbour leads to names with a prefix, at no cost. Among several that do, the
+    /// [`strategy`](ForwarderBuilder::strategy) of the prefix chooses.
+    pub fn route(self, prefix: Name, address: SocketAddr) -> ForwarderBuilder {
+        self.route_with_cost(prefix, address, 0)
+    }
+
+    /// The same at a cost: any unit, lower is preferred; of equals the one that was added first.
+    pub fn route_with_cost(
+        mut self,
+        prefix: Name,
+        address: SocketAddr,
+        cost: u32,
+    ) -> ForwarderBuilder {
+        self.routes.push((prefix, address, cost));
+        self
+    }
+
+    /// How Interests for names with a prefix choose among next hops, unless they have a path label
+    /// or discover paths. The longest prefix counts. Default [`Strategy::BestRoute`].
+    pub fn strategy(mut self, prefix: Name, strategy: Strategy) -> ForwarderBuilder {
+        self.strategies.push((prefix, strategy));
         self
     }
 
@@ -148,6 +167,7 @@ impl ForwarderBuilder {
             faces: (0..).map(NodeId).zip(self.faces.iter().map(|&(_, face)| face)).collect(),
             stranger: self.strangers.unwrap_or_default(),
             routes,
+            strategies: self.strategies,
             objects: Vec::new(),
         };
         let protocol = Protocol::new(setup, &self.config);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use paceline_net::{FaceNode, Stats};
 use paceline_proto::core::NodeId;
 use paceline_proto::mircc::{
-    self, Command, FaceConfig, FaceReport, FlowReport, Forwarder as Protocol, Question,
+    self, Command, FaceConfig, FaceReport, FlowReport, Forwarder as Protocol, Question, Strategy,
 };
 use paceline_proto::ndn::{Data, Interest, NackReason, Name, PathLabel, Stamps};
 use tokio::time::Instant;
@@ -113,15 +113,37 @@ impl Forwarder {
         }
     }
 
-    /// Adds that a neighbour leads to names with a prefix.
+    /// Adds that a neighbour leads to names with a prefix, at no cost.
     ///
     /// # Errors
     /// If the address is no face, or the forwarder has stopped.
     pub fn add_route(&self, prefix: Name, address: SocketAddr) -> Result<(), ForwarderError> {
+        self.add_route_with_cost(prefix, address, 0)
+    }
+
+    /// The same at a cost: any unit, lower is preferred. A route that is there gets the cost.
+    ///
+    /// # Errors
+    /// If the address is no face, or the forwarder has stopped.
+    pub fn add_route_with_cost(
+        &self,
+        prefix: Name,
+        address: SocketAddr,
+        cost: u32,
+    ) -> Result<(), ForwarderError> {
         match self.face_at(address) {
             None => Err(ForwarderError::NoFace { prefix, address }),
-            Some(peer) => self.command(Command::AddRoute { prefix, peer, cost: 0 }),
+            Some(peer) => self.command(Command::AddRoute { prefix, peer, cost }),
         }
+    }
+
+    /// Sets how Interests for names with a prefix choose among next hops. Default
+    /// [`Strategy::BestRoute`].
+    ///
+    /// # Errors
+    /// If the forwarder has stopped.
+    pub fn set_strategy(&self, prefix: Name, strategy: Strategy) -> Result<(), ForwarderError> {
+        self.command(Command::SetStrategy { prefix, strategy })
     }
 
     /// Takes that away again.
@@ -157,20 +179,20 @@ impl Forwarder {
     /// # Errors
     /// If it is refused, or nothing comes within its lifetime, or the forwarder has stopped.
     pub async fn ask(&self, interest: Interest, path: PathLabel) -> Result<Answer, AskError> {
-        self.ask_at(interest, path, None).await
+        self.ask_by(interest, Way::By(path)).await
     }
 
-    /// The same of a face, whatever the routes say.
-    pub(super) async fn ask_at(
-        &self,
-        interest: Interest,
-        path: PathLabel,
-        to: Option<NodeId>,
-    ) -> Result<Answer, AskError> {
+    /// The same by a way that no label may name.
+    pub(super) async fn ask_by(&self, interest: Interest, way: Way) -> Result<Answer, AskError> {
         let id = self.shared.number();
         let lifetime = interest.lifetime();
         let answer = self.shared.desk.expect_answer(id);
-        let question = Question { id, interest, path, to };
+        let question = Question { interest, ..Question::new(id, Name::root()) };
+        let question = match way {
+            Way::By(path) => Question { path, ..question },
+            Way::To(face) => Question { to: Some(face), ..question },
+            Way::Any => Question { discovers: true, ..question },
+        };
         self.shared.node.command(Command::Ask(Box::new(question)))?;
         match answer.await {
             Ok(Ok(answer)) => Ok(answer),
@@ -183,15 +205,23 @@ impl Forwarder {
     /// Asks again and again, for as long as this: an Interest or its answer may get lost, or be
     /// refused because too much is under way. Where several faces lead there, one of them may know
     /// no route while another does, so that is no refusal until it was heard some times.
+    ///
+    /// Where a path is known that leads there, it is taken first, and then by turns with what the
+    /// strategies of forwarders say: either may have failed since.
     pub(super) async fn ask_within(
         &self,
         interest: &Interest,
+        known: PathLabel,
         within: Duration,
     ) -> Result<Answer, AskError> {
         let end = Instant::now() + within;
-        let mut no_routes_left = if self.shared.node.faces().len() > 1 { NO_ROUTES_MAX } else { 0 };
+        let several = self.shared.node.faces().len() > 1 || !known.is_empty();
+        let mut no_routes_left = if several { NO_ROUTES_MAX } else { 0 };
+        let mut is_steered = false;
         loop {
-            let asked = self.ask(interest.clone(), PathLabel::EMPTY).await;
+            is_steered = !is_steered;
+            let path = if is_steered { known } else { PathLabel::EMPTY };
+            let asked = self.ask(interest.clone(), path).await;
             let is_passing = match &asked {
                 Err(AskError::Unanswered(_)) => true,
                 Err(AskError::Refused(NackReason::NoRoute)) if no_routes_left > 0 => {
@@ -244,6 +274,17 @@ impl Forwarder {
     pub(super) fn command(&self, command: Command) -> Result<(), ForwarderError> {
         self.shared.node.command(command).map_err(|_| ForwarderError::Closed)
     }
+}
+
+/// The way that an Interest of this node's own takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// The path of this label; where it is empty, what the strategies of forwarders say.
+    By(PathLabel),
+    /// To this face, whatever the routes say.
+    To(NodeId),
+    /// Any: each forwarder chooses at random, so that paths are discovered.
+    Any,
 }
 
 /// How often one of several faces may say that it knows no route.

@@ -46,7 +46,7 @@ pub use serve::{Serve, ServeCounts, ServeError, Serving};
 
 pub use paceline_proto::mircc::{
     Config, ConfigError, Controller, ControllerConfig, FaceConfig, FaceCounts, FaceReport,
-    FlowCounts, FlowReport, Multipath, Pace, PathReport, Question,
+    FlowCounts, FlowReport, Multipath, Pace, PathReport, Question, Strategy,
 };
 pub use paceline_proto::ndn::{
     Data, Interest, KeyError, NackReason, Name, NameError, PathLabel, Signer, Stamps, Trust,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use paceline_proto::ndn::{Interest, NackReason, Name, NameError, PathLabel, Stamps};
 
 use super::error::AskError;
-use super::forwarder::{Answer, Forwarder};
+use super::forwarder::{Answer, Forwarder, Way};
 
 /// How long one Interest waits for its answer.
 const LIFETIME: Duration = Duration::from_secs(1);
@@ -55,8 +55,12 @@ impl Forwarder {
     /// # Errors
     /// If nobody answers within a second, or a forwarder refuses.
     pub async fn ping(&self, name: &Name, path: PathLabel) -> Result<Reply, AskError> {
+        self.ping_by(name, Way::By(path)).await
+    }
+
+    async fn ping_by(&self, name: &Name, way: Way) -> Result<Reply, AskError> {
         let interest = question(name, "ping")?;
-        let asked = self.ask(interest, path).await;
+        let asked = self.ask_by(interest, way).await;
         match asked {
             Ok(answer) => Ok(Reply::new(&answer)),
             Err(AskError::Unanswered(_) | AskError::Refused(NackReason::NoRoute)) => {
@@ -66,15 +70,15 @@ impl Forwarder {
                     lifetime_ms: Some(LIFETIME.as_millis() as u32),
                     ..Interest::new(name.clone(), 0)
                 };
-                let answer = self.ask(interest, path).await?;
+                let answer = self.ask_by(interest, way).await?;
                 Ok(Reply { node: None, ..Reply::new(&answer) })
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Looks for all paths to a name, with Interests that forwarders send where they like. What is
-    /// taken rarely may be missed.
+    /// Looks for all paths to a name, with Interests that discover paths: each forwarder sends them
+    /// to a next hop at random. What is taken rarely may be missed.
     ///
     /// # Errors
     /// If nobody answers at all.
@@ -82,7 +86,7 @@ impl Forwarder {
         let mut found: Vec<Reply> = Vec::new();
         let (mut nothing_new, mut last) = (0, None);
         for _ in 0..LOOKS_MAX {
-            match self.ping(name, PathLabel::EMPTY).await {
+            match self.ping_by(name, Way::Any).await {
                 Ok(reply) if found.iter().all(|known| known.path != reply.path) => {
                     found.push(reply);
                     nothing_new = 0;

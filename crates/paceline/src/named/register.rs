@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Weak;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use paceline_proto::ndn::{Interest, NackReason, Name, PathLabel, Signer};
+use paceline_proto::ndn::{Interest, NackReason, Name, Signer};
 use tokio::task::JoinHandle;
 
 use super::control::{Parameters, Response};
 use super::error::{AskError, RegisterError};
-use super::forwarder::{Forwarder, Shared};
+use super::forwarder::{Forwarder, Shared, Way};
 
 /// How often a registration is said again.
 const RENEW_AFTER: Duration = Duration::from_secs(60);
@@ -60,7 +60,7 @@ impl Forwarder {
         let answer = loop {
             let interest = command(verb, &parameters)?;
             left -= 1;
-            match self.ask_at(interest, PathLabel::EMPTY, Some(face)).await {
+            match self.ask_by(interest, Way::To(face)).await {
                 Ok(answer) => break answer,
                 Err(AskError::Unanswered(_) | AskError::Refused(NackReason::Congestion))
                     if left > 0 => {}

@@ -68,6 +68,7 @@ impl Forwarder {
             | Command::RemoveFace(_)
             | Command::AddRoute { .. }
             | Command::RemoveRoute { .. }
+            | Command::SetStrategy { .. }
             | Command::Report(_) => unreachable!("these are the forwarder's"),
         }
     }
@@ -157,7 +158,7 @@ impl Forwarder {
             let nack = Some(NackReason::Congestion);
             return cx.deliver(Event::Unanswered { id: question.id, nack });
         }
-        let Question { id, mut interest, path, to } = question;
+        let Question { id, mut interest, path, discovers, to } = question;
         let to = match to.map(|peer| self.faces.of(peer)) {
             Some(None) => {
                 cx.count("mircc_question_to_nobody", 1);
@@ -178,7 +179,7 @@ impl Forwarder {
             expires_at: cx.now + lifetime,
         };
         self.questions.insert(id, (cx.now, interest.nonce));
-        let header = Header { label: path, ..Header::default() };
+        let header = Header { label: path, discovers, ..Header::default() };
         self.send(cx, asking, header, interest, to);
     }
 
@@ -269,7 +270,8 @@ impl Forwarder {
         let selectors = Selectors { can_be_prefix, must_be_fresh };
         let id = self.pit.find(self.pit.hashed(&interest.name), selectors);
         let Some(id) = id else { return cx.count("mircc_answer_unasked", 1) };
-        if self.pit.get(id).is_some_and(|entry| entry.passing.is_empty()) {
+        let is_last = self.pit.get(id).is_some_and(|entry| entry.passing.is_empty());
+        if is_last && !self.fail_over(cx, id, Some(interest.nonce)) {
             self.end_with_nack(cx, id, reason, &Header::default());
         }
     }

@@ -2,6 +2,7 @@
 
 use super::application::Local;
 use super::face::FaceId;
+use super::fib::NextHop;
 use super::forwarder::{Cx, Forwarder};
 use super::pit::{Asker, Asking, Entry, EntryId, LIFETIME_MAX, Passing, Selectors};
 use crate::core::{Instant, Wire};
@@ -31,7 +32,10 @@ impl Forwarder {
         face.counts.data_in += 1;
         if ids.is_empty() {
             // Nobody asked, or the answer was here already.
-            return cx.count("mircc_unsolicited", 1);
+            if !self.note_probe_answer(cx, from, data.name()) {
+                cx.count("mircc_unsolicited", 1);
+            }
+            return;
         }
         face.sizes.note_data_in(bytes);
         face.stamp(&mut header.stamps);
@@ -46,6 +50,12 @@ impl Forwarder {
                 wanted = Some(self.pit.hashed(data.name()).hash);
             }
             let sample = passed(entry).map(|left_at| now.since(left_at));
+            if entry.has_alternatives
+                && let Some(health) = self.fib.health(&entry.name, NextHop::Face(from))
+                && health.note_answer(now, sample)
+            {
+                cx.count("mircc_hop_up", 1);
+            }
             if let Some(&Asking { asker: Asker::Face(asker), .. }) = entry.asking.first() {
                 face.unanswered.answer(now, asker);
             }
@@ -56,6 +66,7 @@ impl Forwarder {
                 (mean, sample) => mean.or(sample),
             };
         }
+        ids.iter().for_each(|&id| self.judge_others(cx, id, from));
         if let Some(hash) = wanted {
             self.store.add(now, hash, data);
         }
@@ -160,6 +171,10 @@ impl Forwarder {
             passing.face != from && (passing.is_waiting || !passing.left_at.is_some_and(is_over))
         });
         if entry.passing.is_empty() {
+            // Another way is no remedy for too much demand.
+            if reason != NackReason::Congestion && self.fail_over(cx, id, Some(nonce)) {
+                return;
+            }
             if is_in_vain {
                 self.note_unanswered(cx.now, id);
             }

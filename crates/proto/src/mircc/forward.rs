@@ -1,9 +1,8 @@
 //! The way of an Interest: from who asks, through the table and the shaper, to the next hop.
 
-use std::num::NonZeroU16;
 use std::time::Duration;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::application::is_trace;
 use super::face::{FaceId, Held};
@@ -13,6 +12,7 @@ use super::interface::Timer;
 use super::link::Sent;
 use super::pit::{Asker, Asking, EntryId, LIFETIME_MAX, Passing, Selectors};
 use super::shaper::{Rank, Shaped};
+use super::strategy::{Chosen, Strategy};
 use crate::core::{Instant, Lane, Wire};
 use crate::ndn::{Body, Header, Interest, JoinRates, NackReason, Name, Packet, Stamps};
 
@@ -229,83 +229,69 @@ impl Forwarder {
         true
     }
 
-    /// Sends the Interest of an entry to a next hop.
+    /// Sends the Interest of an entry to its next hops.
     fn pass_on(&mut self, cx: Cx<'_, '_>, id: EntryId, mut passage: Passage) {
         let steered = passage.packet.header.label.pop_front();
         let chosen = match passage.to {
-            Some(face) => Ok(NextHop::Face(face)),
-            None => self.choose(cx, id, &passage.interest().name, steered),
+            Some(face) => Ok((smallvec![NextHop::Face(face)], Strategy::default())),
+            None => self.next_hops(cx, id, &passage.packet, steered),
         };
-        let hop = match chosen {
-            Ok(hop) => hop,
+        let (hops, strategy): (Chosen, Strategy) = match chosen {
+            Ok(chosen) => chosen,
             Err(reason) => return self.end_with_nack(cx, id, reason, &Header::default()),
         };
-        let face = match hop {
-            NextHop::Application => return self.ask_application(cx, id, passage.into_interest()),
-            NextHop::Face(_) if passage.interest().hop_limit == Some(0) => {
-                if is_trace(&passage.interest().name) {
-                    return self.answer_trace(cx, &passage.interest().name);
-                }
-                cx.count("mircc_hop_limit", 1);
-                // Nobody was asked: others who ask for the same are not to wait for that.
-                if self.pit.get(id).is_some_and(|entry| entry.passing.is_empty()) {
-                    let ended = self.end(id).into_iter().flat_map(|ended| ended.asking);
-                    ended.for_each(|asking| self.tell_expired(cx, &asking));
-                }
-                return;
-            }
-            NextHop::Face(face) => face,
+        let Some((&first, copies)) = hops.split_first() else {
+            return self.end_with_nack(cx, id, NackReason::NoRoute, &Header::default());
         };
+        if matches!(first, NextHop::Face(_)) && passage.interest().hop_limit == Some(0) {
+            return self.end_of_hops(cx, id, &passage.interest().name);
+        }
         // What goes on is the class, the rest of the path and the consumer's round trip.
         let header = &mut passage.packet.header;
         header.stamps = Stamps::default();
         header.join_rates = JoinRates::EMPTY;
         header.congestion_mark = 0;
-        self.shape(cx, id, face, passage);
+        if copies.is_empty() {
+            return self.send_to(cx, id, first, passage);
+        }
+        let nonce = passage.interest().nonce;
+        if let Some(entry) = self.pit.get_mut(id) {
+            // If the first is refused at its face, the others are still to come.
+            copies.iter().for_each(|&hop| entry.expect(hop, nonce, passage.packet.header.class));
+        }
+        let copy = passage.packet.clone();
+        self.send_to(cx, id, first, passage);
+        for &hop in copies {
+            let Some(mut copy) = Passage::new(copy.clone()) else { return };
+            if strategy != Strategy::Multicast {
+                // A probe is an Interest of its own: nodes that wait for the former take it too.
+                copy.interest_mut().nonce = cx.rng.next_u32();
+            }
+            if self.pit.get(id).is_some() {
+                self.send_to(cx, id, hop, copy);
+            }
+        }
     }
 
-    /// The next hop of an Interest: the one that its label names, else one at random.
-    fn choose(
-        &mut self,
-        cx: Cx<'_, '_>,
-        id: EntryId,
-        name: &Name,
-        steered: Option<NonZeroU16>,
-    ) -> Result<NextHop, NackReason> {
-        let now = cx.now;
-        let (route, held) = self.fib.find(name).ok_or(NackReason::NoRoute)?;
-        if let Some(entry) = self.pit.get_mut(id) {
-            // What came with the Interest may be a part of a buffer that holds many.
-            entry.name = match name.segment() {
-                Some(segment) => held.with_segment(segment),
-                None => held.clone(),
-            };
+    /// Gives an Interest to a next hop.
+    pub(super) fn send_to(&mut self, cx: Cx<'_, '_>, id: EntryId, hop: NextHop, passage: Passage) {
+        match hop {
+            NextHop::Application => self.ask_application(cx, id, passage.into_interest()),
+            NextHop::Face(face) => self.shape(cx, id, face, passage),
         }
-        let asking = self.pit.get(id).map(|entry| &entry.asking);
-        let asked_by = |hop: NextHop| match hop {
-            NextHop::Face(face) => asking.is_some_and(|asking| {
-                let waits = |one: &Asking| one.asker == Asker::Face(face) && one.expires_at >= now;
-                asking.iter().any(waits)
-            }),
-            NextHop::Application => false,
-        };
-        let faces = &self.faces;
-        // Never back to who asks. Who asked long ago, while others put the end of the entry off,
-        // may be the only one who knows.
-        let mut hops = route.hops.iter().map(|&(_, hop)| hop).filter(|&hop| !asked_by(hop));
-        if let Some(label) = steered {
-            let is_it = |hop: &NextHop| match *hop {
-                NextHop::Face(face) => faces.get(face).is_some_and(|face| face.label == label),
-                NextHop::Application => false,
-            };
-            return hops.find(is_it).ok_or_else(|| {
-                cx.count("mircc_unknown_label", 1);
-                NackReason::NoRoute
-            });
+    }
+
+    /// An Interest may go no further.
+    fn end_of_hops(&mut self, cx: Cx<'_, '_>, id: EntryId, name: &Name) {
+        if is_trace(name) {
+            return self.answer_trace(cx, name);
         }
-        let count = hops.clone().count();
-        let drawn = if count > 1 { cx.rng.below(count as u32) } else { 0 };
-        hops.nth(drawn as usize).ok_or(NackReason::NoRoute)
+        cx.count("mircc_hop_limit", 1);
+        // Nobody was asked: others who ask for the same are not to wait for that.
+        if self.pit.get(id).is_some_and(|entry| entry.passing.is_empty()) {
+            let ended = self.end(id).into_iter().flat_map(|ended| ended.asking);
+            ended.for_each(|asking| self.tell_expired(cx, &asking));
+        }
     }
 
     /// Lets an Interest wait for its turn at a face.
@@ -317,7 +303,8 @@ impl Forwarder {
         let Some(face) = self.faces.get_mut(to) else { return };
         let mut rank = class.into();
         if let Some(entry) = self.pit.get(id)
-            && let Some(asking) = entry.asking.iter().find(|asking| asking.nonce == nonce)
+            && let Some(asking) =
+                entry.asking.iter().find(|asking| asking.nonce == nonce).or(entry.asking.first())
         {
             if let Asker::Face(asker) = asking.asker
                 && entry.passing.iter().any(|one| one.face == to && one.left_at.is_some())
@@ -424,7 +411,12 @@ impl Forwarder {
         entry.passing.iter_mut().filter(|passing| passing.face == by).for_each(|passing| {
             passing.is_waiting = false;
         });
-        if entry.passing.is_empty() {
+        if !entry.passing.is_empty() {
+            return;
+        }
+        // Another way is no remedy for too much demand.
+        let Body::Interest(Interest { nonce, .. }) = held.packet.body else { return };
+        if reason == NackReason::Congestion || !self.fail_over(cx, held.entry, Some(nonce)) {
             self.end_with_nack(cx, held.entry, reason, &header);
         }
     }
@@ -464,13 +456,20 @@ impl Forwarder {
             asking: std::mem::take(&mut entry.asking),
         };
         let name_hash = entry.name_hash;
+        // Those of copies are this node's own.
+        let passing = std::mem::take(&mut entry.passing);
+        let own: SmallVec<[u32; 2]> = passing
+            .iter()
+            .map(|passing| passing.nonce)
+            .filter(|&nonce| ended.asking.iter().all(|asking| asking.nonce != nonce))
+            .collect();
         if let Some(&Asking { asker: Asker::Face(face), .. }) = ended.asking.first()
             && let Some(face) = self.faces.get_mut(face)
         {
             face.pending = face.pending.saturating_sub(1);
         }
         let nonces = ended.asking.iter().map(|asking| asking.nonce);
-        nonces.for_each(|nonce| self.nonces.add(name_hash, nonce, pending));
+        nonces.chain(own).for_each(|nonce| self.nonces.add(name_hash, nonce, pending));
         Some(ended)
     }
 
@@ -492,6 +491,7 @@ impl Forwarder {
     pub(super) fn expire(&mut self, cx: Cx<'_, '_>, id: EntryId) {
         if self.pit.get(id).is_some_and(|entry| !entry.is_overdue) {
             self.note_unanswered(cx.now, id);
+            self.judge_expired(cx, id);
         }
         if let Some(ended) = self.end(id) {
             cx.count("mircc_expired", 1);

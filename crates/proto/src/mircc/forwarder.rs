@@ -164,7 +164,11 @@ impl Forwarder {
         self.pit.tick(cx.now, &mut due);
         for due in due.drain(..) {
             match due {
-                Due::Overdue(id) => self.note_unanswered(cx.now, id),
+                Due::Overdue(id) => {
+                    self.note_unanswered(cx.now, id);
+                    self.judge_overdue(cx, id);
+                }
+                Due::OverdueAgain(id) => self.judge_overdue(cx, id),
                 Due::Expired(id) => self.expire(cx, id),
             }
         }
@@ -223,6 +227,9 @@ impl Protocol for Forwarder {
         }
         for (prefix, peer, cost) in std::mem::take(&mut self.setup.routes) {
             self.handle_command(cx, Command::AddRoute { prefix, peer, cost });
+        }
+        for (prefix, strategy) in std::mem::take(&mut self.setup.strategies) {
+            self.handle_command(cx, Command::SetStrategy { prefix, strategy });
         }
         for object in std::mem::take(&mut self.setup.objects) {
             self.handle_command(cx, Command::Publish(object));
@@ -300,6 +307,7 @@ impl Protocol for Forwarder {
                     self.fib.remove(&prefix, NextHop::Face(face));
                 }
             }
+            Command::SetStrategy { prefix, strategy } => self.fib.set_strategy(&prefix, strategy),
             Command::Report(id) => {
                 let report = Box::new(self.report());
                 cx.deliver(Event::Report { id, report });

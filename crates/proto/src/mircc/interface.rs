@@ -10,6 +10,7 @@ use crate::ndn::{Class, Data, Interest, NackReason, Name, PathLabel, Stamps, Tru
 
 use super::config::FaceConfig;
 use super::face::{FaceCounts, FaceId};
+use super::strategy::Strategy;
 
 /// How a node begins: its faces, routes and objects. More come by commands.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Setup {
     pub stranger: FaceConfig,
     /// Prefixes, and which neighbour leads there at which cost.
     pub routes: Vec<(Name, NodeId, u32)>,
+    /// Strategies of prefixes, where they are not [`Strategy::BestRoute`].
+    pub strategies: Vec<(Name, Strategy)>,
     /// What it publishes.
     pub objects: Vec<Object>,
 }
@@ -53,15 +56,23 @@ pub enum Command {
     AddFace(NodeId, FaceConfig),
     /// There is no such neighbour any more.
     RemoveFace(NodeId),
-    /// A neighbour leads to names with a prefix. Of several that do, Interests without a path label
-    /// take one at random.
+    /// A neighbour leads to names with a prefix. Among several that do, the prefix's
+    /// [strategy](Command::SetStrategy) chooses.
     AddRoute {
         /// The prefix.
         prefix: Name,
         /// The neighbour.
         peer: NodeId,
-        /// Lower is listed first.
+        /// Lower is preferred.
         cost: u32,
+    },
+    /// Sets how the next hops of names with a prefix are chosen. The longest prefix counts, whether
+    /// it has a route of its own or not. Default [`Strategy::BestRoute`].
+    SetStrategy {
+        /// The prefix.
+        prefix: Name,
+        /// The strategy.
+        strategy: Strategy,
     },
     /// It does not any more.
     RemoveRoute {
@@ -109,8 +120,10 @@ pub struct Question {
     pub id: u64,
     /// What is asked. Its nonce is drawn when it is sent, and its lifetime is 4 s at most.
     pub interest: Interest,
-    /// The path that it is to take; empty for any.
+    /// The path that it is to take; empty for what the strategies of forwarders say.
     pub path: PathLabel,
+    /// True if forwarders choose among next hops at random, to find paths. Default no.
+    pub discovers: bool,
     /// The neighbour that it goes to, whatever the routes say; none for what these say.
     pub to: Option<NodeId>,
 }
@@ -118,7 +131,8 @@ pub struct Question {
 impl Question {
     /// Asks for the Data of this very name, by any path.
     pub fn new(id: u64, name: Name) -> Question {
-        Question { id, interest: Interest::new(name, 0), path: PathLabel::EMPTY, to: None }
+        let interest = Interest::new(name, 0);
+        Question { id, interest, path: PathLabel::EMPTY, discovers: false, to: None }
     }
 }
 

@@ -23,10 +23,12 @@ mod forwarder;
 mod interface;
 mod link;
 mod mark;
+mod next_hop;
 mod nonces;
 mod pit;
 mod shaper;
 mod store;
+mod strategy;
 mod unanswered;
 
 pub use application::SEGMENT_BYTES_MAX;
@@ -41,6 +43,7 @@ pub use interface::{
     PathReport, Question, Report, Setup, Timer,
 };
 pub use shaper::{ShapedRates, ShaperConfig};
+pub use strategy::Strategy;
 
 #[cfg(test)]
 mod tests;

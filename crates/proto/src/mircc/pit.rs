@@ -8,6 +8,8 @@ use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
 use super::face::FaceId;
+use super::fib::NextHop;
+use super::next_hop::Choice;
 use super::shaper::Rank;
 use crate::core::{Instant, Rng};
 use crate::ndn::{Class, Name, Token};
@@ -87,6 +89,12 @@ pub(super) struct Entry {
     pub(super) passing: SmallVec<[Passing; 1]>,
     /// True once it was noted that the Data is overdue.
     pub(super) is_overdue: bool,
+    /// True while a second look at it is due.
+    is_rearmed: bool,
+    /// True if its prefix has several next hops.
+    pub(super) has_alternatives: bool,
+    /// The next hops that had it, where a strategy chose among several.
+    pub(super) choice: Option<Box<Choice>>,
     /// True if its name was asked for before, so that the Data may be worth keeping.
     pub(super) is_wanted: bool,
     /// Until when it lives, unless it is answered. To be put off only: it is looked at before.
@@ -127,6 +135,8 @@ pub(super) struct Pit {
 pub(super) enum Due {
     /// The Data is overdue; the entry stays.
     Overdue(EntryId),
+    /// The same, once more: another next hop was tried.
+    OverdueAgain(EntryId),
     /// The entry's time is over.
     Expired(EntryId),
 }
@@ -202,8 +212,10 @@ impl Pit {
         });
         let entry = &mut self.slots[slot as usize];
         entry.name = name.clone();
+        entry.passing.clear();
         (entry.name_hash, entry.hash, entry.selectors) = (name_hash, hash, selectors);
         (entry.is_overdue, entry.is_wanted, entry.is_used) = (false, false, true);
+        (entry.is_rearmed, entry.has_alternatives, entry.choice) = (false, false, None);
         entry.expires_at = now;
         self.pending[selectors.number()] += 1;
         let slots = &self.slots;
@@ -216,8 +228,10 @@ impl Pit {
     pub(super) fn schedule(&mut self, id: EntryId, overdue_at: Instant, expires_at: Instant) {
         let Some(entry) = self.get_mut(id) else { return };
         entry.expires_at = entry.expires_at.max(expires_at);
-        let look_at =
-            if entry.is_overdue { entry.expires_at } else { overdue_at.min(entry.expires_at) };
+        // Where there is a choice each next hop has its time.
+        entry.is_rearmed = entry.is_overdue && entry.choice.is_some();
+        let is_due_once = entry.is_overdue && !entry.is_rearmed;
+        let look_at = if is_due_once { entry.expires_at } else { overdue_at.min(entry.expires_at) };
         let turn = self.turn_of(tick_of(look_at) + 1);
         if self.slots[id.slot as usize].turn != turn {
             self.unlink(id.slot);
@@ -244,7 +258,7 @@ impl Pit {
         let entry = &mut self.slots[id.slot as usize];
         entry.is_used = false;
         entry.generation = entry.generation.wrapping_add(1);
-        entry.passing.clear();
+        entry.choice = None;
         self.pending[entry.selectors.number()] -= 1;
         let hash = entry.hash;
         if let Ok(place) = self.table.find_entry(hash, |&slot| slot == id.slot) {
@@ -275,14 +289,16 @@ impl Pit {
                     due.push(Due::Expired(id));
                 } else {
                     let was_overdue = std::mem::replace(&mut entry.is_overdue, true);
+                    let was_rearmed = std::mem::take(&mut entry.is_rearmed);
                     let expires_at = entry.expires_at;
                     let turn = self.turn_of(tick_of(expires_at) + 1);
                     self.unlink(id.slot);
                     self.link(id.slot, turn);
-                    if was_overdue {
-                        continue;
+                    match (was_overdue, was_rearmed) {
+                        (false, _) => due.push(Due::Overdue(id)),
+                        (true, true) => due.push(Due::OverdueAgain(id)),
+                        (true, false) => {}
                     }
-                    due.push(Due::Overdue(id));
                 }
             }
         }
@@ -351,6 +367,9 @@ impl Entry {
             asking: SmallVec::new(),
             passing: SmallVec::new(),
             is_overdue: false,
+            is_rearmed: false,
+            has_alternatives: false,
+            choice: None,
             is_wanted: false,
             hash: 0,
             expires_at: Instant::ZERO,
@@ -359,6 +378,15 @@ impl Entry {
             after: NONE,
             generation: 0,
             is_used: false,
+        }
+    }
+
+    /// A next hop will be passed the Interest in a moment.
+    pub(super) fn expect(&mut self, hop: NextHop, nonce: u32, class: Class) {
+        let NextHop::Face(face) = hop else { return };
+        if self.passing.iter().all(|passing| passing.face != face) {
+            let rank = class.into();
+            self.passing.push(Passing { face, nonce, rank, left_at: None, is_waiting: true });
         }
     }
 

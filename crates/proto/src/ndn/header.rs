@@ -23,6 +23,9 @@ pub struct Header {
     pub congestion_mark: u8,
     /// The round trip that the consumer measured, microseconds. In Interests.
     pub round_trip_micros: Option<u32>,
+    /// True if an Interest without a path label discovers paths: forwarders send it to a next hop
+    /// at random, whatever the strategy of its prefix says.
+    pub discovers: bool,
     /// What the sender of an Interest wants to see again with the answer.
     pub token: Option<Token>,
 }
@@ -64,6 +67,7 @@ pub mod field {
     pub const PATH_LABEL: u32 = 912;
     pub const ROUND_TRIP: u32 = 916;
     pub const JOIN_RATES: u32 = 920;
+    pub const DISCOVERY: u32 = 924;
 }
 
 /// The least rates at which the forwarders of a path let a flow send.
@@ -206,6 +210,7 @@ impl Header {
                 0 => 0,
                 hops => tlv::element_len(field::JOIN_RATES, 2 * hops),
             }
+            + if self.discovers { tlv::element_len(field::DISCOVERY, 0) } else { 0 }
     }
 
     /// Writes the fields that stand before a Nack.
@@ -236,6 +241,9 @@ impl Header {
         if !self.join_rates.is_empty() {
             tlv::put_head(out, field::JOIN_RATES, 2 * self.join_rates.len());
             self.join_rates.write(out);
+        }
+        if self.discovers {
+            tlv::put_element(out, field::DISCOVERY, &[]);
         }
     }
 

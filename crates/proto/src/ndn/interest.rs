@@ -42,6 +42,22 @@ pub struct InterestExtra {
     parameters: Bytes,
 }
 
+impl InterestExtra {
+    /// Bytes of its elements.
+    pub(crate) fn encoded_len(&self) -> usize {
+        self.forwarding_hint.len() + self.parameters.len()
+    }
+
+    /// The same in memory of its own, apart from the datagram that it came in.
+    pub(crate) fn detached(&self) -> InterestExtra {
+        let copy = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
+        InterestExtra {
+            forwarding_hint: copy(&self.forwarding_hint),
+            parameters: copy(&self.parameters),
+        }
+    }
+}
+
 impl Interest {
     /// An Interest for this very name.
     pub fn new(name: Name, nonce: u32) -> Interest {

@@ -172,6 +172,11 @@ fn read_fields<'a>(
                 header.round_trip_micros = Some(u32::try_from(micros).unwrap_or(u32::MAX));
             }
             field::JOIN_RATES => header.join_rates = JoinRates::read(value)?,
+            field::DISCOVERY if value.is_empty() => header.discovers = true,
+            field::DISCOVERY => {
+                let value = value.len() as u64;
+                return Err(DecodeError::OutOfRange { field: "discovery", value });
+            }
             // The range of fields that may be skipped. All that are assigned and mean nothing
             // here are in it: NonDiscovery, CachePolicy, IncomingFaceId, NextHopFaceId, Ack,
             // TxSequence, PrefixAnnouncement.
@@ -234,6 +239,9 @@ impl fmt::Display for Packet {
         let header = &self.header;
         if let Class::Secondary = header.class {
             f.write_str(" secondary")?;
+        }
+        if header.discovers {
+            f.write_str(" discovers")?;
         }
         if let Some(rate) = header.stamps.primary() {
             write!(f, " primary {rate} bit/s")?;

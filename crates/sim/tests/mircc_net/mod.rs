@@ -10,7 +10,9 @@ use paceline_proto::mircc::{
     Setup,
 };
 use paceline_proto::ndn::{Class, Name, Signer, Trust};
-use paceline_sim::{NetworkConfig, Observer, Overhead, Reply, Shape, Sim, SimConfig, Wires};
+use paceline_sim::{
+    FaultSupport, NetworkConfig, Observer, Overhead, Reply, Shape, Sim, SimConfig, Wires,
+};
 
 /// Bytes of content of a segment: with all that is around it 1,100 bytes on the link.
 pub const SEGMENT_BYTES: usize = 1_000;
@@ -57,6 +59,7 @@ impl Net {
     pub fn start(self, seed: u64, config: Config) -> Sim<'static, Forwarder> {
         let mut sim_config = SimConfig::new(self.nodes as usize, seed);
         sim_config.datagram_bytes_max = 8_800;
+        sim_config.faults = FaultSupport::Any;
         sim_config.network = NetworkConfig {
             shape: Shape::Mesh,
             overhead: Overhead::None,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::mircc::{
     Algorithm, Command, Config, ControllerConfig, Event, Fetch, Forwarder, Multipath, Object, Pace,
-    Setup, ShaperConfig,
+    Setup, ShaperConfig, Strategy,
 };
 use paceline_proto::ndn::{Name, Signer, Trust};
 use paceline_sim::checkers::mircc::{MirccLedger, Node, Totals};
@@ -38,6 +38,8 @@ pub struct Scenario {
     pub seed: u64,
     pub topology: Topology,
     pub config: Config,
+    /// How Interests without a path label find their next hops, and what these cost.
+    pub strategy: Strategy,
     pub link: LinkFaults,
     pub codec: Codec,
     pub faults: Vec<(Instant, Fault)>,
@@ -93,6 +95,7 @@ impl Scenario {
             faults: draw_faults(&mut rng, &topology),
             absences: draw_absences(&mut rng, &topology),
             consumes_within_ms: [0, 5, 100][rng.below(3) as usize],
+            strategy: draw_strategy(seed),
             topology,
             config,
             objects,
@@ -109,11 +112,13 @@ impl Scenario {
     }
 
     fn setup(&self, node: u32, objects: &[Object]) -> Setup {
-        let next = self.topology.next_hops(node).map(|next| (name(PREFIX), next, 1));
+        let cost = |next: NodeId| self.cost(NodeId(node), next);
+        let next = self.topology.next_hops(node).map(|next| (name(PREFIX), next, cost(next)));
         Setup {
             name: format!("n{node}"),
             faces: self.topology.faces(node).collect(),
             routes: next.collect(),
+            strategies: vec![(name(PREFIX), self.strategy)],
             objects: if self.topology.producers.contains(&node) {
                 objects.to_vec()
             } else {
@@ -121,6 +126,11 @@ impl Scenario {
             },
             ..Setup::default()
         }
+    }
+
+    /// What a next hop costs a node: 1 to 3.
+    fn cost(&self, node: NodeId, next: NodeId) -> u32 {
+        1 + Rng::new(self.seed, u64::from(node.0) << 32 | u64::from(next.0)).below(3)
     }
 
     fn object(&self, number: usize, (segments, segment_bytes): (u64, usize)) -> Object {
@@ -256,8 +266,8 @@ impl Scenario {
         let Some((_, face)) = face else { return };
         command(at, node, Command::AddFace(peer, face));
         if self.topology.next_hops(node.0).any(|next| next == peer) {
-            let prefix = name(PREFIX);
-            command(at, node, Command::AddRoute { prefix, peer, cost: 1 });
+            let (prefix, cost) = (name(PREFIX), self.cost(node, peer));
+            command(at, node, Command::AddRoute { prefix, peer, cost });
         }
     }
 
@@ -325,6 +335,12 @@ fn draw_config(rng: &mut Rng) -> Config {
         signer,
         ..defaults
     }
+}
+
+// From a stream of its own, so that all else is drawn as before.
+fn draw_strategy(seed: u64) -> Strategy {
+    let strategies = [Strategy::BestRoute, Strategy::Multicast, Strategy::Adaptive];
+    strategies[Rng::new(seed, 0x5742).below(3) as usize]
 }
 
 fn draw_fetches(

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use paceline::named::{
     AskError, FaceConfig, Forwarder, ForwarderBuilder, ForwarderError, Name, PathReport, Reply,
-    Stamps,
+    Stamps, Strategy,
 };
 use paceline_lab::scenario::units::{Rate, parse_rate};
 use serde::Serialize;
@@ -53,11 +53,12 @@ pub fn link(rate: Option<Rate>) -> FaceConfig {
     rate.map_or(FaceConfig::default(), |rate| FaceConfig::of_rate(rate.bits_per_second()))
 }
 
-/// A prefix and the neighbour that leads there: `/p=HOST:PORT`.
+/// A prefix, the neighbour that leads there and what that costs: `/p=HOST:PORT,COST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     pub prefix: Name,
     pub address: SocketAddr,
+    pub cost: u32,
 }
 
 impl FromStr for Route {
@@ -65,8 +66,38 @@ impl FromStr for Route {
 
     fn from_str(text: &str) -> Result<Route, String> {
         // A name may have equal signs of its own.
-        let (prefix, address) = text.rsplit_once('=').ok_or("expected PREFIX=HOST:PORT")?;
-        Ok(Route { prefix: parse_name(prefix)?, address: address_of(address)? })
+        let (prefix, hop) = text.rsplit_once('=').ok_or("expected PREFIX=HOST:PORT[,COST]")?;
+        let (address, cost) = match hop.split_once(',') {
+            None => (hop, 0),
+            Some((address, cost)) => {
+                let whole = |_| format!("`{cost}` is no cost: expected a whole number from 0");
+                (address, cost.parse().map_err(whole)?)
+            }
+        };
+        Ok(Route { prefix: parse_name(prefix)?, address: address_of(address)?, cost })
+    }
+}
+
+/// A prefix and its forwarding strategy: `/p=best-route`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrategyChoice {
+    pub prefix: Name,
+    pub strategy: Strategy,
+}
+
+impl FromStr for StrategyChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<StrategyChoice, String> {
+        let names = "expected PREFIX=best-route, multicast or adaptive";
+        let (prefix, strategy) = text.rsplit_once('=').ok_or(names)?;
+        let strategy = match strategy {
+            "best-route" => Strategy::BestRoute,
+            "multicast" => Strategy::Multicast,
+            "adaptive" => Strategy::Adaptive,
+            other => return Err(format!("`{other}` is no strategy: {names}")),
+        };
+        Ok(StrategyChoice { prefix: parse_name(prefix)?, strategy })
     }
 }
 
@@ -221,8 +252,20 @@ mod tests {
     fn routes_are_prefixes_and_addresses() {
         let route: Route = "/p/v=7=127.0.0.1:7000".parse().unwrap();
         assert_eq!((route.prefix.to_string(), route.address.port()), ("/p/v=7".to_owned(), 7000));
+        assert_eq!(route.cost, 0);
+        let costly: Route = "/p,q=127.0.0.1:7000,10".parse().unwrap();
+        assert_eq!((costly.prefix.to_string(), costly.cost), ("/p,q".to_owned(), 10));
+        assert!("/p=127.0.0.1:7000,x".parse::<Route>().unwrap_err().contains("no cost"));
         assert!("/p".parse::<Route>().unwrap_err().contains("PREFIX=HOST:PORT"));
         assert!("p=127.0.0.1:1".parse::<Route>().unwrap_err().contains("/like/this"));
+    }
+
+    #[test]
+    fn strategies_are_prefixes_and_names() {
+        let choice: StrategyChoice = "/p/v=7=multicast".parse().unwrap();
+        assert_eq!(choice.prefix.to_string(), "/p/v=7");
+        assert_eq!(choice.strategy, Strategy::Multicast);
+        assert!("/p=asf".parse::<StrategyChoice>().unwrap_err().contains("adaptive"));
     }
 
     #[test]

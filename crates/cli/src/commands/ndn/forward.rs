@@ -7,7 +7,7 @@ use paceline_lab::scenario::units::{Rate, parse_duration, parse_rate, parse_size
 use paceline_lab::table::table;
 use serde::Serialize;
 
-use super::args::{Face, PORT, Route, explain, link};
+use super::args::{Face, PORT, Route, StrategyChoice, explain, link};
 use crate::commands::Outcome;
 use crate::commands::member::{runtime, stop_asked};
 use crate::error::CliError;
@@ -23,6 +23,8 @@ use crate::ui::Ui;
 Examples:
   paceline forward --bind 127.0.0.1:7001 --face udp://127.0.0.1:7000=10Mbit \\
       --route /p=127.0.0.1:7000
+  paceline forward --bind 127.0.0.1:7001 --face 127.0.0.1:7000 --face 127.0.0.1:7002 \\
+      --route /p=127.0.0.1:7000 --route /p=127.0.0.1:7002,10    the second if the first is dead
   paceline forward --stats                      a line a second for each face
   paceline forward --stats --json | jq .faces   the same as JSON
 
@@ -41,9 +43,15 @@ pub struct Args {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
 
-    /// A prefix, and the neighbour that leads there; may be repeated, also with one prefix
-    #[arg(long = "route", value_name = "PREFIX=HOST:PORT")]
+    /// A prefix, the neighbour that leads there, and what that costs [default: 0]; may be repeated,
+    /// also with one prefix
+    #[arg(long = "route", value_name = "PREFIX=HOST:PORT[,COST]")]
     routes: Vec<Route>,
+
+    /// How names with a prefix choose among several routes: best-route (the cheapest that answers),
+    /// multicast (all) or adaptive (the fastest) [default: best-route]; may be repeated
+    #[arg(long = "strategy", value_name = "PREFIX=NAME")]
+    strategies: Vec<StrategyChoice>,
 
     /// Bytes of Data that are kept for whoever asks next
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
@@ -97,6 +105,10 @@ struct Document {
     stored_bytes: usize,
     store_hits: u64,
     routes: usize,
+    /// Interests that went to another next hop after the first had failed.
+    failed_over: u64,
+    /// How often a next hop of a prefix was taken for dead.
+    hops_down: u64,
     faces: Vec<FaceLine>,
 }
 
@@ -163,8 +175,11 @@ impl Args {
         for face in &self.faces {
             builder = builder.face(face.address, face.config(self.rate));
         }
-        for Route { prefix, address } in &self.routes {
-            builder = builder.route(prefix.clone(), *address);
+        for Route { prefix, address, cost } in &self.routes {
+            builder = builder.route_with_cost(prefix.clone(), *address, *cost);
+        }
+        for StrategyChoice { prefix, strategy } in &self.strategies {
+            builder = builder.strategy(prefix.clone(), *strategy);
         }
         if !self.no_registrations {
             builder = builder.take_registrations();
@@ -204,6 +219,8 @@ async fn document(forwarder: &Forwarder, began: Instant) -> Result<Document, Cli
         stored_bytes,
         store_hits: report.stats.counters.count("mircc_stored"),
         routes: report.state.routes,
+        failed_over: report.stats.counters.count("mircc_failed_over"),
+        hops_down: report.stats.counters.count("mircc_hop_down"),
         faces: faces(&report),
     })
 }
@@ -277,10 +294,14 @@ fn summary(document: &Document) -> String {
     let rows: Vec<[String; 8]> = document.faces.iter().map(row).collect();
     let header =
         ["face", "interests in", "out", "data in", "out", "Mbit/s in", "out", "dropped or refused"];
-    let Document { stored, stored_bytes, store_hits, .. } = document;
+    let Document { stored, stored_bytes, store_hits, failed_over, hops_down, .. } = document;
     let store =
         format!("{stored} Data stored, {stored_bytes} bytes; {store_hits} given from there");
-    format!("{}{store}\n", table(header, &rows))
+    let routes = match hops_down {
+        0 => String::new(),
+        _ => format!("next hops taken for dead {hops_down} times; {failed_over} fail-overs\n"),
+    };
+    format!("{}{store}\n{routes}", table(header, &rows))
 }
 
 fn mbit(bits: f64) -> String {

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use paceline_proto::ndn::tlv::kind;
-use paceline_proto::ndn::{Data, Interest, NackReason, Name};
+use paceline_proto::ndn::{Data, Interest, NackReason, Name, PathLabel};
 
 use super::super::error::AskError;
 use super::super::forwarder::Answer;
@@ -25,6 +25,9 @@ const GRACE: Duration = Duration::from_millis(200);
 /// ContentType of a producer's word that there is nothing. Source: NDN packet format 0.3.
 const CONTENT_TYPE_NACK: u64 = 3;
 
+/// What metadata says, and the path that it came by.
+pub(super) type Said = (FileMetadata, PathLabel);
+
 /// What there is.
 pub enum Found {
     /// Segments.
@@ -35,6 +38,8 @@ pub enum Found {
         digest: Digest,
         /// The first of them, if it has come already.
         first: Option<Data>,
+        /// The path that the answer came by.
+        path: PathLabel,
     },
     /// One Data with all.
     Whole(Data),
@@ -52,7 +57,7 @@ impl Fetch {
         if last == Some(kind::VERSION) {
             return self.first(name).await;
         }
-        let metadata = self.metadata(self.answer_within);
+        let metadata = self.metadata(PathLabel::EMPTY, self.answer_within);
         let mut metadata = pin!(metadata);
         let mut is_over = false;
         match tokio::time::timeout(HEAD_START, &mut metadata).await {
@@ -83,7 +88,7 @@ impl Fetch {
             Err(FetchError::Unanswered { name, within }) => {
                 let first = asking(name.with_segment(0));
                 return match self.ask_for(first, LIFETIME).await {
-                    Ok(answer) => self.begun(answer.data),
+                    Ok(answer) => self.begun(answer),
                     Err(_) => Err(FetchError::Unanswered { name, within }),
                 };
             }
@@ -91,33 +96,56 @@ impl Fetch {
         };
         if is_metadata(found.data.name()) {
             let said = self.understand(&found.data)?;
-            return self.described(said).await;
+            return self.described((said, found.path)).await;
         }
         let grace = GRACE.max(found.round_trip * 4);
-        let said = async { if is_over { pending().await } else { metadata.await } };
-        if let Ok(Ok(Some(said))) = tokio::time::timeout(grace, said).await {
+        if let Some(said) = self.metadata_late(is_over, metadata, found.path, grace).await {
             return self.described(said).await;
         }
-        let data = found.data;
-        match data.name().segment() {
-            None => Ok(Found::Whole(data)),
-            Some(0) => self.begun(data),
+        match found.data.name().segment() {
+            None => Ok(Found::Whole(found.data)),
+            Some(0) => self.begun(found),
             // A store on the way has another one.
-            Some(_) => self.first(data.name().without_segment().detached()).await,
+            Some(_) => self.first(found.data.name().without_segment().detached()).await,
         }
     }
 
-    /// Asks for metadata; none if nobody knows any.
+    /// Metadata that comes after the first segment, if it does: by the way that is being tried, or
+    /// by the path that the segment came.
+    async fn metadata_late(
+        &self,
+        is_over: bool,
+        asked: impl Future<Output = Result<Option<Said>, FetchError>>,
+        path: PathLabel,
+        within: Duration,
+    ) -> Option<Said> {
+        let asked = async { if is_over { pending().await } else { asked.await } };
+        let steered = async {
+            if path.is_empty() { pending().await } else { self.metadata(path, within).await }
+        };
+        let (mut asked, mut steered) = (pin!(asked), pin!(steered));
+        let said = async {
+            tokio::select! {
+                Ok(Some(said)) = &mut asked => Some(said),
+                Ok(Some(said)) = &mut steered => Some(said),
+                else => None,
+            }
+        };
+        tokio::time::timeout(within, said).await.ok().flatten()
+    }
+
+    /// Asks for metadata, by a path if one is known; none if nobody knows any.
     pub(super) async fn metadata(
         &self,
+        path: PathLabel,
         within: Duration,
-    ) -> Result<Option<FileMetadata>, FetchError> {
+    ) -> Result<Option<Said>, FetchError> {
         let name = self.name.keyword(METADATA)?;
         let interest = Interest { can_be_prefix: true, must_be_fresh: true, ..asking(name) };
-        match self.forwarder.ask_within(&interest, within).await {
+        match self.forwarder.ask_within(&interest, path, within).await {
             Err(AskError::Closed) => Err(FetchError::Closed),
             Err(_) => Ok(None),
-            Ok(answer) => self.understand(&answer.data).map(Some),
+            Ok(answer) => self.understand(&answer.data).map(|said| Some((said, answer.path))),
         }
     }
 
@@ -136,20 +164,20 @@ impl Fetch {
     }
 
     /// What metadata describes.
-    async fn described(&self, said: FileMetadata) -> Result<Found, FetchError> {
+    async fn described(&self, (said, path): Said) -> Result<Found, FetchError> {
         let segments = said.segments();
         match said.segment_bytes {
             // Segments have places in the file only if their length is known.
             None => match self.first(said.name).await? {
                 Found::Object { plan, first, .. } => {
                     let plan = Plan { segments: plan.segments.or(segments), ..plan };
-                    Ok(Found::Object { plan, digest: said.digest, first })
+                    Ok(Found::Object { plan, digest: said.digest, first, path })
                 }
                 whole @ Found::Whole(_) => Ok(whole),
             },
             Some(segment_bytes) => {
                 let plan = Plan { name: said.name, segment_bytes, segments, bytes: said.bytes };
-                Ok(Found::Object { plan, digest: said.digest, first: None })
+                Ok(Found::Object { plan, digest: said.digest, first: None, path })
             }
         }
     }
@@ -157,11 +185,11 @@ impl Fetch {
     /// Asks for the first segment of a version.
     async fn first(&self, version: Name) -> Result<Found, FetchError> {
         let answer = self.ask(asking(version.with_segment(0))).await?;
-        self.begun(answer.data)
+        self.begun(answer)
     }
 
     /// What the first segment says of the others.
-    fn begun(&self, first: Data) -> Result<Found, FetchError> {
+    fn begun(&self, Answer { data: first, path, .. }: Answer) -> Result<Found, FetchError> {
         let segments = first.final_segment().and_then(|last| last.checked_add(1));
         let (name, bytes) =
             (first.name().without_segment().detached(), first.content().len() as u64);
@@ -170,7 +198,7 @@ impl Fetch {
         }
         let all = (segments == Some(1)).then_some(bytes);
         let plan = Plan { name, segment_bytes: bytes.max(1), segments, bytes: all };
-        Ok(Found::Object { plan, digest: Digest::Unknown, first: Some(first) })
+        Ok(Found::Object { plan, digest: Digest::Unknown, first: Some(first), path })
     }
 
     /// Asks, and believes nothing that is not signed as it must be.
@@ -180,7 +208,7 @@ impl Fetch {
 
     async fn ask_for(&self, interest: Interest, within: Duration) -> Result<Answer, FetchError> {
         let name = interest.name.clone();
-        match self.forwarder.ask_within(&interest, within).await {
+        match self.forwarder.ask_within(&interest, PathLabel::EMPTY, within).await {
             Ok(answer) => self.verify(&answer.data).map(|()| answer),
             Err(AskError::Refused(NackReason::NoRoute)) => Err(FetchError::NoRoute { name }),
             Err(AskError::Unanswered(within)) => Err(FetchError::Unanswered { name, within }),

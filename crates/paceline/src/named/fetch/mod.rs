@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use paceline_proto::mircc::{self, Command, FlowCounts, Multipath, Pace};
-use paceline_proto::ndn::{Name, NameError, Trust, VerifyError};
+use paceline_proto::ndn::{Data, Name, NameError, PathLabel, Trust, VerifyError};
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 
@@ -309,13 +309,15 @@ impl Fetch {
                     counts: FlowCounts::default(),
                 })
             }
-            Found::Object { plan, digest, first } => {
+            Found::Object { plan, digest, first, path } => {
                 let began = Instant::now();
-                let (part, counts) = self.transfer(flow, plan, first, told, &stopped).await?;
+                let whole = (plan, first, path);
+                let (part, counts) = self.transfer(flow, whole, told, &stopped).await?;
                 let took = began.elapsed();
                 let digest = match digest {
                     Digest::Pending => {
-                        let asked = until(&stopped, self.ask_digest(&part.plan().name)).await;
+                        let asked = self.ask_digest(&part.plan().name, path);
+                        let asked = until(&stopped, asked).await;
                         asked.ok_or(FetchError::Stopped)?
                     }
                     digest => digest,
@@ -342,8 +344,7 @@ impl Fetch {
     async fn transfer(
         &self,
         flow: u64,
-        plan: Plan,
-        first: Option<paceline_proto::ndn::Data>,
+        (plan, first, path): (Plan, Option<Data>, PathLabel),
         told: watch::Sender<Progress>,
         stopped: &watch::Receiver<bool>,
     ) -> Result<(Part, FlowCounts), FetchError> {
@@ -370,7 +371,7 @@ impl Fetch {
                 Err(Ended::News(why)) => {
                     // Silence may be that of a version that is there no more.
                     drop(part);
-                    return Err(self.explain(name, why).await);
+                    return Err(self.explain(name, path, why).await);
                 }
                 Err(Ended::Over) if *stopped.borrow() => return Err(FetchError::Stopped),
                 Err(Ended::Over) => return Err(FetchError::Closed),
@@ -414,11 +415,11 @@ impl Fetch {
         ended.map_err(|_| FetchError::Closed)
     }
 
-    async fn explain(&self, name: Name, why: mircc::FetchError) -> FetchError {
+    async fn explain(&self, name: Name, path: PathLabel, why: mircc::FetchError) -> FetchError {
         if why == mircc::FetchError::Unverified {
             return FetchError::SegmentsUnverified { name };
         }
-        if let Ok(Some(metadata)) = self.metadata(Duration::from_secs(1)).await
+        if let Ok(Some((metadata, _))) = self.metadata(path, Duration::from_secs(1)).await
             && metadata.name != name
         {
             return FetchError::Changed { name };
@@ -429,15 +430,19 @@ impl Fetch {
         }
     }
 
-    /// Asks for the digest that was being computed when the file was found.
-    async fn ask_digest(&self, name: &Name) -> Digest {
+    /// Asks for the digest that was being computed when the file was found, by the path that said
+    /// so first.
+    async fn ask_digest(&self, name: &Name, mut path: PathLabel) -> Digest {
         let end = tokio::time::Instant::now() + DIGEST_WITHIN;
         while tokio::time::Instant::now() < end {
-            match self.metadata(DIGEST_WITHIN).await {
+            match self.metadata(path, DIGEST_WITHIN).await {
                 // What is said of another version is not said of this one.
-                Ok(Some(metadata)) if metadata.name != *name => return Digest::Unknown,
-                Ok(Some(metadata)) if metadata.digest != Digest::Pending => return metadata.digest,
-                Ok(Some(_)) => tokio::time::sleep(DIGEST_EVERY).await,
+                Ok(Some((said, _))) if said.name != *name => return Digest::Unknown,
+                Ok(Some((said, _))) if said.digest != Digest::Pending => return said.digest,
+                Ok(Some((_, by))) => {
+                    path = by;
+                    tokio::time::sleep(DIGEST_EVERY).await;
+                }
                 Ok(None) | Err(_) => return Digest::Unknown,
             }
         }

@@ -17,7 +17,8 @@ use crate::core::{Instant, Rng, mix};
 use crate::ndn::{Class, Data, Header, Interest, NackReason, Name, PathLabel};
 use crate::parts::pacer::{Pacer, time_for};
 use board::Board;
-use path::{Lane, Path, RoundTrip};
+pub(super) use path::RoundTrip;
+use path::{Lane, Path};
 use window::{Growth, Window};
 
 /// Paths of a flow at most.
@@ -241,7 +242,8 @@ impl Flow {
                 Multipath::Dual if self.is_data_known => Class::Secondary,
                 _ => Class::Primary,
             };
-            out.interests.push((self.header(class, None, config), interest));
+            let header = Header { discovers: true, ..self.header(class, None, config) };
+            out.interests.push((header, interest));
             self.discoveries = self.discoveries.saturating_add(1);
         }
         self.set_resend(now, out);

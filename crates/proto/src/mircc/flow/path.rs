@@ -7,7 +7,7 @@ use crate::ndn::{JoinRates, PathLabel, Stamps};
 
 /// Mean and deviation of round trips. Source: RFC 6298.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RoundTrip {
+pub(in crate::mircc) struct RoundTrip {
     mean: Option<Duration>,
     deviation: Duration,
 }
@@ -19,7 +19,7 @@ const LOST_AFTER_MAX: Duration = Duration::from_secs(1);
 
 impl RoundTrip {
     /// Takes in a round trip.
-    pub(super) fn note(&mut self, sample: Duration) {
+    pub(in crate::mircc) fn note(&mut self, sample: Duration) {
         match self.mean {
             None => (self.mean, self.deviation) = (Some(sample), sample / 2),
             Some(mean) => {
@@ -31,7 +31,7 @@ impl RoundTrip {
     }
 
     /// The mean, once there is one.
-    pub(super) fn mean(&self) -> Option<Duration> {
+    pub(in crate::mircc) fn mean(&self) -> Option<Duration> {
         self.mean
     }
 

@@ -7,6 +7,7 @@ mod flow;
 mod forward;
 mod limits;
 mod paths;
+mod strategies;
 
 use std::num::NonZeroU16;
 use std::time::Duration;

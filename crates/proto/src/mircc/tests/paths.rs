@@ -19,16 +19,6 @@ fn an_interest_goes_the_way_that_its_label_says_and_the_rest_goes_on() {
 }
 
 #[test]
-fn without_a_label_each_next_hop_has_its_turn() {
-    let mut bench = two_ways();
-    for number in 0..40 {
-        bench.from(1, interest(&format!("/a/seg={number}"), 7));
-    }
-    let to_second = bench.packets().iter().filter(|(to, _)| *to == 2).count();
-    assert!((10..=30).contains(&to_second), "{to_second}");
-}
-
-#[test]
 fn a_label_that_names_no_next_hop_is_refused() {
     let mut bench = two_ways();
     let known = [1, 2, 3].map(|peer| bench.face(peer).label.get());

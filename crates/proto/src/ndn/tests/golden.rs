@@ -132,6 +132,15 @@ fn our_own_fields_keep_their_numbers() {
         format!("6430fd038c0101fd039004000701f4fd03940{}501b{FLAGS}", "26d60")
     );
 
+    let mut discovering = Packet::from(interest(FLAGS));
+    discovering.header.discovers = true;
+    let golden = format!("6421fd039c00501b{FLAGS}");
+    assert_eq!(hex(&discovering), golden);
+    assert_eq!(packet(&unhex(&golden)), Ok(discovering));
+    let wrong = format!("6422fd039c0100501b{FLAGS}");
+    let refused = DecodeError::OutOfRange { field: "discovery", value: 1 };
+    assert_eq!(packet(&unhex(&wrong)), Err(refused));
+
     let mut stamped = packet(&unhex(DATA)).unwrap();
     stamped.header.stamps.primary_bits_per_second = 12_000_000;
     stamped.header.stamps.secondary_bits_per_second = 5_000_000_000;

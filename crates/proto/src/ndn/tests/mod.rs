@@ -54,6 +54,8 @@ fn samples() -> Vec<Packet> {
     steered.header.round_trip_micros = Some(28_000);
     steered.header.label = PathLabel::of_hops(&[7, 500].map(|hop| NonZeroU16::new(hop).unwrap()));
     steered.header.token = Token::new(&[1, 2, 3, 4]);
+    let mut discovering = Packet::from(interest.clone());
+    discovering.header.discovers = true;
     let mut stamped = Packet::from(data("/mircc/file/v=3/seg=70000", "xyz", &Signer::Digest));
     stamped.header.stamps.primary_bits_per_second = 12_000_000;
     stamped.header.stamps.secondary_bits_per_second = 0;
@@ -73,6 +75,7 @@ fn samples() -> Vec<Packet> {
         Packet::from(data("/mircc/file/seg=1", "", &signer)),
         stamped,
         joined,
+        discovering,
     ]
 }
 

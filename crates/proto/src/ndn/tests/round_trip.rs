@@ -67,13 +67,14 @@ fn any_header() -> impl Strategy<Value = Header> {
     (
         (rate(), rate()),
         (vec(any::<NonZeroU16>(), 0..14), vec(any::<Option<u64>>(), 0..14)),
-        any::<bool>(),
+        (any::<bool>(), any::<bool>()),
         prop_oneof![Just(0), any::<u8>()],
         any::<Option<u32>>(),
         option::of(vec(any::<u8>(), 1..33)),
     )
         .prop_map(
-            |((primary, secondary), (hops, joins), second, mark, round_trip_micros, token)| {
+            |((primary, secondary), (hops, joins), flags, mark, round_trip_micros, token)| {
+                let (second, discovers) = flags;
                 let mut join_rates = JoinRates::EMPTY;
                 joins.into_iter().for_each(|rate| join_rates.push_front(rate));
                 Header {
@@ -86,6 +87,7 @@ fn any_header() -> impl Strategy<Value = Header> {
                     class: if second { Class::Secondary } else { Class::Primary },
                     congestion_mark: mark,
                     round_trip_micros,
+                    discovers,
                     token: token.and_then(|token| Token::new(&token)),
                 }
             },
@@ -122,7 +124,7 @@ proptest! {
 
 #[test]
 fn a_packet_with_nothing_for_a_hop_is_bare() {
-    for (sample, outer) in samples().iter().zip([5u8, 0x64, 0x64, 5, 6, 6, 0x64, 0x64]) {
+    for (sample, outer) in samples().iter().zip([5u8, 0x64, 0x64, 5, 6, 6, 0x64, 0x64, 0x64]) {
         assert_eq!(encode_to_bytes(sample)[0], outer, "{sample}");
     }
 }

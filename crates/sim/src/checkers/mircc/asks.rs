@@ -28,12 +28,21 @@ struct Ask {
 }
 
 /// An Interest that a node saw.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Visit {
     /// When it came last; none if the node sent it itself.
     came_at: Option<Instant>,
-    /// How many Interests had ended at the node when it left, if it did.
-    left: Option<u64>,
+    /// The neighbours that it left for, and how many Interests had ended at the node by then.
+    left: Vec<(NodeId, u64)>,
+}
+
+/// An Interest that leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    /// When it came; none if it is the node's own.
+    pub(super) came_at: Option<Instant>,
+    /// True if it had not left for another neighbour before.
+    pub(super) is_first: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,17 +164,21 @@ impl Asks {
         self.ended += 1;
     }
 
-    /// An Interest leaves. When it came, if it did.
+    /// An Interest leaves for a neighbour. A strategy may send it to several, each once: one that
+    /// comes back is refused, whatever next hops are left.
     pub(super) fn leave(
         &mut self,
         now: Instant,
         (key, nonce): (Key, u32),
-    ) -> Result<Option<Instant>, Broken> {
+        to: NodeId,
+    ) -> Result<Left, Broken> {
         let visit = self.visits.entry((key, nonce)).or_insert_with(|| {
             self.due.push(Reverse((now + REMEMBERED, Due::Visit(key, nonce))));
             Visit::default()
         });
-        if let Some(left) = visit.left {
+        let earlier = visit.left.iter().position(|&(peer, _)| peer == to);
+        let earlier = earlier.map(|place| visit.left.swap_remove(place));
+        if let Some((_, left)) = earlier {
             let between = self.ended - left;
             let is_open = |ask: &Ask| ask.open > 0 && ask.expires_at > now && ask.bound.is_none();
             let range = (key, NodeId(0))..=(key, NodeId(u32::MAX));
@@ -174,14 +187,15 @@ impl Asks {
             let is_pending = open.map(|(_, ask)| ask.open).sum::<u32>() > 1;
             let is_last = self.last.get(&key) == Some(&nonce);
             if between < ENDED_MIN || is_pending && is_last {
-                let what = format!("an Interest with nonce {nonce:08x} left for the second time");
+                let what = format!("an Interest with nonce {nonce:08x} left twice for {to}");
                 return Err((Rule::Loop, what));
             }
             self.forgotten += 1;
         }
-        visit.left = Some(self.ended);
+        let is_first = visit.left.is_empty() && earlier.is_none();
+        visit.left.push((to, self.ended));
         self.last.insert(key, nonce);
-        Ok(visit.came_at)
+        Ok(Left { came_at: visit.came_at, is_first })
     }
 
     /// The most entries that neighbours' Interests can have.

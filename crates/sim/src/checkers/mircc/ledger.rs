@@ -231,11 +231,14 @@ impl MirccLedger {
         match &packet.body {
             Body::Interest(interest) => {
                 let key = self.names.key(&interest.name);
-                came_at = held
+                let left = held
                     .asks
-                    .leave(at, (key, interest.nonce))
+                    .leave(at, (key, interest.nonce), to)
                     .map_err(|(rule, what)| (rule, format!("{what}: {}", interest.name)))?;
-                own = came_at.is_none().then_some(key.0);
+                // One that a next hop refused waits for another one only from then on.
+                came_at = left.came_at.filter(|_| left.is_first);
+                // What a next hop refused goes to another: the flow has asked once.
+                own = (left.came_at.is_none() && left.is_first).then_some(key.0);
             }
             Body::Data(data) => {
                 let key = self.names.key(data.name());

@@ -35,7 +35,7 @@ pub enum Rule {
     Content,
     /// M6: a flow that has something to send gets a tenth of its share in each ten round trips.
     Starvation,
-    /// M8: no Interest leaves a node twice.
+    /// M8: no Interest leaves a node for the same neighbour twice.
     Loop,
     /// Slide 14: no secondary Interest leaves before a primary one that waits.
     Priority,
