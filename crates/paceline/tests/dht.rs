@@ -281,7 +281,7 @@ async fn recursive_guests_read_and_write_like_iterative_ones() {
 }
 
 #[tokio::test]
-async fn a_payload_reaches_the_host_of_each_key_once_a_bundle() {
+async fn a_payload_is_delivered_once_for_each_key_at_its_host() {
     let dhts = table(6, |builder| builder).await;
     let mut readers: Vec<_> = dhts.iter().map(Dht::deliveries).collect();
     let host = Host::builder("test").start().unwrap();
@@ -290,13 +290,11 @@ async fn a_payload_reaches_the_host_of_each_key_once_a_bundle() {
     for sender in [&dhts[1], &guest] {
         all_done(sender.send_all((0..60).map(key), payload.clone()), 60).await;
         let mut reached = HashSet::new();
-        let mut hosts = HashSet::new();
         while reached.len() < 60 {
-            for (number, reader) in readers.iter_mut().enumerate() {
+            for reader in &mut readers {
                 let soon = Duration::from_millis(50);
                 while let Ok(Some(delivery)) = tokio::time::timeout(soon, reader.next()).await {
                     assert_eq!((delivery.origin, &delivery.payload), (sender.id(), &payload));
-                    assert!(hosts.insert(number), "one bundle, two deliveries at host {number}");
                     let fresh = delivery.keys.iter().all(|&key| reached.insert(key));
                     assert!(fresh, "a key was delivered twice");
                 }

@@ -205,11 +205,12 @@ impl Dht {
         })
     }
 
-    /// Delivers a payload to the hosts that are responsible for keys, bundled: once at each, along
-    /// one tree for each bundle. A host that is responsible for keys of several bundles gets it
-    /// once for each of these. The results come in any order, each with its place in the input: a
-    /// key has succeeded once its host has passed the payload to its readers, if it has any
-    /// ([`Dht::deliveries`]). Otherwise as [`Dht::put_all`]. At most 63,488 bytes.
+    /// Delivers a payload to the hosts that are responsible for keys, bundled: once for each key,
+    /// along one tree for each bundle. A host that is reached over several branches of a tree, or
+    /// by several bundles, gets a delivery from each, with other keys. The results come in any
+    /// order, each with its place in the input: a key has succeeded once its host has passed the
+    /// payload to its readers, if it has any ([`Dht::deliveries`]). Otherwise as
+    /// [`Dht::put_all`]. At most 63,488 bytes.
     ///
     /// Shudo, *Message Bundling on Structured Overlays*, ISCC 2017, names multicast as a use of
     /// collective forwarding.

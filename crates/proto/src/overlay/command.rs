@@ -63,8 +63,8 @@ pub enum Operation {
     Put(Vec<Item>),
     /// Remove values.
     Remove(Vec<Key>),
-    /// Deliver a payload to the applications of all nodes responsible for these keys: once at
-    /// each, along one tree.
+    /// Deliver a payload to the applications of all nodes responsible for these keys, along one
+    /// tree: once for each key. A node that is reached over several branches is told of each.
     Send {
         /// The keys.
         keys: Vec<Key>,
