@@ -333,7 +333,7 @@ fn experiments_1(given: &[Given], scale: Scale, figures: &mut Vec<Figure>) {
         }
     }
     for method in [Method::RqRg, Method::TailRg, Method::MarkExact, Method::Synchronous] {
-        figures.extend(of(method).into_iter().flat_map(idle));
+        figures.extend(of(method).into_iter().flat_map(|given| idle(method, given)));
     }
     for method in [Method::RqRg, Method::TailRg, Method::MarkExact, Method::Synchronous] {
         let Some(given) = of(method) else { continue };
@@ -349,16 +349,16 @@ fn experiments_1(given: &[Given], scale: Scale, figures: &mut Vec<Figure>) {
 }
 
 /// The share of the run in which each server's worker has nothing to do.
-fn idle(given: &Given) -> Vec<Figure> {
+fn idle(method: Method, given: &Given) -> Vec<Figure> {
     let measured = &given.measured;
-    let name = measured.settings.method.name();
+    let name = method.name();
     let servers = measured.ledger.homes().len();
     let shares = (0..servers).filter_map(|server| {
         let share = measured.idle(server)?;
         let id = format!("walk/e1/idle/{name}/s{}", server + 1);
         let figure = given.of(Figure::new(id, share, ""));
         // The last server is the slowest in each superstep: the others wait for it.
-        Some(match measured.settings.method {
+        Some(match method {
             Method::Synchronous if server + 1 == servers => figure.with_band(0.0, 0.02),
             Method::Synchronous => figure.with_band(0.65, 0.78),
             _ => figure,
