@@ -5,14 +5,15 @@
 mod chain_swarm;
 mod seeds;
 
-use chain_swarm::{Scenario, honest};
+use chain_swarm::{Phase, Scenario, honest};
 use paceline_proto::chain::{Chain, Command, Config, Event, Message, Timer, Topology};
 use paceline_proto::core::{
-    Context, Lane, NodeId, Outbox, Outgoing, Payload, PeerState, Protocol, View, ViewId,
+    Context, Instant, Lane, NodeId, Outbox, Outgoing, Payload, PeerState, Protocol, View, ViewId,
 };
 use paceline_sim::Codec;
 use paceline_sim::checkers::chain::{Member, Rule};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What one member does wrong, once or always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,7 @@ enum Bug {
     IgnoreStable,
     RearmForEver,
     StrayAck,
+    YieldForEver,
 }
 
 struct Sabotaged {
@@ -49,6 +51,9 @@ struct Sabotaged {
     kept: Option<Event>,
     // A delivery that was dropped and is yet to be consumed.
     unseen: Option<(NodeId, u64)>,
+    // The last call was within this time of a block to pass on.
+    is_passing_on: bool,
+    passed_on_at: Instant,
     outbox: Outbox<Chain>,
 }
 
@@ -67,6 +72,8 @@ impl Sabotaged {
             deliveries: 0,
             kept: None,
             unseen: None,
+            is_passing_on: false,
+            passed_on_at: Instant::ZERO,
             outbox: Outbox::default(),
         }
     }
@@ -88,6 +95,7 @@ impl Sabotaged {
             datagram_bytes_max: cx.datagram_bytes_max,
         };
         handler(&mut self.chain, &mut inner);
+        self.is_passing_on = cx.now.since(self.passed_on_at) < Duration::from_millis(20);
         let mut sends = std::mem::take(&mut self.outbox.sends);
         let mut events = std::mem::take(&mut self.outbox.events);
         if let Some(bug) = self.bug {
@@ -237,6 +245,9 @@ impl Protocol for Sabotaged {
     }
 
     fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
+        if matches!(&message, Message::Data(frame) if frame.hops_left > 0) {
+            self.passed_on_at = cx.now;
+        }
         self.call(cx, |chain, cx| chain.handle_message(cx, from, message));
         if let Some((origin, end)) = self.unseen.take() {
             self.call(cx, |chain, cx| chain.handle_command(cx, Command::Consumed { origin, end }));
@@ -263,7 +274,9 @@ impl Protocol for Sabotaged {
     }
 
     fn admission(&self) -> usize {
-        self.chain.admission()
+        // The rule that was: own messages wait as long as there is something to pass on.
+        let yields = self.bug == Some(Bug::YieldForEver) && self.is_passing_on;
+        if yields { 0 } else { self.chain.admission() }
     }
 }
 
@@ -301,8 +314,19 @@ fn scenario() -> Scenario {
     }
 }
 
+/// The same members; 1 and 2 submit whatever is admitted, for two seconds.
+fn saturated() -> Scenario {
+    let (from, until) = (Instant::from_nanos(10_000_000), Instant::from_nanos(2_010_000_000));
+    let senders = vec![NodeId(1), NodeId(2)];
+    let phase = Phase { from, until, senders, message_bytes: 1000 };
+    Scenario { senders: Vec::new(), phases: vec![phase], ..scenario() }
+}
+
 fn verdict(bug: Option<Bug>) -> Result<(), String> {
-    let scenario = scenario();
+    verdict_of(scenario(), bug)
+}
+
+fn verdict_of(scenario: Scenario, bug: Option<Bug>) -> Result<(), String> {
     let config = scenario.config.clone();
     let make = move |node: NodeId| Sabotaged::new(&config, bug.filter(|_| node == NodeId(2)));
     scenario.run(make).map(|_| ())
@@ -342,4 +366,13 @@ fn every_planted_bug_is_caught_by_the_checker_it_was_planted_for() {
         println!("{bug:?}: {found}");
         assert!(found.starts_with(&rule.to_string()), "{bug:?}: {found}");
     }
+}
+
+#[test]
+fn a_member_that_yields_as_long_as_others_send_is_caught() {
+    assert_eq!(verdict_of(saturated(), None), Ok(()), "without the bug nothing is found");
+    let found = verdict_of(saturated(), Some(Bug::YieldForEver)).expect_err("it starves");
+    let found = found.lines().next().unwrap_or_default();
+    println!("{found}");
+    assert!(found.starts_with(&Rule::Flow.to_string()) && found.contains("admitted"), "{found}");
 }

@@ -186,7 +186,7 @@ pub(crate) fn read_protocol(
         .with_topology(topology)
         .with_block_bytes_max(size(table.size_or("block", 64u64 * 1024)?))
         .with_message_bytes_max(size(table.size_or("message_max", 16u64 << 20)?))
-        .with_window_blocks(table.integer_or("window_blocks", 2..=1usize << 20, 256)?)
+        .with_window_blocks(table.integer_or("window_blocks", 2..=1usize << 20, 4096)?)
         .with_window_bytes(size(table.size_or("window", 1u64 << 20)?))
         .with_hop_bytes(size(table.size_or("hop", 32u64 * 1024)?))
         .with_queue_bytes(size(table.size_or("queue", 64u64 * 1024)?))

@@ -28,8 +28,10 @@ impl Chain {
         }
         let due = cx.shared.ack_blocks as u64;
         let state = &self.flows[flow];
+        // A window of few large blocks is not to wait for the time that is for slow senders.
         let is_due = state.received - state.acknowledged_received >= due
-            || state.credit() - state.acknowledged_consumed >= due;
+            || state.credit() - state.acknowledged_consumed >= due
+            || state.unacknowledged_bytes >= cx.shared.window_bytes / 2;
         if is_due {
             self.acknowledge(cx, flow);
         } else {
@@ -43,6 +45,7 @@ impl Chain {
         let flow = &mut self.flows[flow];
         flow.acknowledged_received = flow.received;
         flow.acknowledged_consumed = flow.credit();
+        flow.unacknowledged_bytes = 0;
         flow.remind_at = cx.now + remind_pause(ack_after, flow.reminders);
         let (received, consumed) = (flow.acknowledged_received, flow.acknowledged_consumed);
         let message = Message::Ack { view, incarnation: flow.incarnation, received, consumed };

@@ -386,7 +386,8 @@ impl Protocol for Chain {
         }
     }
 
-    fn handle_drained(&mut self, cx: &mut Cx<'_>, _to: NodeId) {
+    fn handle_drained(&mut self, cx: &mut Cx<'_>, to: NodeId) {
+        self.serve(cx, to);
         self.inject(cx);
         self.note_admission(cx);
     }

@@ -65,7 +65,7 @@ impl Config {
             topology: Some(Topology::Chain),
             block_bytes_max: 64 * 1024,
             message_bytes_max: 16 * 1024 * 1024,
-            window_blocks: 256,
+            window_blocks: 4096,
             window_bytes: 1024 * 1024,
             hop_bytes: 32 * 1024,
             queue_bytes: 64 * 1024,
@@ -98,7 +98,7 @@ impl Config {
     }
 
     /// Blocks of one origin that some member's application has not consumed yet, at most.
-    /// 2 to 1,048,576, default 256.
+    /// 2 to 1,048,576, default 4,096: a whole window of messages of 256 bytes.
     pub fn with_window_blocks(mut self, blocks: usize) -> Config {
         self.window_blocks = blocks;
         self
@@ -112,9 +112,10 @@ impl Config {
         self
     }
 
-    /// Room of a hop, bytes: own blocks enter it only while less than half is taken; forwarded
-    /// ones always. At least 4, default 32 KiB. Smaller means less latency under load; more means
-    /// fewer wake-ups.
+    /// Room of a hop, bytes. Blocks are handed to the driver while less than half is taken, the
+    /// others wait for their turn; and a member yields to what it passes on until another origin
+    /// has got this much more than itself. At least 4, default 32 KiB. Smaller means less latency
+    /// under load; more means fewer wake-ups.
     pub fn with_hop_bytes(mut self, bytes: usize) -> Config {
         self.hop_bytes = bytes;
         self
@@ -138,7 +139,7 @@ impl Config {
     }
 
     /// A member acknowledges at the latest after this many blocks: to their origin, and to the
-    /// sender of a hop. Default 32.
+    /// sender of a hop. To their origin also after half of `window_bytes`. Default 32.
     pub fn with_ack_blocks(mut self, blocks: usize) -> Config {
         self.ack_blocks = blocks;
         self

@@ -75,6 +75,8 @@ pub(super) struct Flow {
     assembly_bytes: usize,
     pub(super) acknowledged_received: u64,
     pub(super) acknowledged_consumed: u64,
+    /// Bytes that have come since the last acknowledgement.
+    pub(super) unacknowledged_bytes: usize,
     /// When to remind the origin, should it not have called the blocks here stable.
     pub(super) remind_at: Instant,
     /// How often it was reminded in vain.
@@ -101,6 +103,7 @@ impl Flow {
             assembly_bytes: 0,
             acknowledged_received: 0,
             acknowledged_consumed: 0,
+            unacknowledged_bytes: 0,
             remind_at: Instant::MAX,
             reminders: 0,
             transfers: Vec::new(),
@@ -145,6 +148,7 @@ impl Flow {
             return Err(Refusal::BeyondCredit);
         }
         self.held_bytes += block.payload.len();
+        self.unacknowledged_bytes += block.payload.len();
         let place = (seq - self.stable) as usize;
         if place >= self.held.len() {
             self.held.extend((self.held.len()..place).map(|_| None));

@@ -1,6 +1,6 @@
 //! A broken hop between live members resumes by link sequence.
 //!
-//! While the stream is down, blocks for the hop are only noted. When it is back, the sender asks
+//! While the stream is down, blocks wait in the hop's queue. When it is back, the sender asks
 //! where to go on (by stream, so that it comes before anything new), and the receiver answers by
 //! datagram.
 
@@ -49,6 +49,7 @@ impl Chain {
         for (number, sent) in again {
             self.send_noted(cx, from, number, sent);
         }
+        self.serve(cx, from);
         self.inject(cx);
         self.note_admission(cx);
     }

@@ -1,15 +1,13 @@
-//! The origin's part: own messages wait, are cut into blocks, and enter the hops as these have
-//! room.
+//! The origin's part: own messages wait, are cut into blocks, and join the queues of the hops.
 
 use super::chain::{Chain, Cx, Event, RejectReason};
 use super::flow::Flow;
-use super::link::{LinkState, Sent, link_to};
-use super::message::{Frame, Message};
+use super::message::Frame;
 use super::own::{Own, Waiting};
 use super::pipeline::Transfer;
 use super::plan::{Plan, Reason, Urgency, plan};
 use super::{Config, Topology};
-use crate::core::{Lane, NodeId, Payload};
+use crate::core::Payload;
 
 /// The least that is worth a queue, bytes: some small messages for one wake-up.
 pub(super) const QUEUE_BYTES_MIN: usize = 4096;
@@ -61,7 +59,8 @@ impl Chain {
         plan(self.members(), blocks, waiting, urgency)
     }
 
-    /// Lets own blocks into the hops, as far as window and room allow.
+    /// Cuts blocks off own messages and puts them into the queues of the hops, as far as window and
+    /// room allow.
     pub(super) fn inject(&mut self, cx: &mut Cx<'_>) {
         if self.is_frozen {
             return;
@@ -81,7 +80,7 @@ impl Chain {
     pub(super) fn inject_block(&mut self, cx: &mut Cx<'_>, topology: Topology) -> bool {
         let rank = self.rank.expect("only members send");
         let children = topology.children(0, self.members());
-        if !children.into_iter().all(|child| self.has_room(cx, self.node_at(rank, child))) {
+        if !children.into_iter().all(|child| self.own_room(cx, self.node_at(rank, child)) > 0) {
             return false;
         }
         let Some(seq) = self.take_block(cx, topology) else {
@@ -108,7 +107,7 @@ impl Chain {
             return true;
         };
         let is_new = seq == own.next;
-        if !self.has_room(cx, self.node_at(rank, to)) {
+        if self.own_room(cx, self.node_at(rank, to)) == 0 {
             return false;
         }
         if is_new && self.take_block(cx, Topology::Pipeline).is_none() {
@@ -126,26 +125,6 @@ impl Chain {
         if own.waiting.front().is_some_and(|head| head.injected == head.blocks) {
             own.waiting.pop_front();
         }
-    }
-
-    /// True if the hop to `to` has room for a block; else asks to be told when it has.
-    pub(super) fn has_room(&self, cx: &mut Cx<'_>, to: NodeId) -> bool {
-        self.room(cx, to) > 0
-    }
-
-    /// Bytes that are left until the hop to `to` is half taken, none if it is not open. If none,
-    /// asks to be told when but a quarter is, so that several blocks enter for one wake-up.
-    fn room(&self, cx: &mut Cx<'_>, to: NodeId) -> usize {
-        let place = self.out_links.binary_search_by_key(&to, |link| link.peer);
-        if place.is_ok_and(|place| self.out_links[place].state != LinkState::Open) {
-            return 0; // Goes on when the hop has resumed.
-        }
-        let hop_bytes = cx.shared.hop_bytes;
-        let room = (hop_bytes / 2).saturating_sub(cx.backlog_bytes(to));
-        if room == 0 {
-            cx.notify_drained(to, hop_bytes / 4);
-        }
-        room
     }
 
     /// Cuts the next block off the head message, holds it and delivers it here. `None` if the
@@ -225,27 +204,9 @@ impl Chain {
             None | Some(Topology::Pipeline) => QUEUE_BYTES_MIN,
             Some(topology) => {
                 let children = topology.children(0, members).into_iter();
-                let rooms = children.map(|child| self.room(cx, self.node_at(rank, child)));
+                let rooms = children.map(|child| self.own_room(cx, self.node_at(rank, child)));
                 rooms.min().unwrap_or(QUEUE_BYTES_MIN)
             }
         }
-    }
-
-    /// Sends a held block of the member of rank `origin` to the member `position` places after it.
-    pub(super) fn send_block(&mut self, cx: &mut Cx<'_>, origin: u32, position: usize, seq: u64) {
-        let to = self.node_at(origin, position);
-        let link = link_to(&mut self.out_links, to);
-        let number = link.note(Sent { origin, seq });
-        if link.state == LinkState::Open {
-            self.send_noted(cx, to, number, Sent { origin, seq });
-        }
-    }
-
-    /// Puts a noted block on its hop, or says that it is not needed any more.
-    pub(super) fn send_noted(&self, cx: &mut Cx<'_>, to: NodeId, link: u64, sent: Sent) {
-        let view = self.view.id();
-        let flow = self.flow_index(sent.origin).ok();
-        let frame = flow.and_then(|flow| self.flows[flow].frame(view, sent.seq, link));
-        cx.send(to, Lane::Stream, frame.map_or(Message::Skip { view, link }, Message::Data));
     }
 }

@@ -1,5 +1,7 @@
 use std::collections::VecDeque;
 
+use super::fair_queue::{FairQueue, Waiting};
+use super::lag::Lag;
 use crate::core::NodeId;
 
 /// What was sent on one hop and not yet acknowledged: names of blocks, not the blocks.
@@ -11,9 +13,9 @@ pub(super) struct Sent {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkState {
-    /// Frames go out as they come.
+    /// Blocks leave as the hop has room.
     Open,
-    /// The stream broke. Frames are only noted.
+    /// The stream broke. Blocks wait.
     Down,
     /// The stream is back; the peer was asked where to go on.
     Resyncing,
@@ -24,6 +26,10 @@ pub(super) enum LinkState {
 pub(super) struct OutLink {
     pub(super) peer: NodeId,
     pub(super) state: LinkState,
+    // The blocks whose turn has not come. Made when the first has to wait.
+    queue: Option<Box<FairQueue>>,
+    /// How far this member's own blocks are behind others here. Made when it first sends.
+    pub(super) lag: Option<Box<Lag>>,
     // The link number of the first frame in `sent`, and how many frames are in it.
     base: u64,
     len: u64,
@@ -42,7 +48,28 @@ struct Run {
 
 impl OutLink {
     pub(super) fn new(peer: NodeId) -> OutLink {
-        OutLink { peer, state: LinkState::Open, base: 0, len: 0, sent: VecDeque::new() }
+        let (state, sent) = (LinkState::Open, VecDeque::new());
+        OutLink { peer, state, queue: None, lag: None, base: 0, len: 0, sent }
+    }
+
+    /// True if blocks wait for their turn.
+    pub(super) fn has_queue(&self) -> bool {
+        self.queue.as_ref().is_some_and(|queue| !queue.is_empty())
+    }
+
+    /// Blocks of this origin that wait for their turn, and their bytes.
+    pub(super) fn waiting_of(&self, origin: u32) -> (usize, usize) {
+        self.queue.as_ref().map_or((0, 0), |queue| queue.waiting_of(origin))
+    }
+
+    /// Lets a block wait for its turn.
+    pub(super) fn push(&mut self, block: Waiting) {
+        self.queue.get_or_insert_default().push(block);
+    }
+
+    /// Takes the block whose turn it is.
+    pub(super) fn pop(&mut self) -> Option<Waiting> {
+        self.queue.as_mut()?.pop()
     }
 
     /// The number of the next new frame.

@@ -12,16 +12,18 @@
 //!
 //! What this adds to the published ring: a view id, hop limit and checksum in each frame; credits
 //! that return when the application has consumed; stability; a broken hop that resumes by link
-//! sequence; own frames only while the hop has room; three more topologies and a planner.
+//! sequence; hops that serve origins by deficit round robin; three more topologies and a planner.
 
 mod acks;
 #[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
 mod chain;
 mod config;
+mod fair_queue;
 mod flow;
 mod flush;
 mod hop;
 mod inject;
+mod lag;
 mod link;
 mod message;
 mod own;
@@ -29,6 +31,8 @@ mod pace;
 mod pipeline;
 mod plan;
 mod receive;
+mod serve;
+mod shares;
 mod topology;
 mod unread;
 
@@ -38,6 +42,7 @@ pub use flush::Reached;
 pub use message::{Frame, Message};
 pub use pipeline::{Schedule, Step};
 pub use plan::{Plan, Reason, Urgency, plan};
+pub use shares::fair_shares;
 pub use topology::{Children, Topology};
 
 #[cfg(test)]

@@ -68,6 +68,11 @@ impl Chain {
             _ => self.forward(cx, place, seq, topology),
         }
         self.acknowledge_if_due(cx, place);
+        if self.own.is_some() {
+            // Where another's block waits for its turn, an own one is to wait for the next.
+            self.inject(cx);
+            self.note_admission(cx);
+        }
     }
 
     /// Keeps the hop's order: true if the frame is the next one.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::time::Duration;
 
 use paceline_proto::chain::{Chain, Command, Config, Event, Frame, Message};
 use paceline_proto::core::{
@@ -11,6 +12,7 @@ use paceline_proto::core::{
 
 use super::Violation;
 use super::hops::{Hop, Passage};
+use super::offered::{Offer, Offered};
 use crate::{Input, Observer, Reply, Sim};
 
 /// What a group promises.
@@ -26,7 +28,8 @@ pub enum Rule {
     Transmission,
     /// C8: a block is freed only when all members have it; what is held stays within the windows.
     Stability,
-    /// C9: credits add up, and no sender waits for ever.
+    /// C9: credits add up, and no sender waits for ever: neither a message that was accepted nor an
+    /// application that wants to submit one.
     Flow,
     /// G7: what came in is what was accepted, seen before or refused; an honest group refuses
     /// nothing.
@@ -137,6 +140,7 @@ pub struct ChainLedger {
     deliveries: u64,
     // A message was too large: the rejection is due before the call ends.
     is_rejection_due: bool,
+    offered: Offered,
     violation: Option<Violation<Rule>>,
 }
 
@@ -157,9 +161,17 @@ impl ChainLedger {
             frames_arrived: 0,
             deliveries: 0,
             is_rejection_due: false,
+            offered: Offered::default(),
             violation: None,
             view,
         }
+    }
+
+    /// Applications submit at these times whatever is admitted; `within` is the longest time that
+    /// a member may then admit nothing.
+    pub fn with_offers(mut self, offers: Vec<Offer>, within: Duration) -> ChainLedger {
+        self.offered = Offered::new(offers, within);
+        self
     }
 
     /// The first promise that was broken, if one was.
@@ -431,6 +443,12 @@ impl<P: Member> Observer<P> for ChainLedger {
             self.fail(Rule::Validity, at, node, "accepted a message that is too large".into());
         }
         self.check_state(at, node, protocol.chain());
+        if let Err(what) = self.offered.check(at, node, protocol.admission()) {
+            let chain = protocol.chain();
+            let (waiting, in_flight) = (chain.messages_waiting(), chain.blocks_in_flight());
+            let what = format!("{what}: {waiting} messages wait, {in_flight} blocks in flight");
+            self.fail(Rule::Flow, at, node, what);
+        }
         if self.violation.is_some() {
             reply.stop();
         }

@@ -13,6 +13,7 @@ mod direct;
 pub mod group;
 mod hops;
 pub mod mircc;
+pub mod offered;
 pub mod overlay;
 pub mod slingshot;
 pub mod tables;

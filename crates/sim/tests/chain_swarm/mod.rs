@@ -9,6 +9,7 @@ use std::time::Duration;
 use paceline_proto::chain::{Chain, Command, Config, Event, Topology, Urgency};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
 use paceline_sim::checkers::chain::{ChainLedger, Member};
+use paceline_sim::checkers::offered::Offer;
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Overhead, Reply, Shape,
     Sim, SimConfig,
@@ -39,6 +40,16 @@ pub struct Scenario {
     pub messages: usize,
     pub keeps_to_admission: bool,
     pub consumes_within_ms: u32,
+    pub phases: Vec<Phase>,
+}
+
+/// A time in which some applications submit whatever their members admit.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    pub from: Instant,
+    pub until: Instant,
+    pub senders: Vec<NodeId>,
+    pub message_bytes: u32,
 }
 
 impl Scenario {
@@ -86,8 +97,85 @@ impl Scenario {
             messages,
             keeps_to_admission: rng.chance(0.6),
             consumes_within_ms: [0, 0, 20, 200][rng.below(4) as usize],
+            phases: Vec::new(),
             ring,
         }
+    }
+
+    /// Draws a run in which drawn members saturate the group, two sets of them one after the other,
+    /// with windows, hops and blocks of drawn sizes.
+    pub fn draw_saturated(seed: u64) -> Scenario {
+        let drawn = Scenario::draw(seed);
+        let mut rng = Rng::new(seed, 0x5a7e);
+        let members = 2 + rng.below(5);
+        let mut ring: Vec<u32> = (0..members).collect();
+        (1..ring.len()).rev().for_each(|i| ring.swap(i, rng.below(i as u32 + 1) as usize));
+        let block = [500, 1000, 4096][rng.below(3) as usize];
+        let config = draw_config(&mut rng, &ring)
+            .with_block_bytes_max(block)
+            .with_message_bytes_max(3 * block)
+            .with_window_bytes(block * [8, 20, 200][rng.below(3) as usize])
+            .with_window_blocks([8, 64, 1024][rng.below(3) as usize])
+            // A mesh counts acknowledgements as backlog: a hop is to have room beside them.
+            .with_hop_bytes([2000, 4096, 131_072][rng.below(3) as usize])
+            .with_ack_blocks(1 + rng.below(4) as usize)
+            .build()
+            .expect("drawn within the ranges");
+        let link = LinkFaults {
+            delay: Duration::from_micros(rng.below(1000).into()),
+            ..LinkFaults::default()
+        };
+        let network = NetworkConfig {
+            rate_bits_per_second: Some(100_000_000),
+            queue_bytes_max: None,
+            link,
+            ..drawn.network.clone()
+        };
+        let mut scenario = Scenario {
+            config,
+            network,
+            faults: Vec::new(),
+            senders: Vec::new(),
+            installs_view: true,
+            draws_topologies: false,
+            keeps_to_admission: true,
+            consumes_within_ms: [0, 0, 1, 5][rng.below(4) as usize],
+            ring,
+            ..drawn
+        };
+        let lasts = 2 * scenario.admits_within();
+        for number in 0..2 {
+            let from = Instant::ZERO + Duration::from_millis(10) + 2 * lasts * number;
+            let ring = scenario.ring.iter().copied();
+            let mut senders: Vec<NodeId> = ring.filter(|_| rng.chance(0.6)).map(NodeId).collect();
+            senders.sort();
+            let message_bytes = [1, 200, block as u32, 3 * block as u32][rng.below(4) as usize];
+            scenario.phases.push(Phase { from, until: from + lasts, senders, message_bytes });
+        }
+        scenario
+    }
+
+    /// The longest time that a member which is offered load may admit nothing: while it yields to
+    /// all others, and some round trips of a block that waits, at each hop, for a block of each
+    /// origin, and is consumed late.
+    fn admits_within(&self) -> Duration {
+        let members = self.ring.len() as u32;
+        let rate = self.network.rate_bits_per_second.expect("a saturated link has a rate");
+        let airtime = |bytes: u64| Duration::from_nanos(bytes * 8 * 1_000_000_000 / rate);
+        // A turn: what an origin sends when it has saved up for a block.
+        let turn = airtime(8192 + self.config.block_bytes_max() as u64);
+        let hop = turn * members * members.ilog2().max(1) + self.network.link.delay;
+        let consumed = Duration::from_millis(u64::from(self.consumes_within_ms) + 5);
+        let yields = airtime(self.config.hop_bytes() as u64) * members * 2;
+        (hop * members + consumed) * 3 + yields
+    }
+
+    fn offers(&self) -> Vec<Offer> {
+        let offers = self.phases.iter().flat_map(|phase| {
+            let &Phase { from, until, .. } = phase;
+            phase.senders.iter().map(move |&node| Offer { node, from, until })
+        });
+        offers.collect()
     }
 
     /// The command that runs this seed again.
@@ -125,7 +213,12 @@ impl Scenario {
         }
         let mut application = Application::new(self, &mut rng);
         application.start(&mut sim);
-        let mut observers = (ChainLedger::new(&self.config), application);
+        let ledger = ChainLedger::new(&self.config);
+        let ledger = match self.phases.is_empty() {
+            true => ledger,
+            false => ledger.with_offers(self.offers(), self.admits_within()),
+        };
+        let mut observers = (ledger, application);
         let end = Instant::ZERO + Duration::from_millis(FAULTS_MS.into()) + HEAL_AFTER;
         sim.run_until(end, &mut observers);
         let (ledger, _) = &mut observers;
@@ -261,6 +354,7 @@ struct Application {
     is_sending: Vec<bool>,
     keeps_to_admission: bool,
     consumes_within_ms: u32,
+    phases: Vec<Phase>,
 }
 
 impl Application {
@@ -282,10 +376,26 @@ impl Application {
             waiting,
             keeps_to_admission: scenario.keeps_to_admission,
             consumes_within_ms: scenario.consumes_within_ms,
+            phases: scenario.phases.clone(),
         }
     }
 
+    /// The next message of a member, if its application has one now.
+    fn next(&mut self, at: Instant, node: NodeId) -> Option<(Duration, Command)> {
+        if let Some(command) = self.waiting[node.index()].pop_front() {
+            let after = if self.rng.chance(0.3) { self.rng.below(3000) } else { 0 };
+            return Some((Duration::from_micros(after.into()), command));
+        }
+        let is_on =
+            |phase: &&Phase| phase.from <= at && at < phase.until && phase.senders.contains(&node);
+        let bytes = self.phases.iter().find(is_on)?.message_bytes;
+        Some((Duration::ZERO, Command::broadcast(Payload::Zeros(bytes))))
+    }
+
     fn start<P: Member>(&mut self, sim: &mut Sim<P>) {
+        for phase in &self.phases {
+            phase.senders.iter().for_each(|&node| sim.wake_at(phase.from, node));
+        }
         for (node, waiting) in (0..).map(NodeId).zip(&mut self.waiting) {
             let now = if self.keeps_to_admission { 1 } else { waiting.len() };
             for command in waiting.drain(..now.min(waiting.len())) {
@@ -311,16 +421,19 @@ impl<P: Member> Observer<P> for Application {
         }
     }
 
-    fn after_call(&mut self, _: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
         let place = node.index();
         if protocol.admission() > 0
             && !self.is_sending[place]
-            && let Some(command) = self.waiting[place].pop_front()
+            && let Some((after, command)) = self.next(at, node)
         {
             self.is_sending[place] = true;
-            let after = if self.rng.chance(0.3) { self.rng.below(3000) } else { 0 };
-            reply.command(Duration::from_micros(after.into()), node, command);
+            reply.command(after, node, command);
         }
+    }
+
+    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        self.after_call(at, node, protocol, reply);
     }
 }
 

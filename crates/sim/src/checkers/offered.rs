@@ -1,0 +1,51 @@
+//! Whether an application that wants to submit is let: a promise about the load that is offered,
+//! not only about what was admitted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use paceline_proto::core::{Instant, NodeId};
+
+/// A time in which an application submits whatever its member admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The member.
+    pub node: NodeId,
+    /// From when.
+    pub from: Instant,
+    /// Until when.
+    pub until: Instant,
+}
+
+/// Watches the admission of members whose applications want to submit.
+#[derive(Debug, Default)]
+pub struct Offered {
+    offers: Vec<Offer>,
+    within: Duration,
+    // Since when a member that is offered load admits none.
+    closed_since: BTreeMap<NodeId, Instant>,
+}
+
+impl Offered {
+    /// In each of these times the member is to admit something at least every `within`.
+    pub fn new(offers: Vec<Offer>, within: Duration) -> Offered {
+        Offered { offers, within, closed_since: BTreeMap::new() }
+    }
+
+    /// Says what is wrong with a member that admits this much now.
+    pub fn check(&mut self, at: Instant, node: NodeId, admission: usize) -> Result<(), String> {
+        let is_offered = |offer: &Offer| offer.node == node && offer.from <= at && at < offer.until;
+        if admission > 0 || !self.offers.iter().any(is_offered) {
+            self.closed_since.remove(&node);
+            return Ok(());
+        }
+        let since = *self.closed_since.entry(node).or_insert(at);
+        if at.since(since) <= self.within {
+            return Ok(());
+        }
+        Err(format!(
+            "wants to submit and has been admitted nothing since {since}, longer than {:?}",
+            self.within
+        ))
+    }
+}
