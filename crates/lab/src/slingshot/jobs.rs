@@ -50,9 +50,9 @@ pub(super) fn load(name: &str, sets: &[&str], user: &[String]) -> Result<Scenari
         "window" | "stagger" if has("code") => None,
         // It is for the rate and the bins of the figures.
         "keep" if user().next().is_some() => None,
-        "senders" => {
-            let senders: u64 = set.split_once('=')?.1.parse().ok()?;
-            Some(format!("senders={}", senders.min(members.unwrap_or(senders))))
+        key @ ("senders" | "group_size") => {
+            let nodes: u64 = set.split_once('=')?.1.parse().ok()?;
+            Some(format!("{key}={}", nodes.min(members.unwrap_or(nodes))))
         }
         _ => Some((*set).to_owned()),
     });
@@ -216,7 +216,8 @@ fn overlapping_groups() -> Vec<Job> {
             ],
             _ => vec![Ask::shown(share, What::Recovered), Ask::shown(time, What::MeanMs)],
         };
-        let sets = vec![format!("groups={groups}"), format!("group_size={size}")];
+        let groups = format!("groups={groups}");
+        let sets = vec!["senders=4".to_owned(), groups, format!("group_size={size}")];
         job("slingshot/groups", sets, &["duration=20s", "drain=50ms"], asks)
     };
     [(1, 64), (16, 64), (256, 64), (1024, 64), (16, 32), (256, 32)].map(of).into()
@@ -454,7 +455,7 @@ mod tests {
             let scenario = job.load_with(&[], &user).unwrap();
             let read = Settings::read(&scenario).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(read.plan.nodes, 2);
-            assert!((read.conditions.loss - 0.05).abs() < 1e-12);
+            assert!((scenario.topology.receive_loss.mean() - 0.05).abs() < 1e-12);
         }
     }
 }
