@@ -3,7 +3,7 @@
 use paceline_proto::chain::{Frame, Topology};
 use paceline_proto::core::{Lane, NodeId};
 
-use super::run::Hops;
+use super::ring::{Hops, letter};
 use super::{Broadcast, Ledger, Measure, Senders, run};
 use crate::LabError;
 use crate::figure::{Figure, Reproduction, Scale, Settings};
@@ -76,16 +76,11 @@ fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured
             .with_note("counted in the simulator only");
     };
     let expected = f64::from(nodes - 1);
-    let letter = |node: NodeId| match node.0 {
-        small @ 0..26 => char::from(b'A' + small as u8).to_string(),
-        large => large.to_string(),
-    };
     let origin = broadcast.plan().senders.nodes(nodes)[0];
     let ring = (0..nodes).map(|place| NodeId((origin.0 + place) % nodes));
     let ring: Vec<String> = ring.take(hops.path.len() + 1).map(letter).collect();
-    let mut path: Vec<String> =
-        hops.path.first().map(|&(from, _)| letter(from)).into_iter().collect();
-    path.extend(hops.path.iter().map(|&(_, to)| letter(to)));
+    let mut path: Vec<String> = hops.path.first().map(|hop| letter(hop.from)).into_iter().collect();
+    path.extend(hops.path.iter().map(|hop| letter(hop.to)));
     let mut figure = Figure::new(id, hops.transmissions as f64, "transmissions")
         .with_paper(expected)
         .with_band(expected, expected)
@@ -119,6 +114,12 @@ fn throughput(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_
     };
     if published.is_some() {
         note.push_str("; both schemes share this limit: the published gap is CPU and incast");
+    }
+    if measured.hops.is_none() {
+        // Loopback has no links of this rate: neither their limit nor what was published for them
+        // says anything of it.
+        let note = "on loopback: the processor is the limit, not a link, so there is no band";
+        return Figure::new(id, rate, "MB/s").with_note(note);
     }
     let figure =
         Figure::new(id, rate, "MB/s").with_band(0.95 * limit, 1.001 * limit).with_note(note);

@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use paceline_proto::core::{Instant, NodeId, Payload, View, mix};
 use serde::{Deserialize, Serialize};
 
+use super::bins::Bins;
 use super::content::{Messages, Verdict};
 use crate::run::{Metric, Sample};
 
@@ -56,6 +57,8 @@ pub struct NodeLedger {
     pub measured_own: u64,
     /// Bytes told in each second of the run.
     pub bytes_by_second: Vec<u64>,
+    /// Bytes told over the run, in bins that fit it.
+    pub bytes: Bins,
     /// When it was first told something, and last, in nanoseconds.
     pub first_nanos: Option<u64>,
     /// See `first_nanos`.
@@ -206,6 +209,7 @@ impl Ledger {
             ledger.bytes_by_second.resize(second + 1, 0);
         }
         ledger.bytes_by_second[second] += payload.len() as u64;
+        ledger.bytes.add(at, payload.len() as u64);
         self.delivered += 1;
         if at < self.window.from || at >= self.window.until {
             return;
@@ -345,7 +349,10 @@ impl Ledger {
 
     /// The numbers that sum the run up.
     pub fn summary(&self, ended: Instant) -> Vec<Metric> {
-        let ms = |quantile: f64| self.latency.value_at_quantile(quantile) as f64 / 1e6;
+        // Where no process sees both ends of a message no latency is measured.
+        let is_measured = !self.latency.is_empty();
+        let ms = |nanos: u64| if is_measured { nanos as f64 / 1e6 } else { f64::NAN };
+        let at = |quantile: f64| ms(self.latency.value_at_quantile(quantile));
         let (missing, damaged) = self.faults();
         let rate = self.bytes_per_node_per_second(ended) / 1e6;
         vec![
@@ -354,30 +361,38 @@ impl Ledger {
             Metric::new("messages_missing", missing as f64, ""),
             Metric::new("messages_damaged", damaged as f64, ""),
             Metric::new("throughput", rate, "MB/node/s"),
-            Metric::new("latency_p50", ms(0.5), "ms"),
-            Metric::new("latency_p99", ms(0.99), "ms"),
-            Metric::new("latency_max", self.latency.max() as f64 / 1e6, "ms"),
+            Metric::new("latency_p50", at(0.5), "ms"),
+            Metric::new("latency_p99", at(0.99), "ms"),
+            Metric::new("latency_max", ms(self.latency.max()), "ms"),
             Metric::new("fairness", self.fairness(), "most/fewest"),
             Metric::new("ended", ended.as_secs_f64(), "s"),
         ]
     }
 
-    /// Throughput of every node in every second.
+    /// Throughput of every node over the run, in bins of one width; none of a run with fewer
+    /// deliveries than bins.
     pub fn series(&self) -> Vec<Sample> {
-        let seconds = self.nodes.iter().map(|node| node.bytes_by_second.len()).max().unwrap_or(0);
         let mut series = Vec::new();
-        for second in 0..seconds {
-            for (node, ledger) in (0u32..).zip(&self.nodes) {
-                let bytes = ledger.bytes_by_second.get(second).copied().unwrap_or(0);
-                let rate = bytes as f64 / 1e6;
-                series.push(Sample::at_node(
-                    second as f64 + 1.0,
-                    node,
-                    "throughput_mb_per_s",
-                    rate,
-                ));
+        let width = self.nodes.iter().map(|node| node.bytes.width_nanos()).max().unwrap_or(0);
+        let binned: Vec<Bins> = self.nodes.iter().map(|node| node.bytes.at_width(width)).collect();
+        let bins = binned.iter().map(Bins::len).max().unwrap_or(0);
+        if self.delivered < (bins * self.nodes.len()) as u64 {
+            // Each bin would hold one message or none.
+            return self.view_series(series);
+        }
+        let rates: Vec<Vec<(f64, f64)>> =
+            binned.iter().map(|node| node.rates(bins).collect()).collect();
+        for bin in 0..bins {
+            for (node, rates) in (0u32..).zip(&rates) {
+                let (time_s, rate) = rates[bin];
+                series.push(Sample::at_node(time_s, node, "throughput_mb_per_s", rate / 1e6));
             }
         }
+        self.view_series(series)
+    }
+
+    /// Adds the views that nodes installed.
+    fn view_series(&self, mut series: Vec<Sample>) -> Vec<Sample> {
         for (node, ledger) in (0u32..).zip(&self.nodes) {
             for installed in &ledger.views {
                 let time_s = Instant::from_nanos(installed.at_nanos).as_secs_f64();

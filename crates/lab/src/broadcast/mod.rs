@@ -1,9 +1,11 @@
 //! The broadcast service in the lab: its scenarios, its ledger and its figures.
 
+mod bins;
 mod content;
 mod figures;
 mod ledger;
 mod report;
+mod ring;
 mod run;
 mod scenario;
 

@@ -86,22 +86,43 @@ fn rounds(figures: &[Figure]) -> Vec<Plot> {
     plots.collect()
 }
 
-/// The figures at the published setting, beside what was published.
+/// The throughput figures, a plot for each setting, beside what was published for it.
 fn published_throughput(figures: &[Figure]) -> Vec<Plot> {
-    let of = |figure: &Figure| {
-        let parts = parts(figure, "chain/throughput/")?;
-        let [topology, senders, _] = parts.as_slice() else { return None };
-        Some((format!("{topology}, {senders}"), figure.measured, figure.paper, figure.high))
-    };
-    let bars: Vec<_> = figures.iter().filter_map(of).collect();
-    if bars.is_empty() {
-        return Vec::new();
+    let mut settings: Vec<(&str, Vec<(String, &Figure)>)> = Vec::new();
+    for figure in figures {
+        let parts = parts(figure, "chain/throughput/");
+        let Some([topology, senders, setting]) = parts.as_deref() else { continue };
+        let bar = (format!("{topology}, {senders}"), figure);
+        match settings.iter_mut().find(|(known, _)| known == setting) {
+            Some((_, bars)) => bars.push(bar),
+            None => settings.push((setting, vec![bar])),
+        }
     }
-    let axis = Axis::new("told a member, own included", "MB/s");
-    let plot = Plot::bars("4 members, 1 Gbit/s, 8 KB", bars.iter().map(|b| b.0.clone()), axis)
-        .with_group("measured", bars.iter().map(|b| b.1))
-        .with_paper_group("published", bars.iter().map(|b| b.2.unwrap_or(f64::NAN)));
-    vec![plot.with_caption("Published values exist for all members sending only.")]
+    let plots = settings.into_iter().map(|(setting, bars)| {
+        let axis = Axis::new("told a member, own included", "MB/s");
+        let plot = Plot::bars(titled(setting), bars.iter().map(|bar| bar.0.clone()), axis)
+            .with_group("measured", bars.iter().map(|bar| bar.1.measured));
+        if bars.iter().all(|bar| bar.1.paper.is_none()) {
+            return plot;
+        }
+        plot.with_paper_group("published", bars.iter().map(|bar| bar.1.paper.unwrap_or(f64::NAN)))
+            .with_caption("Published values exist for all members sending only.")
+    });
+    plots.collect()
+}
+
+/// `n4-1gbit-8k` in words.
+fn titled(setting: &str) -> String {
+    let words = setting.split('-').map(|word| match word.strip_prefix('n') {
+        Some(nodes) if nodes.parse::<u32>().is_ok() => format!("{nodes} members"),
+        _ => match (word.strip_suffix("gbit"), word.strip_suffix("mbit"), word.strip_suffix('k')) {
+            (Some(rate), ..) => format!("{rate} Gbit/s"),
+            (_, Some(rate), _) => format!("{rate} Mbit/s"),
+            (.., Some(size)) => format!("{size} KB"),
+            _ => word.to_owned(),
+        },
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn gains(figures: &[Figure]) -> Vec<Plot> {
@@ -192,5 +213,23 @@ impl Curves {
             Some((n, chain / unicast))
         });
         gain_plot(points.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plot_of_throughput_is_titled_by_its_own_setting() {
+        let figure = |id: &str| Figure::new(id, 1.0, "MB/s");
+        let plots = published_throughput(&[
+            figure("chain/throughput/chain/all/n4-1gbit-8k").with_paper(107.0),
+            figure("chain/throughput/tree/all/n4-1gbit-8k"),
+            figure("chain/throughput/chain/one/n13-100mbit-64k"),
+        ]);
+        let titles: Vec<&str> = plots.iter().map(|plot| plot.title.as_str()).collect();
+        assert_eq!(titles, ["4 members, 1 Gbit/s, 8 KB", "13 members, 100 Mbit/s, 64 KB"]);
+        assert!(plots[1].caption.is_empty(), "nothing was published for it");
     }
 }

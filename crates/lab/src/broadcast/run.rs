@@ -2,40 +2,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant as WallClock;
 
-use paceline_proto::chain::{Chain, Message, Topology};
-use paceline_proto::core::{Instant, Lane, NodeId};
-use paceline_sim::{Codec, Observer};
+use paceline_proto::chain::Topology;
+use paceline_sim::Codec;
 
 use super::figures::{Measured, figures};
+use super::ring::Hops;
 use super::{Broadcast, Ledger, Measure};
 use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
 use crate::world::{Outcome, Simulated, run_on_loopback, simulate_traced};
-
-/// The hops that blocks took, as far as a scenario of one message needs them.
-#[derive(Debug, Default)]
-pub struct Hops {
-    /// Transmissions of blocks.
-    pub transmissions: u64,
-    /// Sender and receiver of the first few.
-    pub path: Vec<(NodeId, NodeId)>,
-}
-
-/// Hops noted by name; further ones are only counted.
-const PATH_MAX: usize = 64;
-
-impl Observer<Chain> for Hops {
-    fn on_send(&mut self, _: Instant, from: NodeId, to: NodeId, _: Lane, message: &Message) {
-        if let Message::Data(_) = message {
-            self.transmissions += 1;
-            if self.path.len() < PATH_MAX {
-                self.path.push((from, to));
-            }
-        }
-    }
-}
 
 /// Runs a broadcast scenario in the simulator, and writes a trace of it to a file if there is one.
 pub fn run(
@@ -55,6 +32,7 @@ pub fn run(
     }
     let measured = Measured { ledger: &ledger, outcome: &outcome, hops: Some(&hops), baseline };
     let mut result = result(&broadcast, scenario, seed, &measured);
+    result.drawings = hops.drawings(scenario.topology.nodes);
     result.wall_s = started.elapsed().as_secs_f64();
     Ok(result)
 }
@@ -68,9 +46,14 @@ pub fn run_on_sockets(
     progress: &dyn Progress,
 ) -> Result<RunResult, LabError> {
     let broadcast = Arc::new(Broadcast::read(&scenario)?);
-    if broadcast.plan().measure == Measure::Gain {
-        let problem = "figures = \"gain\" compares two simulated runs; use --on sim";
-        return Err(LabError::Unsupported(problem.to_owned()));
+    let problem = match broadcast.plan().measure {
+        Measure::Gain => "figures = \"gain\" compares two simulated runs",
+        Measure::Rounds => "figures = \"rounds\" counts in times of one block on a simulated link",
+        Measure::Transmissions => "figures = \"transmissions\" counts what only the simulator sees",
+        Measure::Deliveries | Measure::Throughput | Measure::Progress => "",
+    };
+    if !problem.is_empty() {
+        return Err(LabError::Unsupported(format!("{problem}; use --on sim")));
     }
     let started = WallClock::now();
     let (ledger, outcome) = run_on_loopback(&broadcast, &scenario, seed, program, progress)?;

@@ -13,6 +13,7 @@ pub use plot::{Mark, Plot};
 use crate::figure::{Figure, number};
 use crate::machine::Machine;
 use crate::run::{Metric, Run, Sample, WorldKind};
+use crate::scenario::ScenarioFile;
 
 /// What a report shows, from top to bottom.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,7 +72,10 @@ impl Report {
             Section { figures: result.figures.clone(), ..section("Figures") },
             Section { metrics: result.summary.clone(), ..section("Summary") },
             Section { plots: result.drawings.clone(), ..section("What happened") },
-            Section { plots: series_plots(&result.series), ..section("Over time") },
+            Section {
+                plots: with_faults(series_plots(&result.series), run),
+                ..section("Over time")
+            },
         ];
         Report {
             title: manifest.scenario.clone(),
@@ -96,6 +100,36 @@ impl Section {
             && self.metrics.is_empty()
             && self.plots.is_empty()
     }
+}
+
+/// Faults that a caption names.
+const FAULTS_NAMED_MAX: usize = 12;
+
+/// The plots over time of a run, with the faults of its scenario marked and named.
+fn with_faults(plots: Vec<Plot>, run: &Run) -> Vec<Plot> {
+    let scenario = ScenarioFile::parse("run.toml", &run.scenario_toml);
+    let faults = scenario.and_then(|file| file.resolve()).map(|scenario| scenario.faults);
+    let end = run.result.series.iter().map(|sample| sample.time_s).fold(0.0, f64::max);
+    let faults: Vec<(f64, String)> = faults
+        .unwrap_or_default()
+        .iter()
+        .map(|timed| (timed.at.as_secs_f64(), timed.fault.describe()))
+        .filter(|(at, _)| *at <= end)
+        .collect();
+    if faults.is_empty() {
+        return plots;
+    }
+    let named = faults.iter().take(FAULTS_NAMED_MAX);
+    let named: Vec<String> = named.map(|(at, what)| format!("{} s {what}", number(*at))).collect();
+    let mut caption = format!("Faults: {}", named.join("; "));
+    if faults.len() > FAULTS_NAMED_MAX {
+        caption.push_str(&format!("; and {} more", faults.len() - FAULTS_NAMED_MAX));
+    }
+    let mark = |plot: Plot| {
+        let times = faults.iter().map(|&(at, _)| (at, f64::NAN));
+        plot.with_layer("faults", Mark::Rules, times).with_caption(format!("{caption}."))
+    };
+    plots.into_iter().map(mark).collect()
 }
 
 /// Nodes that a plot over time shows one by one; more are summed up as least, mean and most.

@@ -22,6 +22,12 @@ pub struct Plot {
     // Names at the y axis, from the top.
     lanes: Vec<String>,
     layers: Vec<Layer>,
+    // Text at points.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<Label>,
+    // Without axes: what counts is who is joined with whom.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_bare: bool,
     // Of a map of heat: a value for each lane and category.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cells: Vec<Vec<Value>>,
@@ -30,6 +36,13 @@ pub struct Plot {
 /// JSON has no NaN: it is written as null.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Value(#[serde(deserialize_with = "null_is_nan")] f64);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Label {
+    x: f64,
+    y: f64,
+    text: String,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Layer {
@@ -50,7 +63,7 @@ impl Layer {
     fn is_marked(&self) -> bool {
         match self.mark {
             Mark::Line => self.points.len() <= MARKERS_MAX,
-            Mark::Steps | Mark::Bars | Mark::Arrows => false,
+            Mark::Steps | Mark::Bars | Mark::Arrows | Mark::Rules => false,
             Mark::Points | Mark::Paper => true,
         }
     }
@@ -71,6 +84,8 @@ pub enum Mark {
     Bars,
     /// Arrows, each from a point to the next. One whose end has no time ends half-way: lost.
     Arrows,
+    /// Vertical lines at the times of the points, whose other coordinate does not count.
+    Rules,
 }
 
 impl Plot {
@@ -78,7 +93,8 @@ impl Plot {
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Plot {
         let (categories, lanes, layers) = (Vec::new(), Vec::new(), Vec::new());
         let (title, caption, cells) = (title.into(), String::new(), Vec::new());
-        Plot { title, caption, x, y, categories, lanes, layers, cells }
+        let (labels, is_bare) = (Vec::new(), false);
+        Plot { title, caption, x, y, categories, lanes, layers, labels, is_bare, cells }
     }
 
     /// A plot of bars, without groups yet.
@@ -109,6 +125,38 @@ impl Plot {
         plot.lanes = lanes.into_iter().map(Into::into).collect();
         let last = plot.lanes.len().max(1) as f64;
         plot.y.range = Some((0.5 - last, 0.5));
+        plot
+    }
+
+    /// A ring of names, clockwise from the top, and arrows between those that are joined.
+    pub fn links<S: Into<String>>(
+        title: impl Into<String>,
+        names: impl IntoIterator<Item = S>,
+        links: impl IntoIterator<Item = (usize, usize)>,
+    ) -> Plot {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        let place = |index: usize| {
+            let turn = index as f64 / names.len() as f64 * std::f64::consts::TAU;
+            (turn.sin(), turn.cos())
+        };
+        let ends = links.into_iter().flat_map(|(from, to)| {
+            let ((ax, ay), (bx, by)) = (place(from), place(to));
+            let length = (bx - ax).hypot(by - ay).max(1e-9);
+            // Short of the names at both ends.
+            let (dx, dy) = ((bx - ax) / length * 0.09, (by - ay) / length * 0.09);
+            [(ax + dx, ay + dy), (bx - dx, by - dy)]
+        });
+        let ends: Vec<(f64, f64)> = ends.collect();
+        // As wide as the drawing is for its height.
+        let axes =
+            (Axis::default().with_range(-2.09, 2.09), Axis::default().with_range(-1.15, 1.15));
+        let mut plot = Plot::new(title, axes.0, axes.1).with_layer("", Mark::Arrows, ends);
+        let at = |(index, text): (usize, String)| {
+            let (x, y) = place(index);
+            Label { x, y, text }
+        };
+        plot.labels = names.iter().cloned().enumerate().map(at).collect();
+        plot.is_bare = true;
         plot
     }
 
@@ -228,8 +276,12 @@ impl Plot {
             .margin_right(36)
             .margin_top(14)
             .margin_bottom(8)
-            .x_label_area_size(if self.x.title().is_empty() { 56 } else { 92 })
-            .y_label_area_size(138)
+            .x_label_area_size(match (self.is_bare, self.x.title().is_empty()) {
+                (true, _) => 0,
+                (false, true) => 56,
+                (false, false) => 92,
+            })
+            .y_label_area_size(if self.is_bare { 36 } else { 138 })
             .build_cartesian_2d(x, y)?;
         let mut mesh = chart.configure_mesh();
         let (x_title, y_title) = (self.x.title(), self.y.title());
@@ -255,13 +307,20 @@ impl Plot {
         if !x_title.is_empty() {
             mesh.x_desc(x_title);
         }
-        mesh.draw()?;
+        if !self.is_bare {
+            mesh.draw()?;
+        }
 
         for index in 0..self.layers.len() {
             self.draw_layer(root, &mut chart, index, high.0.max(0.0))?;
         }
 
         self.draw_cells(root, &mut chart)?;
+        for Label { x, y, text } in &self.labels {
+            let centred = ink_text(LABEL).pos(Pos::new(HPos::Center, VPos::Center));
+            let at = chart.as_coord_spec().translate(&(*x, *y));
+            root.draw(&Text::new(text.clone(), at, centred))?;
+        }
         if shown().next().is_none() && self.cells.is_empty() {
             let middle = ((low.0 + low.1) / 2.0, (high.0 + high.1) / 2.0);
             let at = chart.as_coord_spec().translate(&middle);
@@ -285,6 +344,9 @@ impl Plot {
                 self.draw_arrow(root, chart, index, (ends[0], ends[1]))?;
             }
             return Ok(());
+        }
+        if layer.mark == Mark::Rules {
+            return self.draw_rules(chart, index);
         }
         let points = layer.points.iter().map(|&Point(x, y)| (x, y));
         let points: Vec<(f64, f64)> =
@@ -310,6 +372,18 @@ impl Plot {
                 self.draw_marker(root, index, chart.as_coord_spec().translate(point))?;
             }
         }
+        Ok(())
+    }
+
+    /// Draws vertical lines from the bottom to the top.
+    fn draw_rules(&self, chart: &mut Chart<'_, '_>, index: usize) -> Drawn {
+        let (across, up) = (chart.x_range(), chart.y_range());
+        let style = self.color(index).mix(0.6).stroke_width(3);
+        let times = self.layers[index].points.iter().map(|point| point.0);
+        let lines = times
+            .filter(|time| *time >= across.start && *time <= across.end)
+            .map(|time| PathElement::new(vec![(time, up.start), (time, up.end)], style));
+        chart.draw_series(lines.collect::<Vec<_>>())?;
         Ok(())
     }
 
@@ -348,6 +422,10 @@ impl Plot {
                 Mark::Bars => {
                     let corners = [(x + 12, y + 2), (x + 36, y + 26)];
                     root.draw(&Rectangle::new(corners, self.color(index).filled()))?;
+                }
+                Mark::Rules => {
+                    let style = self.color(index).stroke_width(3);
+                    root.draw(&PathElement::new([(x + 24, y), (x + 24, y + 28)], style))?;
                 }
                 Mark::Line | Mark::Steps | Mark::Arrows => {
                     let style = self.color(index).stroke_width(5);
@@ -426,15 +504,16 @@ impl Plot {
                 }
                 Some(path)
             }
-            Mark::Points | Mark::Paper | Mark::Bars | Mark::Arrows => None,
+            Mark::Points | Mark::Paper | Mark::Bars | Mark::Arrows | Mark::Rules => None,
         }
     }
 
     fn color(&self, index: usize) -> RGBAColor {
-        if self.layers[index].mark == Mark::Paper {
+        let is_plain = |layer: &Layer| matches!(layer.mark, Mark::Paper | Mark::Rules);
+        if is_plain(&self.layers[index]) {
             return INK.mix(1.0);
         }
-        let before = self.layers[..index].iter().filter(|layer| layer.mark != Mark::Paper).count();
+        let before = self.layers[..index].iter().filter(|layer| !is_plain(layer)).count();
         PALETTE[before % PALETTE.len()].mix(1.0)
     }
 

@@ -54,6 +54,30 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// What happens, in a few words.
+    pub fn describe(&self) -> String {
+        let list = |nodes: &[NodeId]| {
+            let nodes: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
+            nodes.join(", ")
+        };
+        match self {
+            Fault::Crash(nodes) => format!("crash of {}", list(nodes)),
+            Fault::Restart(nodes) => format!("restart of {}", list(nodes)),
+            Fault::Pause(nodes) => format!("pause of {}", list(nodes)),
+            Fault::Resume(nodes) => format!("end of the pause of {}", list(nodes)),
+            Fault::Partition(groups) => {
+                let groups: Vec<String> = groups.iter().map(|group| list(group)).collect();
+                format!("partition: {}", groups.join(" | "))
+            }
+            Fault::Heal => "end of the partition".to_owned(),
+            Fault::Leave(nodes) => format!("leave of {}", list(nodes)),
+            Fault::Reset { from, to } => format!("reset between {} and {}", from.0, to.0),
+            Fault::Link { .. } => "change of links".to_owned(),
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Kind {
     Crash,
