@@ -7,6 +7,7 @@ use crate::progress::Progress;
 use crate::report::Section;
 use crate::run::RunResult;
 use crate::scenario::Diagnostic;
+use crate::standing::Standing;
 use crate::table::aligned;
 
 /// One measured number, with the published one and the band it must fall into.
@@ -102,18 +103,14 @@ impl Figure {
         }
     }
 
-    /// The verdict in a word: `ok`, `FAIL`, or `shown` if there is no band to fall out of.
-    /// `differs` if the figure is in a band that leaves out the published number: the band is then
-    /// what this implementation must give, and the published figure is not reproduced.
+    /// The verdict in a word: `ok`, `FAIL`, `differs` if the measured value is within a band that
+    /// excludes the published one, or `shown` if there is no band to fall out of.
     pub fn verdict(&self) -> &'static str {
-        let (low, high) = (self.low.unwrap_or(f64::MIN), self.high.unwrap_or(f64::MAX));
-        match (self.pass, self.low.is_some() || self.high.is_some()) {
+        match (self.pass, Standing::of(self)) {
             (false, _) => "FAIL",
-            (true, false) => "shown",
-            (true, true) if self.paper.is_some_and(|paper| !(low..=high).contains(&paper)) => {
-                "differs"
-            }
-            (true, true) => "ok",
+            (true, Standing::Differs) => "differs",
+            (true, Standing::Beside | Standing::Shown) => "shown",
+            (true, _) => "ok",
         }
     }
 }

@@ -21,6 +21,7 @@ pub mod reproduce;
 pub mod run;
 pub mod scenario;
 pub mod slingshot;
+pub mod standing;
 pub mod sweep;
 pub mod table;
 pub mod tour;

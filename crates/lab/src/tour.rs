@@ -8,6 +8,7 @@ use std::time::Instant as WallClock;
 use paceline_proto::chain::Topology;
 use serde::Serialize;
 
+use crate::figure::number;
 use crate::figure::{Figure, Reproduction, Scale, Settings};
 use crate::machine::Machine;
 use crate::progress::Progress;
@@ -15,6 +16,7 @@ use crate::report::{Axis, Plot, Report, Section};
 use crate::reproduce::{self, Reproduced};
 use crate::run::{Place, RunResult};
 use crate::scenario::ScenarioFile;
+use crate::standing::{Tally, summary};
 use crate::{LabError, REPRODUCTIONS, run_on_sockets};
 
 /// Broadcasts over loopback sockets, one way of spreading them.
@@ -47,6 +49,8 @@ pub struct Tour {
     pub sockets: Vec<Broadcasts>,
     /// Published figures beside the measured ones.
     pub results: Vec<Figure>,
+    /// How many figures stand where.
+    pub tally: Tally,
     /// The report.
     pub report: PathBuf,
     /// Seconds that it took.
@@ -58,6 +62,45 @@ impl Tour {
     pub fn is_good(&self) -> bool {
         let is_right = |row: &Broadcasts| row.messages_missing == 0 && row.messages_damaged == 0;
         self.sockets.iter().all(is_right) && self.results.iter().all(|figure| figure.pass)
+    }
+}
+
+impl Tour {
+    /// What ran on sockets, how many figures of each paper lie inside their bands, and where the
+    /// report is: at most 24 lines of 80 columns.
+    pub fn summary(&self) -> String {
+        let delivered: u64 = self.sockets.iter().map(|row| row.messages_delivered).sum();
+        let missing: u64 = self.sockets.iter().map(|row| row.messages_missing).sum();
+        let damaged: u64 = self.sockets.iter().map(|row| row.messages_damaged).sum();
+        let mut text = format!(
+            "On real sockets: four members broadcast over TCP and UDP on this machine.\n\
+             {delivered} deliveries, each checked byte by byte: {missing} missing, {damaged} damaged.\n"
+        );
+        let chains = self.sockets.iter().filter(|row| row.topology == "chain");
+        for Broadcasts { senders, mb_per_node_per_s, p50_ms, .. } in chains {
+            let who = if *senders == "one" { "one member sends" } else { "all members send" };
+            text.push_str(&format!(
+                "  chain, {who}: {} MB/s at each member, median latency {} ms\n",
+                number(*mb_per_node_per_s),
+                number(*p50_ms)
+            ));
+        }
+        text.push_str("\nIn the simulator: shorter runs of each paper's experiments.\n");
+        text.push_str(&summary(&self.results));
+        text.push_str(
+            "\"in band\": the published and the measured value lie in one band. Some quick runs\n\
+             send a tenth of what was published; `paceline reproduce` runs them at full size.\n",
+        );
+        let failed = self.results.iter().filter(|figure| !figure.pass).count();
+        text.push_str(&match (self.is_good(), failed) {
+            (true, _) => format!("\nEvery check passed, in {} s.", number(self.seconds.round())),
+            (false, 0) => "\nFAILED: deliveries are missing or damaged.".to_owned(),
+            (false, _) => format!("\nFAILED: {failed} figures are out of their bands."),
+        });
+        text.push_str(" Tables: --verbose, or the report:\n");
+        text.push_str(&format!("  {}\n", self.report.display()));
+        text.push_str("Next: `paceline run chain/six`, then `paceline list`.\n");
+        text
     }
 }
 
@@ -79,6 +122,7 @@ pub fn run(place: &Place, progress: &dyn Progress) -> Result<Tour, LabError> {
     let folder = reproduce::write(&results, &report, place, "tour")?;
     Ok(Tour {
         sockets,
+        tally: Tally::of(&results.results),
         results: results.results,
         report: folder.join("report.html"),
         seconds: started.elapsed().as_secs_f64(),
@@ -165,4 +209,44 @@ fn report(
     report.machine = Some(Machine::observe());
     report.sections.insert(0, live);
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_fits_a_screen_of_80_columns_and_24_lines() {
+        let broadcasts = |topology, senders| Broadcasts {
+            topology,
+            senders,
+            nodes: 4,
+            messages_delivered: 1_234_567,
+            messages_missing: 0,
+            messages_damaged: 0,
+            mb_per_node_per_s: 1234.567,
+            p50_ms: 12.345,
+            p99_ms: 99.99,
+        };
+        let sockets = ["one", "all"].map(|senders| broadcasts("chain", senders)).to_vec();
+        let mut results = Vec::new();
+        for reproduction in REPRODUCTIONS {
+            for number in 0..120 {
+                let id = format!("{}/{number}", reproduction.name);
+                results.push(Figure::new(id, 1.0, "").with_paper(1.0).with_band(0.0, 2.0));
+            }
+        }
+        let report = PathBuf::from("runs/tour-12/report.html");
+        let tally = Tally::of(&results);
+        let mut tour = Tour { sockets, results, tally, report, seconds: 123.4 };
+        let fits = |text: &str| {
+            assert!(text.lines().count() <= 24, "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        };
+        fits(&tour.summary());
+        assert!(tour.summary().contains("Every check passed"));
+        tour.results[0].pass = false;
+        fits(&tour.summary());
+        assert!(tour.summary().contains("FAILED: 1 figures"), "{}", tour.summary());
+    }
 }

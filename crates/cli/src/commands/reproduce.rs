@@ -4,6 +4,7 @@ use paceline_lab::REPRODUCTIONS;
 use paceline_lab::figure::{Reproduction, Scale, Settings, table};
 use paceline_lab::reproduce;
 use paceline_lab::run::Place;
+use paceline_lab::standing::summary;
 
 use super::{Outcome, runs, seed};
 use crate::error::CliError;
@@ -58,6 +59,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let folder = reproduce::write(&results, &report, &place, "reproduce")?;
     ui.document(&results)?;
     ui.print(&table(&results.results))?;
+    ui.print(&format!("\n{}", summary(&results.results)))?;
     ui.print(&format!("\nreport: {}\n", folder.join("report.html").display()))?;
     ui.warn_if_stopped();
     Ok(Outcome::of(results.pass() && !ui.is_stopped()))

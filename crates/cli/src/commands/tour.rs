@@ -3,15 +3,26 @@ use std::path::PathBuf;
 use paceline_lab::figure::{number, table as figure_table};
 use paceline_lab::run::Place;
 use paceline_lab::table::table;
-use paceline_lab::tour::{self, Broadcasts};
+use paceline_lab::tour::{self, Broadcasts, Tour};
 
 use super::{Outcome, runs};
 use crate::error::CliError;
 use crate::ui::Ui;
 
 /// See in a minute what Paceline does: broadcasts on real sockets, then the published figures
+///
+/// Ends with a summary that fits one screen. The tables are in the report.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline tour
+  paceline tour --verbose            each broadcast and each figure as well
+  paceline tour --json > tour.json")]
 pub struct Args {
+    /// Print the tables as well: each broadcast on sockets, and each figure with its band
+    #[arg(long, short)]
+    verbose: bool,
+
     /// The folder to write, which must not exist or be empty [default: runs/tour-N]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -19,10 +30,17 @@ pub struct Args {
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
-    ui.print("Four members on real loopback sockets; every delivery is checked.\n\n")?;
     let place = args.out.map_or(Place::Under(runs()), Place::At);
     let tour = tour::run(&place, &ui.progress())?;
     ui.document(&tour)?;
+    if args.verbose {
+        ui.print(&tables(&tour))?;
+    }
+    ui.print(&tour.summary())?;
+    Ok(Outcome::of(tour.is_good()))
+}
+
+fn tables(tour: &Tour) -> String {
     let rows: Vec<[String; 8]> = tour.sockets.iter().map(cells).collect();
     let header = [
         "topology",
@@ -34,17 +52,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         "p50 ms",
         "p99 ms",
     ];
-    ui.print(&format!("{}\n", table(header, &rows)))?;
-    ui.print(
-        "Loopback has no links to save: the processor is the limit. `paceline bench broadcast \
-         --lab netns` shapes them.\n\n",
-    )?;
-    ui.print("In the simulator, beside what was published:\n\n")?;
-    ui.print(&figure_table(&tour.results))?;
-    let verdict = if tour.is_good() { "All as it should be" } else { "Not all is as it should be" };
-    ui.print(&format!("\n{verdict}, in {} s.\n", number(tour.seconds)))?;
-    ui.print(&format!("report: {}\n", tour.report.display()))?;
-    Ok(Outcome::of(tour.is_good()))
+    format!("{}\n{}\n", table(header, &rows), figure_table(&tour.results))
 }
 
 fn cells(row: &Broadcasts) -> [String; 8] {

@@ -3,6 +3,7 @@ use std::fmt::Write;
 use super::{Report, Section, escape};
 use crate::figure::{Figure, number};
 use crate::run::Metric;
+use crate::standing::Tally;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -46,19 +47,18 @@ fn fact(name: &str, value: &str) -> String {
     format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value))
 }
 
-/// One line that says whether every figure with a band is within it.
+/// What the figures show: how many published values are reproduced, and what is judged by our own
+/// bands only. Red if a figure is out of its band.
 fn verdict(report: &Report) -> String {
     let all = report.sections.iter().flat_map(|section| &section.figures);
-    let judged: Vec<&Figure> = all.filter(|figure| figure.verdict() != "shown").collect();
-    let failed = judged.iter().filter(|figure| !figure.pass).count();
-    match (judged.len(), failed) {
-        (0, _) => String::new(),
-        (1, 0) => "<p class=\"verdict ok\">The one figure with a band is in it.</p>\n".to_owned(),
-        (count, 0) => {
-            format!("<p class=\"verdict ok\">All {count} figures with a band are in it.</p>\n")
-        }
-        (count, _) => {
-            format!("<p class=\"verdict fail\">{failed} of {count} figures out of band.</p>\n")
+    let failed = all.clone().filter(|figure| !figure.pass).count();
+    let said = Tally::of(all).sentence();
+    match (said.is_empty(), failed) {
+        (true, _) => String::new(),
+        (false, 0) => format!("<p class=\"verdict ok\">{said}</p>\n"),
+        (false, count) => {
+            let are = if count == 1 { "figure is" } else { "figures are" };
+            format!("<p class=\"verdict fail\">{count} {are} out of band. {said}</p>\n")
         }
     }
 }
