@@ -25,15 +25,28 @@ async fn enter(bind: &str, seed: Option<&str>) -> Result<(Group, Events)> {
     })
 }
 
+/// Says what is typed, and goes at its end.
+async fn say(group: Group) -> Result<()> {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        group.broadcast(line).await?;
+    }
+    Ok(group.leave()?)
+}
+
 async fn talk(bind: &str, seed: Option<&str>) -> Result<()> {
     let (group, mut events) = enter(bind, seed).await?;
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    // Beside the reading, not within it: a sender may wait for credit, which all members give by
+    // reading, this one too.
+    let saying = say(group);
+    tokio::pin!(saying);
+    let mut is_saying = true;
     loop {
         tokio::select! {
-            line = lines.next_line() => match line? {
-                Some(line) => group.broadcast(line).await?,
-                None => group.leave()?,
-            },
+            said = &mut saying, if is_saying => {
+                said?;
+                is_saying = false;
+            }
             event = events.recv() => match event {
                 Some(Event::Delivered(message)) => {
                     println!("{}: {}", message.origin, String::from_utf8_lossy(&message.payload));

@@ -4,6 +4,7 @@
 mod commands;
 mod error;
 mod log;
+mod parse;
 mod progress;
 mod signals;
 mod ui;

@@ -1,11 +1,19 @@
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// The exit status of a program that ended by Ctrl-C.
 const INTERRUPTED: i32 = 130;
+
+/// What the user is told at the first Ctrl-C.
+static SAID_WHEN_STOPPED: OnceLock<&str> = OnceLock::new();
+
+/// From now on the first Ctrl-C says this on standard error. Call it once.
+pub fn say_when_stopped(text: &'static str) {
+    let _ = SAID_WHEN_STOPPED.set(text);
+}
 
 /// From now on SIGINT and SIGTERM set `stop`; another one later ends the process.
 #[cfg(not(windows))]
@@ -21,6 +29,9 @@ pub fn heed(stop: Arc<AtomicBool>) -> io::Result<()> {
     let heed = move || {
         for _ in signals.forever() {
             stop.store(true, Ordering::Relaxed);
+            if let (None, Some(text)) = (first, SAID_WHEN_STOPPED.get()) {
+                eprintln!("\n{text}");
+            }
             if first.get_or_insert_with(Instant::now).elapsed() > ONE_WISH {
                 std::process::exit(INTERRUPTED);
             }
@@ -38,4 +49,39 @@ pub fn heed(stop: Arc<AtomicBool>) -> io::Result<()> {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     Ok(())
+}
+
+/// Returns once standard output is a pipe whose reader has gone, as after `| head -1`.
+#[cfg(unix)]
+pub async fn output_closed() {
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    let (told, closed) = tokio::sync::oneshot::channel();
+    let watch = move || {
+        let output = io::stdout();
+        loop {
+            // Asks for nothing: errors and hang-ups are reported all the same.
+            let mut watched = [PollFd::new(&output, PollFlags::empty())];
+            match poll(&mut watched, None) {
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(_) if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) => {
+                    // The command may have ended by itself.
+                    let _ = told.send(());
+                    return;
+                }
+                // It was closed from the start, or cannot be watched.
+                _ => return,
+            }
+        }
+    };
+    let watching = std::thread::Builder::new().name("output".to_owned()).spawn(watch);
+    if watching.is_err() || closed.await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// Never returns: it is not known here.
+#[cfg(not(unix))]
+pub async fn output_closed() {
+    std::future::pending().await
 }

@@ -47,6 +47,11 @@ impl Ui {
         &self.stop
     }
 
+    /// What the first Ctrl-C says, where work takes a while to stop.
+    pub fn say_when_stopped(&self, text: &'static str) {
+        signals::say_when_stopped(text);
+    }
+
     /// A progress bar for long work, which also hears of Ctrl-C.
     pub fn progress(&self) -> Bars {
         Bars::new(self.stop.clone())
@@ -77,7 +82,8 @@ impl Ui {
 
     /// Says why the command failed.
     pub fn error(&self, error: &CliError) {
-        let _ = writeln!(anstream::stderr(), "{ERROR}error:{ERROR:#} {error}");
+        let text = printable(&error.to_string());
+        let _ = writeln!(anstream::stderr(), "{ERROR}error:{ERROR:#} {text}");
     }
 
     /// Prints the JSON document, if that is what the user wants; call it once.
@@ -115,6 +121,22 @@ impl Ui {
     }
 }
 
+/// Longest line of an error, characters; it may quote a file that is no text.
+const ERROR_LINE_MAX: usize = 1000;
+
+/// Text that does nothing to a terminal, in lines of some length.
+fn printable(text: &str) -> String {
+    let lines = text.split('\n').map(|line| {
+        let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+        let mut short: String = line.chars().take(ERROR_LINE_MAX).map(shown).collect();
+        if line.chars().nth(ERROR_LINE_MAX).is_some() {
+            short.push('\u{2026}');
+        }
+        short
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// A reader that closed the pipe has what it wanted.
 fn write(out: &mut impl Write, text: &str) -> Result<(), CliError> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -126,4 +148,19 @@ fn write(out: &mut impl Write, text: &str) -> Result<(), CliError> {
 /// True if a person looks at standard error.
 pub fn is_watched() -> bool {
     io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_quotes_a_binary_file_does_nothing_to_the_terminal() {
+        assert_eq!(
+            printable("a.flac: \u{1b}[2J\u{7}\n  = a note"),
+            "a.flac: \u{fffd}[2J\u{fffd}\n  = a note"
+        );
+        let long = printable(&"x".repeat(5000));
+        assert_eq!(long.chars().count(), ERROR_LINE_MAX + 1);
+    }
 }

@@ -192,3 +192,38 @@ fn walks_between_processes_are_those_of_the_simulator() {
     };
     assert_eq!(deliveries(&[]), deliveries(&["--on", "sockets", "--processes"]));
 }
+
+#[test]
+fn a_wrong_setting_of_a_sweep_is_one_error_before_anything_runs() {
+    let place = Place::new();
+    // The warm-up is as long.
+    let sweep = ["sweep", "chain/throughput", "--set", "duration=100ms", "--out", "wrong"];
+    let said = place.error(&sweep, 2);
+    assert_eq!(said.matches("error:").count(), 1, "{said}");
+    assert!(said.lines().count() < 10, "{said}");
+    assert!(!place.path().join("wrong").exists(), "the folder is free for the right settings");
+}
+
+#[test]
+fn a_sweep_names_the_figures_that_are_out_of_band() {
+    let place = Place::new();
+    let sets = ["duration=3ms", "measure.warmup=0s", "sweep.topology.nodes=[2, 4]"];
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    let words: Vec<&str> = ["sweep", "chain/throughput"].into_iter().chain(sets).collect();
+    let ran = place.run(&words);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("  chain/throughput/") && ran.stdout.contains("band "),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn the_report_of_a_reproduction_is_found() {
+    let place = Place::new();
+    place.json(&["reproduce", "chain", "--quick", "--out", "figures"]);
+    let (ran, document) = place.json(&["report", "figures"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(document["report"], "figures/report.html");
+}

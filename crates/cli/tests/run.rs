@@ -114,3 +114,34 @@ fn a_trace_shows_the_five_hops_of_a_message() {
     let path: Vec<_> = hops.iter().map(|hop| (hop[0], hop[2])).collect();
     assert_eq!(path, [("3", "4"), ("4", "5"), ("5", "0"), ("0", "1"), ("1", "2")]);
 }
+
+#[test]
+fn what_only_the_simulator_can_count_is_refused_on_sockets() {
+    let place = Place::new();
+    for scenario in ["chain/six", "chain/rounds", "chain/gain"] {
+        let said = place.error(&["run", scenario, "--on", "sockets"], 2);
+        assert!(said.contains("use --on sim"), "{said}");
+    }
+    assert!(!place.path().join("runs").exists());
+    // Loopback is not judged by the limit of a link that it does not have.
+    let short = ["--set", "duration=300ms"];
+    let (ran, document) =
+        place.json(&[&["run", "chain/throughput", "--on", "sockets"], &short[..]].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let figure = &document["figures"][0];
+    assert!(figure["low"].is_null() && figure["high"].is_null() && figure["paper"].is_null());
+    assert!(figure["measured"].as_f64().unwrap() > 0.0, "{figure}");
+}
+
+#[test]
+fn what_was_not_measured_is_not_printed_as_zero() {
+    let place = Place::new();
+    let run = ["run", "chain/ten", "--on", "sockets", "--processes", "--set", "content=zeros"];
+    let (ran, document) = place.json(&run);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let metrics = document["metrics"].as_array().unwrap();
+    let p50 = metrics.iter().find(|metric| metric["metric"] == "latency_p50").unwrap();
+    assert!(p50["value"].is_null(), "{p50}");
+    let line = ran.stderr.lines().find(|line| line.starts_with("latency_p50")).unwrap();
+    assert!(line.ends_with("not measured"), "{line}");
+}

@@ -144,7 +144,7 @@ fn a_port_in_use_and_seeds_that_lead_nowhere_are_input_errors() {
     assert!(said.contains(&format!("port {} of 127.0.0.1 is in use", address.port())), "{said}");
 
     let said = place.error(&["broadcast"], 2);
-    assert!(said.contains("no seed"), "{said}");
+    assert!(said.contains("--seed HOST:PORT"), "{said}");
     let said = place.error(&["broadcast", "--seed", "no-such-host.invalid:1"], 2);
     assert!(said.contains("no-such-host.invalid:1"), "{said}");
     let nowhere = format!("127.0.0.1:{}", free_port());
@@ -186,6 +186,16 @@ fn the_tour_checks_every_delivery_and_leaves_a_report() {
     assert_eq!(json["sockets"].as_array().unwrap().len(), 8);
     let wrong = |row: &Value| row["messages_missing"] != 0 || row["messages_damaged"] != 0;
     assert!(!json["sockets"].as_array().unwrap().iter().any(wrong), "{json}");
+    // What people see beside the document is the summary, which fits a screen.
+    let summary: Vec<&str> = ran.stderr.lines().collect();
+    assert!(summary.len() <= 24, "{}", ran.stderr);
+    assert!(summary.iter().all(|line| line.chars().count() <= 80), "{}", ran.stderr);
+    let said = |text: &str| summary.iter().any(|line| line.contains(text));
+    assert!(said("0 missing, 0 damaged") && said("Every check passed") && said("report.html"));
+    let of = |name: &str| json["tally"][name].as_u64().unwrap();
+    let all = json["results"].as_array().unwrap().len() as u64;
+    let parts = ["reproduced", "differ", "beside", "checked", "failed", "shown"];
+    assert_eq!(parts.into_iter().map(of).sum::<u64>(), all);
     let report = place.path().join(json["report"].as_str().unwrap());
     let html = std::fs::read_to_string(report).unwrap();
     assert!(html.contains("<svg") && is_self_contained(&html), "the report is not whole");

@@ -74,7 +74,8 @@ impl Tour {
         let damaged: u64 = self.sockets.iter().map(|row| row.messages_damaged).sum();
         let mut text = format!(
             "On real sockets: four members broadcast over TCP and UDP on this machine.\n\
-             {delivered} deliveries, each checked byte by byte: {missing} missing, {damaged} damaged.\n"
+             {delivered} deliveries, each checked byte by byte: {missing} missing, \
+             {damaged} damaged.\n"
         );
         let chains = self.sockets.iter().filter(|row| row.topology == "chain");
         for Broadcasts { senders, mb_per_node_per_s, p50_ms, .. } in chains {

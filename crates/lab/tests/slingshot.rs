@@ -29,7 +29,7 @@ fn every_figure_is_inside_its_band() {
     print!("{}", table(&figures));
     assert_eq!(figures.len(), FIGURES);
     assert!(figures.iter().all(|figure| figure.pass), "{}", table(&figures));
-    let judged = figures.iter().filter(|figure| figure.verdict() == "ok").count();
+    let judged = figures.iter().filter(|figure| figure.verdict() != "shown").count();
     assert_eq!(judged, FIGURES - SHOWN, "{}", table(&figures));
     let sections = (reproduction.sections)(&figures, &settings, &Quiet).unwrap();
     let headings: Vec<&str> = sections.iter().map(|section| &*section.heading).collect();

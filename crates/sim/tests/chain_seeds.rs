@@ -1,6 +1,7 @@
 //! Random groups under random faults: everything accepted is delivered everywhere, once, in order.
 //!
-//! `PACELINE_SEEDS` is the number of seeds (default 200), `PACELINE_SEED_FIRST` the first one.
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
+//! first one.
 
 mod chain_swarm;
 mod seeds;

@@ -1,6 +1,7 @@
 //! Random groups whose members come and go under random faults: agreement, order, convergence.
 //!
-//! `PACELINE_SEEDS` is the number of seeds (default 200), `PACELINE_SEED_FIRST` the first one.
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
+//! first one.
 
 mod group_swarm;
 mod seeds;

@@ -1,8 +1,8 @@
 //! V2: a slow member does not expel others, and is hardly ever expelled itself.
 //!
 //! One member of a group that sends and grows stands still again and again. That nobody but that
-//! member is excluded is V1, a rule of the ledger, which judges each run. `PACELINE_SEEDS` is the
-//! number of seeds (default 200).
+//! member is excluded is V1, a rule of the ledger, which judges each run. `PACELINE_TEST_SEEDS` is
+//! the number of seeds (default 200).
 
 mod group_swarm;
 mod seeds;

@@ -1,7 +1,8 @@
 //! Networks of named data under faults, over seeds: what is fetched comes, as it was published and
 //! once; nobody sends faster than it may, nothing goes round, and no bound is passed.
 //!
-//! `PACELINE_SEEDS` is the number of seeds (default 200), `PACELINE_SEED_FIRST` the first one.
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
+//! first one.
 
 mod mircc_swarm;
 mod seeds;

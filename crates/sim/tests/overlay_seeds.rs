@@ -1,6 +1,7 @@
 //! Random overlays whose nodes come and go under random faults: who is reached, what is kept.
 //!
-//! `PACELINE_SEEDS` is the number of seeds (default 200), `PACELINE_SEED_FIRST` the first one.
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
+//! first one.
 
 mod overlay_swarm;
 mod seeds;

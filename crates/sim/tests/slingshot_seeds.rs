@@ -1,7 +1,8 @@
 //! Multicast in time under faults, over seeds: what is told was sent, once and in time, nothing is
 //! forgotten, and no bound is passed.
 //!
-//! `PACELINE_SEEDS` is the number of seeds (default 200), `PACELINE_SEED_FIRST` the first one.
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
+//! first one.
 
 mod seeds;
 mod slingshot_swarm;

@@ -1,7 +1,8 @@
 //! Servers of walks under faults, over seeds: every walker is accounted for, every walk is told of
 //! once or given up, and goes where it goes in memory.
 //!
-//! `PACELINE_SEEDS` is the number of seeds (default 200), `PACELINE_SEED_FIRST` the first one.
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
+//! first one.
 
 mod seeds;
 mod walk_swarm;

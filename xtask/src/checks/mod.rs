@@ -130,7 +130,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "seeds",
-        what: "each protocol over 20,000 seeds (or PACELINE_SEEDS)",
+        what: "each protocol over 20,000 seeds (or PACELINE_TEST_SEEDS)",
         run: seeds,
     },
 ];
@@ -138,19 +138,19 @@ pub const CHECKS: &[Check] = &[
 /// Runs every seeded suite, one after the other; they take their number of seeds from the
 /// environment.
 fn seeds() -> Result<Outcome, String> {
-    let seeds = std::env::var("PACELINE_SEEDS").unwrap_or_else(|_| "20000".into());
+    let seeds = std::env::var("PACELINE_TEST_SEEDS").unwrap_or_else(|_| "20000".into());
     let mut rows = Vec::new();
     let mut passed = true;
     for suite in seeded_suites()? {
         let arguments = ["test", "--release", "--package", "paceline-sim", "--test", &suite];
-        println!("PACELINE_SEEDS={seeds} cargo {} seeds", arguments.join(" "));
+        println!("PACELINE_TEST_SEEDS={seeds} cargo {} seeds", arguments.join(" "));
         // Built first, so that the seconds are those of the seeds.
         let built = cargo(&arguments).args(["--no-run", "--quiet"]).status();
         if !built.is_ok_and(|status| status.success()) {
             return Err(format!("{suite} does not compile"));
         }
         let mut command = cargo(&arguments);
-        command.args(["seeds", "--", "--nocapture"]).env("PACELINE_SEEDS", &seeds);
+        command.args(["seeds", "--", "--nocapture"]).env("PACELINE_TEST_SEEDS", &seeds);
         let started = Instant::now();
         let tally = run_tests(command);
         let seconds = format!("{:.1}", started.elapsed().as_secs_f64());

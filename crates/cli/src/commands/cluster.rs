@@ -31,10 +31,12 @@ pub struct Which {
     state: Option<PathBuf>,
 }
 
-/// Start a group of processes on this machine, a table, servers of walks, or what is missing of it
+/// Start a local cluster, or restart its dead nodes
 ///
-/// Each is `paceline node` on a port of loopback. Run again it starts those that have died, which
-/// join as new members; a server of walks is given its part of the graph again.
+/// Each node is a `paceline node` on a port of loopback: a member of a group, a host of a table or
+/// a server of walks. Run again it starts the nodes that have died, which join as new members; a
+/// client gives a restarted server of walks its part of the graph again. If one node does not
+/// start, those that this call started are ended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -68,6 +70,10 @@ pub struct UpArgs {
 
 /// End the processes that `up` started; they leave the group
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline down
+  paceline down --cluster shop")]
 pub struct DownArgs {
     #[command(flatten)]
     which: Which,
@@ -155,11 +161,30 @@ pub fn start_missing(args: &UpArgs) -> Result<(Vec<Process>, usize), CliError> {
             continue;
         }
         let seed = processes.first().map(|process| process.address);
-        let process = start(args, &folder, address, seed)?;
-        processes.push(process);
-        write(&folder, &processes)?;
+        let started = start(args, &folder, address, seed).and_then(|process| {
+            processes.push(process);
+            write(&folder, &processes)
+        });
+        if let Err(error) = started {
+            undo(&folder, &mut processes, kept)?;
+            return Err(error);
+        }
     }
     Ok((processes, kept))
+}
+
+/// Ends what one call has started, whose other processes did not start.
+fn undo(folder: &Path, processes: &mut Vec<Process>, kept: usize) -> Result<(), CliError> {
+    let started = processes.split_off(kept);
+    end_all(&started);
+    if processes.is_empty() {
+        return remove(folder);
+    }
+    started.iter().filter_map(|process| process.stat.as_ref()).for_each(|stat| {
+        // It may not have been written yet.
+        let _ = fs::remove_file(stat);
+    });
+    write(folder, processes)
 }
 
 /// Ends all of it.
@@ -174,7 +199,14 @@ pub fn down(args: DownArgs, ui: &Ui) -> Result<Outcome, CliError> {
 pub fn end(which: &Which) -> Result<Vec<Process>, CliError> {
     let folder = which.folder()?;
     let processes = which.processes()?;
-    for process in &processes {
+    end_all(&processes);
+    remove(&folder)?;
+    Ok(processes)
+}
+
+/// Asks processes to end, and kills those that do not in time.
+fn end_all(processes: &[Process]) {
+    for process in processes {
         signal(process.pid, "-TERM");
     }
     let begun = Instant::now();
@@ -185,13 +217,13 @@ pub fn end(which: &Which) -> Result<Vec<Process>, CliError> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(failed(&folder, &error));
-        }
-        _ => {}
+}
+
+fn remove(folder: &Path) -> Result<(), CliError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(folder, &error)),
+        _ => Ok(()),
     }
-    Ok(processes)
 }
 
 fn start(
@@ -224,6 +256,8 @@ fn start(
     // A Ctrl-C at this terminal is not meant for it.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    // Meant for commands of this shell, not for the nodes.
+    command.env_remove("PACELINE_SEEDS").env_remove("PACELINE_ADVERTISE");
     command.stdin(Stdio::null()).stdout(file).stderr(twin);
     let mut child = command.spawn().map_err(|error| failed(&log, &error))?;
     let begun = Instant::now();
@@ -233,7 +267,10 @@ fn start(
             return Ok(Process { pid: child.id(), address, log, service, stat });
         }
         if let Ok(Some(_)) = child.try_wait() {
-            return Err(CliError::Input(format!("{address}: {}", said.trim())));
+            let _ = fs::remove_file(&log);
+            let said = said.trim();
+            let reason = said.rsplit_once("error: ").map_or(said, |(_, reason)| reason);
+            return Err(CliError::Input(format!("{address}: {reason}")));
         }
         if begun.elapsed() >= WITHIN {
             // It is not ours to keep.

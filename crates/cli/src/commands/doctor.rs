@@ -13,6 +13,10 @@ use crate::ui::Ui;
 ///
 /// Fails only if something is missing that Paceline needs by default.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline doctor
+  paceline doctor --json")]
 pub struct Args {}
 
 /// What `doctor --json` prints.

@@ -9,6 +9,10 @@ use crate::ui::Ui;
 
 /// List the built-in scenarios, and the papers' figures that can be reproduced
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline list
+  paceline list --json")]
 pub struct Args {}
 
 #[derive(Serialize)]

@@ -13,11 +13,17 @@ use tokio::sync::mpsc;
 
 use super::topology::{self, Choice};
 use crate::error::CliError;
+use crate::parse;
+use crate::signals;
 
 /// Lines of standard input that are read ahead.
 pub const LINES_AHEAD: usize = 16;
 /// How long a member that goes waits for the others to let it.
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+
+/// What to do about a node that knows of no member.
+const NO_MEMBER: &str = "no member to ask: pass --seed HOST:PORT to join a group, or --bootstrap \
+                         to create a new one";
 
 /// Which host of what, and where.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,20 +32,21 @@ pub struct HostArgs {
     #[arg(long, value_name = "NAME", default_value = "main", env = "PACELINE_GROUP")]
     pub group: String,
 
-    /// A member to ask, HOST:PORT; may be repeated
-    #[arg(long = "seed", value_name = "HOST:PORT", env = "PACELINE_SEEDS", value_delimiter = ',')]
+    /// A member to ask, HOST:PORT; may be repeated [env: PACELINE_SEEDS, unless --bootstrap]
+    #[arg(long = "seed", value_name = "HOST:PORT", value_delimiter = ',')]
     pub seeds: Vec<String>,
 
-    /// Found it: for the first start, and after all members were lost
+    /// Create the group. Use only for the very first member, and after all members were lost
     #[arg(long, conflicts_with = "seeds")]
     pub bootstrap: bool,
 
     /// The address to listen on, by TCP and UDP
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
+    #[arg(value_parser = parse::address)]
     bind: SocketAddr,
 
     /// The address at which others reach this node, if it is another
-    #[arg(long, value_name = "ADDR", env = "PACELINE_ADVERTISE")]
+    #[arg(long, value_name = "ADDR", env = "PACELINE_ADVERTISE", value_parser = parse::address)]
     advertise: Option<SocketAddr>,
 
     /// This node's number, another for each node [default: drawn at random]
@@ -50,9 +57,9 @@ pub struct HostArgs {
     #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
     cluster: String,
 
-    /// How long joining may take, seconds
-    #[arg(long, value_name = "S", default_value = "10")]
-    join_within: f64,
+    /// How long joining may take
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse::seconds)]
+    pub join_within: Duration,
 
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated: whoever
     /// reaches the port can read and forge messages
@@ -84,12 +91,12 @@ impl Args {
     pub fn start(&self, runtime: &Runtime) -> Result<Member, CliError> {
         let host = &self.host;
         let mut group = host.builder().start().map_err(explain_host)?.group(&host.group);
-        group = group.within(host.within()?);
+        group = group.within(host.join_within);
         if let Some(Choice(topology)) = self.topology {
             group = group.with_broadcast(|config| config.with_topology(topology));
         }
         let joined = runtime.block_on(async {
-            if host.bootstrap { group.bootstrap().await } else { group.join(&host.seeds).await }
+            if host.bootstrap { group.bootstrap().await } else { group.join(host.seeds()).await }
         });
         let (group, events) = joined.map_err(explain)?;
         Ok(Member { group, events })
@@ -97,10 +104,9 @@ impl Args {
 }
 
 impl HostArgs {
-    /// How long joining may take.
-    pub fn within(&self) -> Result<Duration, CliError> {
-        Duration::try_from_secs_f64(self.join_within)
-            .map_err(|_| CliError::Input(format!("--join-within {}", self.join_within)))
+    /// The members to ask: as stated, or else those of the environment.
+    pub fn seeds(&self) -> Vec<String> {
+        seeds_or_environment(&self.seeds)
     }
 
     /// The same for a server that is to be known again when it is started again: its number is made
@@ -150,6 +156,19 @@ impl HostArgs {
     }
 }
 
+/// These seeds, or if there are none those of `PACELINE_SEEDS`.
+///
+/// Not an environment variable of the argument: a variable that is set for one command must not
+/// conflict with `--bootstrap` of another.
+pub fn seeds_or_environment(seeds: &[String]) -> Vec<String> {
+    if !seeds.is_empty() {
+        return seeds.to_vec();
+    }
+    let variable = std::env::var("PACELINE_SEEDS").unwrap_or_default();
+    let words = variable.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
+}
+
 /// Why a host did not start.
 pub fn explain_host(error: HostError) -> CliError {
     CliError::Input(error.to_string())
@@ -159,6 +178,7 @@ pub fn explain_host(error: HostError) -> CliError {
 pub fn explain(error: JoinError) -> CliError {
     match error {
         JoinError::Closed => CliError::Failed(error.to_string()),
+        JoinError::NoSeed => CliError::Input(NO_MEMBER.to_owned()),
         error => CliError::Input(error.to_string()),
     }
 }
@@ -237,7 +257,7 @@ pub fn runtime() -> Result<Runtime, CliError> {
     built.map_err(|error| CliError::Failed(format!("cannot start: {error}")))
 }
 
-/// Returns when the user asks to stop.
+/// Returns when the user asks to stop, or nobody reads standard output any more.
 pub async fn stop_asked() {
     let terminated = async {
         #[cfg(unix)]
@@ -252,5 +272,6 @@ pub async fn stop_asked() {
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
         () = terminated => {}
+        () = signals::output_closed() => {}
     }
 }

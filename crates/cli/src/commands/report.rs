@@ -11,11 +11,13 @@ use super::{Outcome, runs};
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Write the report of a run or sweep anew, and say where it is
+/// Write the report of a run or sweep again, and say where it is
+///
+/// The report of a folder that `reproduce` or `tour` made is left as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The folder of a run or sweep [default: the newest in runs/]
+    /// The folder of a run, sweep, reproduction or tour [default: the newest run or sweep in runs/]
     folder: Option<PathBuf>,
 }
 
@@ -44,6 +46,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         std::fs::write(&path, Report::of_sweep(&plan, &cells).to_html())
             .map_err(|source| LabError::Write { path: path.clone(), source })?;
         path
+    } else if folder.join("results.json").is_file() && folder.join("report.html").is_file() {
+        // Its curves are of runs that are not kept: the report is as `reproduce` or `tour` left it.
+        folder.join("report.html")
     } else {
         Run::read(&folder)?.write_report(&folder)?
     };

@@ -170,7 +170,10 @@ fn describe(run: &Run) -> String {
     let rows: Vec<[String; 3]> = result
         .summary
         .iter()
-        .map(|metric| [metric.metric.to_string(), number(metric.value), metric.unit.to_string()])
+        .map(|metric| match metric.value.is_finite() {
+            true => [metric.metric.to_string(), number(metric.value), metric.unit.to_string()],
+            false => [metric.metric.to_string(), "not measured".to_owned(), String::new()],
+        })
         .collect();
     text.push_str(&table(["metric", "value", "unit"], &rows));
     if !result.figures.is_empty() {

@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use paceline_lab::figure::{Figure, number};
 use paceline_lab::report::Report;
 use paceline_lab::scenario::ScenarioFile;
 use paceline_lab::sweep::{self, FinishedCell, Options, Plan, Shard};
@@ -42,10 +43,13 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  paceline sweep chain/throughput --set duration=200ms
+  paceline sweep chain/throughput --set duration=500ms
   paceline sweep mine.toml --set 'sweep.topology.nodes=[2, 4, 8]' --set sweep.seeds=5
   paceline sweep mine.toml --shard 2/8 --out part-2
   paceline sweep mine.toml --merge part-1 part-2 --out all";
+
+/// Figures out of band that are named one by one.
+const NAMED_MAX: usize = 10;
 
 #[derive(Serialize)]
 struct Failed {
@@ -73,6 +77,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         let name = plan.name().replace(['/', '\\'], "-");
         runs().join(format!("{name}-sweep"))
     });
+    ui.say_when_stopped("finishing the cells that run; Ctrl-C again drops them");
     let outcome = if args.merge.is_empty() {
         let options = Options { threads: args.threads.map(usize::from), shard: args.shard };
         sweep::run(&plan, &folder, options, &ui.progress(), simulate)
@@ -102,20 +107,33 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         folder: folder.display().to_string(),
     })?;
     let figures = || outcome.finished.iter().flat_map(|cell| &cell.figures);
-    let out_of_band = figures().filter(|figure| !figure.pass).count();
+    let out_of_band: Vec<&Figure> = figures().filter(|figure| !figure.pass).collect();
     ui.print(&format!(
-        "{}: {} of {} cells finished, {} of them before; {out_of_band} of {} figures out of band\n",
+        "{}: {} of {} cells finished, {} of them before; {} of {} figures out of band\n",
         plan.name(),
         outcome.finished.len(),
         plan.cells().len(),
         outcome.resumed,
+        out_of_band.len(),
         figures().count(),
     ))?;
+    for figure in out_of_band.iter().take(NAMED_MAX) {
+        let measured = format!("{} {}", number(figure.measured), figure.unit);
+        ui.print(&format!(
+            "  {}, seed {}: {measured}, band {}\n",
+            figure.id,
+            figure.seed,
+            figure.band()
+        ))?;
+    }
+    if out_of_band.len() > NAMED_MAX {
+        ui.print(&format!("  and {} more\n", out_of_band.len() - NAMED_MAX))?;
+    }
     for (cell, error) in &outcome.failed {
         ui.warn(&format!("{cell} failed: {error}"));
     }
     ui.print(&format!("table: {}\nreport: {}\n", outcome.csv.display(), report.display()))?;
-    Ok(Outcome::of(outcome.failed.is_empty() && out_of_band == 0))
+    Ok(Outcome::of(outcome.failed.is_empty() && out_of_band.is_empty()))
 }
 
 fn write_report(plan: &Plan, cells: &[FinishedCell], folder: &Path) -> Result<PathBuf, LabError> {

@@ -103,6 +103,10 @@ impl Store {
         self.finished.lock().expect("no thread panics with the cells held").0.contains_key(key)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.finished.lock().expect("no thread panics with the cells held").0.is_empty()
+    }
+
     pub(super) fn append(&self, cell: FinishedCell) -> Result<(), LabError> {
         let mut line = serde_json::to_string(&cell).expect("a cell has text keys only");
         line.push('\n');

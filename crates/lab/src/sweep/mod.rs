@@ -19,6 +19,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
@@ -86,7 +87,8 @@ pub struct Outcome {
 ///
 /// `run` is called with the cell's scenario and seed, on several threads at once. A failing cell
 /// does not stop the others. If the user stops it, what is finished is kept and written, and the
-/// error says how far it came.
+/// error says how far it came. A setting that the scenario does not take is one error: cells that
+/// have not begun do not begin, and a folder that this call made goes if no cell finished in it.
 pub fn run(
     plan: &Plan,
     folder: &Path,
@@ -94,6 +96,7 @@ pub fn run(
     progress: &dyn Progress,
     run: impl Fn(&Scenario, u64) -> Result<RunResult, LabError> + Sync,
 ) -> Result<Outcome, LabError> {
+    let is_new = !folder.exists();
     let store = Store::open(folder, plan, options.shard)?;
     let mine = |cell: &&Cell| options.shard.is_none_or(|shard| shard.contains(cell.index));
     let cells: Vec<&Cell> = plan.cells().iter().filter(mine).collect();
@@ -107,13 +110,16 @@ pub fn run(
     let pool = pool.build().map_err(|error| LabError::Run(format!("no threads: {error}")))?;
     progress.start(cells.len() as u64, "cells");
     progress.inc(known.len() as u64);
+    let is_refused = AtomicBool::new(false);
     let one = |cell: &&Cell| -> Option<Result<(), (usize, LabError)>> {
-        if progress.stopped() {
+        if progress.stopped() || is_refused.load(Ordering::Relaxed) {
             return None;
         }
         let outcome = run(&cell.scenario, cell.seed)
             .and_then(|result| store.append(FinishedCell::new(cell, result)));
         progress.inc(1);
+        let is_wrong = outcome.as_ref().is_err_and(|error| error.exit_status() == 2);
+        is_refused.fetch_or(is_wrong, Ordering::Relaxed);
         Some(outcome.map_err(|error| (cell.index, error)))
     };
     let outcomes: Vec<_> = pool.install(|| pending.par_iter().map(one).collect());
@@ -123,8 +129,15 @@ pub fn run(
     let errors = outcomes.into_iter().flatten().filter_map(Result::err);
     let mut failed = Vec::new();
     for (index, error) in errors {
-        // A full disk is not the cell's fault, and would repeat for each.
+        // A full disk and a wrong setting are not the cell's fault, and would repeat for each.
         if matches!(error, LabError::Write { .. }) {
+            return Err(error);
+        }
+        if error.exit_status() == 2 {
+            if is_new && store.is_empty() {
+                // Its settings are not to keep the right ones from this folder.
+                let _ = std::fs::remove_dir_all(folder);
+            }
             return Err(error);
         }
         failed.push((plan.cells()[index].key.clone(), error.to_string()));

@@ -15,15 +15,16 @@ fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Runs `PACELINE_SEEDS` seeds (default 200) from `PACELINE_SEED_FIRST` on. Returns how many, and
-/// the sums of what the runs gave.
+/// Runs `PACELINE_TEST_SEEDS` seeds (default 200) from `PACELINE_TEST_SEED_FIRST` on. Returns how
+/// many, and the sums of what the runs gave.
 ///
 /// # Panics
 /// With what the first seed that failed said.
 pub fn run_all<const N: usize>(
     run: impl Fn(u64) -> Result<[u64; N], String> + Sync,
 ) -> (u64, [u64; N]) {
-    let (first, count) = (variable("PACELINE_SEED_FIRST", 0), variable("PACELINE_SEEDS", 200));
+    let (first, count) =
+        (variable("PACELINE_TEST_SEED_FIRST", 0), variable("PACELINE_TEST_SEEDS", 200));
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicU64::new(first);
     let failures = Mutex::new(Vec::new());
@@ -113,6 +114,6 @@ pub fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 
 /// The command that runs one seed of a test again.
 pub fn replay(test: &str, seed: u64) -> String {
-    let variables = format!("PACELINE_SEED_FIRST={seed} PACELINE_SEEDS=1");
+    let variables = format!("PACELINE_TEST_SEED_FIRST={seed} PACELINE_TEST_SEEDS=1");
     format!("{variables} cargo test --release -p paceline-sim --test {test}")
 }

@@ -6,12 +6,13 @@ use paceline_lab::bench::broadcast::{
 };
 use paceline_lab::figure::number;
 use paceline_lab::scenario::Rate;
-use paceline_lab::scenario::units::{parse_duration, parse_rate, parse_size};
+use paceline_lab::scenario::units::{parse_rate, parse_size};
 use paceline_lab::table::table;
 
 use crate::commands::topology::{self, Choice};
 use crate::commands::{Outcome, this_program};
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
 /// Throughput, latency and processor time of a group, a process for each member
@@ -48,7 +49,7 @@ pub struct Args {
     size: u64,
 
     /// Seconds measured, after one of warm-up
-    #[arg(long, value_name = "S", default_value = "5s", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", default_value = "5s", value_parser = parse::seconds)]
     seconds: Duration,
 
     /// SO_SNDBUF and SO_RCVBUF of every socket [default: the kernel's choice]
@@ -85,12 +86,6 @@ enum Senders {
     One,
     /// Every member
     All,
-}
-
-/// `5s`, or `5` for the same.
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let is_bare = text.parse::<f64>().is_ok();
-    parse_duration(&if is_bare { format!("{text}s") } else { text.to_owned() })
 }
 
 /// Does it.

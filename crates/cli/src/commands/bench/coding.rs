@@ -7,22 +7,23 @@ use paceline_lab::table::table;
 
 use crate::commands::Outcome;
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
 /// Gigabytes a second of the sums that repairs are made of, beside copying, on one core
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Time for each row, 1 to 10000 milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 100)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    milliseconds: u64,
+    /// Time for each row, 1 ms to 10 s
+    #[arg(long, visible_alias = "milliseconds", value_name = "TIME", default_value = "100ms")]
+    #[arg(value_parser = parse::milliseconds)]
+    time: Duration,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   paceline bench coding
-  paceline bench coding --milliseconds 1000 --json
+  paceline bench coding --time 1s --json
 
 Packets of 64 bytes to 64 KiB, 32 of them one after the other. `xor` and `multiply-add` (in the
 field of 256 elements) add a packet to a sum by each set of instructions that this machine has;
@@ -31,7 +32,10 @@ bytes of all packets that are read, and `of copy` compares that with copying the
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
-    let settings = Settings { time: Duration::from_millis(args.milliseconds) };
+    if !(Duration::from_millis(1)..=Duration::from_secs(10)).contains(&args.time) {
+        return Err(CliError::Input(format!("--time {:?} is not 1 ms to 10 s", args.time)));
+    }
+    let settings = Settings { time: args.time };
     let bench = Bench::new(measure(settings, &ui.progress())?);
     ui.document(&bench)?;
     let rows: Vec<[String; 7]> = bench

@@ -17,6 +17,11 @@ use crate::ui::Ui;
 
 /// Measure how fast Paceline is on this machine
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline bench broadcast
+  paceline bench coding --time 10ms
+  paceline bench simulator --json")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -26,6 +31,10 @@ pub struct Args {
 enum What {
     Broadcast(broadcast::Args),
     Coding(coding::Args),
+    #[command(after_help = "\
+Examples:
+  paceline bench dht
+  paceline bench dht --nodes 8 --keys 20000 --json")]
     Dht(dht::Args),
     Fetch(fetch::Args),
     Mircc(mircc::Args),

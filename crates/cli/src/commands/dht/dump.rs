@@ -15,6 +15,9 @@ use crate::ui::Ui;
 /// For hosts that have stopped. Of a key that stands in several files the newest value is printed.
 /// A table that runs cannot be listed, only asked for keys.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline dht dump 7001.redb --json")]
 pub struct Args {
     /// Files of hosts: what --durable named
     #[arg(required = true, value_name = "FILE")]

@@ -24,8 +24,9 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::Outcome;
-use super::member::runtime;
+use super::member::{runtime, seeds_or_environment};
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
 /// Read and write a distributed hash table
@@ -52,6 +53,9 @@ Examples:
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Write a value
+    #[command(after_help = "\
+Examples:
+  paceline dht put apples 17 --seed 127.0.0.1:7001")]
     Put {
         /// The key, 1 to 512 bytes
         key: String,
@@ -62,6 +66,9 @@ enum What {
     },
     Get(read::Args),
     /// Remove the value under a key
+    #[command(after_help = "\
+Examples:
+  paceline dht remove apples --seed 127.0.0.1:7001")]
     Remove {
         /// The key
         key: String,
@@ -77,8 +84,8 @@ enum What {
 /// Which table, and how to ask.
 #[derive(Debug, clap::Args)]
 pub struct Guest {
-    /// A host to ask, HOST:PORT; may be repeated
-    #[arg(long = "seed", value_name = "HOST:PORT", env = "PACELINE_SEEDS", value_delimiter = ',')]
+    /// A host to ask, HOST:PORT; may be repeated [env: PACELINE_SEEDS]
+    #[arg(long = "seed", value_name = "HOST:PORT", value_delimiter = ',')]
     seeds: Vec<String>,
 
     /// The cluster's name
@@ -95,6 +102,7 @@ pub struct Guest {
 
     /// The address to listen on for answers
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
+    #[arg(value_parser = parse::address)]
     bind: SocketAddr,
 
     /// With --algorithm kademlia: hosts to ask at once for one key, 1 to 8
@@ -102,9 +110,9 @@ pub struct Guest {
           value_parser = clap::value_parser!(u8).range(1..=8))]
     parallel: u8,
 
-    /// How long the first answer may take, seconds
-    #[arg(long, value_name = "S", default_value = "10")]
-    join_within: f64,
+    /// How long the first answer may take
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse::seconds)]
+    join_within: Duration,
 
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated
     #[arg(long)]
@@ -160,19 +168,22 @@ impl Bundling {
 
 impl Guest {
     async fn visit(&self, bundling: Option<Bundling>) -> Result<Dht, CliError> {
-        let within = Duration::try_from_secs_f64(self.join_within)
-            .map_err(|_| CliError::Input(format!("--join-within {}", self.join_within)))?;
+        let seeds = seeds_or_environment(&self.seeds);
+        if seeds.is_empty() {
+            let wrong = "no host to ask: pass --seed HOST:PORT, or set PACELINE_SEEDS";
+            return Err(CliError::Input(wrong.to_owned()));
+        }
         let mut host = Host::builder(&self.cluster).bind(self.bind);
         if self.insecure_plaintext {
             host = host.insecure_plaintext();
         }
         let host = host.start().map_err(|error| CliError::Input(error.to_string()))?;
-        let mut builder = host.dht(&self.group).algorithm(self.algorithm).within(within);
+        let mut builder = host.dht(&self.group).algorithm(self.algorithm).within(self.join_within);
         builder = builder.parallel(self.parallel);
         if let Some(bundling) = bundling {
             builder = bundling.apply(builder);
         }
-        builder.visit(&self.seeds).await.map_err(service::explain)
+        builder.visit(&seeds).await.map_err(service::explain)
     }
 }
 

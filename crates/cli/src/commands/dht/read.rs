@@ -12,6 +12,10 @@ use crate::ui::Ui;
 /// Exit status 1 if there is none. With --keys-from the keys travel together, and what is found is
 /// printed as it comes: `key,value`, as CSV, or with --json as a JSON document a line.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline dht get apples --seed 127.0.0.1:7001
+  paceline dht get --keys-from keys.txt --seed 127.0.0.1:7001")]
 pub struct Args {
     /// The key
     #[arg(required_unless_present = "keys_from", conflicts_with = "keys_from")]

@@ -11,8 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::super::Outcome;
 use super::super::member::{HostArgs, explain_host, runtime, stop_asked};
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
+/// What to do about a host that knows of no other.
+const NO_HOST: &str = "no host to ask: pass --seed HOST:PORT to join a table, or --bootstrap to \
+                       create a new one";
 /// How often a host writes what it holds.
 const STAT_EVERY: Duration = Duration::from_millis(500);
 
@@ -44,8 +48,8 @@ pub struct Shared {
     #[arg(long, value_name = "K", default_value = "3")]
     pub copies: u8,
 
-    /// With --service dht: the most that a host stores, MiB of keys and values
-    #[arg(long, value_name = "MIB", default_value = "64")]
+    /// With --service dht: the most that a host stores of keys and values, whole MiB
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse::mebibytes)]
     pub quota: usize,
 }
 
@@ -110,7 +114,7 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
         .algorithm(args.algorithm)
         .copies(args.copies)
         .quota(args.quota << 20, 16 << 20)
-        .within(member.within()?);
+        .within(member.join_within);
     if let Some(file) = &args.durable {
         builder = builder.durable(file);
     }
@@ -118,7 +122,7 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
         let joined = if member.bootstrap {
             builder.bootstrap().await
         } else {
-            builder.join(&member.seeds).await
+            builder.join(member.seeds()).await
         };
         let dht = joined.map_err(explain)?;
         ui.note(&format!("{} listens on {}", dht.id(), dht.local_addr()));
@@ -190,6 +194,7 @@ async fn tell(dht: &Dht, path: &Path, last: &mut Option<Stat>) -> Result<(), Cli
 pub fn explain(error: DhtError) -> CliError {
     match error {
         DhtError::Closed => CliError::Failed(error.to_string()),
+        DhtError::NoSeed => CliError::Input(NO_HOST.to_owned()),
         error => CliError::Input(error.to_string()),
     }
 }

@@ -13,6 +13,10 @@ use crate::ui::Ui;
 /// Each says so itself, twice a second, in a file beside its log. A host takes no writes until its
 /// neighbours have been the same for some seconds (settled).
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline dht stat
+  paceline dht stat --json")]
 pub struct Args {
     #[command(flatten)]
     which: Which,

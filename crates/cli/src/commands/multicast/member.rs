@@ -13,6 +13,7 @@ use crate::commands::member::{
     HostArgs, LEAVE_WITHIN, ViewLine, describe_view, explain, explain_host,
 };
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
 /// Which member of which group, and how it repairs.
@@ -27,9 +28,8 @@ pub struct Args {
     ip_multicast: Option<u16>,
 
     /// The longest datagram, bytes of UDP payload; all members need the same
-    #[arg(long, value_name = "BYTES", default_value = "1472")]
-    #[arg(value_parser = clap::value_parser!(u16).range(200..))]
-    datagram: u16,
+    #[arg(long, value_name = "SIZE", default_value = "1472B", value_parser = parse::bytes)]
+    datagram: usize,
 
     #[command(flatten)]
     repairs: Repairs,
@@ -39,15 +39,21 @@ impl Args {
     /// Starts the member; returns once it is in a view.
     pub fn start(&self, runtime: &Runtime, ui: &Ui) -> Result<(Multicast, Events), CliError> {
         let host = &self.host;
-        let mut builder = host.builder().datagram_bytes_max(self.datagram.into());
+        if !(200..=65_535).contains(&self.datagram) {
+            return Err(CliError::Input(format!(
+                "--datagram {} is not 200 to 65,535 bytes",
+                self.datagram
+            )));
+        }
+        let mut builder = host.builder().datagram_bytes_max(self.datagram);
         if let Some(port) = self.ip_multicast {
             builder = builder.ip_multicast(IpMulticast::native(port));
         }
         let change = self.repairs.apply(ui)?;
         let group = builder.start().map_err(explain_host)?.multicast(&host.group);
-        let group = group.with_repairs(change).within(host.within()?);
+        let group = group.with_repairs(change).within(host.join_within);
         let joined = runtime.block_on(async {
-            if host.bootstrap { group.bootstrap().await } else { group.join(&host.seeds).await }
+            if host.bootstrap { group.bootstrap().await } else { group.join(host.seeds()).await }
         });
         let (multicast, events) = joined.map_err(explain)?;
         let granted = multicast.node().datagram_receive_bytes();

@@ -15,6 +15,14 @@ use crate::ui::Ui;
 /// A packet is sent once; receivers repair each other's losses within milliseconds. What cannot be
 /// repaired in time is reported lost.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples, one in each terminal:
+  paceline multicast recv --bootstrap --bind 127.0.0.1:7001 --id 1
+  paceline multicast recv --seed 127.0.0.1:7001 --id 2
+  paceline multicast send --seed 127.0.0.1:7001 --id 3
+
+What repairs cost:
+  paceline multicast tune --within 10ms --recover 95% --overhead 30%")]
 pub struct Args {
     #[command(subcommand)]
     what: What,

@@ -8,6 +8,7 @@ use paceline_lab::scenario::units::{parse_duration, parse_frequency, parse_proba
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
 /// What is wanted of repairs.
@@ -27,22 +28,22 @@ pub struct Wanted {
     #[arg(long, value_name = "SHARE", value_parser = parse_probability)]
     pub overhead: Option<f64>,
 
-    /// What to choose the code and the first rate of fire for: members
+    /// Expected members, used to choose the code and the first repair rate
     #[arg(long, value_name = "N", default_value = "16")]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=65_536))]
     pub expect_members: u32,
 
-    /// The same: packets that a member loses
+    /// Expected loss at a member, used to choose the repair rate
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = parse_probability)]
     pub expect_loss: f64,
 
-    /// The same: packets of all members
+    /// Expected packets of all members, used to choose the repair rate
     #[arg(long, value_name = "RATE", default_value = "1000/s", value_parser = parse_frequency)]
     pub expect_rate: f64,
 
-    /// The same: bytes of a packet
-    #[arg(long, value_name = "BYTES", default_value = "1000")]
-    pub expect_bytes: u32,
+    /// Expected bytes of a packet, used to choose the repair rate
+    #[arg(long, value_name = "SIZE", default_value = "1000B", value_parser = parse::bytes)]
+    pub expect_bytes: usize,
 }
 
 /// Packets of the linear code's window, where the tuner may choose it.
@@ -66,7 +67,7 @@ impl Wanted {
     /// What was said of the group.
     pub fn conditions(&self) -> Conditions {
         Conditions {
-            packet_bytes: f64::from(self.expect_bytes),
+            packet_bytes: self.expect_bytes as f64,
             ..Conditions::new(self.expect_members, self.expect_loss, self.expect_rate)
         }
     }

@@ -11,6 +11,7 @@ use paceline_lab::scenario::units::{Rate, parse_rate};
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::parse;
 
 /// The UDP port of NDN.
 pub const PORT: u16 = 6363;
@@ -134,7 +135,7 @@ pub struct Consumer {
     pub faces: Vec<Face>,
 
     /// The address to ask from [default: loopback, or any where a face is elsewhere; a free port]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse::address)]
     bind: Option<SocketAddr>,
 
     /// Allow addresses beyond loopback though nothing is encrypted: whoever is on the way can read

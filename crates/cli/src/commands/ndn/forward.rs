@@ -11,6 +11,7 @@ use super::args::{Face, PORT, Route, StrategyChoice, explain, link};
 use crate::commands::Outcome;
 use crate::commands::member::{runtime, stop_asked};
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
 /// Forward named data between neighbours, each link at a fair rate, until Ctrl-C
@@ -32,14 +33,14 @@ What is told of a face: its rates R, for the primary and the secondary class; th
 sees; Interests that wait; Interests pending; packets and drops.")]
 pub struct Args {
     /// The address to listen on
-    #[arg(long, value_name = "ADDR", default_value_t = here())]
+    #[arg(long, value_name = "ADDR", default_value_t = here(), value_parser = parse::address)]
     bind: SocketAddr,
 
     /// A neighbour, and the rate of the link there; may be repeated
     #[arg(long = "face", value_name = "udp://HOST:PORT[=RATE]")]
     faces: Vec<Face>,
 
-    /// The rate of links of which none is said, both ways: faces', and those of whoever asks
+    /// Default link rate, both directions, for faces without their own
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
 

@@ -15,6 +15,10 @@ use crate::ui::Ui;
 ///
 /// Data that comes back tells the path it took; the next Interest is sent the same way.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline ndn ping /music --face 127.0.0.1:7001
+  paceline ndn traceroute /music --all-paths --face 127.0.0.1:7001")]
 pub struct Args {
     #[command(subcommand)]
     what: What,

@@ -9,6 +9,7 @@ use super::args::{Face, PORT, explain, link, parse_name, source_for};
 use crate::commands::Outcome;
 use crate::commands::member::{runtime, stop_asked};
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
 /// Serve the files of a folder under a prefix, until Ctrl-C
@@ -39,7 +40,7 @@ pub struct Args {
     prefix: Name,
 
     /// The address to listen on [default: 127.0.0.1:6363; with --face a free port]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse::address)]
     bind: Option<SocketAddr>,
 
     /// A neighbour, and the rate of the link there if it is known; may be repeated
@@ -59,7 +60,7 @@ pub struct Args {
     key: Option<PathBuf>,
 
     /// Bytes of a segment, 1 to 8,000; above 1,100 or so datagrams are cut by IP
-    #[arg(long, value_name = "BYTES", default_value = "1000")]
+    #[arg(long, value_name = "SIZE", default_value = "1000B", value_parser = parse::bytes)]
     segment_bytes: usize,
 
     /// What is kept of what passes through, for whoever asks next

@@ -23,6 +23,7 @@ use super::plan::Plan;
 use crate::commands::graph::{By, divide};
 use crate::commands::member::{explain_host, runtime};
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
 /// Which servers walk, and what each has.
@@ -59,11 +60,12 @@ pub struct ServersArgs {
 
     /// The address to listen on for walks that come home
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
+    #[arg(value_parser = parse::address)]
     bind: SocketAddr,
 
-    /// How long servers may take to answer, and again to get no further with their parts, seconds
-    #[arg(long, value_name = "S", default_value = "30")]
-    servers_within: f64,
+    /// How long servers may take to answer, and how long they may make no progress with their parts
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse::seconds)]
+    servers_within: Duration,
 
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated
     #[arg(long)]
@@ -144,9 +146,7 @@ impl ServersArgs {
         outputs: &mut Outputs<'_>,
         ui: &Ui,
     ) -> Result<Option<JobReport>, CliError> {
-        let within = Duration::try_from_secs_f64(self.servers_within).map_err(|_| {
-            CliError::Input(format!("--servers-within {} is no time", self.servers_within))
-        })?;
+        let within = self.servers_within;
         let servers = named(&self.servers)?;
         let graph = self.share(plan, servers.len() as u16)?;
         let first = outputs.first();
