@@ -115,7 +115,7 @@ pub struct MulticastRow {
     pub reported_lost: u64,
     /// Packets that were neither delivered nor reported lost.
     pub untold: u64,
-    /// Packets that were delivered otherwise than as sent, or twice: always 0, or the run failed.
+    /// Packets that were delivered otherwise than as sent, or twice. Any fails the bench.
     pub corrupt: u64,
     /// Repairs, as a share of them and of packets received.
     pub overhead: f64,
@@ -198,7 +198,8 @@ fn row(plan: &MulticastPlan, setting: RepairSetting, result: &RunResult) -> Mult
     };
     let count = |name: &str| {
         let counted = value(name);
-        if counted.is_nan() { 0 } else { counted as u64 }
+        assert!(!counted.is_nan(), "each run of multicast in time has `{name}`");
+        counted as u64
     };
     let lost = value("packets_lost");
     MulticastRow {
@@ -219,12 +220,13 @@ fn row(plan: &MulticastPlan, setting: RepairSetting, result: &RunResult) -> Mult
         p99_ms: value("recovery_p99"),
         reported_lost: count("packets_reported_lost"),
         untold: count("packets_untold"),
-        corrupt: 0,
+        corrupt: count("packets_corrupt"),
         overhead: value("overhead"),
         data_p50_ms: value("data_latency_p50"),
         data_p99_ms: value("data_latency_p99"),
         cores: value("processor_time"),
-        receive_buffer_bytes: count("datagram_receive_bytes") / u64::from(plan.members),
+        // Absent where the kernel says nothing; NaN becomes 0.
+        receive_buffer_bytes: value("datagram_receive_bytes") as u64 / u64::from(plan.members),
         load: load_average().map_or(f64::NAN, |load| load[0]),
     }
 }
@@ -232,10 +234,10 @@ fn row(plan: &MulticastPlan, setting: RepairSetting, result: &RunResult) -> Mult
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Metric;
 
-    #[test]
-    fn each_setting_is_a_scenario() {
-        let plan = MulticastPlan {
+    fn plan() -> MulticastPlan {
+        MulticastPlan {
             members: 16,
             senders: 16,
             packets_per_second: 1000.0,
@@ -245,7 +247,26 @@ mod tests {
             duration: Duration::from_secs(2),
             seed: 1,
             sets: vec!["protocol.flush_after=5ms".to_owned()],
-        };
+        }
+    }
+
+    #[test]
+    fn a_row_has_what_the_run_counted_as_corrupt_and_untold() {
+        let names = ["packets_reported_lost", "packets_untold", "packets_corrupt"];
+        let mut result = RunResult::default();
+        result.summary.extend(names.map(|name| Metric::new(name, 0.0, "")));
+        let setting = RepairSetting { window: None, r: 8, c: 3, questions: false };
+        let measured = row(&plan(), setting, &result);
+        assert_eq!((measured.corrupt, measured.untold), (0, 0));
+        result.summary[1].value = 2.0;
+        result.summary[2].value = 3.0;
+        let measured = row(&plan(), setting, &result);
+        assert_eq!((measured.corrupt, measured.untold), (3, 2));
+    }
+
+    #[test]
+    fn each_setting_is_a_scenario() {
+        let plan = plan();
         for window in [None, Some(32)] {
             let setting = RepairSetting { window, r: 8, c: 3, questions: window.is_none() };
             let scenario = scenario(&plan, setting).unwrap();

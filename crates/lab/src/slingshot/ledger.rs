@@ -56,6 +56,8 @@ pub struct Ledger {
     next: Option<Vec<u64>>,
     /// Packets that came after their deadline, as the protocol says.
     pub late: u64,
+    /// Packets that were delivered otherwise than as sent, or twice.
+    pub corrupt: u64,
     /// The first promise that was broken.
     pub broken: Option<String>,
 }
@@ -71,6 +73,7 @@ pub struct Part {
     direct: Vec<(u64, u64)>,
     direct_nanos: u64,
     late: u64,
+    corrupt: u64,
     broken: Option<String>,
 }
 
@@ -91,6 +94,7 @@ impl Ledger {
             direct_nanos: 0,
             next: is_ordered.then(|| vec![0; pairs]),
             late: 0,
+            corrupt: 0,
             broken: None,
         }
     }
@@ -169,6 +173,12 @@ impl Ledger {
         self.overtaken.contains(&(packet, node))
     }
 
+    /// A packet was delivered otherwise than as it was sent, or twice.
+    pub fn corrupt(&mut self, problem: String) {
+        self.corrupt += 1;
+        self.breaks(problem);
+    }
+
     /// A promise was broken.
     pub fn breaks(&mut self, problem: String) {
         self.broken.get_or_insert(problem);
@@ -179,9 +189,13 @@ impl Ledger {
         if *place != Fate::Untold {
             let sender = self.plan.sender(packet);
             let before = *place;
-            self.breaks(format!(
+            let problem = format!(
                 "{node} was told twice of packet {packet}, of {sender}: {before:?}, then {fate:?}"
-            ));
+            );
+            match fate {
+                Fate::Lost | Fate::Untold => self.breaks(problem),
+                Fate::Direct | Fate::Recovered | Fate::Pulled => self.corrupt(problem),
+            }
             return false;
         }
         *place = fate;
@@ -251,6 +265,7 @@ impl Ledger {
             direct: self.direct.iter_recorded().map(of_bucket).collect(),
             direct_nanos: self.direct_nanos as u64,
             late: self.late,
+            corrupt: self.corrupt,
             broken: self.broken.clone(),
         }
     }
@@ -279,6 +294,7 @@ impl Ledger {
         }
         self.direct_nanos += u128::from(part.direct_nanos);
         self.late += part.late;
+        self.corrupt += part.corrupt;
         if let Some(problem) = part.broken {
             self.breaks(problem);
         }
@@ -326,6 +342,22 @@ mod tests {
         let mut ledger = Ledger::new(&plan(), true);
         (0..2).for_each(|number| told(&mut ledger, 2, 0, number, Way::Recovered));
         assert_eq!(ledger.broken, None);
+    }
+
+    #[test]
+    fn corrupt_packets_are_counted_at_each_node_and_in_the_whole() {
+        let mut whole = Ledger::new(&plan(), false);
+        for node in 1..3 {
+            let mut own = Ledger::new(&plan(), false);
+            (0..3).for_each(|_| told(&mut own, node, 0, 1, Way::Direct));
+            own.corrupt(format!("{node} was told other bytes"));
+            // That a packet that came is said to be lost is wrong, and nothing was corrupt.
+            own.lost(NodeId(node), (GroupId(0), NodeId(0)), 1..2);
+            assert_eq!(own.corrupt, 3);
+            whole.merge(NodeId(node), own.part(NodeId(node)));
+        }
+        assert_eq!(whole.corrupt, 6);
+        assert!(whole.broken.is_some());
     }
 
     #[test]

@@ -113,7 +113,7 @@ where
                 let reading = self.packets.read(sender, number, payload);
                 match reading.accepted.filter(|_| reading.verdict == Verdict::Intact) {
                     Some(sent) => ledger.delivered(at, node, (sender, number), sent, way),
-                    None => ledger.breaks(format!(
+                    None => ledger.corrupt(format!(
                         "{node} was told a packet of {sender} that is not as it was sent"
                     )),
                 }

@@ -71,7 +71,8 @@ where
     let (ledger, outcome) = simulate_traced(&service, simulated, &mut watch, progress)?;
     let mut measures = Measures::of(&ledger, Some(&watch), watch.overhead());
     measures.extra = watch.extra();
-    let mut result = summed_up(settings, &ledger, &measures, &outcome)?;
+    check_promises(&ledger)?;
+    let mut result = summed_up(settings, &ledger, &measures, &outcome);
     let seen = [
         Metric::new("overhead_bytes", watch.overhead_bytes(), ""),
         Metric::new("other_messages", watch.others_sent as f64, ""),
@@ -150,7 +151,11 @@ impl Sockets<'_> {
         let repairs = P::repairs_sent(service.shared(), &outcome.counters, nodes) as f64;
         let overhead = repairs / (repairs + ledger.direct().len() as f64);
         let measures = Measures::of(&ledger, None, overhead);
-        let mut result = summed_up(service.settings(), &ledger, &measures, &outcome)?;
+        // A bench prints how many packets were corrupt beside what else it measured.
+        if !matches!(hosts, Hosts::Launched(_)) || ledger.corrupt == 0 {
+            check_promises(&ledger)?;
+        }
+        let mut result = summed_up(service.settings(), &ledger, &measures, &outcome);
         result.wall_s = started.elapsed().as_secs_f64();
         if !outcome.is_stopped {
             let figures = figures_of_sockets(scenario, service.settings(), &measures)?.into_iter();
@@ -176,15 +181,20 @@ pub fn serve(prepared: Prepared) -> Result<(), LabError> {
     }
 }
 
+/// An error if a promise was broken.
+fn check_promises(ledger: &Ledger) -> Result<(), LabError> {
+    match &ledger.broken {
+        Some(problem) => Err(LabError::Run(problem.clone())),
+        None => Ok(()),
+    }
+}
+
 fn summed_up(
     settings: &Settings,
     ledger: &Ledger,
     measures: &Measures,
     outcome: &Outcome,
-) -> Result<RunResult, LabError> {
-    if let Some(problem) = &ledger.broken {
-        return Err(LabError::Run(problem.clone()));
-    }
+) -> RunResult {
     let direct = ledger.direct();
     let latency = |share: f64| direct.value_at_quantile(share) as f64 / 1e6;
     let within = |ms| measures.recovered_within(Duration::from_millis(ms));
@@ -197,6 +207,7 @@ fn summed_up(
         Metric::new("packets_pulled", count(measures.pulled_ms.len()), ""),
         Metric::new("packets_reported_lost", measures.reported as f64, ""),
         Metric::new("packets_untold", measures.untold as f64, ""),
+        Metric::new("packets_corrupt", ledger.corrupt as f64, ""),
         Metric::new("packets_late", ledger.late as f64, ""),
         Metric::new("recovered", measures.recovered(), ""),
         Metric::new("recovered_within_10ms", within(10), ""),
@@ -237,14 +248,14 @@ fn summed_up(
         0 => Vec::new(),
         _ => vec![recovery_times("Time of recovery", &[("", measures)])],
     };
-    Ok(RunResult {
+    RunResult {
         summary,
         drawings,
         events: outcome.events,
         digest: outcome.digest.clone(),
         deliveries: (!outcome.is_stopped).then(|| ledger.deliveries()),
         ..RunResult::default()
-    })
+    }
 }
 
 /// Which share of all that was lost is back by when.
