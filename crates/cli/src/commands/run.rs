@@ -81,6 +81,8 @@ struct Document<'a> {
     wall_s: f64,
     metrics: &'a [Metric],
     figures: &'a [Figure],
+    #[serde(skip_serializing_if = "<[u32]>::is_empty")]
+    starved: &'a [u32],
     folder: String,
 }
 
@@ -120,6 +122,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         wall_s: manifest.wall_s,
         metrics: &result.summary,
         figures: &result.figures,
+        starved: &result.starved,
         folder: folder.display().to_string(),
     })?;
     ui.print(&describe(&run))?;
@@ -176,6 +179,10 @@ fn describe(run: &Run) -> String {
         })
         .collect();
     text.push_str(&table(["metric", "value", "unit"], &rows));
+    if !result.starved.is_empty() {
+        let starved: Vec<String> = result.starved.iter().map(|node| format!("n{node}")).collect();
+        text.push_str(&format!("\nstarved, nothing got through: {}\n", starved.join(", ")));
+    }
     if !result.figures.is_empty() {
         text.push_str(&format!("\n{}", figure_table(&result.figures)));
     }

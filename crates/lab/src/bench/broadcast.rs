@@ -19,15 +19,6 @@ use crate::progress::Progress;
 use crate::scenario::{Rate, Scenario, ScenarioFile};
 use crate::world::{Launch, Outcome, Service, Sockets, node_command, run_processes};
 
-/// Who sends in a bench.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BenchSenders {
-    /// Member 0.
-    One,
-    /// Every member.
-    All,
-}
-
 /// How members know each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Membership {
@@ -56,8 +47,8 @@ pub struct BenchPlan {
     pub membership: Membership,
     /// Where.
     pub place: Place,
-    /// Who sends.
-    pub senders: BenchSenders,
+    /// Who sends, as the scenarios' key `senders` says it: `"all"`, `2`, `[0, 2]`.
+    pub senders: String,
     /// How; `None` lets the planner choose.
     pub topology: Option<Topology>,
     /// Bytes of a message. Default 8,000.
@@ -79,8 +70,8 @@ pub struct BenchRow {
     pub membership: &'static str,
     /// Rate of each port; null on loopback.
     pub rate_mbit: Option<f64>,
-    /// `one` or `all`.
-    pub senders: &'static str,
+    /// `one`, `all`, `k2` for two neighbours, `all-but-one`, `at-0-2`.
+    pub senders: String,
     /// The topology's name, or `auto`.
     pub topology: &'static str,
     /// Bytes of a message.
@@ -99,8 +90,11 @@ pub struct BenchRow {
     pub p99_ms: f64,
     /// Processor seconds of all members for each gigabyte told to all of them together.
     pub cpu_s_per_gb: f64,
-    /// Most over fewest messages of two senders; null with one sender.
+    /// Most over fewest messages that two senders got through to all; null with one sender. A
+    /// sender that got none through counts as one message.
     pub fairness: Option<f64>,
+    /// Senders that got no message through to all.
+    pub starved: Vec<u32>,
     /// Messages lost or damaged: always 0, or the run failed.
     pub faults: u64,
     /// Seconds in which some member was told nothing.
@@ -173,7 +167,7 @@ fn measure<S: Service>(
 /// The bench as a scenario.
 fn scenario(plan: &BenchPlan) -> Result<Scenario, LabError> {
     let topology = plan.topology.map_or("auto", Topology::name);
-    let senders = senders_name(plan.senders);
+    let senders = &plan.senders;
     let (nodes, size) = (plan.nodes, plan.message_bytes);
     let (kind, start) = match plan.membership {
         Membership::Fixed => ("chain", Duration::ZERO),
@@ -186,17 +180,10 @@ fn scenario(plan: &BenchPlan) -> Result<Scenario, LabError> {
         "name = \"bench/broadcast\"\nduration = \"{duration_ms}ms\"\n\
          [topology]\nnodes = {nodes}\n\
          [protocol]\nkind = \"{kind}\"\ntopology = \"{topology}\"\n\
-         [workload]\nsenders = \"{senders}\"\nsize = \"{size}B\"\nstart = \"{start_ms}ms\"\n\
+         [workload]\nsenders = {senders}\nsize = \"{size}B\"\nstart = \"{start_ms}ms\"\n\
          [measure]\nwarmup = \"{warmup_ms}ms\"\n"
     );
     ScenarioFile::parse("bench broadcast", &text)?.with_sets(&plan.sets)?.resolve()
-}
-
-fn senders_name(senders: BenchSenders) -> &'static str {
-    match senders {
-        BenchSenders::One => "one",
-        BenchSenders::All => "all",
-    }
 }
 
 fn row(
@@ -237,7 +224,7 @@ fn row(
             Membership::Group => "group",
         },
         rate_mbit: rate.map(|rate| rate.bits_per_second() as f64 / 1e6),
-        senders: senders_name(plan.senders),
+        senders: broadcast.plan().senders.name(plan.nodes),
         topology: plan.topology.map_or("auto", Topology::name),
         message_bytes: plan.message_bytes,
         seconds: measured_for.as_secs_f64(),
@@ -247,7 +234,8 @@ fn row(
         p50_ms: ms(0.5),
         p99_ms: ms(0.99),
         cpu_s_per_gb: cpu / (bytes as f64 / 1e9),
-        fairness: (plan.senders == BenchSenders::All).then(|| ledger.fairness()),
+        fairness: (broadcast.plan().senders.count(plan.nodes) > 1).then(|| ledger.fairness()),
+        starved: ledger.starved().iter().map(|node| node.0).collect(),
         faults: damaged,
         seconds_without_progress: ledger.seconds_without_progress(outcome.ended),
         load: load_average().map_or(f64::NAN, |load| load[0]),

@@ -4,11 +4,11 @@ use paceline_proto::chain::{Frame, Topology};
 use paceline_proto::core::{Lane, NodeId};
 
 use super::ring::{Hops, letter};
-use super::{Broadcast, Ledger, Measure, Senders, run};
+use super::{Broadcast, Ledger, Measure, run};
 use crate::LabError;
 use crate::figure::{Figure, Reproduction, Scale, Settings};
 use crate::progress::{Progress, Quiet};
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::{Scenario, ScenarioFile, Senders};
 use crate::world::Outcome;
 
 /// What a run measured.
@@ -31,6 +31,7 @@ pub fn figures(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'
         Measure::Transmissions => transmissions(broadcast, scenario, measured),
         Measure::Throughput => throughput(broadcast, scenario, measured),
         Measure::Gain => gain(broadcast, scenario, measured),
+        Measure::Fairness => fairness(broadcast, scenario, measured),
         Measure::Progress => progress(scenario, measured),
     };
     vec![figure]
@@ -103,7 +104,8 @@ fn throughput(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_
     let limit = limit_bytes_per_second(broadcast, scenario) / 1e6;
     let rate = measured.ledger.bytes_per_node_per_second(measured.outcome.ended) / 1e6;
     let setting = setting(scenario, plan.message_bytes);
-    let (topology, senders) = (topology_name(broadcast), plan.senders.name());
+    let (topology, senders) =
+        (topology_name(broadcast), plan.senders.name(scenario.topology.nodes));
     let id = format!("chain/throughput/{topology}/{senders}/{setting}");
     let share = rate / limit * 100.0;
     let mut note = format!("limit {limit:.1} by link count, {share:.1} % of it");
@@ -134,7 +136,7 @@ fn gain(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> 
     let senders = &broadcast.plan().senders;
     let id = match senders {
         Senders::One => format!("chain/gain/one-sender/n{nodes}"),
-        other => format!("chain/gain/{}/n{nodes}", other.name()),
+        other => format!("chain/gain/{}/n{nodes}", other.name(nodes)),
     };
     let expected = f64::from(nodes - 1) / senders.count(nodes) as f64;
     let rate = measured.ledger.bytes_per_node_per_second(measured.outcome.ended);
@@ -142,6 +144,29 @@ fn gain(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> 
     Figure::new(id, ratio, "times")
         .with_band(0.95 * expected, 1.05 * expected)
         .with_note(format!("throughput over unicast's; (N - 1) / senders is {expected:.2}"))
+}
+
+/// The most that a fair group lets the most served sender get over the least served one.
+const FAIRNESS_MAX: f64 = 1.1;
+
+fn fairness(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+    let nodes = scenario.topology.nodes;
+    let topology = match broadcast.plan().topology {
+        Some(Topology::Chain) => String::new(),
+        _ => format!("{}/", topology_name(broadcast)),
+    };
+    let senders = broadcast.plan().senders.name(nodes);
+    let limit = limit_bytes_per_second(broadcast, scenario);
+    let rate = measured.ledger.bytes_per_node_per_second(measured.outcome.ended);
+    let starved = measured.ledger.starved();
+    let mut note = format!("{:.1} % of what the links carry for these senders", rate / limit * 1e2);
+    if !starved.is_empty() {
+        note.push_str(&format!("; starved: {starved:?}"));
+    }
+    let id = format!("chain/fairness/{topology}{senders}/n{nodes}");
+    Figure::new(id, measured.ledger.fairness(), "most/least")
+        .with_band(1.0, FAIRNESS_MAX)
+        .with_note(note)
 }
 
 fn progress(scenario: &Scenario, measured: &Measured<'_>) -> Figure {
@@ -203,6 +228,32 @@ fn runs(scale: Scale) -> Vec<(&'static str, Vec<String>)> {
     for nodes in [4, 8, 10] {
         let sets = [("nodes", nodes.to_string()), ("duration", duration.to_owned())];
         runs.push(("chain/gain", set(&sets)));
+    }
+    for senders in ["2", "3", "5"] {
+        let sets = [
+            ("nodes", "9".to_owned()),
+            ("senders", senders.to_owned()),
+            ("duration", duration.to_owned()),
+        ];
+        runs.push(("chain/gain", set(&sets)));
+    }
+    // What is counted is what reached all: it takes a while until the queues stand.
+    let duration = if scale == Scale::Quick { "1500ms" } else { "3s" };
+    for nodes in [4, 8] {
+        for senders in [2, 3] {
+            let sets = [
+                ("nodes", nodes.to_string()),
+                ("senders", senders.to_string()),
+                ("duration", duration.to_owned()),
+            ];
+            runs.push(("chain/neighbours", set(&sets)));
+        }
+        let sets = [
+            ("nodes", nodes.to_string()),
+            ("senders", format!("[0, \"2-{}\"]", nodes - 1)),
+            ("duration", duration.to_owned()),
+        ];
+        runs.push(("chain/all-but-one", set(&sets)));
     }
     runs
 }

@@ -31,6 +31,8 @@ pub struct Received {
     pub next: u64,
     /// The run of the origin that sent the last one.
     pub incarnation: u64,
+    /// Messages within the measured time.
+    pub measured: u64,
 }
 
 /// A view as one node installed it.
@@ -53,8 +55,6 @@ pub struct NodeLedger {
     pub received: BTreeMap<u32, Received>,
     /// Bytes told within the measured time.
     pub measured_bytes: u64,
-    /// Messages of its own that were delivered to it within the measured time.
-    pub measured_own: u64,
     /// Bytes told in each second of the run.
     pub bytes_by_second: Vec<u64>,
     /// Bytes told over the run, in bins that fit it.
@@ -105,6 +105,7 @@ pub enum Attendance {
 #[derive(Debug)]
 pub struct Ledger {
     attendance: Attendance,
+    senders: Vec<NodeId>,
     // Nodes whose application may submit, where nodes come and go.
     ready: BTreeSet<NodeId>,
     window: Window,
@@ -123,6 +124,7 @@ impl Ledger {
         let latency = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3);
         Ledger {
             attendance,
+            senders: Vec::new(),
             ready: BTreeSet::new(),
             window,
             nodes: vec![NodeLedger::default(); nodes as usize],
@@ -131,6 +133,11 @@ impl Ledger {
             delivered: 0,
             reads_until: BTreeMap::new(),
         }
+    }
+
+    /// The nodes whose applications have messages to send.
+    pub fn with_senders(self, senders: Vec<NodeId>) -> Ledger {
+        Ledger { senders, ..self }
     }
 
     /// A node's member accepted a message.
@@ -215,7 +222,7 @@ impl Ledger {
             return;
         }
         ledger.measured_bytes += payload.len() as u64;
-        ledger.measured_own += u64::from(node == origin);
+        ledger.received.entry(origin.0).or_default().measured += 1;
         let known = self.accepted_at.get(&origin).and_then(|times| times.get(number as usize));
         if let Some(accepted) = reading.accepted.or(known.copied()).filter(|_| node != origin) {
             self.latency.saturating_record((at - accepted).as_nanos() as u64);
@@ -324,11 +331,31 @@ impl Ledger {
         if seconds > 0.0 { bytes as f64 / self.nodes.len() as f64 / seconds } else { 0.0 }
     }
 
-    /// Most over fewest messages that two senders got through in the measured time; 1 with one.
+    /// Messages of each sender that reached all members within the measured time, the members that
+    /// come and go left out.
+    fn got_through(&self) -> impl Iterator<Item = (NodeId, u64)> {
+        let measured = |node: &NodeLedger, sender: NodeId| {
+            node.received.get(&sender.0).map_or(0, |received| received.measured)
+        };
+        self.senders.iter().filter(|&&sender| self.attends(sender)).map(move |&sender| {
+            let counts = self.attendants().map(|node| measured(node, sender));
+            (sender, counts.min().unwrap_or(0))
+        })
+    }
+
+    /// Most over fewest messages that two senders got through to all in the measured time, a sender
+    /// that got none through counted as one message; 1 with one sender.
     pub fn fairness(&self) -> f64 {
-        let sent = self.nodes.iter().filter(|node| node.accepted > 0).map(|node| node.measured_own);
-        let (fewest, most) = sent.fold((u64::MAX, 0), |(low, high), n| (low.min(n), high.max(n)));
-        if fewest == u64::MAX || most == 0 { 1.0 } else { most as f64 / fewest as f64 }
+        let counts = self.got_through().map(|(_, count)| count);
+        let (fewest, most) = counts.fold((u64::MAX, 0), |(low, high), n| (low.min(n), high.max(n)));
+        if most == 0 || fewest == u64::MAX { 1.0 } else { most as f64 / fewest.max(1) as f64 }
+    }
+
+    /// Senders that got nothing through to all in the measured time, where others did.
+    pub fn starved(&self) -> Vec<NodeId> {
+        let is_idle = self.got_through().all(|(_, count)| count == 0);
+        let starved = self.got_through().filter(|&(_, count)| count == 0 && !is_idle);
+        starved.map(|(sender, _)| sender).collect()
     }
 
     /// Whole seconds, within the measured time, in which some node was told nothing.

@@ -12,7 +12,7 @@ mod scenario;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::chain::{Chain, Command, Config, Event, Topology};
+use paceline_proto::chain::{Chain, Command, Config, Event, Topology, fair_shares};
 use paceline_proto::core::{Instant, NodeId, Protocol, View};
 
 pub use content::{Content, Messages, Reading, Verdict};
@@ -24,7 +24,7 @@ pub(crate) use scenario::{
     KEYS, MEASURE_KEYS, PROTOCOL_KEYS, WORKLOAD_KEYS, read_protocol, read_window, read_workload,
     wrong_knob,
 };
-pub use scenario::{Measure, Plan, Senders};
+pub use scenario::{Measure, Plan};
 
 use crate::world::{Answer, Service, answer};
 
@@ -66,7 +66,8 @@ impl Service for Broadcast {
     }
 
     fn ledger(&self) -> Ledger {
-        Ledger::new(self.view.len() as u32, self.plan.window, Attendance::Full)
+        let ledger = Ledger::new(self.view.len() as u32, self.plan.window, Attendance::Full);
+        ledger.with_senders(self.active_nodes())
     }
 
     fn active_nodes(&self) -> Vec<NodeId> {
@@ -155,15 +156,11 @@ impl Broadcast {
     /// the unit of `link`. Where the planner chooses it is the chain's.
     pub fn limit(&self, link: f64) -> f64 {
         let nodes = self.view.len();
-        match (&self.plan.senders, self.plan.topology.unwrap_or(Topology::Chain)) {
-            // Every message is transmitted N - 1 times, over N links.
-            (Senders::All, _) => link * nodes as f64 / (nodes - 1) as f64,
-            (_, topology) => {
-                let block_bytes_max = self.shared.block_bytes_max();
-                let blocks = self.plan.message_bytes.div_ceil(block_bytes_max).max(1);
-                link / topology.origin_transmissions(nodes, blocks)
-            }
-        }
+        let topology = self.plan.topology.unwrap_or(Topology::Chain);
+        let blocks = self.plan.message_bytes.div_ceil(self.shared.block_bytes_max()).max(1);
+        let senders: Vec<usize> =
+            self.plan.senders.nodes(nodes as u32).iter().map(|node| node.index()).collect();
+        link * fair_shares(topology, nodes, &senders, blocks).iter().sum::<f64>()
     }
 
     /// Messages that each node is to be told in all, if there is an end.

@@ -168,7 +168,7 @@ impl Curves {
             progress.inc(1);
             let measured = result.figures.first().map_or(f64::NAN, |figure| figure.measured);
             let topology = broadcast.plan().topology.map_or("auto", Topology::name);
-            let senders = broadcast.plan().senders.name();
+            let senders = broadcast.plan().senders.name(cell.scenario.topology.nodes);
             let senders = SENDERS.into_iter().find(|name| *name == senders).unwrap_or("some");
             let nodes = f64::from(cell.scenario.topology.nodes);
             Ok(Some(((senders, topology), (nodes, measured, limit))))

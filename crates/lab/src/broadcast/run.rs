@@ -50,6 +50,7 @@ pub fn run_on_sockets(
         Measure::Gain => "figures = \"gain\" compares two simulated runs",
         Measure::Rounds => "figures = \"rounds\" counts in times of one block on a simulated link",
         Measure::Transmissions => "figures = \"transmissions\" counts what only the simulator sees",
+        Measure::Fairness => "figures = \"fairness\" judges shares of links, and loopback has none",
         Measure::Deliveries | Measure::Throughput | Measure::Progress => "",
     };
     if !problem.is_empty() {
@@ -98,6 +99,7 @@ pub(crate) fn summed_up(broadcast: &Broadcast, ledger: &Ledger, outcome: &Outcom
         events: outcome.events,
         digest: outcome.digest.clone(),
         deliveries: Some(ledger.deliveries_digest()),
+        starved: ledger.starved().iter().map(|node| node.0).collect(),
         ..RunResult::default()
     };
     let counters = outcome.counters.sorted();

@@ -10,47 +10,7 @@ use super::Broadcast;
 use super::content::{Content, Messages};
 use super::ledger::Window;
 use crate::LabError;
-use crate::scenario::{KnownKeys, Scenario, Table};
-
-/// Who sends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Senders {
-    /// Node 0.
-    One,
-    /// Every node.
-    All,
-    /// These.
-    Listed(Vec<NodeId>),
-}
-
-impl Senders {
-    /// The senders among this many nodes.
-    pub fn nodes(&self, nodes: u32) -> Vec<NodeId> {
-        match self {
-            Senders::One => vec![NodeId(0)],
-            Senders::All => (0..nodes).map(NodeId).collect(),
-            Senders::Listed(listed) => listed.clone(),
-        }
-    }
-
-    /// How many.
-    pub fn count(&self, nodes: u32) -> u64 {
-        match self {
-            Senders::One => 1,
-            Senders::All => u64::from(nodes),
-            Senders::Listed(listed) => listed.len() as u64,
-        }
-    }
-
-    /// As a figure's id says it.
-    pub fn name(&self) -> String {
-        match self {
-            Senders::One => "one".to_owned(),
-            Senders::All => "all".to_owned(),
-            Senders::Listed(listed) => format!("{}-senders", listed.len()),
-        }
-    }
-}
+use crate::scenario::{KnownKeys, Scenario, Senders, Table};
 
 /// Which figures a scenario gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +25,8 @@ pub enum Measure {
     Throughput,
     /// Throughput over that of sending to each in turn.
     Gain,
+    /// Bytes of the sender that got most through over those of the one that got least.
+    Fairness,
     /// Seconds in which some node was told nothing.
     Progress,
 }
@@ -152,17 +114,8 @@ pub(crate) const PROTOCOL_KEYS: &[&str] = &[
 ];
 
 /// The keys of [`read_workload`].
-pub(crate) const WORKLOAD_KEYS: &[&str] = &[
-    "sender_nodes",
-    "senders",
-    "size",
-    "blocks",
-    "messages",
-    "rate",
-    "start",
-    "read_rate",
-    "content",
-];
+pub(crate) const WORKLOAD_KEYS: &[&str] =
+    &["senders", "size", "blocks", "messages", "rate", "start", "read_rate", "content"];
 
 /// What is measured, and the key of [`read_window`].
 pub(crate) const MEASURE_KEYS: &[&str] = &["figures", "warmup"];
@@ -229,13 +182,7 @@ pub(crate) fn read_workload(
     config: &Config,
 ) -> Result<Plan, LabError> {
     let nodes = scenario.topology.nodes;
-    let senders = match table.nodes_optional("sender_nodes", nodes)? {
-        Some(listed) => Senders::Listed(listed.into_iter().map(NodeId).collect()),
-        None if table.choice_or("senders", &[("one", 1), ("all", nodes)], "one")? == 1 => {
-            Senders::One
-        }
-        None => Senders::All,
-    };
+    let senders = Senders::read(table, "senders", nodes)?;
     let bytes = usize::try_from(table.size_or("size", 8000u64)?).unwrap_or(usize::MAX);
     if bytes > config.message_bytes_max() {
         let problem = format!("a message of {bytes} bytes is larger than `message_max`");
@@ -281,12 +228,13 @@ pub(crate) fn read_workload(
     })
 }
 
-const MEASURES: [(&str, Measure); 6] = [
+const MEASURES: [(&str, Measure); 7] = [
     ("deliveries", Measure::Deliveries),
     ("rounds", Measure::Rounds),
     ("transmissions", Measure::Transmissions),
     ("throughput", Measure::Throughput),
     ("gain", Measure::Gain),
+    ("fairness", Measure::Fairness),
     ("progress", Measure::Progress),
 ];
 

@@ -94,7 +94,8 @@ impl Service for Members {
 
     fn ledger(&self) -> Ledger {
         let window = self.broadcast.plan().window;
-        Ledger::new(self.nodes, window, self.attendance.clone())
+        let ledger = Ledger::new(self.nodes, window, self.attendance.clone());
+        ledger.with_senders(self.active_nodes())
     }
 
     fn active_nodes(&self) -> Vec<NodeId> {

@@ -82,6 +82,8 @@ pub struct Run {
 struct Summary {
     metrics: Vec<Metric>,
     figures: Vec<Figure>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    starved: Vec<u32>,
 }
 
 impl Run {
@@ -173,6 +175,7 @@ impl Run {
             events: manifest.events,
             digest: manifest.digest.clone(),
             deliveries: manifest.deliveries.clone(),
+            starved: summary.starved,
             wall_s: manifest.wall_s,
         };
         Ok(Run { manifest, scenario_toml: read("run.toml")?, result })
@@ -188,7 +191,7 @@ impl Run {
     /// The summary as `summary.json` has it.
     pub fn summary_json(&self) -> String {
         let (metrics, figures) = (self.result.summary.clone(), self.result.figures.clone());
-        pretty(&Summary { metrics, figures })
+        pretty(&Summary { metrics, figures, starved: self.result.starved.clone() })
     }
 
     fn write_files(&self, folder: &Path) -> Result<(), LabError> {
@@ -297,6 +300,7 @@ mod tests {
             events: 42,
             digest: Some("abcd".into()),
             deliveries: Some("ef01".into()),
+            starved: vec![2],
             wall_s: 0.25,
         };
         Run::new(&scenario, 5, WorldKind::Sim, result)

@@ -32,6 +32,8 @@ pub struct RunResult {
     pub digest: Option<String>,
     /// Digest of what applications were told: equal in both worlds.
     pub deliveries: Option<String>,
+    /// Senders that got nothing through to all members in the measured time, where others did.
+    pub starved: Vec<u32>,
     /// Seconds that it took on the wall.
     pub wall_s: f64,
 }

@@ -10,8 +10,10 @@ macro_rules! scenarios {
 /// The scenarios that are part of the binary, by name: `scenarios/<name>.toml`. A test fails if a
 /// file there is not in this table.
 const SCENARIOS: &[(&str, &str)] = scenarios![
+    "chain/all-but-one",
     "chain/faults",
     "chain/gain",
+    "chain/neighbours",
     "chain/rounds",
     "chain/six",
     "chain/soak-32k",

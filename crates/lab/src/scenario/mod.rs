@@ -11,6 +11,7 @@ mod document;
 mod faults;
 mod overrides;
 mod reader;
+mod senders;
 mod topology;
 pub mod units;
 mod values;
@@ -28,6 +29,7 @@ pub use builtin::{names as builtin_names, text as builtin_text};
 pub use diagnostic::{Diagnostic, nearest};
 pub use faults::{Fault, TimedFault};
 pub use reader::{Integer, Table};
+pub use senders::Senders;
 pub use topology::{NODES_MAX, Topology};
 pub use units::Rate;
 

@@ -311,6 +311,11 @@ impl<'a> Table<'a> {
         Ok(Some(value))
     }
 
+    /// The value of this key as it stands; does not count as reading it.
+    pub(super) fn kind(&self, key: &str) -> Option<&'a Kind> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value.kind)
+    }
+
     /// True if the table has this key; does not count as reading it.
     pub fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)

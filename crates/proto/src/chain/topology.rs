@@ -58,21 +58,6 @@ impl Topology {
         }
     }
 
-    /// How often the origin's own link carries each block of a message of `message_blocks`, on
-    /// average: what bounds the rate of one sender.
-    pub fn origin_transmissions(self, members: usize, message_blocks: usize) -> f64 {
-        let log_ceil = members.next_power_of_two().ilog2();
-        match self {
-            Topology::Unicast => (members - 1) as f64,
-            Topology::Chain => 1.0,
-            Topology::Tree => f64::from(log_ceil),
-            Topology::Pipeline => {
-                let extra = members.ilog2().saturating_sub(1) as usize;
-                (message_blocks + extra) as f64 / message_blocks as f64
-            }
-        }
-    }
-
     /// The positions to which the member at `position` of `members` sends every block it has, in
     /// order. None for the pipeline, where the receiver depends on the block.
     pub fn children(self, position: usize, members: usize) -> Children {

@@ -1,9 +1,7 @@
 use std::time::Duration;
 
 use paceline_lab::bench::Bench;
-use paceline_lab::bench::broadcast::{
-    BenchPlan, BenchRow, BenchSenders, Membership, Place, run as measure,
-};
+use paceline_lab::bench::broadcast::{BenchPlan, BenchRow, Membership, Place, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::scenario::Rate;
 use paceline_lab::scenario::units::{parse_rate, parse_size};
@@ -36,8 +34,8 @@ pub struct Args {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
 
-    /// Who sends
-    #[arg(long, default_value = "all")]
+    /// Who sends: one, all, a number (the first 2, neighbours), or members from 0: 0,2 or 0,2-7
+    #[arg(long, value_name = "SENDERS", default_value = "all", value_parser = parse_senders)]
     senders: Senders,
 
     /// How messages spread: unicast, chain, tree, pipeline, or auto for the planner
@@ -65,6 +63,7 @@ const AFTER_HELP: &str = "\
 Examples:
   paceline bench broadcast
   paceline bench broadcast --lab netns --rate 100Mbit --senders one
+  paceline bench broadcast --lab netns --rate 100Mbit --senders 2
   paceline bench broadcast --lab netns --rate 1Gbit --topology unicast --json
   paceline bench broadcast --group --lab netns --rate 100Mbit
 
@@ -80,12 +79,26 @@ enum Lab {
     Netns,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Senders {
-    /// Member 0
-    One,
-    /// Every member
-    All,
+/// Who sends, as a scenario says it.
+#[derive(Clone, Debug)]
+struct Senders(String);
+
+/// A word and a number stay what they are, members become a list: `0,2-7` is `[0, "2-7"]`.
+fn parse_senders(text: &str) -> Result<Senders, String> {
+    let number = |text: &str| text.trim().parse::<u32>().is_ok();
+    let range = |text: &str| text.split_once('-').is_some_and(|(a, b)| number(a) && number(b));
+    if ["one", "all"].contains(&text) {
+        return Ok(Senders(format!("\"{text}\"")));
+    }
+    if number(text) {
+        return Ok(Senders(text.to_owned()));
+    }
+    if !text.split(',').all(|part| number(part) || range(part)) {
+        return Err("accepted: one, all, a number of members, or members: 0,2 or 0,2-7".to_owned());
+    }
+    let quoted = |part: &str| if number(part) { part.to_owned() } else { format!("{part:?}") };
+    let parts: Vec<String> = text.split(',').map(quoted).collect();
+    Ok(Senders(format!("[{}]", parts.join(", "))))
 }
 
 /// Does it.
@@ -103,10 +116,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         nodes: args.nodes,
         membership: if args.group { Membership::Group } else { Membership::Fixed },
         place,
-        senders: match args.senders {
-            Senders::One => BenchSenders::One,
-            Senders::All => BenchSenders::All,
-        },
+        senders: args.senders.0,
         topology: args.topology.0,
         message_bytes: args.size as usize,
         duration: args.seconds,
@@ -126,6 +136,8 @@ fn describe(row: &BenchRow) -> String {
     let limit = limit.map_or("not shaped".to_owned(), |(limit, share)| {
         format!("{} ({} % of it)", number(limit), number(share * 100.0))
     });
+    let starved: Vec<String> = row.starved.iter().map(u32::to_string).collect();
+    let starved = if starved.is_empty() { "none".to_owned() } else { starved.join(", ") };
     let rows = [
         ["received, own included", &number(row.mb_per_node_per_s), "MB/node/s"],
         ["limit of the links", &limit, "MB/node/s"],
@@ -133,14 +145,14 @@ fn describe(row: &BenchRow) -> String {
         ["latency, 99th percentile", &number(row.p99_ms), "ms"],
         ["processor time", &number(row.cpu_s_per_gb), "s/GB received"],
         ["fairness, most over fewest", &row.fairness.map_or("-".into(), number), ""],
+        ["senders that got nothing", &starved, ""],
         ["seconds without progress", &row.seconds_without_progress.to_string(), ""],
         ["load average", &number(row.load), ""],
     ];
     let rows: Vec<[String; 3]> = rows.iter().map(|row| row.map(str::to_owned)).collect();
     let rate =
         row.rate_mbit.map_or("loopback".to_owned(), |rate| format!("{} Mbit/s", number(rate)));
-    let (nodes, topology, senders, bytes) =
-        (row.nodes, row.topology, row.senders, row.message_bytes);
+    let BenchRow { nodes, topology, senders, message_bytes: bytes, .. } = row;
     let title =
         format!("{nodes} members, {rate}, {topology}, {senders} sending, {bytes} B messages\n\n");
     title + &table(["", "measured", "unit"], &rows)
