@@ -187,7 +187,8 @@ impl Forwarder {
             let last = passing.iter().map(|one| self.overdue_after(one.face)).max();
             let look_at = left_at + last.unwrap_or_default();
             if look_at > cx.now {
-                self.pit.schedule(id, look_at, look_at);
+                // The entry lives no longer for that.
+                self.pit.schedule(id, look_at, cx.now);
             }
         }
     }
