@@ -1,10 +1,12 @@
 //! The published figures come out of running the protocol, whatever the parameters.
 
-use paceline_lab::figure::{Scale, Settings, table};
-use paceline_lab::scenario::ScenarioFile;
-use paceline_lab::{Quiet, REPRODUCTIONS, simulate};
+use std::sync::Arc;
 
-fn figures(scale: Scale, sets: &[&str]) -> Vec<paceline_lab::figure::Figure> {
+use paceline_lab::figure::{Figure, Scale, Settings, table};
+use paceline_lab::scenario::ScenarioFile;
+use paceline_lab::{Quiet, REPRODUCTIONS, run_on_sockets, simulate};
+
+fn figures(scale: Scale, sets: &[&str]) -> Vec<Figure> {
     let sets = sets.iter().map(|set| set.to_string()).collect();
     let settings = Settings { scale, sets, ..Settings::default() };
     (REPRODUCTIONS[0].figures)(&settings, &Quiet).unwrap()
@@ -14,11 +16,41 @@ fn figures(scale: Scale, sets: &[&str]) -> Vec<paceline_lab::figure::Figure> {
 fn every_published_figure_is_inside_its_band() {
     let figures = figures(Scale::Quick, &[]);
     print!("{}", table(&figures));
-    assert_eq!(figures.len(), 33);
+    assert_eq!(figures.len(), 41);
     assert!(figures.iter().all(|figure| figure.pass), "{}", table(&figures));
     let transmissions =
         figures.iter().find(|figure| figure.id == "chain/transmissions/n6").unwrap();
     assert_eq!(transmissions.note, "in the order D-E-F-A-B-C");
+}
+
+#[test]
+fn only_numbers_that_were_published_stand_in_the_column_of_the_paper() {
+    let figures = figures(Scale::Quick, &[]);
+    let of = |figure: &Figure| figure.paper.map(|paper| (figure.id.clone(), paper));
+    let papers: Vec<(String, f64)> = figures.iter().filter_map(of).collect();
+    let expected = [
+        ("chain/rounds/unicast/x2-n4", 6.0),
+        ("chain/rounds/unicast/x10-n10", 90.0),
+        ("chain/rounds/chain/x2-n4", 4.0),
+        ("chain/rounds/chain/x10-n10", 18.0),
+        ("chain/transmissions/n5", 5.0),
+        ("chain/throughput/unicast/all/n4-1gbit-8k", 73.0),
+        ("chain/throughput/chain/all/n4-1gbit-8k", 107.0),
+        ("chain/incast/unicast/16kib", 73.0),
+        ("chain/incast/chain/16kib", 107.0),
+        ("chain/incast/gap/16kib", 107.0 / 73.0),
+    ];
+    for (id, paper) in expected {
+        assert!(papers.contains(&(id.to_owned(), paper)), "{id} {paper}: {papers:?}");
+    }
+    assert_eq!(papers.len(), expected.len(), "{papers:?}");
+}
+
+#[test]
+fn sockets_refuse_streams_that_only_the_simulator_has() {
+    let scenario = ScenarioFile::load("chain/incast").unwrap().resolve().unwrap();
+    let refused = run_on_sockets(Arc::new(scenario), 1, None, &Quiet).unwrap_err().to_string();
+    assert!(refused.contains("streams = \"tcp\" is a model of the simulator"), "{refused}");
 }
 
 #[test]

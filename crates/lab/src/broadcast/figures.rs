@@ -3,6 +3,7 @@
 use paceline_proto::chain::{Frame, Topology};
 use paceline_proto::core::{Lane, NodeId};
 
+use super::compare::{self, Compared};
 use super::ring::{Hops, letter};
 use super::{Broadcast, Ledger, Measure, run};
 use crate::LabError;
@@ -21,6 +22,8 @@ pub struct Measured<'a> {
     pub hops: Option<&'a Hops>,
     /// Bytes a node and second of sending to each in turn, where a gain is measured.
     pub baseline: Option<f64>,
+    /// Runs beside each other, where figures compare them.
+    pub compared: &'a [Compared],
 }
 
 /// The figures that a scenario asks for.
@@ -33,11 +36,13 @@ pub fn figures(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'
         Measure::Gain => gain(broadcast, scenario, measured),
         Measure::Fairness => fairness(broadcast, scenario, measured),
         Measure::Progress => progress(scenario, measured),
+        Measure::Incast => return compare::incast(broadcast, scenario, measured.compared),
+        Measure::Latency => return compare::latency(broadcast, scenario, measured.compared),
     };
     vec![figure]
 }
 
-fn topology_name(broadcast: &Broadcast) -> &'static str {
+pub(super) fn topology_name(broadcast: &Broadcast) -> &'static str {
     broadcast.plan().topology.map_or("auto", Topology::name)
 }
 
@@ -56,25 +61,36 @@ fn rounds(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -
         return figure.with_note("the planner chose the topology");
     };
     let exact = topology.rounds(nodes, blocks) as f64;
-    let (formula, is_published) = match topology {
-        Topology::Unicast => ("X (N - 1)", true),
-        Topology::Chain => ("X + N - 2", true),
-        Topology::Tree => ("X ceil(log2 N)", false),
-        Topology::Pipeline => {
-            ("X + log2 N - 1, or X + floor(log2 N) where N is no power of two", false)
-        }
+    let formula = match topology {
+        Topology::Unicast => "X (N - 1)",
+        Topology::Chain => "X + N - 2",
+        Topology::Tree => "X ceil(log2 N)",
+        Topology::Pipeline => "X + log2 N - 1, or X + floor(log2 N) where N is no power of two",
     };
     let figure =
         figure.with_band(exact, exact).with_note(format!("closed form {formula}: {exact}"));
-    if is_published { figure.with_paper(exact) } else { figure }
+    match published_rounds(topology, blocks, nodes) {
+        Some(paper) => figure.with_paper(paper),
+        None => figure,
+    }
+}
+
+/// The round counts that Ban 2010 gives as numbers.
+fn published_rounds(topology: Topology, blocks: u64, nodes: usize) -> Option<f64> {
+    match (topology, blocks, nodes) {
+        (Topology::Unicast, 2, 4) => Some(6.0),
+        (Topology::Chain, 2, 4) => Some(4.0),
+        (Topology::Unicast, 10, 10) => Some(90.0),
+        (Topology::Chain, 10, 10) => Some(18.0),
+        _ => None,
+    }
 }
 
 fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
     let nodes = scenario.topology.nodes;
     let id = format!("chain/transmissions/n{nodes}");
     let Some(hops) = measured.hops else {
-        return Figure::new(id, f64::NAN, "transmissions")
-            .with_note("counted in the simulator only");
+        return Figure::new(id, f64::NAN, "transmissions");
     };
     let expected = f64::from(nodes - 1);
     let origin = broadcast.plan().senders.nodes(nodes)[0];
@@ -82,13 +98,20 @@ fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured
     let ring: Vec<String> = ring.take(hops.path.len() + 1).map(letter).collect();
     let mut path: Vec<String> = hops.path.first().map(|hop| letter(hop.from)).into_iter().collect();
     path.extend(hops.path.iter().map(|hop| letter(hop.to)));
-    let mut figure = Figure::new(id, hops.transmissions as f64, "transmissions")
-        .with_paper(expected)
-        .with_band(expected, expected)
-        .with_note(format!("in the order {}", path.join("-")));
+    let mut figure = Figure::new(id, hops.transmissions as f64, "transmissions");
+    let mut note = format!("in the order {}", path.join("-"));
+    if (nodes, origin) == PUBLISHED_RING {
+        // D-E-A-B-C-D.
+        figure = figure.with_paper(5.0);
+        note.push_str("; as published C also sends it back to D, which has it already");
+    }
+    figure = figure.with_band(expected, expected).with_note(note);
     figure.pass &= path == ring;
     figure
 }
+
+/// The published example of a ring: D broadcasts among A to E.
+const PUBLISHED_RING: (u32, NodeId) = (5, NodeId(3));
 
 /// The most bytes that a node can be told in a second, own included.
 pub fn limit_bytes_per_second(broadcast: &Broadcast, scenario: &Scenario) -> f64 {
@@ -177,7 +200,7 @@ fn progress(scenario: &Scenario, measured: &Measured<'_>) -> Figure {
 }
 
 /// `n4-1gbit-8k`: nodes, rate and message size.
-fn setting(scenario: &Scenario, message_bytes: usize) -> String {
+pub(super) fn setting(scenario: &Scenario, message_bytes: usize) -> String {
     let rate = scenario.topology.rate.bits_per_second();
     let rate = match rate {
         r if r % 1_000_000_000 == 0 => format!("{}gbit", r / 1_000_000_000),
@@ -214,6 +237,7 @@ fn runs(scale: Scale) -> Vec<(&'static str, Vec<String>)> {
         }
     }
     runs.push(("chain/six", Vec::new()));
+    runs.push(("chain/six", set(&[("nodes", "5".to_owned())])));
     let duration = if scale == Scale::Quick { "250ms" } else { "2s" };
     for topology in ["unicast", "chain"] {
         for senders in ["one", "all"] {
@@ -255,8 +279,21 @@ fn runs(scale: Scale) -> Vec<(&'static str, Vec<String>)> {
         ];
         runs.push(("chain/all-but-one", set(&sets)));
     }
+    runs.push(("chain/latency", set(&[("duration", duration.to_owned())])));
+    let (sizes, duration): (&[&str], _) = match scale {
+        Scale::Quick => (&["16KiB"], "600ms"),
+        Scale::Full => (&INCAST_BUFFERS, "2s"),
+    };
+    for size in sizes {
+        let sets = [("port_buffer", (*size).to_owned()), ("duration", duration.to_owned())];
+        runs.push(("chain/incast", set(&sets)));
+    }
     runs
 }
+
+/// Port buffers of the sweep over incast: from a few frames to more than a window for each sender.
+const INCAST_BUFFERS: [&str; 8] =
+    ["8KiB", "16KiB", "24KiB", "32KiB", "64KiB", "128KiB", "1MiB", "4MiB"];
 
 /// A figure of a shorter run: its band, if it is not exact, is wider by a twentieth either way.
 fn quick(figure: Figure) -> Figure {

@@ -1,11 +1,13 @@
 //! The broadcast service in the lab: its scenarios, its ledger and its figures.
 
 mod bins;
+mod compare;
 mod content;
 mod figures;
 mod ledger;
 mod report;
 mod ring;
+mod rounds;
 mod run;
 mod scenario;
 
@@ -35,12 +37,19 @@ pub struct Broadcast {
     view: Arc<View>,
     plan: Plan,
     messages: Messages,
+    // By node, how much later than the others it begins; empty for not at all.
+    starts: Vec<Duration>,
 }
 
 impl Broadcast {
     /// The scenario's plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Members.
+    pub fn nodes(&self) -> u64 {
+        self.view.len() as u64
     }
 
     /// The messages that its applications exchange.
@@ -74,13 +83,14 @@ impl Service for Broadcast {
         self.plan.senders.nodes(self.view.len() as u32)
     }
 
-    fn due(&self, _node: NodeId, number: u64) -> Option<Instant> {
+    fn due(&self, node: NodeId, number: u64) -> Option<Instant> {
         if self.plan.messages.is_some_and(|limit| number >= limit) {
             return None;
         }
         let pause = self.plan.interval.unwrap_or(Duration::ZERO);
         let after = Duration::from_nanos((pause.as_nanos() as u64).saturating_mul(number));
-        let at = Instant::ZERO + self.plan.start + after;
+        let later = self.starts.get(node.index()).copied().unwrap_or_default();
+        let at = Instant::ZERO + self.plan.start + later + after;
         (at < self.plan.window.until).then_some(at)
     }
 

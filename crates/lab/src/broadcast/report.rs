@@ -6,9 +6,9 @@ use paceline_proto::chain::Topology;
 use rayon::prelude::*;
 
 use super::figures::limit_bytes_per_second;
-use super::{Broadcast, run};
+use super::{Broadcast, rounds, run};
 use crate::LabError;
-use crate::figure::{Figure, Scale, Settings};
+use crate::figure::{Figure, Scale, Settings, number};
 use crate::progress::{Progress, Quiet};
 use crate::report::{Axis, Plot, Section};
 use crate::scenario::ScenarioFile;
@@ -17,9 +17,10 @@ use crate::sweep::Plan;
 const SHARED_LIMIT: &str = "With all N members sending, sending to each in turn and the chain \
     share one limit: every message crosses N - 1 of N links, so a member is told at most \
     C N / (N - 1) bytes a second, its own included, C being the rate of a link. The published \
-    73 MB/s against 107 MB/s, where that limit is 157, is not a matter of link counts: it is \
-    processor time, incast at the receivers' ports and queueing, which this model of the network \
-    leaves out. With k < N senders the links themselves favour the chain: it gains (N - 1) / k.";
+    73 MB/s against 107 MB/s, where that limit is 157, is not a matter of link counts. Losses at \
+    the switch's ports are one cause (below); processor time of the hosts is another, which this \
+    model of the network leaves out. With k < N senders the links themselves favour the chain: it \
+    gains (N - 1) / k.";
 
 const ROUNDS: &str = "Rounds until every member has all X blocks of one sender, a round being the \
     time of one block on one link. Bars are measured, diamonds are the closed forms.";
@@ -34,7 +35,7 @@ pub(super) fn sections(
         Section {
             heading: "Rounds".into(),
             text: ROUNDS.into(),
-            plots: rounds(figures),
+            plots: round_counts(figures),
             ..Section::default()
         },
         Section {
@@ -45,6 +46,10 @@ pub(super) fn sections(
         },
         Section { heading: "Gain".into(), plots: gains(figures), ..Section::default() },
     ];
+    sections.extend(incast(figures));
+    if settings.sets.is_empty() {
+        sections.extend(rounds::sections(settings)?);
+    }
     // Overrides may fix what the curves vary; then the figures stand alone.
     if settings.scale == Scale::Full && settings.sets.is_empty() {
         let curves = Curves::measure(settings, progress)?;
@@ -64,7 +69,7 @@ fn parts<'a>(figure: &'a Figure, prefix: &str) -> Option<Vec<&'a str>> {
 type Bars<'a> = Vec<(&'a str, &'a Figure)>;
 
 /// One plot for each setting of blocks and members.
-fn rounds(figures: &[Figure]) -> Vec<Plot> {
+fn round_counts(figures: &[Figure]) -> Vec<Plot> {
     let mut settings: Vec<(&str, Bars<'_>)> = Vec::new();
     for figure in figures {
         if let Some([topology, setting]) = parts(figure, "chain/rounds/").as_deref() {
@@ -123,6 +128,48 @@ fn titled(setting: &str) -> String {
         },
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// Throughput against the buffer of the switch's ports, and how much of the published gap it makes.
+fn incast(figures: &[Figure]) -> Option<Section> {
+    let of = |topology: &str| -> Vec<(f64, &Figure)> {
+        let prefix = format!("chain/incast/{topology}/");
+        let of = |figure| {
+            let size = parts(figure, &prefix)?;
+            Some((size[0].strip_suffix("kib")?.parse::<f64>().ok()?, figure))
+        };
+        figures.iter().filter_map(of).collect()
+    };
+    let gaps = of("gap");
+    let widest = gaps.iter().max_by(|a, b| a.1.measured.total_cmp(&b.1.measured))?;
+    let (deepest, _) = gaps.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let text = format!(
+        "All four members send 8 KB messages over streams that behave as TCP, through ports that \
+         drop what they cannot buffer. N-1 sends three streams into each port, the chain one. The \
+         chain's gain is widest at {} KiB a port, {} times; at {} KiB it is {}. Published: {} \
+         times, at a switch whose buffers are not known.",
+        number(widest.0),
+        number(widest.1.measured),
+        number(*deepest),
+        number(gaps.iter().find(|(size, _)| size == deepest)?.1.measured),
+        widest.1.paper.map_or("-".to_owned(), number),
+    );
+    let points = |topology| -> Vec<(f64, f64)> {
+        of(topology).into_iter().map(|(size, figure)| (size, figure.measured)).collect()
+    };
+    let x = || Axis::new("buffer of a port", "KiB").with_log();
+    let rate = Plot::new("All send over TCP", x(), Axis::new("told a member", "MB/s"))
+        .with_line("N-1", points("unicast"))
+        .with_line("chain", points("chain"));
+    let gap = Plot::new("Chain over N-1", x(), Axis::new("", "times"))
+        .with_line("measured", points("gap"))
+        .with_paper(
+            "published",
+            gaps.iter()
+                .filter_map(|(size, figure)| Some((*size, figure.paper?)))
+                .collect::<Vec<_>>(),
+        );
+    Some(Section { heading: "Incast".into(), text, plots: vec![rate, gap], ..Section::default() })
 }
 
 fn gains(figures: &[Figure]) -> Vec<Plot> {

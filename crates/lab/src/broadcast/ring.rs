@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use paceline_proto::chain::{Chain, Message};
-use paceline_proto::core::{Instant, Lane, NodeId};
+use paceline_proto::core::{Instant, Lane, NodeId, Wire};
 use paceline_sim::{Input, Observer};
 
 use crate::report::{Axis, Mark, Plot};
@@ -22,6 +22,8 @@ pub struct Hop {
     pub from: NodeId,
     /// To whom.
     pub to: NodeId,
+    /// The block's number at its origin.
+    pub seq: u64,
     /// When it arrived; none if it was lost or the run ended before.
     pub came: Option<Instant>,
 }
@@ -33,6 +35,8 @@ pub struct Hops {
     pub transmissions: u64,
     /// The first few.
     pub path: Vec<Hop>,
+    /// By node: bytes of messages that left it.
+    pub uplink_bytes: Vec<u64>,
     // Blocks by sender and receiver, for the first members; empty until the first one.
     links: Vec<u64>,
     // Hops of the path that have not arrived.
@@ -41,11 +45,15 @@ pub struct Hops {
 
 impl Observer<Chain> for Hops {
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, _: Lane, message: &Message) {
-        let Message::Data(_) = message else { return };
+        if self.uplink_bytes.len() <= from.index() {
+            self.uplink_bytes.resize(from.index() + 1, 0);
+        }
+        self.uplink_bytes[from.index()] += message.wire_len() as u64;
+        let Message::Data(frame) = message else { return };
         self.transmissions += 1;
         if self.path.len() < PATH_MAX {
             self.under_way.entry((from, to)).or_default().push_back(self.path.len());
-            self.path.push(Hop { sent: at, from, to, came: None });
+            self.path.push(Hop { sent: at, from, to, seq: frame.seq, came: None });
         }
         if from.0 < DRAWN_MAX && to.0 < DRAWN_MAX {
             self.links.resize((DRAWN_MAX * DRAWN_MAX) as usize, 0);

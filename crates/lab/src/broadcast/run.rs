@@ -5,6 +5,7 @@ use std::time::Instant as WallClock;
 use paceline_proto::chain::Topology;
 use paceline_sim::Codec;
 
+use super::compare::Compared;
 use super::figures::{Measured, figures};
 use super::ring::Hops;
 use super::{Broadcast, Ledger, Measure};
@@ -30,7 +31,14 @@ pub fn run(
         let (ledger, outcome, _) = simulate_one(&direct, scenario, seed, None, progress)?;
         baseline = Some(ledger.bytes_per_node_per_second(outcome.ended));
     }
-    let measured = Measured { ledger: &ledger, outcome: &outcome, hops: Some(&hops), baseline };
+    let compared = Compared::runs(&broadcast, scenario, seed, progress)?;
+    let measured = Measured {
+        ledger: &ledger,
+        outcome: &outcome,
+        hops: Some(&hops),
+        baseline,
+        compared: &compared,
+    };
     let mut result = result(&broadcast, scenario, seed, &measured);
     result.drawings = hops.drawings(scenario.topology.nodes);
     result.wall_s = started.elapsed().as_secs_f64();
@@ -47,7 +55,9 @@ pub fn run_on_sockets(
 ) -> Result<RunResult, LabError> {
     let broadcast = Arc::new(Broadcast::read(&scenario)?);
     let problem = match broadcast.plan().measure {
-        Measure::Gain => "figures = \"gain\" compares two simulated runs",
+        Measure::Gain | Measure::Incast | Measure::Latency => {
+            "these figures compare simulated runs"
+        }
         Measure::Rounds => "figures = \"rounds\" counts in times of one block on a simulated link",
         Measure::Transmissions => "figures = \"transmissions\" counts what only the simulator sees",
         Measure::Fairness => "figures = \"fairness\" judges shares of links, and loopback has none",
@@ -58,13 +68,14 @@ pub fn run_on_sockets(
     }
     let started = WallClock::now();
     let (ledger, outcome) = run_on_loopback(&broadcast, &scenario, seed, program, progress)?;
-    let measured = Measured { ledger: &ledger, outcome: &outcome, hops: None, baseline: None };
+    let measured =
+        Measured { ledger: &ledger, outcome: &outcome, hops: None, baseline: None, compared: &[] };
     let mut result = result(&broadcast, &scenario, seed, &measured);
     result.wall_s = started.elapsed().as_secs_f64();
     Ok(result)
 }
 
-fn simulate_one(
+pub(super) fn simulate_one(
     broadcast: &Broadcast,
     scenario: &Scenario,
     seed: u64,
@@ -74,6 +85,8 @@ fn simulate_one(
     let codec = if broadcast.plan().check_wire { Codec::CheckWire } else { Codec::Typed };
     let simulated = Simulated { scenario, seed, codec, trace };
     let mut hops = Hops::default();
+    let spread = (!broadcast.plan().spread.is_zero()).then(|| broadcast.spread_by(seed));
+    let broadcast = spread.as_ref().unwrap_or(broadcast);
     let (ledger, outcome) = simulate_traced(broadcast, &simulated, &mut hops, progress)?;
     Ok((ledger, outcome, hops))
 }

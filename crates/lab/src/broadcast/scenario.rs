@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::chain::{Config, Topology};
-use paceline_proto::core::{Instant, NodeId, View};
+use paceline_proto::core::{Instant, NodeId, Rng, View};
 
 use super::Broadcast;
 use super::content::{Content, Messages};
@@ -29,6 +29,11 @@ pub enum Measure {
     Fairness,
     /// Seconds in which some node was told nothing.
     Progress,
+    /// Throughput of the configured topology beside unicast's, over several seeds: for streams that
+    /// lose segments at shallow ports.
+    Incast,
+    /// Median and 99th percentile of the delay beside unicast's.
+    Latency,
 }
 
 /// What a broadcast scenario does and measures.
@@ -50,6 +55,9 @@ pub struct Plan {
     pub interval: Option<Duration>,
     /// When the first is sent.
     pub start: Duration,
+    /// In the simulator each sender begins later than `start` by a time of its own, drawn from the
+    /// run's seed below this. Real hosts never begin at one instant. Default 0.
+    pub spread: Duration,
     /// How fast applications read, bytes a second; none for at once.
     pub read_bytes_per_second: Option<f64>,
     /// The measured time. Nothing is sent after it.
@@ -63,8 +71,12 @@ pub struct Plan {
 impl Broadcast {
     /// The same with another topology.
     pub fn with_topology(&self, topology: Topology) -> Broadcast {
-        let config = Config::clone(&self.shared).with_topology(Some(topology));
-        let plan = Plan { topology: Some(topology), ..self.plan.clone() };
+        self.with_topology_of(Some(topology))
+    }
+
+    fn with_topology_of(&self, topology: Option<Topology>) -> Broadcast {
+        let config = Config::clone(&self.shared).with_topology(topology);
+        let plan = Plan { topology, ..self.plan.clone() };
         Broadcast::new(config, View::clone(&self.view), plan)
     }
 
@@ -89,7 +101,17 @@ impl Broadcast {
     /// A broadcast among the members of this view.
     pub(crate) fn new(config: Config, view: View, plan: Plan) -> Broadcast {
         let messages = Messages::new(plan.content, plan.message_bytes);
-        Broadcast { shared: Arc::new(config), view: Arc::new(view), plan, messages }
+        let starts = Vec::new();
+        Broadcast { shared: Arc::new(config), view: Arc::new(view), plan, messages, starts }
+    }
+
+    /// The same, its senders beginning at the times that this seed draws.
+    pub(crate) fn spread_by(&self, seed: u64) -> Broadcast {
+        let mut broadcast = self.with_topology_of(self.plan.topology);
+        let mut rng = Rng::new(seed, 0x57a7);
+        let nodes = 0..self.view.len();
+        broadcast.starts = nodes.map(|_| self.plan.spread.mul_f64(rng.unit())).collect();
+        broadcast
     }
 }
 
@@ -115,7 +137,7 @@ pub(crate) const PROTOCOL_KEYS: &[&str] = &[
 
 /// The keys of [`read_workload`].
 pub(crate) const WORKLOAD_KEYS: &[&str] =
-    &["senders", "size", "blocks", "messages", "rate", "start", "read_rate", "content"];
+    &["senders", "size", "blocks", "messages", "rate", "start", "spread", "read_rate", "content"];
 
 /// What is measured, and the key of [`read_window`].
 pub(crate) const MEASURE_KEYS: &[&str] = &["figures", "warmup"];
@@ -210,6 +232,7 @@ pub(crate) fn read_workload(
     let interval =
         table.frequency_optional("rate")?.map(|rate| Duration::from_secs_f64(1.0 / rate));
     let start = table.duration_or("start", Duration::ZERO)?;
+    let spread = table.duration_or("spread", Duration::ZERO)?;
     let read = table.rate_optional("read_rate")?.map(|rate| rate.bits_per_second() as f64 / 8.0);
     let contents = [("numbered", Content::Numbered), ("zeros", Content::Zeros)];
     Ok(Plan {
@@ -221,6 +244,7 @@ pub(crate) fn read_workload(
         messages,
         interval,
         start,
+        spread,
         read_bytes_per_second: read,
         window: Window { from: Instant::ZERO, until: Instant::MAX },
         measure: Measure::Deliveries,
@@ -228,7 +252,7 @@ pub(crate) fn read_workload(
     })
 }
 
-const MEASURES: [(&str, Measure); 7] = [
+const MEASURES: [(&str, Measure); 9] = [
     ("deliveries", Measure::Deliveries),
     ("rounds", Measure::Rounds),
     ("transmissions", Measure::Transmissions),
@@ -236,6 +260,8 @@ const MEASURES: [(&str, Measure); 7] = [
     ("gain", Measure::Gain),
     ("fairness", Measure::Fairness),
     ("progress", Measure::Progress),
+    ("incast", Measure::Incast),
+    ("latency", Measure::Latency),
 ];
 
 /// Reads the time whose numbers count.

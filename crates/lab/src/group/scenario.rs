@@ -66,6 +66,11 @@ impl Members {
         protocol.finish()?;
         let mut workload = scenario.workload();
         let plan = read_workload(&mut workload, scenario, &chain)?;
+        if !plan.spread.is_zero() {
+            let problem = "`spread` is of broadcasts among a fixed roster; members of a group join \
+                           at times of their own";
+            return Err(workload.error("spread", problem, "`join_after` or `start`"));
+        }
         let join_after = workload.duration_or("join_after", Duration::ZERO)?;
         workload.finish()?;
         let mut table = scenario.measure();

@@ -13,6 +13,8 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "chain/all-but-one",
     "chain/faults",
     "chain/gain",
+    "chain/incast",
+    "chain/latency",
     "chain/neighbours",
     "chain/rounds",
     "chain/six",
