@@ -278,6 +278,8 @@ fn statistics_come_as_lines_until_it_is_asked_to_end() {
             [
                 "address",
                 "faces",
+                "failed_over",
+                "hops_down",
                 "pending",
                 "routes",
                 "seconds",

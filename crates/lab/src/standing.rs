@@ -106,7 +106,8 @@ impl Tally {
     }
 }
 
-/// A row for each service, by the first word of its figures' ids, and one for all.
+/// A row for each service, by the first word of its figures' ids, one for those of which nothing
+/// was published, and one for all.
 pub fn summary(figures: &[Figure]) -> String {
     let mut services: BTreeMap<&str, Vec<&Figure>> = BTreeMap::new();
     let mut order = Vec::new();
@@ -128,8 +129,15 @@ pub fn summary(figures: &[Figure]) -> String {
             format!("{} of {own}", tally.checked),
         ]
     };
-    let of = |service: &&str| row(service, Tally::of(services[*service].iter().copied()));
-    let mut rows: Vec<[String; 6]> = order.iter().map(of).collect();
+    let tally = |service: &str| Tally::of(services[service].iter().copied());
+    let (published, others): (Vec<&str>, Vec<&str>) =
+        order.into_iter().partition(|service| tally(service).published() > 0);
+    let mut rows: Vec<[String; 6]> =
+        published.into_iter().map(|service| row(service, tally(service))).collect();
+    if !others.is_empty() {
+        let figures = others.iter().flat_map(|service| services[service].iter().copied());
+        rows.push(row("others", Tally::of(figures)));
+    }
     if rows.len() > 1 {
         rows.push(row("all", Tally::of(figures)));
     }
@@ -164,21 +172,24 @@ mod tests {
             figure("walk/a").with_paper(50.0),
             figure("chain/b").with_band(6.0, 7.0),
             figure("chain/c").with_band(4.0, 7.0),
+            figure("nak/a").with_band(4.0, 7.0),
+            figure("ack/a").with_band(4.0, 7.0),
         ];
         assert_eq!(
             summary(&figures),
             "\
-paper  published  in band  outside  no band  in our own bands
-chain          1        1        0        0            1 of 2
-walk           1        0        0        1            0 of 0
-all            2        1        0        1            1 of 2
+paper   published  in band  outside  no band  in our own bands
+chain           1        1        0        0            1 of 2
+walk            1        0        0        1            0 of 0
+others          0        0        0        0            2 of 2
+all             2        1        0        1            3 of 4
 "
         );
         let said = Tally::of(&figures).sentence();
         assert!(said.starts_with("Of 2 published values 1 lie"), "{said}");
         assert!(
             said.ends_with(
-                "Of 2 figures of which nothing was published 1 lie inside our own bands."
+                "Of 4 figures of which nothing was published 3 lie inside our own bands."
             )
         );
     }

@@ -1,7 +1,8 @@
 //! The random groups of `chain_seeds` over streams that behave as TCP: segments are lost, doubled
 //! and reordered, ports overflow, time-outs double. The same promises hold.
 //!
-//! `PACELINE_SEEDS` is the number of seeds (default 200), `PACELINE_SEED_FIRST` the first one.
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the first
+//! one.
 
 mod chain_swarm;
 mod seeds;

@@ -97,7 +97,7 @@ pub trait Service: Sync + Sized {
     fn work_bytes(&self, node: NodeId, number: u64) -> usize;
 
     /// Times, in ascending order, at which what was counted until then is noted, in both worlds.
-    /// On sockets it is noted [`MARK_LEAD`] earlier.
+    /// On sockets it is noted 100 ms earlier.
     fn marks(&self) -> Vec<Duration> {
         Vec::new()
     }

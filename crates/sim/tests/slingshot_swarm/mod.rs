@@ -70,7 +70,7 @@ impl Scenario {
     pub fn draw(seed: u64) -> Scenario {
         let mut rng = Rng::new(seed, 0x511);
         let nodes = if rng.chance(0.05) { 1 } else { 2 + rng.below(9) };
-        let config = draw_config(&mut rng, nodes);
+        let config = draw_config(&mut rng, nodes, draw_pull_from(seed));
         Scenario {
             seed,
             network: draw_network(&mut rng),
@@ -218,7 +218,7 @@ fn at(ms: u32) -> Instant {
     Instant::ZERO + Duration::from_millis(ms.into())
 }
 
-fn draw_config(rng: &mut Rng, nodes: u32) -> Config {
+fn draw_config(rng: &mut Rng, nodes: u32, from: PullFrom) -> Config {
     let r = 1 + rng.below(8) as usize;
     let c_max = if rng.chance(0.1) { 16 } else { 4 };
     let c = 1 + rng.below(c_max) as usize;
@@ -240,7 +240,7 @@ fn draw_config(rng: &mut Rng, nodes: u32) -> Config {
             _ => Code::Rlc { window: 8 + rng.below(24) as usize },
         })
         .with_order(if on(rng) { Order::Fifo } else { Order::Unordered })
-        .with_pull(on(rng).then(|| draw_pull(rng)))
+        .with_pull(on(rng).then(|| Pull { from, ..Pull::default() }))
         .with_flush_after(on(rng).then(|| millis(rng, 20)))
         .with_heartbeat_after(on(rng).then(|| millis(rng, 50)))
         .with_deadline(deadline)
@@ -257,9 +257,9 @@ fn draw_config(rng: &mut Rng, nodes: u32) -> Config {
         .expect("drawn within the ranges")
 }
 
-fn draw_pull(rng: &mut Rng) -> Pull {
-    let from = if rng.chance(0.5) { PullFrom::Sender } else { PullFrom::Holders };
-    Pull { from, ..Pull::default() }
+/// From a stream of its own, so that it shifts no other draw.
+fn draw_pull_from(seed: u64) -> PullFrom {
+    if Rng::new(seed, 0x9011).chance(0.5) { PullFrom::Holders } else { PullFrom::Sender }
 }
 
 fn draw_network(rng: &mut Rng) -> NetworkConfig {

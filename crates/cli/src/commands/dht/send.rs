@@ -16,6 +16,10 @@ use crate::ui::Ui;
 /// way. `paceline node --service dht` prints what is delivered to it. Exit status 1 if a key's host
 /// was not reached.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline dht send 'stock is closed' apples pears --seed 127.0.0.1:7001
+  paceline dht send 'stock is closed' --keys-from keys.txt")]
 pub struct Args {
     /// The message, up to 63,488 bytes
     message: String,

@@ -25,7 +25,7 @@ use window::{Growth, Window};
 const PATHS_MAX: usize = 16;
 /// A flow's round trip until one is known.
 const ROUND_TRIP_GUESS: Duration = Duration::from_millis(100);
-/// Interests that look for paths at the beginning of a flow.
+/// Interests that look for paths at the beginning of a flow, twice a round trip.
 const FIRST_DISCOVERIES: u32 = 8;
 /// Round trips for which a flow keeps its best path at least, and how many more at most.
 const HOLD_TRIPS_MIN: u32 = 4;
