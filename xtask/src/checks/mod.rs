@@ -1,6 +1,7 @@
 //! The long checks.
 
 mod bounds;
+mod fairness;
 mod fetch;
 mod figures;
 mod group;

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Outcome;
 use super::bounds::{self, Bound, Figure};
+use super::fairness;
 use crate::setup;
 use crate::shell::{Build, paceline};
 
@@ -225,6 +226,15 @@ pub fn run() -> Result<Outcome, String> {
                 goal: Bound::None,
                 floor: GROUP_SHARE,
             });
+        }
+    }
+    for case in fairness::measure() {
+        match case {
+            Ok(measured) => figures.extend(measured),
+            Err(error) => {
+                complete = false;
+                println!("{error}");
+            }
         }
     }
     println!();
