@@ -8,8 +8,6 @@
 
 use std::collections::VecDeque;
 
-use crate::core::Instant;
-
 /// What a queue's deficit rises by at each visit, bytes. Blocks above it wait for several visits.
 /// Some small messages leave at a visit, and a block of 8,000 bytes at every second one.
 pub(super) const QUANTUM_BYTES: usize = 4096;
@@ -23,8 +21,6 @@ pub(super) struct Waiting {
     pub(super) seq: u64,
     /// Its bytes on the wire.
     pub(super) bytes: usize,
-    /// Since when it waits.
-    pub(super) since: Instant,
 }
 
 /// The blocks of one origin.
@@ -33,7 +29,7 @@ struct Line {
     origin: u32,
     deficit: usize,
     bytes: usize,
-    blocks: VecDeque<(u64, u32, Instant)>,
+    blocks: VecDeque<(u64, u32)>,
 }
 
 /// The blocks that wait for a hop, by origin.
@@ -58,8 +54,8 @@ impl FairQueue {
 
     /// Adds a block behind those of its origin. An origin without any is served last in the round.
     pub(super) fn push(&mut self, block: Waiting) {
-        let Waiting { origin, seq, bytes, since } = block;
-        let entry = (seq, bytes as u32, since);
+        let Waiting { origin, seq, bytes } = block;
+        let entry = (seq, bytes as u32);
         match self.lines.iter_mut().find(|line| line.origin == origin) {
             Some(line) => {
                 line.bytes += bytes;
@@ -80,7 +76,7 @@ impl FairQueue {
                 self.is_visited = true;
                 line.deficit += QUANTUM_BYTES;
             }
-            let &(seq, bytes, since) = line.blocks.front().expect("no line is empty");
+            let &(seq, bytes) = line.blocks.front().expect("no line is empty");
             let bytes = bytes as usize;
             if bytes > line.deficit {
                 self.is_visited = false;
@@ -95,7 +91,7 @@ impl FairQueue {
                 self.is_visited = false;
                 self.lines.pop_front();
             }
-            return Some(Waiting { origin, seq, bytes, since });
+            return Some(Waiting { origin, seq, bytes });
         }
     }
 }
@@ -105,7 +101,7 @@ mod tests {
     use super::*;
 
     fn block(origin: u32, seq: u64, bytes: usize) -> Waiting {
-        Waiting { origin, seq, bytes, since: Instant::ZERO }
+        Waiting { origin, seq, bytes }
     }
 
     /// Serves `served` bytes of origins that always have blocks of these sizes waiting; returns the

@@ -34,7 +34,7 @@ impl Chain {
             }
             self.ask_for_drained(cx, to);
         }
-        let block = Waiting { origin, seq, bytes, since: cx.now };
+        let block = Waiting { origin, seq, bytes };
         link_to(&mut self.out_links, to).push(block);
     }
 
