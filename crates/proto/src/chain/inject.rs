@@ -181,8 +181,8 @@ impl Chain {
         })
     }
 
-    /// Notes how much more is admitted: what leaves within the queue's time, or, if that is more,
-    /// what the hops take at once.
+    /// Notes how much more is admitted: what leaves within the queue's time, what the hops take at
+    /// once, or what hops are owed on which this member misses turns, whichever is most.
     pub(super) fn note_admission(&mut self, cx: &mut Cx<'_>) {
         if self.is_frozen {
             self.queue_bytes_left = 0;
@@ -193,7 +193,14 @@ impl Chain {
         let paced = own.pace.bytes_within(cx.now, cx.shared.queue_time).min(bytes_max);
         let paced = if paced >= QUEUE_BYTES_MIN { paced.saturating_sub(waiting) } else { 0 };
         let at_once = if own.waiting.is_empty() { self.open_bytes(cx).min(bytes_max) } else { 0 };
-        self.queue_bytes_left = paced.max(at_once);
+        let reserve = self.reserve().saturating_sub(waiting);
+        self.queue_bytes_left = paced.max(at_once).max(reserve);
+    }
+
+    /// Bytes that are to wait for the hops on which this member is behind and has missed turns.
+    fn reserve(&self) -> usize {
+        let lags = self.out_links.iter().filter_map(|link| link.lag.as_ref());
+        lags.map(|lag| lag.reserve()).max().unwrap_or(0)
     }
 
     /// Bytes that could leave at once, as far as the hops decide; if none, asks to be told.

@@ -4,6 +4,11 @@
 //! keeps the latency of a loaded ring low. It yields no longer once another origin has got
 //! `bytes_max`, or two of the largest blocks, more than itself, and takes its turns from then on,
 //! until it is behind none.
+//!
+//! A turn of the hop is lost if nothing of the member's waits for it. Where a driver empties its
+//! buffer in bursts, several turns come before the application can answer, so the member asks it
+//! for more ahead: what it missed when it was behind is raised into a [reserve](Lag::reserve),
+//! which falls again while no turn is missed.
 
 /// The lead of each origin over the member itself on one hop, bytes.
 #[derive(Debug, Default)]
@@ -12,12 +17,30 @@ pub(super) struct Lag {
     leads: Vec<i64>,
     largest: usize,
     is_behind: bool,
+    // What left of others, while this member was behind and had nothing to send, since it last did.
+    missed: usize,
+    reserve: usize,
 }
+
+/// The reserve falls by a part in this many of what the member sends.
+const RESERVE_DECAY: usize = 16;
 
 impl Lag {
     /// True if the member has yielded enough.
     pub(super) fn is_behind(&self) -> bool {
         self.is_behind
+    }
+
+    /// Bytes that the application should have submitted ahead, so that no turn is missed.
+    pub(super) fn reserve(&self) -> usize {
+        if self.is_behind { self.reserve } else { 0 }
+    }
+
+    /// A turn passed in which `bytes` of another origin left and this member had nothing to send.
+    pub(super) fn note_missed(&mut self, bytes: usize) {
+        if self.is_behind {
+            self.missed = self.missed.saturating_add(bytes);
+        }
     }
 
     /// A block of another origin left on the hop.
@@ -31,8 +54,12 @@ impl Lag {
         self.is_behind |= self.leads[origin] == max;
     }
 
-    /// A block of the member itself left.
-    pub(super) fn note_own(&mut self, bytes: usize, bytes_max: usize) {
+    /// A block of the member itself left. The reserve is at most `reserve_max`.
+    pub(super) fn note_own(&mut self, bytes: usize, bytes_max: usize, reserve_max: usize) {
+        // With one other origin, half of what left would have been the member's; with more, less.
+        let missed = std::mem::take(&mut self.missed) / 2;
+        let reserve = self.reserve.saturating_add(missed).min(reserve_max);
+        self.reserve = reserve.saturating_sub(bytes.div_ceil(RESERVE_DECAY));
         let max = self.bound(bytes, bytes_max);
         let mut most = -max;
         for lead in &mut self.leads {
@@ -63,9 +90,9 @@ mod tests {
         lag.note_other(2, 100, 400);
         assert!(lag.is_behind());
         (0..9).for_each(|_| lag.note_other(2, 100, 400));
-        (0..3).for_each(|_| lag.note_own(100, 400));
+        (0..3).for_each(|_| lag.note_own(100, 400, 0));
         assert!(lag.is_behind(), "origin 2 leads by a hundred");
-        lag.note_own(100, 400);
+        lag.note_own(100, 400, 0);
         assert!(!lag.is_behind(), "what is beyond the bound was forgiven");
     }
 
@@ -73,7 +100,7 @@ mod tests {
     fn what_a_member_got_in_idle_times_counts_up_to_the_bound() {
         let mut lag = Lag::default();
         lag.note_other(1, 100, 400);
-        (0..50).for_each(|_| lag.note_own(100, 400));
+        (0..50).for_each(|_| lag.note_own(100, 400, 0));
         (0..7).for_each(|_| lag.note_other(1, 100, 400));
         assert!(!lag.is_behind());
         lag.note_other(1, 100, 400);
@@ -87,9 +114,29 @@ mod tests {
             lag.note_other(1, 1000, 4);
             lag.note_other(1, 1000, 4);
             assert!(lag.is_behind());
-            lag.note_own(1000, 4);
-            lag.note_own(1000, 4);
+            lag.note_own(1000, 4, 0);
+            lag.note_own(1000, 4, 0);
             assert!(!lag.is_behind());
         }
+    }
+
+    #[test]
+    fn what_was_missed_while_behind_is_asked_for_ahead_and_falls_when_nothing_is() {
+        let mut lag = Lag::default();
+        lag.note_missed(10_000);
+        (0..8).for_each(|_| lag.note_other(1, 100, 400));
+        assert_eq!(lag.reserve(), 0, "nothing is missed by a member that is not behind");
+        lag.note_missed(3200);
+        lag.note_own(100, 400, 1000);
+        assert_eq!(lag.reserve(), 1000 - 7, "not above the most");
+        lag.note_missed(200);
+        lag.note_own(100, 400, 9000);
+        assert_eq!(lag.reserve(), 993 + 100 - 7);
+        lag.note_other(1, 400, 400);
+        let before = lag.reserve();
+        lag.note_own(100, 400, 9000);
+        assert_eq!(lag.reserve(), before - 7);
+        (0..3).for_each(|_| lag.note_own(100, 400, 9000));
+        assert_eq!(lag.reserve(), 0, "a member that is not behind yields");
     }
 }

@@ -96,14 +96,18 @@ impl Chain {
         let flow = self.flow_index(sent.origin).ok();
         let Some(block) = flow.and_then(|flow| self.flows[flow].block(sent.seq)) else { return };
         let bytes = Frame::HEAD_BYTES + block.payload.len();
-        let (is_own, sends) = (Some(sent.origin) == self.rank, self.own.is_some());
         let lag_bytes_max = cx.shared.hop_bytes;
         let link = link_to(&mut self.out_links, to);
-        if sends {
+        if let (Some(own), Some(rank)) = (&self.own, self.rank) {
+            let has_own = !own.waiting.is_empty() || link.waiting_of(rank).0 > 0;
             let lag = link.lag.get_or_insert_default();
-            match is_own {
-                true => lag.note_own(bytes, lag_bytes_max),
-                false => lag.note_other(sent.origin, bytes, lag_bytes_max),
+            if sent.origin == rank {
+                lag.note_own(bytes, lag_bytes_max, cx.shared.queue_bytes);
+            } else {
+                lag.note_other(sent.origin, bytes, lag_bytes_max);
+                if !has_own {
+                    lag.note_missed(bytes);
+                }
             }
         }
         let number = link.note(sent);
