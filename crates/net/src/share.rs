@@ -60,7 +60,8 @@ pub(crate) struct Share {
     delay: Duration,
     look_at: Instant,
     was_full: bool,
-    // The last write was cut short: the kernel signals.
+    // The last write of this flush was cut short: the kernel signals. One signal stands for one
+    // refusal, so a flush that writes nothing has none to wait for.
     is_refused: bool,
     rate: Rate,
     // Payload of a full segment; 1 until it is known.
@@ -141,6 +142,7 @@ impl Share {
     }
 
     fn room_beside(&mut self, held: usize, waiting: usize, now: Instant) -> usize {
+        self.is_refused = false;
         if self.refill_by() <= now && held >= self.held {
             // It took nothing in all that time: full to the brim, it signals by itself.
             return usize::MAX;
@@ -454,6 +456,21 @@ mod tests {
         share.note_write(60_000, 20_000);
         share.note_flush(20_000, 40_000, by);
         assert_eq!(share.refill_by(), Instant::MAX, "no deadline: nothing polls a peer at rest");
+    }
+
+    #[test]
+    fn a_flush_that_finds_no_room_after_the_kernels_signal_is_repeated_by_the_clock() {
+        let mut share = Share::first(DELAY, Instant::ZERO);
+        share.bytes = 40_000;
+        share.note_write(60_000, 50_000);
+        share.note_flush(50_000, 60_000, Instant::ZERO);
+        assert_eq!(share.refill_by(), Instant::MAX, "refused: the kernel signals");
+        // By the time it does, the rate is known, and the share is smaller than what it holds.
+        (share.rate.taken, share.rate.best) = (RATES_FIRST, 1e7);
+        let now = Instant::ZERO + DELAY;
+        assert_eq!(share.room_beside(45_000, 60_000, now), 0);
+        share.note_flush(0, 60_000, now);
+        assert!(share.refill_by() < now + 5 * DELAY, "no second signal comes");
     }
 
     #[test]
