@@ -5,10 +5,10 @@
 //! `bytes_max`, or two of the largest blocks, more than itself, and takes its turns from then on,
 //! until it is behind none.
 //!
-//! A turn of the hop is lost if nothing of the member's waits for it. Where a driver empties its
-//! buffer in bursts, several turns come before the application can answer, so the member asks it
-//! for more ahead: what it missed when it was behind is raised into a [reserve](Lag::reserve),
-//! which falls again while no turn is missed.
+//! A lead beyond the bound is forgiven, and so lost to the member. Where a driver empties its
+//! buffer in bursts, many turns come before the application can answer; what was lost that way
+//! raises a [reserve](Lag::reserve) that the application is asked for ahead, and which falls again
+//! while nothing is lost.
 
 /// The lead of each origin over the member itself on one hop, bytes.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Lag {
     leads: Vec<i64>,
     largest: usize,
     is_behind: bool,
-    // What left of others, while this member was behind and had nothing to send, since it last did.
+    // By how much leads went beyond the bound while no own block waited, since one last left.
     missed: usize,
     reserve: usize,
 }
@@ -36,27 +36,30 @@ impl Lag {
         if self.is_behind { self.reserve } else { 0 }
     }
 
-    /// A turn passed in which `bytes` of another origin left and this member had nothing to send.
-    pub(super) fn note_missed(&mut self, bytes: usize) {
-        if self.is_behind {
-            self.missed = self.missed.saturating_add(bytes);
-        }
-    }
-
-    /// A block of another origin left on the hop.
-    pub(super) fn note_other(&mut self, origin: u32, bytes: usize, bytes_max: usize) {
+    /// A block of another origin left on the hop, while an own one waited or not.
+    pub(super) fn note_other(
+        &mut self,
+        origin: u32,
+        bytes: usize,
+        bytes_max: usize,
+        own_waits: bool,
+    ) {
         let origin = origin as usize;
         if self.leads.len() <= origin {
             self.leads.resize(origin + 1, 0);
         }
         let max = self.bound(bytes, bytes_max);
-        self.leads[origin] = (self.leads[origin] + bytes as i64).min(max);
+        let lead = self.leads[origin] + bytes as i64;
+        if !own_waits {
+            self.missed = self.missed.saturating_add((lead - max).max(0) as usize);
+        }
+        self.leads[origin] = lead.min(max);
         self.is_behind |= self.leads[origin] == max;
     }
 
     /// A block of the member itself left. The reserve is at most `reserve_max`.
     pub(super) fn note_own(&mut self, bytes: usize, bytes_max: usize, reserve_max: usize) {
-        // With one other origin, half of what left would have been the member's; with more, less.
+        // Half, because several origins may have gone ahead.
         let missed = std::mem::take(&mut self.missed) / 2;
         let reserve = self.reserve.saturating_add(missed).min(reserve_max);
         self.reserve = reserve.saturating_sub(bytes.div_ceil(RESERVE_DECAY));
@@ -84,12 +87,12 @@ mod tests {
     #[test]
     fn a_member_is_behind_from_the_bound_on_until_it_has_caught_up_with_all() {
         let mut lag = Lag::default();
-        (0..3).for_each(|_| lag.note_other(2, 100, 400));
+        (0..3).for_each(|_| lag.note_other(2, 100, 400, true));
         assert!(!lag.is_behind());
-        (0..3).for_each(|_| lag.note_other(0, 100, 400));
-        lag.note_other(2, 100, 400);
+        (0..3).for_each(|_| lag.note_other(0, 100, 400, true));
+        lag.note_other(2, 100, 400, true);
         assert!(lag.is_behind());
-        (0..9).for_each(|_| lag.note_other(2, 100, 400));
+        (0..9).for_each(|_| lag.note_other(2, 100, 400, true));
         (0..3).for_each(|_| lag.note_own(100, 400, 0));
         assert!(lag.is_behind(), "origin 2 leads by a hundred");
         lag.note_own(100, 400, 0);
@@ -99,11 +102,11 @@ mod tests {
     #[test]
     fn what_a_member_got_in_idle_times_counts_up_to_the_bound() {
         let mut lag = Lag::default();
-        lag.note_other(1, 100, 400);
+        lag.note_other(1, 100, 400, true);
         (0..50).for_each(|_| lag.note_own(100, 400, 0));
-        (0..7).for_each(|_| lag.note_other(1, 100, 400));
+        (0..7).for_each(|_| lag.note_other(1, 100, 400, true));
         assert!(!lag.is_behind());
-        lag.note_other(1, 100, 400);
+        lag.note_other(1, 100, 400, true);
         assert!(lag.is_behind());
     }
 
@@ -111,8 +114,8 @@ mod tests {
     fn large_blocks_are_counted_in_full() {
         let mut lag = Lag::default();
         for _ in 0..100 {
-            lag.note_other(1, 1000, 4);
-            lag.note_other(1, 1000, 4);
+            lag.note_other(1, 1000, 4, true);
+            lag.note_other(1, 1000, 4, true);
             assert!(lag.is_behind());
             lag.note_own(1000, 4, 0);
             lag.note_own(1000, 4, 0);
@@ -121,22 +124,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_while_behind_is_asked_for_ahead_and_falls_when_nothing_is() {
+    fn what_is_lost_for_want_of_blocks_is_asked_for_ahead_until_nothing_is() {
         let mut lag = Lag::default();
-        lag.note_missed(10_000);
-        (0..8).for_each(|_| lag.note_other(1, 100, 400));
-        assert_eq!(lag.reserve(), 0, "nothing is missed by a member that is not behind");
-        lag.note_missed(3200);
-        lag.note_own(100, 400, 1000);
-        assert_eq!(lag.reserve(), 1000 - 7, "not above the most");
-        lag.note_missed(200);
-        lag.note_own(100, 400, 9000);
-        assert_eq!(lag.reserve(), 993 + 100 - 7);
-        lag.note_other(1, 400, 400);
-        let before = lag.reserve();
-        lag.note_own(100, 400, 9000);
-        assert_eq!(lag.reserve(), before - 7);
-        (0..3).for_each(|_| lag.note_own(100, 400, 9000));
+        let others = |lag: &mut Lag, blocks: u32, own_waits: bool| {
+            (0..blocks).for_each(|_| lag.note_other(1, 100, 400, own_waits));
+        };
+        others(&mut lag, 40, true);
+        lag.note_own(96, 400, 1000);
+        assert_eq!(lag.reserve(), 0, "own blocks waited: their turn would have come");
+        others(&mut lag, 40, false);
+        lag.note_own(96, 400, 1000);
+        assert_eq!(lag.reserve(), 994, "at most 1000, less a part of what left");
+        lag.note_own(96, 400, 9000);
+        assert_eq!(lag.reserve(), 988);
+        (0..20).for_each(|_| lag.note_own(96, 400, 9000));
         assert_eq!(lag.reserve(), 0, "a member that is not behind yields");
     }
 }

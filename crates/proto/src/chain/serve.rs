@@ -99,15 +99,12 @@ impl Chain {
         let lag_bytes_max = cx.shared.hop_bytes;
         let link = link_to(&mut self.out_links, to);
         if let (Some(own), Some(rank)) = (&self.own, self.rank) {
-            let has_own = !own.waiting.is_empty() || link.waiting_of(rank).0 > 0;
+            let own_waits = !own.waiting.is_empty() || link.waiting_of(rank).0 > 0;
             let lag = link.lag.get_or_insert_default();
             if sent.origin == rank {
                 lag.note_own(bytes, lag_bytes_max, cx.shared.queue_bytes);
             } else {
-                lag.note_other(sent.origin, bytes, lag_bytes_max);
-                if !has_own {
-                    lag.note_missed(bytes);
-                }
+                lag.note_other(sent.origin, bytes, lag_bytes_max, own_waits);
             }
         }
         let number = link.note(sent);
