@@ -84,9 +84,6 @@ pub enum DecodeError {
     /// Something that belongs into the message is not there.
     #[error("`{0}` is missing")]
     Missing(&'static str),
-    /// The message is one of several parts, which are not put together here.
-    #[error("message is one of several fragments")]
-    Fragmented,
     /// A packet that carries no message.
     #[error("packet without a message")]
     Idle,

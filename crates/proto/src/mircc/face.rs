@@ -10,6 +10,7 @@ use super::controller::{Controller, Interval, RateController};
 use super::link::Link;
 use super::mark::Marker;
 use super::pit::{Asker, EntryId, Passing};
+use super::reassembly::Reassembly;
 use super::shaper::{Rank, Shaper, Sizes};
 use super::unanswered::Unanswered;
 use crate::core::{Instant, NodeId};
@@ -117,6 +118,8 @@ pub(super) struct Face {
     pub(super) upstream: Option<Duration>,
     /// What others asked for by this face in vain.
     pub(super) unanswered: Unanswered,
+    /// What the neighbour sent in fragments, and is not whole.
+    pub(super) reassembly: Reassembly,
     answered: f64,
 }
 
@@ -138,6 +141,7 @@ impl Face {
             pending: 0,
             upstream: None,
             unanswered: Unanswered::default(),
+            reassembly: Reassembly::default(),
             answered: 1.0,
         }
     }

@@ -42,21 +42,21 @@ impl Passage {
     pub(super) fn interest(&self) -> &Interest {
         match &self.packet.body {
             Body::Interest(interest) => interest,
-            Body::Data(_) | Body::Nack(..) => unreachable!("it was looked at when it was made"),
+            _ => unreachable!("it was looked at when it was made"),
         }
     }
 
     fn interest_mut(&mut self) -> &mut Interest {
         match &mut self.packet.body {
             Body::Interest(interest) => interest,
-            Body::Data(_) | Body::Nack(..) => unreachable!("it was looked at when it was made"),
+            _ => unreachable!("it was looked at when it was made"),
         }
     }
 
     pub(super) fn into_interest(self) -> Interest {
         match self.packet.body {
             Body::Interest(interest) => interest,
-            Body::Data(_) | Body::Nack(..) => unreachable!("it was looked at when it was made"),
+            _ => unreachable!("it was looked at when it was made"),
         }
     }
 

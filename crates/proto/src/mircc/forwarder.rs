@@ -15,6 +15,7 @@ use super::forward::Passage;
 use super::interface::{Command, Event, FaceReport, Object, Report, Setup, Timer};
 use super::nonces::Nonces;
 use super::pit::{Due, Pit};
+use super::reassembly::Added;
 use super::store::Store;
 use crate::core::{Context, Instant, Lane, NodeId, PeerState, Protocol, Rng, Wire};
 use crate::ndn::{Body, NackReason, Packet};
@@ -105,7 +106,8 @@ impl Forwarder {
     pub fn memory_bytes(&self) -> usize {
         let waiting = self.faces.iter().map(|(_, face)| {
             let interests = face.shaper.len() * size_of::<(Held, Packet)>();
-            face.link.queued_bytes() + interests + face.unanswered.memory_bytes()
+            let asked = face.unanswered.memory_bytes();
+            face.link.queued_bytes() + interests + asked + face.reassembly.memory_bytes()
         });
         size_of::<Forwarder>()
             + self.pit.memory_bytes()
@@ -204,6 +206,66 @@ impl Forwarder {
         }
     }
 
+    /// A packet has come, in one datagram or in several.
+    fn take_packet(&mut self, cx: Cx<'_, '_>, face: FaceId, packet: Box<Packet>, bytes: usize) {
+        match &packet.body {
+            Body::Interest(_) => {
+                if let Some(passage) = Passage::new(packet) {
+                    self.handle_interest(cx, face, passage, bytes);
+                }
+            }
+            Body::Data(_) => self.handle_data(cx, face, packet, bytes),
+            Body::Nack(reason, interest) => {
+                self.handle_nack(cx, face, packet.header.clone(), *reason, interest);
+            }
+            Body::Fragment(_) => self.take_fragment(cx, face, *packet, bytes),
+        }
+    }
+
+    /// A fragment has come: the packet is looked at once all of it is here.
+    fn take_fragment(&mut self, cx: Cx<'_, '_>, id: FaceId, packet: Packet, bytes: usize) {
+        let Packet { header, body: Body::Fragment(fragment) } = packet else { return };
+        let Some(face) = self.faces.get_mut(id) else { return };
+        let added = face.reassembly.add(cx.now, header, &fragment, bytes);
+        self.time_reassembly(cx, id);
+        let whole = match added {
+            Added::Waits => return,
+            Added::Duplicate => return cx.count("mircc_fragment_duplicate", 1),
+            Added::Refused => return cx.count("mircc_fragment_refused", 1),
+            Added::Whole(whole) => whole,
+        };
+        match Packet::of_fragments(whole.header, whole.nack, &whole.bytes) {
+            Ok(packet) => {
+                cx.count("mircc_reassembled", 1);
+                // An Interest or Data: fragments are not in one another.
+                self.take_packet(cx, id, Box::new(packet), whole.link_bytes);
+            }
+            Err(_) => cx.count("mircc_reassembled_undecodable", 1),
+        }
+    }
+
+    /// Counts what was dropped, and sets the timer of what is incomplete, if it is not set.
+    fn time_reassembly(&mut self, cx: Cx<'_, '_>, id: FaceId) {
+        let Some(face) = self.faces.get_mut(id) else { return };
+        let dropped = face.reassembly.take_dropped();
+        if dropped > 0 {
+            cx.count("mircc_reassembly_dropped", dropped);
+        }
+        if !face.reassembly.is_timed
+            && let Some(due) = face.reassembly.due()
+        {
+            face.reassembly.is_timed = true;
+            cx.set_timer(due.since(cx.now), Timer::Reassembly(id));
+        }
+    }
+
+    fn expire_fragments(&mut self, cx: Cx<'_, '_>, id: FaceId) {
+        let Some(face) = self.faces.get_mut(id) else { return };
+        face.reassembly.is_timed = false;
+        face.reassembly.expire(cx.now);
+        self.time_reassembly(cx, id);
+    }
+
     fn set_rates(&mut self, cx: Cx<'_, '_>, id: FaceId) {
         let Some(face) = self.faces.get_mut(id) else { return };
         if face.end_interval(cx.now) {
@@ -256,17 +318,7 @@ impl Protocol for Forwarder {
         if let Some(face) = self.faces.get_mut(face) {
             face.counts.bytes_in += bytes as u64;
         }
-        match &packet.body {
-            Body::Interest(_) => {
-                if let Some(passage) = Passage::new(packet) {
-                    self.handle_interest(cx, face, passage, bytes);
-                }
-            }
-            Body::Data(_) => self.handle_data(cx, face, packet, bytes),
-            Body::Nack(reason, interest) => {
-                self.handle_nack(cx, face, packet.header.clone(), *reason, interest);
-            }
-        }
+        self.take_packet(cx, face, packet, bytes);
         self.take_local(cx);
     }
 
@@ -275,6 +327,7 @@ impl Protocol for Forwarder {
             Timer::Link(face) => self.link_free(cx, face),
             Timer::Shaper(face) => self.shaper_free(cx, face),
             Timer::Rates(face) => self.set_rates(cx, face),
+            Timer::Reassembly(face) => self.expire_fragments(cx, face),
             Timer::Pending => self.look_at_pending(cx),
             Timer::Local => self.is_local_set = false,
             Timer::Lane { flow, lane, number } => self.drive(cx, flow, |flow, cx, wishes| {

@@ -397,6 +397,8 @@ pub enum Timer {
     Shaper(FaceId),
     /// The rates of a face are to be set.
     Rates(FaceId),
+    /// A packet of which fragments came by a face may be incomplete for too long.
+    Reassembly(FaceId),
     /// Pending Interests are to be looked at.
     Pending,
     /// Answers to this node's own Interests wait.

@@ -26,6 +26,7 @@ mod mark;
 mod next_hop;
 mod nonces;
 mod pit;
+mod reassembly;
 mod shaper;
 mod store;
 mod strategy;

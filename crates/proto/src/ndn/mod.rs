@@ -1,7 +1,8 @@
 //! Named data: the packets of NDN, and what a hop adds to them.
 //!
 //! A consumer asks for the Data of a name with an [`Interest`]. [`Data`] comes back the way that it
-//! took, or a forwarder refuses with a [`NackReason`]. One [`Packet`] is one datagram.
+//! took, or a forwarder refuses with a [`NackReason`]. One [`Packet`] is one datagram, or a sender
+//! splits it into several, each with a [`Fragment`].
 //!
 //! Forms that others write and we do not are read too. An Interest goes on in our form, without
 //! elements that may be skipped; from its parameters on it goes on as it came, since these are
@@ -10,8 +11,8 @@
 //! Sources: *NDN Packet Format Specification* 0.3 (names, Interest, Data, signatures); *NDNLPv2*
 //! (header fields of a hop). Golden vectors come from another implementation, python-ndn.
 //!
-//! What this does not do: put fragments together, and check other signatures than a digest and
-//! Ed25519.
+//! What this does not do: split packets into fragments, and check other signatures than a digest
+//! and Ed25519.
 
 mod data;
 mod header;
@@ -30,7 +31,7 @@ pub use interest::{Interest, InterestExtra, LIFETIME_DEFAULT};
 pub use join::JoinRates;
 pub use label::PathLabel;
 pub use name::{Component, Components, NAME_BYTES_MAX, NAME_COMPONENTS_MAX, Name, NameError};
-pub use packet::{Body, Packet};
+pub use packet::{Body, Fragment, Packet};
 pub use signature::{KeyError, SignatureType, Signer, Trust, VerifyError};
 
 #[cfg(test)]

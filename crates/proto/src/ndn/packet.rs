@@ -10,7 +10,8 @@ use super::label::PathLabel;
 use super::tlv::{self, Element, Reader, kind};
 use crate::core::{DecodeError, Payload, Wire};
 
-/// What is in one datagram: an Interest, Data, or a refusal, and what goes with it for a hop.
+/// What is in one datagram: an Interest, Data, a refusal, or a part of one, and what goes with it
+/// for a hop.
 ///
 /// Without the latter it is a bare Interest or Data, as simple clients send and read them.
 /// Otherwise it is an LpPacket with one Fragment, the packet.
@@ -22,7 +23,7 @@ pub struct Packet {
     pub body: Body,
 }
 
-/// An Interest, Data, or a refusal.
+/// An Interest, Data, a refusal, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// A request.
@@ -31,6 +32,46 @@ pub enum Body {
     Data(Data),
     /// A forwarder's refusal, with the Interest that it refuses.
     Nack(NackReason, Box<Interest>),
+    /// A part of one of these, which the sender has split.
+    Fragment(Fragment),
+}
+
+/// One of the parts into which a sender split a packet that is longer than its link's packets.
+///
+/// The [header](Packet::header) of the first part, that of index 0, is the one of the whole packet.
+/// Source: NDNLPv2, "Indexed Fragmentation".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Its number. Those of one packet follow one another.
+    pub sequence: u64,
+    /// Its place in the packet, from 0.
+    pub index: u32,
+    /// How many parts the packet has, two or more.
+    pub count: u32,
+    /// Why the Interest in it is refused, if it is. Counts in the first part.
+    pub nack: Option<NackReason>,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+impl Fragment {
+    /// The number of the packet's first fragment, which names the packet.
+    pub fn first(&self) -> u64 {
+        self.sequence.wrapping_sub(self.index.into())
+    }
+
+    /// Bytes of the fields that only fragments have.
+    fn fields_len(&self) -> usize {
+        tlv::element_len(field::SEQUENCE, size_of::<u64>())
+            + tlv::integer_element_len(field::FRAG_INDEX, self.index.into())
+            + tlv::integer_element_len(field::FRAG_COUNT, self.count.into())
+    }
+
+    fn write_fields(&self, out: &mut impl BufMut) {
+        tlv::put_element(out, field::SEQUENCE, &self.sequence.to_be_bytes());
+        tlv::put_integer_element(out, field::FRAG_INDEX, self.index.into());
+        tlv::put_integer_element(out, field::FRAG_COUNT, self.count.into());
+    }
 }
 
 impl Body {
@@ -40,6 +81,16 @@ impl Body {
             Body::Interest(interest) => interest.encoded_len(),
             Body::Data(data) => data.encoded_len(),
             Body::Nack(_, interest) => interest.encoded_len(),
+            Body::Fragment(fragment) => fragment.bytes.len(),
+        }
+    }
+
+    /// The reason of a refusal.
+    fn nack(&self) -> Option<NackReason> {
+        match self {
+            Body::Nack(reason, _) => Some(*reason),
+            Body::Fragment(fragment) => fragment.nack,
+            Body::Interest(_) | Body::Data(_) => None,
         }
     }
 
@@ -49,6 +100,7 @@ impl Body {
             Body::Interest(interest) => interest.write(out),
             Body::Data(data) => return data.encode(out),
             Body::Nack(_, interest) => interest.write(out),
+            Body::Fragment(fragment) => out.put_slice(&fragment.bytes),
         }
         None
     }
@@ -69,12 +121,30 @@ impl From<Data> for Packet {
 impl Packet {
     /// Bytes of the value of an LpPacket around a body of so many; none if it is written bare.
     fn value_len(&self, body_len: usize) -> Option<usize> {
-        let nack = match &self.body {
-            Body::Nack(reason, _) => tlv::element_len(field::NACK, reason.value_len()),
+        let nack = |reason: NackReason| tlv::element_len(field::NACK, reason.value_len());
+        let part = match &self.body {
+            Body::Fragment(fragment) => fragment.fields_len(),
             _ => 0,
         };
-        let fields = self.header.fields_len() + nack;
+        let fields = self.header.fields_len() + self.body.nack().map_or(0, nack) + part;
         (fields > 0).then(|| fields + tlv::element_len(field::FRAGMENT, body_len))
+    }
+
+    /// The packet whose parts are all here: `header` and `nack` are those of the first, `bytes` what
+    /// all of them carried.
+    ///
+    /// # Errors
+    /// If the bytes are no Interest or Data, or more than one.
+    pub fn of_fragments(
+        header: Header,
+        nack: Option<NackReason>,
+        bytes: &Bytes,
+    ) -> Result<Packet, DecodeError> {
+        let element = Reader::new(bytes).element()?.ok_or(DecodeError::Idle)?;
+        match bytes.len() - element.end() {
+            0 => Ok(Packet { header, body: read_body(bytes, &element, nack)? }),
+            after => Err(DecodeError::Trailing(after)),
+        }
     }
 }
 
@@ -91,8 +161,11 @@ impl Wire for Packet {
         let body_len = self.body.encoded_len();
         if let Some(len) = self.value_len(body_len) {
             tlv::put_head(head, field::LP_PACKET, len);
+            if let Body::Fragment(fragment) = &self.body {
+                fragment.write_fields(head);
+            }
             self.header.write_token(head);
-            if let Body::Nack(reason, _) = &self.body {
+            if let Some(reason) = self.body.nack() {
                 tlv::put_head(head, field::NACK, reason.value_len());
                 reason.write(head);
             }
@@ -108,32 +181,42 @@ impl Wire for Packet {
         let outer = outer.ok_or(DecodeError::Truncated { need: 1, have: 0 })?;
         let end = outer.end();
         let mut header = Header::default();
-        let (element, reason) = match outer.kind {
-            field::LP_PACKET => read_fields(&outer, &mut header)?,
-            _ => (outer, None),
-        };
-        let body = match (element.kind, reason) {
-            (kind::INTEREST, None) => Body::Interest(Interest::read(bytes, &element)?),
-            (kind::INTEREST, Some(reason)) => {
-                Body::Nack(reason, Box::new(Interest::read(bytes, &element)?))
-            }
-            (kind::DATA, None) => Body::Data(Data::read(bytes, &element)?),
-            (kind::DATA, Some(_)) => return Err(DecodeError::Unexpected(field::NACK.into())),
-            (other, _) => return Err(DecodeError::Unexpected(other.into())),
+        let body = match outer.kind {
+            field::LP_PACKET => read_fields(bytes, &outer, &mut header)?,
+            _ => read_body(bytes, &outer, None)?,
         };
         bytes.advance(end);
         Ok(Packet { header, body })
     }
 }
 
-/// Reads the fields of an LpPacket, and returns the element in its Fragment and the reason if that
-/// is refused. Fields may come in any order, before the Fragment; the last one of a type counts.
-fn read_fields<'a>(
-    packet: &Element<'a>,
+/// Reads an Interest or Data, or the former as refused.
+fn read_body(
+    bytes: &Bytes,
+    element: &Element<'_>,
+    reason: Option<NackReason>,
+) -> Result<Body, DecodeError> {
+    match (element.kind, reason) {
+        (kind::INTEREST, None) => Ok(Body::Interest(Interest::read(bytes, element)?)),
+        (kind::INTEREST, Some(reason)) => {
+            Ok(Body::Nack(reason, Box::new(Interest::read(bytes, element)?)))
+        }
+        (kind::DATA, None) => Ok(Body::Data(Data::read(bytes, element)?)),
+        (kind::DATA, Some(_)) => Err(DecodeError::Unexpected(field::NACK.into())),
+        (other, _) => Err(DecodeError::Unexpected(other.into())),
+    }
+}
+
+/// Reads the fields of an LpPacket and what is in its Fragment. Fields may come in any order,
+/// before the Fragment; the last one of a type counts.
+fn read_fields(
+    bytes: &Bytes,
+    packet: &Element<'_>,
     header: &mut Header,
-) -> Result<(Element<'a>, Option<NackReason>), DecodeError> {
+) -> Result<Body, DecodeError> {
     let mut reason = None;
     let mut token = None;
+    let (mut sequence, mut index, mut count) = (None, 0, 1);
     let mut reader = Reader::within(packet);
     while let Some(element) = reader.element()? {
         let value = element.value;
@@ -141,13 +224,28 @@ fn read_fields<'a>(
             field::FRAGMENT => {
                 only_one_within(packet, &element)?;
                 header.token = token.map(read_token).transpose()?;
+                if index >= count {
+                    return Err(DecodeError::OutOfRange {
+                        field: "FragIndex",
+                        value: index.into(),
+                    });
+                }
+                if count > 1 {
+                    let sequence = sequence.ok_or(DecodeError::Missing("Sequence"))?;
+                    if value.is_empty() {
+                        return Err(DecodeError::Idle);
+                    }
+                    let bytes = bytes.slice(element.range());
+                    let nack = reason;
+                    return Ok(Body::Fragment(Fragment { sequence, index, count, nack, bytes }));
+                }
                 let inside = Reader::within(&element).element()?.ok_or(DecodeError::Idle)?;
                 only_one_within(&element, &inside)?;
-                return Ok((inside, reason));
+                return read_body(bytes, &inside, reason);
             }
-            field::SEQUENCE => {}
-            field::FRAG_INDEX => fragmented(tlv::integer_field("FragIndex", value)? > 0)?,
-            field::FRAG_COUNT => fragmented(tlv::integer_field("FragCount", value)? > 1)?,
+            field::SEQUENCE => sequence = Some(tlv::integer_field("Sequence", value)?),
+            field::FRAG_INDEX => index = read_small("FragIndex", value)?,
+            field::FRAG_COUNT => count = read_small("FragCount", value)?,
             field::PIT_TOKEN => token = Some(value),
             field::NACK => reason = Some(read_reason(&element)?),
             field::CONGESTION_MARK => {
@@ -214,8 +312,10 @@ fn read_token(value: &[u8]) -> Result<Token, DecodeError> {
     Token::new(value).ok_or(DecodeError::OutOfRange { field: "PitToken", value: value_len })
 }
 
-fn fragmented(is_part: bool) -> Result<(), DecodeError> {
-    if is_part { Err(DecodeError::Fragmented) } else { Ok(()) }
+/// An integer of at most 32 bits.
+fn read_small(field: &'static str, value: &[u8]) -> Result<u32, DecodeError> {
+    let value = tlv::integer_field(field, value)?;
+    u32::try_from(value).map_err(|_| DecodeError::OutOfRange { field, value })
 }
 
 /// For a line of a trace.
@@ -234,6 +334,10 @@ impl fmt::Display for Packet {
                     interest.name,
                     interest.nonce
                 )?;
+            }
+            Body::Fragment(Fragment { sequence, index, count, bytes, .. }) => {
+                let part = index + 1;
+                write!(f, "fragment {sequence} {part}/{count} {} B", bytes.len())?;
             }
         }
         let header = &self.header;

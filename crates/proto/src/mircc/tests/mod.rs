@@ -5,6 +5,7 @@ mod back;
 mod bounds;
 mod flow;
 mod forward;
+mod fragments;
 mod limits;
 mod paths;
 mod strategies;
@@ -17,8 +18,8 @@ use crate::core::{
     Backlog, Context, Instant, Lane, NodeId, Outbox, Payload, PeerState, Protocol, Rng,
 };
 use crate::ndn::{
-    Body, Class, Data, Header, Interest, Meta, NackReason, Name, Packet, PathLabel, Signer, Token,
-    Trust,
+    Body, Class, Data, Fragment, Header, Interest, Meta, NackReason, Name, Packet, PathLabel,
+    Signer, Token, Trust,
 };
 
 struct NoBacklog;
@@ -221,6 +222,7 @@ fn line(to: u32, packet: &Packet) -> String {
         Body::Nack(reason, interest) => {
             format!("{to}: nack {} {}", reason.number(), interest.name)
         }
+        Body::Fragment(fragment) => format!("{to}: fragment {}", fragment.index),
     };
     if packet.header.class == Class::Secondary {
         text += " secondary";
@@ -235,7 +237,7 @@ fn nonce(packet: &Packet) -> u32 {
     match &packet.body {
         Body::Interest(interest) => interest.nonce,
         Body::Nack(_, interest) => interest.nonce,
-        Body::Data(_) => panic!("Data has none"),
+        Body::Data(_) | Body::Fragment(_) => panic!("it has none"),
     }
 }
 

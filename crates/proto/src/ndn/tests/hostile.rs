@@ -162,6 +162,7 @@ proptest! {
             Body::Interest(interest) => (interest.name.clone(), None),
             Body::Nack(_, interest) => (interest.name.clone(), None),
             Body::Data(data) => (data.name().clone(), Some(data.to_bytes())),
+            Body::Fragment(fragment) => (Name::root(), Some(fragment.bytes.clone())),
         };
         for shared in [Some(name.prefix_bytes().clone()), whole].into_iter().flatten() {
             prop_assert!(buffer.as_ptr_range().contains(&shared.as_ptr()));

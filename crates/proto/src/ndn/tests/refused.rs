@@ -165,9 +165,34 @@ fn one_of_several_fragments_is_told_from_a_whole_packet() {
     let sequence = element(field::SEQUENCE, &7u64.to_be_bytes());
     let whole = lp_of(&[&sequence, &[0x52, 1, 0], &[0x53, 1, 1], &inside]);
     assert_eq!(packet(&whole), packet(&plain_interest()));
-    for fields in [&[0x52, 1, 1][..], &[0x53, 1, 2], &[0x52, 1, 0, 0x53, 1, 2]] {
-        let bytes = lp_of(&[&sequence, fields, &inside]);
-        assert_eq!(packet(&bytes), Err(DecodeError::Fragmented));
+    for (fields, index) in [(&[0x52, 1, 1, 0x53, 1, 2][..], 1), (&[0x53, 1, 2], 0)] {
+        let found = packet(&lp_of(&[&sequence, fields, &inside])).unwrap();
+        let Body::Fragment(part) = found.body else { panic!("{found:?}") };
+        assert_eq!((part.sequence, part.index, part.count), (7, index, 2));
+        assert_eq!((part.first(), part.nack), (7 - u64::from(index), None));
+        assert_eq!(part.bytes, plain_interest());
+    }
+}
+
+#[test]
+fn fragments_have_a_number_a_place_and_bytes() {
+    let inside = fragment(&plain_interest());
+    let sequence = element(field::SEQUENCE, &7u64.to_be_bytes());
+    let many = element(field::FRAG_COUNT, &(1u64 << 32).to_be_bytes());
+    let two = [0x53, 1, 2];
+    for (bytes, error) in [
+        (lp_of(&[&sequence, &[0x52, 1, 1], &inside]), out_of_range("FragIndex", 1)),
+        (lp_of(&[&sequence, &[0x52, 1, 2], &two, &inside]), out_of_range("FragIndex", 2)),
+        (lp_of(&[&sequence, &[0x53, 1, 0], &inside]), out_of_range("FragIndex", 0)),
+        (lp_of(&[&sequence, &[0x53, 0], &inside]), out_of_range("FragCount", 0)),
+        (lp_of(&[&sequence, &many, &inside]), out_of_range("FragCount", 1 << 32)),
+        (lp_of(&[&element(field::SEQUENCE, &[0; 3]), &two, &inside]), out_of_range("Sequence", 3)),
+        (lp_of(&[&two, &inside]), DecodeError::Missing("Sequence")),
+        (lp_of(&[&sequence, &two, &fragment(&[])]), DecodeError::Idle),
+        (lp_of(&[&sequence, &two]), DecodeError::Idle),
+        (lp_of(&[&sequence, &two, &inside, &inside]), DecodeError::Trailing(inside.len())),
+    ] {
+        assert_eq!(packet(&bytes), Err(error), "{bytes:02x?}");
     }
 }
 

@@ -59,7 +59,21 @@ fn any_body() -> impl Strategy<Value = Body> {
         (reason, any_interest()).prop_map(|(number, interest)| {
             Body::Nack(NackReason::of_number(number), Box::new(interest))
         }),
+        any_fragment().prop_map(Body::Fragment),
     ]
+}
+
+fn any_fragment() -> impl Strategy<Value = Fragment> {
+    let nack = option::of(any::<u64>().prop_map(NackReason::of_number));
+    (any::<u64>(), (2u32.., any::<u32>()), nack, vec(any::<u8>(), 1..300)).prop_map(
+        |(sequence, (count, index), nack, bytes)| Fragment {
+            sequence,
+            index: index % count,
+            count,
+            nack,
+            bytes: bytes.into(),
+        },
+    )
 }
 
 fn any_header() -> impl Strategy<Value = Header> {

@@ -189,7 +189,7 @@ impl MirccLedger {
                 keys.into_iter().for_each(|key| held.asks.note_bound(key, bound));
                 self.call.data = Some((from, packet.header.label, key, bound));
             }
-            Body::Nack(..) => {}
+            Body::Nack(..) | Body::Fragment(_) => {}
         }
     }
 
@@ -250,6 +250,8 @@ impl MirccLedger {
                 let key = self.names.key(&interest.name);
                 held.asks.answer((key, to), "a refusal")?;
             }
+            // A node passes on whole packets only; one that sends others is a rogue.
+            Body::Fragment(_) => {}
         }
         let link = held.links.get_mut(&to).expect("it was looked for");
         link.send(&leaving)?;
@@ -263,7 +265,7 @@ impl MirccLedger {
                     used.note(at, bytes);
                 }
             }
-            Body::Nack(..) => {}
+            Body::Nack(..) | Body::Fragment(_) => {}
         }
         match own {
             Some(object) => self.check_own(at, from, to, packet, object),
