@@ -1,4 +1,4 @@
-//! Producers of other people's: Data in fragments of NDNLPv2.
+//! Producers of other people's: Data in fragments of NDNLPv2, and what cannot be decoded.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -7,8 +7,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline::named::{Data, FaceConfig, FetchError, Forwarder, Interest, Name, Signer};
-use paceline::proto::core::{Payload, Rng, decode_exact, encode_to_bytes};
+use paceline::named::{
+    Data, FaceConfig, FetchError, Forwarder, Interest, Name, Signer, UndecodedFrom,
+};
+use paceline::proto::core::{DecodeError, Payload, Rng, decode_exact, encode_to_bytes};
 use paceline::proto::ndn::{Body, Fragment, Header, Meta, Packet};
 
 /// ndnd's default.
@@ -148,4 +150,50 @@ async fn fragments_may_be_lost_come_twice_and_in_any_order() {
     let count = |name| consumer.stats().counters.count(name);
     assert!(count("mircc_reassembled") >= 25);
     assert_eq!(count("mircc_reassembled_undecodable"), 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_decoded_is_named_where_nothing_else_comes() {
+    // An LpPacket with a field of type 99, which nobody may skip.
+    let producer = Producer::new(|interest, _| {
+        let data = segment(b"x", interest).map(Packet::from);
+        let inside =
+            data.map_or_else(|| Bytes::from_static(&[5, 0]), |data| encode_to_bytes(&data));
+        let mut packet = vec![0x64, inside.len() as u8 + 5, 99, 1, 7, 0x50, inside.len() as u8];
+        packet.extend_from_slice(&inside);
+        vec![packet.into()]
+    });
+    let consumer = producer.consumer();
+    let error = fetch(&consumer, Duration::from_millis(300)).await.unwrap_err();
+    let text = error.to_string();
+    let FetchError::Undecodable { received, .. } = error else { panic!("{error}") };
+    let [UndecodedFrom { address, packets, reasons }] = &received.senders[..] else {
+        panic!("{received}")
+    };
+    assert_eq!(*address, producer.address);
+    assert!(*packets > 0 && reasons[..] == [(DecodeError::Unexpected(99), *packets)], "{received}");
+    let expected = format!(
+        "no answer for /p/file could be read: {packets} packets from {address} could not be \
+         decoded: element of type 99 is unknown or out of place ({packets})"
+    );
+    assert_eq!(text, expected);
+    // What came before a fetch is not what this one got.
+    drop(producer);
+    let error = fetch(&consumer, Duration::from_millis(50)).await.unwrap_err();
+    assert!(matches!(error, FetchError::Unanswered { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_signature_of_an_unknown_type_is_named() {
+    let producer = Producer::new(|interest, _| {
+        let Some(data) = segment(b"x", interest) else { return vec![] };
+        let mut bytes = data.to_bytes().to_vec();
+        let info = [0x16, 3, 0x1b, 1, 0];
+        let place = bytes.windows(5).position(|window| window == info).expect("it is signed");
+        bytes[place + 4] = 77;
+        vec![bytes.into()]
+    });
+    let error = fetch(&producer.consumer(), Duration::from_secs(5)).await.unwrap_err();
+    assert!(matches!(error, FetchError::Unverified { .. }), "{error}");
+    assert!(error.to_string().ends_with("signature of type 77 is not supported"), "{error}");
 }

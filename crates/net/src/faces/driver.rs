@@ -242,7 +242,15 @@ impl<P: Hosted> FaceDriver<P> {
             return Err(Refusal::Oversized);
         }
         // Decoded first: what is no message opens no face.
-        let message = decode_exact(datagram).map_err(|_| Refusal::Undecodable)?;
+        let message = match decode_exact(datagram) {
+            Ok(message) => message,
+            Err(error) => {
+                if let Some(node) = face {
+                    self.handle(|protocol, cx| protocol.handle_undecodable(cx, node, error));
+                }
+                return Err(Refusal::Undecodable);
+            }
+        };
         let node = match face {
             Some(node) => node,
             None => self.let_in(addr)?,

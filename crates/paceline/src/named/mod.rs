@@ -37,7 +37,7 @@ pub mod serve;
 
 pub use builder::ForwarderBuilder;
 pub use error::{AskError, ForwarderError, RegisterError};
-pub use fetch::{Fetch, FetchError, Fetched, Fetching, Progress, Whole};
+pub use fetch::{Fetch, FetchError, Fetched, Fetching, Progress, Undecoded, UndecodedFrom, Whole};
 pub use forwarder::{Answer, Forwarder, Report};
 pub use metadata::{Digest, FileMetadata, MetadataError};
 pub use probe::{Hop, Reply};
@@ -46,7 +46,7 @@ pub use serve::{Serve, ServeCounts, ServeError, Serving};
 
 pub use paceline_proto::mircc::{
     Config, ConfigError, Controller, ControllerConfig, FaceConfig, FaceCounts, FaceReport,
-    FlowCounts, FlowReport, Multipath, Pace, PathReport, Question, Strategy,
+    FlowCounts, FlowReport, Multipath, Pace, PathReport, Question, Strategy, Undecodable,
 };
 pub use paceline_proto::ndn::{
     Data, Interest, KeyError, NackReason, Name, NameError, PathLabel, Signer, Stamps, Trust,

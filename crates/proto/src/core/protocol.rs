@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Counters, GroupId, Instant, Lane, Membership, NodeId, PeerState, Rng, View, Wire};
+use super::{
+    Counters, DecodeError, GroupId, Instant, Lane, Membership, NodeId, PeerState, Rng, View, Wire,
+};
 
 /// A protocol: one state machine per node, driven by a simulator or by sockets.
 ///
@@ -51,6 +53,16 @@ pub trait Protocol: Sized {
 
     /// A message arrived.
     fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Self::Message);
+
+    /// What came from a peer is no message. Only drivers of datagrams say so, for peers that are
+    /// known.
+    fn handle_undecodable(
+        &mut self,
+        _cx: &mut Context<'_, Self>,
+        _from: NodeId,
+        _error: DecodeError,
+    ) {
+    }
 
     /// A timer fired.
     fn handle_timer(&mut self, _cx: &mut Context<'_, Self>, _timer: Self::Timer) {}

@@ -13,6 +13,7 @@ use super::pit::{Asker, EntryId, Passing};
 use super::reassembly::Reassembly;
 use super::shaper::{Rank, Shaper, Sizes};
 use super::unanswered::Unanswered;
+use super::undecodable::Undecodable;
 use crate::core::{Instant, NodeId};
 use crate::ndn::{Body, Class, Packet, Stamps};
 use crate::parts::pacer::time_for;
@@ -120,6 +121,8 @@ pub(super) struct Face {
     pub(super) unanswered: Unanswered,
     /// What the neighbour sent in fragments, and is not whole.
     pub(super) reassembly: Reassembly,
+    /// What it sent and could not be decoded.
+    pub(super) undecodable: Undecodable,
     answered: f64,
 }
 
@@ -142,6 +145,7 @@ impl Face {
             upstream: None,
             unanswered: Unanswered::default(),
             reassembly: Reassembly::default(),
+            undecodable: Undecodable::default(),
             answered: 1.0,
         }
     }

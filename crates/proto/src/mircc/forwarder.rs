@@ -17,7 +17,7 @@ use super::nonces::Nonces;
 use super::pit::{Due, Pit};
 use super::reassembly::Added;
 use super::store::Store;
-use crate::core::{Context, Instant, Lane, NodeId, PeerState, Protocol, Rng, Wire};
+use crate::core::{Context, DecodeError, Instant, Lane, NodeId, PeerState, Protocol, Rng, Wire};
 use crate::ndn::{Body, NackReason, Packet};
 
 /// A node that forwards Interests and Data, and fetches and publishes for its application.
@@ -98,6 +98,7 @@ impl Forwarder {
             answered: face.answered(),
             doubts: face.unanswered.doubts(),
             counts: face.counts,
+            undecodable: face.undecodable,
         })
     }
 
@@ -240,7 +241,16 @@ impl Forwarder {
                 // An Interest or Data: fragments are not in one another.
                 self.take_packet(cx, id, Box::new(packet), whole.link_bytes);
             }
-            Err(_) => cx.count("mircc_reassembled_undecodable", 1),
+            Err(error) => {
+                cx.count("mircc_reassembled_undecodable", 1);
+                self.note_undecodable(id, error);
+            }
+        }
+    }
+
+    fn note_undecodable(&mut self, id: FaceId, error: DecodeError) {
+        if let Some(face) = self.faces.get_mut(id) {
+            face.undecodable.note(error);
         }
     }
 
@@ -320,6 +330,12 @@ impl Protocol for Forwarder {
         }
         self.take_packet(cx, face, packet, bytes);
         self.take_local(cx);
+    }
+
+    fn handle_undecodable(&mut self, _: &mut Context<'_, Self>, from: NodeId, error: DecodeError) {
+        if let Some(face) = self.faces.of(from) {
+            self.note_undecodable(face, error);
+        }
     }
 
     fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use crate::core::NodeId;
 use crate::core::Payload;
-use crate::ndn::{Class, Data, Interest, NackReason, Name, PathLabel, Stamps, Trust};
+use crate::ndn::{Class, Data, Interest, NackReason, Name, PathLabel, Stamps, Trust, VerifyError};
 
 use super::config::FaceConfig;
 use super::face::{FaceCounts, FaceId};
 use super::strategy::Strategy;
+use super::undecodable::Undecodable;
 
 /// How a node begins: its faces, routes and objects. More come by commands.
 #[derive(Clone, Debug, Default)]
@@ -284,8 +285,8 @@ pub enum FetchError {
     #[error("no route leads to the name")]
     NoRoute,
     /// Data came that is not signed as it must be.
-    #[error("what came is not signed as it must be")]
-    Unverified,
+    #[error("what came is not signed as it must be: {0}")]
+    Unverified(VerifyError),
 }
 
 /// What a flow counted.
@@ -358,6 +359,8 @@ pub struct FaceReport {
     pub doubts: bool,
     /// What passed.
     pub counts: FaceCounts,
+    /// What came and could not be decoded.
+    pub undecodable: Undecodable,
 }
 
 /// How a flow is.

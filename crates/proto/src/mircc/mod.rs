@@ -31,6 +31,7 @@ mod shaper;
 mod store;
 mod strategy;
 mod unanswered;
+mod undecodable;
 
 pub use application::SEGMENT_BYTES_MAX;
 pub use config::{Config, ConfigError, FaceConfig};
@@ -45,6 +46,7 @@ pub use interface::{
 };
 pub use shaper::{ShapedRates, ShaperConfig};
 pub use strategy::Strategy;
+pub use undecodable::Undecodable;
 
 #[cfg(test)]
 mod tests;

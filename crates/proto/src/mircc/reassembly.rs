@@ -325,7 +325,13 @@ mod tests {
         #[test]
         fn whatever_comes_the_bounds_hold(
             fragments in proptest::collection::vec(
-                (any::<u8>(), 0u32..70, prop_oneof![0u32..70, any::<u32>()], 0usize..9_000, 0u64..40),
+                (
+                    any::<u8>(),
+                    0u32..70,
+                    prop_oneof![0u32..70, any::<u32>()],
+                    0usize..9_000,
+                    0u64..40,
+                ),
                 1..200),
         ) {
             let mut held = Reassembly::default();

@@ -130,8 +130,8 @@ impl Packet {
         (fields > 0).then(|| fields + tlv::element_len(field::FRAGMENT, body_len))
     }
 
-    /// The packet whose parts are all here: `header` and `nack` are those of the first, `bytes` what
-    /// all of them carried.
+    /// The packet whose parts are all here: `header` and `nack` are those of the first, `bytes`
+    /// what all of them carried.
     ///
     /// # Errors
     /// If the bytes are no Interest or Data, or more than one.

@@ -3,6 +3,7 @@
 mod discover;
 mod part;
 mod transfer;
+mod undecoded;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ use super::metadata::{Digest, MetadataError};
 use discover::Found;
 use part::{Part, PartError, Plan};
 use transfer::{Ended, Transfer};
+
+pub use undecoded::{Undecoded, UndecodedFrom};
 
 /// Segments that may have come and not be written yet: some megabytes.
 const UNREAD_MAX: usize = 4_096;
@@ -53,6 +56,15 @@ pub enum FetchError {
         /// How long was waited.
         within: Duration,
     },
+    /// Packets came, and none of them could be decoded: their sender uses something of NDN or
+    /// NDNLPv2 that is not supported here, or speaks another protocol.
+    #[error("no answer for {name} could be read: {received}")]
+    Undecodable {
+        /// The name.
+        name: Name,
+        /// From whom they came, and what could not be decoded.
+        received: Undecoded,
+    },
     /// What came first was something else than an answer.
     #[error("{name} cannot be asked for: {why}")]
     Refused {
@@ -70,10 +82,12 @@ pub enum FetchError {
         why: VerifyError,
     },
     /// So many segments are not signed as they must be that it was given up. They were not written.
-    #[error("segments of {name} are not signed as they must be")]
+    #[error("segments of {name} are not signed as they must be: {why}")]
     SegmentsUnverified {
         /// The name.
         name: Name,
+        /// Why the last of them is not.
+        why: VerifyError,
     },
     /// What the producer says of the file is nonsense.
     #[error("what is said of {name} is not to be understood: {why}")]
@@ -281,9 +295,29 @@ impl Fetch {
         let (end, outcome) = oneshot::channel();
         tokio::spawn(async move {
             // Nobody may wait for it.
-            let _ = end.send(self.run(flow, told, stopped).await);
+            let _ = end.send(self.run_and_explain(flow, told, stopped).await);
         });
         Fetching { flow, progress, stop, outcome }
+    }
+
+    /// Names what could not be decoded where nothing else came.
+    async fn run_and_explain(
+        self,
+        flow: u64,
+        told: watch::Sender<Progress>,
+        stopped: watch::Receiver<bool>,
+    ) -> Result<Fetched, FetchError> {
+        let forwarder = self.forwarder.clone();
+        let before = Undecoded::count(&forwarder).await;
+        let ended = self.run(flow, told, stopped).await;
+        let Err(FetchError::Unanswered { name, .. } | FetchError::Silent { name, .. }) = &ended
+        else {
+            return ended;
+        };
+        match Undecoded::since(&before, &forwarder).await {
+            Some(received) => Err(FetchError::Undecodable { name: name.clone(), received }),
+            None => ended,
+        }
     }
 
     async fn run(
@@ -416,8 +450,8 @@ impl Fetch {
     }
 
     async fn explain(&self, name: Name, path: PathLabel, why: mircc::FetchError) -> FetchError {
-        if why == mircc::FetchError::Unverified {
-            return FetchError::SegmentsUnverified { name };
+        if let mircc::FetchError::Unverified(why) = why {
+            return FetchError::SegmentsUnverified { name, why };
         }
         if let Ok(Some((metadata, _))) = self.metadata(path, Duration::from_secs(1)).await
             && metadata.name != name

@@ -14,7 +14,7 @@ use super::interface::{
     Fetch, FetchError, FlowCounts, FlowReport, Multipath, Pace, PathReport, Timer,
 };
 use crate::core::{Instant, Rng, mix};
-use crate::ndn::{Class, Data, Header, Interest, NackReason, Name, PathLabel};
+use crate::ndn::{Class, Data, Header, Interest, NackReason, Name, PathLabel, VerifyError};
 use crate::parts::pacer::{Pacer, time_for};
 use board::Board;
 pub(super) use path::RoundTrip;
@@ -115,6 +115,8 @@ pub(super) struct Flow {
     is_resend_set: bool,
     is_discover_set: bool,
     no_routes: u32,
+    // What is wrong with the last Data that was not accepted.
+    unverified: Option<VerifyError>,
     failed: Option<FetchError>,
     counts: FlowCounts,
 }
@@ -154,6 +156,7 @@ impl Flow {
             is_resend_set: false,
             is_discover_set: false,
             no_routes: 0,
+            unverified: None,
             failed: None,
             counts: FlowCounts::default(),
         }
@@ -271,10 +274,9 @@ impl Flow {
         self.counts.timeouts += lost as u64;
         if now >= self.heard_at + self.give_up_after && self.unread < self.unread_max {
             // What came, and was no use, says more than the silence after it.
-            let why = match self.counts.unverified > self.counts.segments {
-                true => FetchError::Unverified,
-                false => FetchError::Silent,
-            };
+            let unverified =
+                self.unverified.filter(|_| self.counts.unverified > self.counts.segments);
+            let why = unverified.map_or(FetchError::Silent, FetchError::Unverified);
             self.failed.get_or_insert(why);
             return;
         }
@@ -309,11 +311,12 @@ impl Flow {
     ) -> Taken {
         // What an earlier flow of this number asked for may still come.
         let Some(segment) = self.segment_of(data.name()) else { return Taken::Nothing };
-        if data.verify(&self.trust).is_err() {
+        if let Err(why) = data.verify(&self.trust) {
+            self.unverified = Some(why);
             self.counts.unverified += 1;
             self.board.lose(segment);
             if self.counts.unverified > UNVERIFIED_MAX.max(self.counts.segments) {
-                self.failed.get_or_insert(FetchError::Unverified);
+                self.failed.get_or_insert(FetchError::Unverified(why));
             }
             self.set_resend(now, out);
             return Taken::Nothing;

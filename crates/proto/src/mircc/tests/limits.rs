@@ -124,7 +124,8 @@ fn what_is_not_signed_as_it_must_be_is_not_told_and_is_asked_for_again() {
             bench.from(1, forged(0));
             bench.pass(ms(1_000));
         }
-        assert_eq!(bench.told(), ["flow 1: what came is not signed as it must be"]);
+        let why = "what came is not signed as it must be: NullSignature is too weak";
+        assert_eq!(bench.told(), [format!("flow 1: {why}")]);
     }
 }
 

@@ -328,7 +328,7 @@ impl MirccLedger {
                 self.watched.remove(&(node, *flow));
                 let ended = held.flows.remove(flow);
                 // Where everybody is honest, all is signed as it should be.
-                if *why == FetchError::Unverified && self.rogues.is_empty() {
+                if matches!(why, FetchError::Unverified(_)) && self.rogues.is_empty() {
                     return Err((Rule::Content, format!("flow {flow}: {why}")));
                 }
                 match ended {
