@@ -202,8 +202,16 @@ impl Slingshot {
         self.bins.is_stale = false;
     }
 
-    /// A packet came from its sender: puts it into the bins of its group's regions.
-    pub(super) fn protect(&mut self, cx: &mut Cx<'_>, group: usize, name: Name, payload: &Payload) {
+    /// A packet came from its sender: puts it into the bins of its group's regions, but for a
+    /// region whose only member is the sender, which has the packet.
+    pub(super) fn protect(
+        &mut self,
+        cx: &mut Cx<'_>,
+        group: usize,
+        sender: NodeId,
+        name: Name,
+        payload: &Payload,
+    ) {
         if !cx.shared.has_repairs {
             return;
         }
@@ -216,6 +224,9 @@ impl Slingshot {
         for number in 0..self.bins.by_group[group].len() {
             let (place, share) = self.bins.by_group[group][number];
             let region = &mut self.bins.regions[place as usize];
+            if region.region.members == [sender] {
+                continue;
+            }
             let turn = region.turn;
             region.turn = if turn + 1 == region.bins.len() { 0 } else { turn + 1 };
             let bin = &mut region.bins[turn];

@@ -39,7 +39,7 @@ impl Slingshot {
         let rank = self.view.rank(from).expect("a member of a group is in the view") as u16;
         let name = Name { group: self.groups[group].id, rank, seq: seq as u32, checksum };
         if cx.shared.repair_by == RepairBy::Receivers {
-            self.protect(cx, group, name, &payload);
+            self.protect(cx, group, from, name, &payload);
         }
         if !was_overtaken {
             let id = PacketId { flow: at, checksum, seq };

@@ -244,7 +244,7 @@ impl Slingshot {
             && let Some(rank) = self.view.rank(cx.node)
         {
             let name = Name { group: id, rank: rank as u16, seq: seq as u32, checksum };
-            self.protect(cx, place, name, &payload);
+            self.protect(cx, place, cx.node, name, &payload);
         }
         if ticket != 0 {
             cx.deliver(Event::Sent { ticket, seq });

@@ -44,6 +44,39 @@ fn each_group_costs_the_configured_overhead_however_the_groups_overlap() {
 }
 
 #[test]
+fn no_repair_goes_to_a_region_whose_only_member_sent_the_packets() {
+    let mut bench = Bench::new(published(2).with_flush_after(Some(ms(10))));
+    (0..30).for_each(|seq| bench.data(1, seq));
+    bench.pass(ms(100));
+    assert!(bench.messages().is_empty(), "the other member has sent all packets itself");
+    assert_eq!((bench.node.packets_binned(), bench.count("slingshot_repairs")), (0, 0));
+}
+
+#[test]
+fn with_a_third_member_packets_are_protected_until_it_has_left() {
+    let mut bench = Bench::new(published(3));
+    (0..30).for_each(|seq| bench.data(1, seq));
+    assert_eq!(bench.messages().len(), 10, "the third member may lack any of them");
+    bench.view(1, &[(0, INCARNATION), (1, 101)]);
+    (30..60).for_each(|seq| bench.data(1, seq));
+    assert!(bench.messages().is_empty());
+    assert_eq!(bench.node.packets_binned(), 0);
+    bench.view(2, &[(0, INCARNATION), (1, 101), (2, 102)]);
+    (60..90).for_each(|seq| bench.data(1, seq));
+    assert_eq!(bench.messages().len(), 10, "it is back");
+}
+
+#[test]
+fn of_overlapping_groups_only_the_regions_of_other_members_than_the_sender_count() {
+    let mut bench = Bench::new(overlapping());
+    // Node 3 is alone in a region of group 0, and node 4 in one of group 1.
+    (0..3_000).for_each(|seq| bench.data(3, seq));
+    let to: std::collections::BTreeSet<NodeId> =
+        bench.messages().into_iter().map(|(to, _)| to).collect();
+    assert_eq!(to, [1, 2].map(NodeId).into());
+}
+
+#[test]
 fn a_repair_of_several_groups_recovers_a_packet_of_any() {
     let mut bench = Bench::new(overlapping());
     bench.message(1, Message::Data(packet(GroupId(0), 1, 0)));
