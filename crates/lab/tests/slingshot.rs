@@ -8,7 +8,7 @@ use paceline_lab::scenario::{Scenario, ScenarioFile};
 use paceline_lab::{Quiet, REPRODUCTIONS, run_on_sockets, simulate};
 
 /// Ids of `reproduce slingshot`.
-const FIGURES: usize = 102;
+const FIGURES: usize = 112;
 /// Those of them without a band.
 const SHOWN: usize = 7;
 
@@ -59,7 +59,7 @@ fn every_documented_run_shows_a_figure_with_a_verdict() {
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
         // As long as the small runs of the same figures.
         let short = match &*name {
-            "slingshot/repair" => None,
+            "slingshot/repair" | "slingshot/throughput" => None,
             "slingshot/bursts" => Some("duration=30s"),
             "slingshot/slow" => Some("duration=102s"),
             "slingshot/groups" => Some("duration=20s"),

@@ -57,6 +57,7 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "slingshot/senders",
     "slingshot/slow",
     "slingshot/srm",
+    "slingshot/throughput",
     "slingshot/tunability",
     "walk/crossings",
     "walk/e1",

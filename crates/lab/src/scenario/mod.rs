@@ -333,6 +333,14 @@ impl Scenario {
         self.file.table("measure").recorded(&self.read)
     }
 
+    /// The same scenario with overrides, `key=value`.
+    pub(crate) fn with_sets<S: AsRef<str>>(
+        &self,
+        sets: impl IntoIterator<Item = S>,
+    ) -> Result<Scenario, LabError> {
+        self.file.clone().with_sets(sets)?.resolve()
+    }
+
     /// The scenario as a file in which every default is written out. Running that file repeats
     /// the run. Tables that no service has read yet stand as they were given.
     pub fn to_toml(&self) -> String {

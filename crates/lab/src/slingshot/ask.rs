@@ -33,6 +33,8 @@ pub(super) enum What {
     BackMs(f64),
     /// The same in seconds.
     BackSeconds(f64),
+    /// The highest rate at which enough packets are in time.
+    Throughput,
 }
 
 /// A figure that a run is asked for.
@@ -91,9 +93,14 @@ impl Ask {
             }
             (_, What::Recovered | What::WithinMs(_)) => (low, high),
             (_, What::MeanMs) => (low - 0.05, high + 0.05),
-            (_, What::UntilMs | What::BackMeanMs | What::BackMs(_) | What::BackSeconds(_)) => {
-                (0.98 * low, 1.02 * high)
-            }
+            (
+                _,
+                What::UntilMs
+                | What::BackMeanMs
+                | What::BackMs(_)
+                | What::BackSeconds(_)
+                | What::Throughput,
+            ) => (0.98 * low, 1.02 * high),
             (_, What::Overhead | What::Extra) => (low - 0.001, high + 0.001),
         }
     }
@@ -112,6 +119,7 @@ impl Ask {
             What::BackMeanMs => (measures.back_mean_ms(), "ms"),
             What::BackMs(share) => (measures.time_until_back_ms(share), "ms"),
             What::BackSeconds(share) => (measures.time_until_back_ms(share) / 1e3, "s"),
+            What::Throughput => (measures.throughput, "packets/s"),
         }
     }
 
@@ -136,6 +144,7 @@ impl Ask {
             What::Back | What::BackMeanMs | What::Extra => note_of_back(settings, measures),
             What::BackMs(share) => note_of_time(settings, measures, share, 1e3, "ms"),
             What::BackSeconds(share) => note_of_time(settings, measures, share, 1.0, "s"),
+            What::Throughput => note_of_throughput(settings, measures),
             _ => self.note_of_repairs(settings, measures),
         }
     }
@@ -210,6 +219,24 @@ fn note_of_back(settings: &Settings, measures: &Measures) -> String {
         number(measures.back_mean_ms()),
         reached(measures.time_until_back_ms(0.97)),
         number(100.0 * measures.extra),
+    )
+}
+
+fn note_of_throughput(settings: &Settings, measures: &Measures) -> String {
+    let Some(search) = &settings.search else {
+        return "not searched for".to_owned();
+    };
+    let percent = |share: f64| number(100.0 * share);
+    let found = if measures.throughput > 0.0 { "at it" } else { "at the lowest rate" };
+    format!(
+        "{found} {} % in time at receivers, {} % of packets at all of them; wanted {} % within {} \
+         ms; rates from {}/s to {}/s",
+        percent(measures.in_time()),
+        percent(measures.in_time_at_all()),
+        percent(search.share),
+        number(search.within.as_secs_f64() * 1e3),
+        number(*search.rates.start()),
+        number(*search.rates.end()),
     )
 }
 

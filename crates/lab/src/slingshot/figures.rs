@@ -12,7 +12,7 @@ use crate::progress::{Progress, Quiet};
 use crate::scenario::Scenario;
 
 /// The order in which figures are shown, by the first parts of their ids.
-const ORDER: [&str; 34] = [
+const ORDER: [&str; 35] = [
     "slingshot/recovered",
     "slingshot/mean-ms",
     "slingshot/within10ms",
@@ -47,6 +47,7 @@ const ORDER: [&str; 34] = [
     "fec/recovered",
     "fec/mean-ms",
     "pull",
+    "throughput",
 ];
 
 fn place(figure: &Figure) -> (usize, u64) {
@@ -183,5 +184,10 @@ pub(super) fn cost(scenario: &Scenario) -> u64 {
     let Ok(settings) = Settings::read(scenario) else { return 0 };
     // Of SRM most losses cost many repairs to the whole group.
     let times = if matches!(settings.setup, Setup::Srm(_)) { 6 } else { 1 };
-    settings.plan.packets * u64::from(settings.plan.nodes) * times
+    let packets = match &settings.search {
+        // The highest rates are tried first, and each next one costs less.
+        Some(search) => 5 * (search.rates.end() * scenario.duration.as_secs_f64()) as u64,
+        None => settings.plan.packets,
+    };
+    packets * u64::from(settings.plan.nodes) * times
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::ask::{Ask, What};
 use super::setup::KINDS;
+use super::throughput;
 use crate::LabError;
 use crate::figure::{self, Scale};
 use crate::scenario::{KnownKeys, Scenario, ScenarioFile};
@@ -18,6 +19,15 @@ pub(super) struct Job {
 }
 
 impl Job {
+    pub fn new(
+        scenario: &'static str,
+        sets: Vec<String>,
+        quick: &[&'static str],
+        asks: Vec<Ask>,
+    ) -> Job {
+        Job { scenario, sets, quick: quick.to_vec(), asks }
+    }
+
     /// What makes it small at this scale.
     pub fn quick(&self, scale: Scale) -> &[&'static str] {
         match scale {
@@ -41,7 +51,8 @@ impl Job {
 /// A scenario with these settings, and the user's last, as far as they are of its protocol; of the
 /// former those are left out that the latter make impossible.
 pub(super) fn load(name: &str, sets: &[&str], user: &[String]) -> Result<Scenario, LabError> {
-    let kind = ScenarioFile::load(name)?.resolve()?.service;
+    let kind = sets.iter().filter(|set| set.starts_with("protocol.kind="));
+    let kind = ScenarioFile::load(name)?.with_sets(kind)?.resolve()?.service;
     let user = || user.iter().filter(|set| !is_of_another(kind, set));
     let has = |key: &str| user().any(|set| key_of(set) == key);
     let members = user().rev().find(|set| key_of(set) == "nodes");
@@ -93,7 +104,7 @@ fn job(
     asks: Vec<Ask>,
 ) -> Job {
     sets.push(KEEP.to_owned());
-    Job { scenario, sets, quick: quick.to_vec(), asks }
+    Job::new(scenario, sets, quick, asks)
 }
 
 pub(super) fn jobs() -> Vec<Job> {
@@ -105,6 +116,7 @@ pub(super) fn jobs() -> Vec<Job> {
     jobs.extend(partial_bins());
     jobs.extend(second_phases());
     jobs.extend(rivals());
+    jobs.extend(throughput::jobs());
     jobs
 }
 
@@ -302,11 +314,8 @@ fn second_phases() -> Vec<Job> {
 /// SRM, and questions to whoever names what is missing.
 fn rivals() -> Vec<Job> {
     // They keep packets by a rule of their own.
-    let job = |scenario, sets: &[&str], quick: &[&'static str], asks: Vec<Ask>| Job {
-        scenario,
-        sets: sets.iter().map(|&set| set.to_owned()).collect(),
-        quick: quick.to_vec(),
-        asks,
+    let job = |scenario, sets: &[&str], quick: &[&'static str], asks: Vec<Ask>| {
+        Job::new(scenario, sets.iter().map(|&set| set.to_owned()).collect(), quick, asks)
     };
     let far = vec![
         Ask::new("srm/min-s/d1s", What::BackSeconds(0.0), 3.0, 3.1).with_paper(2.2),
@@ -399,7 +408,7 @@ mod tests {
         let jobs = jobs();
         let ids: Vec<&str> = jobs.iter().flat_map(|job| &job.asks).map(|ask| &*ask.id).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
-        assert_eq!(ids.len(), 6 + 13 + 12 + 9 + 6 + 6 + 3 + 2 + 9 + 7 + 7 + 5 + 4 + 1 + 12);
+        assert_eq!(ids.len(), 6 + 13 + 12 + 9 + 6 + 6 + 3 + 2 + 9 + 7 + 7 + 5 + 4 + 1 + 12 + 10);
         for job in &jobs {
             for quick in [Scale::Full, Scale::Quick].map(|scale| job.quick(scale)) {
                 let scenario = job.load(quick).unwrap();

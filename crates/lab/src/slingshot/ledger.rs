@@ -50,6 +50,8 @@ pub struct Ledger {
     again: Vec<Again>,
     // Packets at nodes that came from their senders after they had come by another way.
     overtaken: BTreeSet<(u64, NodeId)>,
+    // Packets at nodes that came after [`Plan::in_time`].
+    slow: Vec<(u64, NodeId)>,
     direct: Histogram<u64>,
     direct_nanos: u128,
     // By node and sender, where order is promised: the number that may come next.
@@ -69,6 +71,8 @@ pub struct Part {
     others: Vec<(u64, Fate, u64)>,
     // What did, after it had come by another way.
     overtaken: Vec<u64>,
+    // What came after the plan's time.
+    slow: Vec<u64>,
     // Nanoseconds and how often.
     direct: Vec<(u64, u64)>,
     direct_nanos: u64,
@@ -90,6 +94,7 @@ impl Ledger {
             told_at: vec![0; nodes],
             again: Vec::new(),
             overtaken: BTreeSet::new(),
+            slow: Vec::new(),
             direct: direct.expect("the bounds are in order"),
             direct_nanos: 0,
             next: is_ordered.then(|| vec![0; pairs]),
@@ -128,6 +133,9 @@ impl Ledger {
         let nanos = at.since(sent).as_nanos() as u64;
         if !self.note(packet, node, fate) {
             return;
+        }
+        if self.plan.in_time.is_some_and(|within| u128::from(nanos) > within.as_nanos()) {
+            self.slow.push((packet, node));
         }
         if way == Way::Direct {
             self.direct.saturating_record(nanos);
@@ -219,6 +227,11 @@ impl Ledger {
         &self.again
     }
 
+    /// Packets at nodes that came after [`Plan::in_time`], in the order in which they came.
+    pub fn slow(&self) -> &[(u64, NodeId)] {
+        &self.slow
+    }
+
     /// How long packets from their senders took, nanoseconds.
     pub fn direct(&self) -> &Histogram<u64> {
         &self.direct
@@ -262,6 +275,7 @@ impl Ledger {
         Part {
             others: others.collect(),
             overtaken: self.overtaken.iter().map(|&(packet, _)| packet).collect(),
+            slow: self.slow.iter().map(|&(packet, _)| packet).collect(),
             direct: self.direct.iter_recorded().map(of_bucket).collect(),
             direct_nanos: self.direct_nanos as u64,
             late: self.late,
@@ -289,6 +303,7 @@ impl Ledger {
             }
         }
         self.overtaken.extend(part.overtaken.into_iter().map(|packet| (packet, node)));
+        self.slow.extend(part.slow.into_iter().map(|packet| (packet, node)));
         for (nanos, times) in part.direct {
             self.direct.saturating_record_n(nanos, times);
         }

@@ -23,6 +23,15 @@ pub struct Measures {
     pub untold: u64,
     /// Repairs beside packets received, as a share of both.
     pub overhead: f64,
+    /// Packets at receivers that came within [`Plan::in_time`](super::Plan::in_time).
+    pub pairs_in_time: u64,
+    /// Judged packets.
+    pub packets: u64,
+    /// Those that all their receivers had within that time.
+    pub packets_in_time: u64,
+    /// The highest rate at which enough packets were in time, packets a second; 0 if none was found
+    /// or searched for.
+    pub throughput: f64,
     /// All that is not packets of their senders, for each of these received; 0 on sockets.
     pub extra: f64,
 }
@@ -37,6 +46,7 @@ impl Measures {
             Some(watch) => !watch.has_arrived(packet, node),
             None => fate != Fate::Direct && !ledger.was_overtaken(packet, node),
         };
+        measures.count_in_time(ledger);
         for (packet, node) in plan.judged_pairs() {
             measures.pairs += 1;
             let fate = ledger.fate(packet, node);
@@ -65,6 +75,39 @@ impl Measures {
         measures.recovered_ms.sort_unstable_by(f64::total_cmp);
         measures.pulled_ms.sort_unstable_by(f64::total_cmp);
         measures
+    }
+
+    fn count_in_time(&mut self, ledger: &Ledger) {
+        let plan = ledger.plan();
+        if plan.in_time.is_none() {
+            return;
+        }
+        let mut slow = ledger.slow().to_vec();
+        slow.sort_unstable();
+        let (mut last_missed, mut missed) = (None, 0);
+        for (packet, node) in plan.judged_pairs() {
+            let came = !matches!(ledger.fate(packet, node), Fate::Untold | Fate::Lost);
+            match came && slow.binary_search(&(packet, node)).is_err() {
+                true => self.pairs_in_time += 1,
+                // Pairs come packet by packet.
+                false => {
+                    missed += u64::from(last_missed != Some(packet));
+                    last_missed = Some(packet);
+                }
+            }
+        }
+        self.packets = plan.judged.end - plan.judged.start;
+        self.packets_in_time = self.packets - missed;
+    }
+
+    /// The share of packets at receivers that were in time. NaN if there were none.
+    pub fn in_time(&self) -> f64 {
+        self.pairs_in_time as f64 / self.pairs as f64
+    }
+
+    /// The share of packets that were in time at all their receivers. NaN if there were none.
+    pub fn in_time_at_all(&self) -> f64 {
+        self.packets_in_time as f64 / self.packets as f64
     }
 
     /// The share of lost packets that repairs brought back. NaN if nothing was lost.

@@ -15,7 +15,9 @@ mod plan;
 mod report;
 mod run;
 mod scenario;
+mod search;
 mod setup;
+mod throughput;
 mod watch;
 mod watched;
 
@@ -32,6 +34,7 @@ pub use plan::{Plan, Spacing};
 pub(crate) use run::run_on_processes;
 pub use run::{run, run_on_sockets, serve};
 pub use scenario::Settings;
+pub use search::Search;
 pub use setup::Setup;
 pub(crate) use setup::{ACK_KEYS, DIGEST_KEYS, FEC_KEYS, KEYS, NAK_KEYS, SRM_KEYS};
 pub use watch::Watch;

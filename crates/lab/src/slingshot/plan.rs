@@ -62,6 +62,8 @@ pub struct Plan {
     /// What comes of these is measured: neither the first, before bins are out of step and all
     /// senders are known, nor the last, whose repairs nobody completes any more.
     pub judged: Range<u64>,
+    /// How long a packet may take to be in time; none if that is not measured.
+    pub in_time: Option<Duration>,
 }
 
 impl Plan {
@@ -98,6 +100,7 @@ impl Plan {
             expected: Arc::default(),
             packets,
             judged: 0..0,
+            in_time: None,
         }
     }
 

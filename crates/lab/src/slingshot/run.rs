@@ -38,8 +38,24 @@ pub fn run(
     Ok(result)
 }
 
-/// The same, with what was measured and without figures.
+/// The same, with what was measured and without figures. Of a search for the throughput there is
+/// a trace of the last run.
 pub(super) fn measured(
+    settings: &Settings,
+    scenario: &Scenario,
+    seed: u64,
+    trace: Option<&Path>,
+    progress: &dyn Progress,
+) -> Result<(Measures, RunResult), LabError> {
+    match &settings.search {
+        Some(search) => search.run(scenario, |settings, probe| {
+            measured_once(settings, &probe, seed, trace, progress)
+        }),
+        None => measured_once(settings, scenario, seed, trace, progress),
+    }
+}
+
+fn measured_once(
     settings: &Settings,
     scenario: &Scenario,
     seed: u64,
@@ -125,6 +141,21 @@ struct Sockets<'a> {
 impl Sockets<'_> {
     fn run_any(&self) -> Result<RunResult, LabError> {
         let settings = Settings::read(self.scenario)?;
+        let (measures, mut result) = match &settings.search {
+            Some(search) => search.run(self.scenario, |settings, probe| {
+                Sockets { scenario: &Arc::new(probe), ..*self }.run_once(settings.clone())
+            })?,
+            None => self.run_once(settings.clone())?,
+        };
+        if !result.summary.iter().any(|metric| metric.metric == "stopped_early") {
+            let figures = figures_of_sockets(self.scenario, &settings, &measures)?.into_iter();
+            let name = &self.scenario.name;
+            result.figures = figures.map(|f| f.with_run(name, self.seed, &result)).collect();
+        }
+        Ok(result)
+    }
+
+    fn run_once(&self, settings: Settings) -> Result<(Measures, RunResult), LabError> {
         match settings.setup.clone() {
             Setup::Slingshot(shared) => self.run::<Watched<Slingshot>>(settings, shared),
             Setup::Srm(shared) => self.run::<Watched<Srm>>(settings, shared),
@@ -133,7 +164,11 @@ impl Sockets<'_> {
         }
     }
 
-    fn run<P>(&self, settings: Settings, shared: P::Shared) -> Result<RunResult, LabError>
+    fn run<P>(
+        &self,
+        settings: Settings,
+        shared: P::Shared,
+    ) -> Result<(Measures, RunResult), LabError>
     where
         P: Timely + Hosted,
     {
@@ -157,11 +192,7 @@ impl Sockets<'_> {
         }
         let mut result = summed_up(service.settings(), &ledger, &measures, &outcome);
         result.wall_s = started.elapsed().as_secs_f64();
-        if !outcome.is_stopped {
-            let figures = figures_of_sockets(scenario, service.settings(), &measures)?.into_iter();
-            result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
-        }
-        Ok(result)
+        Ok((measures, result))
     }
 }
 

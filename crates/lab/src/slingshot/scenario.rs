@@ -7,6 +7,7 @@ use paceline_proto::slingshot::{Code, Order, Rate, tuner};
 
 use super::overlap::Overlap;
 use super::plan::{Plan, Spacing};
+use super::search::Search;
 use super::setup::Setup;
 use crate::LabError;
 use crate::scenario::{Scenario, Table};
@@ -26,6 +27,8 @@ pub struct Settings {
     pub conditions: tuner::Conditions,
     /// Whether losses come in bursts, which the closed forms do not know.
     pub is_bursty: bool,
+    /// The throughput that is searched for; none if the scenario runs once, at its own rate.
+    pub search: Option<Search>,
 }
 
 /// Packets at receivers, at most: each takes a byte of the ledger.
@@ -93,11 +96,13 @@ impl Settings {
             );
             return Err(measure.error("warmup", problem, "a longer `duration` or a higher `rate`"));
         }
+        let search = Search::read(&mut measure, scenario, senders, packet_bytes)?;
         measure.finish()?;
         let plan = Plan {
             packet_bytes,
             start,
             judged,
+            in_time: search.as_ref().map(|search| search.within),
             ..Plan::new(nodes, senders, packets_per_second, packets, spacing)
         };
         let plan = match overlap {
@@ -118,7 +123,7 @@ impl Settings {
         };
         let is_burst = |loss| matches!(loss, Loss::GilbertElliott { .. });
         let is_bursty = is_burst(topology.receive_loss) || is_burst(topology.link.loss);
-        Ok(Settings { setup, order, plan, check_wire, conditions, is_bursty })
+        Ok(Settings { setup, order, plan, check_wire, conditions, is_bursty, search })
     }
 
     /// True if the packets of one sender must come in the order in which it sent them.

@@ -28,60 +28,38 @@ pub enum Setup {
 /// The keys of `[workload]` and `[measure]`.
 const WORKLOAD: (&str, &[&str]) =
     ("workload", &["senders", "groups", "group_size", "rate", "size", "start", "spacing"]);
-const MEASURE: (&str, &[&str]) = ("measure", &["warmup", "drain"]);
+const MEASURE: (&str, &[&str]) = (
+    "measure",
+    &["warmup", "drain", "throughput_within", "throughput_share", "rate_min", "rate_max"],
+);
+
+/// The keys of repairs, whoever sends them, and of the second phase.
+const REPAIRS: (&str, &[&str]) = (
+    "protocol",
+    &[
+        "r",
+        "c",
+        "window",
+        "pull",
+        "pull_after",
+        "ask",
+        "order",
+        "deadline",
+        "lost_after",
+        "flush_after",
+        "partial",
+        "heartbeat_after",
+        "keep",
+        "check_wire",
+    ],
+);
 
 /// The keys that the tables of a scenario of Slingshot accept.
-pub(crate) const KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "r",
-            "c",
-            "code",
-            "stagger",
-            "window",
-            "repairs",
-            "pull",
-            "pull_after",
-            "ask",
-            "order",
-            "deadline",
-            "lost_after",
-            "flush_after",
-            "partial",
-            "heartbeat_after",
-            "keep",
-            "check_wire",
-        ],
-    ),
-    WORKLOAD,
-    MEASURE,
-];
+pub(crate) const KEYS: KnownKeys =
+    &[REPAIRS, ("protocol", &["code", "stagger", "repairs"]), WORKLOAD, MEASURE];
 
 /// Those of `kind = "sender-fec"`.
-pub(crate) const FEC_KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "r",
-            "c",
-            "window",
-            "pull",
-            "pull_after",
-            "ask",
-            "order",
-            "deadline",
-            "lost_after",
-            "flush_after",
-            "partial",
-            "heartbeat_after",
-            "keep",
-            "check_wire",
-        ],
-    ),
-    WORKLOAD,
-    MEASURE,
-];
+pub(crate) const FEC_KEYS: KnownKeys = &[REPAIRS, WORKLOAD, MEASURE];
 
 /// Those of `kind = "ack"`.
 pub(crate) const ACK_KEYS: KnownKeys = &[
@@ -134,44 +112,27 @@ pub(crate) const SRM_KEYS: KnownKeys = &[
     MEASURE,
 ];
 
+/// The keys of questions to single members.
+const QUESTIONS: (&str, &[&str]) = (
+    "protocol",
+    &[
+        "backoff",
+        "retry_after",
+        "asks_max",
+        "answer",
+        "order",
+        "deadline",
+        "heartbeat_after",
+        "check_wire",
+    ],
+);
+
 /// Those of `kind = "nak"`.
-pub(crate) const NAK_KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "backoff",
-            "retry_after",
-            "asks_max",
-            "answer",
-            "order",
-            "deadline",
-            "heartbeat_after",
-            "check_wire",
-        ],
-    ),
-    WORKLOAD,
-    MEASURE,
-];
+pub(crate) const NAK_KEYS: KnownKeys = &[QUESTIONS, WORKLOAD, MEASURE];
 
 /// Those of `kind = "digest-pull"`.
-pub(crate) const DIGEST_KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "digest",
-            "backoff",
-            "retry_after",
-            "asks_max",
-            "answer",
-            "order",
-            "deadline",
-            "heartbeat_after",
-            "check_wire",
-        ],
-    ),
-    WORKLOAD,
-    MEASURE,
-];
+pub(crate) const DIGEST_KEYS: KnownKeys =
+    &[QUESTIONS, ("protocol", &["digest"]), WORKLOAD, MEASURE];
 
 /// Repairs, or packets of each sender, whose packets at the end of a run are not judged: what
 /// would bring them back, or show that they are missing, is not sent any more.
