@@ -10,7 +10,7 @@ use paceline_lab::{Quiet, REPRODUCTIONS, run_on_sockets, simulate};
 /// Ids of `reproduce slingshot`.
 const FIGURES: usize = 112;
 /// Those of them without a band.
-const SHOWN: usize = 7;
+const SHOWN: usize = 3;
 
 fn scenario(name: &str, sets: &[&str]) -> Scenario {
     ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap()
