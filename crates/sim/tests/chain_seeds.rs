@@ -8,27 +8,13 @@ mod seeds;
 
 use chain_swarm::{Outcome, Scenario, honest};
 
-/// Runs a seed; every eighth also through the other codec, and a second time.
-fn run(seed: u64) -> Result<Outcome, String> {
-    let scenario = Scenario::draw(seed);
-    let outcome = scenario.run(honest(&scenario.config))?;
-    if seed.is_multiple_of(8) {
-        let again = |codec| {
-            let again = Scenario { codec, ..scenario.clone() };
-            Ok(again.run(honest(&scenario.config))?.digest)
-        };
-        seeds::check_digests(&outcome.digest, again, || scenario.replay())?;
-    }
-    Ok(outcome)
-}
-
 #[test]
 fn seeds_deliver_everything_everywhere_and_come_to_rest() {
     let measured = |outcome: Outcome| {
         let Outcome { deliveries, events, resumed, lost, .. } = outcome;
         [deliveries, events, resumed, lost]
     };
-    let (count, totals) = seeds::run_all(|seed| run(seed).map(measured));
+    let (count, totals) = seeds::run_all(|seed| Scenario::draw(seed).run_repeated().map(measured));
     let [deliveries, events, resumed, lost] = totals;
     println!(
         "{count} seeds: {deliveries} deliveries, {events} events, {resumed} resumed, {lost} lost"

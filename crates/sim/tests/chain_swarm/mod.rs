@@ -183,6 +183,20 @@ impl Scenario {
         seeds::replay(self.suite, self.seed)
     }
 
+    /// Runs the scenario with honest members; every eighth seed also through the other codec, and a
+    /// second time.
+    pub fn run_repeated(&self) -> Result<Outcome, String> {
+        let outcome = self.run(honest(&self.config))?;
+        if self.seed.is_multiple_of(8) {
+            let again = |codec| {
+                let again = Scenario { codec, ..self.clone() };
+                Ok(again.run(honest(&self.config))?.digest)
+            };
+            seeds::check_digests(&outcome.digest, again, || self.replay())?;
+        }
+        Ok(outcome)
+    }
+
     /// Runs the scenario with members made by `make`.
     pub fn run<P: Member<Shared = Config> + 'static>(
         &self,

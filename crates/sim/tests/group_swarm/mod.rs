@@ -226,6 +226,20 @@ impl Scenario {
         seeds::replay("group_seeds", self.seed)
     }
 
+    /// Runs the scenario with honest nodes; every eighth seed also through the other codec, and a
+    /// second time.
+    pub fn run_repeated(&self) -> Result<Outcome, String> {
+        let outcome = self.run(honest(&self.config))?;
+        if self.seed.is_multiple_of(8) {
+            let again = |codec| {
+                let again = Scenario { codec, ..self.clone() };
+                Ok(again.run(honest(&self.config))?.digest)
+            };
+            seeds::check_digests(&outcome.digest, again, || self.replay())?;
+        }
+        Ok(outcome)
+    }
+
     /// Runs the scenario with nodes made by `make`.
     pub fn run<P: Host + 'static>(
         &self,

@@ -81,14 +81,14 @@ Examples:
 The network lab needs Linux and root: a network namespace for each node, a bridge between them, and
 each node's port shaped both ways as its link is. Mbit/s are Ethernet bytes there, as the shaper of
 the consumers' port counts them; on loopback nothing is shaped but by the nodes themselves, and
-what consumers counted of Data is told.
+the bench reports what consumers counted of Data.
 
 Exit status 1 if less than --least of what the links hold comes in a phase (of 15 Mbit/s 13.5, of
 100 Mbit/s 90), if C1 and C2 are further --apart, or if a file does not come whole.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Lab {
-    /// Loopback, links as they are told
+    /// Loopback, links as configured
     Loopback,
     /// Network namespaces with shaped ports
     Netns,

@@ -23,7 +23,7 @@ pub fn serve(member: &HostArgs, workers: u16, ui: &Ui) -> Result<Outcome, CliErr
     let hosts: Option<Vec<HostArgs>> = (0..workers).map(|place| member.of_worker(place)).collect();
     let hosts = hosts.ok_or_else(|| {
         let wrong =
-            format!("--workers {workers}: there are not so many ports or ids from there on");
+            format!("--workers {workers}: the ports or ids after the first one do not suffice");
         CliError::Input(wrong)
     })?;
     let (stop, stopped) = watch::channel(false);

@@ -141,3 +141,36 @@ pub(super) fn any_supply() -> impl Strategy<Value = Supply> {
         data,
     })
 }
+
+/// The laws that the encoding of every baseline's messages keeps, as property tests: a strategy of
+/// messages, and how many tags are known.
+macro_rules! codec_laws {
+    ($any_message:expr, $tags:expr) => {
+        proptest! {
+            #[test]
+            fn every_message_survives_its_encoding(message in $any_message) {
+                laws::survives(&message)?;
+            }
+
+            #[test]
+            fn a_message_cut_short_or_too_long_is_refused(message in $any_message) {
+                laws::ends_where_it_ends(&message)?;
+            }
+
+            #[test]
+            fn arbitrary_bytes_are_a_message_in_its_only_form_or_refused(
+                tag in 0u8..$tags + 1, tail in prop::collection::vec(any::<u8>(), 0..120)
+            ) {
+                laws::has_one_form::<Message>(&[&[tag][..], &tail].concat())?;
+            }
+        }
+
+        #[test]
+        fn an_unknown_tag_is_refused() {
+            let refused = laws::decode::<Message>(&[$tags]);
+            assert_eq!(refused, Err(DecodeError::UnknownTag($tags)));
+        }
+    };
+}
+
+pub(super) use codec_laws;

@@ -208,8 +208,7 @@ impl Protocol for Ack {
     type Shared = Config;
 
     fn handle_start(&mut self, cx: &mut Cx<'_>) {
-        let roster = self.store.view().clone();
-        self.store.enter_view(cx, &roster);
+        self.store.start(cx);
     }
 
     fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {

@@ -357,8 +357,7 @@ impl Protocol for Srm {
     type Shared = Config;
 
     fn handle_start(&mut self, cx: &mut Cx<'_>) {
-        let roster = self.store.view().clone();
-        self.store.enter_view(cx, &roster);
+        self.store.start(cx);
         self.set_group_size();
         self.begin_sessions(cx);
     }

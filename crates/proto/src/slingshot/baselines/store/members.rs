@@ -65,6 +65,12 @@ impl Store {
         is_listed && self.view.len() <= MEMBERS_MAX && self.view.rank(node).is_some()
     }
 
+    /// Works with the configured roster until a view is installed.
+    pub(in super::super) fn start<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>) {
+        let roster = self.view.clone();
+        self.enter_view(cx, &roster);
+    }
+
     /// Works with this view from now on. False, and counted, if it is older than the present one.
     pub(in super::super) fn enter_view<P: Protocol<Event = Event>>(
         &mut self,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::core::laws::{self, hex};
 use crate::core::{DecodeError, encode_to_bytes};
-use crate::slingshot::baselines::bench::any_data;
+use crate::slingshot::baselines::bench::{any_data, codec_laws};
 
 fn any_message() -> impl Strategy<Value = Message> {
     prop_oneof![
@@ -17,24 +17,9 @@ fn any_message() -> impl Strategy<Value = Message> {
     ]
 }
 
+codec_laws!(any_message(), 3);
+
 proptest! {
-    #[test]
-    fn every_message_survives_its_encoding(message in any_message()) {
-        laws::survives(&message)?;
-    }
-
-    #[test]
-    fn a_message_cut_short_or_too_long_is_refused(message in any_message()) {
-        laws::ends_where_it_ends(&message)?;
-    }
-
-    #[test]
-    fn arbitrary_bytes_are_a_message_in_its_only_form_or_refused(
-        tag in 0u8..4, tail in prop::collection::vec(any::<u8>(), 0..120)
-    ) {
-        laws::has_one_form::<Message>(&[&[tag][..], &tail].concat())?;
-    }
-
     #[test]
     fn no_message_of_a_member_makes_another_one_panic(
         messages in prop::collection::vec((0u32..5, any_message()), 1..30)
@@ -54,7 +39,6 @@ proptest! {
 
 #[test]
 fn each_bad_field_has_its_error() {
-    assert_eq!(laws::decode::<Message>(&[3]), Err(DecodeError::UnknownTag(3)));
     let ack = Message::Ack { group: G, incarnation: 1, seq: 1 };
     let mut bytes = encode_to_bytes(&ack).to_vec();
     bytes[13] = 0x80;
