@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
+use console::Term;
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -17,6 +18,9 @@ pub struct Ui {
     json: bool,
     stop: Arc<AtomicBool>,
 }
+
+/// Where output goes to no terminal.
+const COLUMNS_UNKNOWN: usize = 80;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -55,6 +59,12 @@ impl Ui {
     /// A progress bar for long work, which also hears of Ctrl-C.
     pub fn progress(&self) -> Bars {
         Bars::new(self.stop.clone())
+    }
+
+    /// Columns of the terminal that shows the output; 80 where there is none.
+    pub fn columns(&self) -> usize {
+        let terminal = if self.json { Term::stderr() } else { Term::stdout() };
+        terminal.size_checked().map_or(COLUMNS_UNKNOWN, |(_, columns)| columns.into())
     }
 
     /// Prints text for a reader: on standard output, or beside the JSON document.

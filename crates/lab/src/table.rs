@@ -12,6 +12,53 @@ pub fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String 
     aligned(header, rows, is_number).concat()
 }
 
+/// The same in lines of at most `columns`, as far as the last column can be wrapped: what does not
+/// fit goes on below it.
+pub fn table_within<const N: usize>(
+    header: [&str; N],
+    rows: &[[String; N]],
+    columns: usize,
+) -> String {
+    let widest = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([header[column].chars().count()]).max().unwrap_or(0)
+    };
+    let before: usize = (0..N.saturating_sub(1)).map(|column| widest(column) + 2).sum();
+    let room = columns.saturating_sub(before).max(WRAPPED_MIN);
+    let mut wrapped = Vec::new();
+    for row in rows {
+        let Some((last, others)) = row.split_last() else { continue };
+        for (number, line) in lines_within(last, room).into_iter().enumerate() {
+            wrapped.push(std::array::from_fn(|column| match others.get(column) {
+                Some(cell) if number == 0 => cell.clone(),
+                Some(_) => String::new(),
+                None => line.clone(),
+            }));
+        }
+    }
+    table(header, &wrapped)
+}
+
+/// A column is not made narrower than this.
+const WRAPPED_MIN: usize = 20;
+
+/// Text in lines of at most so many characters, but for words that are longer.
+fn lines_within(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= columns {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
 /// The header and the rows as lines, those columns to the right that are to be.
 pub(crate) fn aligned<const N: usize>(
     header: [&str; N],
@@ -43,6 +90,23 @@ pub(crate) fn aligned<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_column_is_wrapped_where_lines_would_be_too_long() {
+        let about = "a sentence that is longer than there is room for".to_owned();
+        let rows = [["first".to_owned(), about], ["b".to_owned(), "short".to_owned()]];
+        let text = table_within(["name", "about"], &rows, 30);
+        let expected = [
+            "name   about",
+            "first  a sentence that is",
+            "       longer than there is",
+            "       room for",
+            "b      short",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+        assert!(text.lines().all(|line| line.chars().count() <= 30));
+        assert_eq!(table_within(["name", "about"], &rows, 200), table(["name", "about"], &rows));
+    }
 
     #[test]
     fn a_table_puts_numbers_to_the_right() {

@@ -1,6 +1,6 @@
 use paceline_lab::REPRODUCTIONS;
 use paceline_lab::scenario::{ScenarioFile, builtin_names};
-use paceline_lab::table::table;
+use paceline_lab::table::table_within;
 use serde::Serialize;
 
 use super::Outcome;
@@ -42,8 +42,10 @@ pub fn run(_args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let rows = |entries: Vec<Entry>| -> Vec<[String; 2]> {
         entries.into_iter().map(|entry| [entry.name, entry.about]).collect()
     };
-    ui.print(&table(["paceline run", ""], &rows(document.scenarios)))?;
+    let columns = ui.columns();
+    ui.print(&table_within(["paceline run", ""], &rows(document.scenarios), columns))?;
     ui.print("\n")?;
-    ui.print(&table(["paceline reproduce", ""], &rows(document.reproductions)))?;
+    let reproductions = rows(document.reproductions);
+    ui.print(&table_within(["paceline reproduce", ""], &reproductions, columns))?;
     Ok(Outcome::Done)
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use paceline_proto::core::mix;
-use paceline_proto::overlay::{Config, ConfigError, PingPolicy, Shape, Space, Style};
+use paceline_proto::overlay::{
+    Chord, Config, ConfigError, Kademlia, Koorde, Pastry, PingPolicy, Shape, Space, Style, Tapestry,
+};
 
 use super::plan::{Action, Algorithm, Grouping, Pace, Phase, Plan, Tables};
 use crate::LabError;
@@ -141,6 +143,14 @@ impl Settings {
         ];
         let ping = protocol.choice_or("ping", &pings, "suppressed")?;
         let config = read_config(&mut protocol, Space::new(mix(seed)), ping, tables)?;
+        let checked = match algorithm {
+            Algorithm::Chord => config.check_for::<Chord>(),
+            Algorithm::Koorde => config.check_for::<Koorde>(),
+            Algorithm::Pastry => config.check_for::<Pastry>(),
+            Algorithm::Tapestry => config.check_for::<Tapestry>(),
+            Algorithm::Kademlia => config.check_for::<Kademlia>(),
+        };
+        checked.map_err(|error| refused(&protocol, &error))?;
         let check_wire = protocol.boolean_or("check_wire", false)?;
         protocol.finish()?;
         let mut workload = scenario.workload();
@@ -210,10 +220,12 @@ fn read_config(
         .with_upkeep_every((tables == Tables::Joined).then_some(upkeep_every))
         .with_upkeep_every_max(table.duration_or("upkeep_every_max", Duration::from_secs(8))?)
         .with_sync_every(table.duration_or("sync_every", Duration::from_secs(4))?);
-    config.build().map_err(|error| {
-        let (ConfigError::OutOfRange { knob, .. } | ConfigError::NoTime { knob }) = &error;
-        table.error(knob, error.to_string(), "see docs/protocols/overlay.md for the ranges")
-    })
+    config.build().map_err(|error| refused(table, &error))
+}
+
+fn refused(table: &Table<'_>, error: &ConfigError) -> LabError {
+    let (ConfigError::OutOfRange { knob, .. } | ConfigError::NoTime { knob }) = error;
+    table.error(knob, error.to_string(), "see docs/protocols/overlay.md for the ranges")
 }
 
 fn read_plan(
@@ -281,4 +293,28 @@ fn read_plan(
         }
     }
     Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_copies_than_successors_keep_are_refused_where_they_are_kept_there() {
+        let read = |sets: &[&str]| {
+            let text = "[topology]\nnodes = 20\n[protocol]\nkind = \"overlay\"\n[workload]\n\
+                        clients = 1";
+            let file = ScenarioFile::parse("t.toml", text).unwrap().with_sets(sets).unwrap();
+            Settings::read(&file.resolve().unwrap(), 1).map(|_| ())
+        };
+        for algorithm in ["chord", "koorde"] {
+            let algorithm = format!("protocol.algorithm={algorithm}");
+            assert!(read(&[&algorithm, "successors=4", "copies=5"]).is_ok());
+            let error = read(&[&algorithm, "successors=4", "copies=6"]).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("copies is 6, which must be at most `successors` + 1"), "{text}");
+            assert_eq!(error.exit_status(), 2);
+        }
+        assert!(read(&["protocol.algorithm=kademlia", "successors=4", "copies=6"]).is_ok());
+    }
 }

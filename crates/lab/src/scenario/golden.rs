@@ -52,6 +52,28 @@ fn assert_said(actual: String, expected: &str) {
 }
 
 #[test]
+fn links_that_lose_all_are_refused_where_streams_go_over_them() {
+    let resolve = |kind: &str, rest: &str| {
+        let text = format!("{rest}\n[protocol]\nkind = \"{kind}\"");
+        ScenarioFile::parse("t.toml", &text).unwrap().resolve().map(|_| ())
+    };
+    let link = "[topology]\nnodes = 3\nloss = \"100%\"";
+    let burst = "[topology]\nnodes = 3\nburst = { good_to_bad = 0.1, bad_to_good = 0.0 }";
+    let fault = "[topology]\nnodes = 3\n[[faults]]\nat = \"1s\"\nkind = \"link\"\nloss = 1.0";
+    for (rest, place) in [(link, "t.toml:3:8"), (burst, "t.toml:3:9"), (fault, "t.toml:6:8")] {
+        for kind in ["chain", "group", "overlay", "walk"] {
+            let error = resolve(kind, rest).unwrap_err();
+            let text = error.to_string();
+            assert!(text.starts_with(place), "{text}");
+            assert!(text.contains("none gets over a link that loses all"), "{text}");
+            assert_eq!(error.exit_status(), 2);
+        }
+        // Datagrams are lost, and what is told of them is measured.
+        assert!(resolve("slingshot", rest).is_ok());
+    }
+}
+
+#[test]
 fn unknown_keys_are_refused_with_a_suggestion_and_the_accepted_keys() {
     assert_eq!(said_of(GOOD, &[]), "fine");
     assert_said(

@@ -65,6 +65,9 @@ pub const SERVICES: &[&str] = &[
     "walk",
 ];
 
+/// Those of them whose nodes send each other streams.
+const STREAM_SERVICES: [&str; 4] = ["chain", "group", "overlay", "walk"];
+
 /// A scenario as it was written, with the overrides applied so far.
 #[derive(Clone)]
 pub struct ScenarioFile {
@@ -148,6 +151,7 @@ impl ScenarioFile {
         faults.sort_by_key(|fault| fault.at);
 
         let service = service(&mut self.table("protocol"))?;
+        self.refuse_lost_streams(service, &topology)?;
         let file = self.clone();
         let read = Mutex::new(Vec::new());
         Ok(Scenario {
@@ -268,6 +272,31 @@ impl ScenarioFile {
                         .into());
                 }
                 _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Streams are resent until they arrive: where a link loses all, none ever does.
+    fn refuse_lost_streams(&self, service: &str, topology: &Topology) -> Result<(), LabError> {
+        if !STREAM_SERVICES.contains(&service) {
+            return Ok(());
+        }
+        let refused = |table: &Table<'_>| {
+            let key = if table.has("burst") { "burst" } else { "loss" };
+            let problem =
+                format!("`{service}` sends streams, and none gets over a link that loses all");
+            let accepted = "less than 100 %, or [[faults]] kind = \"partition\" for a time";
+            table.error(key, problem, accepted)
+        };
+        if topology.link.loss.mean() >= 1.0 {
+            return Err(refused(&self.table("topology")));
+        }
+        for (origin, entries) in self.fault_tables()? {
+            let mut table = Table::new("faults", &self.source, origin, entries);
+            let is_given = table.has("loss") || table.has("burst");
+            if is_given && topology::read_link(&mut table, &topology.link)?.loss.mean() >= 1.0 {
+                return Err(refused(&table));
             }
         }
         Ok(())

@@ -274,6 +274,7 @@ impl DhtBuilder {
         R::Walk: Send + Sync + 'static,
     {
         let config = self.config.with_durable(self.file.is_some()).build()?;
+        config.check_for::<R>()?;
         let file = self.file.as_deref().map(File::open).transpose()?;
         let Host { bound, id, cluster, address } = self.host;
         // Who routes otherwise shall not be mistaken for one of these.

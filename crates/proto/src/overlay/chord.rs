@@ -109,6 +109,11 @@ impl Router for Chord {
         Chord { place: Place::new(space, own), fingers: Cells::default() }
     }
 
+    // Copies are kept by the responsible node and its successors.
+    fn copies_max(shape: &Shape) -> usize {
+        1 + usize::from(shape.successors)
+    }
+
     fn with_shape(self, shape: Shape) -> Chord {
         Chord { place: self.place.with_successors(shape.successors), ..self }
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::message::{HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX};
-use super::{Shape, Space};
+use super::{Router, Shape, Space};
 
 /// Whether a node asks the longest silent node of a full part of its table if it is still there,
 /// when another that would fit there is heard of.
@@ -155,7 +155,8 @@ impl Config {
         with_ranges: has_ranges, bool;
         /// Ranges that a requester remembers. At least 1, default 1,024; about 100 bytes each.
         with_ranges_max: ranges_max, usize;
-        /// Nodes that hold a copy of each record. 1 to 16, default 1.
+        /// Nodes that hold a copy of each record. 1 to 16, default 1; where copies are kept at
+        /// successors, at most one more than these ([`Config::check_for`]).
         with_copies: copies, u8;
         /// The largest value, bytes. At most 64,512, the default.
         with_value_bytes_max: value_bytes_max, usize;
@@ -239,6 +240,18 @@ impl Config {
             Some(&(knob, _)) => Err(ConfigError::NoTime { knob }),
             None => Ok(self),
         }
+    }
+
+    /// Checks the knobs that depend on the algorithm: where copies are kept at successors, the
+    /// responsible node and its successors must be as many as the copies.
+    pub fn check_for<R: Router>(&self) -> Result<(), ConfigError> {
+        if self.copies() > R::copies_max(&self.shape) {
+            let (knob, value) = ("copies", self.copies());
+            let expected = "at most `successors` + 1 with chord and koorde, which keep copies at \
+                            successors";
+            return Err(ConfigError::OutOfRange { knob, value, expected });
+        }
+        Ok(())
     }
 
     /// Hops that a bundle may make.

@@ -289,6 +289,11 @@ impl Router for Koorde {
         Koorde { place: Place::new(space, own), edges: List::new(3), bits: 1 }
     }
 
+    // Copies are kept by the responsible node and its successors.
+    fn copies_max(shape: &Shape) -> usize {
+        1 + usize::from(shape.successors)
+    }
+
     fn with_shape(self, shape: Shape) -> Koorde {
         let edges = List::new(1 + usize::from(shape.degree));
         let place = self.place.with_successors(shape.successors);

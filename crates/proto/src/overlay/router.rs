@@ -25,6 +25,12 @@ pub trait Router: Sized {
         self
     }
 
+    /// The most copies of a record that a node with tables of these sizes can place. Default: no
+    /// limit, where tables have more nodes near a key than copies are ever made.
+    fn copies_max(_shape: &Shape) -> usize {
+        usize::MAX
+    }
+
     /// How far `node` is from being responsible for `key`. The node for which this is least is
     /// responsible; the one for which it is least without that one holds the second replica, and
     /// so on.

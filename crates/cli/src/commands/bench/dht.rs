@@ -13,6 +13,7 @@ use crate::commands::dht::service::{Service, Shared, explain};
 use crate::commands::dht::stat::stats;
 use crate::commands::member::runtime;
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
 /// Load a table of processes on loopback, bundled and not; then kill two of them
@@ -35,8 +36,8 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     unbundled: Option<u64>,
 
-    /// Bytes of a value
-    #[arg(long, value_name = "BYTES", default_value = "100")]
+    /// Size of a value; a bare number counts bytes
+    #[arg(long, value_name = "SIZE", default_value = "100B", value_parser = parse::bytes)]
     value: usize,
 
     /// Keys of a bundle
@@ -60,8 +61,8 @@ pub struct Args {
           value_parser = clap::value_parser!(u8).range(1..=16))]
     copies: u8,
 
-    /// The most that a host stores, MiB of keys and values
-    #[arg(long, value_name = "MIB", default_value = "64")]
+    /// The most that a host stores, keys and values; a bare number counts MiB
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse::mebibytes)]
     quota: usize,
 
     /// How bundles travel

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use paceline_lab::bench::Bench;
 use paceline_lab::bench::mircc::{Exchanges, Row, Settings, Simulation, run as measure};
 use paceline_lab::figure::number;
@@ -5,6 +7,7 @@ use paceline_lab::table::table;
 
 use crate::commands::Outcome;
 use crate::error::CliError;
+use crate::parse;
 use crate::ui::Ui;
 
 /// Processor time of simulated flows, beside ns-3, and exchanges of a forwarder in a core-second
@@ -15,10 +18,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
-    /// Measured seconds of the forwarder, for each kind of faces
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=3_600))]
-    seconds: u32,
+    /// How long the forwarder is measured for each kind of faces, 1s to 1h; a bare number counts
+    /// seconds
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = measured_time)]
+    seconds: Duration,
     /// Interests that are pending in the forwarder meanwhile, 2048 to 65536
     #[arg(long, value_name = "N", default_value_t = 65_536)]
     #[arg(value_parser = clap::value_parser!(u32).range(2_048..=65_536))]
@@ -41,10 +44,17 @@ keep as many Interests pending. An exchange is an Interest in and out and its Da
 1,000 bytes of content. With `plain` faces they go as they come; with `stamped` ones Interests are
 shaped, links paced and Data stamped.";
 
+/// A time of 1 s to 1 h.
+fn measured_time(text: &str) -> Result<Duration, String> {
+    let time = parse::seconds(text)?;
+    let is_in_range = (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time);
+    is_in_range.then_some(time).ok_or_else(|| format!("`{text}` is not within 1s to 1h"))
+}
+
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let Args { rounds, seconds, pending } = args;
-    let settings = Settings { rounds, seconds, pending: pending as usize };
+    let settings = Settings { rounds, duration: seconds, pending: pending as usize };
     let bench = Bench::new(measure(settings, &ui.progress())?);
     ui.document(&bench)?;
     let simulations = bench.results.iter().filter_map(|row| match row {

@@ -133,7 +133,7 @@ impl Measuring<'_> {
     async fn run(&mut self, kind: Kind, settings: Settings) -> Result<Exchanges, LabError> {
         let pending = self.pending().await?;
         let (began, cpu_before, before) = (Instant::now(), thread_cpu(), self.node.stats());
-        tokio::time::sleep(Duration::from_secs(settings.seconds.into())).await;
+        tokio::time::sleep(settings.duration).await;
         let cpu = thread_cpu().saturating_sub(cpu_before).as_secs_f64();
         let (seconds, after) = (began.elapsed().as_secs_f64(), self.node.stats());
         let pending = [pending, self.pending().await?];
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn as_many_are_pending_as_there_are_to_be_and_few_are_lost() {
         for kind in Kind::ALL {
-            let settings = Settings { rounds: 0, seconds: 1, pending: 8_192 };
+            let settings = Settings { rounds: 0, duration: Duration::from_secs(1), pending: 8_192 };
             let exchanges = run(kind, settings).expect("it runs");
             for pending in exchanges.pending {
                 assert!((6_000..=8_192 + 2 * RAMP).contains(&pending), "{exchanges:?}");

@@ -5,6 +5,8 @@ mod exchanges;
 mod ns3;
 mod simulation;
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::LabError;
@@ -18,8 +20,8 @@ pub use simulation::Simulation;
 pub struct Settings {
     /// How often each simulator runs; the least time counts.
     pub rounds: u32,
-    /// How long the forwarder is measured, seconds.
-    pub seconds: u32,
+    /// How long the forwarder is measured.
+    pub duration: Duration,
     /// Interests that are pending meanwhile.
     pub pending: usize,
 }
