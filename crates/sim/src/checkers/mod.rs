@@ -17,6 +17,7 @@ pub mod offered;
 pub mod overlay;
 pub mod slingshot;
 pub mod tables;
+pub mod timely;
 pub mod walk;
 pub mod zave;
 

@@ -1,0 +1,161 @@
+//! What every protocol of multicast in time promises, whichever way it repairs. What only Slingshot
+//! promises is checked by [`slingshot`](super::slingshot).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use paceline_proto::core::{Instant, NodeId, Payload, Protocol};
+use paceline_proto::slingshot::{Command, Event};
+
+use super::Violation;
+use crate::{Fault, Input, Observer, Reply};
+
+/// A promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A packet is delivered as its sender sent it.
+    Integrity,
+    /// A packet is delivered or reported lost once.
+    Once,
+    /// Where senders' order is promised, packets of one sender come in it.
+    Order,
+    /// Between the first and the last packet of a sender that a member reports, each is delivered
+    /// or reported lost, and nothing stays missing.
+    Accounting,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Rule::Integrity => "integrity",
+            Rule::Once => "once",
+            Rule::Order => "order",
+            Rule::Accounting => "accounting",
+        })
+    }
+}
+
+/// A sender in one of its lives.
+type Source = (NodeId, u64);
+
+/// Watches members of group 0. Applications ask for [`Event::Sent`] of each packet.
+///
+/// Cost: logarithmic in the packets of a sender.
+#[derive(Debug)]
+pub struct TimelyLedger {
+    is_ordered: bool,
+    // By sender and ticket: what it was asked to send.
+    asked: BTreeMap<(NodeId, u64), Payload>,
+    // By sender and number, of all its lives.
+    sent: BTreeMap<(NodeId, u64), Vec<Payload>>,
+    // By receiver, in its present life: which packets it has reported, of whom.
+    reported: BTreeMap<NodeId, BTreeMap<Source, BTreeSet<u64>>>,
+    violation: Option<Violation<Rule>>,
+    /// Packets delivered to members.
+    pub delivered: u64,
+    /// Packets reported lost to members.
+    pub lost: u64,
+}
+
+impl TimelyLedger {
+    /// Nothing seen yet. `is_ordered` if packets of one sender come in its order.
+    pub fn new(is_ordered: bool) -> TimelyLedger {
+        TimelyLedger {
+            is_ordered,
+            asked: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            reported: BTreeMap::new(),
+            violation: None,
+            delivered: 0,
+            lost: 0,
+        }
+    }
+
+    /// The first promise that was broken, if one was.
+    pub fn violation(&self) -> Option<&Violation<Rule>> {
+        self.violation.as_ref()
+    }
+
+    /// To be asked once faults are over and the run had its time, of each member that is alive:
+    /// `missing` packets are known to it and neither delivered nor given up.
+    pub fn check_accounts(&mut self, at: Instant, node: NodeId, missing: usize) {
+        if missing > 0 {
+            self.fail(Rule::Accounting, at, node, format!("{missing} packets stay missing"));
+        }
+        let reported = self.reported.get(&node).into_iter().flatten();
+        let hole = reported.into_iter().find_map(|(source, numbers)| {
+            let mut pairs = numbers.iter().zip(numbers.iter().skip(1));
+            pairs
+                .find(|(before, next)| *before + 1 < **next)
+                .map(|(before, _)| (*source, before + 1))
+        });
+        if let Some(((sender, incarnation), number)) = hole {
+            let what = format!("nothing was reported of {sender}.{number} of life {incarnation}");
+            self.fail(Rule::Accounting, at, node, what);
+        }
+    }
+
+    fn fail(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {
+        self.violation.get_or_insert(Violation { rule, at, node, what });
+    }
+
+    fn report(&mut self, at: Instant, node: NodeId, source: Source, number: u64) {
+        let numbers = self.reported.entry(node).or_default().entry(source).or_default();
+        let last = numbers.last().copied();
+        let sender = source.0;
+        if !numbers.insert(number) {
+            self.fail(Rule::Once, at, node, format!("{sender}.{number} was reported twice"));
+        } else if let Some(last) = last.filter(|&last| self.is_ordered && last > number) {
+            let what = format!("{sender}.{number} was reported after {sender}.{last}");
+            self.fail(Rule::Order, at, node, what);
+        }
+    }
+
+    fn check_delivery(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        packet: (NodeId, u64),
+        payload: &Payload,
+    ) {
+        let sent = self.sent.get(&packet).into_iter().flatten();
+        if packet.0 == node || !sent.into_iter().any(|sent| sent == payload) {
+            let what = format!("{}.{} was not sent with these bytes", packet.0, packet.1);
+            self.fail(Rule::Integrity, at, node, what);
+        }
+    }
+}
+
+impl<P: Protocol<Command = Command, Event = Event>> Observer<P> for TimelyLedger {
+    fn before_call(&mut self, _: Instant, node: NodeId, input: &Input<'_, P>) {
+        if let Input::Command(Command::Multicast { payload, ticket, .. }) = input {
+            self.asked.insert((node, *ticket), payload.clone());
+        }
+    }
+
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, _: &mut Reply<P>) {
+        match event {
+            Event::Sent { ticket, seq } => match self.asked.remove(&(node, *ticket)) {
+                Some(payload) => self.sent.entry((node, *seq)).or_default().push(payload),
+                None => self.fail(Rule::Once, at, node, format!("ticket {ticket} was sent twice")),
+            },
+            Event::Delivered { sender, incarnation, seq, payload, .. } => {
+                self.delivered += 1;
+                self.check_delivery(at, node, (*sender, *seq), payload);
+                self.report(at, node, (*sender, *incarnation), *seq);
+            }
+            Event::Lost { sender, incarnation, first, end, .. } => {
+                self.lost += end - first;
+                (*first..*end).for_each(|seq| self.report(at, node, (*sender, *incarnation), seq));
+            }
+            Event::Overrun { .. } | Event::Tuned { .. } | Event::Rejected { .. } => {}
+        }
+    }
+
+    fn on_fault(&mut self, _: Instant, fault: &Fault) {
+        // A member that starts anew knows nothing of its former life.
+        if let Fault::Crash(node) | Fault::Restart(node) = fault {
+            self.reported.remove(node);
+        }
+    }
+}
