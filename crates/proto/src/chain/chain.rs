@@ -7,6 +7,7 @@ use super::message::Message;
 use super::own::Own;
 use super::plan::{Reason, Urgency};
 use super::unread::{Owed, Unread};
+use super::uplink::Uplink;
 use super::{Config, Topology};
 use crate::core::{Context, NodeId, Payload, PeerState, Protocol, View};
 
@@ -110,6 +111,8 @@ pub struct Chain {
     // Of origins that stayed: what earlier views left unconsumed.
     pub(super) unread: Vec<Unread>,
     pub(super) out_links: Vec<OutLink>,
+    // What each origin got of all hops together. Made where there are several.
+    pub(super) uplink: Option<Box<Uplink>>,
     pub(super) in_links: Vec<InLink>,
     pub(super) is_ack_armed: bool,
     pub(super) is_remind_armed: bool,
@@ -132,6 +135,7 @@ impl Chain {
             flows: Vec::new(),
             unread: Vec::new(),
             out_links: Vec::new(),
+            uplink: None,
             in_links: Vec::new(),
             is_ack_armed: false,
             is_remind_armed: false,
@@ -285,6 +289,7 @@ impl Protocol for Chain {
             waiting.iter_mut().for_each(|message| message.injected = 0);
             self.flows.clear();
             self.out_links.clear();
+            self.uplink = None;
             self.in_links.clear();
             self.is_installed = true;
             self.is_frozen = false;
@@ -314,7 +319,11 @@ impl Protocol for Chain {
             return;
         };
         match state {
-            PeerState::Down => link.state = LinkState::Down,
+            PeerState::Down => {
+                link.state = LinkState::Down;
+                // What waits there keeps no other hop waiting.
+                self.serve_all(cx);
+            }
             // Whatever the state was: a hop first used while its stream was down lost frames too.
             PeerState::Up { .. } => {
                 link.state = LinkState::Resyncing;

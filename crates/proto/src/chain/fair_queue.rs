@@ -68,10 +68,24 @@ impl FairQueue {
         }
     }
 
-    /// Takes the block whose turn it is. An origin whose last block leaves keeps no deficit.
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
+    /// The origins of the blocks that wait.
+    pub(super) fn origins(&self) -> impl Iterator<Item = u32> {
+        self.lines.iter().map(|line| line.origin)
+    }
+
+    /// Takes the block whose turn it is among those of the origins that may leave; `None` if none
+    /// may. An origin whose last block leaves keeps no deficit.
+    pub(super) fn pop(&mut self, may_leave: impl Fn(u32) -> bool) -> Option<Waiting> {
+        if !self.origins().any(&may_leave) {
+            return None;
+        }
         loop {
             let line = self.lines.front_mut()?;
+            if !may_leave(line.origin) {
+                self.is_visited = false;
+                self.lines.rotate_left(1);
+                continue;
+            }
             if !self.is_visited {
                 self.is_visited = true;
                 line.deficit += QUANTUM_BYTES;
@@ -120,7 +134,7 @@ mod tests {
         };
         refill(&mut queue, &mut next);
         while bytes.iter().sum::<usize>() < served {
-            let left = queue.pop().expect("every origin has blocks waiting");
+            let left = queue.pop(|_| true).expect("every origin has blocks waiting");
             bytes[left.origin as usize] += left.bytes;
             refill(&mut queue, &mut next);
         }
@@ -144,7 +158,7 @@ mod tests {
             (0..3).for_each(|origin| queue.push(block(origin, seq, 100 * (1 + seq as usize))));
         }
         let mut next = [0; 3];
-        while let Some(left) = queue.pop() {
+        while let Some(left) = queue.pop(|_| true) {
             assert_eq!(left.seq, next[left.origin as usize]);
             next[left.origin as usize] += 1;
         }
@@ -156,9 +170,9 @@ mod tests {
     fn an_origin_that_rested_waits_at_most_a_round_and_has_saved_nothing() {
         let mut queue = FairQueue::default();
         (0..40).for_each(|seq| queue.push(block(0, seq, 4096)));
-        (0..10).for_each(|_| assert_eq!(queue.pop().map(|left| left.origin), Some(0)));
+        (0..10).for_each(|_| assert_eq!(queue.pop(|_| true).map(|left| left.origin), Some(0)));
         (0..3).for_each(|seq| queue.push(block(1, seq, 4096)));
-        let order: Vec<u32> = (0..6).map(|_| queue.pop().unwrap().origin).collect();
+        let order: Vec<u32> = (0..6).map(|_| queue.pop(|_| true).unwrap().origin).collect();
         assert_eq!(order, [1, 0, 1, 0, 1, 0]);
     }
 }

@@ -67,9 +67,14 @@ impl OutLink {
         self.queue.get_or_insert_default().push(block);
     }
 
-    /// Takes the block whose turn it is.
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
-        self.queue.as_mut()?.pop()
+    /// The origins of the blocks that wait for their turn.
+    pub(super) fn waiting_origins(&self) -> impl Iterator<Item = u32> {
+        self.queue.iter().flat_map(|queue| queue.origins())
+    }
+
+    /// Takes the block whose turn it is, of the origins that may leave.
+    pub(super) fn pop(&mut self, may_leave: impl Fn(u32) -> bool) -> Option<Waiting> {
+        self.queue.as_mut()?.pop(may_leave)
     }
 
     /// The number of the next new frame.

@@ -35,6 +35,7 @@ mod serve;
 mod shares;
 mod topology;
 mod unread;
+mod uplink;
 
 pub use chain::{Chain, Command, Event, RejectReason, Timer};
 pub use config::{Config, ConfigError};

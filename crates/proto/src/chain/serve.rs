@@ -5,16 +5,23 @@
 //! overtaken any more, so little is: while half of `hop_bytes` waits at the driver, blocks wait
 //! here.
 //!
+//! The hops of a member share its uplink. So no origin gets further ahead of one that waits on
+//! another hop than half of `hop_bytes`, counted over all hops ([`Uplink`](super::uplink)): its
+//! blocks wait although their hop has room, until the other has caught up.
+//!
 //! Full buffers cannot wait for each other in a circle. A member takes what its peers send whatever
 //! its own hops do; what it may have to hold of an origin is bounded by the credit that it gave
 //! that origin; and an origin's blocks move on along a path without a circle, each hop of which
-//! serves them within a round. So the blocks that are on their way reach all members, whoever else
-//! sends, and credit returns.
+//! serves them within a round. Of the hops of a member, the one on which the origin with the
+//! lowest tag waits is held up by no other: it is full, and the driver empties it, as its peer
+//! takes what comes. So the blocks that are on their way reach all members, whoever else sends,
+//! and credit returns.
 
 use super::chain::{Chain, Cx};
 use super::fair_queue::{QUANTUM_BYTES, Waiting};
-use super::link::{LinkState, OutLink, Sent, link_to};
+use super::link::{LinkState, OutLink, Sent, known_link, link_to};
 use super::message::{Frame, Message};
+use super::uplink::Uplink;
 use crate::core::{Lane, NodeId};
 
 impl Chain {
@@ -29,33 +36,78 @@ impl Chain {
         let bytes = Frame::HEAD_BYTES + block.payload.len();
         let link = link_to(&mut self.out_links, to);
         if link.state == LinkState::Open && !link.has_queue() {
-            if self.hop_room(cx, to) > 0 {
+            if self.hop_room(cx, to) == 0 {
+                self.ask_for_drained(cx, to);
+            } else if may_leave(self.uplink.as_deref(), origin, self.tag_max(cx, to)) {
                 return self.release(cx, to, Sent { origin, seq });
             }
-            self.ask_for_drained(cx, to);
+        }
+        if self.out_links.len() > 1 {
+            let is_backlogged = self.out_links.iter().any(|link| link.waiting_of(origin).0 > 0);
+            let uplink = self.uplink.get_or_insert_default();
+            if !is_backlogged {
+                uplink.note_backlogged(origin);
+            }
         }
         let block = Waiting { origin, seq, bytes };
         link_to(&mut self.out_links, to).push(block);
     }
 
-    /// Lets blocks leave on the hop to `to`, each in its turn, while it has room.
+    /// Lets blocks leave on the hop to `to`, and then on the others, where blocks may have waited
+    /// for origins that left here.
     pub(super) fn serve(&mut self, cx: &mut Cx<'_>, to: NodeId) {
-        if self.is_frozen {
-            return;
-        }
-        let is_served = |link: &OutLink| link.state == LinkState::Open && link.has_queue();
-        while self.out_link(to).is_some_and(is_served) {
-            if self.hop_room(cx, to) == 0 {
-                return self.ask_for_drained(cx, to);
+        self.serve_hop(cx, to);
+        self.serve_all(cx);
+    }
+
+    /// Lets blocks leave on all hops, as long as any can. So of hops with a queue one at least is
+    /// full, and the driver will say when it no longer is.
+    pub(super) fn serve_all(&mut self, cx: &mut Cx<'_>) {
+        let mut has_served = self.out_links.len() > 1;
+        while has_served {
+            has_served = false;
+            for place in 0..self.out_links.len() {
+                let link = &self.out_links[place];
+                if link.has_queue() {
+                    has_served |= self.serve_hop(cx, link.peer);
+                }
             }
-            let link = link_to(&mut self.out_links, to);
-            let Some(Waiting { origin, seq, .. }) = link.pop() else { return };
+        }
+    }
+
+    /// Lets blocks leave on the hop to `to`, each in its turn, while it has room. False if none
+    /// left.
+    fn serve_hop(&mut self, cx: &mut Cx<'_>, to: NodeId) -> bool {
+        let mut has_served = false;
+        let is_served = |link: &OutLink| link.state == LinkState::Open && link.has_queue();
+        while !self.is_frozen && self.out_link(to).is_some_and(is_served) {
+            if self.hop_room(cx, to) == 0 {
+                self.ask_for_drained(cx, to);
+                break;
+            }
+            let tag_max = self.tag_max(cx, to);
+            let uplink = self.uplink.as_deref();
+            let link = known_link(&mut self.out_links, to).expect("it has a queue");
+            let next = link.pop(|origin| may_leave(uplink, origin, tag_max));
+            let Some(Waiting { origin, seq, .. }) = next else { break };
+            has_served = true;
             self.release(cx, to, Sent { origin, seq });
             if Some(origin) == self.rank {
                 // The next own block is to wait here before its turn comes.
                 self.inject(cx);
             }
         }
+        has_served
+    }
+
+    /// The largest tag with which an origin's blocks may leave on the hop to `to`; none while
+    /// nothing waits on other hops.
+    fn tag_max(&self, cx: &Cx<'_>, to: NodeId) -> Option<u64> {
+        let uplink = self.uplink.as_ref()?;
+        let others = self.out_links.iter();
+        let others = others.filter(|link| link.peer != to && link.state == LinkState::Open);
+        let tags = others.flat_map(|link| link.waiting_origins()).map(|origin| uplink.tag(origin));
+        tags.min().map(|tag| tag + cx.shared.hop_bytes as u64 / 2)
     }
 
     /// How many bytes of own blocks may join the hop to `to`. If the hop is not busy, what the
@@ -97,6 +149,12 @@ impl Chain {
         let Some(block) = flow.and_then(|flow| self.flows[flow].block(sent.seq)) else { return };
         let bytes = Frame::HEAD_BYTES + block.payload.len();
         let lag_bytes_max = cx.shared.hop_bytes;
+        if let Some(uplink) = &mut self.uplink {
+            let rank = self.rank.expect("only members send");
+            let members = self.view.len();
+            let position = (rank as usize + members - sent.origin as usize) % members;
+            uplink.note_left(sent.origin, bytes / block.topology.copies(position, members));
+        }
         let link = link_to(&mut self.out_links, to);
         if let (Some(own), Some(rank)) = (&self.own, self.rank) {
             let own_waits = !own.waiting.is_empty() || link.waiting_of(rank).0 > 0;
@@ -125,5 +183,13 @@ impl Chain {
     /// wake-up.
     fn ask_for_drained(&self, cx: &mut Cx<'_>, to: NodeId) {
         cx.notify_drained(to, cx.shared.hop_bytes / 4);
+    }
+}
+
+/// True if no origin that waits on another hop is too far behind this one.
+fn may_leave(uplink: Option<&Uplink>, origin: u32, tag_max: Option<u64>) -> bool {
+    match (uplink, tag_max) {
+        (Some(uplink), Some(max)) => uplink.tag(origin) <= max,
+        _ => true,
     }
 }

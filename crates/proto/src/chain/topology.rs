@@ -72,6 +72,15 @@ impl Topology {
             }
         }
     }
+
+    /// How often a member at `position` sends a block, one at least. In a pipeline about once.
+    pub(super) fn copies(self, position: usize, members: usize) -> usize {
+        match self {
+            Topology::Unicast => members.saturating_sub(1).max(1),
+            Topology::Chain | Topology::Pipeline => 1,
+            Topology::Tree => self.children(position, members).count().max(1),
+        }
+    }
 }
 
 /// The positions a member sends to; made by [`Topology::children`].
