@@ -8,13 +8,14 @@ mod seeds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use group_swarm::boundary::{Stop, Trigger};
 use group_swarm::hunt::Hunt;
-use group_swarm::{Act, Scenario, at, join, message};
+use group_swarm::{Act, Phase, Scenario, at, join, message};
 use paceline_proto::chain::{self, Frame};
 use paceline_proto::core::{
-    Context, Lane, NodeId, Outbox, Outgoing, Payload, PeerState, Protocol, View, ViewId,
+    Context, Instant, Lane, NodeId, Outbox, Outgoing, Payload, PeerState, Protocol, View, ViewId,
 };
 use paceline_proto::group::{
     Ballot, Command, Config, Event, Group, Message, Proposal, Received, Timer,
@@ -64,6 +65,8 @@ enum Bug {
     IgnoreJoiner,
     /// A member grants a window in each view, whatever its application has not read.
     ForgetUnread,
+    /// A member admits nothing while it passes on what others send.
+    YieldForEver,
 }
 
 struct Sabotaged {
@@ -86,6 +89,9 @@ struct Sabotaged {
     stale: Option<Arc<View>>,
     asked: BTreeSet<(ViewId, Ballot, NodeId, bool)>,
     forged: Vec<(NodeId, Message)>,
+    // When another's block last arrived, and whether that was not long ago at the last call.
+    passed_on_at: Instant,
+    is_passing_on: bool,
     outbox: Outbox<Group>,
 }
 
@@ -120,6 +126,8 @@ impl Sabotaged {
             stale: None,
             asked: BTreeSet::new(),
             forged: Vec::new(),
+            passed_on_at: Instant::ZERO,
+            is_passing_on: false,
             outbox: Outbox::default(),
         }
     }
@@ -130,6 +138,7 @@ impl Sabotaged {
         cx: &mut Context<'_, Self>,
         handler: impl FnOnce(&mut Group, &mut Context<'_, Group>),
     ) {
+        self.is_passing_on = cx.now.since(self.passed_on_at) < Duration::from_millis(100);
         self.call_once(cx, handler);
         while let Some((from, message)) = self.forged.pop() {
             self.call_once(cx, |group, cx| group.handle_message(cx, from, message));
@@ -444,6 +453,9 @@ impl Protocol for Sabotaged {
         let Some(bug) = self.bug else {
             return self.call(cx, |group, cx| group.handle_message(cx, from, message));
         };
+        if matches!(message, Message::Chain(chain::Message::Data(_))) {
+            self.passed_on_at = cx.now;
+        }
         let Some(message) = self.tamper_with_input(cx, bug, from, message) else { return };
         let asked = matches!(message, Message::Prepare { .. } | Message::Accept { .. });
         let asked = (bug == Bug::VoteTwice && asked).then(|| message.clone());
@@ -470,7 +482,8 @@ impl Protocol for Sabotaged {
     }
 
     fn admission(&self) -> usize {
-        self.group.admission()
+        let yields = self.bug == Some(Bug::YieldForEver) && self.is_passing_on;
+        if yields { 0 } else { self.group.admission() }
     }
 }
 
@@ -643,9 +656,21 @@ fn windows_beyond_what_was_agreed_are_caught() {
         }
     }
     // Nobody's blocks become stable while one member stands still.
-    let pause = std::time::Duration::from_millis(400);
+    let pause = Duration::from_millis(400);
     scenario.acts.push((at(3000), Act::Fault(Fault::Pause(NodeId(3), pause))));
     bug(Bug::WideWindows, Who::All, &[BOUNDS]).in_a_run(&scenario);
+}
+
+#[test]
+fn a_member_that_admits_nothing_while_others_send_is_caught() {
+    let mut scenario = Scenario::new(7, 4);
+    scenario.network.rate_bits_per_second = Some(10_000_000);
+    let senders = vec![NodeId(1), NodeId(2)];
+    scenario.phases.push(Phase { from: at(3000), until: at(9000), senders, message_bytes: 1000 });
+    let hunt = bug(Bug::YieldForEver, Who::One(2), &[FLOW]);
+    hunt.in_a_run(&scenario);
+    let found = hunt.verdict(&scenario, true).unwrap_err();
+    assert!(found.contains("wants to submit and has been admitted nothing"), "{found}");
 }
 
 #[test]

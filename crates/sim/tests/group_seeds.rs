@@ -6,7 +6,7 @@
 mod group_swarm;
 mod seeds;
 
-use group_swarm::{Outcome, Scenario};
+use group_swarm::{Outcome, Scenario, honest};
 
 #[test]
 fn seeds_agree_on_views_and_on_what_was_delivered_in_them() {
@@ -25,4 +25,17 @@ fn seeds_agree_on_views_and_on_what_was_delivered_in_them() {
         assert!(is_tested, "the seeds tested nothing");
         assert!(lost < count / 4, "{lost} of {count} groups were lost for good");
     }
+}
+
+#[test]
+fn seeds_with_saturating_phases_let_every_member_submit() {
+    let run = |seed: u64| {
+        let scenario = Scenario::draw_saturated(seed);
+        let outcome = scenario.run(honest(&scenario.config))?;
+        let saturating = scenario.phases.iter().map(|phase| phase.senders.len() as u64).sum();
+        Ok([outcome.deliveries, outcome.events, saturating])
+    };
+    let (count, [deliveries, events, saturating]) = seeds::run_all(run);
+    println!("{count} seeds: {deliveries} deliveries, {events} events, {saturating} senders");
+    assert!(count < 100 || deliveries > 1000 * count, "the seeds saturated nothing");
 }

@@ -68,10 +68,12 @@ impl Chain {
             self.flows.insert(place, Flow::new(origin, incarnation));
             place
         });
-        let flow = &self.flows[place];
+        let flow = &mut self.flows[place];
         if flow.incarnation != incarnation || frame.seq < flow.received {
             return false;
         }
+        // What the giver knows is stable need not be held beside what it gives.
+        flow.free(frame.seq.saturating_sub(u64::from(frame.stable_lag)));
         // The end of the view is agreed: window and credit have no say.
         let room = Room {
             window_blocks: usize::MAX >> 1,

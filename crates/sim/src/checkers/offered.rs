@@ -17,6 +17,13 @@ pub struct Offer {
     pub until: Instant,
 }
 
+impl Offer {
+    /// True if one of these offers is for the node now.
+    pub(super) fn is_made(offers: &[Offer], at: Instant, node: NodeId) -> bool {
+        offers.iter().any(|offer| offer.node == node && offer.from <= at && at < offer.until)
+    }
+}
+
 /// Watches the admission of members whose applications want to submit.
 #[derive(Debug, Default)]
 pub struct Offered {
@@ -34,8 +41,7 @@ impl Offered {
 
     /// Says what is wrong with a member that admits this much now.
     pub fn check(&mut self, at: Instant, node: NodeId, admission: usize) -> Result<(), String> {
-        let is_offered = |offer: &Offer| offer.node == node && offer.from <= at && at < offer.until;
-        if admission > 0 || !self.offers.iter().any(is_offered) {
+        if admission > 0 || !Offer::is_made(&self.offers, at, node) {
             self.closed_since.remove(&node);
             return Ok(());
         }

@@ -5,7 +5,7 @@
 pub mod boundary;
 pub mod hunt;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +16,10 @@ use paceline_proto::core::{
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 use paceline_proto::{chain, detector};
 use paceline_sim::checkers::group::{GroupLedger, Host};
+use paceline_sim::checkers::offered::Offer;
 use paceline_sim::{
-    Codec, Digest, Fault, FaultSupport, NetworkConfig, Observer, Reply, Shape, Sim, SimConfig,
+    Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Reply, Shape, Sim,
+    SimConfig,
 };
 
 use crate::seeds;
@@ -47,6 +49,22 @@ pub struct Scenario {
     /// The application of this node consumes nothing.
     pub never_reads: Option<NodeId>,
     pub acts: Vec<(Instant, Act)>,
+    pub phases: Vec<Phase>,
+}
+
+/// A time in which some applications submit whatever their members admit.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    pub from: Instant,
+    pub until: Instant,
+    pub senders: Vec<NodeId>,
+    pub message_bytes: usize,
+}
+
+impl Phase {
+    fn has(&self, at: Instant, node: NodeId) -> bool {
+        self.from <= at && at < self.until && self.senders.contains(&node)
+    }
 }
 
 /// The group's configuration with small windows, so that they fill.
@@ -101,6 +119,7 @@ impl Scenario {
             codec: Codec::Typed,
             never_reads: None,
             acts,
+            phases: Vec::new(),
         }
     }
 
@@ -142,6 +161,54 @@ impl Scenario {
         scenario = scenario.with_traffic(&mut rng, count);
         scenario.draw_faults(&mut rng);
         scenario
+    }
+
+    /// Draws a run in which drawn members saturate the group, two sets of them one after the other,
+    /// longer than a member may admit nothing. Between the two a member may crash or leave, and may
+    /// come back.
+    pub fn draw_saturated(seed: u64) -> Scenario {
+        let mut rng = Rng::new(seed, 0x5a7e);
+        let nodes = 3 + rng.below(4);
+        let mut scenario = Scenario::new(seed, nodes);
+        if rng.chance(0.5) {
+            scenario.network.shape = Shape::Star;
+        }
+        // Slow, so that a run is short. At 4 Mbit/s heartbeats wait behind bursts of messages to
+        // one member for longer than the failure detector allows.
+        scenario.network.rate_bits_per_second = Some(10_000_000);
+        scenario.network.link.delay = Duration::from_micros(rng.below(1000).into());
+        for (from, until) in [(3000, 7200), (10_000, 14_200)] {
+            let senders = (0..nodes).filter(|_| rng.chance(0.6)).map(NodeId).collect();
+            let message_bytes = [200, 1000, 4096, 20_000][rng.below(4) as usize];
+            let (from, until) = (at(from), at(until));
+            scenario.phases.push(Phase { from, until, senders, message_bytes });
+        }
+        let node = NodeId(rng.below(nodes));
+        let begin = 7300 + u64::from(rng.below(300));
+        let comes_back = rng.chance(0.7);
+        let others = join((0..nodes).filter(|&other| other != node.0));
+        match rng.below(3) {
+            0 => scenario.acts.push((at(begin), Act::Command(node, Command::Leave))),
+            1 => {
+                scenario.acts.push((at(begin), Act::Fault(Fault::Crash(node))));
+                if comes_back {
+                    scenario.acts.push((at(begin + 500), Act::Fault(Fault::Restart(node))));
+                }
+            }
+            _ => return scenario,
+        }
+        if comes_back {
+            scenario.acts.push((at(begin + 501), Act::Command(node, others)));
+        }
+        scenario
+    }
+
+    fn offers(&self) -> Vec<Offer> {
+        let offers = self.phases.iter().flat_map(|phase| {
+            let &Phase { from, until, .. } = phase;
+            phase.senders.iter().map(move |&node| Offer { node, from, until })
+        });
+        offers.collect()
     }
 
     fn draw_faults(&mut self, rng: &mut Rng) {
@@ -272,9 +339,13 @@ impl Scenario {
                 Act::Fault(fault) => sim.fault_at(*when, fault),
             }
         }
-        let ledger = GroupLedger::new(&self.config);
+        for phase in &self.phases {
+            phase.senders.iter().for_each(|&node| sim.wake_at(phase.from, node));
+        }
+        let ledger = GroupLedger::new(&self.config).with_offers(self.offers());
         let mut application = Application::new(self.seed);
         application.never_reads = self.never_reads;
+        application.phases = self.phases.clone();
         let mut observers = (ledger, application);
         let end = Instant::ZERO + FAULTS + HEAL;
         sim.run_until(end, &mut observers);
@@ -340,6 +411,10 @@ pub struct Application {
     // Reads more slowly than the others.
     laggard: Option<NodeId>,
     never_reads: Option<NodeId>,
+    phases: Vec<Phase>,
+    // Commands on their way, at most one a node, and how many messages it submitted.
+    is_sending: BTreeSet<NodeId>,
+    submitted: BTreeMap<NodeId, u64>,
     pub excluded: u64,
     /// The first frame that was sent although the group should be at rest.
     late_frame: Option<String>,
@@ -350,7 +425,17 @@ impl Application {
         let rng = Rng::new(seed, 0xa44);
         let laggard = seed.is_multiple_of(3).then_some(NodeId((seed / 3 % 3) as u32));
         let directs = Directs::new(seed);
-        Application { rng, directs, laggard, never_reads: None, excluded: 0, late_frame: None }
+        Application {
+            rng,
+            directs,
+            laggard,
+            never_reads: None,
+            phases: Vec::new(),
+            is_sending: BTreeSet::new(),
+            submitted: BTreeMap::new(),
+            excluded: 0,
+            late_frame: None,
+        }
     }
 
     fn reads_after(&mut self, node: NodeId) -> Duration {
@@ -410,6 +495,32 @@ pub fn direct(from: NodeId, to: Member, ticket: u64, bytes: usize) -> Command {
 }
 
 impl<P: Host> Observer<P> for Application {
+    fn before_call(&mut self, _: Instant, node: NodeId, input: &Input<'_, P>) {
+        if let Input::Command(Command::Broadcast { .. }) = input {
+            self.is_sending.remove(&node);
+        }
+    }
+
+    fn on_fault(&mut self, _: Instant, fault: &Fault) {
+        if let Fault::Crash(node) = fault {
+            self.is_sending.remove(node);
+        }
+    }
+
+    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        self.after_call(at, node, protocol, reply);
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        let Some(phase) = self.phases.iter().find(|phase| phase.has(at, node)) else { return };
+        let is_open = protocol.group().has_primary() && protocol.admission() > 0;
+        if is_open && self.is_sending.insert(node) {
+            let number = self.submitted.entry(node).or_default();
+            *number += 1;
+            reply.command(Duration::ZERO, node, message(node, *number, phase.message_bytes));
+        }
+    }
+
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, _: Lane, message: &Message) {
         let is_frame =
             matches!(message, Message::Chain(chain::Message::Data(_)) | Message::Direct(_));

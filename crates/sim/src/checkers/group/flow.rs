@@ -1,4 +1,5 @@
-//! C8 and C9: what is freed, what credit there is, and that whoever waits gets on.
+//! C8 and C9: what is freed, what credit there is, and that no member with data starves: neither a
+//! message that was accepted nor an application that wants to submit one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,12 +8,14 @@ use std::time::Duration;
 use paceline_proto::core::{Instant, Member, NodeId, View, ViewId};
 use paceline_proto::group::{Config, Group, Role};
 
+use super::super::offered::Offer;
 use super::calm::Calm;
 use super::{Broken, Rule};
 
 /// T_fc: in a view that nothing disturbs, a member with data sends a block within this time, if all
-/// consume. As long as it takes to detect a crash (1.5 s) and to give up on a member that does not
-/// answer (2 s), with the defaults.
+/// consume; and it admits something within it, if its application wants to submit. As long as it
+/// takes to detect a crash (1.5 s) and to give up on a member that does not answer (2 s), with the
+/// defaults.
 const ADVANCES_WITHIN: Duration = Duration::from_millis(3500);
 
 /// Credits and stability in all views.
@@ -22,6 +25,7 @@ pub(super) struct Flows {
     window_bytes: usize,
     views: BTreeMap<ViewId, InView>,
     nodes: BTreeMap<NodeId, Node>,
+    pub(super) offers: Vec<Offer>,
 }
 
 impl Flows {
@@ -31,6 +35,7 @@ impl Flows {
             window_bytes: config.chain().window_bytes(),
             views: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            offers: Vec::new(),
         }
     }
 
@@ -75,6 +80,7 @@ impl Flows {
         at: Instant,
         node: NodeId,
         group: &Group,
+        admission: usize,
         calm: &Calm,
     ) -> Result<(), Broken> {
         let (chain, view) = (group.chain(), group.view());
@@ -111,28 +117,34 @@ impl Flows {
         }
         in_view.check_window(rank, group, self.window_blocks, self.window_bytes)?;
         let sent = chain.blocks_sent();
-        let is_waiting = chain.messages_waiting() > 0 && !chain.is_frozen() && group.has_primary();
-        let since = match state.waiting {
-            _ if !is_waiting => {
-                state.waiting = None;
-                return Ok(());
-            }
-            Some((before, since)) if before == sent => since,
-            _ => at,
-        };
-        state.waiting = Some((sent, since));
+        let is_open = !chain.is_frozen() && group.has_primary();
+        let is_offered = Offer::is_made(&self.offers, at, node);
+        state.note_waiting(at, is_open && chain.messages_waiting() > 0, sent);
+        state.note_closed(at, is_open && is_offered && admission == 0);
         let Some(quiet_since) = calm.quiet_since() else { return Ok(()) };
-        let since = since.max(quiet_since).max(in_view.changed_at);
-        if at.since(since) > ADVANCES_WITHIN && self.have_consumed(view, group.member()) {
-            let (waiting, in_flight) = (chain.messages_waiting(), chain.blocks_in_flight());
-            let what = format!(
-                "{waiting} messages wait since {since}, {sent} blocks sent, {in_flight} in flight, \
-                 though all consume and nothing is wrong"
-            );
-            return Err((Rule::Flow, what));
+        let calm_since = quiet_since.max(in_view.changed_at);
+        let too_long = |since: &Instant| at.since((*since).max(calm_since)) > ADVANCES_WITHIN;
+        let waiting_since = state.waiting.map(|(_, since)| since).filter(too_long);
+        let closed_since = state.closed_since.filter(too_long);
+        let what = match (waiting_since, closed_since) {
+            (None, None) => return Ok(()),
+            (Some(since), _) => {
+                format!("{} messages wait since {since}", chain.messages_waiting())
+            }
+            (None, Some(since)) => {
+                format!("wants to submit and has been admitted nothing since {since}")
+            }
+        };
+        if !self.have_consumed(view, group.member()) {
+            return Ok(());
         }
-        Ok(())
+        let what = format!(
+            "{what}, {sent} blocks sent, {} in flight, though all consume and nothing is wrong",
+            chain.blocks_in_flight()
+        );
+        Err((Rule::Flow, what))
     }
+
     /// True if the applications of all members of this view have consumed what they were told of
     /// this origin, in earlier views too.
     fn have_consumed(&self, view: &View, origin: Member) -> bool {
@@ -272,4 +284,22 @@ struct Node {
     is_frozen: bool,
     // It has messages that wait: how many blocks it had sent, and since when.
     waiting: Option<(u64, Instant)>,
+    // Since when its application wants to submit and nothing is admitted.
+    closed_since: Option<Instant>,
+}
+
+impl Node {
+    /// Messages wait or not, and the member has sent `sent` blocks.
+    fn note_waiting(&mut self, at: Instant, is_waiting: bool, sent: u64) {
+        self.waiting = match self.waiting {
+            _ if !is_waiting => None,
+            Some((before, since)) if before == sent => Some((sent, since)),
+            _ => Some((sent, at)),
+        };
+    }
+
+    /// The application wants to submit and nothing is admitted, or that is not so.
+    fn note_closed(&mut self, at: Instant, is_closed: bool) {
+        self.closed_since = is_closed.then(|| self.closed_since.unwrap_or(at));
+    }
 }

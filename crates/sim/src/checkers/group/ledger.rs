@@ -7,6 +7,7 @@ use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 
 use super::super::Violation;
 use super::super::direct::{DirectLedger, Unread};
+use super::super::offered::Offer;
 use super::calm::Calm;
 use super::endings::Endings;
 use super::flow::Flows;
@@ -37,7 +38,8 @@ pub enum Rule {
     /// C8: what is held, and what is told and not consumed, stays within the windows; a block is
     /// freed only when all have it.
     Bounds,
-    /// C9: credits add up, and whoever has data gets on while all consume.
+    /// C9: credits add up, and while all consume no member starves: neither a message that was
+    /// accepted nor an application that wants to submit one.
     Flow,
     /// C10: one view follows another, never two.
     Primary,
@@ -183,6 +185,13 @@ impl GroupLedger {
             endings: Endings::default(),
             violation: None,
         }
+    }
+
+    /// Applications submit at these times whatever is admitted: their members have to admit
+    /// something, in a view that nothing disturbs.
+    pub fn with_offers(mut self, offers: Vec<Offer>) -> GroupLedger {
+        self.flows.offers = offers;
+        self
     }
 
     /// The first broken promise.
@@ -473,7 +482,7 @@ impl<P: Host> Observer<P> for GroupLedger {
         let freed = |view, origin| flows.freed(node, view, origin);
         let found = [
             self.transmissions.after_call(node, group, freed),
-            self.flows.after_call(at, node, group, &self.calm),
+            self.flows.after_call(at, node, group, protocol.admission(), &self.calm),
             self.lives.after_call(node, group),
             self.looks.after_call(node, protocol),
             self.endings.after_call(node, group),
