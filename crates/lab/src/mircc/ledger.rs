@@ -74,7 +74,7 @@ impl Ledger {
     pub fn ended(&mut self, flow: u64, at: Instant, counts: &FlowCounts) {
         let held = &mut self.flows[flow as usize];
         held.is_whole = true;
-        held.lost = (counts.timeouts, counts.nacks);
+        held.lost = (counts.timeouts + counts.overtaken, counts.nacks);
         self.end(flow, at);
     }
 

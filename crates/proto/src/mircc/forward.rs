@@ -17,7 +17,7 @@ use crate::core::{Instant, Lane, Wire};
 use crate::ndn::{Body, Header, Interest, JoinRates, NackReason, Name, Packet, Stamps};
 
 /// An Interest that is asked for again is passed on again after this time.
-const AGAIN_AFTER: Duration = Duration::from_millis(10);
+pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Askers of one entry, of which each neighbour is one at most.
 const ASKERS_MAX: usize = 64;
 

@@ -304,6 +304,10 @@ pub struct FlowCounts {
     pub interests: u64,
     /// Interests that nothing came for in time.
     pub timeouts: u64,
+    /// Interests taken for lost since later ones by the same path were answered.
+    pub overtaken: u64,
+    /// Interests sent again after a silence, to see whether others are lost.
+    pub probes: u64,
     /// Interests that were refused.
     pub nacks: u64,
     /// Data that came twice.

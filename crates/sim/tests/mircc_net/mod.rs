@@ -1,5 +1,7 @@
 //! Small networks of forwarders, and what their consumers received.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -123,6 +123,8 @@ struct Document<'a> {
     segments: u64,
     interests: u64,
     timeouts: u64,
+    overtaken: u64,
+    probes: u64,
     nacks: u64,
     duplicates: u64,
     marks: u64,
@@ -146,6 +148,8 @@ struct StatsLine {
     secondary_bytes: u64,
     interests: u64,
     timeouts: u64,
+    overtaken: u64,
+    probes: u64,
     nacks: u64,
     paths: Vec<PathLine>,
 }
@@ -161,17 +165,19 @@ impl StatsLine {
             secondary_bytes: counts.secondary_bytes,
             interests: counts.interests,
             timeouts: counts.timeouts,
+            overtaken: counts.overtaken,
+            probes: counts.probes,
             nacks: counts.nacks,
             paths: flow.paths.iter().map(PathLine::of_report).collect(),
         }
     }
 
     fn text(&self) -> String {
-        let StatsLine { seconds, content_bytes, timeouts, nacks, .. } = self;
+        let StatsLine { seconds, content_bytes, timeouts, overtaken, nacks, .. } = self;
         let mean = *content_bytes as f64 * 8e-6 / seconds.max(1e-9);
         let mut text = format!(
-            "{seconds:.1}s {content_bytes} bytes, {mean:.2} Mbit/s so far, {timeouts} late, \
-             {nacks} refused"
+            "{seconds:.1}s {content_bytes} bytes, {mean:.2} Mbit/s so far, {overtaken} overtaken, \
+             {timeouts} late, {nacks} refused"
         );
         for path in &self.paths {
             text += &format!("; path {}: {}", path.path, path.rate());
@@ -339,6 +345,8 @@ fn tell(
         segments: counts.segments,
         interests: counts.interests,
         timeouts: counts.timeouts,
+        overtaken: counts.overtaken,
+        probes: counts.probes,
         nacks: counts.nacks,
         duplicates: counts.duplicates,
         marks: counts.marks,

@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
+use super::track::{Reordering, Sent, Track, TrackId};
 use crate::core::Instant;
 
 /// What is known of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Segment {
-    /// Asked for at this time, for the `tries`-th time, by this path.
-    Out { at: Instant, tries: u8, path: u8 },
+    /// Asked for at this time, for the `tries`-th time, as number `serial` of this track.
+    Out { at: Instant, tries: u8, track: TrackId, serial: u64 },
     /// To be asked for again.
     Lost { tries: u8 },
     /// Here.
@@ -22,8 +23,23 @@ enum Segment {
 pub(super) struct Arrived {
     /// The time since it was asked for, if that was once only.
     pub(super) round_trip: Option<Duration>,
-    /// The path that it was asked for by.
-    pub(super) path: u8,
+    /// The last Interest for it, and the time since that left; none if it was taken for lost.
+    pub(super) answers: Option<(Answered, Duration)>,
+}
+
+/// An Interest that was answered: its number on its track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answered {
+    pub(super) track: TrackId,
+    serial: u64,
+}
+
+/// Interests that are taken for lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Losses {
+    pub(super) count: usize,
+    /// When the last of them left.
+    pub(super) last_at: Option<Instant>,
 }
 
 /// The segments of one object.
@@ -39,6 +55,8 @@ pub(super) struct Board {
     // In the order in which they were asked for. One that was asked for again, or is here, leaves
     // an entry behind that means nothing.
     asked: VecDeque<(u64, Instant)>,
+    // By `TrackId::index`.
+    tracks: Vec<Track>,
     out: usize,
     // Those that the application has already.
     had: Vec<Range<u64>>,
@@ -54,6 +72,7 @@ impl Board {
             window_max,
             lost: BTreeSet::new(),
             asked: VecDeque::new(),
+            tracks: Vec::new(),
             out: 0,
             had,
         };
@@ -73,16 +92,17 @@ impl Board {
     }
 
     /// The segment that [`Board::next`] told is asked for now. Returns how often by now.
-    pub(super) fn ask(&mut self, segment: u64, now: Instant, path: u8) -> u8 {
+    pub(super) fn ask(&mut self, segment: u64, now: Instant, track: TrackId) -> u8 {
         let place = (segment - self.base) as usize;
+        let serial = self.track_mut(track).map_or(0, |track| track.send(segment, now));
         let mut tries = 1;
         if place == self.segments.len() {
-            self.segments.push_back(Segment::Out { at: now, tries, path });
+            self.segments.push_back(Segment::Out { at: now, tries, track, serial });
         } else {
             if let Segment::Lost { tries: before } = self.segments[place] {
                 tries = before.saturating_add(1);
             }
-            self.segments[place] = Segment::Out { at: now, tries, path };
+            self.segments[place] = Segment::Out { at: now, tries, track, serial };
         }
         self.lost.remove(&segment);
         self.asked.push_back((segment, now));
@@ -96,14 +116,15 @@ impl Board {
         let held = self.segments.get_mut(place)?;
         let arrived = match *held {
             Segment::Done => return None,
-            Segment::Out { at, tries, path } => {
+            Segment::Out { at, tries, track, serial } => {
                 self.out -= 1;
-                let round_trip = (tries == 1).then(|| now.since(at));
-                Arrived { round_trip, path }
+                let since = now.since(at);
+                let round_trip = (tries == 1).then_some(since);
+                Arrived { round_trip, answers: Some((Answered { track, serial }, since)) }
             }
             Segment::Lost { .. } => {
                 self.lost.remove(&segment);
-                Arrived { round_trip: None, path: u8::MAX }
+                Arrived { round_trip: None, answers: None }
             }
         };
         *held = Segment::Done;
@@ -119,11 +140,91 @@ impl Board {
     pub(super) fn lose(&mut self, segment: u64) -> Option<u8> {
         let place = usize::try_from(segment.checked_sub(self.base)?).ok()?;
         let held = self.segments.get_mut(place)?;
-        let Segment::Out { tries, path, .. } = *held else { return None };
+        let Segment::Out { tries, track, .. } = *held else { return None };
         *held = Segment::Lost { tries };
         self.out -= 1;
         self.lost.insert(segment);
-        Some(path)
+        Some(track.path)
+    }
+
+    /// Takes for lost the Interest that left last of those under way. False if none is.
+    pub(super) fn lose_newest(&mut self) -> bool {
+        while let Some((segment, at)) = self.asked.pop_back() {
+            if self.is_out(segment, at) {
+                return self.lose(segment).is_some();
+            }
+        }
+        false
+    }
+
+    /// An Interest was answered, and so those that left before it on its track were overtaken.
+    pub(super) fn note_answered(&mut self, answered: Answered) {
+        if let Some(track) = self.track_mut(answered.track) {
+            track.note_answered(answered.serial);
+        }
+    }
+
+    /// Takes for lost the Interests of a track that others overtook.
+    pub(super) fn lose_overtaken(
+        &mut self,
+        now: Instant,
+        track: TrackId,
+        reordering: Reordering,
+    ) -> Losses {
+        let mut losses = Losses::default();
+        let Some(index) = track.index() else { return losses };
+        while let Some(first) = self.first_of(index) {
+            if self.tracks[index].lost_at(first, reordering).is_none_or(|at| at > now) {
+                break;
+            }
+            self.lose(first.segment);
+            losses.count += 1;
+            losses.last_at = losses.last_at.max(Some(first.at));
+        }
+        losses
+    }
+
+    /// When the first Interest of a track that others overtook is to be taken for lost; none if no
+    /// Interest was overtaken.
+    pub(super) fn overtaken_at(
+        &mut self,
+        track: TrackId,
+        reordering: Reordering,
+    ) -> Option<Instant> {
+        let index = track.index()?;
+        let first = self.first_of(index)?;
+        self.tracks[index].lost_at(first, reordering)
+    }
+
+    /// The tracks that Interests left on.
+    pub(super) fn tracks(&self) -> impl Iterator<Item = TrackId> + use<> {
+        (0..self.tracks.len()).map(TrackId::of_index)
+    }
+
+    // The first Interest of a track that is under way.
+    fn first_of(&mut self, index: usize) -> Option<Sent> {
+        loop {
+            let first = self.tracks.get(index)?.first()?;
+            if self.is_serial_out(first, index) {
+                return Some(first);
+            }
+            self.tracks[index].drop_first();
+        }
+    }
+
+    fn is_serial_out(&self, sent: Sent, index: usize) -> bool {
+        let Some(place) = sent.segment.checked_sub(self.base) else { return false };
+        let held = self.segments.get(place as usize);
+        let is_it = |track: TrackId, serial| track.index() == Some(index) && serial == sent.serial;
+        matches!(held, Some(&Segment::Out { track, serial, .. }) if is_it(track, serial))
+    }
+
+    fn track_mut(&mut self, track: TrackId) -> Option<&mut Track> {
+        let index = track.index()?;
+        if self.tracks.len() <= index {
+            self.tracks.resize_with(index + 1, Track::default);
+        }
+        Some(&mut self.tracks[index])
     }
 
     /// Takes for lost what was asked for before `since`; says how many that are.
@@ -175,6 +276,11 @@ impl Board {
         }
     }
 
+    /// True if segments that were taken for lost wait to be asked for again.
+    pub(super) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
     /// How many are under way.
     pub(super) fn out(&self) -> usize {
         self.out
@@ -213,6 +319,9 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ndn::Class;
+
+    const BY_0: TrackId = TrackId { path: 0, class: Class::Primary, discovers: false };
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
@@ -220,7 +329,7 @@ mod tests {
 
     fn ask(board: &mut Board, millis: u64) -> Option<u64> {
         let segment = board.next()?;
-        board.ask(segment, at(millis), 0);
+        board.ask(segment, at(millis), BY_0);
         Some(segment)
     }
 

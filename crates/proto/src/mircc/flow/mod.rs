@@ -5,6 +5,8 @@
 
 mod board;
 mod path;
+mod recovery;
+mod track;
 mod window;
 
 use std::time::Duration;
@@ -19,6 +21,8 @@ use crate::parts::pacer::{Pacer, time_for};
 use board::Board;
 pub(super) use path::RoundTrip;
 use path::{Lane, Path};
+use recovery::Recovery;
+use track::TrackId;
 use window::{Growth, Window};
 
 /// Paths of a flow at most.
@@ -40,6 +44,11 @@ const NEWS_TRIPS: u32 = 2;
 const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(5);
 /// Interests that one timer sends at most.
 const BURST_MAX: usize = 64;
+/// Interests that a window sends with each Data while lost segments wait to be asked for again: one
+/// more than the Data makes room for, as in slow start. Source: RFC 6937, section 3.1.
+const RECOVERY_BURST: usize = 2;
+/// The same if fewer are under way. Source: RFC 6928.
+const RECOVERY_OUT: usize = 10;
 /// How often in a round trip a flow tries whether there is room again in a table that was full.
 const WAITS_PER_TRIP: u32 = 4;
 /// Size of a Data, bits on the link, until one has come.
@@ -48,6 +57,8 @@ const DATA_BITS: f64 = 8.0 * 1_200.0;
 const DATA_BITS_WEIGHT: f64 = 1.0 / 8.0;
 /// The path of an Interest that had no label.
 const NO_PATH: u8 = u8::MAX;
+/// Interests that go where the strategies of forwarders send them.
+const UNSTEERED: TrackId = TrackId { path: NO_PATH, class: Class::Primary, discovers: false };
 /// Data with a false signature after which a flow gives up, if it has more of them than of others.
 const UNVERIFIED_MAX: u64 = 16;
 /// Refusals for want of a route after which a flow that never got anything gives up.
@@ -112,7 +123,7 @@ pub(super) struct Flow {
     data_bits: f64,
     is_data_known: bool,
     discoveries: u32,
-    is_resend_set: bool,
+    recovery: Recovery,
     is_discover_set: bool,
     no_routes: u32,
     // What is wrong with the last Data that was not accepted.
@@ -125,8 +136,8 @@ impl Flow {
     pub(super) fn new(now: Instant, fetch: Fetch, config: &Config) -> Flow {
         let window = match fetch.pace {
             Pace::Rates => None,
-            Pace::Aimd => Some(Window::new(Growth::Aimd)),
-            Pace::Cubic => Some(Window::new(Growth::Cubic)),
+            Pace::Aimd => Some(Window::new(now, Growth::Aimd)),
+            Pace::Cubic => Some(Window::new(now, Growth::Cubic)),
         };
         Flow {
             id: fetch.flow,
@@ -153,7 +164,7 @@ impl Flow {
             data_bits: DATA_BITS,
             is_data_known: false,
             discoveries: 0,
-            is_resend_set: false,
+            recovery: Recovery::new(now),
             is_discover_set: false,
             no_routes: 0,
             unverified: None,
@@ -204,7 +215,8 @@ impl Flow {
                 Why::Rate => self.class_of(place),
                 Why::Probe => Class::Primary,
             };
-            let Some(interest) = self.interest(now, path as u8, rng) else { break };
+            let track = TrackId { path: path as u8, class, discovers: false };
+            let Some(interest) = self.interest(now, track, rng) else { break };
             out.interests.push((self.header(class, Some(path), config), interest));
             if self.rate_max.is_finite() {
                 self.limit.pass(now, self.data_bits, self.rate_max);
@@ -240,11 +252,12 @@ impl Flow {
         }
         // Until the first Data has come there is one Interest under way, which the timer resends.
         let may = self.is_data_known || self.board.out() == 0;
-        if may && let Some(interest) = self.interest(now, NO_PATH, rng) {
-            let class = match self.multipath {
-                Multipath::Dual if self.is_data_known => Class::Secondary,
-                _ => Class::Primary,
-            };
+        let class = match self.multipath {
+            Multipath::Dual if self.is_data_known => Class::Secondary,
+            _ => Class::Primary,
+        };
+        let track = TrackId { path: NO_PATH, class, discovers: true };
+        if may && let Some(interest) = self.interest(now, track, rng) {
             let header = Header { discovers: true, ..self.header(class, None, config) };
             out.interests.push((header, interest));
             self.discoveries = self.discoveries.saturating_add(1);
@@ -259,45 +272,6 @@ impl Flow {
             self.is_discover_set = true;
             out.timers.push((now + after, Timer::Discover(self.id)));
         }
-    }
-
-    /// The time to look what is lost has come.
-    pub(super) fn resend(
-        &mut self,
-        now: Instant,
-        config: &Config,
-        rng: &mut Rng,
-        out: &mut Wishes,
-    ) {
-        self.is_resend_set = false;
-        let lost = self.board.expire(now - self.lost_after());
-        self.counts.timeouts += lost as u64;
-        if now >= self.heard_at + self.give_up_after && self.unread < self.unread_max {
-            // What came, and was no use, says more than the silence after it.
-            let unverified =
-                self.unverified.filter(|_| self.counts.unverified > self.counts.segments);
-            let why = unverified.map_or(FetchError::Silent, FetchError::Unverified);
-            self.failed.get_or_insert(why);
-            return;
-        }
-        if lost > 0 {
-            self.shrink(now);
-        }
-        if self.pump(now, config, rng, out) {
-            return self.set_resend(now, out);
-        }
-        if self.is_data_known && self.paths.iter().flatten().next().is_some() {
-            self.set_lanes(now, config, out);
-        } else {
-            // Nothing is known, or no more: any path will do.
-            self.is_data_known = false;
-            if self.board.out() == 0
-                && let Some(interest) = self.interest(now, NO_PATH, rng)
-            {
-                out.interests.push((self.header(Class::Primary, None, config), interest));
-            }
-        }
-        self.set_resend(now, out);
     }
 
     /// A Data has come for an Interest of this flow.
@@ -330,6 +304,7 @@ impl Flow {
         }
         self.note_size(bytes as f64 * 8.0);
         self.heard_at = now;
+        self.recovery.note_heard(now);
         self.waits_until = now;
         self.unread = self.unread.saturating_add(1);
         self.counts.segments += 1;
@@ -349,6 +324,7 @@ impl Flow {
             self.round_trip.note(trip);
         }
         self.note_stamps(now, header, trip);
+        self.note_answered(now, &arrived);
         if marked {
             self.shrink(now);
         } else if let Some(window) = &mut self.window {
@@ -468,7 +444,12 @@ impl Flow {
     /// With a window: sends what it has room for. False if rates pace.
     fn pump(&mut self, now: Instant, config: &Config, rng: &mut Rng, out: &mut Wishes) -> bool {
         let Some(size) = self.window.as_ref().map(Window::size) else { return false };
-        for _ in 0..BURST_MAX {
+        // After a loss the queue that overflowed is not to be filled at once again.
+        let burst = match self.board.has_lost() {
+            true => RECOVERY_BURST.max(RECOVERY_OUT.saturating_sub(self.board.out())),
+            false => BURST_MAX,
+        };
+        for _ in 0..burst {
             if self.board.out() >= size {
                 break;
             }
@@ -479,7 +460,7 @@ impl Flow {
                 }
                 break;
             }
-            let Some(interest) = self.interest(now, NO_PATH, rng) else { break };
+            let Some(interest) = self.interest(now, UNSTEERED, rng) else { break };
             out.interests.push((self.header(Class::Primary, None, config), interest));
             if self.rate_max.is_finite() {
                 self.limit.pass(now, self.data_bits, self.rate_max);
@@ -489,13 +470,14 @@ impl Flow {
         true
     }
 
-    /// The next Interest, which is noted as sent by this path; none if there is none to send.
-    fn interest(&mut self, now: Instant, path: u8, rng: &mut Rng) -> Option<Interest> {
+    /// The next Interest, which is noted as sent on this track; none if there is none to send.
+    fn interest(&mut self, now: Instant, track: TrackId, rng: &mut Rng) -> Option<Interest> {
         if self.unread.saturating_add(self.board.out()) >= self.unread_max {
             return None;
         }
         let segment = self.board.next()?;
-        self.board.ask(segment, now, path);
+        self.board.ask(segment, now, track);
+        self.recovery.note_sent(now);
         self.counts.interests += 1;
         let mut interest = Interest::new(self.name.with_segment(segment), rng.next_u32());
         // As long as an answer would still be of use.
@@ -529,7 +511,7 @@ impl Flow {
         if header.stamps.primary().is_none() {
             // Nobody on the path knows a rate.
             if self.paths.iter().all(Option::is_none) && self.window.is_none() {
-                self.window = Some(Window::new(Growth::Cubic));
+                self.window = Some(Window::new(now, Growth::Cubic));
             }
             return;
         }
@@ -707,32 +689,6 @@ impl Flow {
         let bits = self.data_bits * others as f64;
         let share = config.probe_share * path.primary().max(1.0);
         time_for(bits, share).min(PROBE_INTERVAL_MAX).max(config.probe_every)
-    }
-
-    fn lost_after(&self) -> Duration {
-        let paths = self.paths.iter().flatten().map(|path| path.round_trip.lost_after());
-        paths.max().unwrap_or(Duration::ZERO).max(self.round_trip.lost_after())
-    }
-
-    /// Sets the timer that looks for what is lost.
-    fn set_resend(&mut self, now: Instant, out: &mut Wishes) {
-        if self.is_resend_set {
-            return;
-        }
-        if self.board.out() == 0 && self.unread >= self.unread_max {
-            return; // It goes on once the application has read.
-        }
-        let after = self.lost_after();
-        // With nothing under way something was refused, and is to be asked for again.
-        let at = self.board.oldest_at().map_or(now + after / 2, |at| at + after);
-        self.is_resend_set = true;
-        out.timers.push((at.max(now), Timer::Resend(self.id)));
-    }
-
-    fn shrink(&mut self, now: Instant) {
-        if let Some(window) = &mut self.window {
-            window.shrink(now, self.round_trip.mean().unwrap_or_default());
-        }
     }
 }
 

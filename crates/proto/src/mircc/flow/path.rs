@@ -10,6 +10,7 @@ use crate::ndn::{JoinRates, PathLabel, Stamps};
 pub(in crate::mircc) struct RoundTrip {
     mean: Option<Duration>,
     deviation: Duration,
+    least: Option<Duration>,
 }
 
 /// The shortest time after which something is taken for lost.
@@ -20,6 +21,7 @@ const LOST_AFTER_MAX: Duration = Duration::from_secs(1);
 impl RoundTrip {
     /// Takes in a round trip.
     pub(in crate::mircc) fn note(&mut self, sample: Duration) {
+        self.least = Some(self.least.map_or(sample, |least| least.min(sample)));
         match self.mean {
             None => (self.mean, self.deviation) = (Some(sample), sample / 2),
             Some(mean) => {
@@ -33,6 +35,17 @@ impl RoundTrip {
     /// The mean, once there is one.
     pub(in crate::mircc) fn mean(&self) -> Option<Duration> {
         self.mean
+    }
+
+    /// The shortest one.
+    pub(super) fn least(&self) -> Option<Duration> {
+        self.least
+    }
+
+    /// How long most round trips take at most, once there is a mean. Source: RFC 9002, sections
+    /// 6.1.2 and 6.2.1.
+    pub(super) fn overdue_after(&self) -> Option<Duration> {
+        self.mean.map(|mean| (mean + self.deviation * 4).max(mean * 9 / 8))
     }
 
     /// After how long without an answer something is lost.

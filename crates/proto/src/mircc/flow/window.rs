@@ -30,17 +30,19 @@ pub(super) struct Window {
     // Of CUBIC: the size before the last decrease, and when growth after it began.
     before: f64,
     since: Option<Instant>,
+    began_at: Instant,
     shrunk_at: Option<Instant>,
 }
 
 impl Window {
-    pub(super) fn new(growth: Growth) -> Window {
+    pub(super) fn new(now: Instant, growth: Growth) -> Window {
         Window {
             growth,
             size: FIRST,
             threshold: f64::INFINITY,
             before: 0.0,
             since: None,
+            began_at: now,
             shrunk_at: None,
         }
     }
@@ -85,6 +87,15 @@ impl Window {
         self.threshold = self.size;
     }
 
+    /// The window shrinks for the loss of an Interest that left at `left_at`. One that left before
+    /// the window began, or shrank last, says nothing about its present size. Source: RFC 9002,
+    /// section 7.3.2.
+    pub(super) fn shrink_for(&mut self, now: Instant, round_trip: Duration, left_at: Instant) {
+        if left_at > self.shrunk_at.unwrap_or(self.began_at) {
+            self.shrink(now, round_trip);
+        }
+    }
+
     // K of RFC 9438: how long it takes to be back at the size before the decrease.
     fn turn(&self) -> f64 {
         cube_root(self.before * (1.0 - CUBIC_SHRINK) / CUBIC_SCALE)
@@ -120,7 +131,7 @@ mod tests {
     #[test]
     fn a_window_doubles_each_round_trip_until_the_first_sign_and_shrinks_once() {
         for (growth, left) in [(Growth::Aimd, 32), (Growth::Cubic, 44)] {
-            let mut window = Window::new(growth);
+            let mut window = Window::new(at(0), growth);
             (0..62).for_each(|_| window.grow(at(1), TRIP));
             assert_eq!(window.size(), 64);
             (0..5).for_each(|step| window.shrink(at(100 + step), TRIP));
@@ -130,7 +141,7 @@ mod tests {
 
     #[test]
     fn after_that_aimd_adds_one_a_round_trip() {
-        let mut window = Window::new(Growth::Aimd);
+        let mut window = Window::new(at(0), Growth::Aimd);
         (0..62).for_each(|_| window.grow(at(1), TRIP));
         window.shrink(at(100), TRIP);
         (0..32).for_each(|_| window.grow(at(200), TRIP));
@@ -139,7 +150,7 @@ mod tests {
 
     #[test]
     fn cubic_is_back_where_it_was_after_its_time_and_then_goes_beyond() {
-        let mut window = Window::new(Growth::Cubic);
+        let mut window = Window::new(at(0), Growth::Cubic);
         (0..998).for_each(|_| window.grow(at(1), TRIP));
         window.shrink(at(1_000), TRIP);
         let back_after = (window.turn() * 1000.0) as u64;

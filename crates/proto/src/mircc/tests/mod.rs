@@ -7,6 +7,7 @@ mod flow;
 mod forward;
 mod fragments;
 mod limits;
+mod loss;
 mod paths;
 mod strategies;
 

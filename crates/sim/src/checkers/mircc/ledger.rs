@@ -136,6 +136,15 @@ impl MirccLedger {
     /// To be asked when no event is left, or should be: nothing is pending, nothing to do.
     pub fn check_rest<P: Node>(&mut self, sim: &Sim<'_, P>) -> Result<(), Violation<Rule>> {
         let at = sim.now();
+        // Without events nothing changes however much time passes, and lifetimes do.
+        let until = if sim.events_pending() == 0 { at + LIFETIME_MAX * 3 } else { at };
+        for node in (0..self.nodes.len() as u32).map(NodeId) {
+            if sim.is_alive(node)
+                && let Err(broken) = self.check_node(until, node, sim.node(node))
+            {
+                self.fail(at, node, broken);
+            }
+        }
         if sim.events_pending() > 0 {
             let what = format!("{} events are pending", sim.events_pending());
             self.fail(at, NodeId(0), (Rule::Rest, what));
