@@ -138,7 +138,9 @@ fn throughput(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_
         _ => None,
     };
     if published.is_some() {
-        note.push_str("; both schemes share this limit: the published gap is CPU and incast");
+        note.push_str(
+            "; both schemes share this limit: link counts do not explain the published gap",
+        );
     }
     if measured.hops.is_none() {
         // Loopback has no links of this rate: neither their limit nor what was published for them
