@@ -44,6 +44,10 @@ const RULES: &[(&str, Rule)] = &[
     ("run overlay/time", Rule::Run(SMALL_TABLE)),
     ("run overlay/bundle", Rule::Run(SMALL_TABLE)),
     ("run walk/", Rule::Parse("the walks of the paper take longer than this test")),
+    ("run slingshot/paper", Rule::Run(FEW_LOSSES)),
+    ("run slingshot/tunability", Rule::Run(FEW_LOSSES)),
+    ("run slingshot/senders", Rule::Run(FEW_LOSSES)),
+    ("run slingshot/group-size", Rule::Run(&["--set", "duration=12s"])),
     ("run slingshot/", Rule::Parse("held to its band by the tests of the lab")),
     ("run mircc/", Rule::Parse("held to its band by the tests of the lab")),
     ("run mine.toml", Rule::Parse("a file of the user's")),
@@ -71,6 +75,9 @@ const RULES: &[(&str, Rule)] = &[
 
 /// Fewer keys than published; bands that need the published number do not apply.
 const SMALL_TABLE: &[&str] = &["--set", "keys=2000"];
+
+/// The shortest run that has a verdict, with the wider bands of `reproduce slingshot --quick`.
+const FEW_LOSSES: &[&str] = &["--set", "duration=10s"];
 
 /// Scenarios that show what happens, and have no figure.
 const WITHOUT_FIGURE: [&str; 3] = ["chain/ten", "chain/faults", "chain/tour"];
