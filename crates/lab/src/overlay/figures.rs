@@ -216,12 +216,13 @@ fn time(measured: &Measured<'_>) -> Vec<Figure> {
         let mut note = format!("{seconds:.2} s over {serial:.2} s, gets");
         note.push_str(match (algorithm, what) {
             (Algorithm::Chord, "bundle-clustered") => {
-                "; below 0.1 is not reachable by latency alone: the published 0.095 has processor \
-                 time a message in it"
+                "; below 0.1 is not reachable by latency alone: the published 0.095 may include \
+                 processor time for each message (not tested)"
             }
             (Algorithm::Chord, "both") => {
                 "; latency alone gives the product of the two, a tenth of that in bundles: the \
-                 published 0.0703 has the processor time of 1,000 nodes on one machine in it"
+                 published 0.0703 may include the processor time of 1,000 nodes on one machine \
+                 (not tested)"
             }
             _ => "",
         });
