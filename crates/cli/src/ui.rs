@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 use console::Term;
+use paceline_lab::figure::{self, Figure};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -18,9 +19,6 @@ pub struct Ui {
     json: bool,
     stop: Arc<AtomicBool>,
 }
-
-/// Where output goes to no terminal.
-const COLUMNS_UNKNOWN: usize = 80;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -61,15 +59,22 @@ impl Ui {
         Bars::new(self.stop.clone())
     }
 
-    /// Columns of the terminal that shows the output; 80 where there is none.
-    pub fn columns(&self) -> usize {
+    /// Columns of the terminal that shows the output; without a terminal, those that the variable
+    /// `COLUMNS` states, if any.
+    pub fn columns(&self) -> Option<usize> {
         let terminal = if self.json { Term::stderr() } else { Term::stdout() };
-        terminal.size_checked().map_or(COLUMNS_UNKNOWN, |(_, columns)| columns.into())
+        let stated = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|&columns| columns > 0);
+        terminal.size_checked().map(|(_, columns)| columns.into()).or_else(stated)
     }
 
     /// Prints text for a reader: on standard output, or beside the JSON document.
     pub fn print(&self, text: &str) -> Result<(), CliError> {
         if self.json { write(&mut io::stderr(), text) } else { write(&mut io::stdout(), text) }
+    }
+
+    /// Prints figures as a table that fits the terminal; where there is none, each row is one line.
+    pub fn figures(&self, figures: &[Figure]) -> Result<(), CliError> {
+        self.print(&figure::table_within(figures, self.columns().unwrap_or(usize::MAX)))
     }
 
     /// Prints a finding beside the output.

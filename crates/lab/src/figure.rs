@@ -8,7 +8,7 @@ use crate::report::Section;
 use crate::run::RunResult;
 use crate::scenario::Diagnostic;
 use crate::standing::Standing;
-use crate::table::aligned;
+use crate::table::{aligned, lines_within};
 
 /// One measured number, with the published one and the band it must fall into.
 ///
@@ -103,6 +103,18 @@ impl Figure {
         }
     }
 
+    /// Its row of a table.
+    fn cells(&self) -> [String; 6] {
+        [
+            self.id.clone(),
+            self.paper.map_or("-".to_owned(), number),
+            number(self.measured),
+            self.unit.clone(),
+            self.band(),
+            self.verdict().to_owned(),
+        ]
+    }
+
     /// The verdict in a word: `ok`, `FAIL`, `differs` if the measured value is within a band that
     /// excludes the published one, or `shown` if there is no band to fall out of.
     pub fn verdict(&self) -> &'static str {
@@ -193,31 +205,39 @@ impl Reproduction {
 
 /// The figures as a table for a terminal: aligned, numbers to the right, notes below their row.
 pub fn table(figures: &[Figure]) -> String {
-    let header = ["figure", "paper", "measured", "unit", "band", ""];
-    let rows: Vec<[String; 6]> = figures
-        .iter()
-        .map(|figure| {
-            [
-                figure.id.clone(),
-                figure.paper.map_or("-".to_owned(), number),
-                number(figure.measured),
-                figure.unit.clone(),
-                figure.band(),
-                figure.verdict().to_owned(),
-            ]
-        })
-        .collect();
-    let lines = aligned(header, &rows, [false, true, true, false, false, false]);
-    let notes = figures.iter().map(|figure| figure.note.as_str());
-    let mut text = String::new();
-    for (line, note) in lines.iter().zip(std::iter::once("").chain(notes)) {
-        text.push_str(line);
-        if !note.is_empty() {
-            text.push_str(&format!("    {note}\n"));
+    table_within(figures, usize::MAX)
+}
+
+/// The same in lines of at most `columns`: notes are wrapped, and where rows would be too long each
+/// name stands above its row. Rows that are too long even without a name stay so.
+pub fn table_within(figures: &[Figure], columns: usize) -> String {
+    let mut rows: Vec<[String; 6]> = figures.iter().map(Figure::cells).collect();
+    let mut lines = aligned(HEADER, &rows, TO_THE_RIGHT);
+    let is_long = |line: &String| line.trim_end().chars().count() > columns;
+    let is_stacked = lines.iter().any(is_long);
+    if is_stacked {
+        rows.iter_mut().for_each(|[name, ..]| name.clear());
+        lines = aligned(HEADER, &rows, TO_THE_RIGHT);
+    }
+    let mut lines = lines.into_iter();
+    let mut text = lines.next().unwrap_or_default();
+    for (figure, line) in figures.iter().zip(lines) {
+        if is_stacked {
+            text.push_str(&format!("{}\n", figure.id));
+        }
+        text.push_str(&line);
+        if !figure.note.is_empty() {
+            for line in lines_within(&figure.note, columns.saturating_sub(NOTE_INDENT)) {
+                text.push_str(&format!("{:NOTE_INDENT$}{line}\n", ""));
+            }
         }
     }
     text
 }
+
+const HEADER: [&str; 6] = ["figure", "paper", "measured", "unit", "band", ""];
+const TO_THE_RIGHT: [bool; 6] = [false, true, true, false, false, false];
+const NOTE_INDENT: usize = 4;
 
 /// A number for a reader: four significant digits, no needless zeros.
 pub fn number(value: f64) -> String {
@@ -304,6 +324,25 @@ chain/rate              107     61.26  MB/s    at least 100  FAIL
 chain/latency-ms          -   0.01234  ms                    shown
 "
         );
+    }
+
+    #[test]
+    fn names_stand_above_their_rows_where_the_terminal_is_narrow() {
+        let figure = ran().with_note("X + N - 2, as published by the paper of 2010");
+        let shown = Figure::new("chain/latency-ms", 0.01234, "ms");
+        assert_eq!(
+            table_within(&[figure, shown], 56),
+            "\
+figure  paper  measured  unit    band
+chain/rounds-x10-n10
+           18        18  rounds  exactly 18  ok
+    X + N - 2, as published by the paper of 2010
+chain/latency-ms
+            -   0.01234  ms                  shown
+"
+        );
+        let narrow = table_within(&[ran().with_note("one two three four")], 12);
+        assert!(narrow.contains("    one two\n    three\n    four\n"), "{narrow}");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub fn table_within<const N: usize>(
 const WRAPPED_MIN: usize = 20;
 
 /// Text in lines of at most so many characters, but for words that are longer.
-fn lines_within(text: &str, columns: usize) -> Vec<String> {
+pub(crate) fn lines_within(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last_mut().expect("there is a line");

@@ -15,6 +15,9 @@ Examples:
   paceline list --json")]
 pub struct Args {}
 
+/// Where output goes to no terminal.
+const COLUMNS_UNKNOWN: usize = 80;
+
 #[derive(Serialize)]
 struct Entry {
     name: String,
@@ -42,7 +45,7 @@ pub fn run(_args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let rows = |entries: Vec<Entry>| -> Vec<[String; 2]> {
         entries.into_iter().map(|entry| [entry.name, entry.about]).collect()
     };
-    let columns = ui.columns();
+    let columns = ui.columns().unwrap_or(COLUMNS_UNKNOWN);
     ui.print(&table_within(["paceline run", ""], &rows(document.scenarios), columns))?;
     ui.print("\n")?;
     let reproductions = rows(document.reproductions);

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use paceline_lab::REPRODUCTIONS;
-use paceline_lab::figure::{Reproduction, Scale, Settings, table};
+use paceline_lab::figure::{Reproduction, Scale, Settings};
 use paceline_lab::reproduce;
 use paceline_lab::run::Place;
 use paceline_lab::standing::summary;
@@ -58,7 +58,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let place = args.out.map_or(Place::Under(runs()), Place::At);
     let folder = reproduce::write(&results, &report, &place, "reproduce")?;
     ui.document(&results)?;
-    ui.print(&table(&results.results))?;
+    ui.figures(&results.results)?;
     ui.print(&format!("\n{}", summary(&results.results)))?;
     ui.print(&format!("\nreport: {}\n", folder.join("report.html").display()))?;
     ui.warn_if_stopped();

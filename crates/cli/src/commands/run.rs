@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use paceline_lab::figure::{Figure, number, table as figure_table};
+use paceline_lab::figure::{Figure, number};
 use paceline_lab::run::{Metric, Place, Run, RunResult, WorldKind};
 use paceline_lab::scenario::{Scenario, ScenarioFile};
 use paceline_lab::simulate_watched;
@@ -126,7 +126,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         folder: folder.display().to_string(),
     })?;
     ui.print(&describe(&run))?;
-    ui.print(&format!("report: {}\n", folder.join("report.html").display()))?;
+    if !result.figures.is_empty() {
+        ui.print("\n")?;
+        ui.figures(&result.figures)?;
+    }
+    ui.print(&format!("\nreport: {}\n", folder.join("report.html").display()))?;
     ui.warn_if_stopped();
     Ok(Outcome::of(!ui.is_stopped() && is_good(result)))
 }
@@ -183,9 +187,5 @@ fn describe(run: &Run) -> String {
         let starved: Vec<String> = result.starved.iter().map(|node| format!("n{node}")).collect();
         text.push_str(&format!("\nstarved, nothing got through: {}\n", starved.join(", ")));
     }
-    if !result.figures.is_empty() {
-        text.push_str(&format!("\n{}", figure_table(&result.figures)));
-    }
-    text.push('\n');
     text
 }

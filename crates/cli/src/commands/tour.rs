@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use paceline_lab::figure::{number, table as figure_table};
+use paceline_lab::figure::number;
 use paceline_lab::run::Place;
 use paceline_lab::table::table;
 use paceline_lab::tour::{self, Broadcasts, Tour};
@@ -34,13 +34,16 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let tour = tour::run(&place, &ui.progress())?;
     ui.document(&tour)?;
     if args.verbose {
-        ui.print(&tables(&tour))?;
+        ui.print(&broadcasts(&tour))?;
+        ui.print("\n")?;
+        ui.figures(&tour.results)?;
+        ui.print("\n")?;
     }
     ui.print(&tour.summary())?;
     Ok(Outcome::of(tour.is_good()))
 }
 
-fn tables(tour: &Tour) -> String {
+fn broadcasts(tour: &Tour) -> String {
     let rows: Vec<[String; 8]> = tour.sockets.iter().map(cells).collect();
     let header = [
         "topology",
@@ -52,7 +55,7 @@ fn tables(tour: &Tour) -> String {
         "p50 ms",
         "p99 ms",
     ];
-    format!("{}\n{}\n", table(header, &rows), figure_table(&tour.results))
+    table(header, &rows)
 }
 
 fn cells(row: &Broadcasts) -> [String; 8] {
