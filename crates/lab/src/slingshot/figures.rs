@@ -1,7 +1,7 @@
 //! The published figures of repairs by receivers beside what the protocol measures.
 
 use super::ask::Ask;
-use super::jobs::{Job, KEPT, jobs, overrides};
+use super::jobs::{Job, KEPT, jobs, large_sizes_drawn, overrides};
 use super::report::sections;
 use super::run::measured;
 use super::{Measures, Settings, Setup};
@@ -77,9 +77,9 @@ fn is_same(a: &Scenario, b: &Scenario) -> Result<bool, LabError> {
 
 /// The bands for a run of a scenario, if `reproduce slingshot` makes one of the same topology and
 /// settings, by whichever scenario, that is no longer: those of the full size or, of a shorter
-/// run, those of the small one.
+/// run, those of the small one. Also if the run is one of [`large_sizes_drawn`].
 pub(super) fn job_of_run(scenario: &Scenario) -> Result<Option<(Job, Scale)>, LabError> {
-    for job in jobs() {
+    for job in jobs().into_iter().chain(large_sizes_drawn()) {
         let mut own = job.load(&[])?;
         if own.topology != scenario.topology {
             continue;
