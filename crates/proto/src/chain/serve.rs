@@ -14,8 +14,8 @@
 //! that origin; and an origin's blocks move on along a path without a circle, each hop of which
 //! serves them within a round. Of the hops of a member, the one on which the origin with the
 //! lowest tag waits is held up by no other: it is full, and the driver empties it, as its peer
-//! takes what comes. So the blocks that are on their way reach all members, whoever else sends,
-//! and credit returns.
+//! accepts what arrives. So the blocks that are on their way reach all members, whatever others
+//! send, and credit returns.
 
 use super::chain::{Chain, Cx};
 use super::fair_queue::{QUANTUM_BYTES, Waiting};
