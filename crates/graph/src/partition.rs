@@ -7,7 +7,7 @@ use paceline_proto::core::mix;
 use paceline_proto::walk::{Graph, Vertex};
 use thiserror::Error;
 
-use crate::files::{FileError, NewFile, append_number};
+use crate::files::{FileError, NewFile, append_number, printable};
 
 /// A part for each vertex.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,11 +154,10 @@ impl Partition {
                 break;
             }
             lines += 1;
-            let found = String::from_utf8_lossy(&line);
-            let part = match found.trim().parse::<u16>() {
+            let part = match String::from_utf8_lossy(&line).trim().parse::<u16>() {
                 Ok(part) if part < u16::MAX => part,
                 _ => {
-                    let (path, found) = (path.to_owned(), found.trim().to_owned());
+                    let (path, found) = (path.to_owned(), printable(&line));
                     return Err(PartitionError::Line { path, line: lines, found });
                 }
             };

@@ -90,14 +90,8 @@ impl FileError {
         found: &[u8],
         wanted: impl Into<String>,
     ) -> FileError {
-        // A character has at most four bytes.
-        let found = String::from_utf8_lossy(&found[..found.len().min(4 * FOUND_CHARACTERS_MAX)]);
-        let mut found: String = found.trim().chars().take(FOUND_CHARACTERS_MAX + 1).collect();
-        if found.chars().count() > FOUND_CHARACTERS_MAX {
-            found.pop();
-            found.push('…');
-        }
-        FileError::Line { path: path.to_owned(), line, found, wanted: wanted.into() }
+        let (path, found, wanted) = (path.to_owned(), printable(found), wanted.into());
+        FileError::Line { path, line, found, wanted }
     }
 
     pub(crate) fn without_parquet(path: &Path) -> FileError {
@@ -106,5 +100,38 @@ impl FileError {
 
     pub(super) fn graph(path: &Path, source: GraphError) -> FileError {
         FileError::Graph { path: path.to_owned(), source }
+    }
+}
+
+/// How a line begins, for a message: at most `FOUND_CHARACTERS_MAX` characters, with escapes for
+/// what would change a terminal's state.
+pub(crate) fn printable(line: &[u8]) -> String {
+    // A character has at most four bytes.
+    let line = String::from_utf8_lossy(&line[..line.len().min(4 * FOUND_CHARACTERS_MAX)]);
+    let mut found = String::new();
+    for (place, c) in line.trim().chars().enumerate() {
+        if place == FOUND_CHARACTERS_MAX {
+            found.push('…');
+            break;
+        }
+        match c.is_control() {
+            true => found.extend(c.escape_debug()),
+            false => found.push(c),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_shown_by_its_beginning_and_changes_no_terminal() {
+        assert_eq!(printable(b" 1 2\n"), "1 2");
+        assert_eq!(printable(b"\x1b[2J\x07 \xff\xc3\xa4"), "\\u{1b}[2J\\u{7} \u{fffd}ä");
+        let long = printable(&[b'x'; 500]);
+        assert_eq!(long.chars().count(), FOUND_CHARACTERS_MAX + 1);
+        assert!(long.ends_with('…'));
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod parquet;
 
 pub use edges::Columns;
 pub use error::FileError;
+pub(crate) use error::printable;
 pub use ids::Ids;
 pub(crate) use npy::write_header as write_npy_header;
 pub(crate) use output::append_number;
