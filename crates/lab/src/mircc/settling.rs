@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use paceline_proto::mircc::Algorithm;
+
 use super::figures::controller_name;
 use super::run::Measured;
 use super::windows::Oracles;
@@ -103,8 +105,13 @@ pub(super) fn distances(name: &str, measured: &Measured) -> Result<Vec<Figure>, 
             None => format!("told rates do not settle within 5 %: up to {off} % off"),
         };
         let id = format!("{name}/{}/{controller}", change.name);
-        let distance = Figure::new(id, held.distance() * 100.0, "%");
-        figures.push(distance.with_note(format!("of mean rates from shares; {note}")));
+        let distance = Figure::new(id, held.distance() * 100.0, "%")
+            .with_note(format!("of mean rates from shares; {note}"));
+        figures.push(match measured.settings.config.controller.algorithm {
+            Algorithm::Mircc => distance.with_band(0.0, SETTLED * 100.0),
+            // RCP's mean rates are far from shares at these rates.
+            Algorithm::Rcp => distance,
+        });
     }
     Ok(figures)
 }
