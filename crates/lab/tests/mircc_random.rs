@@ -97,11 +97,8 @@ fn over_one_path_rates_are_max_min() {
 fn over_several_paths_rates_are_those_of_two_classes() {
     let said = &*SEVERAL;
     let near = |most: f64| said.iter().filter(|said| said.from_oracle <= most).count();
-    // In the others a flow does not find one of its paths: it looks for them at random, eight
-    // times at first and then once a second. With 32 looks at first all 50 are within 15 %, but
-    // slow flows ask for more than their rate.
-    assert!(near(0.15) >= 47, "{} of {NETWORKS} within 15 %", near(0.15));
-    assert!(near(0.05) >= 43, "{} of {NETWORKS} within 5 %", near(0.05));
+    assert!(near(0.15) >= 49, "{} of {NETWORKS} within 15 %", near(0.15));
+    assert!(near(0.05) >= 48, "{} of {NETWORKS} within 5 %", near(0.05));
     let mut joint = 0;
     for said in said {
         let graph = Random { seed: said.seed, ways: Ways::Several, ..Random::default() };
@@ -121,9 +118,9 @@ fn over_several_paths_rates_stay_where_they_have_settled() {
     let moves: f64 = said.iter().map(|said| said.moves).sum();
     assert!(moves <= 2.0 * NETWORKS as f64, "{moves} moves in 20 s");
     let changes: f64 = said.iter().map(|said| said.changes).sum();
-    assert!(changes <= 1.0, "{changes} changes from one fixed point to another in 50 networks");
+    assert!(changes <= 0.0, "{changes} changes from one fixed point to another in 50 networks");
     let near = said.iter().filter(|said| said.near_fixed_point >= 0.8).count();
-    assert!(near >= 45, "{near} of {NETWORKS} are near a fixed point most of the time");
+    assert!(near >= 49, "{near} of {NETWORKS} are near a fixed point most of the time");
     let steady = said.iter().filter(|said| said.near_fixed_point == 1.0).count();
-    assert!(steady >= 40, "{steady} of {NETWORKS} are near a fixed point in each half second");
+    assert!(steady >= 47, "{steady} of {NETWORKS} are near a fixed point in each half second");
 }

@@ -4,6 +4,7 @@
 //! start. Source: MIRCC, slides 7 and 12 to 14. Where none does, a window paces.
 
 mod board;
+mod discovery;
 mod path;
 mod recovery;
 mod track;
@@ -19,6 +20,7 @@ use crate::core::{Instant, Rng, mix};
 use crate::ndn::{Class, Data, Header, Interest, NackReason, Name, PathLabel, VerifyError};
 use crate::parts::pacer::{Pacer, time_for};
 use board::Board;
+use discovery::Discovery;
 pub(super) use path::RoundTrip;
 use path::{Lane, Path};
 use recovery::Recovery;
@@ -29,8 +31,6 @@ use window::{Growth, Window};
 const PATHS_MAX: usize = 16;
 /// A flow's round trip until one is known.
 const ROUND_TRIP_GUESS: Duration = Duration::from_millis(100);
-/// Interests that look for paths at the beginning of a flow, twice a round trip.
-const FIRST_DISCOVERIES: u32 = 8;
 /// Round trips for which a flow keeps its best path at least, and how many more at most.
 const HOLD_TRIPS_MIN: u32 = 4;
 const HOLD_TRIPS_MORE: u32 = 28;
@@ -122,9 +122,8 @@ pub(super) struct Flow {
     round_trip: RoundTrip,
     data_bits: f64,
     is_data_known: bool,
-    discoveries: u32,
+    discovery: Discovery,
     recovery: Recovery,
-    is_discover_set: bool,
     no_routes: u32,
     // What is wrong with the last Data that was not accepted.
     unverified: Option<VerifyError>,
@@ -163,9 +162,8 @@ impl Flow {
             round_trip: RoundTrip::default(),
             data_bits: DATA_BITS,
             is_data_known: false,
-            discoveries: 0,
+            discovery: Discovery::default(),
             recovery: Recovery::new(now),
-            is_discover_set: false,
             no_routes: 0,
             unverified: None,
             failed: None,
@@ -238,42 +236,6 @@ impl Flow {
         self.set_resend(now, out);
     }
 
-    /// The time to look for paths has come.
-    pub(super) fn discover(
-        &mut self,
-        now: Instant,
-        config: &Config,
-        rng: &mut Rng,
-        out: &mut Wishes,
-    ) {
-        self.is_discover_set = false;
-        if self.window.is_some() {
-            return;
-        }
-        // Until the first Data has come there is one Interest under way, which the timer resends.
-        let may = self.is_data_known || self.board.out() == 0;
-        let class = match self.multipath {
-            Multipath::Dual if self.is_data_known => Class::Secondary,
-            _ => Class::Primary,
-        };
-        let track = TrackId { path: NO_PATH, class, discovers: true };
-        if may && let Some(interest) = self.interest(now, track, rng) {
-            let header = Header { discovers: true, ..self.header(class, None, config) };
-            out.interests.push((header, interest));
-            self.discoveries = self.discoveries.saturating_add(1);
-        }
-        self.set_resend(now, out);
-        // Of what was resent nobody knows the round trip: that is no reason to look with each Data.
-        let mean = self.round_trip.mean().or(self.is_data_known.then_some(ROUND_TRIP_GUESS));
-        if let Some(mean) = mean {
-            let early = self.discoveries < FIRST_DISCOVERIES;
-            let after = if early { mean / 2 } else { config.discover_every };
-            let after = after.max(Duration::from_millis(1));
-            self.is_discover_set = true;
-            out.timers.push((now + after, Timer::Discover(self.id)));
-        }
-    }
-
     /// A Data has come for an Interest of this flow.
     pub(super) fn handle_data(
         &mut self,
@@ -331,7 +293,7 @@ impl Flow {
             window.grow(now, self.round_trip.mean().unwrap_or_default());
         }
         if !self.pump(now, config, rng, out) {
-            if !self.is_discover_set {
+            if !self.discovery.is_set() {
                 self.discover(now, config, rng, out);
             }
             self.set_lanes(now, config, out);
@@ -543,6 +505,7 @@ impl Flow {
             self.lanes.push(Lane::default());
         }
         self.paths[place] = Some(Path::new(label, now));
+        self.discovery.note_found();
         self.lanes[place + 1].last = now;
         Some(place)
     }
