@@ -72,7 +72,7 @@ impl Ui {
         if self.json { write(&mut io::stderr(), text) } else { write(&mut io::stdout(), text) }
     }
 
-    /// Prints figures as a table that fits the terminal; where there is none, each row is one line.
+    /// Prints figures as a table that fits the terminal; without one, a line for each figure.
     pub fn figures(&self, figures: &[Figure]) -> Result<(), CliError> {
         self.print(&figure::table_within(figures, self.columns().unwrap_or(usize::MAX)))
     }

@@ -5,13 +5,14 @@
 mod chain_swarm;
 mod seeds;
 
-use chain_swarm::{Phase, Scenario, honest};
+use chain_swarm::{Scenario, honest};
 use paceline_proto::chain::{Chain, Command, Config, Event, Message, Timer, Topology};
 use paceline_proto::core::{
     Context, Instant, Lane, NodeId, Outbox, Outgoing, Payload, PeerState, Protocol, View, ViewId,
 };
 use paceline_sim::Codec;
 use paceline_sim::checkers::chain::{Member, Rule};
+use paceline_sim::checkers::offered::Phase;
 use std::sync::Arc;
 use std::time::Duration;
 

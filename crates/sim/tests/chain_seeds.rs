@@ -24,13 +24,10 @@ fn seeds_deliver_everything_everywhere_and_come_to_rest() {
 
 #[test]
 fn seeds_with_saturating_phases_let_every_member_submit() {
-    let run = |seed: u64| {
+    seeds::run_saturated(|seed| {
         let scenario = Scenario::draw_saturated(seed);
         let outcome = scenario.run(honest(&scenario.config))?;
         let saturating = scenario.phases.iter().map(|phase| phase.senders.len() as u64).sum();
         Ok([outcome.deliveries, outcome.events, saturating])
-    };
-    let (count, [deliveries, events, saturating]) = seeds::run_all(run);
-    println!("{count} seeds: {deliveries} deliveries, {events} events, {saturating} senders");
-    assert!(count < 100 || deliveries > 1000 * count, "the seeds saturated nothing");
+    });
 }

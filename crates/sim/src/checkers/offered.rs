@@ -17,6 +17,35 @@ pub struct Offer {
     pub until: Instant,
 }
 
+/// A time in which the applications of some members submit whatever is admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// From when.
+    pub from: Instant,
+    /// Until when.
+    pub until: Instant,
+    /// The members.
+    pub senders: Vec<NodeId>,
+    /// Bytes of each message.
+    pub message_bytes: u32,
+}
+
+impl Phase {
+    /// True if this member's application submits now.
+    pub fn has(&self, at: Instant, node: NodeId) -> bool {
+        self.from <= at && at < self.until && self.senders.contains(&node)
+    }
+
+    /// What the members of these phases are offered.
+    pub fn offers(phases: &[Phase]) -> Vec<Offer> {
+        let offers = phases.iter().flat_map(|phase| {
+            let &Phase { from, until, .. } = phase;
+            phase.senders.iter().map(move |&node| Offer { node, from, until })
+        });
+        offers.collect()
+    }
+}
+
 impl Offer {
     /// True if one of these offers is for the node now.
     pub(super) fn is_made(offers: &[Offer], at: Instant, node: NodeId) -> bool {

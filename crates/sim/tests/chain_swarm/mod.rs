@@ -9,7 +9,7 @@ use std::time::Duration;
 use paceline_proto::chain::{Chain, Command, Config, Event, Topology, Urgency};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
 use paceline_sim::checkers::chain::{ChainLedger, Member};
-use paceline_sim::checkers::offered::Offer;
+use paceline_sim::checkers::offered::Phase;
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Overhead, Reply, Shape,
     Sim, SimConfig,
@@ -41,15 +41,6 @@ pub struct Scenario {
     pub keeps_to_admission: bool,
     pub consumes_within_ms: u32,
     pub phases: Vec<Phase>,
-}
-
-/// A time in which some applications submit whatever their members admit.
-#[derive(Clone, Debug)]
-pub struct Phase {
-    pub from: Instant,
-    pub until: Instant,
-    pub senders: Vec<NodeId>,
-    pub message_bytes: u32,
 }
 
 impl Scenario {
@@ -170,14 +161,6 @@ impl Scenario {
         (hop * members + consumed) * 3 + yields
     }
 
-    fn offers(&self) -> Vec<Offer> {
-        let offers = self.phases.iter().flat_map(|phase| {
-            let &Phase { from, until, .. } = phase;
-            phase.senders.iter().map(move |&node| Offer { node, from, until })
-        });
-        offers.collect()
-    }
-
     /// The command that runs this seed again.
     pub fn replay(&self) -> String {
         seeds::replay(self.suite, self.seed)
@@ -230,7 +213,7 @@ impl Scenario {
         let ledger = ChainLedger::new(&self.config);
         let ledger = match self.phases.is_empty() {
             true => ledger,
-            false => ledger.with_offers(self.offers(), self.admits_within()),
+            false => ledger.with_offers(Phase::offers(&self.phases), self.admits_within()),
         };
         let mut observers = (ledger, application);
         let end = Instant::ZERO + Duration::from_millis(FAULTS_MS.into()) + HEAL_AFTER;
@@ -400,9 +383,7 @@ impl Application {
             let after = if self.rng.chance(0.3) { self.rng.below(3000) } else { 0 };
             return Some((Duration::from_micros(after.into()), command));
         }
-        let is_on =
-            |phase: &&Phase| phase.from <= at && at < phase.until && phase.senders.contains(&node);
-        let bytes = self.phases.iter().find(is_on)?.message_bytes;
+        let bytes = self.phases.iter().find(|phase| phase.has(at, node))?.message_bytes;
         Some((Duration::ZERO, Command::broadcast(Payload::Zeros(bytes))))
     }
 

@@ -16,7 +16,7 @@ use paceline_proto::core::{
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 use paceline_proto::{chain, detector};
 use paceline_sim::checkers::group::{GroupLedger, Host};
-use paceline_sim::checkers::offered::Offer;
+use paceline_sim::checkers::offered::Phase;
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Reply, Shape, Sim,
     SimConfig,
@@ -50,21 +50,6 @@ pub struct Scenario {
     pub never_reads: Option<NodeId>,
     pub acts: Vec<(Instant, Act)>,
     pub phases: Vec<Phase>,
-}
-
-/// A time in which some applications submit whatever their members admit.
-#[derive(Clone, Debug)]
-pub struct Phase {
-    pub from: Instant,
-    pub until: Instant,
-    pub senders: Vec<NodeId>,
-    pub message_bytes: usize,
-}
-
-impl Phase {
-    fn has(&self, at: Instant, node: NodeId) -> bool {
-        self.from <= at && at < self.until && self.senders.contains(&node)
-    }
 }
 
 /// The group's configuration with small windows, so that they fill.
@@ -203,14 +188,6 @@ impl Scenario {
         scenario
     }
 
-    fn offers(&self) -> Vec<Offer> {
-        let offers = self.phases.iter().flat_map(|phase| {
-            let &Phase { from, until, .. } = phase;
-            phase.senders.iter().map(move |&node| Offer { node, from, until })
-        });
-        offers.collect()
-    }
-
     fn draw_faults(&mut self, rng: &mut Rng) {
         let span = FAULTS.as_millis() as u32;
         let when = |rng: &mut Rng| 500 + u64::from(rng.below(span - 3000));
@@ -342,7 +319,7 @@ impl Scenario {
         for phase in &self.phases {
             phase.senders.iter().for_each(|&node| sim.wake_at(phase.from, node));
         }
-        let ledger = GroupLedger::new(&self.config).with_offers(self.offers());
+        let ledger = GroupLedger::new(&self.config).with_offers(Phase::offers(&self.phases));
         let mut application = Application::new(self.seed);
         application.never_reads = self.never_reads;
         application.phases = self.phases.clone();
@@ -517,7 +494,11 @@ impl<P: Host> Observer<P> for Application {
         if is_open && self.is_sending.insert(node) {
             let number = self.submitted.entry(node).or_default();
             *number += 1;
-            reply.command(Duration::ZERO, node, message(node, *number, phase.message_bytes));
+            reply.command(
+                Duration::ZERO,
+                node,
+                message(node, *number, phase.message_bytes as usize),
+            );
         }
     }
 

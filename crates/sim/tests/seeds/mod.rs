@@ -117,3 +117,14 @@ pub fn replay(test: &str, seed: u64) -> String {
     let variables = format!("PACELINE_TEST_SEED_FIRST={seed} PACELINE_TEST_SEEDS=1");
     format!("{variables} cargo test --release -p paceline-sim --test {test}")
 }
+
+/// Runs seeds in which members saturate a group; each run says how many deliveries, events and
+/// saturating members it had.
+///
+/// # Panics
+/// With what the first seed that failed said, or if the seeds saturated nothing.
+pub fn run_saturated(run: impl Fn(u64) -> Result<[u64; 3], String> + Sync) {
+    let (count, [deliveries, events, saturating]) = run_all(run);
+    println!("{count} seeds: {deliveries} deliveries, {events} events, {saturating} senders");
+    assert!(count < 100 || deliveries > 1000 * count, "the seeds saturated nothing");
+}

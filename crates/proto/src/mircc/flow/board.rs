@@ -184,8 +184,8 @@ impl Board {
         losses
     }
 
-    /// When the first Interest of a track that others overtook is to be taken for lost; none if no
-    /// Interest was overtaken.
+    /// When the first overtaken Interest of a track counts as lost; `None` if no Interest was
+    /// overtaken.
     pub(super) fn overtaken_at(
         &mut self,
         track: TrackId,
@@ -276,7 +276,7 @@ impl Board {
         }
     }
 
-    /// True if segments that were taken for lost wait to be asked for again.
+    /// True if lost segments wait for retransmission.
     pub(super) fn has_lost(&self) -> bool {
         !self.lost.is_empty()
     }

@@ -44,7 +44,7 @@ const NEWS_TRIPS: u32 = 2;
 const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(5);
 /// Interests that one timer sends at most.
 const BURST_MAX: usize = 64;
-/// Interests that a window sends with each Data while lost segments wait to be asked for again: one
+/// Interests that a window sends with each Data while lost segments wait for retransmission: one
 /// more than the Data makes room for, as in slow start. Source: RFC 6937, section 3.1.
 const RECOVERY_BURST: usize = 2;
 /// The same if fewer are under way. Source: RFC 6928.
@@ -432,7 +432,7 @@ impl Flow {
         true
     }
 
-    /// The next Interest, which is noted as sent on this track; none if there is none to send.
+    /// Takes the next Interest and notes it as sent on this track; `None` if nothing is left.
     fn interest(&mut self, now: Instant, track: TrackId, rng: &mut Rng) -> Option<Interest> {
         if self.unread.saturating_add(self.board.out()) >= self.unread_max {
             return None;

@@ -157,7 +157,7 @@ impl Flow {
             return; // It goes on once the application has read.
         }
         let after = self.lost_after();
-        // With nothing under way something was refused, and is to be asked for again.
+        // With nothing under way an Interest was refused: it is retransmitted.
         let late_at = self.board.oldest_at().map_or(now + after / 2, |at| at + after);
         let overtaken_at = self.board.tracks().filter_map(|track| {
             let reordering = self.reordering(track);

@@ -91,7 +91,7 @@ impl Track {
         self.sent.pop_front();
     }
 
-    /// When an Interest is to be taken for lost; none if no later one was answered.
+    /// When an Interest counts as lost; `None` if no later one was answered.
     pub(super) fn lost_at(&self, sent: Sent, reordering: Reordering) -> Option<Instant> {
         let later = self.answered?.checked_sub(sent.serial).filter(|&later| later > 0)?;
         let overdue_after = reordering.overdue_after.max(reordering.resend_after_min);

@@ -40,10 +40,10 @@ struct Sent {
     millis: f64,
 }
 
-/// Fetches so many segments. `trip` says after what time an Interest is answered; none if it is
+/// Fetches this many segments. `trip` gives the time until an Interest is answered, `None` if it is
 /// lost. With a rate, Mbit/s, each Data is stamped with it.
 fn fetched(segments: u64, rate: Option<u64>, trip: impl Fn(Sent) -> Option<Duration>) -> Fetched {
-    // Paths are looked for at the beginning only: of a lost look no later Interest tells.
+    // Paths are looked for at the beginning only: no later Interest reveals a lost look.
     let config = Config { discover_every: ms(3_600_000), ..Config::default() };
     let mut bench = Bench::new(config, &[(1, FaceConfig::default(), &["/"])]);
     let pace = if rate.is_some() { Pace::Rates } else { Pace::Cubic };
@@ -141,7 +141,7 @@ fn a_window_that_is_lost_as_a_whole_is_found_by_a_probe_and_not_by_time_outs() {
 
 #[test]
 fn answers_out_of_order_by_fewer_than_three_places_are_no_reason_to_ask_again() {
-    // Of each eight Interests one is answered after so many that left later.
+    // One Interest in eight is answered after this many that left later.
     let run = |places: f64| {
         let late = Duration::from_secs_f64((places * 0.46 + 0.1) / 1e3);
         fetched(1_000, Some(20), move |sent| {
