@@ -97,7 +97,7 @@ fn over_one_path_rates_are_max_min() {
 fn over_several_paths_rates_are_those_of_two_classes() {
     let said = &*SEVERAL;
     let near = |most: f64| said.iter().filter(|said| said.from_oracle <= most).count();
-    assert!(near(0.15) >= 49, "{} of {NETWORKS} within 15 %", near(0.15));
+    assert!(near(0.15) >= 50, "{} of {NETWORKS} within 15 %", near(0.15));
     assert!(near(0.05) >= 48, "{} of {NETWORKS} within 5 %", near(0.05));
     let mut joint = 0;
     for said in said {

@@ -292,14 +292,12 @@ fn by_the_tree_each_sender_gets_nine_tenths_of_its_max_min_share() {
     }
 }
 
-/// Where all send, the members' uplinks are the bottleneck, and the members divide them. Where some
-/// are silent, their downlinks are: the switch's queue for such a member is in no member's hands.
-/// Windows are equal there, and shares are as the inverse of round-trip times.
+/// Where some members are silent their downlinks are the bottleneck, and the switch's queue for such
+/// a member is in no member's hands: senders compare what they got through, and lower windows.
 #[test]
-fn by_the_pipeline_each_sender_gets_its_share_where_uplinks_bind_and_most_of_it_elsewhere() {
+fn by_the_pipeline_each_sender_gets_nine_tenths_of_its_max_min_share() {
     let measured = Duration::from_secs(8); // Messages are long: some tens of each sender.
     for Least { members, senders, of_share } in least_of_max_min(Topology::Pipeline, 64, measured) {
-        let least = if senders.len() == members as usize { 0.95 } else { 0.7 };
-        assert!(of_share >= least, "{senders:?} of {members}: {of_share:.3} of its share");
+        assert!(of_share >= 0.9, "{senders:?} of {members}: {of_share:.3} of its share");
     }
 }

@@ -49,6 +49,8 @@ pub struct BenchPlan {
     pub place: Place,
     /// Who sends, as the scenarios' key `senders` says it: `"all"`, `2`, `[0, 2]`.
     pub senders: String,
+    /// Who sends a message each 100 ms, in the same form; `None` for nobody.
+    pub quiet: Option<String>,
     /// How; `None` lets the planner choose.
     pub topology: Option<Topology>,
     /// Bytes of a message. Default 8,000.
@@ -88,6 +90,10 @@ pub struct BenchRow {
     pub p50_ms: f64,
     /// 99th percentile of the latency.
     pub p99_ms: f64,
+    /// 99th percentile of the latency of messages of quiet members; null without any.
+    pub quiet_p99_ms: Option<f64>,
+    /// Messages of quiet members that reached all.
+    pub quiet_messages: u64,
     /// Processor seconds of all members for each gigabyte told to all of them together.
     pub cpu_s_per_gb: f64,
     /// Most over fewest messages that two senders got through to all; null with one sender. A
@@ -168,6 +174,7 @@ fn measure<S: Service>(
 fn scenario(plan: &BenchPlan) -> Result<Scenario, LabError> {
     let topology = plan.topology.map_or("auto", Topology::name);
     let senders = &plan.senders;
+    let quiet = plan.quiet.as_ref().map_or(String::new(), |quiet| format!("quiet = {quiet}\n"));
     let (nodes, size) = (plan.nodes, plan.message_bytes);
     let (kind, start) = match plan.membership {
         Membership::Fixed => ("chain", Duration::ZERO),
@@ -180,7 +187,7 @@ fn scenario(plan: &BenchPlan) -> Result<Scenario, LabError> {
         "name = \"bench/broadcast\"\nduration = \"{duration_ms}ms\"\n\
          [topology]\nnodes = {nodes}\n\
          [protocol]\nkind = \"{kind}\"\ntopology = \"{topology}\"\n\
-         [workload]\nsenders = {senders}\nsize = \"{size}B\"\nstart = \"{start_ms}ms\"\n\
+         [workload]\nsenders = {senders}\nsize = \"{size}B\"\nstart = \"{start_ms}ms\"\n{quiet}\
          [measure]\nwarmup = \"{warmup_ms}ms\"\n"
     );
     ScenarioFile::parse("bench broadcast", &text)?.with_sets(&plan.sets)?.resolve()
@@ -217,6 +224,7 @@ fn row(
     });
     let cpu = outcome.cpu.map_or(f64::NAN, |cpu| cpu.as_secs_f64());
     let ms = |quantile: f64| ledger.latency().value_at_quantile(quantile) as f64 / 1e6;
+    let quiet = ledger.quiet_latency().filter(|latency| !latency.is_empty());
     Ok(BenchRow {
         nodes: plan.nodes,
         membership: match plan.membership {
@@ -233,8 +241,10 @@ fn row(
         limit_share: limit.map(|limit| measured / limit),
         p50_ms: ms(0.5),
         p99_ms: ms(0.99),
+        quiet_p99_ms: quiet.map(|latency| latency.value_at_quantile(0.99) as f64 / 1e6),
+        quiet_messages: ledger.quiet_messages(),
         cpu_s_per_gb: cpu / (bytes as f64 / 1e9),
-        fairness: (broadcast.plan().senders.count(plan.nodes) > 1).then(|| ledger.fairness()),
+        fairness: (broadcast.saturating_nodes().len() > 1).then(|| ledger.fairness()),
         starved: ledger.starved().iter().map(|node| node.0).collect(),
         faults: damaged,
         seconds_without_progress: ledger.seconds_without_progress(outcome.ended),

@@ -80,6 +80,7 @@ pub struct Part {
     node: NodeLedger,
     // Nanoseconds and how often.
     latency: Vec<(u64, u64)>,
+    quiet_latency: Vec<(u64, u64)>,
 }
 
 /// The part of a run whose numbers count.
@@ -113,6 +114,9 @@ pub struct Ledger {
     // When each active node's messages were accepted, until everybody has them.
     accepted_at: BTreeMap<NodeId, Vec<Instant>>,
     latency: Histogram<u64>,
+    // Senders that send seldom, and the latencies of what they send.
+    quiet: BTreeSet<NodeId>,
+    quiet_latency: Histogram<u64>,
     delivered: u64,
     // Until when each slow reader is busy with what it was told.
     reads_until: BTreeMap<NodeId, Instant>,
@@ -122,6 +126,7 @@ impl Ledger {
     /// An empty ledger for this many nodes.
     pub fn new(nodes: u32, window: Window, attendance: Attendance) -> Ledger {
         let latency = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3);
+        let latency = latency.expect("the bounds are in order");
         Ledger {
             attendance,
             senders: Vec::new(),
@@ -129,15 +134,17 @@ impl Ledger {
             window,
             nodes: vec![NodeLedger::default(); nodes as usize],
             accepted_at: BTreeMap::new(),
-            latency: latency.expect("the bounds are in order"),
+            quiet: BTreeSet::new(),
+            quiet_latency: latency.clone(),
+            latency,
             delivered: 0,
             reads_until: BTreeMap::new(),
         }
     }
 
-    /// The nodes whose applications have messages to send.
-    pub fn with_senders(self, senders: Vec<NodeId>) -> Ledger {
-        Ledger { senders, ..self }
+    /// The nodes whose applications send as much as they may, and those that send seldom.
+    pub fn with_senders(self, senders: Vec<NodeId>, quiet: &[NodeId]) -> Ledger {
+        Ledger { senders, quiet: quiet.iter().copied().collect(), ..self }
     }
 
     /// A node's member accepted a message.
@@ -225,7 +232,11 @@ impl Ledger {
         ledger.received.entry(origin.0).or_default().measured += 1;
         let known = self.accepted_at.get(&origin).and_then(|times| times.get(number as usize));
         if let Some(accepted) = reading.accepted.or(known.copied()).filter(|_| node != origin) {
-            self.latency.saturating_record((at - accepted).as_nanos() as u64);
+            let latency = match self.quiet.contains(&origin) {
+                true => &mut self.quiet_latency,
+                false => &mut self.latency,
+            };
+            latency.saturating_record((at - accepted).as_nanos() as u64);
         }
     }
 
@@ -251,9 +262,20 @@ impl Ledger {
         &self.nodes
     }
 
-    /// Latencies from acceptance to each remote delivery within the measured time, nanoseconds.
+    /// Latencies from acceptance to each remote delivery within the measured time, nanoseconds,
+    /// of messages of all but quiet senders.
     pub fn latency(&self) -> &Histogram<u64> {
         &self.latency
+    }
+
+    /// Those of messages of quiet senders; `None` without such senders.
+    pub fn quiet_latency(&self) -> Option<&Histogram<u64>> {
+        (!self.quiet.is_empty()).then_some(&self.quiet_latency)
+    }
+
+    /// Messages of quiet senders that reached all members within the measured time.
+    pub fn quiet_messages(&self) -> u64 {
+        self.quiet.iter().map(|&sender| self.reached_all(sender)).sum()
     }
 
     /// Messages delivered at one node.
@@ -263,9 +285,15 @@ impl Ledger {
 
     /// What was noted of one node, with all latencies.
     pub fn part(&self, node: NodeId) -> Part {
-        let latency = self.latency.iter_recorded();
-        let latency = latency.map(|step| (step.value_iterated_to(), step.count_at_value()));
-        Part { node: self.nodes[node.index()].clone(), latency: latency.collect() }
+        let recorded = |latency: &Histogram<u64>| {
+            let steps = latency.iter_recorded();
+            steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+        };
+        Part {
+            node: self.nodes[node.index()].clone(),
+            latency: recorded(&self.latency),
+            quiet_latency: recorded(&self.quiet_latency),
+        }
     }
 
     /// Takes over what another process noted of one of its nodes.
@@ -275,6 +303,9 @@ impl Ledger {
         self.nodes[node.index()] = part.node;
         for (value, count) in part.latency {
             self.latency.saturating_record_n(value, count);
+        }
+        for (value, count) in part.quiet_latency {
+            self.quiet_latency.saturating_record_n(value, count);
         }
     }
 
@@ -334,13 +365,16 @@ impl Ledger {
     /// Messages of each sender that reached all members within the measured time, the members that
     /// come and go left out.
     fn got_through(&self) -> impl Iterator<Item = (NodeId, u64)> {
-        let measured = |node: &NodeLedger, sender: NodeId| {
+        let senders = self.senders.iter().filter(|&&sender| self.attends(sender));
+        senders.map(|&sender| (sender, self.reached_all(sender)))
+    }
+
+    /// Messages of one of them.
+    fn reached_all(&self, sender: NodeId) -> u64 {
+        let measured = |node: &NodeLedger| {
             node.received.get(&sender.0).map_or(0, |received| received.measured)
         };
-        self.senders.iter().filter(|&&sender| self.attends(sender)).map(move |&sender| {
-            let counts = self.attendants().map(|node| measured(node, sender));
-            (sender, counts.min().unwrap_or(0))
-        })
+        self.attendants().map(measured).min().unwrap_or(0)
     }
 
     /// Most over fewest messages that two senders got through to all in the measured time, a sender
@@ -382,7 +416,7 @@ impl Ledger {
         let at = |quantile: f64| ms(self.latency.value_at_quantile(quantile));
         let (missing, damaged) = self.faults();
         let rate = self.bytes_per_node_per_second(ended) / 1e6;
-        vec![
+        let mut summary = vec![
             Metric::new("messages_accepted", self.accepted_total() as f64, ""),
             Metric::new("messages_delivered", self.delivered as f64, ""),
             Metric::new("messages_missing", missing as f64, ""),
@@ -393,7 +427,14 @@ impl Ledger {
             Metric::new("latency_max", ms(self.latency.max()), "ms"),
             Metric::new("fairness", self.fairness(), "most/fewest"),
             Metric::new("ended", ended.as_secs_f64(), "s"),
-        ]
+        ];
+        if let Some(latency) = self.quiet_latency().filter(|latency| !latency.is_empty()) {
+            for (name, quantile) in [("quiet_latency_p50", 0.5), ("quiet_latency_p99", 0.99)] {
+                let nanos = latency.value_at_quantile(quantile);
+                summary.push(Metric::new(name, nanos as f64 / 1e6, "ms"));
+            }
+        }
+        summary
     }
 
     /// Throughput of every node over the run, in bins of one width; none of a run with fewer

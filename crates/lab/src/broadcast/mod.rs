@@ -76,18 +76,24 @@ impl Service for Broadcast {
 
     fn ledger(&self) -> Ledger {
         let ledger = Ledger::new(self.view.len() as u32, self.plan.window, Attendance::Full);
-        ledger.with_senders(self.active_nodes())
+        ledger.with_senders(self.saturating_nodes(), &self.plan.quiet)
     }
 
     fn active_nodes(&self) -> Vec<NodeId> {
-        self.plan.senders.nodes(self.view.len() as u32)
+        let mut nodes = self.saturating_nodes();
+        nodes.extend(&self.plan.quiet);
+        nodes.sort_unstable();
+        nodes
     }
 
     fn due(&self, node: NodeId, number: u64) -> Option<Instant> {
         if self.plan.messages.is_some_and(|limit| number >= limit) {
             return None;
         }
-        let pause = self.plan.interval.unwrap_or(Duration::ZERO);
+        let pause = match self.plan.quiet.contains(&node) {
+            true => self.plan.quiet_interval,
+            false => self.plan.interval.unwrap_or(Duration::ZERO),
+        };
         let after = Duration::from_nanos((pause.as_nanos() as u64).saturating_mul(number));
         let later = self.starts.get(node.index()).copied().unwrap_or_default();
         let at = Instant::ZERO + self.plan.start + later + after;
@@ -148,6 +154,12 @@ impl Service for Broadcast {
 }
 
 impl Broadcast {
+    /// The senders that are not quiet.
+    pub(crate) fn saturating_nodes(&self) -> Vec<NodeId> {
+        let senders = self.plan.senders.nodes(self.view.len() as u32);
+        senders.into_iter().filter(|node| !self.plan.quiet.contains(node)).collect()
+    }
+
     /// How long a node's application is busy with a message of this size that it is told now.
     pub(crate) fn reads_for(
         &self,
@@ -163,18 +175,17 @@ impl Broadcast {
     }
 
     /// The most that links which each carry `link` let a node be told, own messages included, in
-    /// the unit of `link`. Where the planner chooses it is the chain's.
+    /// the unit of `link`, quiet members left out. Where the planner chooses it is the chain's.
     pub fn limit(&self, link: f64) -> f64 {
         let nodes = self.view.len();
         let topology = self.plan.topology.unwrap_or(Topology::Chain);
         let blocks = self.plan.message_bytes.div_ceil(self.shared.block_bytes_max()).max(1);
-        let senders: Vec<usize> =
-            self.plan.senders.nodes(nodes as u32).iter().map(|node| node.index()).collect();
+        let senders: Vec<usize> = self.saturating_nodes().iter().map(|node| node.index()).collect();
         link * fair_shares(topology, nodes, &senders, blocks).iter().sum::<f64>()
     }
 
     /// Messages that each node is to be told in all, if there is an end.
     fn due_at_each(&self) -> Option<u64> {
-        Some(self.plan.messages? * self.plan.senders.count(self.view.len() as u32))
+        Some(self.plan.messages? * self.active_nodes().len() as u64)
     }
 }

@@ -53,6 +53,11 @@ pub struct Plan {
     pub messages: Option<u64>,
     /// Time between two messages of a sender; none for as fast as accepted.
     pub interval: Option<Duration>,
+    /// Members that send seldom, whether they are among `senders` or not. Their latencies are
+    /// measured apart.
+    pub quiet: Vec<NodeId>,
+    /// Time between two messages of these.
+    pub quiet_interval: Duration,
     /// When the first is sent.
     pub start: Duration,
     /// In the simulator each sender begins later than `start` by a time of its own, drawn from the
@@ -136,11 +141,25 @@ pub(crate) const PROTOCOL_KEYS: &[&str] = &[
 ];
 
 /// The keys of [`read_workload`].
-pub(crate) const WORKLOAD_KEYS: &[&str] =
-    &["senders", "size", "blocks", "messages", "rate", "start", "spread", "read_rate", "content"];
+pub(crate) const WORKLOAD_KEYS: &[&str] = &[
+    "senders",
+    "size",
+    "blocks",
+    "messages",
+    "rate",
+    "quiet",
+    "quiet_rate",
+    "start",
+    "spread",
+    "read_rate",
+    "content",
+];
 
 /// What is measured, and the key of [`read_window`].
 pub(crate) const MEASURE_KEYS: &[&str] = &["figures", "warmup"];
+
+/// Messages a second of a quiet member.
+const QUIET_RATE: f64 = 10.0;
 
 const TOPOLOGIES: [(&str, Option<Topology>); 5] = [
     ("unicast", Some(Topology::Unicast)),
@@ -231,6 +250,8 @@ pub(crate) fn read_workload(
     };
     let interval =
         table.frequency_optional("rate")?.map(|rate| Duration::from_secs_f64(1.0 / rate));
+    let quiet = Senders::read_optional(table, "quiet", nodes)?;
+    let quiet_rate = table.frequency_optional("quiet_rate")?.unwrap_or(QUIET_RATE);
     let start = table.duration_or("start", Duration::ZERO)?;
     let spread = table.duration_or("spread", Duration::ZERO)?;
     let read = table.rate_optional("read_rate")?.map(|rate| rate.bits_per_second() as f64 / 8.0);
@@ -243,6 +264,8 @@ pub(crate) fn read_workload(
         blocks,
         messages,
         interval,
+        quiet: quiet.map_or(Vec::new(), |quiet| quiet.nodes(nodes)),
+        quiet_interval: Duration::from_secs_f64(1.0 / quiet_rate),
         start,
         spread,
         read_bytes_per_second: read,

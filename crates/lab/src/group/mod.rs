@@ -95,7 +95,7 @@ impl Service for Members {
     fn ledger(&self) -> Ledger {
         let window = self.broadcast.plan().window;
         let ledger = Ledger::new(self.nodes, window, self.attendance.clone());
-        ledger.with_senders(self.active_nodes())
+        ledger.with_senders(self.broadcast.saturating_nodes(), &self.broadcast.plan().quiet)
     }
 
     fn active_nodes(&self) -> Vec<NodeId> {

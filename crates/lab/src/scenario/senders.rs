@@ -46,6 +46,15 @@ impl Senders {
         }
     }
 
+    /// The same of a key that may be absent.
+    pub(crate) fn read_optional<'a>(
+        table: &mut Table<'a>,
+        key: &'a str,
+        nodes: u32,
+    ) -> Result<Option<Senders>, LabError> {
+        table.kind(key).is_some().then(|| Senders::read(table, key, nodes)).transpose()
+    }
+
     fn listed<'a>(table: &mut Table<'a>, key: &'a str, nodes: u32) -> Result<Senders, LabError> {
         let mut listed = table.nodes_optional(key, nodes)?.unwrap_or_default();
         let count = listed.len();

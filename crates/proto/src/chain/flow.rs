@@ -58,6 +58,8 @@ pub(super) struct Flow {
     held: VecDeque<Option<Block>>,
     /// Bytes of the blocks held.
     pub(super) held_bytes: usize,
+    /// Bytes of all blocks that were taken.
+    pub(super) received_bytes: u64,
     /// All blocks below this are here.
     pub(super) received: u64,
     // All blocks below this belong to delivered messages.
@@ -93,6 +95,7 @@ impl Flow {
             stable: 0,
             held: VecDeque::new(),
             held_bytes: 0,
+            received_bytes: 0,
             received: 0,
             delivered: 0,
             consumed: 0,
@@ -148,6 +151,7 @@ impl Flow {
             return Err(Refusal::BeyondCredit);
         }
         self.held_bytes += block.payload.len();
+        self.received_bytes += block.payload.len() as u64;
         self.unacknowledged_bytes += block.payload.len();
         let place = (seq - self.stable) as usize;
         if place >= self.held.len() {

@@ -137,7 +137,14 @@ impl Chain {
         let head = own.waiting.front().expect("a head message waits");
         let start = usize::from(head.injected) * config.block_bytes_max;
         let end = (start + config.block_bytes_max).min(head.payload.len());
-        if !own.has_window(end - start, config.window_blocks, config.window_bytes) {
+        let window_bytes = match topology {
+            Topology::Pipeline => {
+                own.window.compare(rank, &self.flows, config.window_bytes);
+                own.window.bytes(config.window_bytes, config.block_bytes_max)
+            }
+            _ => config.window_bytes,
+        };
+        if !own.has_window(end - start, config.window_blocks, window_bytes) {
             self.arm_probe(cx);
             return None;
         }

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use super::pace::Pace;
 use super::pipeline::Transfer;
 use super::unread::Owed;
+use super::window::Window;
 use super::{Plan, Topology};
 use crate::core::Payload;
 
@@ -29,6 +30,8 @@ pub(super) struct Own {
     pub(super) next: u64,
     /// How fast blocks leave.
     pub(super) pace: Pace,
+    /// How much of the window messages take that go through the pipeline.
+    pub(super) window: Window,
     // By rank. This member's own row stays at the maximum.
     received: Watermarks,
     consumed: Watermarks,

@@ -38,6 +38,10 @@ pub struct Args {
     #[arg(long, value_name = "SENDERS", default_value = "all", value_parser = parse_senders)]
     senders: Senders,
 
+    /// Who sends only a message each 100 ms, in the same form; latency is measured apart
+    #[arg(long, value_name = "SENDERS", value_parser = parse_senders)]
+    quiet: Option<Senders>,
+
     /// How messages spread: unicast, chain, tree, pipeline, or auto for the planner
     #[arg(long, value_name = "TOPOLOGY", default_value = "chain", value_parser = topology::parse)]
     topology: Choice,
@@ -64,6 +68,7 @@ Examples:
   paceline bench broadcast
   paceline bench broadcast --lab netns --rate 100Mbit --senders one
   paceline bench broadcast --lab netns --rate 100Mbit --senders 2
+  paceline bench broadcast --lab netns --rate 100Mbit --senders all --quiet 0,2
   paceline bench broadcast --lab netns --rate 1Gbit --topology unicast --json
   paceline bench broadcast --group --lab netns --rate 100Mbit
 
@@ -117,6 +122,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         membership: if args.group { Membership::Group } else { Membership::Fixed },
         place,
         senders: args.senders.0,
+        quiet: args.quiet.map(|quiet| quiet.0),
         topology: args.topology.0,
         message_bytes: args.size as usize,
         duration: args.seconds,
@@ -143,6 +149,7 @@ fn describe(row: &BenchRow) -> String {
         ["limit of the links", &limit, "MB/node/s"],
         ["latency, median", &number(row.p50_ms), "ms"],
         ["latency, 99th percentile", &number(row.p99_ms), "ms"],
+        ["of quiet members, 99th", &row.quiet_p99_ms.map_or("-".into(), number), "ms"],
         ["processor time", &number(row.cpu_s_per_gb), "s/GB received"],
         ["fairness, most over fewest", &row.fairness.map_or("-".into(), number), ""],
         ["senders that got nothing", &starved, ""],

@@ -1,4 +1,4 @@
-//! How a flow looks for paths: Interests whose next hops are drawn at random.
+//! How a flow discovers paths: by Interests whose next hops forwarders draw at random.
 
 use std::time::Duration;
 
@@ -10,40 +10,49 @@ use crate::mircc::interface::{Multipath, Timer};
 use crate::ndn::{Class, Header};
 use crate::parts::pacer::time_for;
 
-/// Interests that look for paths at the beginning of a flow, two a round trip.
-const FIRST_LOOKS: u32 = 8;
-/// Looks in a row without a new path after which they become rare: a path that one look in 16 takes
-/// is then still unknown once in 60 flows.
-const FRUITLESS_LOOKS: u32 = 64;
+/// Discovery Interests at the beginning of a flow, two a round trip.
+const FIRST: u32 = 8;
+/// What an answer over a known path counts as evidence that there are no other paths. An Interest
+/// that is not answered counts 1: on a full link discovery Interests are dropped first.
+const EVIDENCE_OF_ANSWER: u32 = 4;
+/// The evidence after which discovery becomes rare, that of 64 answers: a path that one Interest in
+/// 16 takes is then still unknown once in 60 flows.
+const EVIDENCE_ENOUGH: u32 = 64 * EVIDENCE_OF_ANSWER;
 /// The same while one path is known. If any forwarder on it has a choice, at least half of the
-/// looks leave it; but on a full link looks are the first to be dropped.
-const FRUITLESS_LOOKS_ALONE: u32 = 16;
-/// Share of the stamped rate that looks after the first ones take at most.
-const LOOKS_SHARE: f64 = 1.0 / 8.0;
+/// discovery Interests leave it.
+const EVIDENCE_ENOUGH_ALONE: u32 = 16 * EVIDENCE_OF_ANSWER;
+/// Share of the stamped rate that discovery takes at most after its first Interests.
+const RATE_SHARE: f64 = 1.0 / 8.0;
 
-/// What came of looking for paths.
+/// The state of a flow's discovery of paths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Discovery {
-    looks: u32,
-    /// Looks since the last one that found a path.
-    fruitless: u32,
+    /// Discovery Interests sent.
+    sent: u32,
+    /// Evidence, since the last new path, that there are no more.
+    evidence: u32,
     is_set: bool,
 }
 
 impl Discovery {
-    /// A path was found that was not known.
+    /// A new path was found.
     pub(super) fn note_found(&mut self) {
-        self.fruitless = 0;
+        self.evidence = 0;
     }
 
-    /// True if a timer is set for the next look.
+    /// A discovery Interest was answered over a path that was known.
+    pub(super) fn note_known(&mut self) {
+        self.evidence = self.evidence.saturating_add(EVIDENCE_OF_ANSWER - 1);
+    }
+
+    /// True if a timer is set for the next discovery Interest.
     pub(super) fn is_set(&self) -> bool {
         self.is_set
     }
 }
 
 impl Flow {
-    /// The time to look for paths has come.
+    /// The discovery timer has fired.
     pub(in crate::mircc) fn discover(
         &mut self,
         now: Instant,
@@ -68,32 +77,33 @@ impl Flow {
             if self.rate_max.is_finite() {
                 self.limit.pass(now, self.data_bits, self.rate_max);
             }
-            self.discovery.looks = self.discovery.looks.saturating_add(1);
-            self.discovery.fruitless = self.discovery.fruitless.saturating_add(1);
+            self.discovery.sent = self.discovery.sent.saturating_add(1);
+            self.discovery.evidence = self.discovery.evidence.saturating_add(1);
         }
         self.set_resend(now, out);
-        // Of what was resent nobody knows the round trip: that is no reason to look with each Data.
+        // Retransmitted Interests have no round-trip time: that is no reason to discover with each
+        // Data.
         let mean = self.round_trip.mean().or(self.is_data_known.then_some(ROUND_TRIP_GUESS));
         if let Some(mean) = mean {
-            let after = self.look_after(mean, config).max(Duration::from_millis(1));
+            let after = self.discover_after(mean, config).max(Duration::from_millis(1));
             self.discovery.is_set = true;
             out.timers.push((now + after, Timer::Discover(self.id)));
         }
     }
 
-    /// The time from one look to the next: until no more paths are found as often as a part of the
-    /// rate allows, and then once in `discover_every`.
-    fn look_after(&self, mean: Duration, config: &Config) -> Duration {
-        if self.discovery.looks < FIRST_LOOKS {
+    /// The time from one discovery Interest to the next: by a share of the rate while there may be
+    /// more paths, and then `discover_every`.
+    fn discover_after(&self, mean: Duration, config: &Config) -> Duration {
+        if self.discovery.sent < FIRST {
             return mean / 2;
         }
         let is_alone = self.paths.iter().flatten().count() == 1;
-        let enough = if is_alone { FRUITLESS_LOOKS_ALONE } else { FRUITLESS_LOOKS };
+        let enough = if is_alone { EVIDENCE_ENOUGH_ALONE } else { EVIDENCE_ENOUGH };
         let best = self.best.and_then(|best| self.paths[best].as_ref());
-        let Some(best) = best.filter(|_| self.discovery.fruitless < enough) else {
+        let Some(best) = best.filter(|_| self.discovery.evidence < enough) else {
             return config.discover_every;
         };
-        let rate = best.primary().min(self.rate_max) * LOOKS_SHARE;
+        let rate = best.primary().min(self.rate_max) * RATE_SHARE;
         time_for(self.data_bits, rate.max(1.0)).max(mean / 2).min(config.discover_every)
     }
 }

@@ -285,6 +285,10 @@ impl Flow {
         if let Some(trip) = trip {
             self.round_trip.note(trip);
         }
+        let discovers = arrived.answers.is_some_and(|(answered, _)| answered.track.discovers);
+        if discovers && self.find_path(&header.label).is_some() {
+            self.discovery.note_known();
+        }
         self.note_stamps(now, header, trip);
         self.note_answered(now, &arrived);
         if marked {

@@ -70,44 +70,55 @@ fn paths_are_looked_for_more_often_at_first_than_later() {
     assert_eq!(looked, [5, 10, 15, 20, 25, 30]);
 }
 
-/// When looks leave a consumer at 8 Mbit/s in two seconds, ms, if the `new`th finds a second path.
-fn looks(new: Option<usize>) -> Vec<u64> {
+/// When discovery Interests leave a consumer at 8 Mbit/s in two seconds, ms, if the `new`th finds a
+/// second path. From the `answered`th on they get no answer.
+fn discoveries(new: Option<usize>, answered: usize) -> Vec<u64> {
     let mut bench = consumer();
     bench.command(Command::Fetch(fetch(Multipath::Best)));
     bench.pass(ms(10));
     bench.from(1, answer(0, 8, 1));
     bench.packets();
-    let mut looked = Vec::new();
+    let mut left = Vec::new();
     for step in 0..400 {
         for (_, packet) in bench.packets() {
             let Body::Interest(interest) = &packet.body else { panic!("it asks") };
             let segment = interest.name.segment().expect("of a segment");
-            let is_look = packet.header.label.is_empty();
-            if is_look {
-                looked.push(step * 5);
+            let discovers = packet.header.label.is_empty();
+            if discovers {
+                left.push(step * 5);
+                if left.len() >= answered {
+                    continue;
+                }
             }
-            let is_new = is_look && new == Some(looked.len());
+            let is_new = discovers && new == Some(left.len());
             bench.from(1, answer_by(if is_new { 600 } else { 500 }, segment, 8, 1));
         }
         bench.pass(ms(5));
     }
-    looked
+    left
 }
 
 #[test]
-fn paths_are_looked_for_with_an_eighth_of_the_rate_until_64_looks_find_nothing_new() {
-    let looked = looks(Some(12));
+fn discovery_takes_an_eighth_of_the_rate_until_64_answers_bring_no_new_path() {
+    let left = discoveries(Some(12), usize::MAX);
     // The first ones follow each other by half a round trip, and then by 8 x 9.2 kbit at 8 Mbit/s.
-    let gaps: Vec<u64> = looked.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let gaps: Vec<u64> = left.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps[10..70].iter().all(|gap| (5..=10).contains(gap)), "{gaps:?}");
     // 64 after the one that found a path, and then one a second.
-    assert!((76..=78).contains(&looked.len()), "{} {gaps:?}", looked.len());
+    assert!((76..=78).contains(&left.len()), "{} {gaps:?}", left.len());
 }
 
 #[test]
-fn one_path_that_16_looks_have_not_left_is_the_only_one() {
-    let looked = looks(None);
-    assert!((16..=18).contains(&looked.len()), "{looked:?}");
+fn one_path_that_16_discovery_interests_have_not_left_is_the_only_one() {
+    let left = discoveries(None, usize::MAX);
+    assert!((16..=18).contains(&left.len()), "{left:?}");
+}
+
+#[test]
+fn discovery_interests_without_an_answer_count_a_quarter() {
+    let left = discoveries(None, 9);
+    // Eight answers, and 32 without.
+    assert!((40..=42).contains(&left.len()), "{} {left:?}", left.len());
 }
 
 #[test]
