@@ -14,10 +14,11 @@ struct Tool {
     package: &'static str,
 }
 
-const LAB: [Tool; 3] = [
+const LAB: [Tool; 4] = [
     Tool { name: "ip", asked: &["-V"], package: "iproute2" },
     Tool { name: "tc", asked: &["-V"], package: "iproute2" },
     Tool { name: "nft", asked: &["-v"], package: "nftables" },
+    Tool { name: "iperf3", asked: &["--version"], package: "iperf3" },
 ];
 
 /// For peers ([`crate::peers`]). Debian has a Python without the parts that install into a virtual
@@ -35,7 +36,7 @@ pub fn setup() -> bool {
     }
     let missing = missing();
     if missing.is_empty() {
-        println!("setup: ip, tc, nft and python3 with venv are here");
+        println!("setup: ip, tc, nft, iperf3 and python3 with venv are here");
         return true;
     }
     let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();

@@ -38,7 +38,8 @@ pub(super) fn measure() -> Vec<Result<Vec<Figure>, String>> {
 
 fn quiet_case(nodes: u64, quiet: u64) -> Result<Vec<Figure>, String> {
     let name = format!("chain n{nodes} 100 Mbit, {quiet} quiet, the others saturate");
-    let (quiet, seconds) = (quiet.to_string(), format!("{QUIET_SECONDS}s"));
+    // A number alone would be that of the first ones.
+    let (quiet, seconds) = (format!("{quiet}-{quiet}"), format!("{QUIET_SECONDS}s"));
     let row = run(nodes, "all", &["--quiet", &quiet, "--seconds", &seconds])
         .map_err(|error| format!("{name}: {error}"))?;
     let field = |key: &str| row[key].as_f64().ok_or(format!("{name}: no `{key}` in {row}"));

@@ -11,6 +11,7 @@ mod multicast;
 mod netlab;
 mod overlay;
 mod soak;
+mod tcp;
 mod walk;
 
 use std::time::Instant;

@@ -304,6 +304,25 @@ mod tests {
     use crate::scenario::ScenarioFile;
 
     #[test]
+    fn quiet_members_send_seldom_and_are_measured_apart() {
+        let text = "duration = \"600ms\"\n[topology]\nnodes = 4\nrate = \"100Mbit\"\n\
+                    [protocol]\nkind = \"chain\"\n[workload]\nsenders = \"all\"\nquiet = [1]\n\
+                    quiet_rate = \"50/s\"\n[measure]\nwarmup = \"100ms\"\n";
+        let scenario = ScenarioFile::parse("t.toml", text).unwrap().resolve().unwrap();
+        let broadcast = Broadcast::read(&scenario).unwrap();
+        let saturating: Vec<u32> = broadcast.saturating_nodes().iter().map(|node| node.0).collect();
+        assert_eq!((saturating, broadcast.limit(1.0)), (vec![0, 2, 3], 1.0));
+        let result = crate::simulate(&scenario, 1).unwrap();
+        let value = |name: &str| {
+            let metric = result.summary.iter().find(|metric| metric.metric == name);
+            metric.map(|metric| metric.value).unwrap_or_else(|| panic!("no {name}"))
+        };
+        // With it the ratio would be that of thousands to 25.
+        assert!(value("fairness") < 1.1, "{}", value("fairness"));
+        assert!(value("quiet_latency_p99") < value("latency_p99"));
+    }
+
+    #[test]
     fn every_key_can_be_set_without_its_table_and_is_read() {
         for &(table, keys) in KEYS {
             for key in keys {

@@ -149,11 +149,12 @@ impl Chain {
         let Some(block) = flow.and_then(|flow| self.flows[flow].block(sent.seq)) else { return };
         let bytes = Frame::HEAD_BYTES + block.payload.len();
         let lag_bytes_max = cx.shared.hop_bytes;
-        if let Some(uplink) = &mut self.uplink {
+        let copies = self.uplink.is_some().then(|| {
             let rank = self.rank.expect("only members send");
-            let members = self.view.len();
-            let position = (rank as usize + members - sent.origin as usize) % members;
-            uplink.note_left(sent.origin, bytes / block.topology.copies(position, members));
+            block.topology.copies(self.position(sent.origin, rank), self.members())
+        });
+        if let (Some(uplink), Some(copies)) = (&mut self.uplink, copies) {
+            uplink.note_left(sent.origin, bytes / copies);
         }
         let link = link_to(&mut self.out_links, to);
         if let (Some(own), Some(rank)) = (&self.own, self.rank) {

@@ -159,8 +159,13 @@ fn describe(row: &BenchRow) -> String {
     let rows: Vec<[String; 3]> = rows.iter().map(|row| row.map(str::to_owned)).collect();
     let rate =
         row.rate_mbit.map_or("loopback".to_owned(), |rate| format!("{} Mbit/s", number(rate)));
-    let BenchRow { nodes, topology, senders, message_bytes: bytes, .. } = row;
-    let title =
-        format!("{nodes} members, {rate}, {topology}, {senders} sending, {bytes} B messages\n\n");
+    let BenchRow { nodes, topology, senders, message_bytes: bytes, quiet_messages, .. } = row;
+    let quiet = match row.quiet_p99_ms {
+        Some(_) => format!(", {quiet_messages} of them of quiet members"),
+        None => String::new(),
+    };
+    let title = format!(
+        "{nodes} members, {rate}, {topology}, {senders} sending, {bytes} B messages{quiet}\n\n"
+    );
     title + &table(["", "measured", "unit"], &rows)
 }
