@@ -292,8 +292,8 @@ fn by_the_tree_each_sender_gets_nine_tenths_of_its_max_min_share() {
     }
 }
 
-/// Where some members are silent their downlinks are the bottleneck, and the switch's queue for such
-/// a member is in no member's hands: senders compare what they got through, and lower windows.
+/// Where some members are silent their downlinks are the bottleneck, and the switch's queue for
+/// such a member is in no member's hands: senders compare what they got through, and lower windows.
 #[test]
 fn by_the_pipeline_each_sender_gets_nine_tenths_of_its_max_min_share() {
     let measured = Duration::from_secs(8); // Messages are long: some tens of each sender.

@@ -1,5 +1,5 @@
 //! What plain TCP costs on this machine: iperf3 on the links of the network lab, as a peer for the
-//! processor time of broadcasts. A wake-up costs several times as much on one machine as on another.
+//! processor time of broadcasts. What a wake-up costs differs from machine to machine.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};

@@ -6,10 +6,11 @@
 //! blocks arrive with few others gets more than one whose blocks arrive with many. No member sees
 //! all of that queue. With equal windows throughput is then as the inverse of round-trip times.
 //!
-//! But each member receives what each origin sends, so an origin can compare. If it got more through
-//! than the slowest of the others whose windows are full, it lowers its window in proportion, and
-//! raises it again once it gets less. Each link of the pipeline carries about the same of each
-//! origin, so equal shares are max-min fair there. By the other topologies the queues suffice.
+//! But each member receives what each origin sends, so an origin can compare. If it got more
+//! through than the slowest of the others whose windows are full, it lowers its window in
+//! proportion, and raises it again once it gets less. Each link of the pipeline carries about the
+//! same of each origin, so equal shares are max-min fair there. By the other topologies the queues
+//! suffice.
 
 use super::flow::Flow;
 
