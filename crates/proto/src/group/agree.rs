@@ -8,6 +8,9 @@ use super::message::{Ballot, Message, Proposal, Received};
 use crate::chain::Frame;
 use crate::core::{Instant, Lane, NodeId, ViewId};
 
+/// How far a round may be ahead of the last one known here. An attempt takes `answer_within`, so a
+/// member would have to miss attempts of a day and a half.
+const ROUNDS_AHEAD_MAX: u32 = 1 << 16;
 /// Blocks asked for at once of one origin.
 const FETCH_BLOCKS: u64 = 32;
 
@@ -63,6 +66,9 @@ impl Group {
         if ballot.proposer != from {
             return cx.count("group_foreign_ballot", 1);
         }
+        if self.is_round_ahead(ballot) {
+            return cx.count("group_round_ahead", 1);
+        }
         self.round = self.round.max(ballot.round);
         if let Some(promised) = self.acceptor.promised.filter(|&promised| promised > ballot) {
             return self.tell(cx, from, Message::Rejected { view, promised });
@@ -71,9 +77,14 @@ impl Group {
         self.tell(cx, from, promise);
     }
 
+    /// True of a round that no member can have reached: it would use up the rounds that are left.
+    pub(super) fn is_round_ahead(&self, ballot: Ballot) -> bool {
+        ballot.round > self.round.saturating_add(ROUNDS_AHEAD_MAX)
+    }
+
     /// Promises an attempt, which ends the view for this member's broadcast.
     pub(super) fn promise(&mut self, cx: &mut Cx<'_>, ballot: Ballot) -> Message {
-        if self.acceptor.promised != Some(ballot) {
+        if self.acceptor.promised < Some(ballot) {
             self.acceptor.promised = Some(ballot);
             self.acceptor.pending = None;
             self.change_since = Some(cx.now);

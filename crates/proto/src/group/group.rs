@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::agree::Acceptor;
 use super::interface::{Command, Event, Role, Timer};
+use super::join::Joiner;
 use super::message::{Contact, Message};
 use super::post::Post;
 use super::propose::{Installing, Proposer};
@@ -33,9 +34,11 @@ pub struct Group {
     pub(super) acceptor: Acceptor,
     pub(super) proposer: Option<Box<Proposer>>,
     pub(super) installing: Option<Installing>,
-    pub(super) joiners: BTreeMap<NodeId, Contact>,
+    pub(super) joiners: BTreeMap<NodeId, Joiner>,
     pub(super) joins_at: Instant,
     pub(super) leavers: BTreeSet<NodeId>,
+    // Members of the view that say that the group went on without this one.
+    pub(super) claims: BTreeSet<NodeId>,
     // Alive, as the detector says, but not answering.
     pub(super) silent: BTreeSet<NodeId>,
     // Taken for down, because they held this member back for too long.
@@ -80,7 +83,7 @@ impl Group {
             inner: Outbox::default(),
             detector: None,
             detected: detector::Output::default(),
-            me: Contact { member: nobody, address: Bytes::new() },
+            me: Contact { member: nobody, token: 0, address: Bytes::new() },
             role: Role::Outside,
             has_begun: false,
             seeds: Vec::new(),
@@ -93,6 +96,7 @@ impl Group {
             joiners: BTreeMap::new(),
             joins_at: Instant::MAX,
             leavers: BTreeSet::new(),
+            claims: BTreeSet::new(),
             silent: BTreeSet::new(),
             expelled: BTreeSet::new(),
             stall: None,
@@ -241,6 +245,7 @@ impl Group {
         let incarnation = if self.has_begun { cx.rng.next_u64() } else { cx.incarnation };
         self.has_begun = true;
         self.me.member = Member { node: cx.node, incarnation };
+        self.me.token = cx.rng.next_u64();
         self.renew_chain(cx);
         let seed = cx.rng.next_u64();
         let config = cx.shared.detector.clone();
@@ -251,6 +256,7 @@ impl Group {
         (self.proposer, self.installing) = (None, None);
         self.joiners.clear();
         self.leavers.clear();
+        self.claims.clear();
         self.silent.clear();
         self.expelled.clear();
         self.stall = None;
@@ -459,8 +465,10 @@ impl Protocol for Group {
                 }
             }
             Message::Join(contact) => self.receive_join(cx, from, contact),
-            Message::Refused { refusal } => {
-                if self.role == Role::Joining {
+            Message::Challenge { token, nonce } => self.receive_challenge(cx, from, token, nonce),
+            Message::Response { nonce } => self.receive_response(cx, from, nonce),
+            Message::Refused { token, refusal } => {
+                if self.role == Role::Joining && token == self.me.token {
                     cx.deliver(Event::JoinRefused { refusal });
                 }
             }

@@ -15,6 +15,19 @@ use crate::detector::Health;
 const KNOWN_MAX: usize = 256;
 /// Nodes that may wait to be let in.
 const JOINERS_MAX: usize = 256;
+/// A node that has not repeated its request for this many times `join_every` joins no more.
+const REQUESTS_MISSED_MAX: u32 = 8;
+
+/// A node that asked to join.
+#[derive(Debug)]
+pub(super) struct Joiner {
+    pub(super) contact: Contact,
+    // What it must send back, and whether it has.
+    nonce: u64,
+    is_proven: bool,
+    // When it asked last.
+    asked_at: Instant,
+}
 
 impl Group {
     pub(super) fn bootstrap(&mut self, cx: &mut Cx<'_>, address: Bytes) {
@@ -61,6 +74,11 @@ impl Group {
             return cx.count("group_join_elsewhere", 1);
         }
         let member = contact.member;
+        // Members pass requests on.
+        if from != member.node && self.view.rank(from).is_none() {
+            return cx.count("group_foreign_join", 1);
+        }
+        let refused = |refusal| Message::Refused { token: contact.token, refusal };
         if let Some(rank) = self.view.rank(member.node) {
             if self.view.members()[rank] == member {
                 // It has missed that it is in.
@@ -70,30 +88,90 @@ impl Group {
             // well, two nodes have one id.
             if self.health(member.node) == Some(Health::Up) {
                 self.probe_member(cx, member.node);
-                let refusal = Refusal::IdInUse;
-                return self.tell(cx, member.node, Message::Refused { refusal });
+                return self.tell(cx, member.node, refused(Refusal::IdInUse));
             }
         }
         let oldest = self.oldest();
         if oldest != self.me.member.node {
             // Passed on once: a member does not pass on what came from a member.
-            if from == member.node || self.view.rank(from).is_none() {
+            if from == member.node {
                 self.tell(cx, oldest, Message::Join(contact));
             }
             return;
         }
-        let is_full = self.joiners.len() >= JOINERS_MAX
-            || self.view.len() + self.joiners.len() >= cx.shared.members_max;
-        if is_full && !self.joiners.contains_key(&member.node) {
-            return self.tell(cx, member.node, Message::Refused { refusal: Refusal::Full });
+        if let Some(joiner) = self.joiners.get_mut(&member.node)
+            && joiner.contact == contact
+        {
+            joiner.asked_at = cx.now;
+        } else if !self.has_room_for(cx, member.node) {
+            return self.tell(cx, member.node, refused(Refusal::Full));
+        } else {
+            if !contact.address.is_empty() {
+                cx.outbox.contacts.push((member.node, contact.address.clone()));
+            }
+            let nonce = cx.rng.next_u64();
+            let joiner = Joiner { contact, nonce, is_proven: false, asked_at: cx.now };
+            self.joiners.insert(member.node, joiner);
         }
-        if !contact.address.is_empty() {
-            cx.outbox.contacts.push((member.node, contact.address.clone()));
+        let joiner = &self.joiners[&member.node];
+        if !joiner.is_proven {
+            let (token, nonce) = (joiner.contact.token, joiner.nonce);
+            self.tell(cx, member.node, Message::Challenge { token, nonce });
         }
+    }
+
+    /// True if the node may wait to be let in. A node that has proven nothing makes room for
+    /// others.
+    fn has_room_for(&mut self, cx: &Cx<'_>, node: NodeId) -> bool {
+        let proven = self.joiners.values().filter(|joiner| joiner.is_proven).count();
+        if self.view.len() + proven >= cx.shared.members_max {
+            return false;
+        }
+        if self.joiners.len() >= JOINERS_MAX && !self.joiners.contains_key(&node) {
+            let unproven = self.joiners.iter().filter(|(_, joiner)| !joiner.is_proven);
+            let oldest = unproven.min_by_key(|(_, joiner)| joiner.asked_at).map(|(&node, _)| node);
+            return oldest.is_some_and(|node| self.joiners.remove(&node).is_some());
+        }
+        true
+    }
+
+    /// A member asks for the proof that this node is where its request to join says.
+    pub(super) fn receive_challenge(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        token: u64,
+        nonce: u64,
+    ) {
+        if self.role != Role::Joining || token != self.me.token {
+            return cx.count("group_foreign_challenge", 1);
+        }
+        self.tell(cx, from, Message::Response { nonce });
+    }
+
+    pub(super) fn receive_response(&mut self, cx: &mut Cx<'_>, from: NodeId, nonce: u64) {
+        let joiner = self.joiners.get_mut(&from).filter(|joiner| joiner.nonce == nonce);
+        let Some(joiner) = joiner else { return cx.count("group_foreign_response", 1) };
+        joiner.is_proven = true;
+        self.joins_at = self.joins_at.min(cx.now + cx.shared.gather_joins);
+    }
+
+    /// Those that may be let in now, at most `count`.
+    pub(super) fn proven_joiners(&self, count: usize) -> impl Iterator<Item = &Contact> {
+        let proven = self.joiners.values().filter(|joiner| joiner.is_proven);
+        proven.map(|joiner| &joiner.contact).take(count)
+    }
+
+    /// Forgets nodes that have stopped asking.
+    pub(super) fn forget_silent_joiners(&mut self, cx: &Cx<'_>) {
         if self.joiners.is_empty() {
-            self.joins_at = cx.now + cx.shared.gather_joins;
+            return;
         }
-        self.joiners.insert(member.node, contact);
+        let patience = cx.shared.join_every * REQUESTS_MISSED_MAX;
+        self.joiners.retain(|_, joiner| cx.now.since(joiner.asked_at) <= patience);
+        if self.proven_joiners(1).next().is_none() {
+            self.joins_at = Instant::MAX;
+        }
     }
 
     /// The oldest member that is not suspected and does not leave, or this one.
@@ -163,41 +241,66 @@ impl Group {
         made_at: Ballot,
         members: Vec<Contact>,
     ) {
-        let view = ViewId(after.0.saturating_add(1));
-        let me = self.me.member;
-        let names_me = members.iter().any(|contact| contact.member == me);
+        let Some(view) = after.0.checked_add(1).map(ViewId) else {
+            return cx.count("group_foreign_install", 1);
+        };
         match self.role {
             Role::Outside => {}
-            Role::Joining if names_me => {
+            // Only members know the token.
+            Role::Joining if members.contains(&self.me) => {
                 self.role = Role::Member;
                 self.install(cx, after, made_at, members);
                 self.tell(cx, from, Message::Installed { view });
             }
-            Role::Joining => {}
+            Role::Joining => cx.count("group_foreign_install", 1),
+            Role::Member | Role::Leaving if view == self.view.id() => {
+                self.tell(cx, from, Message::Installed { view });
+            }
+            Role::Member | Role::Leaving if view < self.view.id() => {
+                cx.count("group_late_install", 1);
+            }
+            Role::Member | Role::Leaving if self.view.rank(from).is_none() => {
+                cx.count("group_foreign_install", 1);
+            }
             Role::Member | Role::Leaving if after == self.view.id() => {
                 let accepted = self.acceptor.accepted.as_ref();
                 let has_flushed = accepted.is_some_and(|(_, p)| p.made_at == made_at);
-                if self.view.rank(from).is_none() && !names_me {
-                    return cx.count("group_foreign_install", 1);
-                }
                 if has_flushed {
                     self.install(cx, after, made_at, members);
                     self.tell(cx, from, Message::Installed { view });
                 } else {
                     // The others went on without what this member should have flushed.
-                    self.exclude(cx);
+                    self.note_claim(cx, from);
                 }
             }
-            Role::Member | Role::Leaving if view == self.view.id() => {
-                self.tell(cx, from, Message::Installed { view });
-            }
-            Role::Member | Role::Leaving if after > self.view.id() => {
-                if names_me || self.view.rank(from).is_some() {
-                    self.exclude(cx);
-                }
-            }
-            Role::Member | Role::Leaving => cx.count("group_late_install", 1),
+            Role::Member | Role::Leaving => self.note_claim(cx, from),
         }
+    }
+
+    /// A member of the view says that the group went on without this one. That is so once those
+    /// that do not say it are no quorum: a view follows only what a quorum has accepted.
+    fn note_claim(&mut self, cx: &mut Cx<'_>, from: NodeId) {
+        if self.claims.insert(from) {
+            self.repeat_soon(cx);
+        }
+        let mut rest = self.alive_ranks();
+        rest.retain(|&rank| !self.claims.contains(&self.view.node(rank as usize)));
+        if !self.is_quorum(&rest) {
+            self.exclude(cx);
+        }
+    }
+
+    /// Asks the others whether the group went on without this member, while some say so.
+    pub(super) fn ask_for_claims(&self, cx: &mut Cx<'_>) -> bool {
+        if self.claims.is_empty() || !self.is_member() {
+            return false;
+        }
+        let (me, view) = (self.me.member.node, self.view.id());
+        let others = self.view.members().iter().map(|member| member.node);
+        for node in others.filter(|node| *node != me && !self.claims.contains(node)) {
+            self.tell(cx, node, Message::Installed { view });
+        }
+        true
     }
 
     /// Begins the view that follows `after`.
@@ -229,9 +332,11 @@ impl Group {
         self.has_primary = true;
         self.silent.clear();
         self.expelled.clear();
+        self.claims.clear();
         let view_ref = &self.view;
         self.joiners.retain(|&node, joiner| {
-            view_ref.rank(node).is_none_or(|rank| view_ref.members()[rank] != joiner.member)
+            let member = joiner.contact.member;
+            view_ref.rank(node).is_none_or(|rank| view_ref.members()[rank] != member)
         });
         for member in view.members() {
             if !self.seeds.contains(&member.node) {
@@ -240,7 +345,8 @@ impl Group {
         }
         let surplus = self.seeds.len().saturating_sub(KNOWN_MAX);
         self.seeds.drain(..surplus);
-        self.joins_at = if self.joiners.is_empty() { Instant::MAX } else { cx.now };
+        let is_awaited = self.proven_joiners(1).next().is_some();
+        self.joins_at = if is_awaited { cx.now } else { Instant::MAX };
         self.leavers.retain(|&node| view_ref.rank(node).is_some());
         for contact in &self.contacts {
             if !contact.address.is_empty() {
@@ -273,7 +379,9 @@ impl Group {
             return;
         }
         let is_known = self.view.rank(from).is_some();
-        if view > self.view.id() && (is_known || !self.has_primary) {
+        if view > self.view.id() && is_known {
+            self.note_claim(cx, from);
+        } else if view > self.view.id() && !self.has_primary && self.seeds.contains(&from) {
             self.exclude(cx);
         } else if view < self.view.id() && !is_known {
             // It is the other way round.

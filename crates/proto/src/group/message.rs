@@ -22,6 +22,9 @@ pub const ADDRESS_BYTES_MAX: usize = 255;
 pub struct Contact {
     /// Who.
     pub member: Member,
+    /// What it drew before it asked to join. Only the members that let it in know it: an
+    /// [`Message::Install`] with it comes from them.
+    pub token: u64,
     /// What a driver makes of it, at most [`ADDRESS_BYTES_MAX`] bytes; empty in the simulator.
     pub address: Bytes,
 }
@@ -94,8 +97,22 @@ pub enum Message {
     Join(Contact),
     /// The answer, if it is no.
     Refused {
+        /// That of the request.
+        token: u64,
         /// Why.
         refusal: Refusal,
+    },
+    /// The answer of the oldest member otherwise: prove that you are where the request says.
+    Challenge {
+        /// That of the request.
+        token: u64,
+        /// What to send back.
+        nonce: u64,
+    },
+    /// The answer to a challenge: whoever sends it receives what is sent to its address.
+    Response {
+        /// That of the challenge.
+        nonce: u64,
     },
     /// From a member that wants to go, to the oldest.
     Leave {
@@ -208,7 +225,9 @@ impl fmt::Display for Message {
             Message::Chain(message) => message.fmt(f),
             Message::Detector(bytes) => write!(f, "detector {} B", bytes.len()),
             Message::Join(contact) => write!(f, "join {}", contact.member.node),
-            Message::Refused { refusal } => write!(f, "refused {refusal:?}"),
+            Message::Refused { refusal, .. } => write!(f, "refused {refusal:?}"),
+            Message::Challenge { .. } => f.write_str("challenge"),
+            Message::Response { .. } => f.write_str("response"),
             Message::Leave { view, .. } => write!(f, "leave {view}"),
             Message::Prepare { view, ballot } => write!(f, "prepare {view} {ballot}"),
             Message::Promise { view, ballot, accepted, .. } => {
@@ -253,18 +272,20 @@ impl fmt::Display for Ballot {
 }
 
 const BALLOT_BYTES: usize = 8;
+const CONTACT_BYTES_MIN: usize = 4 + 8 + 8 + 1;
 const RECEIVED_BYTES: usize = 20;
 const CUT_BYTES: usize = 24;
 
 impl Contact {
     fn wire_len(&self) -> usize {
-        4 + 8 + 1 + self.address.len()
+        CONTACT_BYTES_MIN + self.address.len()
     }
 
     fn encode(&self, head: &mut impl BufMut) {
         debug_assert!(self.address.len() <= ADDRESS_BYTES_MAX);
         head.put_u32(self.member.node.0);
         head.put_u64(self.member.incarnation);
+        head.put_u64(self.token);
         head.put_u8(self.address.len() as u8);
         head.put_slice(&self.address);
     }
@@ -272,11 +293,12 @@ impl Contact {
     fn decode(bytes: &mut Bytes) -> Result<Contact, DecodeError> {
         let node = NodeId(take_u32(bytes)?);
         let incarnation = take_u64(bytes)?;
+        let token = take_u64(bytes)?;
         let length = take_u8(bytes)?;
         let address = split(bytes, length.into())?;
         // Kept longer than the datagram that it came in.
         let address = Bytes::copy_from_slice(&address);
-        Ok(Contact { member: Member { node, incarnation }, address })
+        Ok(Contact { member: Member { node, incarnation }, token, address })
     }
 }
 
@@ -312,7 +334,7 @@ fn put_contacts(head: &mut impl BufMut, contacts: &[Contact]) {
 }
 
 fn take_contacts(bytes: &mut Bytes) -> Result<Vec<Contact>, DecodeError> {
-    let count = take_count(bytes, 13)?;
+    let count = take_count(bytes, CONTACT_BYTES_MIN)?;
     let contacts: Vec<Contact> =
         (0..count).map(|_| Contact::decode(bytes)).collect::<Result<_, _>>()?;
     // A view has each node once, and ranks must mean the same to all.
@@ -382,7 +404,8 @@ impl Wire for Message {
             Message::Chain(message) => message.wire_len(),
             Message::Detector(bytes) => bytes.len(),
             Message::Join(contact) => contact.wire_len(),
-            Message::Refused { .. } => 1,
+            Message::Refused { .. } => 9,
+            Message::Response { .. } => 8,
             Message::Leave { .. } => 16,
             Message::Prepare { .. } | Message::Accepted { .. } | Message::Rejected { .. } => {
                 8 + BALLOT_BYTES
@@ -402,7 +425,7 @@ impl Wire for Message {
             }
             Message::Direct(block) => Direct::HEAD_BYTES - 1 + block.payload.len(),
             Message::DirectAck { .. } => 32,
-            Message::DirectProbe { .. } => 16,
+            Message::DirectProbe { .. } | Message::Challenge { .. } => 16,
         }
     }
 
@@ -420,8 +443,9 @@ impl Wire for Message {
                 head.put_u8(2);
                 contact.encode(head);
             }
-            Message::Refused { refusal } => {
+            Message::Refused { token, refusal } => {
                 head.put_u8(3);
+                head.put_u64(*token);
                 head.put_u8(*refusal as u8);
             }
             Message::Leave { view, incarnation } => {
@@ -505,6 +529,14 @@ impl Wire for Message {
                 head.put_u8(17);
                 [sender, receiver].iter().for_each(|word| head.put_u64(**word));
             }
+            Message::Challenge { token, nonce } => {
+                head.put_u8(18);
+                [token, nonce].iter().for_each(|word| head.put_u64(**word));
+            }
+            Message::Response { nonce } => {
+                head.put_u8(19);
+                head.put_u64(*nonce);
+            }
         }
         None
     }
@@ -516,6 +548,7 @@ impl Wire for Message {
             1 => return Ok(Message::Detector(std::mem::take(bytes))),
             2 => return Ok(Message::Join(Contact::decode(bytes)?)),
             3 => {
+                let token = take_u64(bytes)?;
                 let refusal = match take_u8(bytes)? {
                     0 => Refusal::IdInUse,
                     1 => Refusal::Full,
@@ -526,7 +559,7 @@ impl Wire for Message {
                         });
                     }
                 };
-                return Ok(Message::Refused { refusal });
+                return Ok(Message::Refused { token, refusal });
             }
             13 => return Ok(Message::Flushed(chain::Frame::decode(bytes)?)),
             15 => return Ok(Message::Direct(Direct::decode(bytes)?)),
@@ -542,6 +575,11 @@ impl Wire for Message {
                 let (sender, receiver) = (take_u64(bytes)?, take_u64(bytes)?);
                 return Ok(Message::DirectProbe { sender, receiver });
             }
+            18 => {
+                let (token, nonce) = (take_u64(bytes)?, take_u64(bytes)?);
+                return Ok(Message::Challenge { token, nonce });
+            }
+            19 => return Ok(Message::Response { nonce: take_u64(bytes)? }),
             4..=12 | 14 => {}
             _ => return Err(DecodeError::UnknownTag(tag)),
         }

@@ -41,12 +41,12 @@ pub(super) struct Installing {
 
 impl Group {
     /// Whether these members of the present view may decide what follows it.
-    fn is_quorum(&self, ranks: &[u32]) -> bool {
+    pub(super) fn is_quorum(&self, ranks: &[u32]) -> bool {
         let members = self.view.len();
         2 * ranks.len() > members || (2 * ranks.len() == members && ranks.contains(&0))
     }
 
-    fn alive_ranks(&self) -> Vec<u32> {
+    pub(super) fn alive_ranks(&self) -> Vec<u32> {
         let nodes = self.view.members().iter().map(|member| member.node);
         (0u32..).zip(nodes).filter(|&(_, node)| self.is_alive(node)).map(|(rank, _)| rank).collect()
     }
@@ -56,6 +56,7 @@ impl Group {
         if !self.is_member() {
             return;
         }
+        self.forget_silent_joiners(cx);
         let alive = self.alive_ranks();
         let has_primary = self.is_quorum(&alive);
         if has_primary != self.has_primary {
@@ -96,7 +97,7 @@ impl Group {
 
     /// Somebody waits to come in or to go.
     fn has_requests(&self, cx: &Cx<'_>) -> bool {
-        !self.leavers.is_empty() || (!self.joiners.is_empty() && self.joins_at <= cx.now)
+        !self.leavers.is_empty() || self.joins_at <= cx.now
     }
 
     /// When this member makes an attempt, or looks again at the one that it has made.
@@ -108,7 +109,7 @@ impl Group {
             return proposer.since + cx.shared.answer_within;
         }
         let Some(since) = self.change_since else {
-            return if self.joiners.is_empty() { Instant::MAX } else { self.joins_at };
+            return self.joins_at;
         };
         let me = self.me.member.node;
         let nodes = self.view.members().iter().map(|member| member.node);
@@ -129,7 +130,10 @@ impl Group {
         let answering = |rank: &u32| !self.silent.contains(&self.view.node(*rank as usize));
         let answering: Vec<u32> = alive.iter().copied().filter(answering).collect();
         let asked = if self.is_quorum(&answering) { answering } else { alive.to_vec() };
-        self.round += 1;
+        let Some(round) = self.round.checked_add(1) else {
+            return cx.count("group_rounds_used_up", 1);
+        };
+        self.round = round;
         let ballot = Ballot { round: self.round, proposer: self.me.member.node };
         cx.count("group_attempts", 1);
         self.proposer = Some(Box::new(Proposer {
@@ -228,9 +232,13 @@ impl Group {
         let kept = proposer.asked.iter().filter(stays);
         let mut next: Vec<Contact> =
             kept.map(|&rank| self.contacts[rank as usize].clone()).collect();
-        for joiner in self.joiners.values().filter(|_| self.joins_at <= cx.now) {
+        let stay = next.len();
+        // Those that stay can undo a view whose joiners all fail: they are a quorum of it.
+        let room = cx.shared.members_max.saturating_sub(next.len());
+        let joining_max = (next.len() / 2).max(1).min(room);
+        for joiner in self.proven_joiners(usize::MAX).filter(|_| self.joins_at <= cx.now) {
             let is_new = next.iter().all(|c| c.member.node != joiner.member.node);
-            if is_new && next.len() < cx.shared.members_max {
+            if is_new && next.len() < stay + joining_max {
                 next.push(joiner.clone());
             }
         }
@@ -308,6 +316,9 @@ impl Group {
         if view != self.view.id() || self.view.rank(from).is_none() {
             return cx.count("group_late_answer", 1);
         }
+        if self.is_round_ahead(promised) {
+            return cx.count("group_round_ahead", 1);
+        }
         self.round = self.round.max(promised.round);
         if self.proposer.as_ref().is_some_and(|proposer| proposer.ballot < promised) {
             // The other goes on; should it not, this member's turn comes again, not at the same
@@ -378,6 +389,7 @@ impl Group {
         }
         self.repeat_flush(cx);
         is_waiting |= self.probe_direct(cx);
+        is_waiting |= self.ask_for_claims(cx);
         if is_waiting {
             self.repeat_soon(cx);
         }

@@ -4,6 +4,7 @@
 
 pub mod boundary;
 pub mod hunt;
+pub mod stranger;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,6 +51,10 @@ pub struct Scenario {
     pub never_reads: Option<NodeId>,
     pub acts: Vec<(Instant, Act)>,
     pub phases: Vec<Phase>,
+    /// Nodes with the numbers after those of the group that are no part of it.
+    pub strangers: u32,
+    /// The test file that replays it.
+    pub suite: &'static str,
 }
 
 /// The group's configuration with small windows, so that they fill.
@@ -105,6 +110,8 @@ impl Scenario {
             never_reads: None,
             acts,
             phases: Vec::new(),
+            strangers: 0,
+            suite: "group_seeds",
         }
     }
 
@@ -267,7 +274,7 @@ impl Scenario {
 
     /// The command that runs this seed again.
     pub fn replay(&self) -> String {
-        seeds::replay("group_seeds", self.seed)
+        seeds::replay(self.suite, self.seed)
     }
 
     /// Runs the scenario with honest nodes; every eighth seed also through the other codec, and a
@@ -305,7 +312,8 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId) -> P + Send + 'static,
     ) -> Result<Outcome, String> {
-        let mut config = SimConfig::new(self.nodes as usize, self.seed);
+        let nodes = self.nodes + self.strangers;
+        let mut config = SimConfig::new(nodes as usize, self.seed);
         config.network = self.network.clone();
         config.codec = self.codec;
         config.faults = FaultSupport::Any;
@@ -323,10 +331,10 @@ impl Scenario {
         let mut application = Application::new(self.seed);
         application.never_reads = self.never_reads;
         application.phases = self.phases.clone();
-        let mut observers = (ledger, application);
+        let mut observers = Members { nodes: self.nodes, observers: (ledger, application) };
         let end = Instant::ZERO + FAULTS + HEAL;
         sim.run_until(end, &mut observers);
-        let (ledger, application) = &observers;
+        let (ledger, application) = &observers.observers;
         if let Some(violation) = ledger.violation() {
             return Err(violation.to_string());
         }
@@ -355,6 +363,7 @@ impl Scenario {
             events: sim.events_handled(),
             views: ledger.views().count() as u64,
             excluded: application.excluded,
+            lies: sim.counters().count(stranger::LIES),
             is_lost,
         })
     }
@@ -377,7 +386,57 @@ pub struct Outcome {
     pub events: u64,
     pub views: u64,
     pub excluded: u64,
+    /// Messages that strangers sent.
+    pub lies: u64,
     pub is_lost: bool,
+}
+
+/// Shows observers what nodes of the group do, and not what strangers do.
+struct Members<O> {
+    nodes: u32,
+    observers: O,
+}
+
+impl<O> Members<O> {
+    fn of(&mut self, node: NodeId) -> Option<&mut O> {
+        (node.0 < self.nodes).then_some(&mut self.observers)
+    }
+}
+
+impl<P: Host, O: Observer<P>> Observer<P> for Members<O> {
+    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+        if let Some(observers) = self.of(node) {
+            observers.before_call(at, node, input);
+        }
+    }
+
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
+        if let Some(observers) = self.of(node) {
+            observers.on_event(at, node, event, reply);
+        }
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &Message) {
+        if let Some(observers) = self.of(from) {
+            observers.on_send(at, from, to, lane, message);
+        }
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        if let Some(observers) = self.of(node) {
+            observers.after_call(at, node, protocol, reply);
+        }
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        self.observers.on_fault(at, fault);
+    }
+
+    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        if let Some(observers) = self.of(node) {
+            observers.on_wake(at, node, protocol, reply);
+        }
+    }
 }
 
 /// The application of every member: consumes what it is given after a while, and with each view

@@ -14,6 +14,7 @@ use crate::detector;
 fn contact(node: u32, address: &'static str) -> Contact {
     Contact {
         member: Member { node: NodeId(node), incarnation: u64::from(node) << 40 },
+        token: u64::from(node) << 20,
         address: Bytes::from_static(address.as_bytes()),
     }
 }
@@ -74,8 +75,8 @@ fn messages() -> Vec<(Message, &'static [u8])> {
         ),
         (Message::Detector(Bytes::from_static(b"swim")), &[1, b's']),
         (Message::Join(contact(2, "a:1")), &[2, 0, 0, 0, 2]),
-        (Message::Refused { refusal: Refusal::IdInUse }, &[3, 0]),
-        (Message::Refused { refusal: Refusal::Full }, &[3, 1]),
+        (Message::Refused { token: 7, refusal: Refusal::IdInUse }, &[3, 0, 0, 0, 0, 0, 0, 0, 7, 0]),
+        (Message::Refused { token: 7, refusal: Refusal::Full }, &[3, 0, 0, 0, 0, 0, 0, 0, 7, 1]),
         (Message::Leave { view, incarnation: 9 }, &[4, 0, 0, 0, 0, 0, 0, 0, 5]),
         (Message::Prepare { view, ballot }, &[5, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 7]),
         (Message::Promise { view, ballot, accepted, received: received.clone() }, &[6]),
@@ -91,6 +92,8 @@ fn messages() -> Vec<(Message, &'static [u8])> {
         (Message::Direct(direct()), &[15, 0, 0, 0, 0, 0, 0, 0, 5]),
         (Message::DirectAck { sender: 1, receiver: 2, received: 9, consumed: 8 }, &[16]),
         (Message::DirectProbe { sender: 1, receiver: 2 }, &[17]),
+        (Message::Challenge { token: 1, nonce: 2 }, &[18, 0, 0, 0, 0, 0, 0, 0, 1]),
+        (Message::Response { nonce: 2 }, &[19, 0, 0, 0, 0, 0, 0, 0, 2]),
     ]
 }
 
@@ -126,14 +129,14 @@ fn counts_that_promise_more_than_there_is_cost_no_memory() {
     let install = [10, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 7];
     for (count, expected) in [
         ([0xff, 0xff], DecodeError::OutOfRange { field: "count", value: 0xffff }),
-        ([4, 0], DecodeError::Truncated { need: 1024 * 13, have: 0 }),
+        ([4, 0], DecodeError::Truncated { need: 1024 * 21, have: 0 }),
     ] {
         let bytes = Bytes::from([&install[..], &count].concat());
         assert_eq!(decode_exact::<Message>(bytes), Err(expected));
     }
     assert_eq!(
-        decode_exact::<Message>(Bytes::from_static(&[18])),
-        Err(DecodeError::UnknownTag(18))
+        decode_exact::<Message>(Bytes::from_static(&[20])),
+        Err(DecodeError::UnknownTag(20))
     );
 }
 
