@@ -38,6 +38,7 @@ pub struct NodeConfig {
     pub(crate) multicast: Multicast,
     pub(crate) half_open_max: usize,
     pub(crate) hello_within: Duration,
+    pub(crate) record_within: Duration,
     pub(crate) stop_within: Duration,
     pub(crate) seed: Option<u64>,
     pub(crate) is_open: bool,
@@ -63,6 +64,7 @@ impl NodeConfig {
             multicast: Multicast::default(),
             half_open_max: 64,
             hello_within: Duration::from_secs(5),
+            record_within: Duration::from_secs(10),
             stop_within: Duration::from_secs(1),
             seed: None,
             is_open: false,
@@ -177,6 +179,13 @@ impl NodeConfig {
     /// How long a connection may take to open and say Hello. Default 5 s.
     pub fn with_hello_within(mut self, within: Duration) -> Self {
         self.hello_within = within;
+        self
+    }
+
+    /// How long a record may take from its first byte to its last before its stream is closed: a
+    /// node holds `record_bytes_max` for each stream that has begun one. Default 10 s.
+    pub fn with_record_within(mut self, within: Duration) -> Self {
+        self.record_within = within;
         self
     }
 

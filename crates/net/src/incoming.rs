@@ -40,6 +40,17 @@ pub(crate) enum Filled {
     Closed,
 }
 
+/// A record that was begun and has not come whole: the next one of the stream with this number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unfinished {
+    /// Streams accepted before its stream.
+    pub(crate) number: u64,
+    /// Records of the stream before it.
+    pub(crate) sequence: u64,
+    /// Its time is over but for a last turn of reading.
+    pub(crate) is_last_call: bool,
+}
+
 /// What makes a node read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cue {
@@ -57,6 +68,8 @@ pub(crate) struct Incoming {
     pub(crate) number: u64,
     /// Records read so far: the sequence number that the next one must have.
     pub(crate) sequence: u64,
+    /// A deadline looks whether a record that was begun comes whole.
+    pub(crate) is_watched: bool,
     buffer: Option<ReadBuffer>,
     gather: Gather,
     waker: Waker,
@@ -66,7 +79,7 @@ impl Incoming {
     /// A stream on which nothing was read.
     pub(crate) fn new(stream: TcpStream, number: u64, gather: Gather, waker: Waker) -> Incoming {
         let (speaker, buffer) = (Speaker::Unknown, None);
-        Incoming { stream, speaker, number, sequence: 0, buffer, gather, waker }
+        Incoming { stream, speaker, number, sequence: 0, is_watched: false, buffer, gather, waker }
     }
 
     /// Notes what a turn has read, and fits to it when the kernel is to signal.
@@ -166,6 +179,11 @@ impl Incoming {
         let mut record = buffer.bytes.split_to(LENGTH_BYTES + length).freeze();
         record.advance(LENGTH_BYTES);
         Ok(Some(record))
+    }
+
+    /// True if a part of a record is here, once all whole ones are split off.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        self.buffer.as_ref().is_some_and(|buffer| !buffer.bytes.is_empty())
     }
 
     /// After all whole records are split off: makes room for the rest of a begun one, or gives

@@ -149,10 +149,25 @@ impl<M: Wire> Outgoing<M> {
         self.failures >= HOPELESS_AFTER
     }
 
-    /// Dials no more of itself.
-    pub(crate) fn give_up(&mut self) {
+    /// Dials no more of itself, and drops all that waits; returns how many bytes that was. If there
+    /// were any, the peer is down.
+    pub(crate) fn give_up(&mut self) -> usize {
         self.phase = Phase::Idle;
         self.failures = 0;
+        let lost = self.drop_queued();
+        if lost > 0 {
+            self.outlook = Outlook::Down;
+        }
+        lost
+    }
+
+    fn drop_queued(&mut self) -> usize {
+        let lost = self.queued_bytes();
+        self.queue.clear();
+        self.held = VecDeque::new();
+        self.held_bytes = 0;
+        self.sequence = 1;
+        lost
     }
 
     /// Drops the connection and all that waits for it; returns how many bytes that was.
@@ -164,14 +179,9 @@ impl<M: Wire> Outgoing<M> {
         {
             self.failures = 0;
         }
-        let lost = self.queued_bytes();
         self.phase = Phase::Waiting;
         self.outlook = Outlook::Down;
-        self.queue.clear();
-        self.held.clear();
-        self.held_bytes = 0;
-        self.sequence = 1;
-        lost
+        self.drop_queued()
     }
 
     /// Moves the attempt on. Ready with the peer's Hello, an unread record, once it came whole.

@@ -12,6 +12,9 @@ use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES};
 const COPY_BELOW_BYTES: usize = 1 << 10;
 /// Heads are packed into pieces of this size.
 const ARENA_BYTES: usize = 16 << 10;
+/// Segments for which an empty queue keeps room: a peer that was sent a lot once is not to hold that
+/// room for good.
+const SEGMENTS_KEPT: usize = 256;
 /// Most slices one write hands to the kernel.
 const SLICES_MAX: usize = 128;
 /// Most bytes one write hands to the kernel.
@@ -92,13 +95,20 @@ impl WriteQueue {
             written -= first.len();
             self.segments.pop_front();
         }
+        if self.segments.is_empty() && self.segments.capacity() > SEGMENTS_KEPT {
+            self.segments = VecDeque::new();
+        }
     }
 
-    /// Drops everything.
+    /// Drops everything, and the room that it took.
     pub(crate) fn clear(&mut self) {
-        self.segments.clear();
-        self.arena.clear();
-        self.queued_bytes = 0;
+        *self = WriteQueue::default();
+    }
+
+    /// Segments for which there is room.
+    #[cfg(test)]
+    fn room(&self) -> usize {
+        self.segments.capacity()
     }
 
     /// Bytes that wait.
@@ -192,6 +202,21 @@ mod tests {
             queue.advance(taken);
         }
         written
+    }
+
+    #[test]
+    fn a_queue_that_was_long_keeps_no_room_once_it_is_empty() {
+        let mut queue = WriteQueue::default();
+        let fill = |queue: &mut WriteQueue| {
+            (0..20_000).for_each(|_| queue.push(&HEADER, &Numbered(1, Payload::Zeros(2000))));
+            assert!(queue.room() >= 20_000);
+        };
+        fill(&mut queue);
+        drained(&mut queue, WRITE_BYTES_MAX);
+        assert!(queue.room() <= SEGMENTS_KEPT, "written: {}", queue.room());
+        fill(&mut queue);
+        queue.clear();
+        assert!(queue.room() == 0 && queue.is_empty(), "dropped: {}", queue.room());
     }
 
     #[test]

@@ -83,9 +83,17 @@ impl ClusterTag {
 ///
 /// Sessions of a member are ordered by their bytes, so by start time first. The newest one wins and
 /// older ones are refused for ever; a member whose clock was set back across a restart stays
-/// refused until its clock has caught up.
+/// refused until its clock has caught up. A start more than [`AHEAD_MAX`] in the future is refused,
+/// so that no forged or mistaken one shuts a member out for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Session([u8; SESSION_BYTES]);
+
+/// How far a member's clock may be ahead of this node's.
+pub const AHEAD_MAX: Duration = Duration::from_secs(5 * 60);
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO)
+}
 
 impl Session {
     /// A session that starts now.
@@ -93,11 +101,9 @@ impl Session {
     /// # Errors
     /// If the operating system gives no random bytes.
     pub fn start() -> Result<Session, getrandom::Error> {
-        let started =
-            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         // Zero is kept for "incarnation not known".
         let random = getrandom::u64()?.max(1);
-        Ok(Session::new(started.as_millis() as u64, random))
+        Ok(Session::new(since_1970().as_millis() as u64, random))
     }
 
     /// The session that started `start_ms` milliseconds after 1970 with these random bits.
@@ -124,11 +130,19 @@ impl Session {
         if !nonce.is_empty() && nonce.len() != NONCE_BYTES {
             return Err(Refusal::Malformed);
         }
-        if header.kind == Kind::Hello && session.tag() == header.session {
-            Ok(session)
-        } else {
-            Err(Refusal::Malformed)
+        if header.kind != Kind::Hello || session.tag() != header.session {
+            return Err(Refusal::Malformed);
         }
+        match session.is_ahead_of(since_1970()) {
+            true => Err(Refusal::FutureSession),
+            false => Ok(session),
+        }
+    }
+
+    /// True if it starts later after 1970 than a member's clock may say at `now`.
+    fn is_ahead_of(&self, now: Duration) -> bool {
+        let start_ms = u64::from_be_bytes(self.0[..8].try_into().expect("eight bytes"));
+        u128::from(start_ms) > (now + AHEAD_MAX).as_millis()
     }
 
     /// The body of a Hello.
@@ -226,6 +240,8 @@ pub enum Refusal {
     UnknownSession,
     /// Its sender has since restarted.
     OldSession,
+    /// It announces a session whose start is too far in the future.
+    FutureSession,
     /// A stream skipped or repeated a record.
     OutOfSequence,
     /// Another member answers at the address that the roster gives for the one dialled.
@@ -236,7 +252,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// All refusals.
-    pub const ALL: [Refusal; 12] = [
+    pub const ALL: [Refusal; 13] = [
         Refusal::ForeignVersion,
         Refusal::ForeignCluster,
         Refusal::ForeignEpoch,
@@ -246,6 +262,7 @@ impl Refusal {
         Refusal::Undecodable,
         Refusal::UnknownSession,
         Refusal::OldSession,
+        Refusal::FutureSession,
         Refusal::OutOfSequence,
         Refusal::WrongMember,
         Refusal::IdInUse,
@@ -263,6 +280,7 @@ impl Refusal {
             Refusal::Undecodable => "record_undecodable",
             Refusal::UnknownSession => "record_unknown_session",
             Refusal::OldSession => "record_old_session",
+            Refusal::FutureSession => "record_future_session",
             Refusal::OutOfSequence => "record_out_of_sequence",
             Refusal::WrongMember => "record_wrong_member",
             Refusal::IdInUse => "record_id_in_use",

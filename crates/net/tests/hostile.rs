@@ -193,6 +193,22 @@ async fn an_older_session_is_refused_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_session_from_the_future_is_refused_and_shuts_nobody_out() {
+    let (mut node, played) = node_with(|config| config);
+    let addr = node.node.local_addr();
+    // 2106, and the last moment that there is.
+    for (count, start_ms) in [(1, 4_300_000_000_000), (2, u64::MAX)] {
+        let future = Session::new(start_ms, 5);
+        let head = Header { session: future.tag(), ..header(Kind::Hello, 0) };
+        played.send_to(&record(head, future.as_bytes()), addr).expect("sent");
+        node.counted("record_future_session", count).await;
+    }
+    played.send_to(&hello(), addr).expect("sent");
+    played.send_to(&letter(1), addr).expect("sent");
+    assert_eq!(node.letter().await.number, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_second_stream_of_a_peer_replaces_the_first() {
     let (mut node, _played) = node_with(|config| config);
     let addr = node.node.local_addr();
@@ -226,6 +242,29 @@ async fn streams_that_never_say_hello_are_few_and_short_lived() {
     node.counted("accept_timed_out", 4).await;
     assert_eq!(node.count("accept_evicted"), 6);
     drop(silent);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_record_that_never_ends_closes_its_stream_and_others_go_on() {
+    let (mut node, _played) =
+        node_with(|config| config.with_record_within(Duration::from_millis(300)));
+    // Begun after the Hello, and before it.
+    let mut after = framed(&hello());
+    after.extend_from_slice(&framed(&[0; 5000])[..3000]);
+    is_closed_and_counted(&node, after, "record_timed_out").await;
+    is_closed_and_counted(&node, framed(&hello())[..20].to_vec(), "record_timed_out").await;
+    // One that comes in pieces, each in time, and then rests, is whole.
+    let mut slow = TcpStream::connect(node.node.local_addr()).expect("accepted");
+    slow.write_all(&framed(&hello())).expect("taken");
+    for number in 1..=3 {
+        let record = framed(&letter(number));
+        slow.write_all(&record[..10]).expect("taken");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        slow.write_all(&record[10..]).expect("taken");
+        assert_eq!(node.letter().await.number, number);
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    assert_eq!(node.count("record_timed_out"), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -31,7 +31,7 @@ use crate::datagram::Datagrams;
 use crate::deadlines::{Clock, Deadlines};
 use crate::emulate::{EmulateChange, Emulator, ReceiveLoss};
 use crate::handle::{Control, Ends, Stopped};
-use crate::incoming::{Cue, Incoming};
+use crate::incoming::{Cue, Incoming, Unfinished};
 use crate::multicast::{Native, Way};
 use crate::nonces::Nonces;
 use crate::peers::PeerTable;
@@ -65,6 +65,8 @@ enum Deadline<P: Protocol> {
     Greeting { place: usize, attempt: u64 },
     /// The end of the wait for a Hello on an accepted stream.
     HalfOpen { slot: usize, number: u64 },
+    /// A record of an accepted stream was begun and has not come whole.
+    Unfinished { slot: usize, of: Unfinished },
     /// A message on a stream was held back until now.
     Release { place: usize },
     /// A datagram was held back until now: the receiver's place, and its record.
@@ -265,6 +267,7 @@ impl<P: Hosted> Driver<P> {
                 Deadline::Redial { place, attempt } => self.redial(place, attempt),
                 Deadline::Greeting { place, attempt } => self.give_up_attempt(place, attempt),
                 Deadline::HalfOpen { slot, number } => self.give_up_half_open(slot, number),
+                Deadline::Unfinished { slot, of } => self.give_up_unfinished(slot, of),
                 Deadline::Release { place } => self.release(place),
                 Deadline::Datagram { place, record } => {
                     self.queue_datagram(&Datagram { place, content: Content::Record(record) });

@@ -11,7 +11,7 @@ use super::{Deadline, Driver};
 use crate::Hosted;
 use crate::chassis::Drive;
 use crate::gather::Gather;
-use crate::incoming::{Cue, Filled, Incoming, Speaker};
+use crate::incoming::{Cue, Filled, Incoming, Speaker, Unfinished};
 use crate::outgoing::{Drain, Flushed, HELLO_BYTES, Outlook, Phase, abort_on_close};
 use crate::peers::{Learned, Reach};
 use crate::ready::Source;
@@ -22,6 +22,8 @@ use crate::sys;
 const READ_BYTES_MAX: usize = 256 << 10;
 /// Connections accepted in a turn.
 const ACCEPTS_MAX: usize = 16;
+/// How long a record whose time is over waits for a last turn of reading.
+const LAST_CALL: Duration = Duration::from_secs(1);
 /// Wait after the listener failed, which it does when file descriptors run out.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
@@ -79,10 +81,15 @@ impl<P: Hosted> Driver<P> {
     }
 
     fn schedule_redial(&mut self, place: usize) {
-        let outgoing = &mut self.peers.at(place).outgoing;
+        let peer = self.peers.at(place);
+        let (node, outgoing) = (peer.node, &mut peer.outgoing);
         if self.config.is_open && outgoing.is_hopeless() {
             // It may never come back: the next send tries again.
-            outgoing.give_up();
+            let lost_bytes = outgoing.give_up();
+            if lost_bytes > 0 {
+                self.counters.add("stream_bytes_lost", lost_bytes as u64);
+                self.notices.push((node, PeerState::Down));
+            }
             return;
         }
         let attempt = outgoing.attempt;
@@ -289,6 +296,49 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
+    /// A record that was unfinished at this number, some time ago, has had its time. A node that
+    /// stood still itself reads first what has come meanwhile.
+    pub(super) fn give_up_unfinished(&mut self, slot: usize, of: Unfinished) {
+        let Some(incoming) = self.incoming[slot].as_mut() else { return };
+        if incoming.number != of.number {
+            return;
+        }
+        let is_cut = match incoming.speaker {
+            Speaker::Peer { peer, .. } => self.peers.at(peer).reach == Reach::Cut,
+            Speaker::Unknown => false,
+        };
+        if !incoming.has_unfinished() {
+            incoming.is_watched = false;
+            return;
+        }
+        if incoming.sequence != of.sequence || is_cut {
+            return self.watch_unfinished(slot, false);
+        }
+        if !of.is_last_call {
+            self.again.push(Source::Incoming(slot));
+            return self.watch_unfinished(slot, true);
+        }
+        let incoming = self.incoming[slot].take().expect("looked at above");
+        self.counters.add("record_timed_out", 1);
+        if let Speaker::Peer { peer, .. } = incoming.speaker
+            && self.peers.at(peer).incoming == Some(slot)
+        {
+            self.peers.at(peer).incoming = None;
+        }
+    }
+
+    fn watch_unfinished(&mut self, slot: usize, is_last_call: bool) {
+        let Some(incoming) = self.incoming[slot].as_mut() else { return };
+        incoming.is_watched = true;
+        let (number, sequence) = (incoming.number, incoming.sequence);
+        let after = match is_last_call {
+            true => LAST_CALL.min(self.config.record_within),
+            false => self.config.record_within,
+        };
+        let of = Unfinished { number, sequence, is_last_call };
+        self.deadlines.set(self.now + after, Deadline::Unfinished { slot, of });
+    }
+
     /// Closes the stream that a peer dialled, if there is one.
     pub(super) fn close_incoming_of(&mut self, place: usize) {
         if let Some(slot) = self.peers.at(place).incoming.take() {
@@ -355,7 +405,11 @@ impl<P: Hosted> Driver<P> {
         match result {
             Ok(Filled::Closed) => {}
             Ok(_) if stands => {
+                let is_new = incoming.has_unfinished() && !incoming.is_watched;
                 self.incoming[slot] = Some(incoming);
+                if is_new {
+                    self.watch_unfinished(slot, false);
+                }
                 return;
             }
             Ok(_) => return,
