@@ -124,6 +124,32 @@ async fn a_second_client_uses_the_graph_that_is_there_and_may_not_take_another_o
 }
 
 #[tokio::test]
+async fn walks_whose_graph_another_client_replaces_fail_and_say_so() {
+    for replaces in [false, true] {
+        let servers = servers(2).await;
+        let (first, second) = (client(&servers).await, client(&servers).await);
+        first.supply(&graph(300, 2, false), replaces, SOON).await.unwrap();
+        let mut walking = first.run(job(300, 1_000_000)).unwrap();
+        assert!(matches!(walking.next().await, Ok(Some(Walked::Done(_)))));
+        let other = graph(301, 2, false);
+        second.supply(&other, true, SOON).await.unwrap();
+        let lost = loop {
+            match tokio::time::timeout(SOON, walking.next()).await.expect("it ends") {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("it cannot have ended"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(lost, WalksError::GraphLost(_)), "{lost}");
+        assert!(lost.to_string().contains("has another graph"), "{lost}");
+        // The other one's walks are not disturbed, and the first may ask for its graph again.
+        all(second.run(job(301, 5)).unwrap(), 1505).await;
+        let refused = first.run(job(300, 1)).unwrap().next().await.unwrap_err();
+        assert!(matches!(refused, WalksError::Refused(_)), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_takes_no_part_is_not_waited_for_for_ever() {
     let servers = servers(2).await;
     let walks = client(&servers).await;

@@ -15,6 +15,8 @@ pub enum Told {
     Failed(u64, u8),
     Ended(Box<JobReport>, Box<Census>),
     Refused(Refusal),
+    /// The servers do not have the graph any more.
+    GraphLost(SupplyFault),
 }
 
 /// What became of edits, each.
@@ -120,11 +122,15 @@ impl Desk {
                     let _ = told.send(Ok(()));
                 }
             }
-            Event::SupplyFailed(plan, fault) => {
-                if let Some(told) = open.supplies.remove(&plan) {
-                    let _ = told.send(Err(fault));
+            Event::SupplyFailed(plan, fault) => match open.supplies.remove(&plan) {
+                Some(told) => _ = told.send(Err(fault)),
+                // They had it, and walks may be under way.
+                None => {
+                    for (_, owner) in open.jobs.drain() {
+                        let _ = owner.send(Told::GraphLost(fault.clone()));
+                    }
                 }
-            }
+            },
             Event::ServerSilent(server) => _ = open.silent.insert(server),
             Event::ServerBack(server) => _ = open.silent.remove(&server),
             // All were found before this began.

@@ -46,6 +46,9 @@ pub enum WalksError {
     /// Servers have another graph, and were not to be given this one in its place.
     #[error("{0} has another graph: say that this one is to replace it, or use other servers")]
     OtherGraph(SocketAddr),
+    /// Servers have been given another graph while walks were under way, which are lost.
+    #[error("the graph was replaced while walks were under way: {0}; supply it and begin again")]
+    GraphLost(SupplyFault),
     /// Servers took no more of their parts for as long.
     #[error("the servers got no further with their parts of the graph for {0:?}")]
     SupplyTime(Duration),

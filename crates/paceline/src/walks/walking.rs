@@ -73,7 +73,7 @@ impl Walking {
     /// What became of the next walk; none at the end, also after [`Walking::cancel`].
     ///
     /// # Errors
-    /// If the walks were refused, or the node has stopped.
+    /// If the walks were refused, the servers were given another graph, or the node has stopped.
     pub async fn next(&mut self) -> Result<Option<Walked>, WalksError> {
         loop {
             if let Some(walk) = self.ready.pop_front() {
@@ -96,6 +96,7 @@ impl Walking {
                 }
                 Some(Told::Ended(report, census)) => self.end = Some((report, census)),
                 Some(Told::Refused(why)) => return Err(why.into()),
+                Some(Told::GraphLost(fault)) => return Err(WalksError::GraphLost(fault)),
                 None => return Err(WalksError::Closed),
             }
         }

@@ -236,7 +236,9 @@ impl Server {
     /// A server says what it has.
     pub(super) fn on_held(&mut self, cx: &mut Cx<'_>, from: NodeId, plan: u64, holding: Holding) {
         let Some(supplier) = self.supplier.as_mut().filter(|s| s.supply.id == plan) else { return };
-        let replaces = supplier.supply.replaces;
+        // Once the servers have had it, another client has given them another one: two that replace
+        // each other's graphs would do so for ever.
+        let replaces = supplier.supply.replaces && !supplier.is_told;
         let Some(place) = supplier.feeds.iter().position(|feed| feed.server == from) else {
             return;
         };
