@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::progress::Bars;
-use crate::signals;
+use crate::signals::{self, Ending};
 
 /// The terminal, or what stands in for it.
 #[derive(Debug)]
@@ -25,10 +25,10 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 
 impl Ui {
     /// With `json`, standard output is kept for one document. From here on Ctrl-C asks running
-    /// work to stop, and a second one ends the process.
-    pub fn new(json: bool) -> Ui {
+    /// work to stop, as `ending` says, and a second one ends the process.
+    pub fn new(json: bool, ending: Ending) -> Ui {
         let stop = Arc::new(AtomicBool::new(false));
-        if let Err(error) = signals::heed(stop.clone()) {
+        if let Err(error) = signals::heed(stop.clone(), ending) {
             tracing::warn!("Ctrl-C is not handled: {error}");
         }
         Ui { json, stop }

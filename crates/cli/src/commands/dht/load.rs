@@ -22,10 +22,12 @@ use tokio::sync::mpsc;
 use super::input::{Format, LINE_BYTES_MAX, Lines, field};
 #[cfg(feature = "parquet")]
 use super::parquet::Rows;
-use super::{Bundling, Guest, failed, replace};
+use super::{Bundling, Guest};
 use crate::commands::Outcome;
-use crate::commands::member::runtime;
+use crate::commands::member::{runtime, unless_stopped};
 use crate::error::CliError;
+use crate::files::{Persist, behind, failed, replace};
+use crate::signals;
 use crate::ui::Ui;
 
 /// Write the entries of a file: CSV (key,value) or JSON Lines, one entry a line, or Parquet
@@ -69,6 +71,8 @@ Outcomes are lines of `line,key,outcome,detail`: stored and on how many hosts, o
 
 /// Entries that wait to be taken.
 const AHEAD: usize = 256;
+/// How long hosts may take for what is on its way when the command is stopped.
+const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 /// How often the journal is written.
 const JOURNAL_EVERY: Duration = Duration::from_millis(500);
 
@@ -116,7 +120,7 @@ struct Summary {
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let path = args.file.as_path();
-    let journal = journal_of(args.outcomes.as_deref().unwrap_or(path));
+    let journal = behind(args.outcomes.as_deref().unwrap_or(path), ".progress");
     let opened = Opened::new(path, args.format.unwrap_or_else(|| Format::of(path)), &journal);
     let input = |error| CliError::Input(format!("{}: {error}", path.display()));
     let Opened { input, total, unit, done } = opened.map_err(input)?;
@@ -140,21 +144,32 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     };
     let (begun, before) = (Instant::now(), done);
     let runtime = runtime()?;
-    let dht = runtime.block_on(args.guest.visit(Some(args.bundling)))?;
+    let dht = runtime.block_on(unless_stopped(args.guest.visit(Some(args.bundling))))??;
     bar.start(total - done.offset, unit);
     let reader = std::thread::spawn(move || reader.read(input, &entries));
     let written = runtime.block_on(async {
         let mut results = dht.put_all_from(taken);
-        while let Some(result) = results.next().await {
-            bar.inc(writer.take(result)?);
-            if ui.is_stopped() {
-                reading.is_stopped.store(true, Ordering::Relaxed);
+        let is_stopped = || reading.is_stopped.load(Ordering::Relaxed);
+        tokio::pin! { let given_up = tokio::time::sleep(Duration::ZERO); }
+        loop {
+            tokio::select! {
+                result = results.next() => match result {
+                    Some(result) => bar.inc(writer.take(result)?),
+                    None => break,
+                },
+                () = signals::asked(), if !is_stopped() => {
+                    reading.is_stopped.store(true, Ordering::Relaxed);
+                    given_up.as_mut().reset(tokio::time::Instant::now() + STOPPED_WITHIN);
+                }
+                () = &mut given_up, if is_stopped() => break,
             }
         }
         writer.save()
     });
     bar.finish();
-    // After an error of the writer the reader finds nobody who takes what it reads.
+    // The reader finds nobody who takes what it reads, if it has not ended before.
+    drop(dht);
+    drop(runtime);
     let read = reader.join().expect("the reader does not panic");
     written?;
     let done = writer.done;
@@ -194,12 +209,6 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         ui.note(&format!("stopped after line {}; run again to go on", done.lines));
     }
     Ok(Outcome::of(is_complete && done.failed == 0))
-}
-
-fn journal_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".progress");
-    PathBuf::from(name)
 }
 
 /// What entries are read from.
@@ -418,7 +427,7 @@ impl Writer {
         }
         let text = serde_json::to_string(&self.done)
             .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?;
-        replace(&self.journal, &text)
+        replace(&self.journal, text.as_bytes(), Persist::Later)
     }
 }
 

@@ -13,7 +13,7 @@ pub mod stat;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::Outcome;
-use super::member::{runtime, seeds_or_environment};
+use super::member::{runtime, seeds_or_environment, unless_stopped};
 use crate::error::CliError;
 use crate::parse;
 use crate::ui::Ui;
@@ -202,14 +202,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Send(args) => send::run(args, ui),
         What::Dump(args) => dump::run(args, ui),
         What::Stat(args) => stat::run(args, ui),
-        What::Put { key, value, guest } => runtime()?.block_on(async {
+        What::Put { key, value, guest } => ask(async {
             let dht = guest.visit(None).await?;
             let copies = explained(&dht, ui, dht.put(&key, &value)).await.map_err(refused)?;
             ui.document(&Written { key: &key, copies: Some(copies) })?;
             ui.print(&format!("stored on {copies} hosts\n"))?;
             Ok(Outcome::Done)
         }),
-        What::Remove { key, guest } => runtime()?.block_on(async {
+        What::Remove { key, guest } => ask(async {
             let dht = guest.visit(None).await?;
             explained(&dht, ui, dht.remove(&key)).await.map_err(refused)?;
             ui.document(&Written { key: &key, copies: None })?;
@@ -217,6 +217,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
             Ok(Outcome::Done)
         }),
     }
+}
+
+/// Runs what asks a table, unless the user stops it before its end.
+fn ask<T>(asking: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    runtime()?.block_on(async { unless_stopped(asking).await? })
 }
 
 /// How often a command that waits looks why.
@@ -277,15 +282,3 @@ fn refused(error: paceline::KeyError) -> CliError {
     }
 }
 
-/// Writes a file whole, or leaves the one that is there.
-fn replace(path: &Path, text: &str) -> Result<(), CliError> {
-    let mut other = path.as_os_str().to_owned();
-    other.push(".new");
-    let other = PathBuf::from(other);
-    let written = fs::write(&other, text).and_then(|()| fs::rename(&other, path));
-    written.map_err(|error| failed(path, &error))
-}
-
-fn failed(path: &Path, error: &dyn std::error::Error) -> CliError {
-    CliError::Failed(format!("{}: {error}", path.display()))
-}

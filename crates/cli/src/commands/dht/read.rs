@@ -1,10 +1,10 @@
 use std::path::PathBuf;
 
 use super::dump::print;
-use super::{Bundling, Guest, explained, failed, keys_from, refused};
+use super::{Bundling, Guest, ask, explained, keys_from, refused};
 use crate::commands::Outcome;
-use crate::commands::member::runtime;
 use crate::error::CliError;
+use crate::files::failed;
 use crate::ui::Ui;
 
 /// Print the value under a key, or those under many
@@ -36,7 +36,7 @@ pub struct Args {
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let Some(path) = &args.keys_from else {
         let key = args.key.as_deref().unwrap_or_default();
-        return runtime()?.block_on(async {
+        return ask(async {
             let dht = args.guest.visit(None).await?;
             match explained(&dht, ui, dht.get(key)).await.map_err(refused)? {
                 Some(value) if ui.is_json() => print(key.as_bytes(), &value, ui)?,
@@ -48,7 +48,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     };
     let (asked, reader) = keys_from(path)?;
     let (mut found, mut absent, mut unknown) = (0u64, 0u64, 0u64);
-    runtime()?.block_on(async {
+    ask(async {
         let dht = args.guest.visit(Some(args.bundling)).await?;
         let mut results = dht.get_all_from(asked);
         while let Some(result) = results.next().await {
@@ -66,9 +66,6 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
                     unknown += 1;
                     ui.note(&format!("{key}: {error}"));
                 }
-            }
-            if ui.is_stopped() {
-                return Err(CliError::Failed("stopped".to_owned()));
             }
         }
         Ok(())

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use paceline::dht::Results;
 use serde::Serialize;
 
-use super::{Bundling, Guest, failed, keys_from};
+use super::{Bundling, Guest, ask, keys_from};
 use crate::commands::Outcome;
-use crate::commands::member::runtime;
 use crate::error::CliError;
+use crate::files::failed;
 use crate::ui::Ui;
 
 /// Deliver a message to the hosts that are responsible for keys
@@ -50,13 +50,13 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let message = Bytes::from(args.message);
     let Some(path) = &args.keys_from else {
         let keys: Vec<Bytes> = args.keys.into_iter().map(Bytes::from).collect();
-        return runtime()?.block_on(async {
+        return ask(async {
             let dht = args.guest.visit(Some(args.bundling)).await?;
             tell(dht.send_all(keys, message), ui).await
         });
     };
     let (keys, reader) = keys_from(path)?;
-    let outcome = runtime()?.block_on(async {
+    let outcome = ask(async {
         let dht = args.guest.visit(Some(args.bundling)).await?;
         tell(dht.send_all_from(keys, message), ui).await
     })?;
@@ -74,9 +74,6 @@ async fn tell(mut results: Results<()>, ui: &Ui) -> Result<Outcome, CliError> {
                 sent.failed += 1;
                 ui.note(&format!("{}: {error}", String::from_utf8_lossy(&result.key)));
             }
-        }
-        if ui.is_stopped() {
-            return Err(CliError::Failed("stopped".to_owned()));
         }
     }
     ui.document(&sent)?;

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use super::repairs::Repairs;
 use crate::commands::member::{
-    HostArgs, LEAVE_WITHIN, ViewLine, describe_view, explain, explain_host,
+    HostArgs, LEAVE_WITHIN, ViewLine, describe_view, explain, explain_host, unless_stopped,
 };
 use crate::error::CliError;
 use crate::parse;
@@ -52,10 +52,10 @@ impl Args {
         let change = self.repairs.apply(ui)?;
         let group = builder.start().map_err(explain_host)?.multicast(&host.group);
         let group = group.with_repairs(change).within(host.join_within);
-        let joined = runtime.block_on(async {
+        let joined = runtime.block_on(unless_stopped(async {
             if host.bootstrap { group.bootstrap().await } else { group.join(host.seeds()).await }
-        });
-        let (multicast, events) = joined.map_err(explain)?;
+        }));
+        let (multicast, events) = joined?.map_err(explain)?;
         let granted = multicast.node().datagram_receive_bytes();
         let way = match multicast.node().multicast() {
             MulticastUse::Native { first, .. } => format!("IP multicast from {first} on"),
