@@ -41,6 +41,17 @@ fn sync_folder(path: &Path) {
     let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
 }
 
+/// Writes what a command was asked to put into a file: whole, or into the device or pipe that is
+/// there.
+pub fn write_out(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        let written = open_unlinked(path, OpenOptions::new().write(true));
+        let written = written.and_then(|mut file| file.write_all(bytes));
+        return written.map_err(|error| failed(path, &error));
+    }
+    replace(path, bytes, Persist::Now)
+}
+
 /// The path with something behind its name.
 pub fn behind(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

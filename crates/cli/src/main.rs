@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod content;
 mod error;
 mod files;
 mod log;

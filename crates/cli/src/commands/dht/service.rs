@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Outcome;
 use super::super::member::{HostArgs, explain_host, runtime, stop_asked, unless_stopped};
+use crate::content::text_or_base64;
 use crate::error::CliError;
 use crate::files::{Persist, replace};
 use crate::parse;
@@ -166,14 +167,19 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
 struct Delivered<'a> {
     origin: u32,
     keys: usize,
-    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_base64: Option<String>,
 }
 
 fn print(delivery: &Delivery, ui: &Ui) -> Result<(), CliError> {
-    let message = &String::from_utf8_lossy(&delivery.payload);
+    let bytes = &delivery.payload[..];
+    let (message, message_base64) = text_or_base64(bytes);
     let (origin, keys) = (delivery.origin, delivery.keys.len());
-    ui.line(&Delivered { origin: origin.0, keys, message }, || {
-        format!("delivered by {origin} for {keys} keys: {message}")
+    let document = Delivered { origin: origin.0, keys, message, message_base64 };
+    ui.line_of_bytes(&document, || {
+        [format!("delivered by {origin} for {keys} keys: ").as_bytes(), bytes].concat()
     })
 }
 
