@@ -115,13 +115,15 @@ impl Silent {
 #[test]
 fn a_command_that_waits_for_an_answer_ends_at_the_first_signal() {
     let place = Place::new();
+    fs::create_dir(place.path().join("served")).unwrap();
     place.write("few.csv", "a,1\n");
     place.write("keys", "a\n");
     place.write("graph.tsv", "0 1\n1 0\n");
     let join = ["--join-within", "60s", "--seed"];
     let ask = ["--answer-within", "60s", "--face"];
+    let serve = ["serve", "served", "--prefix", "/p", "--bind", "127.0.0.1:0", "--register"];
     let walk = ["walk", "run", "graph.tsv", "--servers-within", "60s"];
-    let commands: [(&[&str], &[&str]); 13] = [
+    let commands: [(&[&str], &[&str]); 14] = [
         (&["broadcast"], &join),
         (&["node"], &join),
         (&["node", "--service", "dht"], &join),
@@ -134,6 +136,7 @@ fn a_command_that_waits_for_an_answer_ends_at_the_first_signal() {
         (&["dht", "send", "m", "k"], &join),
         (&["dht", "load", "few.csv"], &join),
         (&["fetch", "/p/f", "-o", "x"], &ask),
+        (&serve, &["--face"]),
         (&walk, &["--servers"]),
     ];
     for (command, seed) in commands {
@@ -226,6 +229,28 @@ fn an_excluded_sender_sends_on_once_it_is_a_member_again() {
     while !founder.says("view ").contains("n3") {}
     founder.says("3: packet");
     assert_eq!(sender.ends("multicast send"), 0);
+}
+
+#[test]
+fn a_producer_whose_neighbours_are_gone_ends_at_the_first_signal() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("served")).unwrap();
+    let forward = ["forward", "--bind", "127.0.0.1:0", "--accept-registrations"];
+    let relays: Vec<Running> = (0..3).map(|_| Running::start(&place, &forward)).collect();
+    let mut arguments = vec!["serve", "served", "--prefix", "/p", "--register"];
+    let addresses: Vec<String> = relays
+        .iter()
+        .map(|relay| relay.says(" at ").rsplit_once(" at ").unwrap().1.to_owned())
+        .collect();
+    for address in &addresses {
+        arguments.extend(["--face", address]);
+    }
+    let mut serving = Running::start(&place, &arguments);
+    for _ in &relays {
+        serving.says("registered at");
+    }
+    relays.iter().for_each(|relay| relay.signal("-KILL"));
+    assert_eq!(serving.ends("serve"), 0);
 }
 
 #[test]
