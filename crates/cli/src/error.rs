@@ -18,6 +18,9 @@ pub enum CliError {
     /// The command ran and failed.
     #[error("{0}")]
     Failed(String),
+    /// The user stopped it before it had done what was asked for.
+    #[error("stopped")]
+    Stopped,
 }
 
 impl CliError {
@@ -26,7 +29,7 @@ impl CliError {
         match self {
             CliError::Lab(error) => error.exit_status(),
             CliError::Input(_) => 2,
-            CliError::Output(_) | CliError::Failed(_) => 1,
+            CliError::Output(_) | CliError::Failed(_) | CliError::Stopped => 1,
         }
     }
 }

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod content;
 mod error;
+mod files;
 mod log;
 mod parse;
 mod progress;
@@ -43,7 +45,7 @@ Exit status: 0 done; 1 it ran and failed; 2 the arguments, scenario or input are
 fn main() -> ExitCode {
     let Cli { command, json, log } = Cli::parse();
     error::report_bugs_in_a_line();
-    let ui = Ui::new(json);
+    let ui = Ui::new(json, command.ending());
     let outcome = log.start().and_then(|()| command.run(&ui));
     match outcome {
         Ok(outcome) => outcome.exit_code(),

@@ -1,11 +1,28 @@
 use std::io;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tokio::sync::watch;
 
 /// The exit status of a program that ended by Ctrl-C.
 const INTERRUPTED: i32 = 130;
+
+/// How a command ends after the first Ctrl-C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Soon: after [`ENDS_WITHIN`] the process is ended, whatever it does.
+    Soon,
+    /// Once the part that runs is finished; a second Ctrl-C ends it at once.
+    AfterItsPart,
+}
+
+/// Time that a command has for its ending: to leave a group and to save what it has.
+const ENDS_WITHIN: Duration = Duration::from_millis(4_500);
+
+/// True once the user asked to stop. Kept: who waits for it later learns of it as well.
+static ASKED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
 /// What the user is told at the first Ctrl-C.
 static SAID_WHEN_STOPPED: OnceLock<&str> = OnceLock::new();
@@ -17,9 +34,9 @@ pub fn say_when_stopped(text: &'static str) {
 
 /// From now on SIGINT and SIGTERM set `stop`; another one later ends the process.
 #[cfg(not(windows))]
-pub fn heed(stop: Arc<AtomicBool>) -> io::Result<()> {
+pub fn heed(stop: Arc<AtomicBool>, ending: Ending) -> io::Result<()> {
     use std::sync::atomic::Ordering;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     /// `timeout` signals the process it started and then its whole group: that is one wish.
     const ONE_WISH: Duration = Duration::from_millis(300);
@@ -29,6 +46,10 @@ pub fn heed(stop: Arc<AtomicBool>) -> io::Result<()> {
     let heed = move || {
         for _ in signals.forever() {
             stop.store(true, Ordering::Relaxed);
+            ASKED.send_replace(true);
+            if first.is_none() && ending == Ending::Soon {
+                end_later();
+            }
             if let (None, Some(text)) = (first, SAID_WHEN_STOPPED.get()) {
                 eprintln!("\n{text}");
             }
@@ -40,15 +61,43 @@ pub fn heed(stop: Arc<AtomicBool>) -> io::Result<()> {
     std::thread::Builder::new().name("signals".to_owned()).spawn(heed).map(drop)
 }
 
+/// Ends the process, unless it ends by itself before.
+#[cfg(not(windows))]
+fn end_later() {
+    let end = || {
+        std::thread::sleep(ENDS_WITHIN);
+        eprintln!("error: stopped after {ENDS_WITHIN:?}, in the midst of its work");
+        std::process::exit(INTERRUPTED);
+    };
+    // Without a thread, the second Ctrl-C does it.
+    let _ = std::thread::Builder::new().name("ending".to_owned()).spawn(end);
+}
+
 /// From now on Ctrl-C sets `stop`; another one ends the process.
 #[cfg(windows)]
-pub fn heed(stop: Arc<AtomicBool>) -> io::Result<()> {
+pub fn heed(stop: Arc<AtomicBool>, _ending: Ending) -> io::Result<()> {
     for signal in [SIGINT, SIGTERM] {
         // In this order: the second signal finds the flag that the first one set.
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
     Ok(())
+}
+
+/// Returns once the user asked to stop, also if that was before.
+#[cfg(not(windows))]
+pub async fn asked() {
+    // The sender lives as long as the process.
+    let _ = ASKED.subscribe().wait_for(|asked| *asked).await;
+}
+
+/// Returns once the user asks to stop.
+#[cfg(windows)]
+pub async fn asked() {
+    // Without it, a second Ctrl-C ends the process.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
 }
 
 /// Returns once standard output is a pipe whose reader has gone, as after `| head -1`.

@@ -1,17 +1,19 @@
 //! What the user sees: tables and documents on standard output, everything else beside it.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 use console::Term;
+use paceline_graph::Printable;
 use paceline_lab::figure::{self, Figure};
 use serde::Serialize;
 
 use crate::error::CliError;
 use crate::progress::Bars;
-use crate::signals;
+use crate::signals::{self, Ending};
 
 /// The terminal, or what stands in for it.
 #[derive(Debug)]
@@ -25,10 +27,10 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 
 impl Ui {
     /// With `json`, standard output is kept for one document. From here on Ctrl-C asks running
-    /// work to stop, and a second one ends the process.
-    pub fn new(json: bool) -> Ui {
+    /// work to stop, as `ending` says, and a second one ends the process.
+    pub fn new(json: bool, ending: Ending) -> Ui {
         let stop = Arc::new(AtomicBool::new(false));
-        if let Err(error) = signals::heed(stop.clone()) {
+        if let Err(error) = signals::heed(stop.clone(), ending) {
             tracing::warn!("Ctrl-C is not handled: {error}");
         }
         Ui { json, stop }
@@ -69,7 +71,7 @@ impl Ui {
 
     /// Prints text for a reader: on standard output, or beside the JSON document.
     pub fn print(&self, text: &str) -> Result<(), CliError> {
-        if self.json { write(&mut io::stderr(), text) } else { write(&mut io::stdout(), text) }
+        if self.json { show(&mut io::stderr(), text) } else { show(&mut io::stdout(), text) }
     }
 
     /// Prints figures as a table that fits the terminal; without one, a line for each figure.
@@ -80,11 +82,12 @@ impl Ui {
     /// Prints a finding beside the output.
     pub fn note(&self, text: &str) {
         // Nothing is lost that standard output does not have.
-        let _ = writeln!(io::stderr(), "{text}");
+        let _ = show(&mut io::stderr(), &format!("{text}\n"));
     }
 
     /// Warns the user.
     pub fn warn(&self, text: &str) {
+        let text = shown(&io::stderr(), text);
         let _ = writeln!(anstream::stderr(), "{WARNING}warning:{WARNING:#} {text}");
     }
 
@@ -97,7 +100,7 @@ impl Ui {
 
     /// Says why the command failed.
     pub fn error(&self, error: &CliError) {
-        let text = printable(&error.to_string());
+        let text = cut(&Printable::text(error.to_string().as_bytes()).to_string());
         let _ = writeln!(anstream::stderr(), "{ERROR}error:{ERROR:#} {text}");
     }
 
@@ -108,7 +111,7 @@ impl Ui {
         }
         let text = serde_json::to_string_pretty(document)
             .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?;
-        write(&mut io::stdout(), &(text + "\n"))
+        show(&mut io::stdout(), &(text + "\n"))
     }
 
     /// Prints a JSON document in a line, if that is what the user wants.
@@ -127,23 +130,55 @@ impl Ui {
             true => serde_json::to_string(document)
                 .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?,
         };
-        write(&mut io::stdout(), &(line + "\n"))
+        show(&mut io::stdout(), &(line + "\n"))
+    }
+
+    /// The same where the text has bytes of another node in it. They are printed as they are, and
+    /// with escapes where standard output is a terminal: in one line, which no content can break.
+    pub fn line_of_bytes(
+        &self,
+        document: &impl Serialize,
+        bytes: impl FnOnce() -> Vec<u8>,
+    ) -> Result<(), CliError> {
+        if self.json {
+            return self.line(document, String::new);
+        }
+        let (mut line, mut out) = (bytes(), io::stdout());
+        if out.is_terminal() {
+            line = Printable::line(&line).to_string().into_bytes();
+        }
+        line.push(b'\n');
+        write(&mut out, &line)
+    }
+
+    /// Prints bytes that are the command's whole output: as they are, or as lines of text with
+    /// escapes where standard output is a terminal.
+    pub fn content(&self, bytes: &[u8]) -> Result<(), CliError> {
+        let mut out = io::stdout();
+        match out.is_terminal() {
+            true => write(&mut out, format!("{}\n", Printable::text(bytes)).as_bytes()),
+            false => write(&mut out, bytes),
+        }
+    }
+
+    /// Prints bytes as they are, whatever takes them.
+    pub fn raw(&self, bytes: &[u8]) -> Result<(), CliError> {
+        write(&mut io::stdout(), bytes)
     }
 
     /// Prints text that is the command's whole output, such as a completion script.
     pub fn output(&self, text: &str) -> Result<(), CliError> {
-        write(&mut io::stdout(), text)
+        show(&mut io::stdout(), text)
     }
 }
 
 /// Longest line of an error, characters; it may quote a file that is no text.
 const ERROR_LINE_MAX: usize = 1000;
 
-/// Text that does nothing to a terminal, in lines of some length.
-fn printable(text: &str) -> String {
+/// Text in lines of some length.
+fn cut(text: &str) -> String {
     let lines = text.split('\n').map(|line| {
-        let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-        let mut short: String = line.chars().take(ERROR_LINE_MAX).map(shown).collect();
+        let mut short: String = line.chars().take(ERROR_LINE_MAX).collect();
         if line.chars().nth(ERROR_LINE_MAX).is_some() {
             short.push('\u{2026}');
         }
@@ -152,9 +187,22 @@ fn printable(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Text as it is, or with escapes where a terminal would obey it: it may quote what others sent.
+fn shown<'a>(out: &impl IsTerminal, text: &'a str) -> Cow<'a, str> {
+    match out.is_terminal() {
+        true => Printable::text(text.as_bytes()).to_string().into(),
+        false => text.into(),
+    }
+}
+
+fn show(out: &mut (impl Write + IsTerminal), text: &str) -> Result<(), CliError> {
+    let text = shown(out, text);
+    write(out, text.as_bytes())
+}
+
 /// A reader that closed the pipe has what it wanted.
-fn write(out: &mut impl Write, text: &str) -> Result<(), CliError> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+fn write(out: &mut impl Write, bytes: &[u8]) -> Result<(), CliError> {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Output(error)),
         _ => Ok(()),
     }
@@ -170,12 +218,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_that_quotes_a_binary_file_does_nothing_to_the_terminal() {
-        assert_eq!(
-            printable("a.flac: \u{1b}[2J\u{7}\n  = a note"),
-            "a.flac: \u{fffd}[2J\u{fffd}\n  = a note"
-        );
-        let long = printable(&"x".repeat(5000));
-        assert_eq!(long.chars().count(), ERROR_LINE_MAX + 1);
+    fn a_long_line_of_an_error_is_cut() {
+        let long = cut(&format!("short\n{}", "x".repeat(5000)));
+        assert_eq!(long.chars().count(), "short\n".len() + ERROR_LINE_MAX + 1);
     }
 }

@@ -55,7 +55,7 @@ fn entries_are_written_read_removed_and_loaded_and_each_has_an_outcome() {
     let table = Table::new(4);
     let (said, _) = table.run(&["put", "apples", "17"], 0);
     assert!(said.starts_with("stored on 3 hosts"), "{said}");
-    assert_eq!(table.run(&["get", "apples"], 0).0, "17\n");
+    assert_eq!(table.run(&["get", "apples"], 0).0, "17");
     table.run(&["remove", "apples"], 0);
     assert!(table.run(&["get", "apples"], 1).1.contains("nothing under `apples`"));
     assert!(table.run(&["put", "", "x"], 2).1.contains("1 to 512"));
@@ -108,7 +108,7 @@ fn a_line_that_is_no_entry_is_named_what_was_before_it_is_kept_and_the_rest_foll
     table.place.write("bad.csv", "a,1\nb,2\nthird\nd,4\n");
     let said = table.run(&["load", "bad.csv", "--outcomes", "out"], 2).1;
     assert!(said.contains("bad.csv:3: one field: expected `key,value`"), "{said}");
-    assert_eq!(table.run(&["get", "b"], 0).0, "2\n");
+    assert_eq!(table.run(&["get", "b"], 0).0, "2");
     assert!(table.run(&["get", "d"], 1).0.is_empty());
     // Mended behind what is done, it goes on from there.
     table.place.write("bad.csv", "a,1\nb,2\nthird,3\nd,4\n");
@@ -123,7 +123,7 @@ fn a_line_that_is_no_entry_is_named_what_was_before_it_is_kept_and_the_rest_foll
     table.place.write("bad.jsonl", "{\"key\":\"x\",\"value\":\"9\"}\n{\"key\":\"y\"}\n");
     let said = table.run(&["load", "bad.jsonl"], 2).1;
     assert!(said.contains("bad.jsonl:2: missing field `value`: expected {\"key\""), "{said}");
-    assert_eq!(table.run(&["get", "x"], 0).0, "9\n");
+    assert_eq!(table.run(&["get", "x"], 0).0, "9");
     assert!(table.run(&["load", "no-such-file"], 2).1.contains("no-such-file"));
 }
 
@@ -176,6 +176,31 @@ fn a_load_that_is_killed_goes_on_where_it_was() {
     assert_eq!(found, written);
 }
 
+#[cfg(unix)]
+#[test]
+fn outcomes_and_dumps_are_not_written_through_a_symbolic_link() {
+    let place = Place::new();
+    place.write("victim", "precious");
+    place.write("few.csv", "a,1\n");
+    std::os::unix::fs::symlink("victim", place.path().join("out.csv")).unwrap();
+    let load = ["dht", "load", "few.csv", "--outcomes", "out.csv", "--seed", "127.0.0.1:1"];
+    let said = place.error(&load, 1);
+    assert!(said.contains("out.csv") && said.contains("symbolic link"), "{said}");
+    // The name under which a dump is written first.
+    let host = ["node", "--service", "dht", "--bootstrap", "--durable", "host.redb", "--stat", "s"];
+    let mut host = place.command(&host).stderr(Stdio::null()).spawn().unwrap();
+    while !place.path().join("s").exists() {
+        assert!(host.try_wait().unwrap().is_none(), "the host has ended");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    host.kill().unwrap();
+    host.wait().unwrap();
+    std::os::unix::fs::symlink("victim", place.path().join("dump.csv.new")).unwrap();
+    let said = place.error(&["dht", "dump", "host.redb", "-o", "dump.csv"], 1);
+    assert!(said.contains("dump.csv.new") && said.contains("symbolic link"), "{said}");
+    assert_eq!(fs::read_to_string(place.path().join("victim")).unwrap(), "precious");
+}
+
 #[test]
 fn a_seed_that_leads_nowhere_and_knobs_out_of_range_are_input_errors() {
     let place = Place::new();
@@ -224,11 +249,105 @@ fn durable_hosts_come_back_with_what_they_held_and_their_files_can_be_dumped() {
     lines.sort_unstable();
     assert_eq!(lines, ["a,1", "c,3"], "{}", dumped.stderr);
     up(&place);
-    assert_eq!(place.run(&["dht", "get", "c", "--seed", &seed]).stdout, "3\n");
+    assert_eq!(place.run(&["dht", "get", "c", "--seed", &seed]).stdout, "3");
     assert_eq!(place.run(&["dht", "get", "b", "--seed", &seed]).status, 1);
     let (_, stats) = place.json(&["dht", "stat", "--state", &state]);
     assert_eq!(stats.as_array().unwrap().len(), 2);
     assert_eq!(place.run(&["down", "--state", &state]).status, 0);
+}
+
+/// What a command prints, byte for byte.
+#[cfg(unix)]
+fn bytes_of(place: &Place, arguments: &[&str]) -> Vec<u8> {
+    let output = place.command(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    output.stdout
+}
+
+#[cfg(unix)]
+#[test]
+fn any_bytes_are_loaded_read_dumped_and_loaded_again_as_they_are() {
+    use std::collections::BTreeMap;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    const MARK: &[u8] = "\u{feff}".as_bytes();
+    let all: Vec<u8> = (0..=255).collect();
+    let mut entries = BTreeMap::from([
+        (b"plain".to_vec(), b"1".to_vec()),
+        (b"\xff\xfe".to_vec(), all.clone()),
+        (all[1..].to_vec(), b"\r\n\r".to_vec()),
+        (b"a,\"b\"\n".to_vec(), b"\n\n".to_vec()),
+        ([MARK, b"marked"].concat(), Vec::new()),
+        (b"\x1b[2J".to_vec(), b"\0".to_vec()),
+    ]);
+    let place = Place::new();
+    let port = free_ports(2).to_string();
+    let seed = format!("127.0.0.1:{port}");
+    let up = ["up", "-n", "2", "--service", "dht", "--durable", "files", "--state", "state"];
+    let up = [&up[..], &["--port", &port]].concat();
+    assert_eq!(place.run(&up).status, 0);
+    let dht =
+        |arguments: &[&str]| bytes_of(&place, &[&["dht"], arguments, &["--seed", &seed]].concat());
+    // By hand: a byte order mark that is none of the key, and a line break within quotes.
+    let csv = [MARK, b"plain,1\r\n\"a,\"\"b\"\"\n\",\"\n\n\"\n\xff\xfe,old\n"].concat();
+    fs::write(place.path().join("hand.csv"), csv).unwrap();
+    dht(&["load", "hand.csv", "--outcomes", "outcomes.csv"]);
+    let outcomes = fs::read(place.path().join("outcomes.csv")).unwrap();
+    let expected = b"line,key,outcome,detail\n1,plain,stored,2\n2,\"a,\"\"b\"\"\n\",stored,2\n\
+                     6,\xff\xfe,stored,2\n";
+    assert_eq!(outcomes, expected);
+    assert_eq!(dht(&["get", "plain"]), b"1");
+    for (key, value) in &entries {
+        let mut put = place.command(&["dht", "put", "--seed", &seed, "--"]);
+        if key.contains(&0) || value.contains(&0) {
+            continue;
+        }
+        put.arg(OsStr::from_bytes(key)).arg(OsStr::from_bytes(value));
+        assert!(put.output().unwrap().status.success(), "{key:?}");
+    }
+    let base64 = "{\"key_base64\":\"//4=\",\"value_base64\":\"AAEC\"}\n\
+                  {\"key\":\"\\u001b[2J\",\"value\":\"\\u0000\"}\n";
+    place.write("some.jsonl", base64);
+    dht(&["load", "some.jsonl"]);
+    entries.insert(b"\xff\xfe".to_vec(), vec![0, 1, 2]);
+    for (key, value) in &entries {
+        let get = |more: &[&str]| {
+            let mut get = place.command(&["dht", "get", "--seed", &seed]);
+            get.args(more).arg("--").arg(OsStr::from_bytes(key)).output().unwrap().stdout
+        };
+        assert_eq!(&get(&[]), value, "{key:?}");
+        assert_eq!(&get(&["-o", "-"]), value, "{key:?}");
+        get(&["-o", "value"]);
+        assert_eq!(&fs::read(place.path().join("value")).unwrap(), value, "{key:?}");
+        let json: Value = serde_json::from_slice(&get(&["--json"])).unwrap();
+        let is_text = std::str::from_utf8(value).is_ok();
+        assert_eq!(json.get("value").is_some(), is_text, "{json}");
+        assert_eq!(json.get("value_base64").is_some(), !is_text, "{json}");
+    }
+    assert_eq!(place.run(&["down", "--state", "state"]).status, 0);
+    let files = [format!("files/{port}.redb"), format!("files/{}.redb", next_port(&port))];
+    let dump = ["dht", "dump", &files[0], &files[1]];
+    fs::write(place.path().join("dumped.csv"), bytes_of(&place, &dump)).unwrap();
+    let json = bytes_of(&place, &[&dump[..], &["--json"]].concat());
+    fs::write(place.path().join("dumped.jsonl"), &json).unwrap();
+    bytes_of(&place, &[&dump[..], &["-o", "written.jsonl"]].concat());
+    assert_eq!(fs::read(place.path().join("written.jsonl")).unwrap(), json);
+    for dumped in ["dumped.csv", "dumped.jsonl"] {
+        fs::remove_dir_all(place.path().join("files")).unwrap();
+        assert_eq!(place.run(&up).status, 0);
+        dht(&["load", dumped]);
+        assert_eq!(place.run(&["down", "--state", "state"]).status, 0);
+        let again = bytes_of(&place, &[&dump[..], &["--json"]].concat());
+        assert_eq!(again, json, "{dumped}");
+    }
+    assert_eq!(json.iter().filter(|&&byte| byte == b'\n').count(), entries.len());
+}
+
+/// The port that follows.
+fn next_port(port: &str) -> u16 {
+    port.parse::<u16>().unwrap() + 1
 }
 
 #[cfg(not(feature = "parquet"))]
@@ -277,7 +396,7 @@ fn a_parquet_file_is_loaded_row_by_row() {
     assert!(said.starts_with("500 stored, 0 failed"), "{said}");
     let outcomes = fs::read_to_string(table.place.path().join("out.csv")).unwrap();
     assert_eq!(outcomes.lines().nth(500), Some("500,key 499,stored,3"));
-    assert_eq!(table.run(&["get", "key 77"], 0).0, "value 77\n");
+    assert_eq!(table.run(&["get", "key 77"], 0).0, "value 77");
 
     write("other.parquet", "message m { required binary name; }", &[texts("name")]);
     let said = table.run(&["load", "other.parquet"], 2).1;

@@ -120,7 +120,7 @@ fn a_file_is_fetched_through_a_forwarder_with_what_was_measured_as_json() {
     let ran = place.run(&[&fetch[..], &["--multipath", "best", "--rate", "50Mbit"]].concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(ran.stdout.contains("2000000 bytes in"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("the digest fits"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("intact, origin unknown"), "{}", ran.stdout);
 
     let (_, pings) =
         place.json(&["ndn", "ping", "/p", "-c", "2", "--interval", "1ms", "--face", &face]);
@@ -222,7 +222,7 @@ fn a_fetch_that_is_interrupted_says_what_it_keeps() {
 #[test]
 fn a_producer_registers_by_itself_and_lets_go_when_it_ends() {
     let (place, content) = place(100_000);
-    let relay = forward(&place, &[]);
+    let relay = forward(&place, &["--accept-registrations"]);
     let face = relay.face();
     let mut serving = serve(&place, &["--face", &face, "--register"]);
     serving.wait_for("registered at");
@@ -234,22 +234,123 @@ fn a_producer_registers_by_itself_and_lets_go_when_it_ends() {
     let said = place.error(&fetch, 1);
     assert!(said.contains("no route leads to /p/file.bin"), "{said}");
 
-    let closed = forward(&place, &["--no-registrations"]);
-    let arguments = ["serve", "served", "--prefix", "/p", "--register", "--face", &closed.face()];
-    let said = place.error(&arguments, 1);
+    // Without being asked to, a forwarder takes none; and none but those that it was asked to.
+    let registers = |relay: &Running, prefix: &str| {
+        let face = relay.face();
+        place.error(&["serve", "served", "--prefix", prefix, "--register", "--face", &face], 1)
+    };
+    let said = registers(&forward(&place, &[]), "/p");
     assert!(said.contains("does not take registrations"), "{said}");
+    let apps = forward(&place, &["--accept-registrations", "/apps"]);
+    let said = registers(&apps, "/p");
+    assert!(said.contains("403 this prefix cannot be registered here"), "{said}");
 }
 
 #[test]
+fn a_registration_does_not_lead_names_away_from_the_operators_route() {
+    let (place, content) = place(2_000);
+    let serving = serve(&place, &[]);
+    let relay = forward_to(&place, &serving, "100Mbit", &["--accept-registrations"]);
+    let face = relay.face();
+    std::fs::create_dir(place.path().join("forged")).unwrap();
+    place.write("forged/file.bin", "forged");
+    for prefix in ["/p", "/p/file.bin"] {
+        let forged = ["serve", "forged", "--prefix", prefix, "--register", "--face", &face];
+        let said = place.error(&forged, 1);
+        assert!(said.contains("403 the operator leads this prefix elsewhere"), "{said}");
+    }
+    for _ in 0..10 {
+        let ran = place.run(&["fetch", "/p/file.bin", "-o", "out", "--face", &face]);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        assert!(std::fs::read(place.path().join("out")).unwrap() == content);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_is_served_without_its_hidden_files_and_never_with_the_private_key() {
+    let (place, _) = place(10);
+    place.write("served/.env", "password");
+    std::fs::create_dir(place.path().join("served/.git")).unwrap();
+    place.write("served/.git/config", "token");
+    let fetch = |serving: &Running, file: &str| {
+        let name = format!("/p/{file}");
+        place.run(&["fetch", &name, "-o", "out", "--face", &serving.face()])
+    };
+    let serving = serve(&place, &[]);
+    assert_eq!(fetch(&serving, "file.bin").status, 0);
+    for file in [".env", ".git/config"] {
+        let ran = fetch(&serving, file);
+        assert_eq!(ran.status, 1, "{file}: {}", ran.stdout);
+        assert!(ran.stderr.contains("there is nothing named"), "{}", ran.stderr);
+    }
+    let serving = serve(&place, &["--hidden"]);
+    assert_eq!(fetch(&serving, ".env").status, 0);
+    assert_eq!(std::fs::read_to_string(place.path().join("out")).unwrap(), "password");
+
+    for name in ["served/key.pem", "key.pem"] {
+        place.write(name, PRIVATE);
+    }
+    std::os::unix::fs::symlink("served/key.pem", place.path().join("link.pem")).unwrap();
+    let refused = |key: &str| {
+        let serve = ["serve", "served", "--prefix", "/p", "--bind", "127.0.0.1:0", "--key", key];
+        place.error(&serve, 2)
+    };
+    for key in ["served/key.pem", "link.pem"] {
+        let said = refused(key);
+        assert!(said.contains("which is served") && said.contains(key), "{said}");
+    }
+    let said = refused("key.pem");
+    assert!(said.contains("run `chmod 600 key.pem`"), "{said}");
+    close(&place, "key.pem");
+    serve(&place, &["--key", "key.pem"]);
+}
+
+/// Takes a file away from all but its owner.
+fn close(place: &Place, name: &str) {
+    #[cfg(unix)]
+    {
+        let owner = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(place.path().join(name), owner).unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_fetch_writes_nothing_through_a_symbolic_link() {
+    let (place, content) = place(3_000);
+    let serving = serve(&place, &[]);
+    let face = serving.face();
+    let fetch = ["fetch", "/p/file.bin", "-o", "out", "--face", &face];
+    place.write("victim", "precious");
+    for name in ["out.part", "out.part.json", "out.part.json.new"] {
+        let link = place.path().join(name);
+        // A journal is read where a part is there.
+        place.write("out.part", "");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink("victim", &link).unwrap();
+        let said = place.error(&fetch, 1);
+        assert!(said.contains(name) && said.contains("symbolic link"), "{said}");
+        assert_eq!(std::fs::read_to_string(place.path().join("victim")).unwrap(), "precious");
+        assert!(!place.path().join("out").exists());
+        std::fs::remove_file(link).unwrap();
+    }
+    assert_eq!(place.run(&fetch).status, 0);
+    assert!(std::fs::read(place.path().join("out")).unwrap() == content);
+}
+
+const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\n\
+    MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f\n\
+    -----END PRIVATE KEY-----\n";
+const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\n\
+    MCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=\n\
+    -----END PUBLIC KEY-----\n";
+
+#[test]
 fn what_is_signed_is_fetched_with_the_key_that_fits() {
-    const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----\n\
-        MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f\n\
-        -----END PRIVATE KEY-----\n";
-    const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\n\
-        MCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=\n\
-        -----END PUBLIC KEY-----\n";
     let (place, content) = place(100_000);
     place.write("key.pem", PRIVATE);
+    close(&place, "key.pem");
     place.write("pub.pem", PUBLIC);
     let serving = serve(&place, &["--key", "key.pem"]);
     let face = serving.face();
@@ -258,6 +359,7 @@ fn what_is_signed_is_fetched_with_the_key_that_fits() {
     assert!(said.contains("a key that is not known here") && said.contains("--key"), "{said}");
     let ran = place.run(&[&fetch[..], &["--key", "pub.pem"]].concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("intact, signed with the key"), "{}", ran.stdout);
     assert!(std::fs::read(place.path().join("out")).unwrap() == content);
     let said = place.error(&[&fetch[..], &["--key", "key.pem"]].concat(), 2);
     assert!(said.contains("key.pem: not an Ed25519 public key"), "{said}");
@@ -399,7 +501,7 @@ fn a_stock_producer_registers_and_is_fetched_from() {
     let (place, content) = place(2_000_123);
     let file = place.path().join("served/file.bin").display().to_string();
     for api in ["1", "2"] {
-        let relay = forward(&place, &["--rate", "100Mbit"]);
+        let relay = forward(&place, &["--rate", "100Mbit", "--accept-registrations"]);
         let (host, port) = relay.address.split_once(':').unwrap();
         let prefix = format!("/stock/{api}");
         let arguments = [host, port, &prefix, &file, "--api", api];

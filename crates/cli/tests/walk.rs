@@ -212,6 +212,19 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     assert_eq!(files(), before);
 }
 
+#[cfg(unix)]
+#[test]
+fn walks_are_not_written_through_a_symbolic_link() {
+    let place = place();
+    place.write("victim", "precious");
+    let link = place.path().join("walks.txt.partial");
+    std::os::unix::fs::symlink("victim", &link).unwrap();
+    let said = place.error(&run(&["small.tsv", "--out", "walks.txt"]), 2);
+    assert!(said.contains("walks.txt.partial") && said.contains("symbolic link"), "{said}");
+    assert_eq!(fs::read_to_string(place.path().join("victim")).unwrap(), "precious");
+    assert!(!place.path().join("walks.txt").exists());
+}
+
 #[test]
 fn ends_and_visits_are_those_of_the_walks() {
     let place = Place::new();

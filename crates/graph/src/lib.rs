@@ -14,7 +14,9 @@ pub mod files;
 pub mod generate;
 pub mod memory;
 pub mod partition;
+mod printable;
 pub mod statistics;
 pub mod walk;
 
 pub use paceline_proto::walk::{Graph, Vertex};
+pub use printable::Printable;

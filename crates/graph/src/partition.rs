@@ -7,7 +7,7 @@ use paceline_proto::core::mix;
 use paceline_proto::walk::{Graph, Vertex};
 use thiserror::Error;
 
-use crate::files::{FileError, NewFile, append_number, printable};
+use crate::files::{FileError, NewFile, append_number, excerpt};
 
 /// A part for each vertex.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ impl Partition {
             let part = match String::from_utf8_lossy(&line).trim().parse::<u16>() {
                 Ok(part) if part < u16::MAX => part,
                 _ => {
-                    let (path, found) = (path.to_owned(), printable(&line));
+                    let (path, found) = (path.to_owned(), excerpt(&line));
                     return Err(PartitionError::Line { path, line: lines, found });
                 }
             };

@@ -419,7 +419,7 @@ async fn a_producer_registers_where_it_may_and_its_route_ends_with_it() {
     let place = Place::new();
     place.write("file", b"hello");
     let open = || Forwarder::builder().strangers(FaceConfig::default());
-    let taking = open().take_registrations().start().unwrap();
+    let taking = open().accept_registrations(Name::root()).start().unwrap();
     let refusing = open().start().unwrap();
     let producer = Forwarder::builder()
         .face(taking.local_addr(), FaceConfig::default())
@@ -440,6 +440,41 @@ async fn a_producer_registers_where_it_may_and_its_route_ends_with_it() {
     registration.end().await.unwrap();
     let gone = fetched(consumer.fetch(name("/p/file"), place.out())).await.unwrap_err();
     assert!(matches!(gone, FetchError::NoRoute { .. }), "{gone}");
+}
+
+#[tokio::test]
+async fn a_route_of_the_operator_withdraws_registrations_that_it_covers() {
+    let (good, forged) = (Place::new(), Place::new());
+    good.write("file", b"good");
+    forged.write("file", b"forged");
+    let relay = Forwarder::builder()
+        .strangers(FaceConfig::default())
+        .accept_registrations(Name::root())
+        .start()
+        .unwrap();
+    let forger = Forwarder::builder().face(relay.local_addr(), FaceConfig::default());
+    let forger = forger.start().unwrap();
+    let _forging = forger.serve(forged.served(), name("/p")).start().unwrap();
+    let registration = forger.register(name("/p/file"), relay.local_addr()).await.unwrap();
+    let consumer = consumer(&[relay.local_addr()]);
+    fetched(consumer.fetch(name("/p/file"), good.out())).await.unwrap();
+    assert_eq!(good.got(), b"forged", "nobody else has the prefix");
+
+    let (producer, _serving) = producer(&good, |serve| serve);
+    relay.add_face(producer.local_addr(), FaceConfig::default()).await.unwrap();
+    relay.add_route(name("/p"), producer.local_addr()).unwrap();
+    let get = async || {
+        fetched(consumer.fetch(name("/p/file"), good.out())).await.unwrap();
+        good.got()
+    };
+    let withdrawn = async { while get().await != b"good" {} };
+    tokio::time::timeout(Duration::from_secs(60), withdrawn).await.expect("the route is used");
+    let again = forger.register(name("/p/file"), relay.local_addr()).await.unwrap_err();
+    assert!(matches!(again, RegisterError::Refused { code: 403, .. }), "{again}");
+    for _ in 0..4 {
+        assert_eq!(get().await, b"good");
+    }
+    drop(registration);
 }
 
 #[tokio::test]

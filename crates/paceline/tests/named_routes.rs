@@ -84,7 +84,7 @@ async fn a_client_without_labels_gets_all_through_a_relay_with_a_route_that_lead
 async fn a_producer_that_is_gone_with_its_route_registered_is_left_for_another() {
     let content = noise(200_000);
     let served = folder(&content);
-    let relay = open().take_registrations().start().unwrap();
+    let relay = open().accept_registrations(name("/p")).start().unwrap();
     let producers = [0, 1].map(|_| {
         let face = (relay.local_addr(), FaceConfig::default());
         Forwarder::builder().face(face.0, face.1).start().unwrap()

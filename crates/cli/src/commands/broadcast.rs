@@ -8,6 +8,7 @@ use super::Outcome;
 use super::member::{
     self, LINES_AHEAD, Member, ViewLine, describe, leave, read_lines, runtime, stop_asked,
 };
+use crate::content::text_or_base64;
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -38,7 +39,8 @@ Examples, one in each terminal:
   paceline broadcast --seed 127.0.0.1:7001 --id 3
 
 With --json a delivery is a JSON document in a line: {\"origin\":1,\"seq\":4,\"text\":\"hello\"},
-and so is a view: {\"view\":3,\"members\":[1,2,3]}.";
+and so is a view: {\"view\":3,\"members\":[1,2,3]}. A message that is not UTF-8 stands in base64
+under \"text_base64\" instead of \"text\". On a terminal control characters are shown as \\x1b.";
 
 /// How often a line is offered again that no group was there to accept.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
@@ -47,7 +49,10 @@ const AGAIN_AFTER: Duration = Duration::from_millis(50);
 struct Line<'a> {
     origin: u32,
     seq: u64,
-    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_base64: Option<String>,
 }
 
 /// Does it.
@@ -120,7 +125,9 @@ async fn send_lines(
 }
 
 fn print(delivery: &Delivery, ui: &Ui) -> Result<(), CliError> {
-    let text = String::from_utf8_lossy(&delivery.payload);
+    let bytes = &delivery.payload[..];
+    let (text, text_base64) = text_or_base64(bytes);
     let (origin, seq) = (delivery.origin.0, delivery.seq);
-    ui.line(&Line { origin, seq, text: &text }, || format!("{origin}: {text}"))
+    let line = Line { origin, seq, text, text_base64 };
+    ui.line_of_bytes(&line, || [format!("{origin}: ").as_bytes(), bytes].concat())
 }

@@ -95,10 +95,10 @@ impl Args {
         if let Some(Choice(topology)) = self.topology {
             group = group.with_broadcast(|config| config.with_topology(topology));
         }
-        let joined = runtime.block_on(async {
+        let joined = runtime.block_on(unless_stopped(async {
             if host.bootstrap { group.bootstrap().await } else { group.join(host.seeds()).await }
-        });
-        let (group, events) = joined.map_err(explain)?;
+        }));
+        let (group, events) = joined?.map_err(explain)?;
         Ok(Member { group, events })
     }
 }
@@ -259,19 +259,17 @@ pub fn runtime() -> Result<Runtime, CliError> {
 
 /// Returns when the user asks to stop, or nobody reads standard output any more.
 pub async fn stop_asked() {
-    let terminated = async {
-        #[cfg(unix)]
-        if let Ok(mut term) =
-            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-        {
-            term.recv().await;
-            return;
-        }
-        std::future::pending::<()>().await;
-    };
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
+        () = signals::asked() => {}
         () = signals::output_closed() => {}
+    }
+}
+
+/// What a future gives, unless the user asks to stop before: joining, and requests to others, wait
+/// for as long as they may.
+pub async fn unless_stopped<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
+    tokio::select! {
+        value = future => Ok(value),
+        () = signals::asked() => Err(CliError::Stopped),
     }
 }

@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use paceline_lab::scenario::SEED_MAX;
 
 use crate::error::CliError;
+use crate::signals::Ending;
 use crate::ui::Ui;
 
 /// What to do.
@@ -79,6 +80,20 @@ impl Outcome {
 }
 
 impl Command {
+    /// How it ends after the first Ctrl-C.
+    pub fn ending(&self) -> Ending {
+        match self {
+            // Experiments print what they measured until then, and take down what they set up.
+            Command::Tour(_)
+            | Command::Run(_)
+            | Command::Sweep(_)
+            | Command::Reproduce(_)
+            | Command::Bench(_) => Ending::AfterItsPart,
+            Command::Node(args) => args.ending(),
+            _ => Ending::Soon,
+        }
+    }
+
     /// Does it.
     pub fn run(self, ui: &Ui) -> Result<Outcome, CliError> {
         match self {

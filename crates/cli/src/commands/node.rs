@@ -7,6 +7,7 @@ use super::dht::service::{self, Service};
 use super::member::{self, Member, describe, leave, runtime, stop_asked};
 use super::walk;
 use crate::error::CliError;
+use crate::signals::Ending;
 use crate::ui::Ui;
 
 /// Be a member that forwards what the others broadcast, a host of a table, or a server of walks,
@@ -37,6 +38,17 @@ Examples:
                                                     two of them, at 7001 and 7002, on two cores
 
 With --json the counters at the end are one JSON document.";
+
+impl Args {
+    /// How it ends after the first Ctrl-C. A node of a scenario ends when its parent says so, and a
+    /// host of a table hands its values over first.
+    pub fn ending(&self) -> Ending {
+        match self.control || self.service.service == Service::Dht {
+            true => Ending::AfterItsPart,
+            false => Ending::Soon,
+        }
+    }
+}
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{FileError, keep, temporary};
+use crate::files::{FileError, keep, open_unlinked, temporary};
 
 /// What the walks of a file hang on, by name: the graph, the kind of walk, the seed and so on. A
 /// file goes on only with the same.
@@ -189,8 +189,9 @@ impl Journal {
 /// Opens the file for this process alone, and cuts off what is not noted.
 fn claim(partial: &Path, journal: &Journal) -> Result<File, FileError> {
     let at = |source| FileError::system(partial, source);
-    let options = OpenOptions::new().write(true).create(true).truncate(false).open(partial);
-    let mut file = options.map_err(at)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    let mut file = open_unlinked(partial, &mut options).map_err(at)?;
     if !is_free(&file) {
         return Err(FileError::content(partial, TAKEN));
     }

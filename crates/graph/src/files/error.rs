@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use paceline_proto::walk::GraphError;
 use thiserror::Error;
 
+use crate::Printable;
+
 /// Why a graph cannot be read from a file or written to one. Nothing is left half done.
 #[derive(Debug, Error)]
 pub enum FileError {
@@ -90,7 +92,7 @@ impl FileError {
         found: &[u8],
         wanted: impl Into<String>,
     ) -> FileError {
-        let (path, found, wanted) = (path.to_owned(), printable(found), wanted.into());
+        let (path, found, wanted) = (path.to_owned(), excerpt(found), wanted.into());
         FileError::Line { path, line, found, wanted }
     }
 
@@ -105,19 +107,15 @@ impl FileError {
 
 /// How a line begins, for a message: at most `FOUND_CHARACTERS_MAX` characters, with escapes for
 /// what would change a terminal's state.
-pub(crate) fn printable(line: &[u8]) -> String {
+pub(crate) fn excerpt(line: &[u8]) -> String {
+    let line = line.trim_ascii();
     // A character has at most four bytes.
-    let line = String::from_utf8_lossy(&line[..line.len().min(4 * FOUND_CHARACTERS_MAX)]);
-    let mut found = String::new();
-    for (place, c) in line.trim().chars().enumerate() {
-        if place == FOUND_CHARACTERS_MAX {
-            found.push('…');
-            break;
-        }
-        match c.is_control() {
-            true => found.extend(c.escape_debug()),
-            false => found.push(c),
-        }
+    let beginning = &line[..line.len().min(4 * FOUND_CHARACTERS_MAX)];
+    let shown = Printable::line(beginning).to_string();
+    let mut characters = shown.chars();
+    let mut found: String = characters.by_ref().take(FOUND_CHARACTERS_MAX).collect();
+    if characters.next().is_some() {
+        found.push('…');
     }
     found
 }
@@ -128,9 +126,9 @@ mod tests {
 
     #[test]
     fn a_line_is_shown_by_its_beginning_and_changes_no_terminal() {
-        assert_eq!(printable(b" 1 2\n"), "1 2");
-        assert_eq!(printable(b"\x1b[2J\x07 \xff\xc3\xa4"), "\\u{1b}[2J\\u{7} \u{fffd}ä");
-        let long = printable(&[b'x'; 500]);
+        assert_eq!(excerpt(b" 1 2\n"), "1 2");
+        assert_eq!(excerpt(b"\x1b[2J\x07 \xff\xc3\xa4"), "\\x1b[2J\\x07 \\xffä");
+        let long = excerpt(&[b'x'; 500]);
         assert_eq!(long.chars().count(), FOUND_CHARACTERS_MAX + 1);
         assert!(long.ends_with('…'));
     }

@@ -17,11 +17,11 @@ pub(crate) mod parquet;
 
 pub use edges::Columns;
 pub use error::FileError;
-pub(crate) use error::printable;
+pub(crate) use error::excerpt;
 pub use ids::Ids;
 pub(crate) use npy::write_header as write_npy_header;
 pub(crate) use output::append_number;
-pub use output::{NewFile, write, write_as};
+pub use output::{NewFile, open_unlinked, write, write_as};
 pub(crate) use output::{keep, temporary};
 
 use std::fs::File;

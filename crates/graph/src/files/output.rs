@@ -1,5 +1,6 @@
 //! Files that appear whole or not at all.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 
@@ -73,6 +74,27 @@ impl Write for NewFile {
             Out::Gzip(out) => out.flush(),
         }
     }
+}
+
+/// Opens a file to write, as the options say, but never through a symbolic link: in a folder where
+/// others may make files, a link would lead what is written into a file of their choice.
+///
+/// # Errors
+/// As [`OpenOptions::open`], and if the path is a symbolic link.
+pub fn open_unlinked(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let is_link = || path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    let refused = || {
+        let wrong = "this is a symbolic link, and nothing is written through one: remove it, or \
+                     name another file";
+        io::Error::new(io::ErrorKind::InvalidInput, wrong)
+    };
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW);
+    #[cfg(not(unix))]
+    if is_link() {
+        return Err(refused());
+    }
+    options.open(path).map_err(|error| if is_link() { refused() } else { error })
 }
 
 /// A file beside the one that is to be, with what rights a new file gets.

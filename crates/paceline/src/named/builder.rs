@@ -22,7 +22,7 @@ pub struct ForwarderBuilder {
     strategies: Vec<(Name, Strategy)>,
     strangers: Option<FaceConfig>,
     strangers_max: usize,
-    takes_registrations: bool,
+    registrations: Vec<Name>,
     config: Config,
 }
 
@@ -37,7 +37,7 @@ impl ForwarderBuilder {
             strategies: Vec::new(),
             strangers: None,
             strangers_max: 1_024,
-            takes_registrations: false,
+            registrations: Vec::new(),
             config: Config::default().on_sockets(),
         }
     }
@@ -98,12 +98,16 @@ impl ForwarderBuilder {
         self
     }
 
-    /// Lets neighbours register prefixes, as NFD does: at `/localhost/nfd` those on this machine,
-    /// at `/localhop/nfd` any. Their routes end with their faces. Default not.
+    /// Lets neighbours register prefixes below this one, as NFD does: at `/localhost/nfd` those on
+    /// this machine, at `/localhop/nfd` any. Their routes end with their faces. Default none; may
+    /// be called for several prefixes, and [`Name::root`] is all.
     ///
-    /// No signature is asked for: whoever reaches the forwarder may draw names to itself.
-    pub fn take_registrations(mut self) -> ForwarderBuilder {
-        self.takes_registrations = true;
+    /// No signature is asked for: whoever reaches the forwarder may draw such names to itself. A
+    /// prefix that has a route of the operator, or is served here, cannot be registered, nor one
+    /// below it. There are two exceptions: a route for `/` keeps no prefix, and a prefix that is
+    /// accepted here can be registered although a shorter one has a route.
+    pub fn accept_registrations(mut self, prefix: Name) -> ForwarderBuilder {
+        self.registrations.push(prefix);
         self
     }
 
@@ -162,6 +166,7 @@ impl ForwarderBuilder {
                 return Err(FaceError::Twice { addr: address }.into());
             }
         }
+        let led = routes.iter().map(|(prefix, id, _)| (prefix.clone(), *id)).collect();
         let setup = Setup {
             name: self.name.unwrap_or_else(|| bound.local_addr().to_string()),
             faces: (0..).map(NodeId).zip(self.faces.iter().map(|&(_, face)| face)).collect(),
@@ -173,8 +178,8 @@ impl ForwarderBuilder {
         let protocol = Protocol::new(setup, &self.config);
         let (node, events) = bound.start(&addresses, protocol, Arc::new(self.config))?;
         let desk = Arc::new(Desk::default());
-        let shared = Arc::new(Shared::new(node, desk.clone()));
-        let rib = Rib::new(self.takes_registrations);
+        let shared = Arc::new(Shared::new(node, desk.clone(), led));
+        let rib = Rib::new(self.registrations);
         rib.begin(&shared);
         tokio::spawn(desk.serve(events, rib, Arc::downgrade(&shared)));
         Ok(Forwarder::new(shared))

@@ -10,7 +10,7 @@ use paceline_proto::mircc::{
     Command, Event, FetchError, FlowCounts, Forwarder as Protocol, Report,
 };
 use paceline_proto::ndn::{Data, Interest, NackReason, Name};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::forwarder::{Answer, Shared};
 use super::rib::Rib;
@@ -45,6 +45,8 @@ struct Open {
 #[derive(Default)]
 pub(super) struct Desk {
     open: Mutex<Open>,
+    /// The operator has routes that it had not.
+    pub(super) routes_added: Notify,
 }
 
 impl Desk {
@@ -95,7 +97,13 @@ impl Desk {
         if !open.is_closed {
             open.services.push((prefix.clone(), told));
         }
+        self.routes_added.notify_one();
         Some(asked)
+    }
+
+    /// The prefixes that are served.
+    pub(super) fn served(&self) -> Vec<Name> {
+        self.lock().services.iter().map(|(prefix, _)| prefix.clone()).collect()
     }
 
     pub(super) fn close_service(&self, prefix: &Name) {
@@ -123,6 +131,7 @@ impl Desk {
                     }
                 }
                 () = rib.expiry() => rib.expire(&shared),
+                () = self.routes_added.notified() => rib.yield_to(&shared),
             }
         }
     }
@@ -202,7 +211,7 @@ fn hear(
         let faces: BTreeMap<NodeId, SocketAddr> = shared.node.faces().into_iter().collect();
         rib.forget_closed(|face| faces.contains_key(&face));
     }
-    let done = match rib.hear(from, &interest) {
+    let done = match rib.hear(from, &interest, || shared.operator_routes()) {
         None => shared.node.command(Command::Refuse(interest, NackReason::NoRoute)),
         Some((data, change)) => {
             let changed = change.map_or(Ok(()), |change| shared.node.command(change));

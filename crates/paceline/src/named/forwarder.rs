@@ -1,8 +1,8 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use paceline_net::{FaceNode, Stats};
@@ -17,6 +17,7 @@ use super::builder::{ForwarderBuilder, is_same};
 use super::desk::Desk;
 use super::error::{AskError, ForwarderError};
 use super::fetch::Fetch;
+use super::rib::OperatorRoutes;
 use super::serve::Serve;
 
 /// A running forwarder. Clones are of the same; when the last one is dropped, and nothing is served
@@ -30,6 +31,8 @@ pub struct Forwarder {
 pub(super) struct Shared {
     pub(super) node: FaceNode<Protocol>,
     pub(super) desk: Arc<Desk>,
+    // Those of the operator, not those that neighbours registered.
+    routes: Mutex<BTreeSet<(Name, NodeId)>>,
     numbers: AtomicU64,
 }
 
@@ -133,7 +136,12 @@ impl Forwarder {
     ) -> Result<(), ForwarderError> {
         match self.face_at(address) {
             None => Err(ForwarderError::NoFace { prefix, address }),
-            Some(peer) => self.command(Command::AddRoute { prefix, peer, cost }),
+            Some(peer) => {
+                self.shared.routes().insert((prefix.clone(), peer));
+                self.command(Command::AddRoute { prefix, peer, cost })?;
+                self.shared.desk.routes_added.notify_one();
+                Ok(())
+            }
         }
     }
 
@@ -153,7 +161,10 @@ impl Forwarder {
     pub fn remove_route(&self, prefix: Name, address: SocketAddr) -> Result<(), ForwarderError> {
         match self.face_at(address) {
             None => Err(ForwarderError::NoFace { prefix, address }),
-            Some(peer) => self.command(Command::RemoveRoute { prefix, peer }),
+            Some(peer) => {
+                self.shared.routes().remove(&(prefix.clone(), peer));
+                self.command(Command::RemoveRoute { prefix, peer })
+            }
         }
     }
 
@@ -293,8 +304,25 @@ const NO_ROUTES_MAX: usize = 12;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 impl Shared {
-    pub(super) fn new(node: FaceNode<Protocol>, desk: Arc<Desk>) -> Shared {
-        Shared { node, desk, numbers: AtomicU64::new(1) }
+    pub(super) fn new(
+        node: FaceNode<Protocol>,
+        desk: Arc<Desk>,
+        routes: BTreeSet<(Name, NodeId)>,
+    ) -> Shared {
+        Shared { node, desk, routes: Mutex::new(routes), numbers: AtomicU64::new(1) }
+    }
+
+    /// Where names go by the operator's word: to faces that are open, and to this node itself.
+    pub(super) fn operator_routes(&self) -> OperatorRoutes {
+        let mut routes = self.routes();
+        routes.retain(|&(_, face)| self.node.addr(face).is_some());
+        let faces = routes.iter().map(|(prefix, face)| (prefix.clone(), Some(*face)));
+        faces.chain(self.desk.served().into_iter().map(|prefix| (prefix, None))).collect()
+    }
+
+    // A panic while the lock is held leaves the routes intact.
+    fn routes(&self) -> MutexGuard<'_, BTreeSet<(Name, NodeId)>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number that no other question, report or flow has.

@@ -33,7 +33,8 @@ pub struct Reply {
     pub stamps: Stamps,
     /// How long it took.
     pub round_trip: Duration,
-    /// What the node there calls itself; none for a producer that does not say.
+    /// What the node there calls itself, control characters and all; none for a producer that does
+    /// not say.
     pub node: Option<String>,
 }
 
@@ -44,7 +45,7 @@ pub struct Hop {
     pub number: u8,
     /// Its answer, or why there is none.
     pub reply: Result<Reply, AskError>,
-    /// What the node says of itself beside its name, a line each.
+    /// What the node says of itself beside its name, a line each, control characters and all.
     pub says: Vec<String>,
 }
 
@@ -178,11 +179,9 @@ impl Reply {
     }
 }
 
-/// What a node said, without what would move a terminal's cursor.
+/// What a node said, as it said it.
 fn text(answer: &Answer) -> String {
-    let content = answer.data.content().to_bytes();
-    let text = String::from_utf8_lossy(&content);
-    text.chars().filter(|&c| c == '\n' || !c.is_control()).collect()
+    String::from_utf8_lossy(&answer.data.content().to_bytes()).into_owned()
 }
 
 fn question(name: &Name, word: &str) -> Result<Interest, NameError> {

@@ -24,9 +24,13 @@ const OF_ALL_MAX: usize = 8_192;
 /// NFD's first number of a face that is not its own.
 const FACE_ID_FIRST: u64 = 256;
 
+/// Routes of the operator: prefixes, and the faces that lead there; none for what is served here.
+pub(super) type OperatorRoutes = Vec<(Name, Option<NodeId>)>;
+
 /// Routes that were registered, and until when.
 pub(super) struct Rib {
-    is_open: bool,
+    // Below these a prefix may be registered.
+    accepted: Vec<Name>,
     routes: BTreeMap<(NodeId, Name), Option<Instant>>,
 }
 
@@ -37,9 +41,9 @@ enum Verb {
 }
 
 impl Rib {
-    /// No routes. One that is not open refuses all commands.
-    pub(super) fn new(is_open: bool) -> Rib {
-        Rib { is_open, routes: BTreeMap::new() }
+    /// No routes yet. One that accepts no prefix refuses all commands.
+    pub(super) fn new(accepted: Vec<Name>) -> Rib {
+        Rib { accepted, routes: BTreeMap::new() }
     }
 
     /// Takes what is meant for this forwarder and nobody further: names below these two are passed
@@ -57,16 +61,18 @@ impl Rib {
         &mut self,
         from: Option<(NodeId, SocketAddr)>,
         interest: &Interest,
+        operators: impl FnOnce() -> OperatorRoutes,
     ) -> Option<(Data, Option<Command>)> {
         let (face, address) = from?;
-        let (is_local, verb, parameters) = command(&interest.name).filter(|_| self.is_open)?;
+        let is_open = !self.accepted.is_empty();
+        let (is_local, verb, parameters) = command(&interest.name).filter(|_| is_open)?;
         let is_loopback = address.ip().to_canonical().is_loopback();
         let (response, change) = if is_local && !is_loopback {
             (Response::failed(403, "authorization rejected"), None)
         } else if !interest.parameters_fit() {
             (Response::failed(403, "the parameters are not those of the digest"), None)
         } else {
-            self.decide(face, verb, parameters)
+            self.decide(face, verb, parameters, &operators())
         };
         let content = Payload::from(response.encode());
         let data = Data::new(interest.name.detached(), Meta::default(), content, &Signer::Digest);
@@ -78,6 +84,7 @@ impl Rib {
         face: NodeId,
         verb: Option<Verb>,
         parameters: Bytes,
+        operators: &OperatorRoutes,
     ) -> (Response, Option<Command>) {
         let Some(verb) = verb else {
             return (Response::failed(501, "unsupported command"), None);
@@ -105,6 +112,13 @@ impl Rib {
                 removed.map(|_| Command::RemoveRoute { prefix: name, peer: face })
             }
             Verb::Register => {
+                if !self.accepted.iter().any(|accepted| accepted.is_prefix_of(&name)) {
+                    return (Response::failed(403, "this prefix cannot be registered here"), None);
+                }
+                if self.is_led(&name, operators) {
+                    let refused = Response::failed(403, "the operator leads this prefix elsewhere");
+                    return (refused, self.withdraw(&key, operators));
+                }
                 if !self.routes.contains_key(&key) && !self.has_room(face) {
                     return (Response::failed(507, "too many prefixes"), None);
                 }
@@ -119,6 +133,44 @@ impl Rib {
             }
         };
         (Response { code: 200, text: "OK".to_owned(), parameters: told }, change)
+    }
+
+    /// True if names with this prefix go where the operator says. A route to all names (`/`) is
+    /// for those of which nothing else is known, and a prefix that may be registered although a
+    /// shorter one has a route is left to whoever registers it.
+    fn is_led(&self, prefix: &Name, operators: &OperatorRoutes) -> bool {
+        let is_shorter = |one: &Name, other: &Name| one.component_count() < other.component_count();
+        let leads = |route: &Name| {
+            let is_default = route.component_count() == 0 && prefix.component_count() > 0;
+            let is_left = self
+                .accepted
+                .iter()
+                .any(|accepted| is_shorter(route, accepted) && accepted.is_prefix_of(prefix));
+            route.is_prefix_of(prefix) && !is_default && !is_left
+        };
+        operators.iter().any(|(route, _)| leads(route))
+    }
+
+    /// Forgets a registration, and what takes its route away unless that is the operator's as well.
+    fn withdraw(&mut self, key: &(NodeId, Name), operators: &OperatorRoutes) -> Option<Command> {
+        self.routes.remove(key)?;
+        let (peer, prefix) = key;
+        let is_operators =
+            |(route, face): &(Name, Option<NodeId>)| route == prefix && *face == Some(*peer);
+        let (prefix, peer) = (prefix.clone(), *peer);
+        (!operators.iter().any(is_operators)).then_some(Command::RemoveRoute { prefix, peer })
+    }
+
+    /// Withdraws what was registered for prefixes that the operator leads now.
+    pub(super) fn yield_to(&mut self, shared: &std::sync::Weak<Shared>) {
+        let Some(shared) = shared.upgrade() else { return };
+        let operators = shared.operator_routes();
+        let led = self.routes.keys().filter(|(_, prefix)| self.is_led(prefix, &operators));
+        for key in led.cloned().collect::<Vec<_>>() {
+            if let Some(change) = self.withdraw(&key, &operators) {
+                let _ = shared.node.command(change);
+            }
+        }
     }
 
     fn has_room(&self, face: NodeId) -> bool {
@@ -200,8 +252,20 @@ mod tests {
     }
 
     fn hear(rib: &mut Rib, from: &str, interest: &Interest) -> Option<(u64, Option<String>)> {
+        hear_beside(&[], rib, from, interest)
+    }
+
+    /// The same where the operator has these routes, to other faces.
+    fn hear_beside(
+        operators: &[&str],
+        rib: &mut Rib,
+        from: &str,
+        interest: &Interest,
+    ) -> Option<(u64, Option<String>)> {
         let from = (NodeId(3), from.parse().unwrap());
-        let (data, change) = rib.hear(Some(from), interest)?;
+        let operators =
+            || operators.iter().map(|route| (route.parse().unwrap(), Some(NodeId(1)))).collect();
+        let (data, change) = rib.hear(Some(from), interest, operators)?;
         assert_eq!(data.name(), &interest.name);
         let (code, _) = Response::decode(&data.content().to_bytes()).unwrap();
         let change = change.map(|change| match change {
@@ -217,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_client_adds_a_route_to_its_face_and_takes_it_away_once() {
-        let mut rib = Rib::new(true);
+        let mut rib = Rib::new(vec![Name::root()]);
         let encoded = Parameters { cost: Some(7), ..parameters("/a/b") }.encode();
         for scope in ["localhost", "localhop"] {
             let heard = hear(&mut rib, HERE, &asked(scope, "register", &encoded));
@@ -231,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_is_not_allowed_or_not_understood_changes_nothing() {
-        let mut rib = Rib::new(true);
+        let mut rib = Rib::new(vec![Name::root()]);
         let good = parameters("/a").encode();
         let refused = |code| Some((code, None));
         let local = asked("localhost", "register", &good);
@@ -253,13 +317,43 @@ mod tests {
         assert_eq!(rib.routes.len(), 0);
         let elsewhere = Interest::new("/localhop/nfd/faces/list".parse().unwrap(), 1);
         assert_eq!(hear(&mut rib, HERE, &elsewhere), None);
-        let mut closed = Rib::new(false);
+        let mut closed = Rib::new(Vec::new());
         assert_eq!(hear(&mut closed, HERE, &asked("localhop", "register", &good)), None);
     }
 
     #[test]
+    fn a_prefix_that_the_operator_leads_or_does_not_accept_is_refused() {
+        let mut rib = Rib::new(vec!["/apps".parse().unwrap(), "/p/live".parse().unwrap()]);
+        let mut register = |operators: &[&str], prefix: &str| {
+            let asked = asked("localhop", "register", &parameters(prefix).encode());
+            hear_beside(operators, &mut rib, THERE, &asked).unwrap()
+        };
+        let added = |prefix: &str| (200, Some(format!("add {prefix} 3 0")));
+        for prefix in ["/", "/p", "/appss"] {
+            assert_eq!(register(&[], prefix), (403, None), "{prefix} is not accepted");
+        }
+        assert_eq!(
+            register(&["/"], "/apps/a"),
+            added("/apps/a"),
+            "a default route is for the rest"
+        );
+        assert_eq!(register(&["/p"], "/p/live/a"), added("/p/live/a"), "accepted below the route");
+        for route in ["/apps", "/apps/b"] {
+            assert_eq!(register(&[route], "/apps/b"), (403, None), "{route} leads there");
+            assert_eq!(register(&[route], "/apps/b/c"), (403, None), "{route} leads there");
+        }
+        // A route that comes later takes what was registered.
+        let withdrawn = (403, Some("remove /apps/a 3".to_owned()));
+        assert_eq!(register(&["/apps"], "/apps/a"), withdrawn);
+        let mut all = Rib::new(vec![Name::root()]);
+        let asked = asked("localhop", "register", &parameters("/p/file").encode());
+        let refused = Some((403, None));
+        assert_eq!(hear_beside(&["/p"], &mut all, HERE, &asked), refused);
+    }
+
+    #[test]
     fn one_neighbour_may_register_so_many_prefixes_and_the_same_one_again() {
-        let mut rib = Rib::new(true);
+        let mut rib = Rib::new(vec![Name::root()]);
         let mut register = |number: usize| {
             let encoded = parameters(&format!("/p/{number}")).encode();
             hear(&mut rib, HERE, &asked("localhop", "register", &encoded)).unwrap().0

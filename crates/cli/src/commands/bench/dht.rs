@@ -11,7 +11,7 @@ use crate::commands::cluster::{self, UpArgs, Which};
 use crate::commands::dht::Travel;
 use crate::commands::dht::service::{Service, Shared, explain};
 use crate::commands::dht::stat::stats;
-use crate::commands::member::runtime;
+use crate::commands::member::{runtime, unless_stopped};
 use crate::error::CliError;
 use crate::parse;
 use crate::ui::Ui;
@@ -108,7 +108,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let which = || Which::new("bench", &state);
     let up = UpArgs { n: args.nodes, port: args.port, which: which(), service, durable: None };
     let measured = measure(&args, &up, ui);
-    cluster::end(&which())?;
+    cluster::end(&which(), ui)?;
     // Empty by now, and nothing depends on it.
     let _ = std::fs::remove_dir(&state);
     let document = measured?;
@@ -135,10 +135,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
 }
 
 fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
-    let (processes, _) = cluster::start_missing(up)?;
+    let (processes, _) = cluster::start_missing(up, ui)?;
     let seeds: Vec<String> = processes.iter().map(|p| p.address.to_string()).collect();
     let runtime = runtime()?;
-    runtime.block_on(settled(args, up))?;
+    runtime.block_on(unless_stopped(settled(args, up, ui)))??;
     let visit = |bundle: usize| async move {
         let host = Host::builder("bench").start();
         let host = host.map_err(|error| CliError::Failed(error.to_string()))?;
@@ -154,7 +154,7 @@ fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
     let mut restored_s = None;
     // As many as the copies bear.
     let killed = usize::from(args.copies - 1).min(2);
-    runtime.block_on(async {
+    runtime.block_on(unless_stopped(async {
         let single = visit(1).await?;
         ui.note(&format!("{} hosts run; {alone} keys, each on its own", seeds.len()));
         phases.push(load(&single, "put unbundled", alone, args, 'u').await);
@@ -177,12 +177,12 @@ fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
         let wanted = (args.keys + alone) as usize * usize::from(args.copies);
         while begun.elapsed() < RESTORED_WITHIN && restored_s.is_none() {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            let values: usize = stats(&up.which)?.iter().map(|stat| stat.values).sum();
+            let values: usize = stats(&up.which, ui)?.iter().map(|stat| stat.values).sum();
             restored_s = (values == wanted).then(|| begun.elapsed().as_secs_f64());
         }
         phases.push(read(&guest, "get after repair", args.keys, args, 'b').await);
         Ok::<(), CliError>(())
-    })?;
+    }))??;
     let ratio = phases[1].keys_per_s / phases[0].keys_per_s;
     let (nodes, bundle, in_flight) = (args.nodes, args.bundle, args.in_flight);
     let (machine, copies) = (Machine::observe(), args.copies);
@@ -194,10 +194,10 @@ fn seeds_of(up: &UpArgs) -> String {
 }
 
 /// Waits until each host takes writes.
-async fn settled(args: &Args, up: &UpArgs) -> Result<(), CliError> {
+async fn settled(args: &Args, up: &UpArgs, ui: &Ui) -> Result<(), CliError> {
     let begun = Instant::now();
     while begun.elapsed() < SETTLED_WITHIN {
-        let stats = stats(&up.which)?;
+        let stats = stats(&up.which, ui)?;
         if stats.len() == usize::from(args.nodes) && stats.iter().all(|stat| stat.is_settled) {
             return Ok(());
         }

@@ -1,33 +1,45 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use paceline::dht::read_file;
 use serde::Serialize;
 
-use super::input::field;
+use super::input::{Format, Lines, csv, document};
 use crate::commands::Outcome;
 use crate::error::CliError;
+use crate::files::write_out;
 use crate::ui::Ui;
 
 /// Print what the files of durable hosts hold, as CSV: key, value
 ///
 /// For hosts that have stopped. Of a key that stands in several files the newest value is printed.
 /// A table that runs cannot be listed, only asked for keys.
+///
+/// Nothing is lost: `dht load` writes the same bytes. As CSV they are printed as they are, a field
+/// in quotes where that is needed; with --json there is a JSON document a line, with base64 under
+/// `key_base64` and `value_base64` for what is not UTF-8. Only on a terminal, control characters
+/// are shown as \\x1b.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  paceline dht dump 7001.redb --json")]
+  paceline dht dump 7001.redb --json
+  paceline dht dump 7001.redb 7002.redb -o table.csv
+  paceline dht load table.csv --seed 127.0.0.1:7001")]
 pub struct Args {
     /// Files of hosts: what --durable named
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+
+    /// Write to this file instead: as JSON Lines if its name ends in .jsonl, .ndjson or .json
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
-    key: &'a str,
-    value: &'a str,
+struct Written<'a> {
+    file: &'a Path,
+    entries: usize,
 }
 
 /// Does it.
@@ -42,9 +54,30 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         };
         read_file(file, told).map_err(|error| CliError::Input(error.to_string()))?;
     }
-    for (key, value) in newest.into_values().filter_map(|(_, entry)| entry) {
-        print(&key, &value, ui)?;
+    let entries = newest.into_values().filter_map(|(_, entry)| entry);
+    let Some(path) = &args.out else {
+        for (key, value) in entries {
+            print(&key, &value, ui)?;
+        }
+        return Ok(Outcome::Done);
+    };
+    let lines = match Format::of(path) {
+        Format::Csv => Lines::Csv,
+        Format::Jsonl => Lines::Jsonl,
+        Format::Parquet => {
+            let wrong = "a dump is not written as Parquet: name a file in .csv or .jsonl";
+            return Err(CliError::Input(format!("{}: {wrong}", path.display())));
+        }
+    };
+    let (mut text, mut count) = (Vec::new(), 0);
+    for (key, value) in entries {
+        text.extend(lines.write(&key, &value)?);
+        text.push(b'\n');
+        count += 1;
     }
+    write_out(path, &text)?;
+    ui.document(&Written { file: path, entries: count })?;
+    ui.print(&format!("{count} entries in {}\n", path.display()))?;
     Ok(Outcome::Done)
 }
 
@@ -53,6 +86,5 @@ type Newest = (Age, Option<(Bytes, Bytes)>);
 
 /// Prints a key and its value: a line of CSV, or a JSON document.
 pub fn print(key: &[u8], value: &[u8], ui: &Ui) -> Result<(), CliError> {
-    let (key, value) = (String::from_utf8_lossy(key), String::from_utf8_lossy(value));
-    ui.line(&Line { key: &key, value: &value }, || format!("{},{}", field(&key), field(&value)))
+    ui.line_of_bytes(&document(key, value), || csv(key, value))
 }

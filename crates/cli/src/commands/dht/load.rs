@@ -15,20 +15,27 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use paceline::KeyError;
 use paceline::dht::KeyResult;
+use paceline_graph::files::open_unlinked;
 use paceline_lab::Progress;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::input::{Format, LINE_BYTES_MAX, Lines, field};
+use super::input::{BYTE_ORDER_MARK, ENTRY_BYTES_MAX, Format, Lines, Quoting, field};
 #[cfg(feature = "parquet")]
 use super::parquet::Rows;
-use super::{Bundling, Guest, failed, replace};
+use super::{Bundling, Guest};
 use crate::commands::Outcome;
-use crate::commands::member::runtime;
+use crate::commands::member::{runtime, unless_stopped};
 use crate::error::CliError;
+use crate::files::{Persist, behind, failed, replace};
+use crate::signals;
 use crate::ui::Ui;
 
 /// Write the entries of a file: CSV (key,value) or JSON Lines, one entry a line, or Parquet
+///
+/// Keys and values are bytes. A field of CSV in quotes may hold line breaks; JSON has text under
+/// `key` and `value`, and any bytes in base64 under `key_base64` and `value_base64`. `dht dump`
+/// writes both. A byte order mark at the beginning of the file is no part of the first key.
 ///
 /// The file is read as the table takes it, so it may be larger than memory. Stopped, or at a line
 /// that is no entry, the command keeps a journal of how far it came; run again it goes on there.
@@ -69,6 +76,8 @@ Outcomes are lines of `line,key,outcome,detail`: stored and on how many hosts, o
 
 /// Entries that wait to be taken.
 const AHEAD: usize = 256;
+/// How long hosts may take for what is on its way when the command is stopped.
+const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 /// How often the journal is written.
 const JOURNAL_EVERY: Duration = Duration::from_millis(500);
 
@@ -88,10 +97,11 @@ struct Done {
     outcomes_bytes: u64,
 }
 
-/// Where the line of an entry ends.
+/// Where an entry ends.
 struct Mark {
     offset: u64,
     line: u64,
+    first_line: u64,
     crc32: u32,
 }
 
@@ -116,7 +126,7 @@ struct Summary {
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let path = args.file.as_path();
-    let journal = journal_of(args.outcomes.as_deref().unwrap_or(path));
+    let journal = behind(args.outcomes.as_deref().unwrap_or(path), ".progress");
     let opened = Opened::new(path, args.format.unwrap_or_else(|| Format::of(path)), &journal);
     let input = |error| CliError::Input(format!("{}: {error}", path.display()));
     let Opened { input, total, unit, done } = opened.map_err(input)?;
@@ -140,21 +150,32 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     };
     let (begun, before) = (Instant::now(), done);
     let runtime = runtime()?;
-    let dht = runtime.block_on(args.guest.visit(Some(args.bundling)))?;
+    let dht = runtime.block_on(unless_stopped(args.guest.visit(Some(args.bundling))))??;
     bar.start(total - done.offset, unit);
     let reader = std::thread::spawn(move || reader.read(input, &entries));
     let written = runtime.block_on(async {
         let mut results = dht.put_all_from(taken);
-        while let Some(result) = results.next().await {
-            bar.inc(writer.take(result)?);
-            if ui.is_stopped() {
-                reading.is_stopped.store(true, Ordering::Relaxed);
+        let is_stopped = || reading.is_stopped.load(Ordering::Relaxed);
+        tokio::pin! { let given_up = tokio::time::sleep(Duration::ZERO); }
+        loop {
+            tokio::select! {
+                result = results.next() => match result {
+                    Some(result) => bar.inc(writer.take(result)?),
+                    None => break,
+                },
+                () = signals::asked(), if !is_stopped() => {
+                    reading.is_stopped.store(true, Ordering::Relaxed);
+                    given_up.as_mut().reset(tokio::time::Instant::now() + STOPPED_WITHIN);
+                }
+                () = &mut given_up, if is_stopped() => break,
             }
         }
         writer.save()
     });
     bar.finish();
-    // After an error of the writer the reader finds nobody who takes what it reads.
+    // The reader finds nobody who takes what it reads, if it has not ended before.
+    drop(dht);
+    drop(runtime);
     let read = reader.join().expect("the reader does not panic");
     written?;
     let done = writer.done;
@@ -194,12 +215,6 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         ui.note(&format!("stopped after line {}; run again to go on", done.lines));
     }
     Ok(Outcome::of(is_complete && done.failed == 0))
-}
-
-fn journal_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".progress");
-    PathBuf::from(name)
 }
 
 /// What entries are read from.
@@ -314,7 +329,8 @@ impl Reader {
             };
             number += 1;
             let entry = entry.map_err(|expected| Fault::Line(number, expected))?;
-            if !self.hand_on(Mark { offset: number, line: number, crc32 }, entry, entries) {
+            let mark = Mark { offset: number, line: number, first_line: number, crc32 };
+            if !self.hand_on(mark, entry, entries) {
                 break;
             }
         }
@@ -341,36 +357,62 @@ impl Reader {
         let mut file = BufReader::new(file);
         let Done { mut offset, lines: mut number, crc32, .. } = self.done;
         let mut hasher = crc32fast::Hasher::new_with_initial_len(crc32, offset);
-        let mut line = Vec::new();
+        let mut entry = Vec::new();
         while !self.reading.is_stopped.load(Ordering::Relaxed) {
-            line.clear();
-            let limit = LINE_BYTES_MAX as u64 + 1;
-            let length = (&mut file).take(limit).read_until(b'\n', &mut line).map_err(Fault::Io)?;
-            if length == 0 {
+            let first_line = number + 1;
+            let fault = |expected: String| Fault::Line(first_line, expected);
+            number += read_entry(&mut file, format, &mut entry)?.map_err(fault)?;
+            if entry.is_empty() {
                 break;
             }
-            number += 1;
-            offset += length as u64;
-            hasher.update(&line);
-            if length > LINE_BYTES_MAX {
-                let expected = format!("a line of more than {LINE_BYTES_MAX} bytes");
-                return Err(Fault::Line(number, expected + ": expected an entry a line"));
+            offset += entry.len() as u64;
+            hasher.update(&entry);
+            let mut bytes = &entry[..];
+            if first_line == 1 {
+                bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
             }
-            let fault = |expected: String| Fault::Line(number, expected);
-            let text = std::str::from_utf8(&line).map_err(|_| fault("expected UTF-8".into()))?;
-            let text = text.strip_suffix('\n').unwrap_or(text);
-            let text = text.strip_suffix('\r').unwrap_or(text);
-            let is_header = number == 1 && self.has_header && format == Lines::Csv;
-            if text.is_empty() || is_header {
+            bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+            bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+            let is_header = first_line == 1 && self.has_header && format == Lines::Csv;
+            if bytes.is_empty() || is_header {
                 continue;
             }
-            let (key, value) = format.parse(text).map_err(fault)?;
-            let mark = Mark { offset, line: number, crc32: hasher.clone().finalize() };
+            let (key, value) = format.parse(bytes).map_err(fault)?;
+            let mark = Mark { offset, line: number, first_line, crc32: hasher.clone().finalize() };
             if !self.hand_on(mark, (key.into(), value.into()), entries) {
                 break;
             }
         }
         Ok(())
+    }
+}
+
+/// Reads the lines of an entry, none at the end of the file; how many, or what was expected.
+fn read_entry(
+    file: &mut impl BufRead,
+    format: Lines,
+    entry: &mut Vec<u8>,
+) -> Result<Result<u64, String>, Fault> {
+    entry.clear();
+    let (mut lines, mut quoting) = (0, Quoting::default());
+    loop {
+        let begin = entry.len();
+        let limit = (ENTRY_BYTES_MAX + 1 - begin) as u64;
+        let length = file.take(limit).read_until(b'\n', entry).map_err(Fault::Io)?;
+        if length == 0 {
+            return Ok(Ok(lines));
+        }
+        lines += 1;
+        if entry.len() > ENTRY_BYTES_MAX {
+            let wrong = format!("an entry of more than {ENTRY_BYTES_MAX} bytes");
+            return Ok(Err(
+                wrong + ": expected an entry a line, and a quote closed if it is opened"
+            ));
+        }
+        quoting = quoting.read(&entry[begin..]);
+        if format != Lines::Csv || quoting != Quoting::Quoted {
+            return Ok(Ok(lines));
+        }
     }
 }
 
@@ -402,7 +444,7 @@ impl Writer {
                 Err(_) => self.done.failed += 1,
             }
             if let Some(outcomes) = &mut self.outcomes {
-                outcomes.write(mark.line, &key, &outcome, &mut self.done)?;
+                outcomes.write(mark.first_line, &key, &outcome, &mut self.done)?;
             }
         }
         if self.saved_at.elapsed() >= JOURNAL_EVERY {
@@ -418,7 +460,7 @@ impl Writer {
         }
         let text = serde_json::to_string(&self.done)
             .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?;
-        replace(&self.journal, &text)
+        replace(&self.journal, text.as_bytes(), Persist::Later)
     }
 }
 
@@ -434,8 +476,9 @@ impl Outcomes {
     /// A new file, or what an earlier run wrote and noted.
     fn open(path: &Path, done: &Done) -> Result<Outcomes, CliError> {
         let open = || {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(false);
+            let mut file = open_unlinked(path, &mut options)?;
             file.set_len(done.outcomes_bytes)?;
             file.seek(SeekFrom::End(0))?;
             if done.outcomes_bytes == 0 {
@@ -455,17 +498,21 @@ impl Outcomes {
         outcome: &Result<usize, KeyError>,
         done: &mut Done,
     ) -> Result<(), CliError> {
-        let key = String::from_utf8_lossy(key);
-        let key = field(&key);
-        let text = match outcome {
-            Ok(copies) => format!("{line},{key},stored,{copies}\n"),
-            Err(error) => format!("{line},{key},failed,{}\n", field(&error.to_string())),
-        };
+        let mut text = format!("{line},").into_bytes();
+        text.extend_from_slice(&field(key));
+        match outcome {
+            Ok(copies) => text.extend_from_slice(format!(",stored,{copies}").as_bytes()),
+            Err(error) => {
+                text.extend_from_slice(b",failed,");
+                text.extend_from_slice(&field(error.to_string().as_bytes()));
+            }
+        }
+        text.push(b'\n');
         if done.outcomes_bytes == 0 {
             done.outcomes_bytes = OUTCOMES_HEADER.len() as u64;
         }
         done.outcomes_bytes += text.len() as u64;
-        self.file.write_all(text.as_bytes()).map_err(|error| failed(&self.path, &error))
+        self.file.write_all(&text).map_err(|error| failed(&self.path, &error))
     }
 
     fn flush(&mut self) -> Result<(), CliError> {

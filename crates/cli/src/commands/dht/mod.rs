@@ -10,10 +10,11 @@ mod send;
 pub mod service;
 pub mod stat;
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,10 +25,12 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::Outcome;
-use super::member::{runtime, seeds_or_environment};
+use super::member::{runtime, seeds_or_environment, unless_stopped};
+use crate::content::text_or_base64;
 use crate::error::CliError;
 use crate::parse;
 use crate::ui::Ui;
+use input::BYTE_ORDER_MARK;
 
 /// Read and write a distributed hash table
 ///
@@ -58,9 +61,9 @@ Examples:
   paceline dht put apples 17 --seed 127.0.0.1:7001")]
     Put {
         /// The key, 1 to 512 bytes
-        key: String,
+        key: OsString,
         /// The value, up to 63,488 bytes
-        value: String,
+        value: OsString,
         #[command(flatten)]
         guest: Guest,
     },
@@ -71,7 +74,7 @@ Examples:
   paceline dht remove apples --seed 127.0.0.1:7001")]
     Remove {
         /// The key
-        key: String,
+        key: OsString,
         #[command(flatten)]
         guest: Guest,
     },
@@ -189,9 +192,24 @@ impl Guest {
 
 #[derive(Serialize)]
 struct Written<'a> {
-    key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_base64: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     copies: Option<usize>,
+}
+
+impl Written<'_> {
+    fn new(key: &OsStr, copies: Option<usize>) -> Written<'_> {
+        let (key, key_base64) = text_or_base64(bytes(key));
+        Written { key, key_base64, copies }
+    }
+}
+
+/// The bytes of an argument: those that the shell has given.
+fn bytes(argument: &OsStr) -> &[u8] {
+    argument.as_encoded_bytes()
 }
 
 /// Does it.
@@ -202,21 +220,27 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Send(args) => send::run(args, ui),
         What::Dump(args) => dump::run(args, ui),
         What::Stat(args) => stat::run(args, ui),
-        What::Put { key, value, guest } => runtime()?.block_on(async {
+        What::Put { key, value, guest } => ask(async {
             let dht = guest.visit(None).await?;
-            let copies = explained(&dht, ui, dht.put(&key, &value)).await.map_err(refused)?;
-            ui.document(&Written { key: &key, copies: Some(copies) })?;
+            let copies =
+                explained(&dht, ui, dht.put(bytes(&key), bytes(&value))).await.map_err(refused)?;
+            ui.document(&Written::new(&key, Some(copies)))?;
             ui.print(&format!("stored on {copies} hosts\n"))?;
             Ok(Outcome::Done)
         }),
-        What::Remove { key, guest } => runtime()?.block_on(async {
+        What::Remove { key, guest } => ask(async {
             let dht = guest.visit(None).await?;
-            explained(&dht, ui, dht.remove(&key)).await.map_err(refused)?;
-            ui.document(&Written { key: &key, copies: None })?;
+            explained(&dht, ui, dht.remove(bytes(&key))).await.map_err(refused)?;
+            ui.document(&Written::new(&key, None))?;
             ui.print("removed\n")?;
             Ok(Outcome::Done)
         }),
     }
+}
+
+/// Runs what asks a table, unless the user stops it before its end.
+fn ask<T>(asking: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    runtime()?.block_on(async { unless_stopped(asking).await? })
 }
 
 /// How often a command that waits looks why.
@@ -247,8 +271,11 @@ fn keys_from(path: &Path) -> Result<(mpsc::Receiver<Bytes>, Reader), CliError> {
         .map_err(|error| CliError::Input(format!("{}: {error}", path.display())))?;
     let (keys, asked) = mpsc::channel(KEYS_AHEAD);
     let reader = std::thread::spawn(move || {
-        for line in BufReader::new(file).split(b'\n') {
+        for (place, line) in BufReader::new(file).split(b'\n').enumerate() {
             let mut line = line?;
+            if place == 0 && line.starts_with(BYTE_ORDER_MARK) {
+                line.drain(..BYTE_ORDER_MARK.len());
+            }
             if line.last() == Some(&b'\r') {
                 line.pop();
             }
@@ -275,17 +302,4 @@ fn refused(error: paceline::KeyError) -> CliError {
         }
         error => CliError::Failed(error.to_string()),
     }
-}
-
-/// Writes a file whole, or leaves the one that is there.
-fn replace(path: &Path, text: &str) -> Result<(), CliError> {
-    let mut other = path.as_os_str().to_owned();
-    other.push(".new");
-    let other = PathBuf::from(other);
-    let written = fs::write(&other, text).and_then(|()| fs::rename(&other, path));
-    written.map_err(|error| failed(path, &error))
-}
-
-fn failed(path: &Path, error: &dyn std::error::Error) -> CliError {
-    CliError::Failed(format!("{}: {error}", path.display()))
 }

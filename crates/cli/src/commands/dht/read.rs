@@ -1,29 +1,43 @@
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use paceline_graph::Printable;
+use serde::Serialize;
 
 use super::dump::print;
-use super::{Bundling, Guest, explained, failed, keys_from, refused};
+use super::{Bundling, Guest, ask, bytes, explained, keys_from, refused};
 use crate::commands::Outcome;
-use crate::commands::member::runtime;
+use crate::content::text_or_base64;
 use crate::error::CliError;
+use crate::files::{failed, write_out};
 use crate::ui::Ui;
 
 /// Print the value under a key, or those under many
 ///
-/// Exit status 1 if there is none. With --keys-from the keys travel together, and what is found is
-/// printed as it comes: `key,value`, as CSV, or with --json as a JSON document a line.
+/// Exit status 1 if there is none. A value is printed byte for byte; on a terminal a line feed
+/// follows it, and control characters are shown as \\x1b. With --json it is a document with `key`
+/// and `value`, or in base64 `key_base64` and `value_base64` where the bytes are not UTF-8.
+///
+/// With --keys-from the keys travel together, and what is found is printed as it comes:
+/// `key,value`, as CSV, or with --json as a JSON document a line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   paceline dht get apples --seed 127.0.0.1:7001
+  paceline dht get logo --seed 127.0.0.1:7001 -o logo.png
   paceline dht get --keys-from keys.txt --seed 127.0.0.1:7001")]
 pub struct Args {
     /// The key
     #[arg(required_unless_present = "keys_from", conflicts_with = "keys_from")]
-    key: Option<String>,
+    key: Option<OsString>,
 
     /// Read keys from this file, one a line
     #[arg(long, value_name = "FILE")]
     keys_from: Option<PathBuf>,
+
+    /// Write the value to this file, byte for byte; - is standard output, also if it is a terminal
+    #[arg(short, long, value_name = "FILE", conflicts_with = "keys_from")]
+    out: Option<PathBuf>,
 
     #[command(flatten)]
     bundling: Bundling,
@@ -32,27 +46,63 @@ pub struct Args {
     guest: Guest,
 }
 
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_base64: Option<String>,
+    bytes: usize,
+    file: &'a Path,
+}
+
+impl Args {
+    /// Prints or writes the value under the one key.
+    fn print(&self, key: &[u8], value: &[u8], ui: &Ui) -> Result<(), CliError> {
+        match self.out.as_deref() {
+            Some(path) if is_standard_output(path) => ui.raw(value),
+            Some(file) => {
+                write_out(file, value)?;
+                let (key, key_base64) = text_or_base64(key);
+                ui.document(&Written { key, key_base64, bytes: value.len(), file })
+            }
+            None if ui.is_json() => print(key, value, ui),
+            None => ui.content(value),
+        }
+    }
+}
+
+fn is_standard_output(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    if ui.is_json() && args.out.as_deref().is_some_and(is_standard_output) {
+        let wrong = "-o - and --json both take standard output: leave out one, or name a file";
+        return Err(CliError::Input(wrong.to_owned()));
+    }
     let Some(path) = &args.keys_from else {
-        let key = args.key.as_deref().unwrap_or_default();
-        return runtime()?.block_on(async {
+        let key = bytes(args.key.as_deref().unwrap_or_default());
+        return ask(async {
             let dht = args.guest.visit(None).await?;
             match explained(&dht, ui, dht.get(key)).await.map_err(refused)? {
-                Some(value) if ui.is_json() => print(key.as_bytes(), &value, ui)?,
-                Some(value) => ui.output(&format!("{}\n", String::from_utf8_lossy(&value)))?,
-                None => return Err(CliError::Failed(format!("nothing under `{key}`"))),
+                Some(value) => args.print(key, &value, ui)?,
+                None => {
+                    let key = Printable::line(key);
+                    return Err(CliError::Failed(format!("nothing under `{key}`")));
+                }
             }
             Ok(Outcome::Done)
         });
     };
     let (asked, reader) = keys_from(path)?;
     let (mut found, mut absent, mut unknown) = (0u64, 0u64, 0u64);
-    runtime()?.block_on(async {
+    ask(async {
         let dht = args.guest.visit(Some(args.bundling)).await?;
         let mut results = dht.get_all_from(asked);
         while let Some(result) = results.next().await {
-            let key = String::from_utf8_lossy(&result.key);
+            let key = Printable::line(&result.key);
             match result.outcome {
                 Ok(Some(value)) => {
                     found += 1;
@@ -66,9 +116,6 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
                     unknown += 1;
                     ui.note(&format!("{key}: {error}"));
                 }
-            }
-            if ui.is_stopped() {
-                return Err(CliError::Failed("stopped".to_owned()));
             }
         }
         Ok(())

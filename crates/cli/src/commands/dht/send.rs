@@ -1,13 +1,15 @@
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use bytes::Bytes;
 use paceline::dht::Results;
+use paceline_graph::Printable;
 use serde::Serialize;
 
-use super::{Bundling, Guest, failed, keys_from};
+use super::{Bundling, Guest, ask, keys_from};
 use crate::commands::Outcome;
-use crate::commands::member::runtime;
 use crate::error::CliError;
+use crate::files::failed;
 use crate::ui::Ui;
 
 /// Deliver a message to the hosts that are responsible for keys
@@ -22,11 +24,11 @@ Examples:
   paceline dht send 'stock is closed' --keys-from keys.txt")]
 pub struct Args {
     /// The message, up to 63,488 bytes
-    message: String,
+    message: OsString,
 
     /// The keys
     #[arg(required_unless_present = "keys_from", conflicts_with = "keys_from")]
-    keys: Vec<String>,
+    keys: Vec<OsString>,
 
     /// Read keys from this file, one a line
     #[arg(long, value_name = "FILE")]
@@ -47,16 +49,17 @@ struct Sent {
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
-    let message = Bytes::from(args.message);
+    let message = Bytes::from(args.message.into_encoded_bytes());
     let Some(path) = &args.keys_from else {
-        let keys: Vec<Bytes> = args.keys.into_iter().map(Bytes::from).collect();
-        return runtime()?.block_on(async {
+        let keys: Vec<Bytes> =
+            args.keys.into_iter().map(|key| key.into_encoded_bytes().into()).collect();
+        return ask(async {
             let dht = args.guest.visit(Some(args.bundling)).await?;
             tell(dht.send_all(keys, message), ui).await
         });
     };
     let (keys, reader) = keys_from(path)?;
-    let outcome = runtime()?.block_on(async {
+    let outcome = ask(async {
         let dht = args.guest.visit(Some(args.bundling)).await?;
         tell(dht.send_all_from(keys, message), ui).await
     })?;
@@ -72,11 +75,8 @@ async fn tell(mut results: Results<()>, ui: &Ui) -> Result<Outcome, CliError> {
             Ok(()) => sent.delivered += 1,
             Err(error) => {
                 sent.failed += 1;
-                ui.note(&format!("{}: {error}", String::from_utf8_lossy(&result.key)));
+                ui.note(&format!("{}: {error}", Printable::line(&result.key)));
             }
-        }
-        if ui.is_stopped() {
-            return Err(CliError::Failed("stopped".to_owned()));
         }
     }
     ui.document(&sent)?;

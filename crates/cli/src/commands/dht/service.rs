@@ -9,8 +9,10 @@ use paceline::{Algorithm, Dht, DhtError};
 use serde::{Deserialize, Serialize};
 
 use super::super::Outcome;
-use super::super::member::{HostArgs, explain_host, runtime, stop_asked};
+use super::super::member::{HostArgs, explain_host, runtime, stop_asked, unless_stopped};
+use crate::content::text_or_base64;
 use crate::error::CliError;
+use crate::files::{Persist, replace};
 use crate::parse;
 use crate::ui::Ui;
 
@@ -119,12 +121,13 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
         builder = builder.durable(file);
     }
     runtime.block_on(async {
-        let joined = if member.bootstrap {
-            builder.bootstrap().await
-        } else {
-            builder.join(member.seeds()).await
+        let joining = async {
+            match member.bootstrap {
+                true => builder.bootstrap().await,
+                false => builder.join(member.seeds()).await,
+            }
         };
-        let dht = joined.map_err(explain)?;
+        let dht = unless_stopped(joining).await?.map_err(explain)?;
         ui.note(&format!("{} listens on {}", dht.id(), dht.local_addr()));
         let (mut last, mut due) = (None, Instant::now());
         tokio::pin! { let stop = stop_asked(); }
@@ -147,6 +150,9 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
             return Err(CliError::Failed(error.to_string()));
         }
         let stat = stat_of(&dht).await;
+        if stat.as_ref().is_some_and(|stat| stat.values > 0) {
+            ui.note("hands its values to other hosts; a second Ctrl-C ends it at once");
+        }
         dht.leave().await.map_err(|error| CliError::Failed(error.to_string()))?;
         if let Some(stat) = stat {
             ui.document(&stat)?;
@@ -161,14 +167,19 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
 struct Delivered<'a> {
     origin: u32,
     keys: usize,
-    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_base64: Option<String>,
 }
 
 fn print(delivery: &Delivery, ui: &Ui) -> Result<(), CliError> {
-    let message = &String::from_utf8_lossy(&delivery.payload);
+    let bytes = &delivery.payload[..];
+    let (message, message_base64) = text_or_base64(bytes);
     let (origin, keys) = (delivery.origin, delivery.keys.len());
-    ui.line(&Delivered { origin: origin.0, keys, message }, || {
-        format!("delivered by {origin} for {keys} keys: {message}")
+    let document = Delivered { origin: origin.0, keys, message, message_base64 };
+    ui.line_of_bytes(&document, || {
+        [format!("delivered by {origin} for {keys} keys: ").as_bytes(), bytes].concat()
     })
 }
 
@@ -187,7 +198,7 @@ async fn tell(dht: &Dht, path: &Path, last: &mut Option<Stat>) -> Result<(), Cli
     let text = serde_json::to_string(&stat)
         .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?;
     *last = stat;
-    super::replace(path, &text)
+    replace(path, text.as_bytes(), Persist::Later)
 }
 
 /// Who is at fault.

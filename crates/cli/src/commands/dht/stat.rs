@@ -24,7 +24,7 @@ pub struct Args {
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
-    let stats = stats(&args.which)?;
+    let stats = stats(&args.which, ui)?;
     if stats.is_empty() {
         let cluster = &args.which.cluster;
         return Err(CliError::Input(format!(
@@ -48,9 +48,9 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
 }
 
 /// What the hosts of a cluster said last, those that run.
-pub fn stats(which: &Which) -> Result<Vec<Stat>, CliError> {
+pub fn stats(which: &Which, ui: &Ui) -> Result<Vec<Stat>, CliError> {
     let mut stats = Vec::new();
-    for process in which.processes()? {
+    for process in which.processes(ui)? {
         let Some(path) = &process.stat else { continue };
         // It may not have said anything yet.
         let text = fs::read_to_string(path).unwrap_or_default();

@@ -10,8 +10,9 @@ use tokio::runtime::Runtime;
 
 use super::repairs::Repairs;
 use crate::commands::member::{
-    HostArgs, LEAVE_WITHIN, ViewLine, describe_view, explain, explain_host,
+    HostArgs, LEAVE_WITHIN, ViewLine, describe_view, explain, explain_host, unless_stopped,
 };
+use crate::content::text_or_base64;
 use crate::error::CliError;
 use crate::parse;
 use crate::ui::Ui;
@@ -52,10 +53,10 @@ impl Args {
         let change = self.repairs.apply(ui)?;
         let group = builder.start().map_err(explain_host)?.multicast(&host.group);
         let group = group.with_repairs(change).within(host.join_within);
-        let joined = runtime.block_on(async {
+        let joined = runtime.block_on(unless_stopped(async {
             if host.bootstrap { group.bootstrap().await } else { group.join(host.seeds()).await }
-        });
-        let (multicast, events) = joined.map_err(explain)?;
+        }));
+        let (multicast, events) = joined?.map_err(explain)?;
         let granted = multicast.node().datagram_receive_bytes();
         let way = match multicast.node().multicast() {
             MulticastUse::Native { first, .. } => format!("IP multicast from {first} on"),
@@ -134,7 +135,10 @@ impl Tally {
 struct Line<'a> {
     sender: u32,
     seq: u64,
-    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_base64: Option<String>,
     how: &'static str,
     after_ms: f64,
     late: bool,
@@ -149,7 +153,8 @@ struct LostLine {
 
 /// Prints a packet.
 pub fn print(packet: &Packet, ui: &Ui) -> Result<(), CliError> {
-    let text = String::from_utf8_lossy(&packet.payload);
+    let bytes = &packet.payload[..];
+    let (text, text_base64) = text_or_base64(bytes);
     let (how, after) = match packet.how {
         How::Direct => ("direct", Duration::ZERO),
         How::Recovered { after } => ("recovered", after),
@@ -157,7 +162,8 @@ pub fn print(packet: &Packet, ui: &Ui) -> Result<(), CliError> {
     };
     let (sender, seq, late) = (packet.sender.0, packet.seq, packet.is_late);
     let after_ms = after.as_secs_f64() * 1e3;
-    ui.line(&Line { sender, seq, text: &text, how, after_ms, late }, || format!("{sender}: {text}"))
+    let line = Line { sender, seq, text, text_base64, how, after_ms, late };
+    ui.line_of_bytes(&line, || [format!("{sender}: ").as_bytes(), bytes].concat())
 }
 
 /// Says what happened that is not a packet.

@@ -15,7 +15,9 @@ Examples, one in each terminal:
   paceline multicast send --seed 127.0.0.1:7001 --id 3
 
 With --json a packet is a JSON document in a line: {\"sender\":3,\"seq\":0,\"text\":\"hello\",
-\"how\":\"direct\",\"after_ms\":0.0,\"late\":false}; so are losses and views.")]
+\"how\":\"direct\",\"after_ms\":0.0,\"late\":false}; so are losses and views. A packet that is
+not UTF-8 stands in base64 under \"text_base64\" instead of \"text\". On a terminal control
+characters are shown as \\x1b.")]
 pub struct Args {
     #[command(flatten)]
     member: member::Args,

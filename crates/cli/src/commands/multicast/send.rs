@@ -1,6 +1,8 @@
+use std::cell::Cell;
 use std::time::Duration;
 
 use paceline::multicast::{Event, Events};
+use paceline::proto::slingshot::RejectReason;
 use paceline::{Multicast, MulticastError};
 use paceline_lab::scenario::units::{parse_frequency, parse_size};
 use serde::Serialize;
@@ -73,33 +75,28 @@ async fn exchange(
     mut events: Events,
     ui: &Ui,
 ) -> Result<Document, CliError> {
-    let (packets, mut input) = mpsc::channel(LINES_AHEAD);
+    let (packets, input) = mpsc::channel(LINES_AHEAD);
     match args.rate {
         Some(rate) => {
             tokio::spawn(make(packets, rate, args.size.unwrap_or(0) as usize));
         }
         None => read_lines(packets),
     }
-    let (mut sent, mut received, mut is_complete, mut is_over) =
-        (0, Tally::default(), false, false);
+    let sent = Cell::new(0);
+    // A future of its own: what it waits for holds up neither the events nor the end.
+    let sending = send_packets(&multicast, input, args.count, &sent);
+    tokio::pin!(sending);
+    let (mut received, mut is_complete, mut is_over) = (Tally::default(), false, false);
     tokio::pin! { let stop = stop_asked(); }
     tokio::pin! { let linger = tokio::time::sleep(Duration::ZERO); }
     loop {
         tokio::select! {
             () = &mut stop => break,
             () = &mut linger, if is_over => break,
-            packet = input.recv(), if is_complete && !is_over => {
-                let packet = packet.filter(|_| args.count.is_none_or(|count| sent < count));
-                match packet {
-                    Some(packet) => {
-                        send(&multicast, packet).await?;
-                        sent += 1;
-                    }
-                    None => {
-                        is_over = true;
-                        linger.as_mut().reset(tokio::time::Instant::now() + LINGER);
-                    }
-                }
+            ended = &mut sending, if is_complete && !is_over => {
+                ended.map_err(|error| CliError::Input(error.to_string()))?;
+                is_over = true;
+                linger.as_mut().reset(tokio::time::Instant::now() + LINGER);
             }
             event = events.recv() => {
                 let Some(event) = event else { break };
@@ -112,20 +109,31 @@ async fn exchange(
         }
     }
     leave(&multicast, events).await;
-    Ok(Document { sent, received })
+    Ok(Document { sent: sent.get(), received })
 }
 
-async fn send(multicast: &Multicast, packet: Vec<u8>) -> Result<(), CliError> {
-    loop {
-        match multicast.send(packet.clone()).await {
-            Ok(()) => return Ok(()),
-            // It is to be a member again some time: the input waits for it.
-            Err(MulticastError::Refused(paceline::proto::slingshot::RejectReason::NotAMember(
-                _,
-            ))) => tokio::time::sleep(AGAIN_AFTER).await,
-            Err(error) => return Err(CliError::Input(error.to_string())),
+/// Sends what comes, at most `count` packets, and counts it.
+async fn send_packets(
+    multicast: &Multicast,
+    mut input: mpsc::Receiver<Vec<u8>>,
+    count: Option<u64>,
+    sent: &Cell<u64>,
+) -> Result<(), MulticastError> {
+    while count.is_none_or(|count| sent.get() < count) {
+        let Some(packet) = input.recv().await else { break };
+        loop {
+            match multicast.send(packet.clone()).await {
+                Ok(()) => break,
+                // An excluded member joins again by itself: the input waits for it.
+                Err(MulticastError::Refused(RejectReason::NotAMember(_))) => {
+                    tokio::time::sleep(AGAIN_AFTER).await;
+                }
+                Err(error) => return Err(error),
+            }
         }
+        sent.set(sent.get() + 1);
     }
+    Ok(())
 }
 
 /// Makes packets at a rate: their numbers, filled up to a size.

@@ -45,7 +45,8 @@ pub struct Args {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
 
-    /// Believe only what is signed with the key to which this PEM file is the public half
+    /// Believe only what is signed with the key to which this PEM file is the public half. Without
+    /// it digests tell damage, and not who made the data
     #[arg(long, value_name = "FILE", conflicts_with = "insecure_anything")]
     key: Option<PathBuf>,
 
@@ -120,6 +121,8 @@ struct Document<'a> {
     /// The same as links count it.
     link_mbit_per_s: f64,
     sha256: Option<String>,
+    /// Whether all of it is signed with the key that was named.
+    is_origin_known: bool,
     segments: u64,
     interests: u64,
     timeouts: u64,
@@ -324,8 +327,15 @@ fn tell(
     if *resumed_bytes > 0 {
         text += &format!("; {resumed_bytes} of them were here");
     }
+    // A digest is made by whoever makes the data: without a key it tells damage, and no forgery.
+    let is_origin_known = args.key.is_some();
+    text += match (is_origin_known, args.insecure_anything) {
+        (true, _) => "; intact, signed with the key",
+        (false, false) => "; intact, origin unknown: no --key",
+        (false, true) => "; nothing was verified: --insecure-anything",
+    };
     text += match whole {
-        Whole::Digest(_) => "; the digest fits\n",
+        Whole::Digest(_) => "\n",
         Whole::Unsaid => "; no digest of the whole is said\n",
     };
     for path in &paths {
@@ -342,6 +352,7 @@ fn tell(
         mbit_per_s: rate,
         link_mbit_per_s: mbit(link_bytes),
         sha256,
+        is_origin_known,
         segments: counts.segments,
         interests: counts.interests,
         timeouts: counts.timeouts,

@@ -1,13 +1,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use paceline::named::{FaceReport, Forwarder, Report};
+use paceline::named::{FaceReport, Forwarder, Name, Report};
 use paceline::proto::mircc::Algorithm;
 use paceline_lab::scenario::units::{Rate, parse_duration, parse_rate, parse_size};
 use paceline_lab::table::table;
 use serde::Serialize;
 
-use super::args::{Face, PORT, Route, StrategyChoice, explain, link};
+use super::args::{Face, PORT, Route, StrategyChoice, explain, link, parse_name};
 use crate::commands::Outcome;
 use crate::commands::member::{runtime, stop_asked};
 use crate::error::CliError;
@@ -18,7 +18,7 @@ use crate::ui::Ui;
 ///
 /// Interests go where routes lead, Data comes back the same way. On a link whose rate is known
 /// Interests are held back as needed, and Data is stamped with what each flow may send. Whoever
-/// sends a good packet is a neighbour; clients of NDN may register prefixes.
+/// sends a good packet is a neighbour; with --accept-registrations neighbours register prefixes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,6 +26,7 @@ Examples:
       --route /p=127.0.0.1:7000
   paceline forward --bind 127.0.0.1:7001 --face 127.0.0.1:7000 --face 127.0.0.1:7002 \\
       --route /p=127.0.0.1:7000 --route /p=127.0.0.1:7002,10    the second if the first is dead
+  paceline forward --accept-registrations /apps  for producers that register what is below /apps
   paceline forward --stats                      a line a second for each face
   paceline forward --stats --json | jq .faces   the same as JSON
 
@@ -74,9 +75,13 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Do not let neighbours register prefixes
-    #[arg(long)]
-    no_registrations: bool,
+    /// Let neighbours register prefixes below this one, or any; may be repeated. No signature is
+    /// asked for, so whoever reaches the port draws such names to itself. What has a --route
+    /// cannot be registered, nor what is below it, unless it is named here or the route is for /
+    /// [default: no registrations; without PREFIX: /]
+    #[arg(long, value_name = "PREFIX", value_parser = parse_name)]
+    #[arg(num_args = 0..=1, default_missing_value = "/")]
+    accept_registrations: Vec<Name>,
 
     /// Print how each face is, so often [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -182,8 +187,8 @@ impl Args {
         for StrategyChoice { prefix, strategy } in &self.strategies {
             builder = builder.strategy(prefix.clone(), *strategy);
         }
-        if !self.no_registrations {
-            builder = builder.take_registrations();
+        for prefix in &self.accept_registrations {
+            builder = builder.accept_registrations(prefix.clone());
         }
         if let Some(name) = &self.name {
             builder = builder.name(name);

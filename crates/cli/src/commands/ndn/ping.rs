@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::args::{Consumer, PathLine, explain_ask, parse_name};
 use crate::commands::Outcome;
-use crate::commands::member::{runtime, stop_asked};
+use crate::commands::member::{runtime, stop_asked, unless_stopped};
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -71,7 +71,8 @@ const KEPT_MAX: usize = 100_000;
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     runtime()?.block_on(async {
         let forwarder = args.consumer.start(|builder| builder)?;
-        let paths = paths(&forwarder, &args.name, args.all_paths).await?;
+        let paths = paths(&forwarder, &args.name, args.all_paths);
+        let paths = unless_stopped(paths).await??;
         let (mut pings, mut sent, mut trips) = (Vec::new(), 0, Vec::new());
         tokio::pin! { let stop = stop_asked(); }
         let mut ticks = tokio::time::interval(args.interval.max(Duration::from_millis(1)));

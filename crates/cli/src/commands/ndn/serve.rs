@@ -1,13 +1,16 @@
+use std::fs::File;
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use paceline::named::{Forwarder, Name, Serve, ServeCounts, ServeError};
+use paceline::named::{Forwarder, Name, Registration, Serve, ServeCounts, ServeError, Signer};
 use paceline_lab::scenario::units::{Rate, parse_rate, parse_size};
 use serde::Serialize;
+use zeroize::Zeroizing;
 
 use super::args::{Face, PORT, explain, link, parse_name, source_for};
 use crate::commands::Outcome;
-use crate::commands::member::{runtime, stop_asked};
+use crate::commands::member::{LEAVE_WITHIN, runtime, stop_asked, unless_stopped};
 use crate::error::CliError;
 use crate::parse;
 use crate::ui::Ui;
@@ -15,8 +18,9 @@ use crate::ui::Ui;
 /// Serve the files of a folder under a prefix, until Ctrl-C
 ///
 /// The file a/b.txt in it is PREFIX/a/b.txt, with a version and segments behind: `paceline fetch`
-/// gets it, and so does any client of NDN. Whoever sends a good packet is answered; with --face the
-/// folder is served to these neighbours too, and with --register they are told so.
+/// gets it, and so does any client of NDN. Files and folders whose names begin with a dot are left
+/// out. Whoever sends a good packet is answered; with --face the folder is served to these
+/// neighbours too, and with --register they are told so.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples, one in each terminal:
@@ -27,9 +31,10 @@ Behind a forwarder:
   paceline forward
   paceline serve ~/music --prefix /music --face udp://127.0.0.1:6363 --register
 
-A key, and who has its other half:
-  openssl genpkey -algorithm ed25519 -out key.pem; openssl pkey -in key.pem -pubout -out pub.pem
-  paceline serve ~/music --prefix /music --key key.pem
+A key, outside the folder and for its owner only, and who has its other half:
+  (umask 077; openssl genpkey -algorithm ed25519 -out ~/key.pem)
+  openssl pkey -in ~/key.pem -pubout -out pub.pem
+  paceline serve ~/music --prefix /music --key ~/key.pem
   paceline fetch /music/waltz.flac -o waltz.flac --key pub.pem")]
 pub struct Args {
     /// The folder
@@ -55,9 +60,14 @@ pub struct Args {
     #[arg(long, requires = "faces")]
     register: bool,
 
-    /// Sign with the Ed25519 key in this PEM file, instead of with digests that anybody can make
+    /// Sign with the Ed25519 key in this PEM file, instead of with digests that anybody can make.
+    /// The file lies outside the folder, and only its owner may read it
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+
+    /// Serve files and folders whose names begin with a dot as well
+    #[arg(long)]
+    hidden: bool,
 
     /// Bytes of a segment, 1 to 8,000; above 1,100 or so datagrams are cut by IP
     #[arg(long, value_name = "SIZE", default_value = "1000B", value_parser = parse::bytes)]
@@ -73,6 +83,9 @@ pub struct Args {
     insecure_plaintext: bool,
 }
 
+/// The longest file of a key that is read.
+const KEY_BYTES_MAX: usize = 16 << 10;
+
 #[derive(Serialize)]
 struct Document {
     prefix: String,
@@ -86,30 +99,23 @@ struct Document {
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
-    let key = args.key.as_deref().map(std::fs::read_to_string).transpose();
-    let key = key.map_err(|error| CliError::Input(format!("--key: {error}")))?;
+    let key = args.key.as_deref().map(|key| read_key(key, &args.folder)).transpose()?;
     runtime()?.block_on(async {
         let forwarder = args.start()?;
         let mut serve = forwarder.serve(&args.folder, args.prefix.clone());
         serve = serve.segment_bytes(args.segment_bytes);
+        if args.hidden {
+            serve = serve.hidden_files();
+        }
         if let Some(key) = &key {
             serve = sign(serve, key)?;
         }
         let serving = serve.start().map_err(explain_serve)?;
         let address = forwarder.local_addr();
         ui.note(&format!("{} under {} at {address}", args.folder.display(), args.prefix));
-        let mut registrations = Vec::new();
-        for face in args.faces.iter().filter(|_| args.register) {
-            let registered = forwarder.register(args.prefix.clone(), face.address).await;
-            registrations.push(registered.map_err(|error| CliError::Failed(error.to_string()))?);
-            ui.note(&format!("registered at {}", face.address));
-        }
+        let registrations = unless_stopped(args.register(&forwarder, ui)).await??;
         stop_asked().await;
-        for registration in registrations {
-            if let Err(error) = registration.end().await {
-                ui.warn(&error.to_string());
-            }
-        }
+        end_all(registrations, ui).await;
         let ServeCounts { asked, segments, content_bytes, metadata, refused } = serving.counts();
         forwarder.stop().await;
         let prefix = args.prefix.to_string();
@@ -130,6 +136,20 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
 }
 
 impl Args {
+    async fn register(
+        &self,
+        forwarder: &Forwarder,
+        ui: &Ui,
+    ) -> Result<Vec<Registration>, CliError> {
+        let mut registrations = Vec::new();
+        for face in self.faces.iter().filter(|_| self.register) {
+            let registered = forwarder.register(self.prefix.clone(), face.address).await;
+            registrations.push(registered.map_err(|error| CliError::Failed(error.to_string()))?);
+            ui.note(&format!("registered at {}", face.address));
+        }
+        Ok(registrations)
+    }
+
     fn start(&self) -> Result<Forwarder, CliError> {
         let otherwise = match self.faces.is_empty() {
             true => SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
@@ -147,6 +167,54 @@ impl Args {
         }
         builder.start().map_err(explain)
     }
+}
+
+/// Tells all neighbours at once that the prefix does not lead here any more.
+async fn end_all(registrations: Vec<Registration>, ui: &Ui) {
+    let mut ends = tokio::task::JoinSet::new();
+    for registration in registrations {
+        ends.spawn(registration.end());
+    }
+    let told = async {
+        while let Some(Ok(ended)) = ends.join_next().await {
+            if let Err(error) = ended {
+                ui.warn(&error.to_string());
+            }
+        }
+    };
+    if tokio::time::timeout(LEAVE_WITHIN, told).await.is_err() {
+        ui.warn("a neighbour does not confirm: there the registration ends within some minutes");
+    }
+}
+
+/// The text of a private key, which is wiped from memory when it is dropped.
+fn read_key(path: &Path, folder: &Path) -> Result<Zeroizing<String>, CliError> {
+    let wrong = |what: String| CliError::Input(format!("--key {}: {what}", path.display()));
+    let mut file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    // A folder that is not there is refused later, by its own name.
+    let is_within = |folder: PathBuf| path.canonicalize().is_ok_and(|key| key.starts_with(folder));
+    if folder.canonicalize().is_ok_and(is_within) {
+        let folder = folder.display();
+        return Err(wrong(format!("it lies in {folder}, which is served: move it elsewhere")));
+    }
+    // More would be no key, and a string that grows leaves copies behind.
+    let mut text = Zeroizing::new(String::with_capacity(KEY_BYTES_MAX));
+    let read = (&mut file).take(KEY_BYTES_MAX as u64).read_to_string(&mut text);
+    read.map_err(|error| wrong(error.to_string()))?;
+    Signer::from_pem(&text, Name::root()).map_err(|error| wrong(error.to_string()))?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+
+        let mode = file.metadata().map_err(|error| wrong(error.to_string()))?.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            let path = path.display();
+            return Err(wrong(format!(
+                "others than its owner may use it (mode {mode:03o}): run `chmod 600 {path}`"
+            )));
+        }
+    }
+    Ok(text)
 }
 
 fn sign(serve: Serve, pem: &str) -> Result<Serve, CliError> {

@@ -74,7 +74,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
             Ok::<(), CliError>(())
         };
         tokio::select! {
-            () = stop_asked() => return Err(CliError::Failed("stopped".to_owned())),
+            () = stop_asked() => return Err(CliError::Stopped),
             looked = look => looked?,
         }
         forwarder.stop().await;

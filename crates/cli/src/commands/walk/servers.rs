@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use super::outputs::Outputs;
 use super::plan::Plan;
 use crate::commands::graph::{By, divide};
-use crate::commands::member::{explain_host, runtime};
+use crate::commands::member::{explain_host, runtime, unless_stopped};
 use crate::error::CliError;
 use crate::parse;
 use crate::ui::Ui;
@@ -223,7 +223,8 @@ impl ServersArgs {
             Some(pass) => builder.with_pass(pass),
             None => builder,
         };
-        let walks = builder.connect(servers).await.map_err(explain)?;
+        let Ok(walks) = unless_stopped(builder.connect(servers)).await else { return Ok(None) };
+        let walks = walks.map_err(explain)?;
         if walks.servers().iter().all(|server| server.ip().is_loopback()) {
             ui.note(
                 "all servers are on this machine: without --servers the same walks take no \

@@ -94,7 +94,7 @@ impl Network {
         routes: &[(&str, usize)],
     ) -> Result<Running, LabError> {
         let mut command = self.bound("forward", node);
-        command.args(["--store", "0B", "--no-registrations"]);
+        command.args(["--store", "0B"]);
         for &(to, rate) in faces {
             command.args(["--face", &format!("udp://{}={rate}", self.addresses[to])]);
         }

@@ -18,7 +18,7 @@ use super::error::AskError;
 use super::forwarder::Forwarder;
 use super::metadata::{Digest, MetadataError};
 use discover::Found;
-use part::{Part, PartError, Plan};
+use part::{Finished, Part, PartError, Plan};
 use transfer::{Ended, Transfer};
 
 pub use undecoded::{Undecoded, UndecodedFrom};
@@ -362,13 +362,16 @@ impl Fetch {
                     Digest::Known(digest) => Whole::Digest(digest),
                     Digest::Unknown | Digest::Pending => Whole::Unsaid,
                 };
-                let finished = blocking(move || match whole {
-                    Whole::Digest(digest) => part.finish(Some(digest)),
-                    Whole::Unsaid => part.finish(None),
-                });
-                match finished.await?? {
-                    true => Ok(Fetched { name, bytes, resumed_bytes, whole, took, counts }),
-                    false => Err(FetchError::Digest { name }),
+                let expected = match whole {
+                    Whole::Digest(digest) => Some(digest),
+                    Whole::Unsaid => None,
+                };
+                match blocking(move || part.finish(expected, || *stopped.borrow())).await?? {
+                    Finished::Whole => {
+                        Ok(Fetched { name, bytes, resumed_bytes, whole, took, counts })
+                    }
+                    Finished::OtherDigest => Err(FetchError::Digest { name }),
+                    Finished::Stopped => Err(FetchError::Stopped),
                 }
             }
         }

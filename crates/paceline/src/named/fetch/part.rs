@@ -58,6 +58,17 @@ struct Note {
     had: Vec<(u64, u64)>,
 }
 
+/// What became of a file of which all segments have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// It has its name.
+    Whole,
+    /// Its digest is not the one that was said of it: it was thrown away.
+    OtherDigest,
+    /// It was to stop before the digest was known; all of it is kept.
+    Stopped,
+}
+
 /// A file that is not whole yet. Nobody else writes it meanwhile.
 #[derive(Debug)]
 pub struct Part {
@@ -93,7 +104,7 @@ impl Part {
             saved_at: Instant::now(),
         };
         let there = part.file.metadata().map_err(failed)?.len();
-        if !(resumes && part.take_note(there)) {
+        if !(resumes && part.take_note(there)?) {
             part.file.set_len(0).map_err(failed)?;
             part.save()?;
         }
@@ -101,13 +112,22 @@ impl Part {
     }
 
     /// Takes up what is noted. False if it is of something else, or cannot be.
-    fn take_note(&mut self, there: u64) -> bool {
+    fn take_note(&mut self, there: u64) -> Result<bool, PartError> {
+        let opened = open_unlinked(&self.note, OpenOptions::new().read(true));
+        let file = match opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            file => file.map_err(|error| PartError::Disk(self.note.clone(), error))?,
+        };
         let mut text = String::new();
-        let opened = File::open(&self.note).map(|file| file.take(NOTE_BYTES_MAX));
-        if opened.and_then(|mut file| file.read_to_string(&mut text)).is_err() {
-            return false;
+        if file.take(NOTE_BYTES_MAX).read_to_string(&mut text).is_err() {
+            return Ok(false);
         }
-        let Ok(note) = serde_json::from_str::<Note>(&text) else { return false };
+        let note = serde_json::from_str::<Note>(&text).ok();
+        Ok(note.is_some_and(|note| self.take_up(&note, there)))
+    }
+
+    /// Takes up what a note says. False if it is of something else, or cannot be.
+    fn take_up(&mut self, note: &Note, there: u64) -> bool {
         let plan = &self.plan;
         let is_same = note.format == FORMAT
             && note.name == plan.name.to_string()
@@ -196,24 +216,33 @@ impl Part {
     }
 
     /// The file is whole: if its digest is this, or none is said, it takes its place. If it is
-    /// another, all of it is thrown away, and the answer is false.
-    pub fn finish(mut self, digest: Option<[u8; 32]>) -> Result<bool, PartError> {
+    /// another, all of it is thrown away. The digest takes a while where the file is large.
+    pub fn finish(
+        mut self,
+        digest: Option<[u8; 32]>,
+        is_stopped: impl Fn() -> bool,
+    ) -> Result<Finished, PartError> {
         let bytes = self.bytes();
         self.file.set_len(bytes).map_err(|e| self.failed(e))?;
-        if let Some(digest) = digest
-            && self.digest().map_err(|e| self.failed(e))? != digest
-        {
-            // With the note gone, the next attempt begins anew.
-            std::fs::remove_file(&self.note).map_err(|e| PartError::Disk(self.note.clone(), e))?;
-            std::fs::remove_file(&self.path).map_err(|e| self.failed(e))?;
-            return Ok(false);
+        if let Some(expected) = digest {
+            let Some(digest) = self.digest(is_stopped).map_err(|e| self.failed(e))? else {
+                self.save()?;
+                return Ok(Finished::Stopped);
+            };
+            if digest != expected {
+                // With the note gone, the next attempt begins anew.
+                let removed = std::fs::remove_file(&self.note);
+                removed.map_err(|e| PartError::Disk(self.note.clone(), e))?;
+                std::fs::remove_file(&self.path).map_err(|e| self.failed(e))?;
+                return Ok(Finished::OtherDigest);
+            }
         }
         self.file.sync_all().map_err(|e| self.failed(e))?;
         std::fs::rename(&self.path, &self.out)
             .map_err(|source| PartError::Disk(self.out.clone(), source))?;
         // What is left of it does no harm.
         let _ = std::fs::remove_file(&self.note);
-        Ok(true)
+        Ok(Finished::Whole)
     }
 
     /// The file that it is to be.
@@ -268,17 +297,19 @@ impl Part {
         true
     }
 
-    fn digest(&mut self) -> io::Result<[u8; 32]> {
+    /// None if it was stopped before its end.
+    fn digest(&mut self, is_stopped: impl Fn() -> bool) -> io::Result<Option<[u8; 32]>> {
         use std::io::Seek;
 
         self.file.rewind()?;
         let (mut sha, mut part) = (Sha256::new(), vec![0; PART_BYTES]);
-        loop {
+        while !is_stopped() {
             match self.file.read(&mut part)? {
-                0 => return Ok(sha.finalize().into()),
+                0 => return Ok(Some(sha.finalize().into())),
                 read => sha.update(&part[..read]),
             }
         }
+        Ok(None)
     }
 
     fn failed(&self, source: io::Error) -> PartError {
@@ -286,12 +317,31 @@ impl Part {
     }
 }
 
+/// Opens a file, but never through a symbolic link: in a folder where others may make files, a link
+/// would lead what is written into a file of their choice.
+fn open_unlinked(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let is_link = || path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    let refused = || {
+        let wrong = "this is a symbolic link, and nothing is written through one: remove it, or \
+                     fetch into another file";
+        io::Error::new(io::ErrorKind::InvalidInput, wrong)
+    };
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW);
+    #[cfg(not(unix))]
+    if is_link() {
+        return Err(refused());
+    }
+    options.open(path).map_err(|error| if is_link() { refused() } else { error })
+}
+
 /// Opens a file for oneself alone; none if somebody else has it.
 fn open_locked(path: &Path) -> io::Result<Option<File>> {
     let tried_at = Instant::now();
     loop {
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        options.read(true).write(true).create(true).truncate(false);
+        let file = open_unlinked(path, &mut options)?;
         match file.try_lock() {
             // One that is about to end, or was just forked, lets it go in a moment.
             Err(TryLockError::WouldBlock) if tried_at.elapsed() < LOCK_WITHIN => {
@@ -310,7 +360,7 @@ fn open_locked(path: &Path) -> io::Result<Option<File>> {
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
 
-    let there = match std::fs::metadata(path) {
+    let there = match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         there => there?,
     };
@@ -337,12 +387,13 @@ pub fn write_whole(out: &Path, content: &[u8]) -> Result<(), PartError> {
 /// Writes a file whole, under another name first, or leaves the one that is there.
 fn replace(path: &Path, new: &Path, content: &[u8]) -> Result<(), PartError> {
     let write = || {
-        let mut file = File::create(new)?;
+        let mut options = OpenOptions::new();
+        let mut file = open_unlinked(new, options.write(true).create(true).truncate(true))?;
         file.write_all(content)?;
-        file.sync_all()?;
-        std::fs::rename(new, path)
+        file.sync_all()
     };
-    write().map_err(|source| PartError::Disk(path.to_owned(), source))
+    write().map_err(|source| PartError::Disk(new.to_owned(), source))?;
+    std::fs::rename(new, path).map_err(|source| PartError::Disk(path.to_owned(), source))
 }
 
 #[cfg(unix)]

@@ -32,11 +32,29 @@ pub enum Answer {
     Nothing,
 }
 
+/// What is done with files and folders whose names begin with a dot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hidden {
+    /// They are served as others are.
+    Served,
+    /// To consumers there are none.
+    Withheld,
+}
+
+impl Hidden {
+    /// True if a file at this path below the folder may be served.
+    fn shows(self, path: &Path) -> bool {
+        let is_hidden = |step: &std::ffi::OsStr| step.as_encoded_bytes().starts_with(b".");
+        self == Hidden::Served || !path.iter().any(is_hidden)
+    }
+}
+
 /// A folder.
 pub struct Folder {
     dir: Dir,
     prefix: Name,
     prefix_components: usize,
+    hidden: Hidden,
     segment_bytes: usize,
     freshness_ms: u32,
     signer: Signer,
@@ -49,12 +67,14 @@ impl Folder {
     pub fn new(
         dir: Dir,
         prefix: Name,
+        hidden: Hidden,
         segment_bytes: usize,
         freshness: Duration,
         signer: Signer,
     ) -> io::Result<Folder> {
         Ok(Folder {
             dir,
+            hidden,
             prefix_components: prefix.component_count(),
             prefix,
             segment_bytes,
@@ -78,15 +98,22 @@ impl Folder {
         match Request::of(interest, self.prefix_components) {
             None => Answer::Nothing,
             Some(Request::Latest(path)) => {
-                let version = self.opened.latest(&self.dir, &path);
+                let version = self.latest(&path);
                 version.map_or(Answer::Nothing, |version| self.segment(interest, &version, 0))
             }
             Some(Request::Segment(path, number, segment)) => {
-                let version = self.opened.version(&self.dir, &path, number);
+                let is_shown = self.hidden.shows(&path);
+                let version = is_shown.then(|| self.opened.version(&self.dir, &path, number));
+                let version = version.flatten();
                 version.map_or(Answer::Nothing, |version| self.segment(interest, &version, segment))
             }
             Some(Request::Metadata(path)) => self.metadata(interest, &path),
         }
+    }
+
+    /// The present version of a file that is served.
+    fn latest(&mut self, path: &Path) -> Option<Version> {
+        if self.hidden.shows(path) { self.opened.latest(&self.dir, path) } else { None }
     }
 
     fn segment(&mut self, interest: &Interest, version: &Version, number: u64) -> Answer {
@@ -120,7 +147,7 @@ impl Folder {
             return Answer::Nothing;
         };
         let freshness_ms = Some(METADATA_FRESHNESS_MS);
-        let version = self.opened.latest(&self.dir, path);
+        let version = self.latest(path);
         let said = version.and_then(|version| self.describe(interest, &version));
         let Some(said) = said else {
             let meta =

@@ -21,7 +21,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::forwarder::{Forwarder, Shared};
-use folder::{Answer, Folder};
+use folder::{Answer, Folder, Hidden};
 
 /// Interests that may wait to be answered. Beyond them whoever asks is told that it is too much.
 const WAITING_MAX: usize = 4_096;
@@ -80,6 +80,7 @@ pub struct Serve {
     forwarder: Forwarder,
     folder: PathBuf,
     prefix: Name,
+    hidden: Hidden,
     segment_bytes: usize,
     freshness: Duration,
     signer: Signer,
@@ -122,6 +123,7 @@ impl Serve {
             forwarder,
             folder,
             prefix,
+            hidden: Hidden::Withheld,
             segment_bytes: 1_000,
             freshness: Duration::from_secs(10),
             signer: Signer::Digest,
@@ -133,6 +135,12 @@ impl Serve {
     /// lost with any part.
     pub fn segment_bytes(mut self, bytes: usize) -> Serve {
         self.segment_bytes = bytes;
+        self
+    }
+
+    /// Serves files and folders whose names begin with a dot as well: by default they are private.
+    pub fn hidden_files(mut self) -> Serve {
+        self.hidden = Hidden::Served;
         self
     }
 
@@ -165,12 +173,13 @@ impl Serve {
     /// Starts to serve: whoever asks the forwarder for names with the prefix is answered.
     ///
     /// Files below the folder are served, and what symbolic links within it lead to within it;
-    /// nothing else, whatever a name says.
+    /// nothing else, whatever a name says. Names that begin with a dot are left out, unless
+    /// [`Serve::hidden_files`] says otherwise.
     ///
     /// # Errors
     /// If the folder cannot be read, a knob is out of range, or the prefix is taken.
     pub fn start(self) -> Result<Serving, ServeError> {
-        let Serve { forwarder, folder, prefix, segment_bytes, freshness, signer } = self;
+        let Serve { forwarder, folder, prefix, hidden, segment_bytes, freshness, signer } = self;
         if !(1..=SEGMENT_BYTES_MAX).contains(&segment_bytes) {
             return Err(ServeError::SegmentBytes { bytes: segment_bytes });
         }
@@ -182,7 +191,7 @@ impl Serve {
             return Err(ServeError::Reserved { prefix });
         }
         let dir = open(&folder).map_err(|source| ServeError::Folder { folder, source })?;
-        let folder = Folder::new(dir, prefix.clone(), segment_bytes, freshness, signer)
+        let folder = Folder::new(dir, prefix.clone(), hidden, segment_bytes, freshness, signer)
             .map_err(ServeError::Thread)?;
         let shared = forwarder.shared;
         let asked = shared.desk.open_service(&prefix, WAITING_MAX);

@@ -46,7 +46,7 @@ fn segments_go_to_their_places_in_any_order_and_once() {
         part.write(number, &data(number, content, 3)).unwrap();
     }
     assert_eq!((had(&part), part.bytes(), part.segments()), (vec![(0, 4)], 14, Some(4)));
-    assert!(part.finish(None).unwrap());
+    assert_eq!(part.finish(None, || false).unwrap(), Finished::Whole);
     assert_eq!(std::fs::read(place.out()).unwrap(), b"ABCDEFGHIJKLMN");
     assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 1);
 }
@@ -83,7 +83,7 @@ fn what_is_noted_is_taken_up_again() {
     part.write(1, &data(1, "EFGH", 3)).unwrap();
     part.write(2, &data(2, "IJKL", 3)).unwrap();
     let digest = Sha256::digest(b"ABCDEFGHIJKLMN").into();
-    assert!(part.finish(Some(digest)).unwrap());
+    assert_eq!(part.finish(Some(digest), || false).unwrap(), Finished::Whole);
 }
 
 #[test]
@@ -144,9 +144,19 @@ fn a_wrong_digest_leaves_nothing_and_the_file_that_was_there() {
     std::fs::write(place.out(), "before").unwrap();
     let mut part = place.open(plan(Some(1), None));
     part.write(0, &data(0, "AB", 0)).unwrap();
-    assert!(!part.finish(Some([0; 32])).unwrap());
+    assert_eq!(part.finish(Some([0; 32]), || false).unwrap(), Finished::OtherDigest);
     assert_eq!(std::fs::read(place.out()).unwrap(), b"before");
     assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_digest_that_is_stopped_leaves_all_that_has_come() {
+    let place = Place::new();
+    let mut part = place.open(plan(Some(1), None));
+    part.write(0, &data(0, "AB", 0)).unwrap();
+    assert_eq!(part.finish(Some([0; 32]), || true).unwrap(), Finished::Stopped);
+    assert!(!place.out().exists());
+    assert_eq!(had(&place.open(plan(Some(1), None))), [(0, 1)]);
 }
 
 #[test]
@@ -156,7 +166,7 @@ fn one_writes_at_a_time_and_a_finished_file_is_not_opened_again() {
     let busy = Part::open(&place.out(), plan(Some(1), None), true).unwrap_err();
     assert!(matches!(busy, PartError::Busy(_)), "{busy:?}");
     part.write(0, &data(0, "AB", 0)).unwrap();
-    assert!(part.finish(None).unwrap());
+    assert_eq!(part.finish(None, || false).unwrap(), Finished::Whole);
     let next = place.open(plan(Some(1), None));
     assert_eq!((next.had().len(), std::fs::read(place.out()).unwrap()), (0, b"AB".to_vec()));
 }

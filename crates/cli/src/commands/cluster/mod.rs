@@ -1,18 +1,26 @@
 //! A group of processes on this machine: `up` starts what is missing, `down` ends all of it.
 
-use std::fs::{self, File};
-use std::io;
+mod folder;
+mod process;
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use paceline_graph::files::open_unlinked;
 
 use super::dht::service::{self, Service};
 use super::{Outcome, this_program};
 use crate::error::CliError;
+use crate::files::failed;
 use crate::ui::Ui;
+use folder::Folder;
+use process::end_all;
+
+pub use process::{Process, signal};
 
 /// Most processes of a local cluster.
 const NODES_MAX: u16 = 64;
@@ -26,7 +34,7 @@ pub struct Which {
     #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
     pub cluster: String,
 
-    /// Where it keeps its list of processes and their logs
+    /// Where it keeps its list of processes and their logs: in DIR/NAME, which `up` makes
     #[arg(long, value_name = "DIR", env = "PACELINE_STATE")]
     state: Option<PathBuf>,
 }
@@ -79,20 +87,6 @@ pub struct DownArgs {
     which: Which,
 }
 
-/// A process of the cluster.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Process {
-    pub pid: u32,
-    pub address: SocketAddr,
-    pub log: PathBuf,
-    /// What it is part of.
-    #[serde(default)]
-    pub service: Service,
-    /// Where it says what it holds.
-    #[serde(default)]
-    pub stat: Option<PathBuf>,
-}
-
 impl Which {
     /// Another one, with its state elsewhere.
     pub fn new(cluster: &str, state: &Path) -> Which {
@@ -100,27 +94,31 @@ impl Which {
     }
 
     /// Its processes that run.
-    pub fn processes(&self) -> Result<Vec<Process>, CliError> {
-        Ok(read(&self.folder()?)?.into_iter().filter(is_running).collect())
+    pub fn processes(&self, ui: &Ui) -> Result<Vec<Process>, CliError> {
+        folder::processes(&self.path()?, ui)
     }
 
-    fn folder(&self) -> Result<PathBuf, CliError> {
+    fn path(&self) -> Result<PathBuf, CliError> {
         let state = self.state.clone().or_else(|| {
             let variable = |name| std::env::var_os(name).map(PathBuf::from);
             let home = || variable("HOME").map(|home| home.join(".local/state"));
             variable("XDG_STATE_HOME").or_else(home).map(|state| state.join("paceline"))
         });
         let state = state.ok_or_else(|| CliError::Input("no HOME: say --state DIR".to_owned()))?;
-        if self.cluster.is_empty() || self.cluster.contains(['/', '\\']) || self.cluster == ".." {
-            return Err(CliError::Input(format!("`{}` names no folder", self.cluster)));
+        let name = &self.cluster;
+        if name.is_empty() || name.contains(['/', '\\']) || name.starts_with(['.', '-']) {
+            return Err(CliError::Input(format!(
+                "--cluster `{name}` names no folder: expected a name without / and \\, and with \
+                 neither . nor - at its beginning"
+            )));
         }
-        Ok(state.join(&self.cluster))
+        Ok(state.join(name))
     }
 }
 
 /// Starts what is missing.
 pub fn up(args: UpArgs, ui: &Ui) -> Result<Outcome, CliError> {
-    let (processes, kept) = start_missing(&args)?;
+    let (processes, kept) = start_missing(&args, ui)?;
     ui.document(&processes)?;
     let started = processes.len() - kept;
     let text: String = processes.iter().map(|p| format!("{} pid {}\n", p.address, p.pid)).collect();
@@ -134,15 +132,17 @@ pub fn up(args: UpArgs, ui: &Ui) -> Result<Outcome, CliError> {
 }
 
 /// Starts what is missing; all that run, and how many did before.
-pub fn start_missing(args: &UpArgs) -> Result<(Vec<Process>, usize), CliError> {
-    let folder = args.which.folder()?;
-    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
+pub fn start_missing(args: &UpArgs, ui: &Ui) -> Result<(Vec<Process>, usize), CliError> {
     let last = args.port.checked_add(args.n - 1).ok_or_else(|| {
         CliError::Input(format!("{} ports from {} on go beyond 65535", args.n, args.port))
     })?;
-    let mut processes: Vec<Process> = read(&folder)?.into_iter().filter(is_running).collect();
-    let kept = processes.len();
     let service = args.service.service;
+    if args.durable.is_some() && service != Service::Dht {
+        return Err(CliError::Input("--durable is for --service dht".to_owned()));
+    }
+    let folder = Folder::make(&args.which.path()?, ui)?;
+    let mut processes = folder.processes(ui)?;
+    let kept = processes.len();
     if let Some(other) = processes.iter().find(|process| process.service != service) {
         return Err(CliError::Input(format!(
             "{} runs another service: end it by `paceline down`, or name another --cluster",
@@ -150,9 +150,6 @@ pub fn start_missing(args: &UpArgs) -> Result<(Vec<Process>, usize), CliError> {
         )));
     }
     if let Some(durable) = &args.durable {
-        if service != Service::Dht {
-            return Err(CliError::Input("--durable is for --service dht".to_owned()));
-        }
         fs::create_dir_all(durable).map_err(|error| failed(durable, &error))?;
     }
     for port in args.port..=last {
@@ -161,79 +158,82 @@ pub fn start_missing(args: &UpArgs) -> Result<(Vec<Process>, usize), CliError> {
             continue;
         }
         let seed = processes.first().map(|process| process.address);
-        let started = start(args, &folder, address, seed).and_then(|process| {
+        let started = start(args, &folder, address, seed, ui).and_then(|process| {
             processes.push(process);
-            write(&folder, &processes)
+            folder.write(&processes)
         });
         if let Err(error) = started {
-            undo(&folder, &mut processes, kept)?;
+            undo(folder, &mut processes, kept, ui)?;
             return Err(error);
         }
     }
+    // What was found without the list belongs in it.
+    folder.write(&processes)?;
     Ok((processes, kept))
 }
 
 /// Ends what one call has started, whose other processes did not start.
-fn undo(folder: &Path, processes: &mut Vec<Process>, kept: usize) -> Result<(), CliError> {
+fn undo(
+    folder: Folder,
+    processes: &mut Vec<Process>,
+    kept: usize,
+    ui: &Ui,
+) -> Result<(), CliError> {
     let started = processes.split_off(kept);
-    end_all(&started);
+    end_all(&started, ui);
     if processes.is_empty() {
-        return remove(folder);
+        return folder.remove().map(drop);
     }
     started.iter().filter_map(|process| process.stat.as_ref()).for_each(|stat| {
         // It may not have been written yet.
         let _ = fs::remove_file(stat);
     });
-    write(folder, processes)
+    folder.write(processes)
 }
 
 /// Ends all of it.
 pub fn down(args: DownArgs, ui: &Ui) -> Result<Outcome, CliError> {
-    let processes = end(&args.which)?;
+    let (processes, others) = end(&args.which, ui)?;
     ui.document(&processes)?;
     ui.print(&format!("{} ended\n", processes.len()))?;
+    if !others.is_empty() {
+        let names: Vec<_> = others.iter().map(|name| name.to_string_lossy()).collect();
+        let path = args.which.path()?;
+        let names = names.join(", ");
+        ui.note(&format!("{} stays: `up` did not make {names} in it", path.display()));
+    }
     Ok(Outcome::Done)
 }
 
-/// Ends the processes of a cluster; those that ran.
-pub fn end(which: &Which) -> Result<Vec<Process>, CliError> {
-    let folder = which.folder()?;
-    let processes = which.processes()?;
-    end_all(&processes);
-    remove(&folder)?;
-    Ok(processes)
-}
-
-/// Asks processes to end, and kills those that do not in time.
-fn end_all(processes: &[Process]) {
-    for process in processes {
-        signal(process.pid, "-TERM");
+/// Ends the processes of a cluster; those that ran, and what else is in its folder.
+pub fn end(which: &Which, ui: &Ui) -> Result<(Vec<Process>, Vec<OsString>), CliError> {
+    let Some(folder) = Folder::take(&which.path()?, ui)? else {
+        return Ok((Vec::new(), Vec::new()));
+    };
+    let processes = folder.processes(ui)?;
+    let living = end_all(&processes, ui);
+    if !living.is_empty() {
+        folder.write(&living)?;
+        let pids: Vec<String> = living.iter().map(|process| process.pid.to_string()).collect();
+        return Err(CliError::Failed(format!(
+            "still running after a kill: {}; run `paceline down` again",
+            pids.join(", ")
+        )));
     }
-    let begun = Instant::now();
-    while processes.iter().any(is_running) {
-        if begun.elapsed() >= WITHIN {
-            processes.iter().filter(|p| is_running(p)).for_each(|p| signal(p.pid, "-KILL"));
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn remove(folder: &Path) -> Result<(), CliError> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(folder, &error)),
-        _ => Ok(()),
-    }
+    Ok((processes, folder.remove()?))
 }
 
 fn start(
     args: &UpArgs,
-    folder: &Path,
+    folder: &Folder,
     address: SocketAddr,
     seed: Option<SocketAddr>,
+    ui: &Ui,
 ) -> Result<Process, CliError> {
-    let log = folder.join(format!("{}.log", address.port()));
-    let file = File::create(&log).map_err(|error| failed(&log, &error))?;
+    let log = folder.log(address.port());
+    let mut options = OpenOptions::new();
+    let file = open_unlinked(&log, options.write(true).create(true).truncate(true));
+    let file = file.map_err(|error| failed(&log, &error))?;
     let twin = file.try_clone().map_err(|error| failed(&log, &error))?;
     let mut command = Command::new(this_program()?);
     command.args(["node", "--cluster", &args.which.cluster, "--bind", &address.to_string()]);
@@ -246,7 +246,7 @@ fn start(
     };
     let mut stat = None;
     if service == Service::Dht {
-        let file = folder.join(format!("{}.json", address.port()));
+        let file = folder.stat(address.port());
         command.args(args.service.arguments()).arg("--stat").arg(&file);
         stat = Some(file);
         if let Some(durable) = &args.durable {
@@ -272,54 +272,15 @@ fn start(
             let reason = said.rsplit_once("error: ").map_or(said, |(_, reason)| reason);
             return Err(CliError::Input(format!("{address}: {reason}")));
         }
-        if begun.elapsed() >= WITHIN {
+        if ui.is_stopped() || begun.elapsed() >= WITHIN {
             // It is not ours to keep.
             let _ = child.kill();
-            return Err(CliError::Failed(format!("{address} is not a member after {WITHIN:?}")));
+            let _ = child.wait();
+            return Err(match ui.is_stopped() {
+                true => CliError::Stopped,
+                false => CliError::Failed(format!("{address} is not a member after {WITHIN:?}")),
+            });
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// True if the process lives and is the one that was started.
-fn is_running(process: &Process) -> bool {
-    if cfg!(target_os = "linux") {
-        let line = fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
-        let address = process.address.to_string();
-        return line.split(|&byte| byte == 0).any(|word| word == address.as_bytes());
-    }
-    let asked = Command::new("kill").args(["-0", &process.pid.to_string()]).status();
-    asked.is_ok_and(|status| status.success())
-}
-
-/// Sends a process a signal.
-pub fn signal(pid: u32, signal: &str) {
-    // It may just have ended by itself.
-    let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
-}
-
-fn list(folder: &Path) -> PathBuf {
-    folder.join("nodes.json")
-}
-
-fn read(folder: &Path) -> Result<Vec<Process>, CliError> {
-    let path = list(folder);
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(&path, &error)),
-    };
-    serde_json::from_str(&text)
-        .map_err(|error| CliError::Input(format!("{}: {error}", path.display())))
-}
-
-fn write(folder: &Path, processes: &[Process]) -> Result<(), CliError> {
-    let path = list(folder);
-    let text = serde_json::to_string_pretty(processes)
-        .map_err(|error| CliError::Failed(format!("cannot write JSON: {error}")))?;
-    fs::write(&path, text).map_err(|error| failed(&path, &error))
-}
-
-fn failed(path: &Path, error: &dyn std::error::Error) -> CliError {
-    CliError::Failed(format!("{}: {error}", path.display()))
 }
