@@ -3,7 +3,7 @@
 use super::exchange::Cause;
 use super::message::{Answer, Body, MESSAGE_BYTES_MAX, Purpose, Record};
 use super::node::{Cx, Overlay};
-use super::replicate::{COPY_HEAD_BYTES, Job, ROUNDS_MAX, is_sound};
+use super::replicate::{COPY_HEAD_BYTES, Job, ROUNDS_MAX};
 use super::store::Accepted;
 use super::{Key, Router};
 use crate::core::NodeId;
@@ -182,7 +182,7 @@ impl<R: Router> Overlay<R> {
         let last = records.last().map_or(Key::ZERO, |record| record.key);
         let mut homeless = Vec::new();
         for record in records {
-            if keys.binary_search(&record.key).is_err() || !is_sound(cx, &record) {
+            if keys.binary_search(&record.key).is_err() || !self.is_sound(cx, &record) {
                 cx.count("overlay_bad_answer", 1);
             } else if self.keep(cx, &record) == Accepted::OverQuota {
                 homeless.push(record);
