@@ -199,9 +199,10 @@ impl Desk {
                     let _ = asked.told.send((id, Told::Rejected(reason)));
                 }
             }
-            Event::Described { id, role, contacts, is_settled, values, bytes } => {
+            Event::Described { id, role, contacts, is_settled, missing, values, bytes } => {
                 if let Some(told) = self.lock().described.remove(&id) {
-                    let _ = told.send(DhtStat { role, contacts, is_settled, values, bytes });
+                    let stat = DhtStat { role, contacts, is_settled, missing, values, bytes };
+                    let _ = told.send(stat);
                 }
             }
             Event::Delivered { origin, keys, payload } => {

@@ -121,8 +121,12 @@ pub enum KeyError {
     /// The hosts have too much to do.
     #[error("the hosts have too much to do: try again later")]
     Busy,
-    /// Hosts come and go where the key belongs, so that none can say for certain.
-    #[error("hosts come and go where the key belongs: try again once the table has settled")]
+    /// Hosts come and go where the key belongs, or as many have failed as hold each value, so that
+    /// none can say for certain.
+    #[error(
+        "not sure: hosts have come or gone where the key belongs, or those that failed may hold it \
+         alone; try again once the table has settled or they are back"
+    )]
     Unsettled,
     /// This host is no part of the table, or stopped being it meanwhile.
     #[error("this host has left the table")]

@@ -33,9 +33,12 @@ pub struct DhtStat {
     pub role: Role,
     /// Other hosts that it knows.
     pub contacts: usize,
-    /// It is a host whose neighbours have been the same for some seconds. Until then it takes no
-    /// writes, and does not say that there is nothing under a key; who asks waits.
+    /// It is a host whose neighbours have been the same for some seconds, and of those that failed
+    /// fewer are missing than hold each value. Until then it does not say that there is nothing
+    /// under a key; who asks waits. It takes writes once its neighbours are the same.
     pub is_settled: bool,
+    /// Hosts near it that failed and are neither back nor made up for.
+    pub missing: usize,
     /// Values that it holds.
     pub values: usize,
     /// Bytes of what it holds, with 20 for each key.
@@ -280,6 +283,16 @@ impl Dht {
         let description = self.shared.desk.expect_description(id);
         self.shared.node.command(Command::Describe { id }).map_err(|_| DhtError::Closed)?;
         description.await.map_err(|_| DhtError::Closed)
+    }
+
+    /// Says that hosts which failed are gone for good. Until then a host that misses as many as
+    /// hold each value calls no key absent that they may have held alone
+    /// ([`KeyError::Unsettled`]). Each host needs to be told.
+    ///
+    /// # Errors
+    /// If this host has stopped.
+    pub fn accept_losses(&self) -> Result<(), DhtError> {
+        self.shared.node.command(Command::AcceptLosses).map_err(|_| DhtError::Closed)
     }
 
     /// What the node counted.

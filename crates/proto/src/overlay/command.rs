@@ -45,6 +45,9 @@ pub enum Command {
         /// The records.
         records: Vec<Record>,
     },
+    /// Nodes that failed are gone for good, and what is here is all there is: a key under which
+    /// nothing is found is absent, though they may have held it alone.
+    AcceptLosses,
     /// Tell what is here, by [`Event::Described`].
     Describe {
         /// Echoed.
@@ -136,8 +139,11 @@ pub enum Event {
         role: Role,
         /// Other nodes in its table.
         contacts: usize,
-        /// It is a member whose neighbours have been the same for long enough: it takes writes.
+        /// It is a member whose neighbours have been the same for long enough, and of those that
+        /// failed fewer are missing than have copies of a record.
         is_settled: bool,
+        /// Nodes that failed and are missing: they may hold the only copies of something.
+        missing: usize,
         /// Values stored here.
         values: usize,
         /// Bytes of what is stored, keys included, and marks of what was removed.
@@ -203,8 +209,8 @@ pub enum FailReason {
     Superseded,
     /// The responsible nodes have too much to do.
     Busy,
-    /// Nodes came and went where the key belongs for as long as it was asked for, so that none
-    /// could say that it has no value, or take one.
+    /// Nodes came and went where the key belongs for as long as it was asked for, or those failed
+    /// that may hold it alone, so that none could say that it has no value, or take one.
     Unsettled,
     /// The node left, or left off joining, before there was an answer.
     Left,

@@ -17,6 +17,8 @@ pub const HEAD_BYTES_MAX: usize = 1 << 10;
 pub const ADDRESS_BYTES_MAX: usize = 255;
 /// Most nodes that one answer names.
 pub const NODES_MAX: usize = 4096;
+/// Most failed nodes that one message names.
+pub const MISSING_MAX: usize = 64;
 /// Most candidates that a node names for one target.
 pub const CANDIDATES_MAX: usize = 8;
 
@@ -346,6 +348,11 @@ pub enum Body<W> {
     },
     /// I leave.
     Goodbye,
+    /// I miss these nodes: they failed, and may hold the only copies of something near you.
+    Missing {
+        /// The nodes, those nearest to the receiver first.
+        nodes: Vec<NodeId>,
+    },
 }
 
 impl<W> From<Body<W>> for Message<W> {
@@ -486,6 +493,10 @@ impl<W> fmt::Display for Message<W> {
             Body::Pong { .. } => write!(f, "pong"),
             Body::NotMember { .. } => write!(f, "no member"),
             Body::Goodbye => write!(f, "goodbye"),
+            Body::Missing { nodes } => {
+                write!(f, "missing:")?;
+                nodes.iter().try_for_each(|node| write!(f, " {node}"))
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::command::{Command, Event, Role};
 use super::exchange::{Cause, Exchange, Slab, Trail};
+use super::losses::Losses;
 use super::message::{Body, Message, Purpose, Route};
 use super::ranges::Ranges;
 use super::replicate::Job;
@@ -39,6 +40,7 @@ pub(super) struct Rest {
     pub ranges: Ranges,
     pub delivered: Vec<(NodeId, u64, Key, Instant)>,
     pub sync: Sync,
+    pub losses: Losses,
     pub upkeep: Upkeep,
     pub joining: Option<Joining>,
     // Members that a guest knows from outside.
@@ -295,6 +297,7 @@ impl<R: Router> Overlay<R> {
         if from == cx.node || is_static {
             return;
         }
+        self.note_found(cx, from);
         let Some(longest_silent) = self.router.learn(from) else {
             return;
         };
@@ -400,10 +403,16 @@ impl<R: Router> Overlay<R> {
                 if let Some(exchange) = self.answered(cx, from, exchange) {
                     cx.count("overlay_not_member", 1);
                     self.unanswered(cx, exchange);
-                    self.rest().upkeep.find_again(from);
+                    let rest = self.rest();
+                    rest.upkeep.find_again(from);
+                    rest.losses.forgive(from, cx.now);
                 }
             }
-            Body::Goodbye => self.forget(cx, from),
+            Body::Goodbye => {
+                self.forget(cx, from);
+                self.rest().losses.forgive(from, cx.now);
+            }
+            Body::Missing { nodes } => self.receive_missing(cx, from, &nodes),
         }
     }
 
@@ -467,6 +476,10 @@ impl<R: Router> Overlay<R> {
                 self.forget(cx, exchange.to);
                 let now = cx.now;
                 self.rest().upkeep.lose(exchange.to, now);
+                // The seeds of a joiner may be gone for long.
+                if self.is_member() {
+                    self.note_loss(cx, exchange.to);
+                }
             }
         }
         match exchange.cause {
@@ -570,6 +583,7 @@ impl<R: Router> Protocol for Overlay<R> {
             Command::Leave => self.leave(cx),
             Command::Request { id, operation, style } => self.request(cx, id, operation, style),
             Command::Restore { records } => self.restore(cx, records),
+            Command::AcceptLosses => self.accept_losses(cx),
             Command::Describe { id } => self.describe(cx, id),
         }
     }

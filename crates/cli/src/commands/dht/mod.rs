@@ -232,8 +232,9 @@ async fn explained<T>(dht: &Dht, ui: &Ui, request: impl Future<Output = T>) -> T
             Err(_) if !is_said && dht.stats().counters.count("overlay_put_off") > 0 => {
                 is_said = true;
                 ui.note(
-                    "waiting: hosts have come or gone near this key; a host takes writes once its \
-                     neighbours have been the same for 3.4 s",
+                    "waiting for up to 12 s: hosts have come, gone or failed near this key; a host \
+                     is sure once its neighbours have been the same for 3.4 s and none is missing \
+                     that may hold the key alone",
                 );
             }
             Err(_) => {}

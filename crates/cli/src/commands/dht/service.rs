@@ -99,6 +99,8 @@ pub struct Stat {
     pub address: String,
     pub contacts: usize,
     pub is_settled: bool,
+    #[serde(default)]
+    pub missing: usize,
     pub values: usize,
     pub bytes: usize,
 }
@@ -175,8 +177,8 @@ fn print(delivery: &Delivery, ui: &Ui) -> Result<(), CliError> {
 async fn stat_of(dht: &Dht) -> Option<Stat> {
     let stat = dht.stat().await.ok()?;
     let address = dht.local_addr().to_string();
-    let DhtStat { contacts, is_settled, values, bytes, .. } = stat;
-    Some(Stat { address, contacts, is_settled, values, bytes })
+    let DhtStat { contacts, is_settled, missing, values, bytes, .. } = stat;
+    Some(Stat { address, contacts, is_settled, missing, values, bytes })
 }
 
 async fn tell(dht: &Dht, path: &Path, last: &mut Option<Stat>) -> Result<(), CliError> {

@@ -181,6 +181,7 @@ fn messages() -> Vec<(Message<()>, &'static str)> {
         (Body::Pong { exchange: 5 }, "11 00000005"),
         (Body::NotMember { exchange: 5 }, "12 00000005"),
         (Body::Goodbye, "13"),
+        (Body::Missing { nodes: vec![n(8), n(9)] }, "14 0002 00000008 00000009"),
     ];
     let mut messages: Vec<(Message<()>, &'static str)> =
         bodies.into_iter().map(|(body, bytes)| (body.into(), bytes)).collect();
@@ -226,7 +227,7 @@ fn refusal(bytes: &[u8]) -> DecodeError {
 #[test]
 fn each_bad_field_is_named() {
     let bad = |field: &'static str, value: u64| DecodeError::OutOfRange { field, value };
-    assert_eq!(refusal(&[20]), DecodeError::UnknownTag(20));
+    assert_eq!(refusal(&[21]), DecodeError::UnknownTag(21));
     let fetch = |count: [u8; 2], keys: &[Key]| {
         let mut bytes = vec![9, 0, 0, 0, 5];
         bytes.extend(count);
@@ -323,7 +324,7 @@ proptest! {
 
     #[test]
     fn whatever_decodes_encodes_to_the_same_bytes(
-        tag in 0u8..20,
+        tag in 0u8..21,
         bytes in proptest::collection::vec(prop_oneof![Just(0u8), Just(1u8), any::<u8>()], 0..120),
     ) {
         let bytes = Bytes::from([&[tag][..], &bytes].concat());
