@@ -37,6 +37,10 @@ pub fn report_bugs_in_a_line() {
         return;
     }
     std::panic::set_hook(Box::new(|panic| {
+        // That becomes an error which names the file.
+        if std::thread::current().name() == Some(paceline::dht::FILE_THREAD) {
+            return;
+        }
         let payload = panic.payload();
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

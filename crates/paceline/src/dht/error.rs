@@ -76,6 +76,23 @@ pub struct DiskError {
     pub reason: String,
 }
 
+/// The damaged file of a durable host. The host started with an empty file in its place, and gets
+/// from others what they hold copies of.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{} is damaged ({reason}); it is kept as {}, and this host starts empty: what other hosts hold \
+     copies of comes back from them",
+    file.display(), kept_as.display()
+)]
+pub struct DamagedFile {
+    /// The file.
+    pub file: PathBuf,
+    /// Its name now.
+    pub kept_as: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
 /// What became of one key that did not go well.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::bulk::{Bulk, Results, Source, Verb, Wanted};
 use super::desk::{Deliveries, Desk, Phase, Told};
 use super::entry::{place, unwrap};
-use super::error::{DhtError, DiskError, KeyError};
+use super::error::{DamagedFile, DhtError, DiskError, KeyError};
 
 /// How long leaving may take, for what the protocol's own limit does not cover.
 const LEAVE_WITHIN: Duration = Duration::from_secs(15);
@@ -68,6 +68,7 @@ pub struct Shared {
     id: NodeId,
     pub settings: Settings,
     pub permits: Arc<Semaphore>,
+    damaged: Option<DamagedFile>,
     numbers: AtomicU64,
 }
 
@@ -128,9 +129,11 @@ impl Dht {
         id: NodeId,
         settings: Settings,
         bundles_in_flight: usize,
+        damaged: Option<DamagedFile>,
     ) -> Dht {
         let permits = Arc::new(Semaphore::new(bundles_in_flight));
-        let shared = Shared { node, desk, id, settings, permits, numbers: AtomicU64::new(1) };
+        let shared =
+            Shared { node, desk, id, settings, permits, damaged, numbers: AtomicU64::new(1) };
         Dht { shared: Arc::new(shared) }
     }
 
@@ -293,6 +296,11 @@ impl Dht {
     /// If this host has stopped.
     pub fn accept_losses(&self) -> Result<(), DhtError> {
         self.shared.node.command(Command::AcceptLosses).map_err(|_| DhtError::Closed)
+    }
+
+    /// The file of this durable host, if it was found damaged at the start and was set aside.
+    pub fn damaged_file(&self) -> Option<&DamagedFile> {
+        self.shared.damaged.as_ref()
     }
 
     /// What the node counted.

@@ -45,6 +45,11 @@ pub enum Command {
         /// The records.
         records: Vec<Record>,
     },
+    /// Records that were told by [`Event::Persist`] are on disk.
+    Persisted {
+        /// The number of the last of them: all before it are too.
+        number: u64,
+    },
     /// Nodes that failed are gone for good, and what is here is all there is: a key under which
     /// nothing is found is absent, though they may have held it alone.
     AcceptLosses,
@@ -152,6 +157,8 @@ pub enum Event {
     /// Write this record to disk, in the place of an older one under its key. Told only if the
     /// node is configured to be durable.
     Persist {
+        /// How many records were told so far, for [`Command::Persisted`].
+        number: u64,
         /// The record.
         record: Record,
     },

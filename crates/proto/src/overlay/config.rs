@@ -52,6 +52,7 @@ pub struct Config {
     pub(super) join_within: Duration,
     pub(super) leave_within: Duration,
     pub(super) is_durable: bool,
+    pub(super) awaits_disk: bool,
     pub(super) addresses_max: usize,
 }
 
@@ -119,6 +120,7 @@ impl Config {
             join_within: Duration::from_secs(30),
             leave_within: Duration::from_secs(10),
             is_durable: false,
+            awaits_disk: false,
             addresses_max: 8192,
         }
     }
@@ -191,6 +193,10 @@ impl Config {
         with_leave_within: leave_within, Duration;
         /// Whether the application is told what to write to disk. Default no.
         with_durable: is_durable, bool;
+        /// Whether a durable node answers for records only once the application says that they are
+        /// on disk ([`Command::Persisted`](super::Command)); the same at all nodes. Default no. A
+        /// write takes as long as the disk; a node that is gone is noticed 0.5 s later by writes.
+        with_awaits_disk: awaits_disk, bool;
         /// Addresses of nodes that a node remembers. Default 8,192.
         with_addresses_max: addresses_max, usize;
     }

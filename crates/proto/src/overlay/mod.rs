@@ -56,6 +56,7 @@ mod node;
 mod oracle;
 mod parallel;
 mod pastry;
+mod persist;
 mod place;
 mod ranges;
 mod read;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::bundle::pieces;
-use super::command::Event;
 use super::exchange::Cause;
 use super::message::{
     Body, CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
@@ -79,7 +78,7 @@ impl<R: Router> Overlay<R> {
         let accepted = self.store_mut().accept(record, now, bytes_max, records_max);
         match accepted {
             Accepted::New if config.is_durable => {
-                cx.deliver(Event::Persist { record: record.clone() });
+                self.persist(cx, record);
             }
             Accepted::OverQuota => cx.count("overlay_over_quota", 1),
             _ => {}
@@ -221,7 +220,7 @@ impl<R: Router> Overlay<R> {
             }
         }
         if by_node.is_empty() || job.rounds > ROUNDS_MAX {
-            return self.end_write(cx, job);
+            return self.end_write_on_disk(cx, job);
         }
         // Messages are made first: the job must know how many answers it waits for.
         let mut messages: Vec<(NodeId, Arc<[Record]>)> = Vec::new();
@@ -238,7 +237,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    fn end_write(&mut self, cx: &mut Cx<'_, R>, job: WriteJob) {
+    pub(super) fn end_write(&mut self, cx: &mut Cx<'_, R>, job: WriteJob) {
         let answers = job.items.iter().map(|item| (item.key, item.answer)).collect();
         self.give_put_answers(cx, job.from, job.exchange, answers);
     }
@@ -281,7 +280,7 @@ impl<R: Router> Overlay<R> {
                 }
             });
         }
-        self.tell(cx, from, Body::CopyReply { exchange, answers });
+        self.answer_copies(cx, from, exchange, answers);
     }
 
     /// True if a peer may send this record.

@@ -521,5 +521,6 @@ impl<R: Router> Overlay<R> {
         rest.jobs.set_salt(jobs.next_salt());
         rest.sync = Default::default();
         rest.losses = Losses::default();
+        rest.persisting.drop_answers();
     }
 }

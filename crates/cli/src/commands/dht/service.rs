@@ -60,9 +60,14 @@ pub struct Args {
     pub shared: Shared,
 
     /// With --service dht: keep what this host holds in this file, and hand back what an earlier
-    /// run left in it
+    /// run left in it; a write is acknowledged once it is on disk. All hosts need the same
     #[arg(long, value_name = "FILE")]
     pub durable: Option<PathBuf>,
+
+    /// As --durable, but writes are acknowledged before they are on disk: faster, and lost if all
+    /// their holders stop at once
+    #[arg(long, value_name = "FILE", conflicts_with = "durable")]
+    pub durable_async: Option<PathBuf>,
 
     /// With --service dht: write what this host holds to this file, as JSON, twice a second
     #[arg(long, value_name = "FILE")]
@@ -120,6 +125,9 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
     if let Some(file) = &args.durable {
         builder = builder.durable(file);
     }
+    if let Some(file) = &args.durable_async {
+        builder = builder.durable_async(file);
+    }
     runtime.block_on(async {
         let joined = if member.bootstrap {
             builder.bootstrap().await
@@ -127,6 +135,9 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
             builder.join(member.seeds()).await
         };
         let dht = joined.map_err(explain)?;
+        if let Some(damaged) = dht.damaged_file() {
+            ui.note(&format!("warning: {damaged}"));
+        }
         ui.note(&format!("{} listens on {}", dht.id(), dht.local_addr()));
         let (mut last, mut due) = (None, Instant::now());
         tokio::pin! { let stop = stop_asked(); }

@@ -240,7 +240,7 @@ fn what_goes_to_disk_is_told_and_comes_back() {
     let mut net = Net::new(config().with_durable(true), &[(0, &[1], &[1])]);
     net.request(0, 1, Operation::Put(vec![put(1, "v")]), Style::Recursive);
     let persisted = net.events.iter().find_map(|(node, event)| match event {
-        Event::Persist { record } if *node == n(1) => Some(record.clone()),
+        Event::Persist { record, .. } if *node == n(1) => Some(record.clone()),
         _ => None,
     });
     let record = persisted.expect("it is to be written");
@@ -253,6 +253,29 @@ fn what_goes_to_disk_is_told_and_comes_back() {
     });
     net.request(0, 2, Operation::Get(vec![key(1)]), Style::Recursive);
     assert!(matches!(net.outcomes()[&key(1)], Outcome::Found { .. }));
+}
+
+#[test]
+fn a_write_is_acknowledged_once_all_its_holders_have_it_on_disk() {
+    let mut net = replicated();
+    net.config = net.config.clone().with_durable(true).with_awaits_disk(true);
+    net.request(0, 1, Operation::Put(vec![put(1, "v")]), Style::Recursive);
+    let persisted = |net: &mut Net, node: u32| {
+        let command = Command::Persisted { number: 1 };
+        net.call(n(node), |node, cx| node.handle_command(cx, command));
+        net.deliver();
+    };
+    assert_eq!(net.count("copy reply"), 0, "the copies are on no disk");
+    persisted(&mut net, 2);
+    assert_eq!((net.count("copy reply"), net.count("put reply")), (1, 0));
+    persisted(&mut net, 3);
+    assert_eq!((net.count("copy reply"), net.count("put reply")), (2, 0));
+    assert!(net.outcomes().is_empty(), "it is not on the disk of the responsible node");
+    // What comes again meanwhile is not written twice.
+    net.wait(Duration::from_secs(2));
+    assert!(net.outcomes().is_empty() && net.counter("duplicate") > 0);
+    persisted(&mut net, 1);
+    assert_eq!(net.outcomes()[&key(1)], Outcome::Stored { copies: 3 });
 }
 
 #[test]
