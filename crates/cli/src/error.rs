@@ -18,15 +18,19 @@ pub enum CliError {
     /// The command ran and failed.
     #[error("{0}")]
     Failed(String),
+    /// The command ran, and the answer is not certain.
+    #[error("{0}")]
+    Unsure(String),
 }
 
 impl CliError {
-    /// 2 if the input is at fault, 1 if what ran failed.
+    /// 2 if the input is at fault, 1 if what ran failed, 3 if it is not certain.
     pub fn exit_status(&self) -> u8 {
         match self {
             CliError::Lab(error) => error.exit_status(),
             CliError::Input(_) => 2,
             CliError::Output(_) | CliError::Failed(_) => 1,
+            CliError::Unsure(_) => 3,
         }
     }
 }

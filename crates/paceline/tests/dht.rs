@@ -337,3 +337,23 @@ async fn a_host_whose_file_is_damaged_is_filled_again_by_the_others() {
     read_all(&dhts[2], COUNT).await;
     assert_eq!(dhts[0].damaged_file(), None);
 }
+
+#[tokio::test]
+async fn hosts_that_are_left_say_on_how_many_hosts_a_value_is_and_fail_if_that_is_too_few() {
+    let mut dhts = table(3, |builder| builder).await;
+    dhts.truncate(1);
+    let alone = &dhts[0];
+    let left = async {
+        while alone.stat().await.unwrap().contacts > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(SOON, left).await.expect("it notices that the others are gone");
+    assert_eq!(alone.put("k", "v").await, Err(KeyError::FewCopies { copies: 1 }));
+    assert_eq!(alone.get("k").await.unwrap().unwrap(), "v", "it is written all the same");
+    assert_eq!(alone.remove("k").await, Err(KeyError::FewCopies { copies: 1 }));
+    // What is left is all there is.
+    alone.accept_losses().unwrap();
+    assert_eq!(alone.put("k", "v").await, Ok(1));
+    assert_eq!(alone.get("other").await, Ok(None));
+}

@@ -61,6 +61,8 @@ pub enum Outcome {
     Done,
     /// It ran, and what it measured or checked is not as it should be.
     Failed,
+    /// It ran, and some answers are not certain.
+    Unsure,
 }
 
 impl Outcome {
@@ -69,11 +71,12 @@ impl Outcome {
         if is_good { Outcome::Done } else { Outcome::Failed }
     }
 
-    /// 0 or 1.
+    /// 0, 1 or 3.
     pub fn exit_code(self) -> ExitCode {
         match self {
             Outcome::Done => ExitCode::SUCCESS,
             Outcome::Failed => ExitCode::FAILURE,
+            Outcome::Unsure => ExitCode::from(3),
         }
     }
 }

@@ -133,6 +133,14 @@ impl DhtBuilder {
         self
     }
 
+    /// On how many hosts a write of this host must be, 1 to 16, default 2. Where hosts failed and
+    /// fewer are left, it fails with [`KeyError::FewCopies`](super::KeyError::FewCopies); where
+    /// there never were as many, all there are suffice.
+    pub fn require_copies(mut self, copies: u8) -> DhtBuilder {
+        self.config = self.config.with_copies_required(copies);
+        self
+    }
+
     /// How this host's bundles travel. Default recursive: each host on the way forwards its parts.
     /// A guest's default is iterative: it asks each host itself. A recursive guest hands its
     /// bundles over to a host, and the hosts where keys end answer it straight; they must reach

@@ -126,6 +126,17 @@ pub enum KeyError {
     /// Too few hosts took a copy. What was written may be found nevertheless.
     #[error("too few hosts took a copy; it may have been written: try again")]
     Unreplicated,
+    /// Hosts failed, and fewer are left than are required to hold it
+    /// ([`DhtBuilder::require_copies`](super::DhtBuilder::require_copies)). It is written on those,
+    /// and may be found.
+    #[error(
+        "written on too few hosts ({copies}), as others failed: it may be found, and lost with the \
+         next failure; start more hosts and write it again, or require fewer copies"
+    )]
+    FewCopies {
+        /// On how many hosts it is written.
+        copies: usize,
+    },
     /// A later write was there before it.
     #[error("a later write under the same key was there first")]
     Superseded,
@@ -163,6 +174,7 @@ impl From<FailReason> for KeyError {
             FailReason::OverQuota => KeyError::OverQuota,
             FailReason::Expired => KeyError::Expired,
             FailReason::Unreplicated => KeyError::Unreplicated,
+            FailReason::FewCopies { copies } => KeyError::FewCopies { copies: copies.into() },
             FailReason::Superseded => KeyError::Superseded,
             FailReason::Busy => KeyError::Busy,
             FailReason::Unsettled => KeyError::Unsettled,

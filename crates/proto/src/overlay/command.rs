@@ -212,6 +212,14 @@ pub enum FailReason {
     Expired,
     /// Too few nodes took a copy. What was written may be found nevertheless.
     Unreplicated,
+    /// It is written on this many nodes, fewer than [`Config::with_copies_required`] asks for, as
+    /// others that would hold it failed. It may be found, and may be lost with the next failure.
+    ///
+    /// [`Config::with_copies_required`]: super::Config::with_copies_required
+    FewCopies {
+        /// How many.
+        copies: u8,
+    },
     /// A later write of this node was there before it.
     Superseded,
     /// The responsible nodes have too much to do.

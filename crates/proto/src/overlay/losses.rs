@@ -216,6 +216,15 @@ impl<R: Router> Overlay<R> {
         nearer >= copies || nearer > 0 && losses.nodes().filter(is_taken_over).count() >= copies
     }
 
+    /// True if this many copies are fewer than a record is to have, because nodes failed: whether
+    /// they are made up for or not, they are not back.
+    pub(super) fn are_fewer_than_were(&self, cx: &Cx<'_, R>, copies: usize) -> bool {
+        let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
+            return false;
+        };
+        copies < cx.shared.copies() && !losses.gone.is_empty()
+    }
+
     /// Forgets failures that do not matter any longer.
     pub(super) fn review_losses(&mut self, cx: &mut Cx<'_, R>) {
         if self.rest_if_any().is_none_or(|rest| rest.losses.is_empty()) {

@@ -198,6 +198,8 @@ pub enum PutAnswer {
     Busy,
     /// Another node may be responsible: who this one's neighbours are has just changed.
     Unsettled,
+    /// This many nodes hold it: all there are, and fewer than there were before some failed.
+    Short(u8),
 }
 
 /// What became of a record of [`Body::Copy`].

@@ -215,7 +215,12 @@ impl<R: Router> Overlay<R> {
                 }
             }
             if is_spread {
-                item.answer = PutAnswer::Stored(1 + replicas.len() as u8);
+                let copies = 1 + replicas.len();
+                item.answer = if self.are_fewer_than_were(cx, copies) {
+                    PutAnswer::Short(copies as u8)
+                } else {
+                    PutAnswer::Stored(copies as u8)
+                };
                 item.record = None;
             }
         }

@@ -110,7 +110,7 @@ impl<W: Wire> Wire for Message<W> {
                 head.put_u16(answers.len() as u16);
                 for answer in answers {
                     head.put_u8(answer.code());
-                    head.put_u8(if let PutAnswer::Stored(copies) = answer { *copies } else { 0 });
+                    head.put_u8(answer.copies());
                 }
             }
             Body::Copy { exchange, records } => {

@@ -62,6 +62,8 @@ Examples:
         /// The value, up to 63,488 bytes
         value: String,
         #[command(flatten)]
+        writing: Writing,
+        #[command(flatten)]
         guest: Guest,
     },
     Get(read::Args),
@@ -72,6 +74,8 @@ Examples:
     Remove {
         /// The key
         key: String,
+        #[command(flatten)]
+        writing: Writing,
         #[command(flatten)]
         guest: Guest,
     },
@@ -117,6 +121,16 @@ pub struct Guest {
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated
     #[arg(long)]
     insecure_plaintext: bool,
+}
+
+/// When a write counts as done.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Writing {
+    /// Fail if hosts failed and what is written is on fewer than this many of those that are left,
+    /// 1 to 16; it may be found all the same. Where there never were as many, all hosts suffice
+    #[arg(long, value_name = "N", default_value = "2",
+          value_parser = clap::value_parser!(u8).range(1..=16))]
+    require_copies: u8,
 }
 
 /// How bundles travel.
@@ -167,7 +181,11 @@ impl Bundling {
 }
 
 impl Guest {
-    async fn visit(&self, bundling: Option<Bundling>) -> Result<Dht, CliError> {
+    async fn visit(
+        &self,
+        bundling: Option<Bundling>,
+        writing: Option<Writing>,
+    ) -> Result<Dht, CliError> {
         let seeds = seeds_or_environment(&self.seeds);
         if seeds.is_empty() {
             let wrong = "no host to ask: pass --seed HOST:PORT, or set PACELINE_SEEDS";
@@ -182,6 +200,9 @@ impl Guest {
         builder = builder.parallel(self.parallel);
         if let Some(bundling) = bundling {
             builder = bundling.apply(builder);
+        }
+        if let Some(writing) = writing {
+            builder = builder.require_copies(writing.require_copies);
         }
         builder.visit(&seeds).await.map_err(service::explain)
     }
@@ -202,15 +223,18 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Send(args) => send::run(args, ui),
         What::Dump(args) => dump::run(args, ui),
         What::Stat(args) => stat::run(args, ui),
-        What::Put { key, value, guest } => runtime()?.block_on(async {
-            let dht = guest.visit(None).await?;
-            let copies = explained(&dht, ui, dht.put(&key, &value)).await.map_err(refused)?;
-            ui.document(&Written { key: &key, copies: Some(copies) })?;
+        What::Put { key, value, writing, guest } => runtime()?.block_on(async {
+            let dht = guest.visit(None, Some(writing)).await?;
+            let put = explained(&dht, ui, dht.put(&key, &value)).await;
+            if let Ok(copies) | Err(paceline::KeyError::FewCopies { copies }) = put {
+                ui.document(&Written { key: &key, copies: Some(copies) })?;
+            }
+            let copies = put.map_err(refused)?;
             ui.print(&format!("stored on {copies} hosts\n"))?;
             Ok(Outcome::Done)
         }),
-        What::Remove { key, guest } => runtime()?.block_on(async {
-            let dht = guest.visit(None).await?;
+        What::Remove { key, writing, guest } => runtime()?.block_on(async {
+            let dht = guest.visit(None, Some(writing)).await?;
             explained(&dht, ui, dht.remove(&key)).await.map_err(refused)?;
             ui.document(&Written { key: &key, copies: None })?;
             ui.print("removed\n")?;

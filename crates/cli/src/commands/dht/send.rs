@@ -51,13 +51,13 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let Some(path) = &args.keys_from else {
         let keys: Vec<Bytes> = args.keys.into_iter().map(Bytes::from).collect();
         return runtime()?.block_on(async {
-            let dht = args.guest.visit(Some(args.bundling)).await?;
+            let dht = args.guest.visit(Some(args.bundling), None).await?;
             tell(dht.send_all(keys, message), ui).await
         });
     };
     let (keys, reader) = keys_from(path)?;
     let outcome = runtime()?.block_on(async {
-        let dht = args.guest.visit(Some(args.bundling)).await?;
+        let dht = args.guest.visit(Some(args.bundling), None).await?;
         tell(dht.send_all_from(keys, message), ui).await
     })?;
     let read = reader.join().expect("the reader does not panic");

@@ -123,6 +123,10 @@ fn messages() -> Vec<(Message<()>, &'static str)> {
             "06 00000005 0001 0700",
         ),
         (
+            Body::PutReply { exchange: 5, answers: vec![PutAnswer::Short(1)] },
+            "06 00000005 0001 0801",
+        ),
+        (
             Body::Result { tag: 6, answers: vec![(key(1), Answer::Unsettled)], range: None },
             "02 0000000000000006 00 0001 K1 08",
         ),
@@ -243,7 +247,7 @@ fn each_bad_field_is_named() {
     assert_eq!(refusal(&[13, 0, 0, 0, 5, 2, 0]), bad("member", 2));
     assert_eq!(refusal(&[13, 0, 0, 0, 5, 1, 3]), bad("topic", 3));
     assert_eq!(refusal(&[13, 0, 0, 0, 5, 1, 1, 40]), bad("row", 40));
-    assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 8, 0]), bad("put answer", 8));
+    assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 9, 0]), bad("put answer", 9));
     assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 1, 1]), bad("copies", 1));
     assert_eq!(refusal(&[8, 0, 0, 0, 5, 0, 1, 4]), bad("copy answer", 4));
     assert_eq!(refusal(&[0x8f, 0, 0]), bad("addresses", 0));
