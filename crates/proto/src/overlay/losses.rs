@@ -36,8 +36,8 @@ pub(super) struct Losses {
     // Since when their failure is made up for, or accepted: what others say of it soon after that
     // is old. The oldest first.
     retired: Vec<(NodeId, Instant)>,
-    // Since when they are back, or known to hold nothing: the same, but this node may see for itself
-    // that they fail again.
+    // Since when they are back, or known to hold nothing: the same, but this node may see for
+    // itself that they fail again.
     back: Vec<(NodeId, Instant)>,
     // They failed, made up for or not, and are not back.
     gone: BTreeSet<NodeId>,
