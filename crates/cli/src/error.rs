@@ -21,15 +21,19 @@ pub enum CliError {
     /// The user stopped it before it had done what was asked for.
     #[error("stopped")]
     Stopped,
+    /// The command ran, and the answer is not certain.
+    #[error("{0}")]
+    Unsure(String),
 }
 
 impl CliError {
-    /// 2 if the input is at fault, 1 if what ran failed.
+    /// 2 if the input is at fault, 1 if what ran failed, 3 if it is not certain.
     pub fn exit_status(&self) -> u8 {
         match self {
             CliError::Lab(error) => error.exit_status(),
             CliError::Input(_) => 2,
             CliError::Output(_) | CliError::Failed(_) | CliError::Stopped => 1,
+            CliError::Unsure(_) => 3,
         }
     }
 }
@@ -40,6 +44,10 @@ pub fn report_bugs_in_a_line() {
         return;
     }
     std::panic::set_hook(Box::new(|panic| {
+        // That becomes an error which names the file.
+        if std::thread::current().name() == Some(paceline::dht::FILE_THREAD) {
+            return;
+        }
         let payload = panic.payload();
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

@@ -236,8 +236,7 @@ fn durable_hosts_come_back_with_what_they_held_and_their_files_can_be_dumped() {
     assert!(said.contains("another service"), "{said}");
     let list = fs::read_to_string(place.path().join("state/paceline/nodes.json")).unwrap();
     let list: Value = serde_json::from_str(&list).unwrap();
-    // Once it is on the disk.
-    std::thread::sleep(Duration::from_millis(500));
+    // What is acknowledged is on the disk.
     for process in list.as_array().unwrap() {
         let pid = process["pid"].to_string();
         assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());

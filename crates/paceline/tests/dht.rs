@@ -310,3 +310,50 @@ async fn a_payload_is_delivered_once_for_each_key_at_its_host() {
     dhts[3].stop().await;
     assert!(ended.next().await.is_none());
 }
+
+#[tokio::test]
+async fn a_host_whose_file_is_damaged_is_filled_again_by_the_others() {
+    const COUNT: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |id: u32| folder.path().join(format!("{id}.redb"));
+    let first = builder(0).durable(file(0)).bootstrap().await.unwrap();
+    let mut dhts = vec![first];
+    for id in 1..3 {
+        let seed = address(&dhts[0]);
+        dhts.push(builder(id).durable(file(id)).join([seed]).await.unwrap());
+    }
+    let copies = all_done(dhts[0].put_all(entries(COUNT)), COUNT).await;
+    assert!(copies.iter().all(|&copies| copies == 3));
+    dhts.remove(2).stop().await;
+    let mut bytes = std::fs::read(file(2)).unwrap();
+    let middle = bytes.len() / 2 / 4096 * 4096;
+    bytes[middle - 40_960..middle + 40_960].fill(0xa5);
+    std::fs::write(file(2), bytes).unwrap();
+    let again = builder(2).durable(file(2)).join([address(&dhts[0])]).await.unwrap();
+    let damaged = again.damaged_file().expect("its file is damaged").clone();
+    assert!(damaged.file == file(2) && damaged.kept_as.exists(), "{damaged}");
+    dhts.push(again);
+    held(&dhts, 3 * COUNT).await;
+    read_all(&dhts[2], COUNT).await;
+    assert_eq!(dhts[0].damaged_file(), None);
+}
+
+#[tokio::test]
+async fn hosts_that_are_left_say_on_how_many_hosts_a_value_is_and_fail_if_that_is_too_few() {
+    let mut dhts = table(3, |builder| builder).await;
+    dhts.truncate(1);
+    let alone = &dhts[0];
+    let left = async {
+        while alone.stat().await.unwrap().contacts > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(SOON, left).await.expect("it notices that the others are gone");
+    assert_eq!(alone.put("k", "v").await, Err(KeyError::FewCopies { copies: 1 }));
+    assert_eq!(alone.get("k").await.unwrap().unwrap(), "v", "it is written all the same");
+    assert_eq!(alone.remove("k").await, Err(KeyError::FewCopies { copies: 1 }));
+    // What is left is all there is.
+    alone.accept_losses().unwrap();
+    assert_eq!(alone.put("k", "v").await, Ok(1));
+    assert_eq!(alone.get("other").await, Ok(None));
+}

@@ -56,6 +56,8 @@ enum Bug {
     SkipNode,
     /// A node takes itself for responsible for what others look up for their tables.
     SkewTable,
+    /// Nodes that failed are taken for gone for good, with all that they held.
+    AcceptLosses,
 }
 
 struct Sabotaged<R: Table> {
@@ -229,6 +231,9 @@ impl<R: Table> Protocol for Sabotaged<R> {
     }
 
     fn handle_timer(&mut self, cx: &mut Cx<'_, R>, timer: Timer) {
+        if self.bug == Bug::AcceptLosses {
+            self.call(cx, |overlay, cx| overlay.handle_command(cx, Command::AcceptLosses));
+        }
         self.call(cx, |overlay, cx| overlay.handle_timer(cx, timer));
     }
 
@@ -297,13 +302,19 @@ fn records_that_are_not_kept_are_caught() {
     // Whether a copy is missed where it belongs or as the last one depends on the seed.
     is_caught_by(Bug::HoldNothing, &[&Rule::Placement, &Rule::Durability]);
     is_caught_by(Bug::DropAll, &[&Rule::Placement, &Rule::Durability]);
-    is_caught(Bug::NeverCompare, Rule::Placement);
+    // A copy that was never made may be missed only by those that are cut off.
+    is_caught_by(Bug::NeverCompare, &[&Rule::Placement, &Rule::Absence]);
 }
 
 #[test]
 fn values_that_are_not_what_was_written_are_caught() {
     is_caught(Bug::FlipValue, Rule::Value);
     is_caught(Bug::ReadOld, Rule::Freshness);
+}
+
+#[test]
+fn stored_keys_that_are_called_absent_by_those_cut_off_are_caught() {
+    is_caught(Bug::AcceptLosses, Rule::Absence);
 }
 
 #[test]

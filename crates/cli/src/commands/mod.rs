@@ -62,6 +62,8 @@ pub enum Outcome {
     Done,
     /// It ran, and what it measured or checked is not as it should be.
     Failed,
+    /// It ran, and some answers are not certain.
+    Unsure,
 }
 
 impl Outcome {
@@ -70,11 +72,12 @@ impl Outcome {
         if is_good { Outcome::Done } else { Outcome::Failed }
     }
 
-    /// 0 or 1.
+    /// 0, 1 or 3.
     pub fn exit_code(self) -> ExitCode {
         match self {
             Outcome::Done => ExitCode::SUCCESS,
             Outcome::Failed => ExitCode::FAILURE,
+            Outcome::Unsure => ExitCode::from(3),
         }
     }
 }

@@ -13,8 +13,9 @@ use paceline_proto::overlay::{
 };
 
 use super::desk::{Desk, Phase};
-use super::disk::File;
-use super::error::DhtError;
+use super::disk::Disk;
+use super::error::{DhtError, DiskError};
+use super::file::File;
 use super::handle::{Dht, Member, Settings};
 use crate::Host;
 use crate::group::{JoinError, resolve};
@@ -87,7 +88,15 @@ pub struct DhtBuilder {
     settings: Settings,
     bundles_in_flight: usize,
     file: Option<PathBuf>,
+    acknowledge: Acknowledge,
     within: Duration,
+}
+
+/// When a durable host answers for what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Acknowledge {
+    OnDisk,
+    InMemory,
 }
 
 /// How a host takes part.
@@ -107,6 +116,7 @@ impl DhtBuilder {
             settings: Settings::default(),
             bundles_in_flight: 16,
             file: None,
+            acknowledge: Acknowledge::OnDisk,
             within: Duration::from_secs(10),
         }
     }
@@ -120,6 +130,14 @@ impl DhtBuilder {
     /// Hosts that hold each value; all hosts need the same. 1 to 16, default 3.
     pub fn copies(mut self, copies: u8) -> DhtBuilder {
         self.config = self.config.with_copies(copies);
+        self
+    }
+
+    /// On how many hosts a write of this host must be, 1 to 16, default 2. Where hosts failed and
+    /// fewer are left, it fails with [`KeyError::FewCopies`](super::KeyError::FewCopies); where
+    /// there never were as many, all there are suffice.
+    pub fn require_copies(mut self, copies: u8) -> DhtBuilder {
+        self.config = self.config.with_copies_required(copies);
         self
     }
 
@@ -180,9 +198,18 @@ impl DhtBuilder {
     }
 
     /// Writes what this host holds to this file, and gives back to the table what an earlier run
-    /// left there. What that promises: see [`crate::dht`].
+    /// left there. This host answers for a value once it is on disk: a write is acknowledged when
+    /// that is so at each holder that is durable. All hosts need the same. A damaged file is set
+    /// aside ([`Dht::damaged_file`]). What that promises: see [`crate::dht`].
     pub fn durable(mut self, file: impl Into<PathBuf>) -> DhtBuilder {
-        self.file = Some(file.into());
+        (self.file, self.acknowledge) = (Some(file.into()), Acknowledge::OnDisk);
+        self
+    }
+
+    /// As [`DhtBuilder::durable`], but acknowledgements do not wait for the disk: faster, and if
+    /// all holders of a value stop at once soon after it was acknowledged, it may be lost.
+    pub fn durable_async(mut self, file: impl Into<PathBuf>) -> DhtBuilder {
+        (self.file, self.acknowledge) = (Some(file.into()), Acknowledge::InMemory);
         self
     }
 
@@ -273,9 +300,14 @@ impl DhtBuilder {
         R: Router + Send + 'static,
         R::Walk: Send + Sync + 'static,
     {
-        let config = self.config.with_durable(self.file.is_some()).build()?;
+        let awaits_disk = self.file.is_some() && self.acknowledge == Acknowledge::OnDisk;
+        let config = self.config.with_durable(self.file.is_some()).with_awaits_disk(awaits_disk);
+        let config = config.build()?;
         config.check_for::<R>()?;
-        let file = self.file.as_deref().map(File::open).transpose()?;
+        let (file, damaged) = match self.file.as_deref().map(File::open).transpose()? {
+            Some((file, damaged)) => (Some(file), damaged),
+            None => (None, None),
+        };
         let Host { bound, id, cluster, address } = self.host;
         // Who routes otherwise shall not be mistaken for one of these.
         let bound = bound.in_cluster(&format!("{cluster}/{}/dht/{}", self.name, self.algorithm));
@@ -297,22 +329,20 @@ impl DhtBuilder {
             node.seek(addresses).map_err(|_| DhtError::Closed)?;
         }
         // Given back once the node is a member.
-        let mut kept = Vec::new();
-        if let Some(file) = &file {
-            file.read(RESTORED_TOGETHER, |records| kept.push(Command::Restore { records }))?;
-        }
+        let kept = file.as_ref().map(File::read).transpose()?.unwrap_or_default();
         let desk = Arc::new(Desk::new());
         let mut phase = desk.phase();
-        let disk = file.map(File::start);
-        tokio::spawn(desk.clone().serve(events, disk));
         let member: Arc<dyn Member> = Arc::new(node.clone());
-        let dht = Dht::new(member, desk, id, settings, self.bundles_in_flight);
+        let disk = file.map(|file| write_for(&member, file)).transpose()?;
+        tokio::spawn(desk.clone().serve(events, disk));
+        let dht = Dht::new(member, desk, id, settings, self.bundles_in_flight, damaged);
 
         let began = phase.wait_for(|phase| *phase != Phase::Starting);
         let began = tokio::time::timeout(self.within, began).await;
         match began.map(|phase| phase.map(|phase| phase.clone())) {
             Ok(Ok(Phase::In)) => {
-                for command in kept {
+                for records in kept.chunks(RESTORED_TOGETHER) {
+                    let command = Command::Restore { records: records.to_vec() };
                     node.command(command).map_err(|_| DhtError::Closed)?;
                 }
                 Ok(dht)
@@ -332,4 +362,16 @@ impl DhtBuilder {
             Ok(_) => Err(DhtError::Closed),
         }
     }
+}
+
+/// Writes what a node tells, and tells it what is on disk.
+fn write_for(member: &Arc<dyn Member>, file: File) -> Result<Disk, DiskError> {
+    // The thread does not keep the node running.
+    let node = Arc::downgrade(member);
+    Disk::start(file, move |number| {
+        if let Some(node) = node.upgrade() {
+            // It may have stopped.
+            let _ = node.command(Command::Persisted { number });
+        }
+    })
 }

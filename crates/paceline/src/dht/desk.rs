@@ -150,23 +150,15 @@ impl Desk {
     where
         R: Router,
     {
-        let mut failed = None;
-        while let Some(event) = events.recv().await {
-            let written = match (event, &disk) {
-                (Event::Persist { record }, Some(disk)) => disk.write(Write::Keep(record)).await,
-                (Event::Erase { key }, Some(disk)) => disk.write(Write::Erase(key)).await,
-                (event, _) => {
+        let failed = match disk {
+            None => {
+                while let Some(event) = events.recv().await {
                     self.hand_out(event);
-                    continue;
                 }
-            };
-            if written.is_err() {
-                break;
+                None
             }
-        }
-        if let Some(disk) = disk {
-            failed = disk.close().await.err().or(failed);
-        }
+            Some(disk) => self.serve_and_write(&mut events, disk).await.err(),
+        };
         let mut open = self.lock();
         open.is_closed = true;
         for (id, asked) in open.requests.drain() {
@@ -175,6 +167,34 @@ impl Desk {
         open.described.clear();
         open.deliveries = None;
         self.phase.send_replace(Phase::Ended(failed));
+    }
+
+    async fn serve_and_write<R: Router>(
+        &self,
+        events: &mut Events<Overlay<R>>,
+        mut disk: Disk,
+    ) -> Result<(), DiskError> {
+        loop {
+            let event = tokio::select! {
+                // A disk that fails ends the host, whether there is more to write or not.
+                ended = disk.ended() => return ended,
+                event = events.recv() => event,
+            };
+            let is_taken = match event {
+                None => return disk.close().await,
+                Some(Event::Persist { number, record }) => {
+                    disk.write(Write::Keep(number, record)).await
+                }
+                Some(Event::Erase { key }) => disk.write(Write::Erase(key)).await,
+                Some(event) => {
+                    self.hand_out(event);
+                    true
+                }
+            };
+            if !is_taken {
+                return disk.ended().await;
+            }
+        }
     }
 
     fn hand_out(&self, event: Event) {
@@ -199,9 +219,10 @@ impl Desk {
                     let _ = asked.told.send((id, Told::Rejected(reason)));
                 }
             }
-            Event::Described { id, role, contacts, is_settled, values, bytes } => {
+            Event::Described { id, role, contacts, is_settled, missing, values, bytes } => {
                 if let Some(told) = self.lock().described.remove(&id) {
-                    let _ = told.send(DhtStat { role, contacts, is_settled, values, bytes });
+                    let stat = DhtStat { role, contacts, is_settled, missing, values, bytes };
+                    let _ = told.send(stat);
                 }
             }
             Event::Delivered { origin, keys, payload } => {

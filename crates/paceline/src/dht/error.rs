@@ -76,6 +76,23 @@ pub struct DiskError {
     pub reason: String,
 }
 
+/// The damaged file of a durable host. The host started with an empty file in its place, and gets
+/// from others what they hold copies of.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{} is damaged ({reason}); it is kept as {}, and this host starts empty: what other hosts hold \
+     copies of comes back from them",
+    file.display(), kept_as.display()
+)]
+pub struct DamagedFile {
+    /// The file.
+    pub file: PathBuf,
+    /// Its name now.
+    pub kept_as: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
 /// What became of one key that did not go well.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
@@ -109,6 +126,17 @@ pub enum KeyError {
     /// Too few hosts took a copy. What was written may be found nevertheless.
     #[error("too few hosts took a copy; it may have been written: try again")]
     Unreplicated,
+    /// Hosts failed, and fewer are left than are required to hold it
+    /// ([`DhtBuilder::require_copies`](super::DhtBuilder::require_copies)). It is written on those,
+    /// and may be found.
+    #[error(
+        "written on too few hosts ({copies}), as others failed: it may be found, and lost with the \
+         next failure; start more hosts and write it again, or require fewer copies"
+    )]
+    FewCopies {
+        /// On how many hosts it is written.
+        copies: usize,
+    },
     /// A later write was there before it.
     #[error("a later write under the same key was there first")]
     Superseded,
@@ -121,8 +149,12 @@ pub enum KeyError {
     /// The hosts have too much to do.
     #[error("the hosts have too much to do: try again later")]
     Busy,
-    /// Hosts come and go where the key belongs, so that none can say for certain.
-    #[error("hosts come and go where the key belongs: try again once the table has settled")]
+    /// Hosts come and go where the key belongs, or as many have failed as hold each value, so that
+    /// none can say for certain.
+    #[error(
+        "not sure: hosts have come or gone where the key belongs, or those that failed may hold it \
+         alone; try again once the table has settled or they are back"
+    )]
     Unsettled,
     /// This host is no part of the table, or stopped being it meanwhile.
     #[error("this host has left the table")]
@@ -142,6 +174,7 @@ impl From<FailReason> for KeyError {
             FailReason::OverQuota => KeyError::OverQuota,
             FailReason::Expired => KeyError::Expired,
             FailReason::Unreplicated => KeyError::Unreplicated,
+            FailReason::FewCopies { copies } => KeyError::FewCopies { copies: copies.into() },
             FailReason::Superseded => KeyError::Superseded,
             FailReason::Busy => KeyError::Busy,
             FailReason::Unsettled => KeyError::Unsettled,

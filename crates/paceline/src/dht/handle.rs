@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::bulk::{Bulk, Results, Source, Verb, Wanted};
 use super::desk::{Deliveries, Desk, Phase, Told};
 use super::entry::{place, unwrap};
-use super::error::{DhtError, DiskError, KeyError};
+use super::error::{DamagedFile, DhtError, DiskError, KeyError};
 
 /// How long leaving may take, for what the protocol's own limit does not cover.
 const LEAVE_WITHIN: Duration = Duration::from_secs(15);
@@ -33,9 +33,12 @@ pub struct DhtStat {
     pub role: Role,
     /// Other hosts that it knows.
     pub contacts: usize,
-    /// It is a host whose neighbours have been the same for some seconds. Until then it takes no
-    /// writes, and does not say that there is nothing under a key; who asks waits.
+    /// It is a host whose neighbours have been the same for some seconds, and of those that failed
+    /// fewer are missing than hold each value. Until then it does not say that there is nothing
+    /// under a key; who asks waits. It takes writes once its neighbours are the same.
     pub is_settled: bool,
+    /// Hosts near it that failed and are neither back nor made up for.
+    pub missing: usize,
     /// Values that it holds.
     pub values: usize,
     /// Bytes of what it holds, with 20 for each key.
@@ -65,6 +68,7 @@ pub struct Shared {
     id: NodeId,
     pub settings: Settings,
     pub permits: Arc<Semaphore>,
+    damaged: Option<DamagedFile>,
     numbers: AtomicU64,
 }
 
@@ -125,9 +129,11 @@ impl Dht {
         id: NodeId,
         settings: Settings,
         bundles_in_flight: usize,
+        damaged: Option<DamagedFile>,
     ) -> Dht {
         let permits = Arc::new(Semaphore::new(bundles_in_flight));
-        let shared = Shared { node, desk, id, settings, permits, numbers: AtomicU64::new(1) };
+        let shared =
+            Shared { node, desk, id, settings, permits, damaged, numbers: AtomicU64::new(1) };
         Dht { shared: Arc::new(shared) }
     }
 
@@ -280,6 +286,21 @@ impl Dht {
         let description = self.shared.desk.expect_description(id);
         self.shared.node.command(Command::Describe { id }).map_err(|_| DhtError::Closed)?;
         description.await.map_err(|_| DhtError::Closed)
+    }
+
+    /// Says that hosts which failed are gone for good. Until then a host that misses as many as
+    /// hold each value calls no key absent that they may have held alone
+    /// ([`KeyError::Unsettled`]). Each host needs to be told.
+    ///
+    /// # Errors
+    /// If this host has stopped.
+    pub fn accept_losses(&self) -> Result<(), DhtError> {
+        self.shared.node.command(Command::AcceptLosses).map_err(|_| DhtError::Closed)
+    }
+
+    /// The file of this durable host, if it was found damaged at the start and was set aside.
+    pub fn damaged_file(&self) -> Option<&DamagedFile> {
+        self.shared.damaged.as_ref()
     }
 
     /// What the node counted.

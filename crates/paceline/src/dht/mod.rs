@@ -6,9 +6,12 @@
 //! What `put` acknowledges is held by as many hosts as [`DhtBuilder::copies`] says (by all there
 //! are, while there are fewer). It outlives the loss of all but one of these, if they are not lost
 //! within the few seconds in which copies are made anew. With [`DhtBuilder::durable`] each host
-//! also writes what it holds to a file. The file follows the acknowledgement by as long as the
-//! disk takes, usually milliseconds: a value whose holders *all* lose power right after it was
-//! acknowledged may be lost, and a file holds what was acknowledged before that.
+//! also writes what it holds to a file, and a value is acknowledged once it is in the files of all
+//! its holders: it outlives the sudden end of all of them. With [`DhtBuilder::durable_async`] the
+//! file follows the acknowledgement.
+//!
+//! A host that misses as many failed hosts as hold each value does not call a key absent that they
+//! may have held alone: a `get` fails with [`KeyError::Unsettled`], which means *not sure*.
 
 mod builder;
 mod bulk;
@@ -16,13 +19,16 @@ mod desk;
 mod disk;
 mod entry;
 mod error;
+mod file;
 mod handle;
+mod row;
+mod snapshot;
 
 pub use builder::{Algorithm, DhtBuilder};
 pub use bulk::{KeyResult, Results};
 pub use desk::{Deliveries, Delivery};
-pub use disk::read_file;
-pub use error::{DhtError, DiskError, KeyError};
+pub use error::{DamagedFile, DhtError, DiskError, KeyError};
+pub use file::{FILE_THREAD, read_file};
 pub use handle::{Dht, DhtStat};
 pub use paceline_proto::overlay::{Key, Role, Shape, Style};
 

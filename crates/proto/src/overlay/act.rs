@@ -121,6 +121,7 @@ impl<R: Router> Overlay<R> {
         name: u32,
         answers: &[(Key, PutAnswer)],
     ) {
+        let required = cx.shared.copies_required;
         let Some(request) = self.rest().requests.get_mut(name) else {
             return;
         };
@@ -135,8 +136,13 @@ impl<R: Router> Overlay<R> {
                 continue;
             }
             let outcome = match answer {
-                PutAnswer::Stored(_) if is_removal => Outcome::Removed,
-                PutAnswer::Stored(copies) => Outcome::Stored { copies: copies.into() },
+                PutAnswer::Short(copies) if copies < required => {
+                    Outcome::Failed(FailReason::FewCopies { copies })
+                }
+                PutAnswer::Stored(_) | PutAnswer::Short(_) if is_removal => Outcome::Removed,
+                PutAnswer::Stored(copies) | PutAnswer::Short(copies) => {
+                    Outcome::Stored { copies: copies.into() }
+                }
                 PutAnswer::TooLarge => Outcome::Failed(FailReason::TooLarge),
                 PutAnswer::OverQuota => Outcome::Failed(FailReason::OverQuota),
                 PutAnswer::Superseded => Outcome::Failed(FailReason::Superseded),

@@ -29,7 +29,9 @@ impl<R: Router> Overlay<R> {
         match body {
             Body::Route(route) => add(route.initiator),
             Body::Found(found) => found.nodes.iter().copied().for_each(add),
-            Body::Told { nodes, .. } => nodes.iter().copied().for_each(add),
+            Body::Told { nodes, .. } | Body::Missing { nodes } => {
+                nodes.iter().copied().for_each(add)
+            }
             Body::Ack { .. } | Body::Result { .. } | Body::Pong { .. } => {
                 return Addresses::default();
             }

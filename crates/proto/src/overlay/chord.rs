@@ -236,6 +236,10 @@ impl Router for Chord {
         !self.place.successors.is_empty()
     }
 
+    fn knows_its_part(&self) -> bool {
+        self.place.knows_its_part()
+    }
+
     fn contacts(&self, out: &mut Vec<NodeId>) {
         let start = out.len();
         out.extend(&*self.place.successors);

@@ -45,6 +45,14 @@ pub enum Command {
         /// The records.
         records: Vec<Record>,
     },
+    /// Records that were told by [`Event::Persist`] are on disk.
+    Persisted {
+        /// The number of the last of them: all before it are too.
+        number: u64,
+    },
+    /// Nodes that failed are gone for good, and what is here is all there is: a key under which
+    /// nothing is found is absent, though they may have held it alone.
+    AcceptLosses,
     /// Tell what is here, by [`Event::Described`].
     Describe {
         /// Echoed.
@@ -136,8 +144,11 @@ pub enum Event {
         role: Role,
         /// Other nodes in its table.
         contacts: usize,
-        /// It is a member whose neighbours have been the same for long enough: it takes writes.
+        /// It is a member whose neighbours have been the same for long enough, and of those that
+        /// failed fewer are missing than have copies of a record.
         is_settled: bool,
+        /// Nodes that failed and are missing: they may hold the only copies of something.
+        missing: usize,
         /// Values stored here.
         values: usize,
         /// Bytes of what is stored, keys included, and marks of what was removed.
@@ -146,6 +157,8 @@ pub enum Event {
     /// Write this record to disk, in the place of an older one under its key. Told only if the
     /// node is configured to be durable.
     Persist {
+        /// How many records were told so far, for [`Command::Persisted`].
+        number: u64,
         /// The record.
         record: Record,
     },
@@ -199,12 +212,20 @@ pub enum FailReason {
     Expired,
     /// Too few nodes took a copy. What was written may be found nevertheless.
     Unreplicated,
+    /// It is written on this many nodes, fewer than [`Config::with_copies_required`] asks for, as
+    /// others that would hold it failed. It may be found, and may be lost with the next failure.
+    ///
+    /// [`Config::with_copies_required`]: super::Config::with_copies_required
+    FewCopies {
+        /// How many.
+        copies: u8,
+    },
     /// A later write of this node was there before it.
     Superseded,
     /// The responsible nodes have too much to do.
     Busy,
-    /// Nodes came and went where the key belongs for as long as it was asked for, so that none
-    /// could say that it has no value, or take one.
+    /// Nodes came and went where the key belongs for as long as it was asked for, or those failed
+    /// that may hold it alone, so that none could say that it has no value, or take one.
     Unsettled,
     /// The node left, or left off joining, before there was an answer.
     Left,

@@ -38,6 +38,7 @@ pub struct Config {
     pub(super) has_ranges: bool,
     pub(super) ranges_max: usize,
     pub(super) copies: u8,
+    pub(super) copies_required: u8,
     pub(super) value_bytes_max: usize,
     pub(super) store_bytes_max: usize,
     pub(super) store_records_max: usize,
@@ -52,6 +53,7 @@ pub struct Config {
     pub(super) join_within: Duration,
     pub(super) leave_within: Duration,
     pub(super) is_durable: bool,
+    pub(super) awaits_disk: bool,
     pub(super) addresses_max: usize,
 }
 
@@ -105,6 +107,7 @@ impl Config {
             has_ranges: false,
             ranges_max: 1024,
             copies: 1,
+            copies_required: 2,
             value_bytes_max: MESSAGE_BYTES_MAX - HEAD_BYTES_MAX,
             store_bytes_max: 64 << 20,
             store_records_max: 1 << 20,
@@ -119,6 +122,7 @@ impl Config {
             join_within: Duration::from_secs(30),
             leave_within: Duration::from_secs(10),
             is_durable: false,
+            awaits_disk: false,
             addresses_max: 8192,
         }
     }
@@ -158,6 +162,10 @@ impl Config {
         /// Nodes that hold a copy of each record. 1 to 16, default 1; where copies are kept at
         /// successors, at most one more than these ([`Config::check_for`]).
         with_copies: copies, u8;
+        /// On how many nodes a write of this one must be to count as done, where nodes failed and
+        /// fewer are left than hold a copy each. Where there never were as many, all there are
+        /// suffice. 1 to 16, default 2.
+        with_copies_required: copies_required, u8;
         /// The largest value, bytes. At most 64,512, the default.
         with_value_bytes_max: value_bytes_max, usize;
         /// Bytes of values and keys that a node stores. Default 64 MiB.
@@ -191,6 +199,10 @@ impl Config {
         with_leave_within: leave_within, Duration;
         /// Whether the application is told what to write to disk. Default no.
         with_durable: is_durable, bool;
+        /// Whether a durable node answers for records only once the application says that they are
+        /// on disk ([`Command::Persisted`](super::Command)); the same at all nodes. Default no. A
+        /// write takes as long as the disk; a node that is gone is noticed 0.5 s later by writes.
+        with_awaits_disk: awaits_disk, bool;
         /// Addresses of nodes that a node remembers. Default 8,192.
         with_addresses_max: addresses_max, usize;
     }
@@ -204,6 +216,7 @@ impl Config {
             ("candidates", self.candidates.into(), 1, 8, "1 to 8"),
             ("attempts", self.attempts.into(), 1, 100, "1 to 100"),
             ("copies", self.copies.into(), 1, 16, "1 to 16"),
+            ("copies_required", self.copies_required.into(), 1, 16, "1 to 16"),
             ("ranges_max", self.ranges_max, 1, usize::MAX, "at least 1"),
             ("in_flight_max", self.in_flight_max, 16, 65_535, "16 to 65535"),
             ("requests_max", self.requests_max, 1, 65_535, "1 to 65535"),

@@ -480,12 +480,21 @@ impl PutAnswer {
             PutAnswer::Superseded => 5,
             PutAnswer::Busy => 6,
             PutAnswer::Unsettled => 7,
+            PutAnswer::Short(_) => 8,
+        }
+    }
+
+    /// On how many nodes the item is written.
+    pub(super) fn copies(self) -> u8 {
+        match self {
+            PutAnswer::Stored(copies) | PutAnswer::Short(copies) => copies,
+            _ => 0,
         }
     }
 
     pub(super) fn decode(bytes: &mut Bytes) -> Result<PutAnswer, DecodeError> {
         let (code, copies) = (take_u8(bytes)?, take_u8(bytes)?);
-        if code != 0 && copies != 0 {
+        if !matches!(code, 0 | 8) && copies != 0 {
             return Err(out_of_range("copies", copies));
         }
         Ok(match code {
@@ -497,6 +506,7 @@ impl PutAnswer {
             5 => PutAnswer::Superseded,
             6 => PutAnswer::Busy,
             7 => PutAnswer::Unsettled,
+            8 => PutAnswer::Short(copies),
             value => return Err(out_of_range("put answer", value)),
         })
     }

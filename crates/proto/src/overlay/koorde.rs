@@ -469,6 +469,10 @@ impl Router for Koorde {
         !self.place.successors.is_empty()
     }
 
+    fn knows_its_part(&self) -> bool {
+        self.place.knows_its_part()
+    }
+
     fn contacts(&self, out: &mut Vec<NodeId>) {
         let start = out.len();
         out.extend(&*self.place.successors);

@@ -17,6 +17,8 @@ pub const HEAD_BYTES_MAX: usize = 1 << 10;
 pub const ADDRESS_BYTES_MAX: usize = 255;
 /// Most nodes that one answer names.
 pub const NODES_MAX: usize = 4096;
+/// Most failed nodes that one message names.
+pub const MISSING_MAX: usize = 64;
 /// Most candidates that a node names for one target.
 pub const CANDIDATES_MAX: usize = 8;
 
@@ -196,6 +198,8 @@ pub enum PutAnswer {
     Busy,
     /// Another node may be responsible: who this one's neighbours are has just changed.
     Unsettled,
+    /// This many nodes hold it: all there are, and fewer than there were before some failed.
+    Short(u8),
 }
 
 /// What became of a record of [`Body::Copy`].
@@ -346,6 +350,11 @@ pub enum Body<W> {
     },
     /// I leave.
     Goodbye,
+    /// I miss these nodes: they failed, and may hold the only copies of something near you.
+    Missing {
+        /// The nodes, those nearest to the receiver first.
+        nodes: Vec<NodeId>,
+    },
 }
 
 impl<W> From<Body<W>> for Message<W> {
@@ -486,6 +495,10 @@ impl<W> fmt::Display for Message<W> {
             Body::Pong { .. } => write!(f, "pong"),
             Body::NotMember { .. } => write!(f, "no member"),
             Body::Goodbye => write!(f, "goodbye"),
+            Body::Missing { nodes } => {
+                write!(f, "missing:")?;
+                nodes.iter().try_for_each(|node| write!(f, " {node}"))
+            }
         }
     }
 }

@@ -50,11 +50,13 @@ mod koorde;
 mod leg;
 mod list;
 mod lookup;
+mod losses;
 mod message;
 mod node;
 mod oracle;
 mod parallel;
 mod pastry;
+mod persist;
 mod place;
 mod ranges;
 mod read;
@@ -82,8 +84,8 @@ pub use koorde::{Koorde, Side, Walk};
 pub use leg::Leg;
 pub use message::{
     ADDRESS_BYTES_MAX, Addresses, Answer, Body, CANDIDATES_MAX, CopyAnswer, Found, HEAD_BYTES_MAX,
-    ITEMS_MAX, MESSAGE_BYTES_MAX, Message, NODES_MAX, Purpose, PutAnswer, PutItem, Record, Route,
-    Segment, Stamp, Target, Version,
+    ITEMS_MAX, MESSAGE_BYTES_MAX, MISSING_MAX, Message, NODES_MAX, Purpose, PutAnswer, PutItem,
+    Record, Route, Segment, Stamp, Target, Version,
 };
 pub use node::{Overlay, Timer};
 pub use oracle::Oracle;

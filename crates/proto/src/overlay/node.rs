@@ -5,7 +5,9 @@ use bytes::Bytes;
 
 use super::command::{Command, Event, Role};
 use super::exchange::{Cause, Exchange, Slab, Trail};
+use super::losses::Losses;
 use super::message::{Body, Message, Purpose, Route};
+use super::persist::Persisting;
 use super::ranges::Ranges;
 use super::replicate::Job;
 use super::request::{Owner, Request};
@@ -39,6 +41,8 @@ pub(super) struct Rest {
     pub ranges: Ranges,
     pub delivered: Vec<(NodeId, u64, Key, Instant)>,
     pub sync: Sync,
+    pub losses: Losses,
+    pub persisting: Persisting,
     pub upkeep: Upkeep,
     pub joining: Option<Joining>,
     // Members that a guest knows from outside.
@@ -49,6 +53,8 @@ pub(super) struct Rest {
     pub addresses: BTreeMap<NodeId, Bytes>,
 }
 
+/// How much longer a node waits for an answer that waits for a disk.
+const DISK_PATIENCE: Duration = Duration::from_millis(500);
 /// Keys of which a writer remembers how high versions may have gone.
 const FLOORS_MAX: usize = 4096;
 /// How much higher one write may take the version: a step for each node that may take it for the
@@ -236,9 +242,14 @@ impl<R: Router> Overlay<R> {
         match self.exchanges.get(number) {
             Some(exchange) if exchange.to == from => {
                 let exchange = self.exchanges.remove(number)?;
+                let waits = match exchange.body {
+                    Body::Put { .. } => true,
+                    Body::Copy { .. } => cx.shared.awaits_disk,
+                    _ => false,
+                };
                 // A second copy may have been answered (Karn and Partridge, 1987); a write waits
-                // for others.
-                if exchange.sends == 1 && !matches!(exchange.body, Body::Put { .. }) {
+                // for others, or for the disk.
+                if exchange.sends == 1 && !waits {
                     self.rtt.sample(cx.now - exchange.sent_at);
                 }
                 Some(exchange)
@@ -262,10 +273,12 @@ impl<R: Router> Overlay<R> {
     }
 
     fn patience_for(&self, config: &Config, body: &Body<R::Walk>) -> Duration {
+        let for_disk = if config.awaits_disk { DISK_PATIENCE } else { Duration::ZERO };
         match body {
             // The responsible node asks its replicas first; and values take their time.
-            Body::Put { .. } => 6 * self.patience(config),
-            Body::Copy { .. } | Body::Fetch { .. } => 2 * self.patience(config),
+            Body::Put { .. } => 6 * self.patience(config) + for_disk,
+            Body::Copy { .. } => 2 * self.patience(config) + for_disk,
+            Body::Fetch { .. } => 2 * self.patience(config),
             _ => self.patience(config),
         }
     }
@@ -295,6 +308,7 @@ impl<R: Router> Overlay<R> {
         if from == cx.node || is_static {
             return;
         }
+        self.note_found(cx, from);
         let Some(longest_silent) = self.router.learn(from) else {
             return;
         };
@@ -400,10 +414,16 @@ impl<R: Router> Overlay<R> {
                 if let Some(exchange) = self.answered(cx, from, exchange) {
                     cx.count("overlay_not_member", 1);
                     self.unanswered(cx, exchange);
-                    self.rest().upkeep.find_again(from);
+                    let rest = self.rest();
+                    rest.upkeep.find_again(from);
+                    rest.losses.forgive(from, cx.now);
                 }
             }
-            Body::Goodbye => self.forget(cx, from),
+            Body::Goodbye => {
+                self.forget(cx, from);
+                self.rest().losses.forgive(from, cx.now);
+            }
+            Body::Missing { nodes } => self.receive_missing(cx, from, &nodes),
         }
     }
 
@@ -467,6 +487,10 @@ impl<R: Router> Overlay<R> {
                 self.forget(cx, exchange.to);
                 let now = cx.now;
                 self.rest().upkeep.lose(exchange.to, now);
+                // The seeds of a joiner may be gone for long.
+                if self.is_member() {
+                    self.note_loss(cx, exchange.to);
+                }
             }
         }
         match exchange.cause {
@@ -570,6 +594,8 @@ impl<R: Router> Protocol for Overlay<R> {
             Command::Leave => self.leave(cx),
             Command::Request { id, operation, style } => self.request(cx, id, operation, style),
             Command::Restore { records } => self.restore(cx, records),
+            Command::Persisted { number } => self.persisted(cx, number),
+            Command::AcceptLosses => self.accept_losses(cx),
             Command::Describe { id } => self.describe(cx, id),
         }
     }

@@ -105,6 +105,11 @@ impl Place {
         key == own || self.predecessor.is_some_and(|node| key.is_in(self.space.key(node), own))
     }
 
+    /// True if the predecessor is known, after which the keys of this node begin, or there is none.
+    pub fn knows_its_part(&self) -> bool {
+        self.predecessor.is_some() || self.successors.is_empty()
+    }
+
     /// How far a node lies ahead.
     pub fn distance_to(&self, node: NodeId) -> Key {
         self.key().clockwise_to(self.space.key(node))

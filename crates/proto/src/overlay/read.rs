@@ -3,7 +3,7 @@
 use super::exchange::Cause;
 use super::message::{Answer, Body, MESSAGE_BYTES_MAX, Purpose, Record};
 use super::node::{Cx, Overlay};
-use super::replicate::{COPY_HEAD_BYTES, Job, ROUNDS_MAX, is_sound};
+use super::replicate::{COPY_HEAD_BYTES, Job, ROUNDS_MAX};
 use super::store::Accepted;
 use super::{Key, Router};
 use crate::core::NodeId;
@@ -35,7 +35,7 @@ impl<R: Router> Overlay<R> {
     ) -> Vec<(Key, Answer)> {
         let (now, bytes_max) = (cx.now, cx.shared.answer_bytes_max);
         let may_ask = cx.shared.copies() > 1;
-        let nothing = self.nothing(cx);
+        let is_settled = self.is_settled(cx);
         let (mut answers, mut missing, mut bytes) = (Vec::new(), Vec::new(), 0);
         for key in keys {
             let held = self.store.as_ref().and_then(|store| store.get(key, now));
@@ -53,7 +53,7 @@ impl<R: Router> Overlay<R> {
                     missing.push(key);
                     continue;
                 }
-                None => nothing.clone(),
+                None => self.nothing_under(cx, key, is_settled),
             };
             answers.push((key, answer));
         }
@@ -61,11 +61,6 @@ impl<R: Router> Overlay<R> {
             self.read_elsewhere(cx, initiator, tag, missing);
         }
         answers
-    }
-
-    /// What to answer where nothing is found.
-    fn nothing(&mut self, cx: &mut Cx<'_, R>) -> Answer {
-        if self.is_settled(cx) { Answer::Absent } else { Answer::Unsettled }
     }
 
     fn read_elsewhere(&mut self, cx: &mut Cx<'_, R>, initiator: NodeId, tag: u64, keys: Vec<Key>) {
@@ -122,7 +117,7 @@ impl<R: Router> Overlay<R> {
 
     fn end_read(&mut self, cx: &mut Cx<'_, R>, job: ReadJob) {
         let now = cx.now;
-        let nothing = self.nothing(cx);
+        let is_settled = self.is_settled(cx);
         let answer = |&key: &Key| {
             let stored = self.store.as_ref().and_then(|store| store.record(key, now));
             let found = job.found.iter().filter(|record| record.key == key).cloned();
@@ -134,7 +129,7 @@ impl<R: Router> Overlay<R> {
                 Some(_) => Answer::Absent,
                 // Whoever might have it did not say.
                 None if job.untold.contains(&key) => Answer::Busy,
-                None => nothing.clone(),
+                None => self.nothing_under(cx, key, is_settled),
             };
             (key, answer)
         };
@@ -182,7 +177,7 @@ impl<R: Router> Overlay<R> {
         let last = records.last().map_or(Key::ZERO, |record| record.key);
         let mut homeless = Vec::new();
         for record in records {
-            if keys.binary_search(&record.key).is_err() || !is_sound(cx, &record) {
+            if keys.binary_search(&record.key).is_err() || !self.is_sound(cx, &record) {
                 cx.count("overlay_bad_answer", 1);
             } else if self.keep(cx, &record) == Accepted::OverQuota {
                 homeless.push(record);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::bundle::pieces;
-use super::command::Event;
 use super::exchange::Cause;
 use super::message::{
     Body, CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
@@ -17,8 +16,12 @@ use crate::core::{NodeId, Payload};
 
 /// Rounds of asking replicas before a job ends as it stands.
 pub(super) const ROUNDS_MAX: u8 = 4;
-/// The largest version count that is believed: a node can always go higher.
-const COUNT_MAX: u64 = u64::MAX / 2;
+/// A version count up to which a node believes others, whatever it knows itself. Counts of records
+/// grow by 16 a write, or not much more, so none gets there in decades.
+const COUNT_TRUSTED_MAX: u64 = 1 << 48;
+/// How far beyond that, or beyond what is known, a count may be. So it takes 2^31 messages to bring
+/// a key to where no write can follow, and not one.
+const COUNT_LEAD_MAX: u64 = 1 << 32;
 /// Bytes of a list of records besides the records, at most.
 pub(super) const COPY_HEAD_BYTES: usize = 320;
 
@@ -75,7 +78,7 @@ impl<R: Router> Overlay<R> {
         let accepted = self.store_mut().accept(record, now, bytes_max, records_max);
         match accepted {
             Accepted::New if config.is_durable => {
-                cx.deliver(Event::Persist { record: record.clone() });
+                self.persist(cx, record);
             }
             Accepted::OverQuota => cx.count("overlay_over_quota", 1),
             _ => {}
@@ -159,9 +162,13 @@ impl<R: Router> Overlay<R> {
                 return refused(PutAnswer::Superseded);
             }
             old => {
+                let known = old.map_or(0, |old| old.stamp.version.count);
+                if !is_believable(known, item.after) {
+                    cx.count("overlay_version_refused", 1);
+                    return refused(PutAnswer::Superseded);
+                }
                 // What this node does not know of, because the network was cut, the writer may.
-                let after = item.after.min(COUNT_MAX - 1);
-                let count = old.map_or(0, |old| old.stamp.version.count).max(after) + 1;
+                let count = known.max(item.after) + 1;
                 let version = Version { count, by: cx.node.0 };
                 let max = if item.value.is_some() {
                     cx.shared.lifetime_max
@@ -208,12 +215,17 @@ impl<R: Router> Overlay<R> {
                 }
             }
             if is_spread {
-                item.answer = PutAnswer::Stored(1 + replicas.len() as u8);
+                let copies = 1 + replicas.len();
+                item.answer = if self.are_fewer_than_were(cx, copies) {
+                    PutAnswer::Short(copies as u8)
+                } else {
+                    PutAnswer::Stored(copies as u8)
+                };
                 item.record = None;
             }
         }
         if by_node.is_empty() || job.rounds > ROUNDS_MAX {
-            return self.end_write(cx, job);
+            return self.end_write_on_disk(cx, job);
         }
         // Messages are made first: the job must know how many answers it waits for.
         let mut messages: Vec<(NodeId, Arc<[Record]>)> = Vec::new();
@@ -230,7 +242,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    fn end_write(&mut self, cx: &mut Cx<'_, R>, job: WriteJob) {
+    pub(super) fn end_write(&mut self, cx: &mut Cx<'_, R>, job: WriteJob) {
         let answers = job.items.iter().map(|item| (item.key, item.answer)).collect();
         self.give_put_answers(cx, job.from, job.exchange, answers);
     }
@@ -259,7 +271,7 @@ impl<R: Router> Overlay<R> {
     ) {
         let mut answers = Vec::with_capacity(records.len());
         for record in records {
-            answers.push(if !is_sound(cx, record) {
+            answers.push(if !self.is_sound(cx, record) {
                 cx.count("overlay_bad_record", 1);
                 CopyAnswer::OverQuota
             } else if !self.is_near(cx, record.key) {
@@ -273,7 +285,20 @@ impl<R: Router> Overlay<R> {
                 }
             });
         }
-        self.tell(cx, from, Body::CopyReply { exchange, answers });
+        self.answer_copies(cx, from, exchange, answers);
+    }
+
+    /// True if a peer may send this record.
+    pub(super) fn is_sound(&self, cx: &mut Cx<'_, R>, record: &Record) -> bool {
+        let max = cx.shared.lifetime_max.max(cx.shared.tombstone_lifetime).as_millis() as u32;
+        let length = record.value.as_ref().map_or(0, Payload::len);
+        let held = self.store().and_then(|store| store.get(record.key, cx.now));
+        let known = held.map_or(0, |held| held.stamp.version.count);
+        let is_believed = is_believable(known, record.stamp.version.count);
+        if !is_believed {
+            cx.count("overlay_version_refused", 1);
+        }
+        length <= cx.shared.value_bytes_max && record.lifetime_ms <= max && is_believed
     }
 
     /// Whether the key is one that this node may hold. Tables that are out of date have some play.
@@ -343,10 +368,15 @@ impl<R: Router> Overlay<R> {
                 item.answer = PutAnswer::Superseded;
                 item.record = None;
             }
+            CopyAnswer::Newer(stamp)
+                if !is_believable(record.stamp.version.count, stamp.version.count) =>
+            {
+                cx.count("overlay_version_refused", 1);
+            }
             CopyAnswer::Newer(stamp) => {
                 // This write comes after the one that this node did not know of.
                 if stamp.version >= record.stamp.version {
-                    let count = stamp.version.count.min(COUNT_MAX) + 1;
+                    let count = stamp.version.count + 1;
                     record.stamp.version = Version { count, by: cx.node.0 };
                     item.holders.clear();
                     let record = record.clone();
@@ -386,7 +416,7 @@ impl<R: Router> Overlay<R> {
     pub(super) fn restore(&mut self, cx: &mut Cx<'_, R>, records: Vec<Record>) {
         let (now, config) = (cx.now, cx.shared);
         for record in records {
-            if is_sound(cx, &record) {
+            if self.is_sound(cx, &record) {
                 let (bytes_max, records_max) = (config.store_bytes_max, config.store_records_max);
                 self.store_mut().accept(&record, now, bytes_max, records_max);
                 cx.count("overlay_restored", 1);
@@ -413,12 +443,9 @@ pub(super) fn copy_pieces<R: Router>(
     pieces(records, ITEMS_MAX, bytes_max, Record::wire_len)
 }
 
-/// A record that a peer may send.
-pub(super) fn is_sound<R: Router>(cx: &Cx<'_, R>, record: &Record) -> bool {
-    let max = cx.shared.lifetime_max.max(cx.shared.tombstone_lifetime).as_millis() as u32;
-    let length = record.value.as_ref().map_or(0, Payload::len);
-    let is_sane = record.stamp.version.count <= COUNT_MAX;
-    length <= cx.shared.value_bytes_max && record.lifetime_ms <= max && is_sane
+/// True if a record of which `known` is the version count may have this one.
+fn is_believable(known: u64, count: u64) -> bool {
+    count <= known.max(COUNT_TRUSTED_MAX).saturating_add(COUNT_LEAD_MAX)
 }
 
 /// True if what is stored was written by the same run of the same node, and later.

@@ -98,6 +98,12 @@ pub trait Router: Sized {
     /// other would be an overlay of their own. Only the first node of all is right to be alone.
     fn has_joined(&self) -> bool;
 
+    /// True if the table knows where the part of the keys begins for which this node is
+    /// responsible. Default: it always does.
+    fn knows_its_part(&self) -> bool {
+        true
+    }
+
     /// Every node in the table, each once, in no particular order.
     fn contacts(&self, out: &mut Vec<NodeId>);
 

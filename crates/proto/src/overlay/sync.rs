@@ -45,6 +45,11 @@ impl Sync {
     pub(super) fn hurry(&mut self) {
         self.is_hurried = true;
     }
+
+    /// True if all was compared since then, and nothing was missing.
+    pub(super) fn is_done_since(&self, at: Instant) -> bool {
+        self.cursor.is_none() && !self.is_hurried && self.begun_at.is_some_and(|begun| begun > at)
+    }
 }
 
 impl<R: Router> Overlay<R> {
@@ -118,13 +123,19 @@ impl<R: Router> Overlay<R> {
     /// and to set that right. Before that this node cannot know whether a key that it has nothing
     /// under is its own: it may belong to a node between that it does not know yet.
     pub(super) fn is_settled(&mut self, cx: &Cx<'_, R>) -> bool {
-        let Some(every) = cx.shared.upkeep_every else {
+        if cx.shared.upkeep_every.is_none() {
             return true;
-        };
+        }
         self.look_around(cx);
-        let settle_after = 3 * every + 8 * self.patience(cx.shared);
+        let settle_after = self.settle_after(cx);
         let changed_at = self.rest().sync.changed_at;
-        changed_at.is_none_or(|changed| cx.now >= changed + settle_after)
+        self.router.knows_its_part()
+            && changed_at.is_none_or(|changed| cx.now >= changed + settle_after)
+    }
+
+    /// How long neighbours must be the same for them to be the right ones.
+    pub(super) fn settle_after(&self, cx: &Cx<'_, R>) -> Duration {
+        3 * cx.shared.upkeep_every.unwrap_or_default() + 8 * self.patience(cx.shared)
     }
 
     fn compare(&mut self, cx: &mut Cx<'_, R>, page: &[(Key, Version)]) {

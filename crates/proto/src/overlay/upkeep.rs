@@ -6,14 +6,15 @@ use bytes::Bytes;
 
 use super::command::{Event, JoinFailure, Outcome, Role, Style};
 use super::exchange::Cause;
+use super::losses::Losses;
 use super::message::{Body, NODES_MAX};
-use super::node::{Cx, Overlay, Timer};
+use super::node::{Cx, Overlay, Rest, Timer};
 use super::request::{Kind, Owner};
 use super::{Chore, Key, Router, Topic};
 use crate::core::{Instant, NodeId, mix};
 
 /// Nodes that were given up and are looked for.
-const LOST_MAX: usize = 16;
+const LOST_MAX: usize = 64;
 /// How often they are.
 const LOST_TRIES_MAX: u8 = 10;
 
@@ -54,13 +55,16 @@ impl Upkeep {
         self.lost.retain(|(known, ..)| *known != node);
     }
 
-    /// A node that it is time to look for. Who has nobody else does not give up.
-    fn next_lost(&mut self, now: Instant, is_alone: bool) -> Option<NodeId> {
+    /// A node that it is time to look for. Who has nobody else does not give up, nor who misses
+    /// the node for what it may hold.
+    fn next_lost(&mut self, now: Instant, is_alone: bool, losses: &Losses) -> Option<NodeId> {
         let (node, tries, next_at) = self.lost.iter_mut().find(|(.., at)| *at <= now)?;
         *tries = tries.saturating_add(1);
         *next_at = now + Duration::from_secs(1 << (*tries).min(if is_alone { 2 } else { 6 }));
         let node = *node;
-        self.lost.retain(|(_, tries, _)| *tries < LOST_TRIES_MAX || is_alone);
+        self.lost.retain(|(node, tries, _)| {
+            *tries < LOST_TRIES_MAX || is_alone || losses.contains(*node)
+        });
         Some(node)
     }
 
@@ -90,6 +94,7 @@ impl<R: Router> Overlay<R> {
         }
         self.rest().address = address;
         self.begin_membership(cx);
+        self.rest().losses = Losses::default();
         self.trust_neighbours(cx);
     }
 
@@ -106,6 +111,7 @@ impl<R: Router> Overlay<R> {
         let give_up_at = cx.now + cx.shared.join_within;
         let rest = self.rest();
         rest.address = address;
+        rest.losses.hold_all_from(Instant::MAX);
         rest.joining = Some(Joining {
             seeds,
             next_seed: 0,
@@ -163,6 +169,7 @@ impl<R: Router> Overlay<R> {
         self.router.learn(from);
         if exchange.cause == Cause::Lost {
             cx.count("overlay_found_again", 1);
+            self.note_found(cx, from);
             let rest = self.rest();
             rest.upkeep.find_again(from);
             rest.upkeep.hurry();
@@ -249,8 +256,11 @@ impl<R: Router> Overlay<R> {
 
     fn begin_membership(&mut self, cx: &mut Cx<'_, R>) {
         self.role = Role::Member;
-        self.rest().upkeep.turn = 0;
-        self.rest().sync.hurry();
+        let whole_from = cx.now + self.repair_after(cx);
+        let rest = self.rest();
+        rest.upkeep.turn = 0;
+        rest.sync.hurry();
+        rest.losses.hold_all_from(whole_from);
         cx.deliver(Event::Joined);
         self.begin_upkeep(cx);
     }
@@ -288,6 +298,7 @@ impl<R: Router> Overlay<R> {
             self.turn(cx);
         }
         self.sync(cx);
+        self.review_losses(cx);
     }
 
     fn turn(&mut self, cx: &mut Cx<'_, R>) {
@@ -303,8 +314,8 @@ impl<R: Router> Overlay<R> {
         });
         let now = cx.now;
         let is_alone = !self.router.has_joined();
-        let upkeep = &mut self.rest().upkeep;
-        let lost = upkeep.next_lost(now, is_alone);
+        let Rest { upkeep, losses, .. } = self.rest();
+        let lost = upkeep.next_lost(now, is_alone, losses);
         upkeep.quiet = if upkeep.table == table { upkeep.quiet + 1 } else { 0 };
         upkeep.table = table;
         let slow = 1u32 << upkeep.quiet.saturating_sub(QUIET_TURNS).min(16);
@@ -340,6 +351,7 @@ impl<R: Router> Overlay<R> {
                     asked.push(node);
                     topics.push(topic);
                     let body = Body::Ask { exchange: 0, is_member, topic };
+                    self.tell_missing(cx, node);
                     self.ask(cx, node, Cause::Table, 0, None, body);
                 }
                 Chore::Notify(node) if is_member => self.tell(cx, node, Body::Notify),
@@ -410,6 +422,7 @@ impl<R: Router> Overlay<R> {
         let mut nodes = Vec::new();
         self.router.tell(topic, &mut nodes);
         nodes.truncate(NODES_MAX);
+        self.tell_missing(cx, from);
         self.tell(cx, from, Body::Told { exchange, nodes });
     }
 
@@ -507,5 +520,7 @@ impl<R: Router> Overlay<R> {
         let jobs = std::mem::take(&mut rest.jobs);
         rest.jobs.set_salt(jobs.next_salt());
         rest.sync = Default::default();
+        rest.losses = Losses::default();
+        rest.persisting.drop_answers();
     }
 }

@@ -10,8 +10,8 @@ use bytes::{BufMut, Bytes};
 use super::Key;
 use super::fields::*;
 use super::message::{
-    Addresses, Answer, Body, CopyAnswer, Found, ITEMS_MAX, Message, NODES_MAX, Purpose, PutAnswer,
-    PutItem, Record, Route, Version,
+    Addresses, Answer, Body, CopyAnswer, Found, ITEMS_MAX, MISSING_MAX, Message, NODES_MAX,
+    Purpose, PutAnswer, PutItem, Record, Route, Version,
 };
 use crate::core::{DecodeError, NodeId, Payload, Wire, take_u8, take_u32, take_u64};
 
@@ -52,6 +52,7 @@ impl<W: Wire> Wire for Message<W> {
             Body::Ask { topic, .. } => 4 + 1 + topic_len(topic),
             Body::Told { nodes, .. } => 4 + 2 + 4 * nodes.len(),
             Body::Ack { .. } | Body::Ping { .. } | Body::Pong { .. } | Body::NotMember { .. } => 4,
+            Body::Missing { nodes } => 2 + 4 * nodes.len(),
             Body::Notify | Body::Goodbye => 0,
         };
         1 + self.addresses.wire_len() + body
@@ -109,7 +110,7 @@ impl<W: Wire> Wire for Message<W> {
                 head.put_u16(answers.len() as u16);
                 for answer in answers {
                     head.put_u8(answer.code());
-                    head.put_u8(if let PutAnswer::Stored(copies) = answer { *copies } else { 0 });
+                    head.put_u8(answer.copies());
                 }
             }
             Body::Copy { exchange, records } => {
@@ -173,6 +174,10 @@ impl<W: Wire> Wire for Message<W> {
             | Body::Ping { exchange }
             | Body::Pong { exchange }
             | Body::NotMember { exchange } => head.put_u32(*exchange),
+            Body::Missing { nodes } => {
+                head.put_u16(nodes.len() as u16);
+                put_nodes(head, nodes);
+            }
             Body::Notify | Body::Goodbye => {}
         }
         None
@@ -210,6 +215,7 @@ fn tag_of<W>(body: &Body<W>) -> u8 {
         Body::Pong { .. } => 17,
         Body::NotMember { .. } => 18,
         Body::Goodbye => 19,
+        Body::Missing { .. } => 20,
     }
 }
 
@@ -303,6 +309,10 @@ fn decode_body<W: Wire>(tag: u8, bytes: &mut Bytes) -> Result<Body<W>, DecodeErr
         17 => Body::Pong { exchange: take_u32(bytes)? },
         18 => Body::NotMember { exchange: take_u32(bytes)? },
         19 => Body::Goodbye,
+        20 => {
+            let count = take_count(bytes, MISSING_MAX, 4)?;
+            Body::Missing { nodes: take_nodes(bytes, count)? }
+        }
         _ => return Err(DecodeError::UnknownTag(tag)),
     })
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use paceline_proto::core::{Instant, Lane, NodeId, Payload, Protocol, mix};
 use paceline_proto::overlay::{
-    Body, Command, Config, Event, Key, Message, Operation, Oracle, Outcome, Overlay, Purpose, Role,
-    Route, Router, Space, Timer, Version,
+    Body, Command, Config, Event, FailReason, Key, Message, Operation, Oracle, Outcome, Overlay,
+    Purpose, Role, Route, Router, Space, Timer, Version,
 };
 
 use super::Violation;
@@ -33,6 +33,8 @@ pub enum Rule {
     Value,
     /// D5: once faults are over, it is none older than the last that was acknowledged.
     Freshness,
+    /// D5: nodes that are cut off from those that hold it do not call it absent.
+    Absence,
     /// D6: the targets of a bundle are those of its parts, each in one.
     Partition,
     /// D6: each key of a request gets one outcome, and gets it.
@@ -53,6 +55,7 @@ impl fmt::Display for Rule {
             Rule::Placement => "D4 placement",
             Rule::Value => "D5 value",
             Rule::Freshness => "D5 freshness",
+            Rule::Absence => "D5 absence",
             Rule::Partition => "D6 partition",
             Rule::Outcome => "D6 outcome",
             Rule::Delivery => "delivery",
@@ -300,10 +303,31 @@ impl OverlayLedger {
                     self.broken(Rule::Freshness, at, node, what);
                 }
             }
+            // Who failed for good may have held it, or not: those that are left cannot know.
+            Outcome::Failed(FailReason::Unsettled)
+                if self.is_held_by_none(key)
+                    && (0..nodes).any(|node| !sim.is_alive(NodeId(node))) => {}
             other => {
                 let what = format!("{key}: {other:?} though all is quiet");
                 self.broken(Rule::Lookup, at, node, what);
             }
+        }
+    }
+
+    fn is_held_by_none(&self, key: Key) -> bool {
+        self.under.get(&key).is_none_or(|under| under.holders.is_empty())
+    }
+
+    /// What this outcome must not be at a node that is cut off from others for good: what others
+    /// hold is not absent.
+    pub fn check_cut_off(&mut self, at: Instant, node: NodeId, key: Key, outcome: &Outcome) {
+        let Some(under) = self.under.get(&key).filter(|_| *outcome == Outcome::Absent) else {
+            return;
+        };
+        let newest = under.holders.values().max_by_key(|(version, _)| *version);
+        if let Some((version, Some(_))) = newest {
+            let what = format!("{key} is called absent, and others hold {version}");
+            self.broken(Rule::Absence, at, node, what);
         }
     }
 

@@ -27,7 +27,11 @@ pub const FAULTS: u64 = 30_000;
 /// After that the overlay has this long to be whole again,
 pub const HEAL: u64 = 45_000;
 /// and what is asked then must be answered within this.
-pub const ANSWER: u64 = 5_000;
+pub const ANSWER: u64 = 10_000;
+/// Some runs end with a cut for good. After this long both parts take themselves for whole,
+pub const CUT: u64 = 30_000;
+/// and what is asked then has its outcome, or is given up, within this.
+pub const CUT_ANSWER: u64 = 12_000;
 
 /// Which router the nodes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +64,8 @@ pub struct Scenario {
     pub writers: u32,
     /// Messages may be lost or late beyond what time-outs allow for.
     pub has_network_faults: bool,
+    /// Nodes that are cut off from the others at the end, for good.
+    pub cut_off: Vec<NodeId>,
 }
 
 pub fn at(ms: u64) -> Instant {
@@ -102,6 +108,7 @@ impl Scenario {
             acts,
             writers: 3.min(nodes),
             has_network_faults: false,
+            cut_off: Vec::new(),
         }
     }
 
@@ -139,6 +146,7 @@ impl Scenario {
             }
         }
         scenario.draw_faults(&mut rng);
+        scenario.draw_cut(&mut Rng::new(seed, 0xc07));
         scenario
     }
 
@@ -214,6 +222,16 @@ impl Scenario {
         self.acts.push((at(FAULTS), Act::Fault(Fault::Link { from: None, to: None, link })));
     }
 
+    fn draw_cut(&mut self, rng: &mut Rng) {
+        if self.nodes > 1 && rng.chance(0.4) {
+            // From one node alone to halves.
+            let share = rng.unit() * 0.5;
+            let others = (0..self.nodes).filter(|_| rng.chance(share)).map(NodeId).collect();
+            let alone = NodeId(rng.below(self.nodes));
+            self.cut_off = if rng.chance(0.3) { vec![alone] } else { others };
+        }
+    }
+
     /// The command that runs this seed again.
     pub fn replay(&self) -> String {
         seeds::replay("overlay_seeds", self.seed)
@@ -269,10 +287,7 @@ impl Scenario {
         // Now that all is quiet, everybody is asked.
         let keys: Vec<Key> = observers.0.0.keys().collect();
         let mut rng = Rng::new(self.seed, 0xf1a1);
-        let members: Vec<NodeId> = (0..self.nodes)
-            .map(NodeId)
-            .filter(|&node| sim.is_alive(node) && sim.node(node).overlay().is_member())
-            .collect();
+        let members = self.members(&sim);
         if !members.contains(&NodeId(0)) {
             return Err("the founder is no member".into());
         }
@@ -298,6 +313,7 @@ impl Scenario {
         }
         observers.0.0.check_quiet(&sim, self.nodes);
         judge(&observers.0)?;
+        self.check_cut(&mut sim, &mut observers, &keys)?;
         let oversized = sim.counters().count("sim_datagram_oversized");
         if oversized > 0 {
             return Err(format!("{oversized} datagrams were too large"));
@@ -310,6 +326,46 @@ impl Scenario {
             events: sim.events_handled(),
             ring_checks: observers.0.1.checks(),
         })
+    }
+}
+
+impl Scenario {
+    fn members<P: Host + 'static>(&self, sim: &Sim<'_, P>) -> Vec<NodeId> {
+        let is_member = |&node: &NodeId| sim.is_alive(node) && sim.node(node).overlay().is_member();
+        (0..self.nodes).map(NodeId).filter(is_member).collect()
+    }
+
+    /// Cuts the overlay in two for good, and asks both parts for all keys.
+    fn check_cut<P: Host + 'static>(
+        &self,
+        sim: &mut Sim<'_, P>,
+        observers: &mut ((OverlayLedger, RingChecker), Application),
+        keys: &[Key],
+    ) -> Result<(), String> {
+        if self.cut_off.is_empty() || keys.is_empty() {
+            return Ok(());
+        }
+        let begin = sim.now();
+        sim.fault_at(begin, Fault::Partition(vec![self.cut_off.clone()]));
+        // A ring that is cut in two is none until each part has closed its own.
+        let (ledger, application) = (&mut observers.0.0, &mut observers.1);
+        let mut watching = (ledger, application);
+        sim.run_until(begin + Duration::from_millis(CUT), &mut watching);
+        for (id, node) in (2_000_000..).zip(self.members(sim)) {
+            let operation = Operation::Get(keys.to_vec());
+            let command = Command::Request { id, operation, style: Style::Recursive };
+            sim.command_at(sim.now(), node, command);
+        }
+        sim.run_until(begin + Duration::from_millis(CUT + CUT_ANSWER), &mut watching);
+        let (ledger, application) = watching;
+        let answers = std::mem::take(&mut application.answers);
+        if !self.members(sim).is_empty() && answers.is_empty() {
+            return Err("nobody was answered after the cut".into());
+        }
+        for (when, node, key, told) in &answers {
+            ledger.check_cut_off(*when, *node, *key, told);
+        }
+        judge(&observers.0)
     }
 }
 

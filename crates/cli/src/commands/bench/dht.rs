@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -47,6 +48,14 @@ pub struct Args {
     /// Bundles on their way at once, bundled or not
     #[arg(long, value_name = "N", default_value = "16")]
     in_flight: usize,
+
+    /// Each host keeps a file in this folder; writes are acknowledged once they are on disk
+    #[arg(long, value_name = "DIR")]
+    durable: Option<PathBuf>,
+
+    /// As --durable, but writes are acknowledged before they are on disk
+    #[arg(long, value_name = "DIR", conflicts_with = "durable")]
+    durable_async: Option<PathBuf>,
 
     /// The port of the first host; the others follow
     #[arg(long, value_name = "PORT", default_value = "17001")]
@@ -106,7 +115,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let Args { algorithm, copies, quota, .. } = args;
     let service = Shared { service: Service::Dht, algorithm, copies, quota };
     let which = || Which::new("bench", &state);
-    let up = UpArgs { n: args.nodes, port: args.port, which: which(), service, durable: None };
+    let up = UpArgs {
+        n: args.nodes,
+        port: args.port,
+        which: which(),
+        service,
+        durable: args.durable.clone(),
+        durable_async: args.durable_async.clone(),
+    };
     let measured = measure(&args, &up, ui);
     cluster::end(&which(), ui)?;
     // Empty by now, and nothing depends on it.

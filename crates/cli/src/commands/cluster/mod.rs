@@ -71,9 +71,23 @@ pub struct UpArgs {
     pub service: service::Shared,
 
     /// With --service dht: each keeps a file of what it holds in this folder, and hands it back
-    /// when it is started again
+    /// when it is started again; writes are acknowledged once they are on disk
     #[arg(long, value_name = "DIR")]
     pub durable: Option<PathBuf>,
+
+    /// As --durable, but writes are acknowledged before they are on disk: faster, and lost if all
+    /// their holders stop at once
+    #[arg(long, value_name = "DIR", conflicts_with = "durable")]
+    pub durable_async: Option<PathBuf>,
+}
+
+impl UpArgs {
+    /// The folder of files, and the option that names it.
+    fn files(&self) -> Option<(&'static str, &Path)> {
+        let on_disk = self.durable.as_deref().map(|folder| ("--durable", folder));
+        let in_memory = self.durable_async.as_deref().map(|folder| ("--durable-async", folder));
+        on_disk.or(in_memory)
+    }
 }
 
 /// End the processes that `up` started; they leave the group
@@ -137,8 +151,9 @@ pub fn start_missing(args: &UpArgs, ui: &Ui) -> Result<(Vec<Process>, usize), Cl
         CliError::Input(format!("{} ports from {} on go beyond 65535", args.n, args.port))
     })?;
     let service = args.service.service;
-    if args.durable.is_some() && service != Service::Dht {
-        return Err(CliError::Input("--durable is for --service dht".to_owned()));
+    if args.files().is_some() && service != Service::Dht {
+        let wrong = "--durable and --durable-async are for --service dht";
+        return Err(CliError::Input(wrong.to_owned()));
     }
     let folder = Folder::make(&args.which.path()?, ui)?;
     let mut processes = folder.processes(ui)?;
@@ -149,7 +164,7 @@ pub fn start_missing(args: &UpArgs, ui: &Ui) -> Result<(Vec<Process>, usize), Cl
             other.address
         )));
     }
-    if let Some(durable) = &args.durable {
+    if let Some((_, durable)) = args.files() {
         fs::create_dir_all(durable).map_err(|error| failed(durable, &error))?;
     }
     for port in args.port..=last {
@@ -249,8 +264,8 @@ fn start(
         let file = folder.stat(address.port());
         command.args(args.service.arguments()).arg("--stat").arg(&file);
         stat = Some(file);
-        if let Some(durable) = &args.durable {
-            command.arg("--durable").arg(durable.join(format!("{}.redb", address.port())));
+        if let Some((option, durable)) = args.files() {
+            command.arg(option).arg(durable.join(format!("{}.redb", address.port())));
         }
     }
     // A Ctrl-C at this terminal is not meant for it.

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use super::input::{BYTE_ORDER_MARK, ENTRY_BYTES_MAX, Format, Lines, Quoting, field};
 #[cfg(feature = "parquet")]
 use super::parquet::Rows;
-use super::{Bundling, Guest};
+use super::{Bundling, Guest, Writing};
 use crate::commands::Outcome;
 use crate::commands::member::{runtime, unless_stopped};
 use crate::error::CliError;
@@ -63,6 +63,9 @@ pub struct Args {
     bundling: Bundling,
 
     #[command(flatten)]
+    writing: Writing,
+
+    #[command(flatten)]
     guest: Guest,
 }
 
@@ -72,6 +75,7 @@ Examples:
   paceline dht load stock.jsonl --bundle 1          each key on its own, to compare
 
 Exit status: 0 all were acknowledged; 1 some were not, or it was stopped; 2 a line is no entry.
+A key that is on fewer hosts than --require-copies, as others failed, counts as failed.
 Outcomes are lines of `line,key,outcome,detail`: stored and on how many hosts, or failed and why.";
 
 /// Entries that wait to be taken.
@@ -118,6 +122,8 @@ struct Summary {
     resumed_after_lines: u64,
     stored: u64,
     failed: u64,
+    /// On how many hosts the keys of this run are, at least.
+    copies: Option<usize>,
     seconds: f64,
     keys_per_s: f64,
     is_complete: bool,
@@ -144,13 +150,15 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         waiting: BTreeMap::new(),
         next: 0,
         done,
+        copies: None,
         outcomes,
         journal,
         saved_at: Instant::now(),
     };
     let (begun, before) = (Instant::now(), done);
     let runtime = runtime()?;
-    let dht = runtime.block_on(unless_stopped(args.guest.visit(Some(args.bundling))))??;
+    let visit = args.guest.visit(Some(args.bundling), Some(args.writing));
+    let dht = runtime.block_on(unless_stopped(visit))??;
     bar.start(total - done.offset, unit);
     let reader = std::thread::spawn(move || reader.read(input, &entries));
     let written = runtime.block_on(async {
@@ -195,6 +203,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         resumed_after_lines: before.lines,
         stored: done.stored,
         failed: done.failed,
+        copies: writer.copies,
         seconds,
         keys_per_s: count as f64 / seconds,
         is_complete,
@@ -423,6 +432,8 @@ struct Writer {
     waiting: BTreeMap<u64, (Bytes, Result<usize, KeyError>)>,
     next: u64,
     done: Done,
+    // The fewest hosts that hold a key of this run.
+    copies: Option<usize>,
     outcomes: Option<Outcomes>,
     journal: PathBuf,
     saved_at: Instant,
@@ -440,7 +451,10 @@ impl Writer {
             (self.done.offset, self.done.lines) = (mark.offset, mark.line);
             self.done.crc32 = mark.crc32;
             match &outcome {
-                Ok(_) => self.done.stored += 1,
+                Ok(copies) => {
+                    self.done.stored += 1;
+                    self.copies = Some(self.copies.map_or(*copies, |least| least.min(*copies)));
+                }
                 Err(_) => self.done.failed += 1,
             }
             if let Some(outcomes) = &mut self.outcomes {

@@ -65,6 +65,8 @@ Examples:
         /// The value, up to 63,488 bytes
         value: OsString,
         #[command(flatten)]
+        writing: Writing,
+        #[command(flatten)]
         guest: Guest,
     },
     Get(read::Args),
@@ -75,6 +77,8 @@ Examples:
     Remove {
         /// The key
         key: OsString,
+        #[command(flatten)]
+        writing: Writing,
         #[command(flatten)]
         guest: Guest,
     },
@@ -120,6 +124,16 @@ pub struct Guest {
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated
     #[arg(long)]
     insecure_plaintext: bool,
+}
+
+/// When a write counts as done.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Writing {
+    /// Fail if hosts failed and what is written is on fewer than this many of those that are left,
+    /// 1 to 16; it may be found all the same. Where there never were as many, all hosts suffice
+    #[arg(long, value_name = "N", default_value = "2",
+          value_parser = clap::value_parser!(u8).range(1..=16))]
+    require_copies: u8,
 }
 
 /// How bundles travel.
@@ -170,7 +184,11 @@ impl Bundling {
 }
 
 impl Guest {
-    async fn visit(&self, bundling: Option<Bundling>) -> Result<Dht, CliError> {
+    async fn visit(
+        &self,
+        bundling: Option<Bundling>,
+        writing: Option<Writing>,
+    ) -> Result<Dht, CliError> {
         let seeds = seeds_or_environment(&self.seeds);
         if seeds.is_empty() {
             let wrong = "no host to ask: pass --seed HOST:PORT, or set PACELINE_SEEDS";
@@ -185,6 +203,9 @@ impl Guest {
         builder = builder.parallel(self.parallel);
         if let Some(bundling) = bundling {
             builder = bundling.apply(builder);
+        }
+        if let Some(writing) = writing {
+            builder = builder.require_copies(writing.require_copies);
         }
         builder.visit(&seeds).await.map_err(service::explain)
     }
@@ -220,16 +241,18 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Send(args) => send::run(args, ui),
         What::Dump(args) => dump::run(args, ui),
         What::Stat(args) => stat::run(args, ui),
-        What::Put { key, value, guest } => ask(async {
-            let dht = guest.visit(None).await?;
-            let copies =
-                explained(&dht, ui, dht.put(bytes(&key), bytes(&value))).await.map_err(refused)?;
-            ui.document(&Written::new(&key, Some(copies)))?;
+        What::Put { key, value, writing, guest } => ask(async {
+            let dht = guest.visit(None, Some(writing)).await?;
+            let put = explained(&dht, ui, dht.put(bytes(&key), bytes(&value))).await;
+            if let Ok(copies) | Err(paceline::KeyError::FewCopies { copies }) = put {
+                ui.document(&Written::new(&key, Some(copies)))?;
+            }
+            let copies = put.map_err(refused)?;
             ui.print(&format!("stored on {copies} hosts\n"))?;
             Ok(Outcome::Done)
         }),
-        What::Remove { key, guest } => ask(async {
-            let dht = guest.visit(None).await?;
+        What::Remove { key, writing, guest } => ask(async {
+            let dht = guest.visit(None, Some(writing)).await?;
             explained(&dht, ui, dht.remove(bytes(&key))).await.map_err(refused)?;
             ui.document(&Written::new(&key, None))?;
             ui.print("removed\n")?;
@@ -256,8 +279,9 @@ async fn explained<T>(dht: &Dht, ui: &Ui, request: impl Future<Output = T>) -> T
             Err(_) if !is_said && dht.stats().counters.count("overlay_put_off") > 0 => {
                 is_said = true;
                 ui.note(
-                    "waiting: hosts have come or gone near this key; a host takes writes once its \
-                     neighbours have been the same for 3.4 s",
+                    "waiting for up to 12 s: hosts have come, gone or failed near this key; a host \
+                     is sure once its neighbours have been the same for 3.4 s and none is missing \
+                     that may hold the key alone",
                 );
             }
             Err(_) => {}

@@ -5,7 +5,7 @@ use paceline_graph::Printable;
 use serde::Serialize;
 
 use super::dump::print;
-use super::{Bundling, Guest, ask, bytes, explained, keys_from, refused};
+use super::{Bundling, Guest, ask, bytes, explained, keys_from, unsure};
 use crate::commands::Outcome;
 use crate::content::text_or_base64;
 use crate::error::CliError;
@@ -14,9 +14,10 @@ use crate::ui::Ui;
 
 /// Print the value under a key, or those under many
 ///
-/// Exit status 1 if there is none. A value is printed byte for byte; on a terminal a line feed
-/// follows it, and control characters are shown as \\x1b. With --json it is a document with `key`
-/// and `value`, or in base64 `key_base64` and `value_base64` where the bytes are not UTF-8.
+/// Exit status 1 if there is none, and 3 if that is not sure: hosts that failed may hold it, or did
+/// not answer. A value is printed byte for byte; on a terminal a line feed follows it, and control
+/// characters are shown as \\x1b. With --json it is a document with `key` and `value`, or in base64
+/// `key_base64` and `value_base64` where the bytes are not UTF-8.
 ///
 /// With --keys-from the keys travel together, and what is found is printed as it comes:
 /// `key,value`, as CSV, or with --json as a JSON document a line.
@@ -85,8 +86,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let Some(path) = &args.keys_from else {
         let key = bytes(args.key.as_deref().unwrap_or_default());
         return ask(async {
-            let dht = args.guest.visit(None).await?;
-            match explained(&dht, ui, dht.get(key)).await.map_err(refused)? {
+            let dht = args.guest.visit(None, None).await?;
+            match explained(&dht, ui, dht.get(key)).await.map_err(unsure)? {
                 Some(value) => args.print(key, &value, ui)?,
                 None => {
                     let key = Printable::line(key);
@@ -99,7 +100,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let (asked, reader) = keys_from(path)?;
     let (mut found, mut absent, mut unknown) = (0u64, 0u64, 0u64);
     ask(async {
-        let dht = args.guest.visit(Some(args.bundling)).await?;
+        let dht = args.guest.visit(Some(args.bundling), None).await?;
         let mut results = dht.get_all_from(asked);
         while let Some(result) = results.next().await {
             let key = Printable::line(&result.key);
@@ -122,6 +123,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     })?;
     let read = reader.join().expect("the reader does not panic");
     read.map_err(|error| failed(path, &error))?;
-    ui.note(&format!("{found} found, {absent} absent, {unknown} failed"));
-    Ok(Outcome::of(absent + unknown == 0))
+    ui.note(&format!("{found} found, {absent} absent, {unknown} not sure"));
+    Ok(if unknown > 0 { Outcome::Unsure } else { Outcome::of(absent == 0) })
+}
+
+/// A key that could not be read may be there.
+fn unsure(error: paceline::KeyError) -> CliError {
+    match refused(error) {
+        CliError::Failed(reason) => CliError::Unsure(reason),
+        error => error,
+    }
 }

@@ -54,13 +54,13 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         let keys: Vec<Bytes> =
             args.keys.into_iter().map(|key| key.into_encoded_bytes().into()).collect();
         return ask(async {
-            let dht = args.guest.visit(Some(args.bundling)).await?;
+            let dht = args.guest.visit(Some(args.bundling), None).await?;
             tell(dht.send_all(keys, message), ui).await
         });
     };
     let (keys, reader) = keys_from(path)?;
     let outcome = ask(async {
-        let dht = args.guest.visit(Some(args.bundling)).await?;
+        let dht = args.guest.visit(Some(args.bundling), None).await?;
         tell(dht.send_all_from(keys, message), ui).await
     })?;
     let read = reader.join().expect("the reader does not panic");

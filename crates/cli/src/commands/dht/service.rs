@@ -62,9 +62,14 @@ pub struct Args {
     pub shared: Shared,
 
     /// With --service dht: keep what this host holds in this file, and hand back what an earlier
-    /// run left in it
+    /// run left in it; a write is acknowledged once it is on disk. All hosts need the same
     #[arg(long, value_name = "FILE")]
     pub durable: Option<PathBuf>,
+
+    /// As --durable, but writes are acknowledged before they are on disk: faster, and lost if all
+    /// their holders stop at once
+    #[arg(long, value_name = "FILE", conflicts_with = "durable")]
+    pub durable_async: Option<PathBuf>,
 
     /// With --service dht: write what this host holds to this file, as JSON, twice a second
     #[arg(long, value_name = "FILE")]
@@ -101,6 +106,8 @@ pub struct Stat {
     pub address: String,
     pub contacts: usize,
     pub is_settled: bool,
+    #[serde(default)]
+    pub missing: usize,
     pub values: usize,
     pub bytes: usize,
 }
@@ -120,6 +127,9 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
     if let Some(file) = &args.durable {
         builder = builder.durable(file);
     }
+    if let Some(file) = &args.durable_async {
+        builder = builder.durable_async(file);
+    }
     runtime.block_on(async {
         let joining = async {
             match member.bootstrap {
@@ -128,6 +138,9 @@ pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError
             }
         };
         let dht = unless_stopped(joining).await?.map_err(explain)?;
+        if let Some(damaged) = dht.damaged_file() {
+            ui.note(&format!("warning: {damaged}"));
+        }
         ui.note(&format!("{} listens on {}", dht.id(), dht.local_addr()));
         let (mut last, mut due) = (None, Instant::now());
         tokio::pin! { let stop = stop_asked(); }
@@ -186,8 +199,8 @@ fn print(delivery: &Delivery, ui: &Ui) -> Result<(), CliError> {
 async fn stat_of(dht: &Dht) -> Option<Stat> {
     let stat = dht.stat().await.ok()?;
     let address = dht.local_addr().to_string();
-    let DhtStat { contacts, is_settled, values, bytes, .. } = stat;
-    Some(Stat { address, contacts, is_settled, values, bytes })
+    let DhtStat { contacts, is_settled, missing, values, bytes, .. } = stat;
+    Some(Stat { address, contacts, is_settled, missing, values, bytes })
 }
 
 async fn tell(dht: &Dht, path: &Path, last: &mut Option<Stat>) -> Result<(), CliError> {

@@ -33,17 +33,18 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     }
     ui.document(&stats)?;
     let row = |stat: &Stat| {
-        let Stat { address, contacts, is_settled, values, bytes } = stat;
+        let Stat { address, contacts, is_settled, missing, values, bytes } = stat;
         let settled = if *is_settled { "yes" } else { "no" };
-        let [contacts, values, bytes] = [contacts, values, bytes].map(usize::to_string);
-        [address.clone(), contacts, settled.to_owned(), values, bytes]
+        let [contacts, missing, values, bytes] =
+            [contacts, missing, values, bytes].map(usize::to_string);
+        [address.clone(), contacts, settled.to_owned(), missing, values, bytes]
     };
-    let mut rows: Vec<[String; 5]> = stats.iter().map(row).collect();
+    let mut rows: Vec<[String; 6]> = stats.iter().map(row).collect();
     let sum = |of: fn(&Stat) -> usize| stats.iter().map(of).sum::<usize>().to_string();
     let all = format!("{} hosts", stats.len());
     let none = String::new;
-    rows.push([all, none(), none(), sum(|stat| stat.values), sum(|stat| stat.bytes)]);
-    ui.print(&table(["host", "contacts", "settled", "values", "bytes"], &rows))?;
+    rows.push([all, none(), none(), none(), sum(|stat| stat.values), sum(|stat| stat.bytes)]);
+    ui.print(&table(["host", "contacts", "settled", "missing", "values", "bytes"], &rows))?;
     Ok(Outcome::Done)
 }
 

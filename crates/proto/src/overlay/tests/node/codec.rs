@@ -123,6 +123,10 @@ fn messages() -> Vec<(Message<()>, &'static str)> {
             "06 00000005 0001 0700",
         ),
         (
+            Body::PutReply { exchange: 5, answers: vec![PutAnswer::Short(1)] },
+            "06 00000005 0001 0801",
+        ),
+        (
             Body::Result { tag: 6, answers: vec![(key(1), Answer::Unsettled)], range: None },
             "02 0000000000000006 00 0001 K1 08",
         ),
@@ -181,6 +185,7 @@ fn messages() -> Vec<(Message<()>, &'static str)> {
         (Body::Pong { exchange: 5 }, "11 00000005"),
         (Body::NotMember { exchange: 5 }, "12 00000005"),
         (Body::Goodbye, "13"),
+        (Body::Missing { nodes: vec![n(8), n(9)] }, "14 0002 00000008 00000009"),
     ];
     let mut messages: Vec<(Message<()>, &'static str)> =
         bodies.into_iter().map(|(body, bytes)| (body.into(), bytes)).collect();
@@ -226,7 +231,7 @@ fn refusal(bytes: &[u8]) -> DecodeError {
 #[test]
 fn each_bad_field_is_named() {
     let bad = |field: &'static str, value: u64| DecodeError::OutOfRange { field, value };
-    assert_eq!(refusal(&[20]), DecodeError::UnknownTag(20));
+    assert_eq!(refusal(&[21]), DecodeError::UnknownTag(21));
     let fetch = |count: [u8; 2], keys: &[Key]| {
         let mut bytes = vec![9, 0, 0, 0, 5];
         bytes.extend(count);
@@ -242,7 +247,7 @@ fn each_bad_field_is_named() {
     assert_eq!(refusal(&[13, 0, 0, 0, 5, 2, 0]), bad("member", 2));
     assert_eq!(refusal(&[13, 0, 0, 0, 5, 1, 3]), bad("topic", 3));
     assert_eq!(refusal(&[13, 0, 0, 0, 5, 1, 1, 40]), bad("row", 40));
-    assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 8, 0]), bad("put answer", 8));
+    assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 9, 0]), bad("put answer", 9));
     assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 1, 1]), bad("copies", 1));
     assert_eq!(refusal(&[8, 0, 0, 0, 5, 0, 1, 4]), bad("copy answer", 4));
     assert_eq!(refusal(&[0x8f, 0, 0]), bad("addresses", 0));
@@ -323,7 +328,7 @@ proptest! {
 
     #[test]
     fn whatever_decodes_encodes_to_the_same_bytes(
-        tag in 0u8..20,
+        tag in 0u8..21,
         bytes in proptest::collection::vec(prop_oneof![Just(0u8), Just(1u8), any::<u8>()], 0..120),
     ) {
         let bytes = Bytes::from([&[tag][..], &bytes].concat());

@@ -193,11 +193,54 @@ fn records_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn a_version_far_beyond_what_is_known_is_refused_and_the_key_stays_writable() {
+    let mut net = replicated();
+    let forged = |after, value: &'static str| PutItem {
+        key: key(1),
+        lifetime_ms: 1000,
+        after,
+        value: Some(Payload::from(value)),
+    };
+    // By a put, by a copy, and by what a replica says that it holds.
+    for (exchange, after) in [(1, u64::MAX), (2, u64::MAX / 2), (3, 1 << 50)] {
+        let items = [forged(after, "forged")].into();
+        net.forge(9, 1, Body::Put { exchange, is_member: true, write: 1, items });
+        let record = Record { lifetime_ms: 1000, ..record(1, after, Some("forged")) };
+        net.forge(9, 2, Body::Copy { exchange, records: [record].into() });
+    }
+    assert_eq!(net.counter("version_refused"), 6);
+    net.silent.push(n(3));
+    net.request(0, 1, Operation::Put(vec![put(1, "v")]), Style::Recursive);
+    let exchange = net.nodes[&n(1)].exchanges.iter().find_map(|(number, exchange)| {
+        (exchange.to == n(3) && matches!(exchange.body, Body::Copy { .. })).then_some(number)
+    });
+    let exchange = exchange.expect("node 3 is asked to hold a copy");
+    let version = Version { count: u64::MAX, by: 3 };
+    let answers = vec![CopyAnswer::Newer(Stamp { version, writer: 9, write: 1 })];
+    net.forge(3, 1, Body::CopyReply { exchange, answers });
+    assert_eq!(net.counter("version_refused"), 7);
+    net.silent.clear();
+    net.wait(Duration::from_secs(30));
+    assert_eq!(net.outcomes()[&key(1)], Outcome::Stored { copies: 3 });
+    // As far as a forger gets, others get further.
+    let items = [forged(1 << 48, "forged")].into();
+    net.forge(9, 1, Body::Put { exchange: 4, is_member: true, write: 1, items });
+    for round in 0..3 {
+        net.request(0, 10 + round, Operation::Put(vec![put(1, "w")]), Style::Recursive);
+        assert_eq!(net.outcomes()[&key(1)], Outcome::Stored { copies: 3 });
+        net.request(0, 20 + round, Operation::Get(vec![key(1)]), Style::Recursive);
+        assert!(matches!(net.outcomes()[&key(1)], Outcome::Found { .. }));
+        net.request(0, 30 + round, Operation::Remove(vec![key(1)]), Style::Recursive);
+        assert_eq!(net.outcomes()[&key(1)], Outcome::Removed);
+    }
+}
+
+#[test]
 fn what_goes_to_disk_is_told_and_comes_back() {
     let mut net = Net::new(config().with_durable(true), &[(0, &[1], &[1])]);
     net.request(0, 1, Operation::Put(vec![put(1, "v")]), Style::Recursive);
     let persisted = net.events.iter().find_map(|(node, event)| match event {
-        Event::Persist { record } if *node == n(1) => Some(record.clone()),
+        Event::Persist { record, .. } if *node == n(1) => Some(record.clone()),
         _ => None,
     });
     let record = persisted.expect("it is to be written");
@@ -210,6 +253,29 @@ fn what_goes_to_disk_is_told_and_comes_back() {
     });
     net.request(0, 2, Operation::Get(vec![key(1)]), Style::Recursive);
     assert!(matches!(net.outcomes()[&key(1)], Outcome::Found { .. }));
+}
+
+#[test]
+fn a_write_is_acknowledged_once_all_its_holders_have_it_on_disk() {
+    let mut net = replicated();
+    net.config = net.config.clone().with_durable(true).with_awaits_disk(true);
+    net.request(0, 1, Operation::Put(vec![put(1, "v")]), Style::Recursive);
+    let persisted = |net: &mut Net, node: u32| {
+        let command = Command::Persisted { number: 1 };
+        net.call(n(node), |node, cx| node.handle_command(cx, command));
+        net.deliver();
+    };
+    assert_eq!(net.count("copy reply"), 0, "the copies are on no disk");
+    persisted(&mut net, 2);
+    assert_eq!((net.count("copy reply"), net.count("put reply")), (1, 0));
+    persisted(&mut net, 3);
+    assert_eq!((net.count("copy reply"), net.count("put reply")), (2, 0));
+    assert!(net.outcomes().is_empty(), "it is not on the disk of the responsible node");
+    // What comes again meanwhile is not written twice.
+    net.wait(Duration::from_secs(2));
+    assert!(net.outcomes().is_empty() && net.counter("duplicate") > 0);
+    persisted(&mut net, 1);
+    assert_eq!(net.outcomes()[&key(1)], Outcome::Stored { copies: 3 });
 }
 
 #[test]

@@ -1,0 +1,451 @@
+//! The file of a durable host: the records that it holds, by key, in a redb database.
+//!
+//! Nothing of a damaged file is believed. When a file is opened all of its pages and rows are
+//! checked; one that is damaged is set aside under another name, and the host starts empty.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use paceline_proto::overlay::{Key, Record, Version};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, TableHandle};
+
+use super::entry::split;
+use super::error::{DamagedFile, DiskError};
+use super::row::{Row, now_ms};
+use super::snapshot::Snapshot;
+
+type Table = TableDefinition<'static, &'static [u8; Key::BYTES], &'static [u8]>;
+
+const RECORDS: Table = TableDefinition::new("records-2");
+/// The table of the first format, whose rows have no hash. It is moved when the file is opened.
+const RECORDS_OLD: Table = TableDefinition::new("records-1");
+/// Bytes of pages that the database keeps in memory.
+const CACHE_BYTES: usize = 16 << 20;
+/// What a redb file begins with.
+const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
+
+/// The name of the threads that read and write files of durable hosts. A panic in one, as a damaged
+/// file may cause in the database, becomes an error: a panic hook need not report it.
+pub const FILE_THREAD: &str = "paceline-dht-file";
+
+/// Reads the file of a durable host that has stopped: each key and value in it, with an age of
+/// which the greater is the newer. Without a value the key was removed. The file is not changed.
+///
+/// # Errors
+/// If there is no such file, it is none or damaged, or a host has it open.
+pub fn read_file(
+    path: impl AsRef<Path>,
+    mut told: impl FnMut((u64, u32), &Key, Option<(Bytes, Bytes)>),
+) -> Result<(), DiskError> {
+    let path = path.as_ref();
+    let read = guarded(|| {
+        let mut records = Vec::new();
+        check_kind(path)?;
+        let file = fs::File::open(path).map_err(other)?;
+        let Some(snapshot) = Snapshot::new(file).map_err(other)? else {
+            return Err(redb::Error::DatabaseAlreadyOpen.into());
+        };
+        // What comes before the damage is not told either: it may be older than it should be.
+        let database = checked(builder().create_with_backend(snapshot)?)?;
+        read_rows(&database, |row| records.extend(row.live(now_ms())))?;
+        Ok(records)
+    });
+    for record in read.map_err(|fault| fault.of(path))? {
+        let Version { count, by } = record.stamp.version;
+        told((count, by), &record.key, record.value.as_ref().and_then(split));
+    }
+    Ok(())
+}
+
+/// A database that was opened and found whole, and is not written yet.
+pub struct File {
+    database: Database,
+    path: PathBuf,
+}
+
+impl File {
+    /// Opens the file, or makes it. A damaged one is set aside first.
+    pub fn open(path: &Path) -> Result<(File, Option<DamagedFile>), DiskError> {
+        let whole = || File::open_whole(path);
+        match guarded(whole) {
+            Ok(file) => Ok((file, None)),
+            Err(Fault::Damaged(reason)) => {
+                let file = path.to_owned();
+                let kept_as = set_aside(path).map_err(|error| {
+                    let reason = format!("{reason}, and it cannot be renamed: {error}");
+                    DiskError { file: file.clone(), reason }
+                })?;
+                let opened = guarded(whole).map_err(|fault| fault.of(path))?;
+                Ok((opened, Some(DamagedFile { file, kept_as, reason })))
+            }
+            Err(fault) => Err(fault.of(path)),
+        }
+    }
+
+    fn open_whole(path: &Path) -> Result<File, Fault> {
+        check_kind(path)?;
+        let database = checked(builder().create(path)?)?;
+        move_old_rows(&database)?;
+        read_rows(&database, |_| ())?;
+        Ok(File { database, path: path.to_owned() })
+    }
+
+    /// What the file holds, without what has expired.
+    pub fn read(&self) -> Result<Vec<Record>, DiskError> {
+        let read = guarded(|| {
+            let (now, mut records) = (now_ms(), Vec::new());
+            read_rows(&self.database, |row| records.extend(row.live(now)))?;
+            Ok(records)
+        });
+        read.map_err(|fault| fault.of(&self.path))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes these in one transaction: a record in the place of an older one under its key, and
+    /// `None` for keys that are held no longer. It is on the disk once this returns.
+    pub fn write(
+        &self,
+        writes: impl IntoIterator<Item = (Key, Option<Record>)>,
+    ) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut table = transaction.open_table(RECORDS)?;
+            let (now, mut bytes) = (now_ms(), Vec::new());
+            for (key, record) in writes {
+                match record {
+                    Some(record) => {
+                        Row::new(record, now).encode(&mut bytes);
+                        table.insert(&key.to_bytes(), bytes.as_slice())?;
+                    }
+                    None => drop(table.remove(&key.to_bytes())?),
+                }
+            }
+        }
+        // By default a commit synchronises the disk.
+        Ok(transaction.commit()?)
+    }
+}
+
+/// Why a file was not opened or read.
+enum Fault {
+    /// It is not what was written.
+    Damaged(String),
+    /// Something else, which leaves the file as it is.
+    Other(String),
+}
+
+impl Fault {
+    fn of(self, path: &Path) -> DiskError {
+        let reason = match self {
+            Fault::Damaged(reason) => format!("the file is damaged: {reason}"),
+            Fault::Other(reason) => reason,
+        };
+        DiskError { file: path.to_owned(), reason }
+    }
+}
+
+impl From<redb::Error> for Fault {
+    fn from(error: redb::Error) -> Fault {
+        let is_damage = match &error {
+            redb::Error::Corrupted(_)
+            | redb::Error::TableTypeMismatch { .. }
+            | redb::Error::TypeDefinitionChanged { .. }
+            | redb::Error::RepairAborted => true,
+            redb::Error::Io(error) => {
+                matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
+            }
+            _ => false,
+        };
+        if is_damage { Fault::Damaged(error.to_string()) } else { Fault::Other(explain(error)) }
+    }
+}
+
+macro_rules! faults {
+    ($($error:ident),*) => {$(
+        impl From<redb::$error> for Fault {
+            fn from(error: redb::$error) -> Fault {
+                Fault::from(redb::Error::from(error))
+            }
+        }
+    )*};
+}
+
+faults!(DatabaseError, StorageError, TransactionError, TableError, CommitError);
+
+/// What is wrong, and what would do.
+pub fn explain(error: redb::Error) -> String {
+    match error {
+        redb::Error::DatabaseAlreadyOpen => {
+            "another process has it open: give each host a file of its own".to_owned()
+        }
+        error => error.to_string(),
+    }
+}
+
+/// Does it on a thread of its own. A panic of the database means that the file is damaged.
+fn guarded<T: Send>(read: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
+    let ended = std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name(FILE_THREAD.to_owned());
+        builder.spawn_scoped(scope, read).map(|thread| thread.join())
+    });
+    match ended {
+        Ok(Ok(read)) => read,
+        Ok(Err(_)) => Err(Fault::Damaged("the database cannot make sense of it".to_owned())),
+        Err(error) => Err(Fault::Other(format!("no thread can be started: {error}"))),
+    }
+}
+
+fn builder() -> redb::Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
+}
+
+/// Checks the pages of a database.
+fn checked(mut database: Database) -> Result<Database, Fault> {
+    if !database.check_integrity()? {
+        return Err(Fault::Damaged("its pages do not match their checksums".to_owned()));
+    }
+    Ok(database)
+}
+
+/// A file of another kind was named by mistake: it must not be touched.
+fn check_kind(path: &Path) -> Result<(), Fault> {
+    let mut head = Vec::new();
+    match fs::File::open(path) {
+        Ok(file) => file.take(MAGIC.len() as u64).read_to_end(&mut head).map_err(other)?,
+        // It is made, or the database says why not.
+        Err(_) => return Ok(()),
+    };
+    // The first page may have been zeroed, or cut off.
+    let is_ours = MAGIC.starts_with(&head) || head.iter().all(|&byte| byte == 0);
+    if is_ours {
+        return Ok(());
+    }
+    let reason = "it is no file of a durable host, and was left as it is: name another file, or \
+                  move this one away";
+    Err(Fault::Other(reason.to_owned()))
+}
+
+fn other(error: io::Error) -> Fault {
+    Fault::Other(error.to_string())
+}
+
+/// Gives rows of the first format their hashes.
+fn move_old_rows(database: &Database) -> Result<(), Fault> {
+    let transaction = database.begin_write()?;
+    {
+        let mut table = transaction.open_table(RECORDS)?;
+        let is_old = transaction.list_tables()?.any(|table| table.name() == RECORDS_OLD.name());
+        if is_old {
+            let old = transaction.open_table(RECORDS_OLD)?;
+            let mut bytes = Vec::new();
+            for entry in old.iter()? {
+                let (key, row) = entry?;
+                let row = Row::decode_unchecked(*key.value(), row.value()).ok_or_else(no_row)?;
+                row.encode(&mut bytes);
+                table.insert(key.value(), bytes.as_slice())?;
+            }
+            drop(old);
+            transaction.delete_table(RECORDS_OLD)?;
+        }
+    }
+    Ok(transaction.commit()?)
+}
+
+fn no_row() -> Fault {
+    Fault::Damaged("a row does not match its checksum".to_owned())
+}
+
+/// Reads all rows, those of the first format last.
+fn read_rows(database: &Database, mut told: impl FnMut(Row)) -> Result<(), Fault> {
+    let transaction = database.begin_read()?;
+    let decoders: [(Table, fn([u8; Key::BYTES], &[u8]) -> Option<Row>); 2] =
+        [(RECORDS, Row::decode), (RECORDS_OLD, Row::decode_unchecked)];
+    for (name, decode) in decoders {
+        let table = match transaction.open_table(name) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        for entry in table.iter()? {
+            let (key, row) = entry?;
+            told(decode(*key.value(), row.value()).ok_or_else(no_row)?);
+        }
+    }
+    Ok(())
+}
+
+/// Renames a damaged file: its new name.
+fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".damaged-{}", now_ms()));
+    let kept_as = PathBuf::from(name);
+    fs::rename(path, &kept_as)?;
+    Ok(kept_as)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use paceline_proto::core::{Payload, Rng};
+    use paceline_proto::overlay::{Stamp, Version};
+
+    use super::*;
+
+    const COUNT: u32 = 400;
+
+    fn record(number: u32) -> Record {
+        let version = Version { count: 1 + u64::from(number), by: 3 };
+        let stamp = Stamp { version, writer: 9, write: 11 << 32 | 5 };
+        let bytes = vec![number as u8; [3, 100, 900, 6000][number as usize % 4]];
+        let value = (!number.is_multiple_of(9)).then(|| Payload::from(bytes));
+        Record { key: Key::of(&number.to_be_bytes()), stamp, lifetime_ms: 3_600_000, value }
+    }
+
+    type Held = BTreeMap<Key, (Stamp, Option<Bytes>)>;
+
+    fn held(records: impl IntoIterator<Item = Record>) -> Held {
+        let entry = |record: Record| {
+            let value = record.value.map(|value| value.to_bytes());
+            (record.key, (record.stamp, value))
+        };
+        records.into_iter().map(entry).collect()
+    }
+
+    /// The file of a host that has stopped.
+    fn filled(path: &Path) -> Held {
+        let (file, damaged) = File::open(path).unwrap();
+        assert_eq!(damaged, None);
+        let write = |number| (record(number).key, Some(record(number)));
+        file.write((0..COUNT).map(write)).unwrap();
+        file.write((0..10).map(|number| (record(number).key, None))).unwrap();
+        held((10..COUNT).map(record))
+    }
+
+    /// Opens a file that may be damaged: true if it was set aside. What is in it is right.
+    fn opens(path: &Path, expected: &Held, what: &str) -> bool {
+        let mut read = Vec::new();
+        let dumped = read_file(path, |age, key, entry| read.push((age, *key, entry)));
+        let (file, damaged) = File::open(path).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let found = held(file.read().unwrap());
+        let Some(damaged) = damaged else {
+            assert_eq!(found, *expected, "{what}");
+            assert!(dumped.is_ok() && read.len() == expected.len(), "{what}: {dumped:?}");
+            return false;
+        };
+        assert!(found.is_empty(), "{what}");
+        assert!(damaged.kept_as.exists() && damaged.file == path, "{what}");
+        assert!(dumped.is_err() && read.is_empty(), "{what}: what is damaged was read");
+        // The host goes on with it.
+        file.write([(record(1).key, Some(record(1)))]).unwrap();
+        assert_eq!(held(file.read().unwrap()), held([record(1)]), "{what}");
+        fs::remove_file(damaged.kept_as).unwrap();
+        true
+    }
+
+    #[test]
+    fn of_a_damaged_file_nothing_wrong_is_read_and_the_host_starts_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, path) = (folder.path().join("whole"), folder.path().join("file.redb"));
+        let expected = filled(&whole);
+        let bytes = fs::read(&whole).unwrap();
+        fs::write(&path, &bytes).unwrap();
+        assert!(!opens(&path, &expected, "nothing"));
+
+        let mut rng = Rng::new(19, 4);
+        let (length, mut set_aside) = (bytes.len(), 0);
+        let place = |rng: &mut Rng| 16 + rng.below((length - 16) as u32) as usize;
+        for round in 0..60 {
+            let mut damaged = bytes.clone();
+            let what = match round % 4 {
+                0 => {
+                    let bits = 1 + rng.below(8);
+                    (0..bits).for_each(|_| damaged[place(&mut rng)] ^= 1 << rng.below(8));
+                    format!("{bits} bits flipped")
+                }
+                1 => {
+                    let page = rng.below((length / 4096) as u32) as usize * 4096;
+                    damaged[page..page + 4096].fill(0);
+                    format!("the page at {page} zeroed")
+                }
+                2 => {
+                    let page = rng.below((length / 4096 - 1) as u32) as usize * 4096 + 4096;
+                    damaged[page..page + 4096].iter_mut().for_each(|it| *it = rng.below(256) as u8);
+                    format!("garbage at {page}")
+                }
+                _ => {
+                    damaged.truncate(1 + rng.below(length as u32 - 1) as usize);
+                    format!("cut to {}", damaged.len())
+                }
+            };
+            fs::write(&path, &damaged).unwrap();
+            set_aside += u32::from(opens(&path, &expected, &what));
+        }
+        assert!(set_aside > 20, "{set_aside} of 60 were noticed: what was damaged?");
+        for page in 0..4 {
+            let mut damaged = bytes.clone();
+            damaged[page * 4096..(page + 1) * 4096].fill(0);
+            fs::write(&path, &damaged).unwrap();
+            opens(&path, &expected, &format!("page {page} zeroed"));
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_value_that_flips_on_disk_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, path) = (folder.path().join("whole"), folder.path().join("file.redb"));
+        let expected = filled(&whole);
+        let bytes = fs::read(&whole).unwrap();
+        // A value that no other one has in it.
+        let value = record(11).value.unwrap().to_bytes();
+        let at = bytes.windows(value.len()).position(|window| window == value).unwrap();
+        for offset in [0, value.len() / 2, value.len() - 1] {
+            let mut damaged = bytes.clone();
+            damaged[at + offset] ^= 4;
+            fs::write(&path, &damaged).unwrap();
+            assert!(opens(&path, &expected, &format!("a bit of byte {offset} flipped")));
+        }
+    }
+
+    #[test]
+    fn rows_of_the_first_format_are_read_and_get_their_hashes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.redb");
+        let database = Database::create(&path).unwrap();
+        let transaction = database.begin_write().unwrap();
+        let mut bytes = Vec::new();
+        for number in 0..50 {
+            Row::new(record(number), now_ms()).encode(&mut bytes);
+            let mut table = transaction.open_table(RECORDS_OLD).unwrap();
+            table.insert(&record(number).key.to_bytes(), &bytes[8..]).unwrap();
+        }
+        transaction.commit().unwrap();
+        drop(database);
+        let expected = held((0..50).map(record));
+        for _ in 0..2 {
+            assert!(!opens(&path, &expected, "the first format"));
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_refused_and_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.txt");
+        fs::write(&path, "what to buy").unwrap();
+        let said = File::open(&path).err().unwrap().to_string();
+        assert!(said.contains("notes.txt: it is no file of a durable host"), "{said}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "what to buy");
+        let (_file, damaged) = File::open(&folder.path().join("new")).unwrap();
+        assert_eq!(damaged, None);
+        let twice = File::open(&folder.path().join("new")).err().unwrap();
+        assert!(twice.reason.contains("file of its own"), "{twice}");
+    }
+}

@@ -1,0 +1,347 @@
+//! Nodes that failed, and what they may hold alone.
+//!
+//! A node that has nothing under a key may call it absent only if a stored value would have reached
+//! it. That is so while fewer than `copies` of the nodes that were to hold the key before this one
+//! have failed: one that is left gives what it holds. Once `copies` of them have failed together,
+//! or were cut off, the value may be with them only, and the answer is [`Answer::Unsettled`].
+//!
+//! So a node remembers who failed. A failure is forgotten once the node is back; once the copies
+//! that were lost have been made anew elsewhere, which takes one that was left; once records as old
+//! as the failure have expired; or when the operator says so. Nodes tell their neighbours whom they
+//! miss ([`Body::Missing`]): on a ring a node knows only the last of those before it, and a joiner
+//! knows none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::command::Role;
+use super::message::{Answer, Body, MISSING_MAX};
+use super::node::{Cx, Overlay};
+use super::router::{keep_distinct, keep_nearest};
+use super::{Chore, Hop, Key, Router, Topic};
+use crate::core::{Instant, NodeId};
+
+/// Failed nodes that are remembered; the oldest is forgotten first.
+const LOSSES_MAX: usize = 1024;
+/// Nodes whose failure is known to be made up for, that are remembered.
+const RETIRED_MAX: usize = 256;
+
+/// Nodes that failed and may hold the only copies of something.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    lost: BTreeMap<NodeId, Loss>,
+    last_at: Instant,
+    // The last failure upon which this node looked whether others failed with it.
+    probed_for: Instant,
+    // Since when their failure is made up for, or accepted: what others say of it soon after that
+    // is old. The oldest first.
+    retired: Vec<(NodeId, Instant)>,
+    // Since when they are back, or known to hold nothing: the same, but this node may see for
+    // itself that they fail again.
+    back: Vec<(NodeId, Instant)>,
+    // They failed, made up for or not, and are not back.
+    gone: BTreeSet<NodeId>,
+    // From when on this node holds all that it is to hold.
+    whole_from: Instant,
+    // It did not yet when one of them failed, or when it heard of that.
+    is_partial: bool,
+}
+
+#[derive(Debug)]
+struct Loss {
+    since: Instant,
+    // It was heard from. The table has yet to take it in.
+    found_at: Option<Instant>,
+}
+
+impl Losses {
+    /// The node, which joins, holds its part from this time on.
+    pub(super) fn hold_all_from(&mut self, whole_from: Instant) {
+        self.whole_from = whole_from;
+    }
+
+    /// True if the node failed and is not made up for.
+    pub(super) fn contains(&self, node: NodeId) -> bool {
+        self.lost.contains_key(&node)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lost.is_empty() && self.retired.is_empty() && self.back.is_empty()
+    }
+
+    fn note(&mut self, node: NodeId, now: Instant) -> bool {
+        let is_old = self.retired.iter().any(|(known, _)| *known == node);
+        if is_old || self.lost.contains_key(&node) {
+            // It failed again before it was taken in again.
+            if let Some(loss) = self.lost.get_mut(&node) {
+                loss.found_at = None;
+            }
+            return false;
+        }
+        self.is_partial |= now < self.whole_from;
+        if self.lost.len() >= LOSSES_MAX {
+            let oldest = self.lost.iter().min_by_key(|(_, loss)| loss.since);
+            let oldest = oldest.map(|(&node, _)| node).expect("the list is full");
+            self.lost.remove(&oldest);
+        }
+        self.lost.insert(node, Loss { since: now, found_at: None });
+        if self.gone.len() < LOSSES_MAX {
+            self.gone.insert(node);
+        }
+        self.last_at = now;
+        true
+    }
+
+    /// The node answers again: its failure ends once the table has had time to take it in.
+    fn find(&mut self, node: NodeId, now: Instant) {
+        self.take_back(node);
+        if let Some(loss) = self.lost.get_mut(&node)
+            && loss.found_at.is_none()
+        {
+            loss.found_at = Some(now);
+            self.note_back(node, now);
+        }
+    }
+
+    /// The node handed over what it held, or holds nothing.
+    pub(super) fn forgive(&mut self, node: NodeId, now: Instant) {
+        self.take_back(node);
+        self.lost.remove(&node);
+        self.note_back(node, now);
+    }
+
+    fn take_back(&mut self, node: NodeId) {
+        self.retired.retain(|(known, _)| *known != node);
+        self.gone.remove(&node);
+    }
+
+    fn note_back(&mut self, node: NodeId, now: Instant) {
+        self.back.retain(|(known, _)| *known != node);
+        if self.back.len() >= RETIRED_MAX {
+            self.back.remove(0);
+        }
+        self.back.push((node, now));
+    }
+
+    /// True if what others say of the node's failure is news.
+    fn is_news(&self, node: NodeId) -> bool {
+        let is_back = self.back.iter().any(|(known, _)| *known == node);
+        !is_back && !self.lost.contains_key(&node)
+    }
+
+    fn retire(&mut self, nodes: &[NodeId], now: Instant) {
+        for &node in nodes {
+            self.lost.remove(&node);
+            self.retired.push((node, now));
+        }
+        let excess = self.retired.len().saturating_sub(RETIRED_MAX);
+        self.retired.drain(..excess);
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.lost.keys().copied()
+    }
+}
+
+impl<R: Router> Overlay<R> {
+    /// A node does not answer any more.
+    pub(super) fn note_loss(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
+        let (now, is_looked_after) = (cx.now, cx.shared.upkeep_every.is_some());
+        if is_looked_after && node != cx.node && self.rest().losses.note(node, now) {
+            cx.count("overlay_lost", 1);
+        }
+    }
+
+    /// A node was heard from.
+    pub(super) fn note_found(&mut self, cx: &Cx<'_, R>, node: NodeId) {
+        if self.rest_if_any().is_some() {
+            self.rest().losses.find(node, cx.now);
+        }
+    }
+
+    /// How long it takes, at least, until others have copies of what a node held that failed.
+    pub(super) fn repair_after(&self, cx: &Cx<'_, R>) -> Duration {
+        4 * self.settle_after(cx) + 4 * cx.shared.sync_every
+    }
+
+    /// Nodes that failed and are neither back nor made up for: they may hold the only copies of
+    /// something.
+    pub fn missing(&self) -> impl Iterator<Item = NodeId> {
+        self.rest_if_any().into_iter().flat_map(|rest| rest.losses.nodes())
+    }
+
+    pub(super) fn losses(&self) -> usize {
+        self.rest_if_any().map_or(0, |rest| rest.losses.lost.len())
+    }
+
+    /// What to answer for a key of this node under which it found nothing.
+    pub(super) fn nothing_under(&self, cx: &mut Cx<'_, R>, key: Key, is_settled: bool) -> Answer {
+        if is_settled && !self.may_be_lost(cx, key) {
+            return Answer::Absent;
+        }
+        cx.count("overlay_get_unsettled", 1);
+        Answer::Unsettled
+    }
+
+    /// True if it may be this node's to say what is under keys near this one. A key that another
+    /// node held may be nearest to this one though many are nearer to that node.
+    fn is_concerned(&self, cx: &Cx<'_, R>, key: Key) -> bool {
+        let mut nodes = Vec::new();
+        self.router.replicas(key, 8 * cx.shared.copies() + 8, &mut nodes);
+        nodes.contains(&cx.node)
+    }
+
+    /// True if nodes that failed may hold the only copies of a key of this node.
+    fn may_be_lost(&self, cx: &Cx<'_, R>, key: Key) -> bool {
+        let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
+            return false;
+        };
+        let (space, copies) = (cx.shared.space, cx.shared.copies());
+        if losses.lost.len() < copies {
+            return false;
+        }
+        let is_close = |node: &NodeId| self.is_concerned(cx, space.key(*node));
+        if losses.is_partial && losses.nodes().filter(is_close).count() >= copies {
+            return true;
+        }
+        let own = R::distance(key, space.key(cx.node));
+        let is_nearer = |node: &NodeId| R::distance(key, space.key(*node)) < own;
+        let nearer = losses.nodes().filter(is_nearer).count();
+        // With so many gone whose part is this node's now, there may be more between of which
+        // nobody who is left knows.
+        let is_taken_over = |node: &NodeId| {
+            let step = self.router.next_hop(space.key(*node), &mut R::Walk::default());
+            step.hop == Hop::Here
+        };
+        nearer >= copies || nearer > 0 && losses.nodes().filter(is_taken_over).count() >= copies
+    }
+
+    /// True if this many copies are fewer than a record is to have, because nodes failed: whether
+    /// they are made up for or not, they are not back.
+    pub(super) fn are_fewer_than_were(&self, cx: &Cx<'_, R>, copies: usize) -> bool {
+        let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
+            return false;
+        };
+        copies < cx.shared.copies() && !losses.gone.is_empty()
+    }
+
+    /// Forgets failures that do not matter any longer.
+    pub(super) fn review_losses(&mut self, cx: &mut Cx<'_, R>) {
+        if self.rest_if_any().is_none_or(|rest| rest.losses.is_empty()) {
+            return;
+        }
+        let (now, lifetime_max) = (cx.now, cx.shared.lifetime_max);
+        let taken_in_after = 2 * self.settle_after(cx);
+        let rumours_end = 4 * self.repair_after(cx);
+        let losses = &mut self.rest().losses;
+        losses.retired.retain(|(_, at)| now < *at + rumours_end);
+        losses.back.retain(|(_, at)| now < *at + rumours_end);
+        losses.lost.retain(|_, loss| {
+            let is_back = loss.found_at.is_some_and(|at| now >= at + taken_in_after);
+            !is_back && now < loss.since + lifetime_max
+        });
+        let losses_at = losses.last_at;
+        if losses.probed_for != losses_at {
+            losses.probed_for = losses_at;
+            self.probe_neighbours(cx);
+        }
+        let repaired_at = losses_at + self.repair_after(cx);
+        let has_compared = self.store().is_none_or(|store| store.is_empty())
+            || self.rest().sync.is_done_since(losses_at);
+        if now >= repaired_at && has_compared && self.is_settled(cx) {
+            let repaired = self.repaired(cx);
+            self.rest().losses.retire(&repaired, now);
+        }
+        if self.losses() == 0 {
+            self.rest().losses.is_partial = false;
+        }
+    }
+
+    /// Asks those around this node, so that failures of the same time are noticed together.
+    fn probe_neighbours(&mut self, cx: &mut Cx<'_, R>) {
+        let mut nodes = Vec::new();
+        self.router.bordering(2 * cx.shared.copies(), &mut nodes);
+        let ask = |node| Chore::Ask(node, Topic::Neighbours);
+        let chores: Vec<Chore> = nodes.into_iter().map(ask).collect();
+        self.run(cx, &chores);
+    }
+
+    /// Failed nodes of whose copies others were left to make new ones, and those that are none of
+    /// this node's concern.
+    fn repaired(&self, cx: &Cx<'_, R>) -> Vec<NodeId> {
+        let (space, copies) = (cx.shared.space, cx.shared.copies());
+        let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
+            return Vec::new();
+        };
+        let lost: Vec<NodeId> = losses.nodes().collect();
+        if lost.len() < copies {
+            return lost;
+        }
+        let mut census = vec![cx.node];
+        self.router.contacts(&mut census);
+        census.extend(&lost);
+        keep_distinct(0, &mut census);
+        // Where as many failed together as have copies, all of them may have been the holders of
+        // something.
+        let mut kept: BTreeSet<NodeId> = BTreeSet::new();
+        for key in
+            lost.iter().map(|&node| space.key(node)).filter(|&key| self.is_concerned(cx, key))
+        {
+            let mut around = census.clone();
+            keep_nearest::<R>(&space, key, 4 * copies, 0, &mut around);
+            around.retain(|node| lost.contains(node));
+            if around.len() >= copies {
+                kept.extend(around);
+            }
+        }
+        lost.into_iter().filter(|node| !kept.contains(node)).collect()
+    }
+
+    /// Tells a node whom this one misses, those nearest to it first.
+    pub(super) fn tell_missing(&self, cx: &mut Cx<'_, R>, to: NodeId) {
+        if self.losses() == 0 {
+            return;
+        }
+        let at = cx.shared.space.key(to);
+        let lost = self.rest_if_any().into_iter().flat_map(|rest| &rest.losses.lost);
+        let missed = lost.filter(|(_, loss)| loss.found_at.is_none()).map(|(&node, _)| node);
+        let mut nodes: Vec<NodeId> = missed.filter(|&node| node != to).collect();
+        nodes.sort_by_key(|&node| R::distance(cx.shared.space.key(node), at));
+        nodes.truncate(MISSING_MAX);
+        if !nodes.is_empty() {
+            self.tell(cx, to, Body::Missing { nodes });
+        }
+    }
+
+    /// A neighbour misses nodes. Those near this one concern it too, and it looks for them itself.
+    pub(super) fn receive_missing(&mut self, cx: &mut Cx<'_, R>, from: NodeId, nodes: &[NodeId]) {
+        if !matches!(self.role, Role::Member | Role::Joining) {
+            return;
+        }
+        let mut contacts = Vec::new();
+        self.router.contacts(&mut contacts);
+        if !contacts.contains(&from) {
+            return;
+        }
+        for &node in nodes.iter().filter(|node| !contacts.contains(node)) {
+            if self.rest().losses.is_news(node) && self.is_concerned(cx, cx.shared.space.key(node))
+            {
+                self.note_loss(cx, node);
+                if self.rest().losses.contains(node) {
+                    let now = cx.now;
+                    self.rest().upkeep.lose(node, now);
+                }
+            }
+        }
+    }
+
+    /// The operator says that what failed is gone for good, and that what is here is all there is.
+    pub(super) fn accept_losses(&mut self, cx: &mut Cx<'_, R>) {
+        let losses = &mut self.rest().losses;
+        let lost: Vec<NodeId> = losses.nodes().collect();
+        losses.retire(&lost, cx.now);
+        losses.gone.clear();
+        losses.is_partial = false;
+        cx.count("overlay_losses_accepted", lost.len() as u64);
+    }
+}

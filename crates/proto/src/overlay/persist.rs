@@ -1,0 +1,115 @@
+//! Writing to disk: the application is told what to write, and says how far it is.
+//!
+//! Where acknowledgements wait for the disk ([`Config::with_awaits_disk`](super::Config)), a node
+//! answers for records only once all that it told until then is on disk. The application writes
+//! whatever has gathered at once, so that one synchronisation of the disk serves many writes.
+
+use std::collections::VecDeque;
+
+use super::Router;
+use super::command::Event;
+use super::message::{Body, CopyAnswer, Record};
+use super::node::{Cx, Overlay};
+use super::replicate::{Job, WriteJob};
+use crate::core::NodeId;
+
+/// Answers that may wait for the disk. Beyond it none is given: who asked asks again.
+const HELD_BACK_MAX: usize = 65_536;
+
+/// How far writing to disk is.
+#[derive(Debug, Default)]
+pub(super) struct Persisting {
+    // Records that the application was told, and how many of them are on disk.
+    told: u64,
+    done: u64,
+    // By how many must be on disk before they may be given.
+    held_back: VecDeque<(u64, HeldBack)>,
+}
+
+/// An answer that waits for the disk.
+#[derive(Debug)]
+enum HeldBack {
+    /// To a node that gave copies.
+    Copied { to: NodeId, exchange: u32, answers: Vec<CopyAnswer> },
+    /// To a writer, by the job's name.
+    Written(u32),
+}
+
+impl Persisting {
+    /// Answers that wait for the disk are not given any more.
+    pub(super) fn drop_answers(&mut self) {
+        self.held_back.clear();
+    }
+
+    /// The next answer that may be given once so many records are on disk.
+    fn next(&mut self, done: u64) -> Option<HeldBack> {
+        let is_due = self.held_back.front().is_some_and(|(needed, _)| *needed <= done);
+        if is_due { self.held_back.pop_front().map(|(_, answer)| answer) } else { None }
+    }
+}
+
+impl<R: Router> Overlay<R> {
+    /// Tells the application to write a record to disk.
+    pub(super) fn persist(&mut self, cx: &mut Cx<'_, R>, record: &Record) {
+        let persisting = &mut self.rest().persisting;
+        persisting.told += 1;
+        let number = persisting.told;
+        cx.deliver(Event::Persist { number, record: record.clone() });
+    }
+
+    /// True if answers for records have to wait for the disk.
+    fn is_behind(&self, cx: &Cx<'_, R>) -> bool {
+        let is_behind = |persisting: &Persisting| persisting.done < persisting.told;
+        let awaits_disk = cx.shared.is_durable && cx.shared.awaits_disk;
+        awaits_disk && self.rest_if_any().is_some_and(|rest| is_behind(&rest.persisting))
+    }
+
+    /// Answers a node that gave copies, once they are on disk if need be.
+    pub(super) fn answer_copies(
+        &mut self,
+        cx: &mut Cx<'_, R>,
+        to: NodeId,
+        exchange: u32,
+        answers: Vec<CopyAnswer>,
+    ) {
+        if !self.is_behind(cx) {
+            return self.tell(cx, to, Body::CopyReply { exchange, answers });
+        }
+        let persisting = &mut self.rest().persisting;
+        if persisting.held_back.len() >= HELD_BACK_MAX {
+            return cx.count("overlay_disk_behind", 1);
+        }
+        let held_back = HeldBack::Copied { to, exchange, answers };
+        persisting.held_back.push_back((persisting.told, held_back));
+    }
+
+    /// Ends a write whose copies are where they belong, once it is on this node's disk too.
+    pub(super) fn end_write_on_disk(&mut self, cx: &mut Cx<'_, R>, job: WriteJob) {
+        if !self.is_behind(cx) {
+            return self.end_write(cx, job);
+        }
+        let rest = self.rest();
+        let name = rest.jobs.insert(Job::Write(job));
+        let persisting = &mut rest.persisting;
+        persisting.held_back.push_back((persisting.told, HeldBack::Written(name)));
+    }
+
+    /// All records up to this number are on disk.
+    pub(super) fn persisted(&mut self, cx: &mut Cx<'_, R>, number: u64) {
+        let persisting = &mut self.rest().persisting;
+        persisting.done = persisting.done.max(number.min(persisting.told));
+        let done = persisting.done;
+        while let Some(answer) = self.rest().persisting.next(done) {
+            match answer {
+                HeldBack::Copied { to, exchange, answers } => {
+                    self.tell(cx, to, Body::CopyReply { exchange, answers });
+                }
+                HeldBack::Written(name) => {
+                    if let Some(Job::Write(job)) = self.rest().jobs.remove(name) {
+                        self.end_write(cx, job);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Hosts that fail or are cut off for good: those that are left never call a stored key absent.
+
+mod overlay_swarm;
+mod seeds;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use overlay_swarm::{at, config, join};
+use paceline_proto::core::{Instant, LinkFaults, NodeId, Payload};
+use paceline_proto::overlay::{
+    Chord, Command, Event, FailReason, Item, Kademlia, Key, Koorde, Operation, Outcome, Overlay,
+    Pastry, Style, Tapestry,
+};
+use paceline_sim::checkers::tables::Table;
+use paceline_sim::{Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig};
+
+/// Keys that are stored before hosts fail.
+const KEYS: u32 = 60;
+/// A get has an outcome within this.
+const ANSWER: Duration = Duration::from_secs(10);
+
+#[derive(Default)]
+struct Told(BTreeMap<u64, BTreeMap<Key, Outcome>>);
+
+impl<R: Table> Observer<Overlay<R>> for Told {
+    fn on_event(&mut self, _: Instant, _: NodeId, event: &Event, _: &mut Reply<Overlay<R>>) {
+        if let Event::Outcome { id, outcomes } = event {
+            self.0.entry(*id).or_default().extend(outcomes.iter().cloned());
+        }
+    }
+}
+
+struct Run<R: Table> {
+    sim: Sim<'static, Overlay<R>>,
+    told: Told,
+    next_id: u64,
+}
+
+fn keys() -> Vec<Key> {
+    (0..KEYS).map(|number| Key::of(&number.to_be_bytes())).collect()
+}
+
+impl<R: Table + 'static> Run<R> {
+    /// Hosts that joined one by one and hold all keys, with this many copies each.
+    fn new(hosts: u32, copies: u8) -> Run<R> {
+        let config = config(11).with_copies(copies).build().expect("within the ranges");
+        let mut sim_config = SimConfig::new(hosts as usize + 2, 11);
+        sim_config.faults = FaultSupport::Any;
+        sim_config.network = NetworkConfig {
+            link: LinkFaults { delay: Duration::from_millis(1), ..LinkFaults::default() },
+            ..NetworkConfig::default()
+        };
+        let shared = config.clone();
+        let make = move |node| Overlay::<R>::new(&shared, node);
+        let sim = Sim::new(sim_config, Arc::new(config), make);
+        let mut run = Run { sim, told: Told::default(), next_id: 0 };
+        run.command(at(1), 0, Command::Bootstrap { address: Default::default() });
+        for host in 1..hosts {
+            run.command(at(50 + 100 * u64::from(host)), host, join([0]));
+        }
+        run.until(at(50 + 100 * u64::from(hosts) + 4000));
+        let item = |key: Key| Item {
+            key,
+            value: Payload::from(key.to_bytes().to_vec()),
+            lifetime: Duration::from_secs(3600),
+        };
+        let items = keys().into_iter().map(item).collect();
+        let stored = run.ask(0, Operation::Put(items));
+        let copies = usize::from(copies).min(hosts as usize);
+        assert!(stored.values().all(|told| *told == Outcome::Stored { copies }), "{stored:?}");
+        run.wait(Duration::from_secs(4));
+        run
+    }
+
+    fn command(&mut self, when: Instant, host: u32, command: Command) {
+        self.sim.command_at(when, NodeId(host), command);
+    }
+
+    fn until(&mut self, end: Instant) {
+        self.sim.run_until(end, &mut self.told);
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.until(self.sim.now() + time);
+    }
+
+    fn ask(&mut self, host: u32, operation: Operation) -> BTreeMap<Key, Outcome> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let command = Command::Request { id, operation, style: Style::Recursive };
+        self.command(self.sim.now(), host, command);
+        self.wait(ANSWER);
+        self.told.0.remove(&id).unwrap_or_default()
+    }
+
+    fn get(&mut self, host: u32) -> BTreeMap<Key, Outcome> {
+        let told = self.ask(host, Operation::Get(keys()));
+        assert_eq!(told.len(), KEYS as usize, "{}: each key has an outcome", R::NAME);
+        told
+    }
+
+    /// Cuts these hosts off from all others.
+    fn cut(&mut self, hosts: impl IntoIterator<Item = u32>) {
+        let part = hosts.into_iter().map(NodeId).collect();
+        self.sim.fault_at(self.sim.now(), Fault::Partition(vec![part]));
+    }
+
+    /// Asks a host again and again for a time. None of the keys is absent: how many are found.
+    fn none_is_absent(&mut self, host: u32, time: Duration) -> usize {
+        let end = self.sim.now() + time;
+        let mut found = 0;
+        while self.sim.now() < end {
+            let told = self.get(host);
+            for (key, outcome) in &told {
+                let is_sure = matches!(outcome, Outcome::Found { .. });
+                let is_unsure = matches!(
+                    outcome,
+                    Outcome::Failed(FailReason::Unsettled | FailReason::TimedOut)
+                );
+                assert!(is_sure || is_unsure, "{} at {host}: {key} is {outcome:?}", R::NAME);
+            }
+            found = told.values().filter(|told| matches!(told, Outcome::Found { .. })).count();
+        }
+        found
+    }
+
+    fn all_are_found(&mut self, host: u32) {
+        for (key, outcome) in self.get(host) {
+            let is_found = matches!(outcome, Outcome::Found { .. });
+            assert!(is_found, "{} at {host}: {key} is {outcome:?}", R::NAME);
+        }
+    }
+}
+
+macro_rules! for_each_router {
+    ($($test:ident),* $(,)?) => {$(
+        #[test]
+        fn $test() {
+            each::$test::<Chord>();
+            each::$test::<Koorde>();
+            each::$test::<Pastry>();
+            each::$test::<Tapestry>();
+            each::$test::<Kademlia>();
+        }
+    )*};
+}
+
+for_each_router!(
+    the_last_of_six_that_is_left_calls_no_stored_key_absent_and_finds_all_when_they_are_back,
+    the_smaller_part_of_many_calls_no_stored_key_absent,
+    hosts_that_join_a_part_that_was_cut_off_call_no_stored_key_absent,
+    hosts_that_failed_one_after_the_other_or_left_make_no_key_uncertain,
+    a_key_that_was_never_stored_is_absent_once_the_operator_accepts_the_losses,
+);
+
+mod each {
+    use super::*;
+
+    pub fn the_last_of_six_that_is_left_calls_no_stored_key_absent_and_finds_all_when_they_are_back<
+        R: Table + 'static,
+    >() {
+        for is_paused in [false, true] {
+            let mut run = Run::<R>::new(6, 3);
+            if is_paused {
+                for host in 0..5 {
+                    let pause = Fault::Pause(NodeId(host), Duration::from_secs(120));
+                    run.sim.fault_at(run.sim.now(), pause);
+                }
+            } else {
+                run.cut(0..5);
+            }
+            let found = run.none_is_absent(5, Duration::from_secs(110));
+            assert!(found > 0 && found < KEYS as usize, "{} holds {found}", R::NAME);
+            run.sim.fault_at(run.sim.now(), Fault::Heal);
+            run.wait(Duration::from_secs(60));
+            run.all_are_found(5);
+            run.all_are_found(0);
+        }
+    }
+
+    pub fn the_smaller_part_of_many_calls_no_stored_key_absent<R: Table + 'static>() {
+        for left in [2, 5] {
+            let mut run = Run::<R>::new(24, 3);
+            run.cut(0..24 - left);
+            for host in 24 - left..24 {
+                run.none_is_absent(host, Duration::from_secs(15));
+            }
+            run.sim.fault_at(run.sim.now(), Fault::Heal);
+            run.wait(Duration::from_secs(90));
+            run.all_are_found(23);
+        }
+    }
+
+    pub fn hosts_that_join_a_part_that_was_cut_off_call_no_stored_key_absent<R: Table + 'static>() {
+        let mut run = Run::<R>::new(6, 3);
+        run.cut(0..5);
+        run.wait(Duration::from_secs(10));
+        run.command(run.sim.now(), 6, join([5]));
+        run.wait(Duration::from_secs(5));
+        run.none_is_absent(6, Duration::from_secs(20));
+        run.none_is_absent(5, Duration::from_secs(20));
+    }
+
+    pub fn hosts_that_failed_one_after_the_other_or_left_make_no_key_uncertain<
+        R: Table + 'static,
+    >() {
+        let mut run = Run::<R>::new(10, 3);
+        for host in 4..7 {
+            run.sim.fault_at(run.sim.now(), Fault::Crash(NodeId(host)));
+            run.wait(Duration::from_secs(40));
+        }
+        for host in 7..10 {
+            run.command(run.sim.now(), host, Command::Leave);
+            run.wait(Duration::from_secs(10));
+        }
+        run.all_are_found(1);
+        let never: Vec<Key> = (0..40u64).map(|number| Key::of(&number.to_be_bytes())).collect();
+        let told = run.ask(2, Operation::Get(never));
+        assert!(told.values().all(|told| *told == Outcome::Absent), "{}: {told:?}", R::NAME);
+        assert_eq!(told.len(), 40);
+    }
+
+    pub fn a_key_that_was_never_stored_is_absent_once_the_operator_accepts_the_losses<
+        R: Table + 'static,
+    >() {
+        let mut run = Run::<R>::new(6, 3);
+        (0..5).for_each(|host| run.sim.fault_at(run.sim.now(), Fault::Crash(NodeId(host))));
+        run.none_is_absent(5, Duration::from_secs(20));
+        run.command(run.sim.now(), 5, Command::AcceptLosses);
+        let told = run.get(5);
+        let absent = told.values().filter(|told| **told == Outcome::Absent).count();
+        let found = told.values().filter(|told| matches!(told, Outcome::Found { .. })).count();
+        assert!(absent > 0 && absent + found == KEYS as usize, "{}: {told:?}", R::NAME);
+    }
+}
