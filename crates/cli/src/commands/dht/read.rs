@@ -5,7 +5,7 @@ use paceline_graph::Printable;
 use serde::Serialize;
 
 use super::dump::print;
-use super::{Bundling, Guest, ask, bytes, explained, keys_from, unsure};
+use super::{Bundling, Guest, ask, bytes, explained, keys_from, refused};
 use crate::commands::Outcome;
 use crate::content::text_or_base64;
 use crate::error::CliError;
