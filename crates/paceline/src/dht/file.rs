@@ -16,6 +16,8 @@ use super::error::{DamagedFile, DiskError};
 use super::row::{Row, now_ms};
 use super::snapshot::Snapshot;
 
+/// Reads a row of a table; `None` if it is damaged.
+type Decoder = fn([u8; Key::BYTES], &[u8]) -> Option<Row>;
 type Table = TableDefinition<'static, &'static [u8; Key::BYTES], &'static [u8]>;
 
 const RECORDS: Table = TableDefinition::new("records-2");
@@ -266,7 +268,7 @@ fn no_row() -> Fault {
 /// Reads all rows, those of the first format last.
 fn read_rows(database: &Database, mut told: impl FnMut(Row)) -> Result<(), Fault> {
     let transaction = database.begin_read()?;
-    let decoders: [(Table, fn([u8; Key::BYTES], &[u8]) -> Option<Row>); 2] =
+    let decoders: [(Table, Decoder); 2] =
         [(RECORDS, Row::decode), (RECORDS_OLD, Row::decode_unchecked)];
     for (name, decode) in decoders {
         let table = match transaction.open_table(name) {
