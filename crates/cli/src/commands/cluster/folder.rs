@@ -62,7 +62,7 @@ impl Folder {
         }
     }
 
-    /// Takes the folder; none if there is none.
+    /// Takes the folder; `None` if it does not exist.
     ///
     /// # Errors
     /// If `up` did not make it, or another command does not let it go.
@@ -165,7 +165,7 @@ pub fn processes(path: &Path, ui: &Ui) -> Result<Vec<Process>, CliError> {
     Ok(processes)
 }
 
-/// The list; what is wrong with it if it is none.
+/// Reads the list; an error says what is damaged.
 fn read(path: &Path) -> Result<Vec<Process>, String> {
     let text = match fs::read(path.join(LIST)) {
         Ok(text) => text,

@@ -72,7 +72,7 @@ impl Format {
 type KeyValue = (Vec<u8>, Vec<u8>);
 
 impl Lines {
-    /// Key and value of an entry; what was expected if it is none.
+    /// Key and value of an entry; an error says what was expected.
     pub fn parse(self, entry: &[u8]) -> Result<KeyValue, String> {
         match self {
             Lines::Csv => parse_csv(entry),
