@@ -16,8 +16,8 @@ use crate::ui::Ui;
 ///
 /// Exit status 1 if no value is there, and 3 if that is not sure: hosts that failed may hold it, or
 /// did not answer. A value is printed byte for byte; on a terminal a line feed follows it, and
-/// control characters are shown as \\x1b. With --json it is a document with `key` and `value`, or in
-/// base64 `key_base64` and `value_base64` where the bytes are not UTF-8.
+/// control characters are shown as \\x1b. With --json it is a document with `key` and `value`, or
+/// in base64 `key_base64` and `value_base64` where the bytes are not UTF-8.
 ///
 /// With --keys-from the keys travel together, and what is found is printed as it comes:
 /// `key,value`, as CSV, or with --json as a JSON document a line.
