@@ -66,10 +66,19 @@ impl NetworkLab {
         let address = self.address(node);
         // The kernel's default, whatever this machine prefers: figures must not depend on that.
         let device = format!(
-            "addr add {address}/24 dev e0 noprefixroute\nlink set e0 up\nlink set lo up\n\
+            "addr add {address}/24 dev e0 noprefixroute\n\
+             link set e0 address {}\nlink set e0 up\nlink set lo up\n\
              route add 10.77.0.0/24 dev e0 src {address} congctl cubic\n\
-             route add 224.0.0.0/4 dev e0\n"
+             route add 224.0.0.0/4 dev e0\n",
+            hardware_address(node),
         );
+        // All namespaces share one table of neighbours that were found, of 1,024 entries by
+        // default: 33 nodes that all talk to each other do not fit.
+        let device =
+            (0..self.nodes()).filter(|&other| other != node).fold(device, |lines, other| {
+                let (address, hardware) = (self.address(other), hardware_address(other));
+                lines + &format!("neigh add {address} lladdr {hardware} dev e0 nud permanent\n")
+            });
         tool::run_with_input("ip", &["-n", &namespace, "-batch", "-"], &device)?;
         let port = self.plan.port(node);
         shape(&switch, &format!("p{node}"), port)?;
@@ -128,6 +137,11 @@ impl NetworkLab {
         }
         Err(NetlabError::NoSuchNode { node, last: self.nodes() - 1 })
     }
+}
+
+/// The hardware address of a node's device.
+fn hardware_address(node: usize) -> String {
+    format!("02:00:0a:4d:00:{:02x}", node + 1)
 }
 
 fn shape(namespace: &str, device: &str, port: Port) -> Result<(), NetlabError> {

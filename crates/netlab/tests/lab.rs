@@ -1,6 +1,7 @@
 //! The lab itself: built, measured, broken and removed. Skipped with a printed reason where the
 //! machine has no room for one.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
@@ -118,6 +119,27 @@ fn the_member_roles() {
                 stream.write_all(&[7; 16 << 10]).unwrap();
             }
         }
+        ("meet", nodes) => {
+            let nodes: u8 = nodes.parse().unwrap();
+            let socket = UdpSocket::bind(("0.0.0.0", PORT)).unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            let mut heard = BTreeSet::new();
+            // Who has heard of all goes on for those who have not.
+            let mut rounds_left = 20;
+            while rounds_left > 0 {
+                rounds_left -= i32::from(heard.len() == usize::from(nodes));
+                for node in 1..=nodes {
+                    socket.send_to(&[0], (Ipv4Addr::new(10, 77, 0, node), PORT)).unwrap();
+                }
+                let end = Instant::now() + Duration::from_millis(100);
+                while Instant::now() < end {
+                    if let Ok((_, from)) = socket.recv_from(&mut [0; 64]) {
+                        heard.insert(from.ip());
+                    }
+                }
+            }
+            println!("\n{{\"heard\":{}}}", heard.len());
+        }
         ("hear", folder) => {
             let socket = UdpSocket::bind(("0.0.0.0", PORT)).unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -193,6 +215,20 @@ fn a_port_of_its_own_rate_counts_what_passes_it_and_lets_no_more_through() {
     assert!(narrow[1].bytes > 0 && narrow[1].bytes < narrow[0].bytes / 10);
     assert!(wide[1].bytes >= narrow[0].bytes);
     assert!(matches!(lab.traffic(2), Err(NetlabError::NoSuchNode { node: 2, last: 1 })));
+}
+
+#[test]
+fn all_of_many_nodes_reach_each_other() {
+    const NODES: usize = 40;
+    let Some(lab) = lab(Plan::new(NODES, 100_000_000)) else {
+        return;
+    };
+    let role = format!("meet {NODES}");
+    let members: Vec<Child> = (0..NODES).map(|node| start(&lab, node, &role)).collect();
+    for (node, member) in members.into_iter().enumerate() {
+        let Output { status, stderr, .. } = member.wait_with_output().unwrap();
+        assert!(status.success(), "node {node}: {}", String::from_utf8_lossy(&stderr));
+    }
 }
 
 #[test]

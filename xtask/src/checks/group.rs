@@ -183,7 +183,7 @@ fn pause() -> Result<Vec<Figure>, String> {
     let back = group.await_view(&group.all(), 4)?;
     sleep(Duration::from_secs(2));
     group.await_view(&group.all(), 4)?;
-    let mut expelled = BTreeSet::new();
+    let mut expelled: BTreeSet<u32> = BTreeSet::new();
     for member in &group.members {
         // Before that the group grew.
         for ids in member.views().iter().skip_while(|ids| ids.len() < 4) {
