@@ -33,7 +33,8 @@ impl Links {
     }
 
     /// Until when the link sends, if it did not end long ago.
-    pub(crate) fn get(&self, from: NodeId, to: NodeId) -> Option<Instant> {
+    #[cfg(test)]
+    fn get(&self, from: NodeId, to: NodeId) -> Option<Instant> {
         if self.places.is_empty() {
             return None;
         }

@@ -12,6 +12,7 @@
 
 mod config;
 mod segments;
+mod waiting;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,6 +27,7 @@ pub use config::{Multicast, NetworkConfig, Overhead, Shape};
 
 use crate::links::Links;
 use crate::tcp::{Streams, Tcp};
+use waiting::Waiting;
 
 /// Where a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +102,8 @@ pub(crate) struct Network<M> {
     pairs: BTreeMap<(NodeId, NodeId), Pair<M>>,
     // Of a mesh whose pairs need no other state.
     links: Links,
+    // Of a mesh.
+    waiting: Waiting,
     blocked: BTreeSet<(NodeId, NodeId)>,
     // Links that behave otherwise than configured, the latest rule last.
     rules: Vec<LinkRule>,
@@ -164,6 +168,7 @@ impl<M: Wire> Network<M> {
             idle_queues: Vec::new(),
             pairs: BTreeMap::new(),
             links: Links::default(),
+            waiting: Waiting::default(),
             blocked: BTreeSet::new(),
             rules: Vec::new(),
             groups: None,
@@ -373,6 +378,9 @@ impl<M: Wire> Network<M> {
         }
         let arrival = start + airtime;
         *busy_until = arrival;
+        if self.config.shape == Shape::Mesh && lane == Lane::Stream && start > leaves {
+            self.waiting.push(leaves, from, to, start, bytes);
+        }
         self.arrive(from, to, lane, arrival, copies)
     }
 
@@ -442,18 +450,11 @@ impl<M: Wire> Network<M> {
         to: NodeId,
         below_bytes: usize,
     ) -> Option<Instant> {
-        if self.config.shape == Shape::Star {
+        let stalls = self.pairs.get(&(from, to)).is_some_and(|pair| !pair.stalled.is_empty());
+        if self.config.shape == Shape::Star || stalls {
             return None;
         }
-        let sends_until = if self.needs_pairs {
-            let pair = self.pairs.get(&(from, to)).filter(|pair| pair.stalled.is_empty());
-            pair?.sends_until
-        } else {
-            self.links.get(from, to)?
-        };
-        let ahead = self.airtime(below_bytes.saturating_sub(1) as u64);
-        let until = sends_until.as_nanos();
-        Some(Instant::from_nanos(until.saturating_sub(ahead.as_nanos() as u64)))
+        self.waiting.falls_below(from, to, below_bytes)
     }
 
     pub(crate) fn pair(&mut self, from: NodeId, to: NodeId) -> &mut Pair<M> {
@@ -515,6 +516,7 @@ impl<M: Wire> Network<M> {
         pair.stream_epoch += 1;
         pair.is_down = true;
         pair.stalled.clear();
+        self.waiting.forget(|sender, receiver| (sender, receiver) == (from, to));
         if let Some(tcp) = &mut self.tcp {
             tcp.reset(from, to);
         }
@@ -528,6 +530,7 @@ impl<M: Wire> Network<M> {
 
     /// Forgets what waits for the port of a node that is gone.
     pub(crate) fn discard_queued(&mut self, node: NodeId) {
+        self.waiting.forget(|from, _| from == node);
         if let Some(tcp) = &mut self.tcp {
             tcp.discard(node);
         }
@@ -572,6 +575,7 @@ impl<M: Wire> Network<M> {
         self.ports.capacity() * size_of::<Port>()
             + self.pairs.len() * (size_of::<Pair<M>>() + 24)
             + self.links.memory_bytes()
+            + self.waiting.memory_bytes()
     }
 
     /// Bytes held for messages that wait for a port.
@@ -599,15 +603,7 @@ impl<M: Wire> Network<M> {
                         .map_or(0, |&(_, bytes)| bytes)
                 }
             },
-            Shape::Mesh => {
-                let sends_until = match pair {
-                    Some(pair) => Some(pair.sends_until),
-                    None => self.links.get(from, to),
-                };
-                let wait = sends_until.map_or(Duration::ZERO, |until| until - now);
-                let rate = self.config.rate_bits_per_second.unwrap_or(0);
-                (wait.as_nanos() * u128::from(rate) / 8_000_000_000) as usize
-            }
+            Shape::Mesh => self.waiting.bytes(now, from, to),
         };
         stalled + waiting
     }
