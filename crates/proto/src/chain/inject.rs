@@ -199,8 +199,10 @@ impl Chain {
         let (waiting, bytes_max) = (own.waiting_bytes, cx.shared.queue_bytes);
         let paced = own.pace.bytes_within(cx.now, cx.shared.queue_time).min(bytes_max);
         let paced = if paced >= QUEUE_BYTES_MIN { paced.saturating_sub(waiting) } else { 0 };
+        // A reserve is what hops are to have: small messages fill it with their heads.
+        let on_hops = waiting + own.waiting_blocks * Frame::HEAD_BYTES;
         let at_once = if own.waiting.is_empty() { self.open_bytes(cx).min(bytes_max) } else { 0 };
-        let reserve = self.reserve().saturating_sub(waiting);
+        let reserve = self.reserve().saturating_sub(on_hops);
         self.queue_bytes_left = paced.max(at_once).max(reserve);
     }
 

@@ -204,6 +204,40 @@ fn empty_messages_fill_the_queue_too() {
 }
 
 #[test]
+fn a_reserve_is_filled_by_what_small_messages_take_on_a_hop() {
+    let config = config(4)
+        .with_block_bytes_max(1000)
+        .with_message_bytes_max(1000)
+        .with_window_blocks(4096)
+        .with_window_bytes(64_000)
+        .with_hop_bytes(4000)
+        .with_queue_bytes(20_000);
+    let mut bench = Bench::with(config, 1);
+    bench.broadcast(1);
+    bench.sent();
+    for seq in 0..30 {
+        let payload = Payload::Zeros(1000);
+        bench.message(0, Message::Data(signed(Frame { payload, ..frame(0, seq, seq) })));
+        bench.sent();
+    }
+    // Turns were missed. Once a block has left, the next ones are asked for ahead.
+    bench.backlog.0.insert(NodeId(2), 2000);
+    bench.broadcast(1);
+    bench.backlog.0.insert(NodeId(2), 0);
+    bench.call(|chain, cx| chain.handle_drained(cx, NodeId(2)));
+    bench.backlog.0.insert(NodeId(2), 2000);
+    let mut admitted = 0;
+    while bench.chain.admission() > 0 && admitted < 5000 {
+        bench.broadcast(1);
+        admitted += 1;
+    }
+    // Half of 26 blocks beyond the lead, and a turn on the hop.
+    let reserve = 26 * (Frame::HEAD_BYTES + 1000) / 2;
+    let most = (reserve + 4096) / (Frame::HEAD_BYTES + 1) + 4;
+    assert!((most / 2..=most).contains(&admitted), "{admitted} messages of a byte, {most} at most");
+}
+
+#[test]
 fn a_message_that_is_too_large_is_rejected_and_not_sent() {
     let mut bench = Bench::new(3, 0);
     bench.broadcast(51);
