@@ -211,7 +211,9 @@ fn knob_key(error: &paceline_proto::chain::ConfigError) -> &'static str {
         ConfigError::OutOfRange { knob: "window_bytes", .. } => "window",
         ConfigError::OutOfRange { knob: "hop_bytes", .. } => "hop",
         ConfigError::OutOfRange { knob: "queue_bytes", .. } => "queue",
-        ConfigError::OutOfRange { knob, .. } | ConfigError::NoTime { knob } => knob,
+        ConfigError::OutOfRange { knob, .. }
+        | ConfigError::TooShort { knob, .. }
+        | ConfigError::NoTime { knob } => knob,
         ConfigError::EmptyRoster => "nodes",
     }
 }

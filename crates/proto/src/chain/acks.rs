@@ -6,10 +6,23 @@
 
 use std::time::Duration;
 
+use super::Config;
 use super::chain::{Chain, Cx, Timer};
 use super::message::Message;
 use super::own::Own;
 use crate::core::{Instant, Lane, NodeId};
+
+/// Payload that is worth an acknowledgement, which takes some 100 bytes of a link. Less waits for
+/// [`WORTH_BLOCKS`], or for the time.
+const WORTH_BYTES: usize = 1000;
+
+/// Blocks that are worth one however small they are.
+const WORTH_BLOCKS: usize = 16;
+
+/// The same, where a small window would have to wait for the time.
+pub(super) fn small_blocks_due(config: &Config) -> u64 {
+    WORTH_BLOCKS.min(config.window_blocks / 2) as u64
+}
 
 /// The longest pause between two reminders, unless acknowledgements are configured later still.
 const REMIND_AFTER_MAX: Duration = Duration::from_secs(1);
@@ -29,8 +42,11 @@ impl Chain {
         let due = cx.shared.ack_blocks as u64;
         let state = &self.flows[flow];
         // A window of few large blocks is not to wait for the time that is for slow senders.
-        let is_due = state.received - state.acknowledged_received >= due
-            || state.credit() - state.acknowledged_consumed >= due
+        let received = state.received - state.acknowledged_received;
+        let blocks = received.max(state.credit() - state.acknowledged_consumed);
+        let bytes = state.unacknowledged_bytes.max(state.unacknowledged_consumed_bytes);
+        let is_worth_it = bytes >= WORTH_BYTES || blocks >= small_blocks_due(cx.shared);
+        let is_due = blocks >= due && is_worth_it
             || state.unacknowledged_bytes >= cx.shared.window_bytes / 2;
         if is_due {
             self.acknowledge(cx, flow);
@@ -45,7 +61,7 @@ impl Chain {
         let flow = &mut self.flows[flow];
         flow.acknowledged_received = flow.received;
         flow.acknowledged_consumed = flow.credit();
-        flow.unacknowledged_bytes = 0;
+        (flow.unacknowledged_bytes, flow.unacknowledged_consumed_bytes) = (0, 0);
         flow.remind_at = cx.now + remind_pause(ack_after, flow.reminders);
         let (received, consumed) = (flow.acknowledged_received, flow.acknowledged_consumed);
         let message = Message::Ack { view, incarnation: flow.incarnation, received, consumed };

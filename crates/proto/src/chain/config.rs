@@ -39,6 +39,16 @@ pub enum ConfigError {
         /// The knob's name.
         knob: &'static str,
     },
+    /// A time is too short.
+    #[error("{knob} is {value:?}, expected at least {least:?}")]
+    TooShort {
+        /// The knob's name.
+        knob: &'static str,
+        /// Its value.
+        value: Duration,
+        /// The shortest time.
+        least: Duration,
+    },
     /// A knob is outside its range.
     #[error("{knob} is {value}, expected {expected}")]
     OutOfRange {
@@ -50,6 +60,9 @@ pub enum ConfigError {
         expected: &'static str,
     },
 }
+
+/// The least `ack_after`: acknowledgements are not to take a link from what they acknowledge.
+const ACK_AFTER_MIN: Duration = Duration::from_micros(100);
 
 impl Config {
     /// The defaults, without a roster: views say who is a member ([`crate::group`]).
@@ -139,13 +152,16 @@ impl Config {
     }
 
     /// A member acknowledges at the latest after this many blocks: to their origin, and to the
-    /// sender of a hop. To their origin also after half of `window_bytes`. Default 32.
+    /// sender of a hop. To their origin also after half of `window_bytes`. Default 32. Below 16
+    /// and half of `window_blocks` it counts to the origin only with 1,000 bytes of payload, and to
+    /// the sender of a hop not at all: an acknowledgement takes a link for longer than a small
+    /// block does.
     pub fn with_ack_blocks(mut self, blocks: usize) -> Config {
         self.ack_blocks = blocks;
         self
     }
 
-    /// And at the latest after this time. Default 50 ms. Acknowledgements return credits and free
+    /// And at the latest after this time. Default 50 ms, at least 100 us. Acknowledgements return credits and free
     /// memory; no message waits for them while the window is open.
     pub fn with_ack_after(mut self, after: Duration) -> Config {
         self.ack_after = after;
@@ -179,10 +195,12 @@ impl Config {
         check("queue_bytes", self.queue_bytes, self.queue_bytes >= 1, "at least 1")?;
         let ack = self.ack_blocks;
         check("ack_blocks", ack, (1..=window / 2).contains(&ack), "1 to half of window_blocks")?;
-        for (knob, time) in [("ack_after", self.ack_after), ("resync_after", self.resync_after)] {
-            if time.is_zero() {
-                return Err(ConfigError::NoTime { knob });
-            }
+        let (value, least) = (self.ack_after, ACK_AFTER_MIN);
+        if value < least {
+            return Err(ConfigError::TooShort { knob: "ack_after", value, least });
+        }
+        if self.resync_after.is_zero() {
+            return Err(ConfigError::NoTime { knob: "resync_after" });
         }
         Ok(self)
     }

@@ -79,6 +79,8 @@ pub(super) struct Flow {
     pub(super) acknowledged_consumed: u64,
     /// Bytes that have come since the last acknowledgement.
     pub(super) unacknowledged_bytes: usize,
+    /// Bytes that were consumed since then.
+    pub(super) unacknowledged_consumed_bytes: usize,
     /// When to remind the origin, should it not have called the blocks here stable.
     pub(super) remind_at: Instant,
     /// How often it was reminded in vain.
@@ -107,6 +109,7 @@ impl Flow {
             acknowledged_received: 0,
             acknowledged_consumed: 0,
             unacknowledged_bytes: 0,
+            unacknowledged_consumed_bytes: 0,
             remind_at: Instant::MAX,
             reminders: 0,
             transfers: Vec::new(),
@@ -232,6 +235,7 @@ impl Flow {
             }
             self.consumed = end;
             self.unconsumed_bytes -= bytes as usize;
+            self.unacknowledged_consumed_bytes += bytes as usize;
             self.unconsumed.pop_front();
         }
         self.grant();

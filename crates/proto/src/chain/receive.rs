@@ -1,6 +1,7 @@
 //! Every other member's part: a frame is checked, held, delivered and forwarded.
 
 use super::Topology;
+use super::acks::small_blocks_due;
 use super::chain::{Chain, Cx, Event};
 use super::flow::{Block, Complete, Flow, Refusal, Room};
 use super::link::link_to;
@@ -87,7 +88,8 @@ impl Chain {
             return false;
         }
         link.expected += 1;
-        if link.expected - link.acknowledged >= cx.shared.ack_blocks as u64 {
+        let due = (cx.shared.ack_blocks as u64).max(small_blocks_due(cx.shared));
+        if link.expected - link.acknowledged >= due {
             link.acknowledged = link.expected;
             let message = Message::LinkAck { view: self.view.id(), next: link.expected };
             cx.send(from, Lane::Datagram, message);

@@ -107,8 +107,7 @@ impl Scenario {
             .with_message_bytes_max(3 * block)
             .with_window_bytes(block * [8, 20, 200][rng.below(3) as usize])
             .with_window_blocks([8, 64, 1024][rng.below(3) as usize])
-            // A mesh counts acknowledgements as backlog: a hop is to have room beside them.
-            .with_hop_bytes([2000, 4096, 131_072][rng.below(3) as usize])
+            .with_hop_bytes([4, 4096, 131_072][rng.below(3) as usize])
             .with_ack_blocks(1 + rng.below(4) as usize)
             .build()
             .expect("drawn within the ranges");
@@ -268,7 +267,7 @@ fn draw_config(rng: &mut Rng, ring: &[u32]) -> Config {
         .with_hop_bytes([4, 200, 4096, 131_072][rng.below(4) as usize])
         .with_queue_bytes([1, 1000, 65_536][rng.below(3) as usize])
         .with_ack_blocks(1 + rng.below(window_blocks as u32 / 2).min(40) as usize)
-        .with_ack_after(Duration::from_micros([1, 500, 5000][rng.below(3) as usize]))
+        .with_ack_after(Duration::from_micros([100, 500, 5000][rng.below(3) as usize]))
         .with_resync_after(Duration::from_millis([1, 20, 50][rng.below(3) as usize]))
         .build()
         .expect("drawn within the ranges")

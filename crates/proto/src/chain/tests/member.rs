@@ -349,6 +349,29 @@ fn stable_is_announced_at_rest_once_and_repeated_to_a_member_that_asks() {
 }
 
 #[test]
+fn small_blocks_are_acknowledged_by_sixteens_and_large_ones_as_configured() {
+    let acks_for = |bytes: u32, blocks: u64| {
+        let config = config(4)
+            .with_block_bytes_max(1000)
+            .with_message_bytes_max(1000)
+            .with_window_blocks(64)
+            .with_window_bytes(64_000)
+            .with_ack_blocks(1);
+        let mut bench = Bench::with(config, 3);
+        for seq in 0..blocks {
+            let payload = Payload::Zeros(bytes);
+            let block = Frame { payload, hops_left: 0, ..frame(0, seq, seq) };
+            bench.message(2, Message::Data(signed(block)));
+        }
+        bench.sent()
+    };
+    assert_eq!(acks_for(1, 15), [""; 0]);
+    assert_eq!(acks_for(1, 16), ["n2: link-ack 16", "n0: ack 16 0"]);
+    assert_eq!(acks_for(500, 4), ["n0: ack 2 0", "n0: ack 4 0"]);
+    assert_eq!(acks_for(1000, 2), ["n0: ack 1 0", "n0: ack 2 0"]);
+}
+
+#[test]
 fn acknowledgements_are_due_after_so_many_blocks_or_so_much_time_and_reminders_back_off() {
     let mut bench = Bench::new(4, 3);
     bench.message(2, Message::Data(Frame { hops_left: 0, ..frame(0, 0, 0) }));
