@@ -287,8 +287,10 @@ fn least_of_max_min(topology: Topology, message_blocks: usize, measured: Duratio
 
 #[test]
 fn by_the_tree_each_sender_gets_nine_tenths_of_its_max_min_share() {
-    for Least { members, senders, of_share } in least_of_max_min(Topology::Tree, 1, MEASURED) {
-        assert!(of_share >= 0.9, "{senders:?} of {members}: {of_share:.3} of its share");
+    // A window, which a queue on the way may hold or not, is up to 0.8 s of what a sender gets.
+    let measured = Duration::from_secs(4);
+    for Least { members, senders, of_share } in least_of_max_min(Topology::Tree, 1, measured) {
+        assert!(of_share >= 0.92, "{senders:?} of {members}: {of_share:.3} of its share");
     }
 }
 
