@@ -284,26 +284,26 @@ impl ChainLedger {
         let progress = &mut self.progress[member][rank];
         let state = &mut self.origins[rank];
         let expected = state.message(progress.messages);
-        let name = format!("blocks {seq}..{end} of {origin}");
         let broken = match expected {
-            _ if seq < progress.blocks => Some((Rule::Integrity, format!("{name} again"))),
+            _ if seq < progress.blocks => Some((Rule::Integrity, " again".to_owned())),
             _ if expected.is_none() || seq >= state.next_seq => {
-                Some((Rule::Integrity, format!("{name}, which were never sent")))
+                Some((Rule::Integrity, ", which were never sent".to_owned()))
             }
             Some(message) if seq > message.seq => {
-                Some((Rule::Fifo, format!("{name}, but {} comes first", message.seq)))
+                Some((Rule::Fifo, format!(", but {} comes first", message.seq)))
             }
             Some(message)
                 if (message.seq, message.end) != (seq, end)
                     || message.payload != *payload
                     || state.incarnation.is_some_and(|known| known != incarnation) =>
             {
-                Some((Rule::Integrity, format!("{name}, {} bytes, altered", payload.len())))
+                Some((Rule::Integrity, format!(", {} bytes, altered", payload.len())))
             }
             _ => None,
         };
         if let Some((rule, what)) = broken {
-            return self.fail(rule, at, node, format!("delivered {what}"));
+            let what = format!("delivered blocks {seq}..{end} of {origin}{what}");
+            return self.fail(rule, at, node, what);
         }
         state.incarnation = Some(incarnation);
         state.accepted[progress.messages - state.first].deliveries += 1;

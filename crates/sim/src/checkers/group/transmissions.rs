@@ -154,13 +154,15 @@ impl Sender {
         match sent {
             Sent::Block { link, passage } => {
                 let Passage { origin, seq, .. } = passage;
-                let name = format!("block {seq} of rank {origin} to {to}, frame {link},");
+                let broken = |what: &str| {
+                    format!("block {seq} of rank {origin} to {to}, frame {link}, {what}")
+                };
                 if let Some(wrong) = passage.wrong(present.len(), from_rank, to_rank) {
-                    return Err(format!("{name} {wrong}"));
+                    return Err(broken(wrong));
                 }
-                let is_new = hop.note_link(link).map_err(|what| format!("{name} {what}"))?;
+                let is_new = hop.note_link(link).map_err(|what| broken(&what))?;
                 if is_new && !hop.is_first(origin, seq, freed(view, origin as usize)) {
-                    return Err(format!("{name} sent a second time under a new link number"));
+                    return Err(broken("sent a second time under a new link number"));
                 }
             }
             Sent::Skip { link } => {
