@@ -125,6 +125,16 @@ impl OutLink {
         true
     }
 
+    /// True if the peer has not acknowledged all that was sent.
+    pub(super) fn has_unacknowledged(&self) -> bool {
+        self.len > 0
+    }
+
+    /// Frames that the peer has acknowledged.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.base
+    }
+
     /// What the peer has not acknowledged, with its numbers.
     pub(super) fn unacknowledged(&self) -> impl Iterator<Item = (u64, Sent)> {
         let frames = self.sent.iter().flat_map(|run| {

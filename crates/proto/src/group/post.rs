@@ -12,7 +12,7 @@ use super::direct::Direct;
 use super::group::{Cx, Group};
 use super::interface::{Event, Role};
 use super::message::Message;
-use super::pair::{Inbound, Limits, Outbound, Refusal};
+use super::pair::{Inbound, Limits, Outbound, Progress, Refusal};
 use crate::core::{Lane, Member, NodeId, Payload, PeerState};
 
 /// The longest pause between two questions to a member that acknowledges nothing.
@@ -56,6 +56,13 @@ pub enum SendFailure {
 pub(super) struct Post {
     outbound: BTreeMap<NodeId, Outbound>,
     inbound: BTreeMap<NodeId, Inbound>,
+}
+
+impl Post {
+    /// How far the messages to this member are; `None` while it has acknowledged all.
+    pub(super) fn progress(&self, to: NodeId) -> Option<Progress> {
+        self.outbound.get(&to).and_then(Outbound::progress)
+    }
 }
 
 impl Group {
@@ -210,6 +217,9 @@ impl Group {
         if out.probes == 0 {
             out.probe_at = cx.now + cx.shared.repeat_every;
         }
+        if let Some(rank) = self.view.rank(from) {
+            self.links.note_heard(rank);
+        }
         self.pump(cx, from);
     }
 
@@ -221,9 +231,15 @@ impl Group {
     ) {
         let inbound = self.post.inbound.get(&from);
         let is_known = inbound.is_some_and(|inbound| inbound.from.incarnation == sender);
-        // If nothing has come of it yet there is nothing to say.
-        if is_known && receiver == self.me.member.incarnation {
+        if receiver != self.me.member.incarnation {
+            return;
+        }
+        if is_known {
             self.acknowledge_direct(cx, from);
+        } else if self.view.contains(Member { node: from, incarnation: sender }) {
+            // Nothing has come of it yet: that the link works this way is news as well.
+            let message = Message::DirectAck { sender, receiver, received: 0, consumed: 0 };
+            cx.send(from, Lane::Datagram, message);
         }
     }
 
