@@ -118,11 +118,9 @@ impl Cut {
         }
     }
 
-    /// What does not count links as dead for longer than a run takes.
-    fn without_watch(mut self) -> Cut {
-        let config = self.scenario.config.with_link_dead_after(Duration::from_secs(3600));
-        self.scenario.config = config.build().expect("within the range");
-        self
+    /// The same with members that do not watch their links.
+    fn unwatched(self) -> Cut {
+        Cut { scenario: self.scenario.unwatched(), ..self }
     }
 
     fn run(&self) -> Result<Ran, String> {
@@ -257,7 +255,7 @@ fn seeds_go_on_without_one_end_of_a_link_that_is_cut_for_good() {
 #[test]
 fn a_group_that_does_not_watch_its_links_stands_still() {
     let still = (0..40).filter(|&seed| {
-        let ran = Cut::draw(seed).without_watch().run();
+        let ran = Cut::draw(seed).unwatched().run();
         ran.is_ok_and(|ran| ran.stall > LOAD / 2)
     });
     let still = still.count();
@@ -300,7 +298,8 @@ fn a_member_that_was_left_out_is_told_why_and_is_back_once_the_link_works() {
     assert!(refusals.len() > 10 && refusals.iter().all(says_why), "{refusals:?}");
     let counters = sim.counters();
     assert_eq!(counters.count("group_left_out"), 3, "each member that goes on says so");
-    assert!(counters.count("group_link_dead") >= 1);
+    let dead = counters.count("group_link_dead");
+    assert!((1..=2).contains(&dead), "its two ends say so, once each, and nobody else: {dead}");
 
     sim.run_until(at(21_500), &mut observers);
     assert_eq!(nodes(&sim), [0, 1, 3, 2].map(NodeId));
@@ -330,6 +329,25 @@ fn a_link_that_heals_at_once_still_keeps_the_member_out_for_its_time() {
     sim.run_until(left_out_at + Duration::from_millis(6500), &mut observers);
     assert_eq!(sim.node(NodeId(0)).group_view(), [0, 1, 3, 2].map(NodeId));
     assert_eq!(observers.0.violation(), None);
+}
+
+/// An origin whose first block does not reach a member, because a link further on is dead, gets an
+/// answer all the same: its own link to that member works.
+#[test]
+fn an_origin_accuses_no_member_that_its_blocks_do_not_reach() {
+    let mut scenario = four(1500);
+    for (number, when) in (0..).zip((3500..12_000).step_by(40)) {
+        let command = message(NodeId(3), number, 2000);
+        scenario.acts.push((at(when), Act::Command(NodeId(3), command)));
+    }
+    let mut sim = simulated(&scenario);
+    let mut observers = (GroupLedger::new(&scenario.config), Application::new(1));
+    sim.run_until(at(8_000), &mut observers);
+    assert_eq!(sim.counters().count("group_link_dead"), 0);
+    sim.run_until(at(14_000), &mut observers);
+    assert_eq!(observers.0.violation(), None);
+    assert_eq!(sim.node(NodeId(0)).group_view(), [0, 1, 3].map(NodeId));
+    assert_eq!(sim.counters().count("group_link_dead"), 1, "the end that forwards says so");
 }
 
 /// What an origin sent last is with no other member. When the view ends for another reason its

@@ -125,9 +125,9 @@ impl OutLink {
         true
     }
 
-    /// True if the peer has not acknowledged all that was sent.
-    pub(super) fn has_unacknowledged(&self) -> bool {
-        self.len > 0
+    /// Frames that were sent and that the peer has not acknowledged.
+    pub(super) fn unacknowledged_count(&self) -> u64 {
+        self.len
     }
 
     /// Frames that the peer has acknowledged.

@@ -11,6 +11,8 @@ use crate::core::{Lane, NodeId};
 pub(crate) struct HopProgress {
     /// Frames that the peer has acknowledged.
     pub(crate) acknowledged: u64,
+    /// Frames that it has not.
+    pub(crate) unacknowledged: u64,
     /// The stream is up, as far as the driver knows.
     pub(crate) is_open: bool,
 }
@@ -23,8 +25,9 @@ impl Chain {
         let place = self.out_links.binary_search_by_key(&peer, |link| link.peer).ok()?;
         let link: &OutLink = &self.out_links[place];
         let is_open = link.state == LinkState::Open;
-        let is_due = link.has_unacknowledged() || (!is_open && link.has_queue());
-        is_due.then(|| HopProgress { acknowledged: link.acknowledged(), is_open })
+        let (acknowledged, unacknowledged) = (link.acknowledged(), link.unacknowledged_count());
+        let is_due = unacknowledged > 0 || (!is_open && link.has_queue());
+        is_due.then_some(HopProgress { acknowledged, unacknowledged, is_open })
     }
 
     /// The ranks of the other members that have to acknowledge blocks of this one, or keep its

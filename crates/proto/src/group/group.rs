@@ -289,28 +289,31 @@ impl Group {
         if view < self.view.id() && self.is_member() && self.view.rank(from).is_none() {
             self.tell_excluded(cx, from);
         }
-        let rank = self.view.rank(from).filter(|_| view == self.view.id());
         let mut asks = None;
         match message {
             chain::Message::Ack { received, .. } => {
-                rank.into_iter().for_each(|rank| self.links.note_heard(rank));
+                self.note_heard(from, view);
                 if received == 0 && self.chain.members_counted().is_none() {
                     return; // It says that the link works, to one that has sent nothing.
                 }
             }
-            chain::Message::Owed { .. } => {
-                rank.into_iter().for_each(|rank| self.links.note_heard(rank));
-            }
-            chain::Message::Probe { incarnation, .. } => {
-                let is_member =
-                    |rank: &usize| self.view.members()[*rank].incarnation == incarnation;
-                asks = rank.filter(is_member).map(|_| incarnation);
+            chain::Message::Owed { .. } => self.note_heard(from, view),
+            chain::Message::Probe { incarnation, .. } if view == self.view.id() => {
+                let member = Member { node: from, incarnation };
+                asks = self.view.contains(member).then_some(incarnation);
             }
             _ => {}
         }
         self.with_chain(cx, |chain, cx| chain.handle_message(cx, from, message));
         if let Some(incarnation) = asks {
             self.with_chain(cx, |chain, cx| chain.answer_ask(cx, from, incarnation));
+        }
+    }
+
+    /// An acknowledgement that belongs to this view has come.
+    fn note_heard(&mut self, from: NodeId, view: ViewId) {
+        if let Some(rank) = self.view.rank(from).filter(|_| view == self.view.id()) {
+            self.links.note_heard(rank);
         }
     }
 

@@ -34,6 +34,9 @@ const LOOKS: u32 = 20;
 const ASK_LOOKS: u32 = 5;
 /// A report that is not repeated for this many looks is over.
 const REPORT_LOOKS: u32 = 8;
+/// While at most so many frames are under way on a hop, a backlog that shrinks is progress: large
+/// blocks on a slow link. More of them say that acknowledgements do not come.
+const SLOW_FRAMES_MAX: u64 = 8;
 /// How long a member that was left out is kept out at first. Doubled each time.
 const KEPT_OUT_MIN: Duration = Duration::from_secs(5);
 /// The most of that; and one that has been back for as long counts as one that never was left out.
@@ -316,7 +319,7 @@ impl Group {
             let backlog = cx.backlog_bytes(node);
             // What leaves for the peer shows that its host takes it, before the block is whole.
             if std::mem::replace(&mut watch.backlog, backlog) > backlog
-                && hop.is_none_or(|hop| hop.is_open)
+                && hop.is_none_or(|hop| hop.is_open && hop.unacknowledged <= SLOW_FRAMES_MAX)
             {
                 (watch.hop.mark, watch.direct.mark) = (None, None);
             }

@@ -231,15 +231,9 @@ impl Group {
     ) {
         let inbound = self.post.inbound.get(&from);
         let is_known = inbound.is_some_and(|inbound| inbound.from.incarnation == sender);
-        if receiver != self.me.member.incarnation {
-            return;
-        }
-        if is_known {
+        // If nothing has come of it yet there is nothing to say.
+        if is_known && receiver == self.me.member.incarnation {
             self.acknowledge_direct(cx, from);
-        } else if self.view.contains(Member { node: from, incarnation: sender }) {
-            // Nothing has come of it yet: that the link works this way is news as well.
-            let message = Message::DirectAck { sender, receiver, received: 0, consumed: 0 };
-            cx.send(from, Lane::Datagram, message);
         }
     }
 
