@@ -54,10 +54,7 @@ pub enum JoinError {
         within: Duration,
     },
     /// A member said no.
-    #[error("refused: {}", match .refusal {
-        Refusal::IdInUse => "a member that is alive has the same id",
-        Refusal::Full => "the group is full",
-    })]
+    #[error("refused: {refusal}")]
     Refused {
         /// Why.
         refusal: Refusal,

@@ -581,7 +581,10 @@ fn views_that_reach_the_application_out_of_order_are_caught() {
 
 #[test]
 fn a_credit_map_that_was_left_with_an_older_view_is_caught() {
-    hunt(Bug::CreditsOfOldView, Who::All, &[FLOW]);
+    // To a member that watches its links, a peer whose acknowledgements it ignores is behind a dead
+    // one. Left out, it starves nobody.
+    let unwatched = |seed| Scenario::draw(seed).unwatched();
+    bug(Bug::CreditsOfOldView, Who::All, &[FLOW]).in_the_swarm_of(unwatched);
 }
 
 #[test]

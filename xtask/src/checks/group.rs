@@ -20,6 +20,11 @@ const KILLS: usize = 20;
 const STALL_MAX: f64 = 1.5 + 0.2;
 /// Whoever was cut off is back within this.
 const REJOIN_MAX: f64 = 5.0;
+/// A link that carries nothing is noticed after five seconds; the rest is for the agreement.
+const LINK_MAX: f64 = 7.0;
+/// How often a member is restarted at another address, and how soon it is a member again.
+const MOVES: usize = 20;
+const MOVE_MAX: f64 = 2.0;
 /// Longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -35,9 +40,14 @@ struct Group {
 
 impl Group {
     fn start(nodes: usize) -> Result<Group, String> {
+        Group::start_among(nodes, nodes)
+    }
+
+    /// Members in the first of so many namespaces.
+    fn start_among(members: usize, nodes: usize) -> Result<Group, String> {
         let lab = NetworkLab::build(Plan::new(nodes, RATE)).map_err(|error| error.to_string())?;
         let mut group = Group { lab, members: Vec::new(), gone: Vec::new(), next_id: 0 };
-        for node in 0..nodes {
+        for node in 0..members {
             let member = group.launch(node)?;
             group.members.push(member);
             if node == 0 {
@@ -51,6 +61,11 @@ impl Group {
     fn launch(&mut self, node: usize) -> Result<Member, String> {
         let id = self.next_id;
         self.next_id += 1;
+        self.launch_as(node, id)
+    }
+
+    /// Starts a member of this id in a namespace.
+    fn launch_as(&self, node: usize, id: u32) -> Result<Member, String> {
         let seeds = (0..self.lab.nodes()).filter(|&other| id > 0 && other != node);
         let seeds: Vec<String> =
             seeds.map(|other| format!("{}:7946", self.lab.address(other))).collect();
@@ -223,6 +238,63 @@ fn partitions() -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
+/// One link of the ring drops everything in one direction, under load: the others go on without
+/// one of its ends, which is back once the link works.
+fn one_way_links() -> Result<Vec<Figure>, String> {
+    let failed = |error: paceline_netlab::NetlabError| error.to_string();
+    let mut figures = Vec::new();
+    for (from, to) in [(1, 2), (2, 1)] {
+        let name = format!("link {from} to {to} cut");
+        let mut group = Group::start(4)?;
+        group.await_view(&group.all(), 4)?;
+        sleep(Duration::from_secs(1));
+        // Of the two ends the younger one goes.
+        let (left_out, rest) = (group.members[2].id, [0, 1, 3]);
+        let cut = Instant::now();
+        group.lab.drop_share(from, to, 1.0).map_err(failed)?;
+        let whole = group.await_view(&rest, 3)?.as_secs_f64();
+        sleep(Duration::from_secs(3));
+        let stall = rest
+            .iter()
+            .map(|&node| group.members[node].longest_silence(cut, Instant::now()))
+            .fold(0.0, f64::max);
+        println!("{name}: a view without n{left_out} after {whole:.2} s, silent for {stall:.2} s");
+        figures.push(at_most(&format!("{name}: whole again, s"), whole, LINK_MAX));
+        figures.push(at_most(&format!("{name}: stall, longest, s"), stall, LINK_MAX));
+        // It is kept out for five seconds from then, and longer while the link is cut.
+        sleep(Duration::from_secs(4));
+        group.await_view(&rest, 3)?;
+        group.lab.heal().map_err(failed)?;
+        let healed = group.await_view(&group.all(), 4)?.as_secs_f64();
+        figures.push(at_most(&format!("{name}: back after healing, s"), healed, REJOIN_MAX));
+        sleep(Duration::from_secs(2));
+        figures.push(faults_of(&name, &group, &[left_out]));
+    }
+    Ok(figures)
+}
+
+/// A member is killed and starts again under its id at another address, again and again.
+fn moves() -> Result<Vec<Figure>, String> {
+    let mut group = Group::start_among(4, 5)?;
+    group.await_view(&group.all(), 4)?;
+    let (place, id) = (3, group.members[3].id);
+    let mut worst = 0.0f64;
+    for round in 0..MOVES {
+        sleep(Duration::from_millis(700));
+        group.members[place].kill();
+        let begun = Instant::now();
+        // Namespaces 3 and 4 in turn. What the run before was told is forgotten: this one numbers
+        // its messages from 0 again.
+        group.members[place] = group.launch_as(4 - round % 2, id)?;
+        group.await_view(&group.all(), 4)?;
+        let back = begun.elapsed().as_secs_f64();
+        println!("move {}: n{id} is a member again after {back:.2} s", round + 1);
+        worst = worst.max(back);
+    }
+    let faults = faults_of("20 moves", &group, &[id]);
+    Ok(vec![at_most("20 moves: a member again, longest, s", worst, MOVE_MAX), faults])
+}
+
 /// 32 come at once.
 fn join_storm() -> Result<Vec<Figure>, String> {
     let group = Group::start(33)?;
@@ -251,7 +323,7 @@ pub fn run() -> Result<Outcome, String> {
     }
     let mut figures = Vec::new();
     let mut is_complete = true;
-    for part in [kills, pause, partitions, join_storm, rolling_restart] {
+    for part in [kills, pause, partitions, one_way_links, moves, join_storm, rolling_restart] {
         match part() {
             Ok(measured) => figures.extend(measured),
             Err(error) => {

@@ -230,7 +230,7 @@ pub fn describe(event: &Event) -> Option<String> {
         }
         Event::Excluded => "the others went on without this node: it joins anew".to_owned(),
         Event::Left => "left".to_owned(),
-        Event::JoinRefused(refusal) => format!("may not join yet: {refusal:?}"),
+        Event::JoinRefused(refusal) => format!("may not join yet: {refusal}"),
         Event::Rejected(BroadcastError::LostPrimary) => {
             "a message was not accepted: too few members are reachable".to_owned()
         }

@@ -45,6 +45,7 @@ const MEMBERSHIP_KEYS: &[&str] = &[
     "gather_joins",
     "lag_after",
     "expel_after",
+    "link_dead_after",
 ];
 
 const MEASURES: [(&str, Measure); 5] = [
@@ -105,12 +106,15 @@ fn read_membership(
         .with_join_every(table.duration_or("join_every", Duration::from_millis(250))?)
         .with_gather_joins(table.duration_or("gather_joins", Duration::from_millis(50))?)
         .with_lag_after(table.duration_or("lag_after", Duration::from_secs(1))?)
-        .with_expel_after(table.duration_optional("expel_after")?);
+        .with_expel_after(table.duration_optional("expel_after")?)
+        .with_link_dead_after(table.duration_or("link_dead_after", Duration::from_secs(5))?);
     config.build().map_err(|error| match &error {
         ConfigError::Knob(knob) => wrong_knob(table, knob),
-        ConfigError::Detector(wrong) => {
-            let (detector::ConfigError::Time { knob, .. }
-            | detector::ConfigError::OutOfRange { knob, .. }) = wrong;
+        ConfigError::Detector(
+            detector::ConfigError::Time { knob, .. }
+            | detector::ConfigError::OutOfRange { knob, .. },
+        )
+        | ConfigError::Time { knob, .. } => {
             table.error(knob, error.to_string(), "see docs/protocols/group.md for the ranges")
         }
     })
@@ -143,5 +147,19 @@ mod tests {
         let scenario = ScenarioFile::parse("t.toml", text).unwrap().resolve().unwrap();
         let said = Members::read(&scenario).unwrap_err().to_string();
         assert!(said.starts_with("t.toml:5:15: probe_every is 100ms"), "{said}");
+    }
+
+    #[test]
+    fn a_time_after_which_links_are_dead_is_read_and_kept_within_its_range() {
+        let read = |time: &str| {
+            let text = format!(
+                "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"\nlink_dead_after = \"{time}\""
+            );
+            let scenario = ScenarioFile::parse("t.toml", &text).unwrap().resolve().unwrap();
+            Members::read(&scenario).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(read("7s"), Ok(()));
+        let said = read("999ms").unwrap_err();
+        assert!(said.starts_with("t.toml:5:19: link_dead_after is 999ms, expected 1 s"), "{said}");
     }
 }

@@ -125,6 +125,16 @@ impl OutLink {
         true
     }
 
+    /// Frames that were sent and that the peer has not acknowledged.
+    pub(super) fn unacknowledged_count(&self) -> u64 {
+        self.len
+    }
+
+    /// Frames that the peer has acknowledged.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.base
+    }
+
     /// What the peer has not acknowledged, with its numbers.
     pub(super) fn unacknowledged(&self) -> impl Iterator<Item = (u64, Sent)> {
         let frames = self.sent.iter().flat_map(|run| {

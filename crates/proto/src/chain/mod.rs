@@ -36,6 +36,7 @@ mod shares;
 mod topology;
 mod unread;
 mod uplink;
+mod watch;
 mod window;
 
 pub use chain::{Chain, Command, Event, RejectReason, Timer};

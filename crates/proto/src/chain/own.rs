@@ -114,10 +114,20 @@ impl Own {
 
     /// The ranks of the members that keep the window from moving.
     pub(super) fn holding_back(&self) -> impl Iterator<Item = usize> {
-        let marks = self.consumed.marks.iter().enumerate();
-        let is_slowest = |mark| !self.in_flight.is_empty() && mark == self.consumed.lowest;
-        let owes = |rank| self.owed.get(rank).is_some_and(|owed: &Owed| !owed.is_nothing());
-        marks.filter(move |&(rank, &mark)| is_slowest(mark) || owes(rank)).map(|(rank, _)| rank)
+        (0..self.members()).filter(|&rank| self.holds_back(rank))
+    }
+
+    fn holds_back(&self, rank: usize) -> bool {
+        let is_slowest =
+            !self.in_flight.is_empty() && self.consumed.marks[rank] == self.consumed.lowest;
+        is_slowest || self.owed.get(rank).is_some_and(|owed| !owed.is_nothing())
+    }
+
+    /// The ranks of the members that have not acknowledged all blocks, or, if the window is closed,
+    /// keep it so.
+    pub(super) fn awaited(&self, is_closed: bool) -> impl Iterator<Item = usize> {
+        let lacks = |rank: usize| self.received.marks[rank] < self.next;
+        (0..self.members()).filter(move |&rank| lacks(rank) || (is_closed && self.holds_back(rank)))
     }
 
     /// A number that rises with whatever is consumed within a view.

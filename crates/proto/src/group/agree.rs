@@ -24,6 +24,10 @@ pub(super) struct Acceptor {
     // What is to be accepted once flushed, and for each of its cuts how far was asked.
     pending: Option<(Ballot, Arc<Proposal>)>,
     asked: Vec<u64>,
+    // Blocks that were flushed here since what is missing was asked for again.
+    flushed: u64,
+    // The proposer is asked instead of the holder: the link to the latter may be dead.
+    asks_proposer: bool,
 }
 
 /// How an attempt that names a view stands to the view here.
@@ -134,6 +138,7 @@ impl Group {
             return cx.count("group_bad_proposal", 1);
         }
         self.acceptor.asked = vec![0; proposal.cuts.len()];
+        self.acceptor.asks_proposer = false;
         self.acceptor.pending = Some((ballot, proposal));
         self.flush(cx);
     }
@@ -174,8 +179,11 @@ impl Group {
                 let to = cut.end.min(here + FETCH_BLOCKS);
                 self.acceptor.asked[place] = to;
                 let holder = self.view.node(cut.holder as usize);
+                let asks_proposer =
+                    self.acceptor.asks_proposer && ballot.proposer != self.me.member.node;
+                let from_whom = if asks_proposer { ballot.proposer } else { holder };
                 let (view, origin) = (self.view.id(), cut.origin);
-                self.tell(cx, holder, Message::Fetch { view, origin, from: here, to });
+                self.tell(cx, from_whom, Message::Fetch { view, origin, from: here, to });
             }
         }
         if !is_flushed {
@@ -191,8 +199,10 @@ impl Group {
         }
     }
 
-    /// Asks again for what has not come.
+    /// Asks again for what has not come. If nothing has, the other one of the holder and the
+    /// proposer, who has it once it has flushed itself.
     pub(super) fn repeat_flush(&mut self, cx: &mut Cx<'_>) {
+        self.acceptor.asks_proposer ^= std::mem::take(&mut self.acceptor.flushed) == 0;
         self.acceptor.asked.iter_mut().for_each(|asked| *asked = 0);
         self.flush(cx);
     }
@@ -225,6 +235,7 @@ impl Group {
         }
         let is_new = self.with_chain(cx, |chain, cx| chain.take_flushed(cx, frame));
         if is_new {
+            self.acceptor.flushed += 1;
             self.flush(cx);
         }
     }

@@ -1,3 +1,4 @@
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -18,7 +19,12 @@ pub struct Config {
     pub(super) direct_window_bytes: usize,
     pub(super) lag_after: Duration,
     pub(super) expel_after: Option<Duration>,
+    pub(super) link_dead_after: Duration,
 }
+
+/// What [`Config::with_link_dead_after`] accepts.
+const LINK_DEAD_AFTER: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(3600);
 
 /// Why a configuration cannot work.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -29,6 +35,16 @@ pub enum ConfigError {
     /// A knob of the detector is out of range.
     #[error(transparent)]
     Detector(#[from] detector::ConfigError),
+    /// A time is outside its range.
+    #[error("{knob} is {value:?}, expected {expected}")]
+    Time {
+        /// The knob's name.
+        knob: &'static str,
+        /// Its value.
+        value: Duration,
+        /// The range.
+        expected: &'static str,
+    },
 }
 
 impl Config {
@@ -46,6 +62,7 @@ impl Config {
             direct_window_bytes: 256 << 10,
             lag_after: Duration::from_secs(1),
             expel_after: None,
+            link_dead_after: Duration::from_secs(5),
         }
     }
 
@@ -112,6 +129,15 @@ impl Config {
         self
     }
 
+    /// How long a link that has something to carry may make no progress before its end reports it
+    /// as dead, and the view goes on without one of its two ends. 1 s to 1 h, default 5 s. Both
+    /// ends may be alive, as the detector sees it, and the link between them be cut, in one
+    /// direction or both. A shorter time excludes members behind links that only stall.
+    pub fn with_link_dead_after(mut self, time: Duration) -> Config {
+        self.link_dead_after = time;
+        self
+    }
+
     /// Changes the configuration of the broadcast.
     pub fn with_broadcast(mut self, change: impl FnOnce(chain::Config) -> chain::Config) -> Config {
         self.chain = change(self.chain);
@@ -142,6 +168,10 @@ impl Config {
             if time.is_zero() {
                 return Err(chain::ConfigError::NoTime { knob }.into());
             }
+        }
+        if !LINK_DEAD_AFTER.contains(&self.link_dead_after) {
+            let (knob, expected) = ("link_dead_after", "1 s to 1 h");
+            return Err(ConfigError::Time { knob, value: self.link_dead_after, expected });
         }
         if self.direct_window_bytes == 0 {
             let (knob, expected) = ("direct_window_bytes", "at least 1");

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use super::agree::Acceptor;
 use super::interface::{Command, Event, Role, Timer};
 use super::join::Joiner;
+use super::links::Links;
 use super::message::{Contact, Message};
 use super::post::Post;
 use super::propose::{Installing, Proposer};
@@ -55,6 +56,7 @@ pub struct Group {
     pub(super) change_since: Option<Instant>,
     // Messages to one member.
     pub(super) post: Post,
+    pub(super) links: Links,
     // Blocks of the next view that came before it was installed here.
     early: Vec<(NodeId, Message)>,
     early_bytes: usize,
@@ -107,6 +109,7 @@ impl Group {
             has_primary: false,
             change_since: None,
             post: Post::default(),
+            links: Links::default(),
             early: Vec::new(),
             early_bytes: 0,
             repeat_at: Instant::MAX,
@@ -260,6 +263,7 @@ impl Group {
         self.silent.clear();
         self.expelled.clear();
         self.stall = None;
+        self.links = Links::default();
         self.early.clear();
         self.early_bytes = 0;
         (self.has_primary, self.change_since) = (false, None);
@@ -285,7 +289,32 @@ impl Group {
         if view < self.view.id() && self.is_member() && self.view.rank(from).is_none() {
             self.tell_excluded(cx, from);
         }
+        let mut asks = None;
+        match message {
+            chain::Message::Ack { received, .. } => {
+                self.note_heard(from, view);
+                if received == 0 && self.chain.members_counted().is_none() {
+                    return; // It says that the link works, to one that has sent nothing.
+                }
+            }
+            chain::Message::Owed { .. } => self.note_heard(from, view),
+            chain::Message::Probe { incarnation, .. } if view == self.view.id() => {
+                let member = Member { node: from, incarnation };
+                asks = self.view.contains(member).then_some(incarnation);
+            }
+            _ => {}
+        }
         self.with_chain(cx, |chain, cx| chain.handle_message(cx, from, message));
+        if let Some(incarnation) = asks {
+            self.with_chain(cx, |chain, cx| chain.answer_ask(cx, from, incarnation));
+        }
+    }
+
+    /// An acknowledgement that belongs to this view has come.
+    fn note_heard(&mut self, from: NodeId, view: ViewId) {
+        if let Some(rank) = self.view.rank(from).filter(|_| view == self.view.id()) {
+            self.links.note_heard(rank);
+        }
     }
 
     /// True if another view than the present one may be installed already elsewhere, with this
@@ -376,7 +405,8 @@ impl Group {
         if self.expelled.len() != expelled {
             return self.settle(cx);
         }
-        let deadline = self.stall_deadline(cx);
+        self.watch_links(cx);
+        let deadline = self.stall_deadline(cx).min(self.links.look_at);
         self.arm(cx, deadline);
     }
 
@@ -394,6 +424,7 @@ impl Group {
         if let Some(stall) = &mut self.stall {
             stall.since += lost;
         }
+        self.links.make_up(lost);
     }
 
     fn arm(&mut self, cx: &mut Cx<'_>, deadline: Instant) {
@@ -407,7 +438,7 @@ impl Group {
         let detector = self.detector.as_ref().map_or(Instant::MAX, Detector::deadline);
         let detector = if self.is_member() { detector } else { Instant::MAX };
         let agreement = self.repeat_at.min(self.next_attempt_at(cx));
-        detector.min(agreement).min(self.stall_deadline(cx))
+        detector.min(agreement).min(self.stall_deadline(cx)).min(self.links.look_at)
     }
 }
 
@@ -472,6 +503,9 @@ impl Protocol for Group {
                     cx.deliver(Event::JoinRefused { refusal });
                 }
             }
+            Message::Unreachable { view, members } => {
+                self.receive_unreachable(cx, from, view, &members);
+            }
             Message::Leave { view, incarnation } => {
                 self.receive_leave(cx, from, view, incarnation);
             }
@@ -513,6 +547,7 @@ impl Protocol for Group {
                 if self.is_member() {
                     self.with_detector(cx, |detector, now, out| detector.poll(now, out));
                 }
+                self.look_at_links(cx);
                 if self.repeat_at <= cx.now {
                     self.repeat_at = Instant::MAX;
                     self.repeat(cx);
@@ -549,6 +584,7 @@ impl Protocol for Group {
                 self.with_chain(cx, |chain, cx| chain.consumed_in(cx, view, origin, end));
             }
         }
+        self.watch_links(cx);
         self.settle(cx);
     }
 

@@ -1,5 +1,6 @@
 //! Coming in, going, and the moment a view begins.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,7 +25,12 @@ pub(super) struct Joiner {
     pub(super) contact: Contact,
     // What it must send back, and whether it has.
     nonce: u64,
-    is_proven: bool,
+    pub(super) is_proven: bool,
+    // Members that have seen their links to it work, if those were dead.
+    pub(super) vouched: BTreeSet<NodeId>,
+    // It has to wait for that, and is not told so before this.
+    is_barred: bool,
+    refused_after: Instant,
     // When it asked last.
     asked_at: Instant,
 }
@@ -93,8 +99,17 @@ impl Group {
         }
         let oldest = self.oldest();
         if oldest != self.me.member.node {
-            // Passed on once: a member does not pass on what came from a member.
-            if from == member.node {
+            let is_suspect = self.links.is_kept_out_over(member.node, self.me.member.node);
+            if is_suspect && let Some(nonce) = self.links.echo(&contact, || cx.rng.next_u64()) {
+                if !contact.address.is_empty() {
+                    cx.outbox.contacts.push((member.node, contact.address.clone()));
+                }
+                let token = contact.token;
+                return self.tell(cx, member.node, Message::Challenge { token, nonce });
+            }
+            // Passed on once: a member does not pass on what came from a member, unless that asks
+            // whether the link works.
+            if from == member.node || is_suspect {
                 self.tell(cx, oldest, Message::Join(contact));
             }
             return;
@@ -110,13 +125,52 @@ impl Group {
                 cx.outbox.contacts.push((member.node, contact.address.clone()));
             }
             let nonce = cx.rng.next_u64();
-            let joiner = Joiner { contact, nonce, is_proven: false, asked_at: cx.now };
+            let joiner = Joiner {
+                contact,
+                nonce,
+                is_proven: false,
+                vouched: BTreeSet::new(),
+                is_barred: false,
+                refused_after: cx.now,
+                asked_at: cx.now,
+            };
             self.joiners.insert(member.node, joiner);
         }
+        self.judge_joiner(cx, from, member.node);
         let joiner = &self.joiners[&member.node];
         if !joiner.is_proven {
             let (token, nonce) = (joiner.contact.token, joiner.nonce);
             self.tell(cx, member.node, Message::Challenge { token, nonce });
+        }
+    }
+
+    /// A node that waits to be let in has asked, or `from` has passed that on: looks whether it was
+    /// left out because of a link that has not been seen to work since.
+    fn judge_joiner(&mut self, cx: &mut Cx<'_>, from: NodeId, node: NodeId) {
+        let is_vouched = from != node && self.links.is_kept_out_over(node, from);
+        let Some(joiner) = self.joiners.get_mut(&node) else { return };
+        if is_vouched {
+            joiner.vouched.insert(from);
+        }
+        let me = self.me.member.node;
+        let bar = self.links.bar(cx.now, me, &self.view, joiner);
+        let was_barred = std::mem::replace(&mut joiner.is_barred, bar.is_some());
+        let Some((peer, is_due)) = bar else {
+            if was_barred && joiner.is_proven {
+                self.joins_at = self.joins_at.min(cx.now + cx.shared.gather_joins);
+            }
+            return;
+        };
+        if cx.now < joiner.refused_after {
+            return;
+        }
+        joiner.refused_after = cx.now + cx.shared.join_every;
+        let contact = joiner.contact.clone();
+        let refusal = Refusal::LinkDead { peer };
+        self.tell(cx, node, Message::Refused { token: contact.token, refusal });
+        if is_due && peer != me {
+            // It may not know that the node asks, nor where it is.
+            self.tell(cx, peer, Message::Join(contact));
         }
     }
 
@@ -151,14 +205,21 @@ impl Group {
 
     pub(super) fn receive_response(&mut self, cx: &mut Cx<'_>, from: NodeId, nonce: u64) {
         let joiner = self.joiners.get_mut(&from).filter(|joiner| joiner.nonce == nonce);
-        let Some(joiner) = joiner else { return cx.count("group_foreign_response", 1) };
+        let Some(joiner) = joiner else {
+            if !self.links.take_echo(from, nonce) {
+                cx.count("group_foreign_response", 1);
+            }
+            return;
+        };
         joiner.is_proven = true;
-        self.joins_at = self.joins_at.min(cx.now + cx.shared.gather_joins);
+        if !joiner.is_barred {
+            self.joins_at = self.joins_at.min(cx.now + cx.shared.gather_joins);
+        }
     }
 
     /// Those that may be let in now, at most `count`.
     pub(super) fn proven_joiners(&self, count: usize) -> impl Iterator<Item = &Contact> {
-        let proven = self.joiners.values().filter(|joiner| joiner.is_proven);
+        let proven = self.joiners.values().filter(|joiner| joiner.is_proven && !joiner.is_barred);
         proven.map(|joiner| &joiner.contact).take(count)
     }
 
@@ -321,7 +382,9 @@ impl Group {
             }
             return;
         }
+        self.keep_out_unreachable(cx, &members);
         let view = Arc::new(View::new(id, members.iter().map(|contact| contact.member)));
+        self.links.enter(cx.now, view.len());
         self.view = view.clone();
         self.contacts = members;
         self.made_at = made_at;
@@ -358,6 +421,7 @@ impl Group {
         self.with_chain(cx, |chain, cx| crate::core::Protocol::handle_view(chain, cx, &view));
         self.carry_direct(cx);
         self.replay_early(cx);
+        self.watch_links(cx);
     }
 
     pub(super) fn receive_installed(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId) {
@@ -405,6 +469,7 @@ impl Group {
             return self.go_outside(cx);
         }
         self.give_up_direct(cx);
+        self.disconnect_dead(cx);
         cx.deliver(Event::Excluded);
         self.begin(cx);
         self.role = Role::Joining;

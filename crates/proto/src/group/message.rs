@@ -78,12 +78,50 @@ pub struct Received {
 }
 
 /// Why a node may not join at present.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A member that is alive has the same node id.
+    #[error("a member that is alive has the same id")]
     IdInUse,
     /// The group has as many members as it may have, or too many wait.
+    #[error("the group is full")]
     Full,
+    /// The group went on without the node because the link between it and a member was dead. It
+    /// has to wait, and the link has to be seen to work.
+    #[error("the link to member {peer} was dead, and has not been seen to work since")]
+    LinkDead {
+        /// The member at the other end.
+        peer: NodeId,
+    },
+}
+
+impl Refusal {
+    fn wire_len(self) -> usize {
+        match self {
+            Refusal::IdInUse | Refusal::Full => 1,
+            Refusal::LinkDead { .. } => 5,
+        }
+    }
+
+    fn encode(self, head: &mut impl BufMut) {
+        match self {
+            Refusal::IdInUse => head.put_u8(0),
+            Refusal::Full => head.put_u8(1),
+            Refusal::LinkDead { peer } => {
+                head.put_u8(2);
+                head.put_u32(peer.0);
+            }
+        }
+    }
+
+    fn decode(bytes: &mut Bytes) -> Result<Refusal, DecodeError> {
+        match take_u8(bytes)? {
+            0 => Ok(Refusal::IdInUse),
+            1 => Ok(Refusal::Full),
+            2 => Ok(Refusal::LinkDead { peer: NodeId(take_u32(bytes)?) }),
+            value => Err(DecodeError::OutOfRange { field: "refusal", value: value.into() }),
+        }
+    }
 }
 
 /// What members of a group send to each other.
@@ -113,6 +151,14 @@ pub enum Message {
     Response {
         /// That of the challenge.
         nonce: u64,
+    },
+    /// To all members: the links between the sender and these members make no progress, although
+    /// they have something to carry. Repeated as long as that is so.
+    Unreachable {
+        /// The view.
+        view: ViewId,
+        /// The members' ranks.
+        members: Vec<u32>,
     },
     /// From a member that wants to go, to the oldest.
     Leave {
@@ -228,6 +274,7 @@ impl fmt::Display for Message {
             Message::Refused { refusal, .. } => write!(f, "refused {refusal:?}"),
             Message::Challenge { .. } => f.write_str("challenge"),
             Message::Response { .. } => f.write_str("response"),
+            Message::Unreachable { view, members } => write!(f, "unreachable {view} {members:?}"),
             Message::Leave { view, .. } => write!(f, "leave {view}"),
             Message::Prepare { view, ballot } => write!(f, "prepare {view} {ballot}"),
             Message::Promise { view, ballot, accepted, .. } => {
@@ -404,7 +451,8 @@ impl Wire for Message {
             Message::Chain(message) => message.wire_len(),
             Message::Detector(bytes) => bytes.len(),
             Message::Join(contact) => contact.wire_len(),
-            Message::Refused { .. } => 9,
+            Message::Refused { refusal, .. } => 8 + refusal.wire_len(),
+            Message::Unreachable { members, .. } => 8 + 2 + 4 * members.len(),
             Message::Response { .. } => 8,
             Message::Leave { .. } => 16,
             Message::Prepare { .. } | Message::Accepted { .. } | Message::Rejected { .. } => {
@@ -446,7 +494,7 @@ impl Wire for Message {
             Message::Refused { token, refusal } => {
                 head.put_u8(3);
                 head.put_u64(*token);
-                head.put_u8(*refusal as u8);
+                refusal.encode(head);
             }
             Message::Leave { view, incarnation } => {
                 head.put_u8(4);
@@ -537,6 +585,12 @@ impl Wire for Message {
                 head.put_u8(19);
                 head.put_u64(*nonce);
             }
+            Message::Unreachable { view, members } => {
+                head.put_u8(20);
+                head.put_u64(view.0);
+                head.put_u16(members.len() as u16);
+                members.iter().for_each(|&rank| head.put_u32(rank));
+            }
         }
         None
     }
@@ -548,17 +602,7 @@ impl Wire for Message {
             1 => return Ok(Message::Detector(std::mem::take(bytes))),
             2 => return Ok(Message::Join(Contact::decode(bytes)?)),
             3 => {
-                let token = take_u64(bytes)?;
-                let refusal = match take_u8(bytes)? {
-                    0 => Refusal::IdInUse,
-                    1 => Refusal::Full,
-                    value => {
-                        return Err(DecodeError::OutOfRange {
-                            field: "refusal",
-                            value: value.into(),
-                        });
-                    }
-                };
+                let (token, refusal) = (take_u64(bytes)?, Refusal::decode(bytes)?);
                 return Ok(Message::Refused { token, refusal });
             }
             13 => return Ok(Message::Flushed(chain::Frame::decode(bytes)?)),
@@ -580,7 +624,7 @@ impl Wire for Message {
                 return Ok(Message::Challenge { token, nonce });
             }
             19 => return Ok(Message::Response { nonce: take_u64(bytes)? }),
-            4..=12 | 14 => {}
+            4..=12 | 14 | 20 => {}
             _ => return Err(DecodeError::UnknownTag(tag)),
         }
         let view = ViewId(take_u64(bytes)?);
@@ -625,7 +669,12 @@ impl Wire for Message {
                 from: take_u64(bytes)?,
                 to: take_u64(bytes)?,
             },
-            _ => Message::Excluded { view },
+            14 => Message::Excluded { view },
+            _ => {
+                let count = take_count(bytes, 4)?;
+                let members = (0..count).map(|_| take_u32(bytes)).collect::<Result<_, _>>()?;
+                Message::Unreachable { view, members }
+            }
         })
     }
 }

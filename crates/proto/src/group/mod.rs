@@ -30,6 +30,7 @@ mod direct;
 mod group;
 mod interface;
 mod join;
+mod links;
 mod message;
 mod pair;
 mod post;

@@ -63,6 +63,16 @@ pub(super) struct Outbound {
     pub(super) probes: u32,
 }
 
+/// How far the messages to one member are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// Blocks that the other has.
+    pub(super) received: u64,
+    /// It has not all that was sent, or the stream is down. Else what waits here waits for its
+    /// application.
+    pub(super) is_under_way: bool,
+}
+
 impl Outbound {
     pub(super) fn new(to: Member) -> Outbound {
         Outbound {
@@ -91,6 +101,12 @@ impl Outbound {
     /// True if something is not acknowledged.
     pub(super) fn is_waiting(&self) -> bool {
         !self.letters.is_empty()
+    }
+
+    /// How far it is; `None` if all is acknowledged.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        let is_under_way = self.next > self.received || !self.is_open;
+        self.is_waiting().then_some(Progress { received: self.received, is_under_way })
     }
 
     pub(super) fn push(&mut self, payload: Payload, ticket: u64, limits: Limits) {

@@ -12,7 +12,7 @@ use super::direct::Direct;
 use super::group::{Cx, Group};
 use super::interface::{Event, Role};
 use super::message::Message;
-use super::pair::{Inbound, Limits, Outbound, Refusal};
+use super::pair::{Inbound, Limits, Outbound, Progress, Refusal};
 use crate::core::{Lane, Member, NodeId, Payload, PeerState};
 
 /// The longest pause between two questions to a member that acknowledges nothing.
@@ -56,6 +56,13 @@ pub enum SendFailure {
 pub(super) struct Post {
     outbound: BTreeMap<NodeId, Outbound>,
     inbound: BTreeMap<NodeId, Inbound>,
+}
+
+impl Post {
+    /// How far the messages to this member are; `None` while it has acknowledged all.
+    pub(super) fn progress(&self, to: NodeId) -> Option<Progress> {
+        self.outbound.get(&to).and_then(Outbound::progress)
+    }
 }
 
 impl Group {
@@ -209,6 +216,9 @@ impl Group {
         }
         if out.probes == 0 {
             out.probe_at = cx.now + cx.shared.repeat_every;
+        }
+        if let Some(rank) = self.view.rank(from) {
+            self.links.note_heard(rank);
         }
         self.pump(cx, from);
     }

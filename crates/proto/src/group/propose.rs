@@ -46,9 +46,14 @@ impl Group {
         2 * ranks.len() > members || (2 * ranks.len() == members && ranks.contains(&0))
     }
 
+    /// The members that are alive and that the view is not to go on without, this one among them.
     pub(super) fn alive_ranks(&self) -> Vec<u32> {
         let nodes = self.view.members().iter().map(|member| member.node);
-        (0u32..).zip(nodes).filter(|&(_, node)| self.is_alive(node)).map(|(rank, _)| rank).collect()
+        let me = self.me.member.node;
+        let counts = |&(rank, node): &(u32, NodeId)| {
+            self.is_alive(node) && (node == me || !self.links.leaves_out(rank))
+        };
+        (0u32..).zip(nodes).filter(counts).map(|(rank, _)| rank).collect()
     }
 
     /// Looks whether the view should change, and whether it is on this member to change it.
@@ -57,6 +62,7 @@ impl Group {
             return;
         }
         self.forget_silent_joiners(cx);
+        self.judge_links(cx);
         let alive = self.alive_ranks();
         let has_primary = self.is_quorum(&alive);
         if has_primary != self.has_primary {
@@ -111,9 +117,14 @@ impl Group {
         let Some(since) = self.change_since else {
             return self.joins_at;
         };
-        let me = self.me.member.node;
-        let nodes = self.view.members().iter().map(|member| member.node);
-        let before_me = nodes.take_while(|&node| node != me).filter(|&node| self.is_trusted(node));
+        let (me, rank) = (self.me.member.node, self.rank_of_me().unwrap_or(0) as u32);
+        if self.only_accuses(cx, rank) {
+            return self.joins_at;
+        }
+        let place = self.links.place(rank);
+        let nodes = (0u32..).zip(self.view.members().iter().map(|member| member.node));
+        let before_me =
+            nodes.filter(|&(other, node)| self.links.place(other) < place && self.is_trusted(node));
         let mut turn = before_me.count() as u32;
         // Another's attempt that goes on gets its time.
         if let Some(ballot) = self.acceptor.promised
@@ -123,6 +134,17 @@ impl Group {
             turn = turn.max(1);
         }
         since + cx.shared.answer_within.saturating_mul(turn)
+    }
+
+    /// True if the view should change for no other reason than a dead link, and it is not on the
+    /// member of this rank, which is this one, to propose that.
+    fn only_accuses(&self, cx: &Cx<'_>, rank: u32) -> bool {
+        let left_out = self.links.left_out_but(rank);
+        left_out > 0
+            && !self.links.may_propose(rank)
+            && !self.is_ending()
+            && !self.has_requests(cx)
+            && self.alive_ranks().len() + left_out == self.view.len()
     }
 
     /// Makes an attempt with all that are alive and answer, under a ballot above all seen.

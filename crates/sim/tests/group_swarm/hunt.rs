@@ -42,8 +42,13 @@ where
 
     /// Runs the seeds of the swarm until one finds the bug. Without it none of them finds anything.
     pub fn in_the_swarm(&self) {
+        self.in_the_swarm_of(Scenario::draw);
+    }
+
+    /// The same with other runs.
+    pub fn in_the_swarm_of(&self, draw: impl Fn(u64) -> Scenario) {
         for seed in 0..SEEDS_MAX {
-            let scenario = Scenario::draw(seed);
+            let scenario = draw(seed);
             let honest = self.verdict(&scenario, false);
             assert_eq!(honest, Ok(()), "seed {seed} is found guilty without the bug");
             if let Err(found) = self.verdict(&scenario, true) {

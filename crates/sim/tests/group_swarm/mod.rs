@@ -115,6 +115,15 @@ impl Scenario {
         }
     }
 
+    /// The same with members that do not watch their links: the group does not help itself where
+    /// one carries nothing.
+    pub fn unwatched(mut self) -> Scenario {
+        // Longer than any run.
+        let config = self.config.with_link_dead_after(Duration::from_secs(3600));
+        self.config = config.build().expect("within the range");
+        self
+    }
+
     /// Every member sends `count` messages, evenly over the time of the faults.
     pub fn with_traffic(mut self, rng: &mut Rng, count: u64) -> Scenario {
         for node in (0..self.nodes).map(NodeId) {

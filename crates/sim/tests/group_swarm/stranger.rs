@@ -245,7 +245,7 @@ impl Draw<'_> {
 
     fn message(&mut self) -> Message {
         let (view, ballot) = (self.view(), self.ballot());
-        match self.rng.below(20) {
+        match self.rng.below(21) {
             0 => Message::Chain(self.chain()),
             1 => Message::Detector(Bytes::from(self.rng.next_u64().to_be_bytes().to_vec())),
             2 => Message::Join(self.contact()),
@@ -282,7 +282,11 @@ impl Draw<'_> {
             },
             17 => Message::DirectProbe { sender: self.word(), receiver: self.member().incarnation },
             18 => Message::Challenge { token: self.word(), nonce: self.word() },
-            _ => Message::Response { nonce: self.word() },
+            19 => Message::Response { nonce: self.word() },
+            _ => {
+                let members = (0..self.rng.below(4)).map(|_| self.rank()).collect();
+                Message::Unreachable { view, members }
+            }
         }
     }
 }

@@ -195,7 +195,7 @@ pub fn tell(event: &Event, ui: &Ui) -> Result<(), CliError> {
         Event::RegainedPrimary => ui.note("enough members are reachable again"),
         Event::Excluded => ui.note("the others went on without this node: it joins anew"),
         Event::Left => ui.note("left"),
-        Event::JoinRefused(refusal) => ui.note(&format!("may not join yet: {refusal:?}")),
+        Event::JoinRefused(refusal) => ui.note(&format!("may not join yet: {refusal}")),
         Event::Rejected(reason) => ui.warn(&format!("not sent: {reason}")),
     }
     Ok(())

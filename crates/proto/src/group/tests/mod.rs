@@ -1,6 +1,7 @@
 //! The parts of a group, without a network.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -77,6 +78,10 @@ fn messages() -> Vec<(Message, &'static [u8])> {
         (Message::Join(contact(2, "a:1")), &[2, 0, 0, 0, 2]),
         (Message::Refused { token: 7, refusal: Refusal::IdInUse }, &[3, 0, 0, 0, 0, 0, 0, 0, 7, 0]),
         (Message::Refused { token: 7, refusal: Refusal::Full }, &[3, 0, 0, 0, 0, 0, 0, 0, 7, 1]),
+        (
+            Message::Refused { token: 7, refusal: Refusal::LinkDead { peer: NodeId(9) } },
+            &[3, 0, 0, 0, 0, 0, 0, 0, 7, 2, 0, 0, 0, 9],
+        ),
         (Message::Leave { view, incarnation: 9 }, &[4, 0, 0, 0, 0, 0, 0, 0, 5]),
         (Message::Prepare { view, ballot }, &[5, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 7]),
         (Message::Promise { view, ballot, accepted, received: received.clone() }, &[6]),
@@ -94,6 +99,11 @@ fn messages() -> Vec<(Message, &'static [u8])> {
         (Message::DirectProbe { sender: 1, receiver: 2 }, &[17]),
         (Message::Challenge { token: 1, nonce: 2 }, &[18, 0, 0, 0, 0, 0, 0, 0, 1]),
         (Message::Response { nonce: 2 }, &[19, 0, 0, 0, 0, 0, 0, 0, 2]),
+        (
+            Message::Unreachable { view, members: vec![2, 0x0103] },
+            &[20, 0, 0, 0, 0, 0, 0, 0, 5, 0, 2, 0, 0, 0, 2, 0, 0, 1, 3],
+        ),
+        (Message::Unreachable { view, members: Vec::new() }, &[20, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0]),
     ]
 }
 
@@ -135,8 +145,13 @@ fn counts_that_promise_more_than_there_is_cost_no_memory() {
         assert_eq!(decode_exact::<Message>(bytes), Err(expected));
     }
     assert_eq!(
-        decode_exact::<Message>(Bytes::from_static(&[20])),
-        Err(DecodeError::UnknownTag(20))
+        decode_exact::<Message>(Bytes::from_static(&[21])),
+        Err(DecodeError::UnknownTag(21))
+    );
+    let unreachable = Bytes::from_static(&[20, 0, 0, 0, 0, 0, 0, 0, 5, 4, 0]);
+    assert_eq!(
+        decode_exact::<Message>(unreachable),
+        Err(DecodeError::Truncated { need: 4096, have: 0 })
     );
 }
 
@@ -190,4 +205,17 @@ fn a_window_of_nothing_is_refused_by_its_name() {
     let config = Config::new(chain::Config::for_groups(), detector::Config::new());
     let refused = config.with_direct_window_bytes(0).build().unwrap_err();
     assert_eq!(refused.to_string(), "direct_window_bytes is 0, expected at least 1");
+}
+
+#[test]
+fn a_time_after_which_links_are_dead_is_kept_within_its_range() {
+    let build = |seconds| {
+        let config = Config::new(chain::Config::for_groups(), detector::Config::new());
+        config.with_link_dead_after(Duration::from_secs(seconds)).build().map(drop)
+    };
+    assert_eq!((build(1), build(3600)), (Ok(()), Ok(())));
+    for (seconds, said) in [(0, "0ns"), (3601, "3601s")] {
+        let refused = build(seconds).unwrap_err().to_string();
+        assert_eq!(refused, format!("link_dead_after is {said}, expected 1 s to 1 h"));
+    }
 }

@@ -1,0 +1,67 @@
+//! What a member's broadcast knows of whether its links work. What follows from that is decided
+//! outside ([`crate::group`]).
+
+use super::chain::{Chain, Cx};
+use super::link::{LinkState, OutLink};
+use super::message::Message;
+use crate::core::{Lane, NodeId};
+
+/// How far a hop is on which the peer has to acknowledge something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HopProgress {
+    /// Frames that the peer has acknowledged.
+    pub(crate) acknowledged: u64,
+    /// Frames that it has not.
+    pub(crate) unacknowledged: u64,
+    /// The stream is up, as far as the driver knows.
+    pub(crate) is_open: bool,
+}
+
+impl Chain {
+    /// How far the hop to `peer` is; `None` while it carries nothing that the peer has not
+    /// acknowledged. Blocks that wait while the stream is down count; those that wait their turn
+    /// on an open hop do not, since another hop may be what holds them up.
+    pub(crate) fn hop_progress(&self, peer: NodeId) -> Option<HopProgress> {
+        let place = self.out_links.binary_search_by_key(&peer, |link| link.peer).ok()?;
+        let link: &OutLink = &self.out_links[place];
+        let is_open = link.state == LinkState::Open;
+        let (acknowledged, unacknowledged) = (link.acknowledged(), link.unacknowledged_count());
+        let is_due = unacknowledged > 0 || (!is_open && link.has_queue());
+        is_due.then_some(HopProgress { acknowledged, unacknowledged, is_open })
+    }
+
+    /// The ranks of the other members that have to acknowledge blocks of this one, or keep its
+    /// window closed.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = usize> {
+        let own = self.own.as_deref();
+        let me = self.rank.map(|rank| rank as usize);
+        own.into_iter().flat_map(move |own| {
+            let is_closed = self.is_probe_armed && !own.waiting.is_empty() && own.is_held_back();
+            own.awaited(is_closed).filter(move |&rank| Some(rank) != me)
+        })
+    }
+
+    /// Asks a member for an acknowledgement, whatever it has to say.
+    pub(crate) fn ask(&self, cx: &mut Cx<'_>, peer: NodeId) {
+        let message = Message::Probe { view: self.view.id(), incarnation: cx.incarnation };
+        cx.send(peer, Lane::Datagram, message);
+    }
+
+    /// A member of the view asks, to whom [`Chain::handle_message`] says nothing of the hop from
+    /// it, and nothing at all if none of its blocks has come. It learns from the answer that the
+    /// link works, and how far the hop is, should that news have got lost.
+    pub(crate) fn answer_ask(&mut self, cx: &mut Cx<'_>, from: NodeId, incarnation: u64) {
+        let view = self.view.id();
+        let rank = self.view.rank(from).map(|rank| rank as u32);
+        if rank.is_some_and(|rank| self.flow_index(rank).is_err()) {
+            let message = Message::Ack { view, incarnation, received: 0, consumed: 0 };
+            cx.send(from, Lane::Datagram, message);
+        }
+        let place = self.in_links.binary_search_by_key(&from, |link| link.peer);
+        if let Ok(place) = place {
+            let link = &mut self.in_links[place];
+            link.acknowledged = link.expected;
+            cx.send(from, Lane::Datagram, Message::LinkAck { view, next: link.expected });
+        }
+    }
+}
