@@ -73,7 +73,10 @@ pub enum RangeError {
         range: AddressRange,
     },
     /// An IPv4 address in the form of IPv6.
-    #[error("`{address}` is an IPv4 address in the form of IPv6: write {}", .address.to_canonical())]
+    #[error(
+        "`{address}` is an IPv4 address in the form of IPv6: write {}",
+        .address.to_canonical()
+    )]
     Mapped {
         /// The address.
         address: IpAddr,

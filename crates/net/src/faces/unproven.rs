@@ -47,8 +47,8 @@ pub(super) fn wire_bytes(address: IpAddr, payload_bytes: usize) -> usize {
 }
 
 /// What may still be sent to one unproven face: three times the bytes received from it, less the
-/// bytes sent. Payload and bytes on the wire are counted apart, since neither bounds the other: many
-/// short answers are mostly headers.
+/// bytes sent. Payload and bytes on the wire are counted apart, since neither bounds the other:
+/// many short answers are mostly headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Allowance {
     payload_bytes: u64,
@@ -79,7 +79,7 @@ impl Allowance {
     }
 }
 
-/// A token bucket for each network, /24 of IPv4 or /48 of IPv6, that all unproven faces there share.
+/// A token bucket for each network, /24 of IPv4 or /48 of IPv6, that its unproven faces share.
 ///
 /// A bucket is kept as the time at which it is full again (the generic cell rate algorithm of ITU-T
 /// I.371). A full bucket needs no record.

@@ -117,8 +117,8 @@ impl ForwarderBuilder {
         self
     }
 
-    /// Rate at which all strangers of one network (a /24 of IPv4, a /48 of IPv6) that are not proven
-    /// are answered: bytes a second, IP and UDP headers included. Default 100,000.
+    /// Rate at which the strangers of one network (a /24 of IPv4, a /48 of IPv6) that are not
+    /// proven are answered: bytes a second, IP and UDP headers included. Default 100,000.
     pub fn unproven_bytes_per_second(mut self, bytes: u64) -> ForwarderBuilder {
         self.unproven_bytes_per_second = Some(bytes);
         self

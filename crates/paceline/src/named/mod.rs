@@ -21,9 +21,9 @@
 //! Data is signed with its digest, which tells damage from what was sent and nothing more, or with
 //! an Ed25519 key that the consumer knows. Nothing is encrypted, and what forwarders say of rates
 //! and paths is not signed at all. So a forwarder listens on loopback only, unless
-//! [`ForwarderBuilder::insecure_plaintext`] says otherwise. Beyond loopback it answers strangers with
-//! at most three times what they sent, unless [`ForwarderBuilder::faces_allowed`] names their range:
-//! their addresses may be forged.
+//! [`ForwarderBuilder::insecure_plaintext`] says otherwise. Beyond loopback it answers strangers
+//! with at most three times what they sent, unless [`ForwarderBuilder::faces_allowed`] names their
+//! range: their addresses may be forged.
 
 mod builder;
 mod control;
