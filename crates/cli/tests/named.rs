@@ -387,7 +387,8 @@ fn statistics_come_as_lines_until_it_is_asked_to_end() {
                 "seconds",
                 "store_hits",
                 "stored",
-                "stored_bytes"
+                "stored_bytes",
+                "withheld"
             ]
         );
         assert_eq!(line["faces"][0]["primary_bits_per_second"], 950_000);
@@ -395,6 +396,36 @@ fn statistics_come_as_lines_until_it_is_asked_to_end() {
     relay.interrupt();
     let left = lines.map_while(Result::ok).filter(|line| line.starts_with('{')).count();
     assert!(left >= 1 && relay.child.wait().unwrap().success());
+}
+
+#[test]
+fn an_address_that_is_not_allowed_gets_no_segment() {
+    let (place, content) = place(5_000);
+    let serving = serve(&place, &["--json", "--face-allow", "127.0.0.2/32"]);
+    // An Interest for what begins with /p/file.bin.
+    let ask = |from: &str, nonce: u8| {
+        let name = [&[8, 1, b'p', 8, 8][..], b"file.bin"].concat();
+        let body =
+            [&[7, name.len() as u8][..], &name, &[0x21, 0, 0x0a, 4, 0, 0, 0, nonce]].concat();
+        let socket = std::net::UdpSocket::bind((from, 0)).unwrap();
+        let interest = [&[5, body.len() as u8][..], &body].concat();
+        socket.send_to(&interest, serving.address.as_str()).unwrap();
+        socket
+    };
+    let forged = ask("127.0.0.1", 1);
+    let mut answer = [0; 2_000];
+    let length = ask("127.0.0.2", 2).recv(&mut answer).unwrap();
+    assert!(length > 1_000, "{length} bytes");
+    // It was asked before.
+    forged.set_nonblocking(true).unwrap();
+    assert!(forged.recv(&mut answer).is_err());
+    let face = serving.face();
+    let fetch = ["fetch", "/p/file.bin", "-o", "out", "--face", &face, "--bind", "127.0.0.2:0"];
+    let ran = place.run(&fetch);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(std::fs::read(place.path().join("out")).unwrap() == content);
+    let document: Value = serde_json::from_str(&serving.ended()).unwrap();
+    assert_eq!(document["withheld"], 1);
 }
 
 #[test]
@@ -412,6 +443,11 @@ fn what_cannot_be_is_refused_with_what_would_do() {
     refused(&to_nobody, "which is no face");
     refused(&["forward", "--bind", "127.0.0.1:0", "--headroom", "2"], "controller.headroom");
     refused(&["forward", "--stats", "0s"], "how often");
+    refused(&["forward", "--face-allow", "10.1.0.0/8"], "--face-allow");
+    refused(&["forward", "--face-allow", "10.1.0.0/8"], "write 10.0.0.0/8");
+    refused(&["serve", "served", "--prefix", "/p", "--face-allow", "10.0.0.0/33"], "0 to 32");
+    refused(&["serve", "served", "--prefix", "/p", "--face-allow", "lan"], "no IP address");
+    refused(&["forward", "--bind", "127.0.0.1:0", "--pending-bytes", "0B"], "pending_bytes_max");
     refused(&["serve", "none", "--prefix", "/p", "--bind", "127.0.0.1:0"], "none: ");
     refused(&["serve", "served", "--prefix", "p"], "/like/this");
     refused(&["serve", "served", "--prefix", "/p", "--register"], "--face");

@@ -76,7 +76,7 @@ mod trains;
 pub use config::{Exposure, NodeConfig};
 pub use emulate::{EmulateChange, Peers};
 pub use error::{BindError, Closed, FaceError, StartError, TrySubmitError};
-pub use faces::{BoundFaces, FaceNode, FacesConfig, LOCAL};
+pub use faces::{AddressRange, BoundFaces, FaceNode, FacesConfig, LOCAL, RangeError};
 pub use handle::{Events, Hosted, Stopped};
 pub use multicast::{Multicast, MulticastUse};
 pub use node::{Bound, Node};

@@ -12,8 +12,8 @@ use oracle::{
     open_node, start,
 };
 use paceline_net::{
-    BindError, BoundFaces, Closed, Exposure, FaceError, FacesConfig, LOCAL, Peers, StartError,
-    TrySubmitError,
+    AddressRange, BindError, BoundFaces, Closed, Exposure, FaceError, FacesConfig, LOCAL, Peers,
+    StartError, TrySubmitError,
 };
 use paceline_proto::core::{Lane, LinkFaults, Loss, NodeId, PeerState};
 
@@ -22,7 +22,12 @@ struct Stranger(UdpSocket);
 
 impl Stranger {
     fn of(node: SocketAddr) -> Stranger {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        Stranger::at("127.0.0.1", node)
+    }
+
+    /// One with this address, of the machine itself.
+    fn at(address: &str, node: SocketAddr) -> Stranger {
+        let socket = UdpSocket::bind((address, 0)).expect("a port");
         socket.connect(node).expect("an address");
         socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
         Stranger(socket)
@@ -142,6 +147,101 @@ async fn beyond_the_most_faces_strangers_wait_until_one_has_been_silent() {
     assert_eq!(open.node.addr(NodeId(0)), addr_of(&strangers[0]));
     assert_eq!(open.node.addr(NodeId(2)), addr_of(&strangers[2]));
     assert_eq!(open.node.faces().len(), 2);
+}
+
+/// Of the loopback addresses this one is proven.
+fn but_for_others(config: FacesConfig) -> FacesConfig {
+    let range: AddressRange = "127.0.0.1/32".parse().expect("a range");
+    config.with_faces_allowed([range])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unproven_face_gets_three_times_the_bytes_that_came_from_it() {
+    let (mut open, addr) = open_node(but_for_others);
+    let (stranger, proven) = (Stranger::at("127.0.0.2", addr), Stranger::of(addr));
+    stranger.ask(1);
+    assert_eq!(open.peer().await, (NodeId(0), UP));
+    proven.ask(2);
+    assert_eq!(open.peer().await, (NodeId(1), UP));
+    for face in [0, 1] {
+        open.order(Order::AskMany(NodeId(face), 10, 100));
+    }
+    open.counted("faces_unproven_allowance", 10).await;
+    // Five bytes came and were answered with five.
+    for number in 0..3 {
+        open.order(Order::Ask(NodeId(0), number));
+    }
+    open.counted("faces_unproven_allowance", 11).await;
+    // What is no message counts as well.
+    stranger.send(&[0; 2]);
+    open.counted("faces_undecodable", 1).await;
+    open.order(Order::Ask(NodeId(0), 9));
+    let received = |from: &Stranger, datagrams: usize| {
+        let mut bytes = [0; 200];
+        let lengths = (0..datagrams).map(|_| from.0.recv(&mut bytes).expect("it came"));
+        lengths.collect::<Vec<_>>()
+    };
+    assert_eq!(received(&stranger, 4), [5; 4]);
+    assert_eq!(received(&proven, 11), [&[5][..], &[105; 10]].concat());
+    // Whom the application names is proven.
+    let named = open.node.open(stranger.0.local_addr().expect("bound")).await;
+    assert_eq!(named, Ok(NodeId(0)));
+    open.order(Order::AskMany(NodeId(0), 10, 100));
+    assert_eq!(received(&stranger, 10), [105; 10]);
+    assert_eq!(open.count("faces_unproven_allowance"), 11);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unproven_faces_of_a_network_share_a_rate() {
+    // A datagram takes 33 bytes on the wire: two are too many until more than half a second has
+    // passed.
+    let (open, addr) =
+        open_node(|config| but_for_others(config).with_unproven_bytes_per_second(40));
+    let strangers = ["127.0.0.2", "127.0.0.3"].map(|address| Stranger::at(address, addr));
+    for number in 0..10 {
+        strangers.iter().for_each(|stranger| stranger.ask(number));
+    }
+    open.counted("faces_unproven_rate", 15).await;
+    let elsewhere = Stranger::at("127.0.1.2", addr);
+    elsewhere.ask(11);
+    assert_eq!(elsewhere.0.recv(&mut [0; 100]).expect("an answer"), 5);
+    let proven = Stranger::of(addr);
+    (0..10).for_each(|number| proven.ask(number));
+    (0..10).for_each(|_| assert_eq!(proven.0.recv(&mut [0; 100]).expect("an answer"), 5));
+    assert_eq!(open.count("faces_unproven_allowance"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forged_addresses_keep_no_proven_face_out_and_end_none() {
+    let (open, addr) = open_node(|config| but_for_others(config).with_faces_max(32));
+    // The table of faces is full many times over.
+    let forge = |from: u32| {
+        for host in 0..100 {
+            Stranger::at(&format!("127.{from}.0.{host}"), addr).ask(host);
+        }
+    };
+    let answer = |stranger: &Stranger| stranger.0.recv(&mut [0; 100]).expect("an answer");
+    forge(1);
+    open.counted("faces_opened", 100).await;
+    let first = Stranger::of(addr);
+    first.ask(1);
+    assert_eq!(answer(&first), 5);
+    let face = NodeId(100);
+    assert_eq!(open.node.addr(face), first.0.local_addr().ok());
+    forge(2);
+    open.counted("faces_opened", 201).await;
+    assert_eq!(open.node.faces().len(), 32);
+    assert_eq!(open.node.addr(face), first.0.local_addr().ok(), "it did not yield");
+    // Once all are proven a forged one finds no room, however long they have been silent.
+    let others: Vec<Stranger> = (0..31).map(|_| Stranger::of(addr)).collect();
+    for other in &others {
+        other.ask(2);
+        assert_eq!(answer(other), 5);
+    }
+    assert_eq!(open.count("faces_full"), 0);
+    forge(3);
+    open.counted("faces_full", 100).await;
+    assert_eq!(open.node.addr(face), first.0.local_addr().ok());
 }
 
 #[tokio::test]

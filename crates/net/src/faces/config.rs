@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::range::AddressRange;
 use crate::config::Exposure;
 
 /// The longest packet of NDN, in bytes: `MAX_NDN_PACKET_SIZE` of ndn-cxx.
@@ -17,6 +18,8 @@ pub struct FacesConfig {
     pub(crate) exposure: Exposure,
     pub(crate) faces_max: usize,
     pub(crate) accepts_unknown: bool,
+    pub(crate) faces_allowed: Vec<AddressRange>,
+    pub(crate) unproven_bytes_per_second: u64,
     pub(crate) face_idle_after: Duration,
     pub(crate) face_yields_after: Duration,
     pub(crate) datagram_bytes_max: usize,
@@ -35,6 +38,8 @@ impl FacesConfig {
             exposure: Exposure::default(),
             faces_max: 1_024,
             accepts_unknown: false,
+            faces_allowed: AddressRange::LOOPBACK.to_vec(),
+            unproven_bytes_per_second: 100_000,
             face_idle_after: Duration::from_secs(300),
             face_yields_after: Duration::from_secs(10),
             datagram_bytes_max: NDN_PACKET_BYTES_MAX,
@@ -54,6 +59,9 @@ impl FacesConfig {
     }
 
     /// Dynamic faces there may be at once: those that somebody unknown opened. Default 1,024.
+    /// At the limit a new face takes the place of the unproven one heard from longest ago; a proven
+    /// one yields to proven ones only, after
+    /// [some silence](FacesConfig::with_face_yields_after).
     pub fn with_faces_max(mut self, faces: usize) -> Self {
         self.faces_max = faces;
         self
@@ -62,10 +70,31 @@ impl FacesConfig {
     /// Whether a message from an unknown address opens a dynamic face, as a forwarder wants it. A
     /// plain consumer drops it. Default: no.
     ///
-    /// A sender's address is its own account, and may be forged: an answer may go to somebody who
-    /// did not ask.
+    /// The source address of a datagram can be forged, and the answer then goes to a host that did
+    /// not ask. A dynamic face is therefore *unproven* unless its address is
+    /// [allowed](FacesConfig::with_faces_allowed).
     pub fn with_accepts_unknown(mut self, accepts: bool) -> Self {
         self.accepts_unknown = accepts;
+        self
+    }
+
+    /// Replaces the ranges of addresses in which dynamic faces are proven. List only networks that
+    /// filter forged source addresses at their border (RFC 2827). Default 127.0.0.0/8 and ::1.
+    ///
+    /// Any other dynamic face is sent at most three times the bytes received from it, in payload
+    /// and on the wire (RFC 9000, section 8.1), within
+    /// [its network's rate](FacesConfig::with_unproven_bytes_per_second), and it closes at once
+    /// when a new face needs its place. The application's own faces are proven.
+    pub fn with_faces_allowed(mut self, ranges: impl IntoIterator<Item = AddressRange>) -> Self {
+        self.faces_allowed = ranges.into_iter().collect();
+        self
+    }
+
+    /// Rate at which all unproven faces of one network, a /24 of IPv4 or a /48 of IPv6, are sent
+    /// datagrams: bytes a second on the wire, IP and UDP headers included. Bursts of one second's
+    /// worth pass. Default 100,000; 0 sends them nothing.
+    pub fn with_unproven_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.unproven_bytes_per_second = bytes;
         self
     }
 
@@ -75,11 +104,11 @@ impl FacesConfig {
         self
     }
 
-    /// How long nothing may have come from a dynamic face until it makes room for a new one, when
-    /// there are [`faces_max`](FacesConfig::with_faces_max): the one heard from longest ago closes.
-    /// Default 10 s.
+    /// How long nothing may have come from a proven dynamic face until it makes room for another
+    /// proven one, when there are [`faces_max`](FacesConfig::with_faces_max) and none is unproven:
+    /// the one heard from longest ago closes. Default 10 s.
     ///
-    /// Less lets forged addresses drive honest faces out sooner; more keeps new ones waiting.
+    /// Less lets new faces drive others out sooner; more keeps new ones waiting.
     pub fn with_face_yields_after(mut self, after: Duration) -> Self {
         self.face_yields_after = after;
         self

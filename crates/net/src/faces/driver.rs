@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use super::LOCAL;
 use super::config::FacesConfig;
 use super::table::FaceTable;
+use super::unproven::NetworkRates;
 use crate::alarm::Alarm;
 use crate::arrivals::{Arrived, Ask, Received};
 use crate::chassis::{Chassis, Crew, Drive};
@@ -67,7 +68,7 @@ enum Refusal {
     Undecodable,
     /// Its sender has no face, and none is opened for strangers.
     Unknown,
-    /// Its sender has no face, and there are too many.
+    /// Its sender has no face, and there are too many, or nothing can be sent to it.
     Full,
 }
 
@@ -80,6 +81,26 @@ impl Refusal {
             Refusal::Undecodable => "faces_undecodable",
             Refusal::Unknown => "faces_unknown",
             Refusal::Full => "faces_full",
+        }
+    }
+}
+
+/// Why a datagram to an unproven face was not sent. Each has a counter of its own.
+#[derive(Clone, Copy, Debug)]
+enum Withheld {
+    /// Three times what has come from the face would be exceeded.
+    Allowance,
+    /// The rate of the face's network would be.
+    Rate,
+}
+
+impl Withheld {
+    const COUNT: usize = 2;
+
+    const fn counter(self) -> &'static str {
+        match self {
+            Withheld::Allowance => "faces_unproven_allowance",
+            Withheld::Rate => "faces_unproven_rate",
         }
     }
 }
@@ -101,6 +122,7 @@ pub(super) struct FaceDriver<P: Hosted> {
     now: Instant,
     datagrams: Datagrams,
     faces: FaceTable,
+    unproven_rates: NetworkRates,
     // A look for idle faces is due at some time.
     is_idle_watched: bool,
     notices: VecDeque<(NodeId, PeerState)>,
@@ -113,6 +135,7 @@ pub(super) struct FaceDriver<P: Hosted> {
     traffic: Traffic,
     counters: Counters,
     warnings: WarnLimit<{ Refusal::COUNT }>,
+    withheld_warnings: WarnLimit<{ Withheld::COUNT }>,
 }
 
 /// All that a driver is made of.
@@ -138,6 +161,7 @@ impl<P: Hosted> FaceDriver<P> {
         sys::allow_fragments(datagrams.arrivals.socket().0)?;
         let clock = Clock::start();
         let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
+        let unproven_rates = NetworkRates::new(config.unproven_bytes_per_second);
         let mut driver = FaceDriver {
             chassis,
             config,
@@ -145,6 +169,7 @@ impl<P: Hosted> FaceDriver<P> {
             now: clock.now(),
             datagrams,
             faces: parts.table,
+            unproven_rates,
             is_idle_watched: false,
             notices: VecDeque::new(),
             deadlines: Deadlines::new(),
@@ -157,6 +182,7 @@ impl<P: Hosted> FaceDriver<P> {
             traffic: Traffic::default(),
             counters: Counters::default(),
             warnings: WarnLimit::new(),
+            withheld_warnings: WarnLimit::new(),
         };
         driver.handle(|protocol, cx| protocol.handle_start(cx));
         driver.publish();
@@ -241,6 +267,10 @@ impl<P: Hosted> FaceDriver<P> {
         if datagram.len() > self.config.datagram_bytes_max {
             return Err(Refusal::Oversized);
         }
+        let bytes = datagram.len();
+        if let Some(node) = face {
+            self.faces.credit(node, bytes);
+        }
         // Decoded first: what is no message opens no face.
         let message = match decode_exact(datagram) {
             Ok(message) => message,
@@ -253,18 +283,26 @@ impl<P: Hosted> FaceDriver<P> {
         };
         let node = match face {
             Some(node) => node,
-            None => self.let_in(addr)?,
+            None => {
+                let node = self.let_in(addr)?;
+                self.faces.credit(node, bytes);
+                node
+            }
         };
         self.handle(|protocol, cx| protocol.handle_message(cx, node, message));
         Ok(node)
     }
 
     fn let_in(&mut self, addr: SocketAddr) -> Result<NodeId, Refusal> {
+        if !self.faces.can_answer(addr) {
+            return Err(Refusal::Full);
+        }
+        let after = self.config.face_yields_after;
         if self.faces.is_full()
-            && let Some(silent) = self.faces.silent(self.now, self.config.face_yields_after)
+            && let Some(yields) = self.faces.yields_to(addr, self.now, after)
         {
             self.counters.add("faces_yielded", 1);
-            self.close(silent);
+            self.close(yields);
             self.tell_notices();
         }
         let node = self.faces.let_in(addr, self.now).ok_or(Refusal::Full)?;
@@ -404,7 +442,7 @@ impl<P: Hosted> FaceDriver<P> {
     }
 
     fn queue(&mut self, to: NodeId, message: &P::Message) {
-        let Some(addr) = self.faces.addr(to) else {
+        let Some((addr, allowance)) = self.faces.way_to(to) else {
             self.counters.add("send_unknown_face", 1);
             return;
         };
@@ -413,7 +451,25 @@ impl<P: Hosted> FaceDriver<P> {
             self.counters.add("datagram_unsendable", 1);
             return;
         }
+        if let Some(allowance) = allowance {
+            let ip = addr.ip();
+            if !allowance.covers(ip, bytes) {
+                return self.withhold(Withheld::Allowance, addr);
+            }
+            if !self.unproven_rates.admit(ip, bytes, self.now) {
+                return self.withhold(Withheld::Rate, addr);
+            }
+            allowance.spend(ip, bytes);
+        }
         self.datagrams.push(addr, bytes, &mut self.counters, |out| write(message, out));
+    }
+
+    /// Counts a datagram that was not sent, and says so at most once a second for each reason.
+    fn withhold(&mut self, why: Withheld, to: SocketAddr) {
+        self.counters.add(why.counter(), 1);
+        if self.withheld_warnings.admits(why as usize, self.now) {
+            tracing::warn!(%to, reason = why.counter(), "datagram to an unproven face withheld");
+        }
     }
 
     fn set_faults(&mut self, to: Peers, faults: LinkFaults) {

@@ -10,6 +10,11 @@
 //! since nobody says it, and `Down` when the face has been idle, makes room for another, or is
 //! closed by the protocol ([`Context::disconnect`]). Static faces stay and are presumed up.
 //!
+//! A stranger's address may be forged. It is *proven* if the application allows its range
+//! ([`FacesConfig::with_faces_allowed`]). Any other stranger is sent at most three times the bytes
+//! received from it, at a limited rate for its network, and its face is the first to make room.
+//! Datagrams that are withheld count as `faces_unproven_allowance` or `faces_unproven_rate`.
+//!
 //! There is no header of ours and no roster: whoever has an address is believed to be its face, and
 //! a protocol that needs more signs its messages. There are no streams and no groups; what a
 //! protocol sends there is a bug of it, counted as `faces_unsupported`.
@@ -26,12 +31,15 @@
 mod config;
 mod driver;
 mod node;
+mod range;
 mod table;
+mod unproven;
 
 use paceline_proto::core::NodeId;
 
 pub use config::FacesConfig;
 pub use node::{BoundFaces, FaceNode};
+pub use range::{AddressRange, RangeError};
 
 /// The number by which the protocol of a node with faces knows the node itself. No face has it.
 pub const LOCAL: NodeId = NodeId(u32::MAX);

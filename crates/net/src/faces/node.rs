@@ -82,7 +82,8 @@ impl BoundFaces {
         };
         // No run of the node has incarnation 0, which stands for one that is not known.
         let incarnation = getrandom::u64().map_err(StartError::Random)?.max(1);
-        let mut table = FaceTable::new(self.local_addr, self.config.faces_max);
+        let allowed = self.config.faces_allowed.clone();
+        let mut table = FaceTable::new(self.local_addr, self.config.faces_max, allowed);
         for &addr in faces {
             let (_, is_new) = table.open(addr, Instant::ZERO)?;
             if !is_new {

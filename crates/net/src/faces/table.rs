@@ -1,6 +1,6 @@
 //! Who is at which address.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +9,8 @@ use std::time::Duration;
 use paceline_proto::core::{Instant, NodeId};
 
 use super::LOCAL;
+use super::range::AddressRange;
+use super::unproven::Allowance;
 use crate::error::FaceError;
 
 /// Who opened a face.
@@ -27,6 +29,8 @@ struct Face {
     addr: SocketAddr,
     opener: Opener,
     heard_at: Instant,
+    /// What may still be sent to it; none if its address is proven, which has no such limit.
+    allowance: Option<Allowance>,
 }
 
 /// Addresses of all faces, for whoever is not the driver. Changes with faces, not with datagrams.
@@ -61,14 +65,23 @@ pub(super) struct FaceTable {
     next: u32,
     strangers: usize,
     strangers_max: usize,
+    // Ranges of addresses in which strangers are proven.
+    allowed: Vec<AddressRange>,
+    // The unproven faces, by when each was heard from last.
+    unproven: BTreeSet<(Instant, NodeId)>,
     // Before this no stranger's face has been silent long enough to make room.
     full_until: Instant,
     directory: Directory,
 }
 
 impl FaceTable {
-    /// No faces of the node at this address, and at most as many that strangers open.
-    pub(super) fn new(local: SocketAddr, strangers_max: usize) -> FaceTable {
+    /// No faces of the node at this address, and at most as many that strangers open. Those in the
+    /// `allowed` ranges are proven.
+    pub(super) fn new(
+        local: SocketAddr,
+        strangers_max: usize,
+        allowed: Vec<AddressRange>,
+    ) -> FaceTable {
         FaceTable {
             local,
             slots: Vec::new(),
@@ -78,6 +91,8 @@ impl FaceTable {
             next: 0,
             strangers: 0,
             strangers_max,
+            allowed,
+            unproven: BTreeSet::new(),
             full_until: Instant::ZERO,
             directory: Directory::default(),
         }
@@ -89,7 +104,7 @@ impl FaceTable {
     }
 
     /// Opens a face for the application; the second is true if it is new. One that a stranger
-    /// opened stays from now on.
+    /// opened stays from now on, and is proven.
     pub(super) fn open(
         &mut self,
         addr: SocketAddr,
@@ -102,34 +117,65 @@ impl FaceTable {
             if face.opener == Opener::Stranger {
                 face.opener = Opener::Application;
                 self.strangers -= 1;
+                if face.allowance.take().is_some() {
+                    self.unproven.remove(&(face.heard_at, face.node));
+                }
             }
             return Ok((face.node, false));
         }
-        let node = self.insert(addr, Opener::Application, now)?;
+        let node = self.insert(addr, (Opener::Application, None), now)?;
         Ok((node, true))
     }
 
     /// Opens a face for a stranger, if there is room.
     pub(super) fn let_in(&mut self, addr: SocketAddr, now: Instant) -> Option<NodeId> {
-        // What cannot be answered has no face: port 0 is a sender's that wants none.
-        if self.is_full() || as_seen_from(self.local, addr) != Some(addr) {
+        if self.is_full() || !self.can_answer(addr) {
             return None;
         }
-        let node = self.insert(addr, Opener::Stranger, now).ok()?;
+        let allowance = (!self.is_allowed(addr)).then(Allowance::default);
+        let node = self.insert(addr, (Opener::Stranger, allowance), now).ok()?;
         self.strangers += 1;
+        if allowance.is_some() {
+            self.unproven.insert((now, node));
+        }
         Some(node)
+    }
+
+    /// False if nothing can be sent to the sender of a datagram, as with port 0.
+    pub(super) fn can_answer(&self, addr: SocketAddr) -> bool {
+        as_seen_from(self.local, addr) == Some(addr)
     }
 
     /// The face with this address, which was just heard from.
     pub(super) fn hear(&mut self, addr: SocketAddr, now: Instant) -> Option<NodeId> {
         let face = self.slots[*self.by_addr.get(&addr)?].as_mut().expect("it has an address");
-        face.heard_at = now;
+        let heard_before = std::mem::replace(&mut face.heard_at, now);
+        if face.allowance.is_some() && heard_before != now {
+            self.unproven.remove(&(heard_before, face.node));
+            self.unproven.insert((now, face.node));
+        }
         Some(face.node)
+    }
+
+    /// A datagram with so many bytes of payload has come from a face.
+    pub(super) fn credit(&mut self, node: NodeId, bytes: usize) {
+        if !self.unproven.is_empty()
+            && let Some(slot) = self.slot(node)
+            && let Some(Face { addr, allowance: Some(allowance), .. }) = &mut self.slots[slot]
+        {
+            allowance.credit(addr.ip(), bytes);
+        }
     }
 
     /// Where a face leads to.
     pub(super) fn addr(&self, node: NodeId) -> Option<SocketAddr> {
         self.slots[self.slot(node)?].map(|face| face.addr)
+    }
+
+    /// Where a face leads to, and what may be sent to it unless it is proven.
+    pub(super) fn way_to(&mut self, node: NodeId) -> Option<(SocketAddr, Option<&mut Allowance>)> {
+        let slot = self.slot(node)?;
+        self.slots[slot].as_mut().map(|face| (face.addr, face.allowance.as_mut()))
     }
 
     /// Closes a stranger's face; false if it is none.
@@ -144,6 +190,9 @@ impl FaceTable {
         let Some(face) = self.slots[slot].take() else { return false };
         if face.opener == Opener::Stranger {
             self.strangers -= 1;
+        }
+        if face.allowance.is_some() {
+            self.unproven.remove(&(face.heard_at, node));
         }
         self.by_addr.remove(&face.addr);
         self.by_node.remove(&node.0);
@@ -162,8 +211,24 @@ impl FaceTable {
         self.strangers > 0
     }
 
+    /// The face that yields its place to a stranger at this address, if one does: the unproven face
+    /// heard from longest ago, at once; where none is unproven and the stranger is proven, the face
+    /// heard from longest ago, if that is as long ago as `after`.
+    pub(super) fn yields_to(
+        &mut self,
+        addr: SocketAddr,
+        now: Instant,
+        after: Duration,
+    ) -> Option<NodeId> {
+        match self.unproven.first() {
+            Some(&(_, node)) => Some(node),
+            None if self.is_allowed(addr) => self.silent(now, after),
+            None => None,
+        }
+    }
+
     /// The stranger's face heard from longest ago, if that is as long ago as `after`.
-    pub(super) fn silent(&mut self, now: Instant, after: Duration) -> Option<NodeId> {
+    fn silent(&mut self, now: Instant, after: Duration) -> Option<NodeId> {
         if now < self.full_until {
             return None;
         }
@@ -181,6 +246,10 @@ impl FaceTable {
         (idle, heard.min().map_or(Instant::MAX, |heard_at| heard_at + after))
     }
 
+    fn is_allowed(&self, addr: SocketAddr) -> bool {
+        self.allowed.iter().any(|range| range.contains(addr.ip()))
+    }
+
     fn strangers(&self) -> impl Iterator<Item = &Face> {
         self.slots.iter().flatten().filter(|face| face.opener == Opener::Stranger)
     }
@@ -196,7 +265,7 @@ impl FaceTable {
     fn insert(
         &mut self,
         addr: SocketAddr,
-        opener: Opener,
+        (opener, allowance): (Opener, Option<Allowance>),
         now: Instant,
     ) -> Result<NodeId, FaceError> {
         if self.next == LOCAL.0 {
@@ -208,7 +277,7 @@ impl FaceTable {
         if slot == self.slots.len() {
             self.slots.push(None);
         }
-        self.slots[slot] = Some(Face { node, addr, opener, heard_at: now });
+        self.slots[slot] = Some(Face { node, addr, opener, heard_at: now, allowance });
         self.by_node.insert(node.0, slot);
         self.by_addr.insert(addr, slot);
         let told = SocketAddr::new(addr.ip().to_canonical(), addr.port());
@@ -274,7 +343,12 @@ mod tests {
     }
 
     fn table(strangers_max: usize) -> FaceTable {
-        FaceTable::new(addr(1), strangers_max)
+        FaceTable::new(addr(1), strangers_max, AddressRange::LOOPBACK.to_vec())
+    }
+
+    /// Nobody is proven but the application's.
+    fn wary(strangers_max: usize) -> FaceTable {
+        FaceTable::new(addr(1), strangers_max, Vec::new())
     }
 
     #[test]
@@ -322,6 +396,47 @@ mod tests {
     }
 
     #[test]
+    fn unproven_faces_make_room_first_and_at_once_and_proven_ones_for_none_of_them() {
+        let (ten, first) = (Duration::from_secs(10), [127, 0, 0, 1]);
+        let range = AddressRange::around(first.into(), 32);
+        let mut table = FaceTable::new(addr(1), 3, vec![range]);
+        let forged = |host: u8| SocketAddr::from(([127, 0, 1, host], 10));
+        for (host, second) in [(0, 0), (1, 1)] {
+            table.let_in(forged(host), at(second)).expect("room");
+        }
+        table.let_in(addr(10), at(2)).expect("room");
+        table.hear(forged(0), at(3));
+        for proven_or_not in [addr(11), forged(2)] {
+            assert_eq!(table.yields_to(proven_or_not, at(3), ten), Some(NodeId(1)));
+        }
+        for (port, yields) in [(11, 1), (12, 0)] {
+            assert_eq!(table.yields_to(addr(port), at(3), ten), Some(NodeId(yields)));
+            assert!(table.close(NodeId(yields)));
+            table.let_in(addr(port), at(3)).expect("room");
+        }
+        // All are proven now.
+        assert_eq!(table.yields_to(forged(3), at(900), ten), None);
+        assert_eq!(table.yields_to(addr(13), at(11), ten), None);
+        assert_eq!(table.yields_to(addr(13), at(12), ten), Some(NodeId(2)));
+        assert!(table.unproven.is_empty());
+    }
+
+    #[test]
+    fn an_unproven_face_has_an_allowance_until_the_application_wants_it() {
+        let mut table = wary(8);
+        let (node, own) = (NodeId(0), NodeId(1));
+        assert_eq!(table.let_in(addr(10), at(0)), Some(node));
+        assert_eq!(table.open(addr(11), at(0)), Ok((own, true)));
+        table.credit(node, 100);
+        let (_, allowance) = table.way_to(node).expect("a face");
+        assert!(allowance.is_some_and(|allowed| allowed.covers(addr(10).ip(), 300)));
+        assert!(table.way_to(own).expect("a face").1.is_none());
+        assert_eq!(table.open(addr(10), at(0)), Ok((node, false)));
+        assert!(table.way_to(node).expect("a face").1.is_none() && table.unproven.is_empty());
+        assert!(table.remove(node) && table.way_to(node).is_none());
+    }
+
+    #[test]
     fn idle_faces_are_found_and_the_next_look_is_when_another_may_be() {
         let mut table = table(8);
         let after = Duration::from_secs(300);
@@ -350,7 +465,7 @@ mod tests {
 
     #[test]
     fn a_socket_of_ipv6_knows_addresses_of_ipv4_by_their_mapped_form() {
-        let mut table = FaceTable::new("[::]:1".parse().expect("an address"), 8);
+        let mut table = FaceTable::new("[::]:1".parse().expect("an address"), 8, Vec::new());
         let mapped: SocketAddr = "[::ffff:127.0.0.1]:10".parse().expect("an address");
         assert_eq!(table.open(addr(10), at(0)), Ok((NodeId(0), true)));
         assert_eq!(table.addr(NodeId(0)), Some(mapped));

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use paceline_net::{BoundFaces, Exposure, FaceError, FacesConfig};
+use paceline_net::{AddressRange, BoundFaces, Exposure, FaceError, FacesConfig};
 use paceline_proto::core::NodeId;
 use paceline_proto::mircc::{Config, FaceConfig, Forwarder as Protocol, Setup, Strategy};
 use paceline_proto::ndn::Name;
@@ -22,6 +22,8 @@ pub struct ForwarderBuilder {
     strategies: Vec<(Name, Strategy)>,
     strangers: Option<FaceConfig>,
     strangers_max: usize,
+    faces_allowed: Option<Vec<AddressRange>>,
+    unproven_bytes_per_second: Option<u64>,
     registrations: Vec<Name>,
     config: Config,
 }
@@ -37,6 +39,8 @@ impl ForwarderBuilder {
             strategies: Vec::new(),
             strangers: None,
             strangers_max: 1_024,
+            faces_allowed: None,
+            unproven_bytes_per_second: None,
             registrations: Vec::new(),
             config: Config::default().on_sockets(),
         }
@@ -98,6 +102,28 @@ impl ForwarderBuilder {
         self
     }
 
+    /// Replaces the ranges of addresses in which strangers are proven. List only networks that
+    /// filter forged source addresses at their border. Default 127.0.0.0/8 and ::1.
+    ///
+    /// A stranger at any other address is sent at most three times the bytes received from it,
+    /// which is seldom a segment, and its face is the first to make room:
+    /// [`FacesConfig::with_faces_allowed`]. Neighbours that are named
+    /// ([`face`](ForwarderBuilder::face), [`Forwarder::add_face`]) are proven.
+    pub fn faces_allowed(
+        mut self,
+        ranges: impl IntoIterator<Item = AddressRange>,
+    ) -> ForwarderBuilder {
+        self.faces_allowed = Some(ranges.into_iter().collect());
+        self
+    }
+
+    /// Rate at which the strangers of one network (a /24 of IPv4, a /48 of IPv6) that are not
+    /// proven are answered: bytes a second, IP and UDP headers included. Default 100,000.
+    pub fn unproven_bytes_per_second(mut self, bytes: u64) -> ForwarderBuilder {
+        self.unproven_bytes_per_second = Some(bytes);
+        self
+    }
+
     /// Lets neighbours register prefixes below this one, as NFD does: at `/localhost/nfd` those on
     /// this machine, at `/localhop/nfd` any. Their routes end with their faces. Default none; may
     /// be called for several prefixes, and [`Name::root`] is all.
@@ -123,6 +149,13 @@ impl ForwarderBuilder {
         self
     }
 
+    /// Bytes of memory that pending Interests may take, names included. Default 1 KiB for each that
+    /// there may be, 1 MiB at least.
+    pub fn pending_bytes_max(mut self, bytes: usize) -> ForwarderBuilder {
+        self.config.pending_bytes_max = Some(bytes);
+        self
+    }
+
     /// Changes the rest: rate controller, shaper, windows and times.
     pub fn with_config(mut self, change: impl FnOnce(Config) -> Config) -> ForwarderBuilder {
         self.config = change(self.config);
@@ -143,10 +176,16 @@ impl ForwarderBuilder {
     /// a route leads to none, or there is no runtime.
     pub fn start(self) -> Result<Forwarder, ForwarderError> {
         self.config.check()?;
-        let config = FacesConfig::new(self.bind)
+        let mut config = FacesConfig::new(self.bind)
             .with_exposure(self.exposure)
             .with_accepts_unknown(self.strangers.is_some())
             .with_faces_max(self.strangers_max);
+        if let Some(ranges) = self.faces_allowed {
+            config = config.with_faces_allowed(ranges);
+        }
+        if let Some(bytes) = self.unproven_bytes_per_second {
+            config = config.with_unproven_bytes_per_second(bytes);
+        }
         let bound = BoundFaces::bind(config)?;
         // The node knows its first faces by their places.
         let id_of = |address: SocketAddr| {

@@ -69,6 +69,14 @@ impl Report {
         self.state.faces.iter().filter_map(move |face| Some((address(face)?, face)))
     }
 
+    /// Packets that were not sent to strangers, because these are not
+    /// [proven](ForwarderBuilder::faces_allowed) and the packet exceeded three times the bytes
+    /// received from there or the rate of the network.
+    pub fn withheld(&self) -> u64 {
+        let count = |name| self.stats.counters.count(name);
+        count("faces_unproven_allowance") + count("faces_unproven_rate")
+    }
+
     /// The flow of this number, if it is not over.
     pub fn flow(&self, flow: u64) -> Option<&FlowReport> {
         self.state.flows.iter().find(|report| report.flow == flow)

@@ -21,7 +21,9 @@
 //! Data is signed with its digest, which tells damage from what was sent and nothing more, or with
 //! an Ed25519 key that the consumer knows. Nothing is encrypted, and what forwarders say of rates
 //! and paths is not signed at all. So a forwarder listens on loopback only, unless
-//! [`ForwarderBuilder::insecure_plaintext`] says otherwise.
+//! [`ForwarderBuilder::insecure_plaintext`] says otherwise. Beyond loopback it answers strangers
+//! with at most three times what they sent, unless [`ForwarderBuilder::faces_allowed`] names their
+//! range: their addresses may be forged.
 
 mod builder;
 mod control;
@@ -44,6 +46,7 @@ pub use probe::{Hop, Reply};
 pub use register::Registration;
 pub use serve::{Serve, ServeCounts, ServeError, Serving};
 
+pub use paceline_net::{AddressRange, RangeError};
 pub use paceline_proto::mircc::{
     Config, ConfigError, Controller, ControllerConfig, FaceConfig, FaceCounts, FaceReport,
     FlowCounts, FlowReport, Multipath, Pace, PathReport, Question, Strategy, Undecodable,

@@ -23,6 +23,9 @@ pub struct Config {
     pub catch_up: Duration,
     /// Interests pending at a node. Default 65,536.
     pub pending_max: usize,
+    /// Bytes of memory that the table of these may hold, names included. Default none: 1 KiB for
+    /// each of `pending_max`, 1 MiB at least; 64 MiB with its default.
+    pub pending_bytes_max: Option<usize>,
     /// Bytes of Data that a node keeps for others. Default 0.
     pub store_bytes_max: usize,
     /// How long a packet may wait at a face before Data is marked. Default 5 ms.
@@ -54,6 +57,7 @@ impl Default for Config {
             frame_bytes: 42,
             catch_up: Duration::ZERO,
             pending_max: 1 << 16,
+            pending_bytes_max: None,
             store_bytes_max: 0,
             mark_after: Duration::from_millis(5),
             window_max: 1 << 14,
@@ -66,6 +70,12 @@ impl Default for Config {
         }
     }
 }
+
+/// Default bytes of the table of pending Interests for each entry: twice what an entry with a name
+/// of usual length takes.
+const PENDING_BYTES: usize = 1 << 10;
+/// Least default of the table's bytes, however few entries it may have.
+const PENDING_BYTES_MIN: usize = 1 << 20;
 
 /// Why a configuration is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -104,6 +114,12 @@ impl Config {
         self
     }
 
+    /// Bytes of memory that the table of pending Interests may hold.
+    pub fn pending_bytes(&self) -> usize {
+        let usual = self.pending_max.saturating_mul(PENDING_BYTES).max(PENDING_BYTES_MIN);
+        self.pending_bytes_max.unwrap_or(usual)
+    }
+
     /// Looks whether the settings make sense.
     ///
     /// # Errors
@@ -122,6 +138,7 @@ impl Config {
         let above_zero = [
             ("shaper.queue_max", self.shaper.queue_max == 0),
             ("pending_max", self.pending_max == 0),
+            ("pending_bytes_max", self.pending_bytes_max == Some(0)),
             ("window_max", self.window_max == 0),
             ("probe_every", self.probe_every.is_zero()),
             ("discover_every", self.discover_every.is_zero()),

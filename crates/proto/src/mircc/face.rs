@@ -115,6 +115,8 @@ pub(super) struct Face {
     pub(super) counts: FaceCounts,
     /// Entries of the table that the neighbour asked for first.
     pub(super) pending: usize,
+    /// Bytes of memory that these take.
+    pub(super) pending_bytes: usize,
     /// Mean time from an Interest to its Data, at this face.
     pub(super) upstream: Option<Duration>,
     /// What others asked for by this face in vain.
@@ -142,6 +144,7 @@ impl Face {
             marker: Marker::new(config.mark_after),
             counts: FaceCounts::default(),
             pending: 0,
+            pending_bytes: 0,
             upstream: None,
             unanswered: Unanswered::default(),
             reassembly: Reassembly::default(),

@@ -5,12 +5,14 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::application::is_trace;
-use super::face::{FaceId, Held};
+use super::face::{Face, FaceId, Held};
 use super::fib::NextHop;
 use super::forwarder::{Cx, Forwarder};
 use super::interface::Timer;
 use super::link::Sent;
-use super::pit::{Asker, Asking, EntryId, LIFETIME_MAX, Passing, Selectors};
+use super::pit::{
+    Asker, Asking, EntryId, LIFETIME_MAX, PENDING_NAME_BYTES_MAX, Passing, Selectors, entry_bytes,
+};
 use super::shaper::{Rank, Shaped};
 use super::strategy::{Chosen, Strategy};
 use crate::core::{Instant, Lane, Wire};
@@ -20,6 +22,8 @@ use crate::ndn::{Body, Header, Interest, JoinRates, NackReason, Name, Packet, St
 pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Askers of one entry, of which each neighbour is one at most.
 const ASKERS_MAX: usize = 64;
+/// The most entries that are evicted to make room for one name.
+const EVICTED_MAX: usize = 8;
 
 /// An Interest on its way through a node, in the packet that it came in or will leave in.
 pub(super) struct Passage {
@@ -107,6 +111,9 @@ impl Forwarder {
     /// Somebody asks: a neighbour, or this node itself.
     pub(super) fn ask(&mut self, cx: Cx<'_, '_>, asking: Asking, passage: Passage) {
         let interest = passage.interest();
+        if interest.name.encoded_len() > PENDING_NAME_BYTES_MAX {
+            return self.refuse_name(cx, asking, passage);
+        }
         let selectors = passage.selectors();
         let name = self.pit.hashed(&interest.name);
         if self.nonces.contains(name.hash, interest.nonce) {
@@ -129,13 +136,14 @@ impl Forwarder {
         if let Some(id) = self.pit.find(name, selectors) {
             return self.ask_again(cx, id, asking, passage);
         }
-        if !self.has_room_for(cx, asking.asker) {
+        if !self.has_room_for(cx, asking.asker, name.name) {
             return self.reply_nack(cx, asking, NackReason::Congestion, passage.packet);
         }
         if let Asker::Face(face) = asking.asker
             && let Some(face) = self.faces.get_mut(face)
         {
             face.pending += 1;
+            face.pending_bytes += entry_bytes(name.name);
         }
         let is_wanted = self.store.note_asked(name.hash);
         let id = self.pit.add(cx.now, name, selectors);
@@ -149,6 +157,7 @@ impl Forwarder {
 
     fn ask_again(&mut self, cx: Cx<'_, '_>, id: EntryId, asking: Asking, passage: Passage) {
         let pending = self.pit.len();
+        let has_room = self.pit.has_room_for_asker(id, cx.shared.pending_bytes());
         let Some(entry) = self.pit.get_mut(id) else { return };
         let before = entry.asking.iter().position(|known| known.asker == asking.asker);
         let is_known = entry.asking.iter().any(|known| known.nonce == asking.nonce)
@@ -168,7 +177,7 @@ impl Forwarder {
                 let earlier = std::mem::replace(&mut entry.asking[before], asking);
                 self.nonces.add(entry.name_hash, earlier.nonce, pending);
             }
-            None if entry.asking.len() < ASKERS_MAX => entry.asking.push(asking),
+            None if has_room && entry.asking.len() < ASKERS_MAX => entry.asking.push(asking),
             None => return self.reply_nack(cx, asking, NackReason::Congestion, passage.packet),
         }
         let left = entry.passing.iter().map(|passing| passing.left_at);
@@ -184,8 +193,21 @@ impl Forwarder {
             waits |= passing.is_waiting && passing.rank <= rank;
             is_held_back &= passing.left_at.is_none() && passing.rank == Rank::Doubted;
         }
+        self.pit.weigh(id);
         if (is_again || is_held_back) && may && !waits {
             self.pass_on(cx, id, passage);
+        }
+    }
+
+    /// Refuses a name that is too long to be kept. A neighbour gets no Nack, which would carry the
+    /// name back to an address that may be forged.
+    fn refuse_name(&mut self, cx: Cx<'_, '_>, asking: Asking, passage: Passage) {
+        cx.count("mircc_name_too_long", 1);
+        match asking.asker {
+            Asker::Face(_) => {}
+            Asker::Flow(_) | Asker::Question(_) => {
+                self.reply_nack(cx, asking, NackReason::NoRoute, passage.packet);
+            }
         }
     }
 
@@ -195,9 +217,10 @@ impl Forwarder {
     }
 
     /// True if a neighbour, or this node itself, may have one more Interest pending. Makes room for
-    /// it at the cost of the neighbour who has most, if the asker has less than its share.
-    fn has_room_for(&mut self, cx: Cx<'_, '_>, asker: Asker) -> bool {
-        let all = cx.shared.pending_max;
+    /// it at the cost of the neighbour who has most, if the asker has less than its share: of
+    /// entries, and of bytes.
+    fn has_room_for(&mut self, cx: Cx<'_, '_>, asker: Asker, name: &Name) -> bool {
+        let (all, bytes_max) = (cx.shared.pending_max, cx.shared.pending_bytes());
         let faces = self.faces.len().max(1);
         let asks = match asker {
             Asker::Face(face) => Some(face),
@@ -205,23 +228,57 @@ impl Forwarder {
         };
         if let Some(asks) = asks {
             let Some(asks) = self.faces.get(asks) else { return false };
-            if asks.pending >= asks.pending_max((2 * all / faces).min(all).max(1)) {
+            let bytes = asks.pending_bytes + entry_bytes(name);
+            if asks.pending >= asks.pending_max((2 * all / faces).min(all).max(1))
+                || asks.pending > 0 && bytes > (bytes_max / faces).saturating_mul(2)
+            {
                 cx.count("mircc_refused_face", 1);
                 return false;
             }
         }
-        if self.pit.len() < all {
+        if self.pit.len() >= all {
+            cx.count("mircc_refused_full", 1);
+            let has = self.held_by(asks).0;
+            let worst = self.faces.iter().max_by_key(|(_, face)| face.pending).map(|(id, _)| id);
+            let worst = worst.filter(|&worst| has < all / faces && Some(worst) != asks);
+            if !self.evict(cx, worst) {
+                return false;
+            }
+        }
+        if self.pit.has_room_for(name, bytes_max) {
             return true;
         }
-        cx.count("mircc_refused_full", 1);
-        let pending_of_faces = || self.faces.iter().map(|(_, face)| face.pending);
-        let has = match asks.and_then(|asks| self.faces.get(asks)) {
-            Some(asks) => asks.pending,
-            None => self.pit.len().saturating_sub(pending_of_faces().sum()),
-        };
-        let worst = self.faces.iter().max_by_key(|(_, face)| face.pending).map(|(id, _)| id);
-        let worst = worst.filter(|&worst| has < all / faces && Some(worst) != asks);
-        let Some(victim) = worst.and_then(|worst| self.pit.sample(worst, cx.rng)) else {
+        cx.count("mircc_refused_bytes", 1);
+        for _ in 0..EVICTED_MAX {
+            let has = self.held_by(asks).1;
+            let worst = self.faces.iter().max_by_key(|(_, face)| face.pending_bytes);
+            let worst = worst.map(|(id, _)| id);
+            let worst = worst.filter(|&worst| has < bytes_max / faces && Some(worst) != asks);
+            if !self.evict(cx, worst) {
+                return false;
+            }
+            if self.pit.has_room_for(name, bytes_max) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Entries that a neighbour has pending, or else this node itself, and their bytes.
+    fn held_by(&self, asker: Option<FaceId>) -> (usize, usize) {
+        let held = |face: &Face| (face.pending, face.pending_bytes);
+        if let Some(face) = asker.and_then(|asker| self.faces.get(asker)) {
+            return held(face);
+        }
+        let all = (self.pit.len(), self.pit.entries_bytes());
+        self.faces.iter().map(|(_, face)| held(face)).fold(all, |rest, of_face| {
+            (rest.0.saturating_sub(of_face.0), rest.1.saturating_sub(of_face.1))
+        })
+    }
+
+    /// Ends an entry of a neighbour; false if there is none.
+    fn evict(&mut self, cx: Cx<'_, '_>, of: Option<FaceId>) -> bool {
+        let Some(victim) = of.and_then(|face| self.pit.sample(face, cx.rng)) else {
             return false;
         };
         cx.count("mircc_evicted", 1);
@@ -467,6 +524,7 @@ impl Forwarder {
             && let Some(face) = self.faces.get_mut(face)
         {
             face.pending = face.pending.saturating_sub(1);
+            face.pending_bytes = face.pending_bytes.saturating_sub(entry_bytes(&ended.name));
         }
         let nonces = ended.asking.iter().map(|asking| asking.nonce);
         nonces.chain(own).for_each(|nonce| self.nonces.add(name_hash, nonce, pending));

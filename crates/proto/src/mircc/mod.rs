@@ -44,6 +44,7 @@ pub use interface::{
     Command, Event, FaceReport, Fetch, FetchError, FlowCounts, FlowReport, Multipath, Object, Pace,
     PathReport, Question, Report, Setup, Timer,
 };
+pub use pit::PENDING_NAME_BYTES_MAX;
 pub use shaper::{ShapedRates, ShaperConfig};
 pub use strategy::Strategy;
 pub use undecodable::Undecodable;

@@ -9,7 +9,7 @@ use super::face::FaceId;
 use super::fib::{Found, NextHop};
 use super::forward::Passage;
 use super::forwarder::{Cx, Forwarder};
-use super::pit::{Asker, Asking, EntryId, Passing};
+use super::pit::{Asker, Asking, EntryId, Passing, spilled_bytes};
 use super::strategy::{Choosing, Chosen, Occasion, Strategy, Tried};
 use crate::core::Instant;
 use crate::ndn::{Body, Class, Header, Interest, InterestExtra, NackReason, Name, Packet};
@@ -47,6 +47,13 @@ enum Verdict {
 }
 
 impl Choice {
+    /// Bytes of memory it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let extra = self.kept.as_ref().and_then(|kept| kept.extra.as_deref());
+        let extra = extra.map_or(0, |extra| size_of::<InterestExtra>() + extra.encoded_len());
+        size_of::<Choice>() + spilled_bytes(&self.tried) + extra
+    }
+
     fn note(&mut self, now: Instant, hops: &[NextHop]) {
         for &hop in hops {
             match self.tried.iter_mut().find(|(tried, _)| *tried == hop) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
-use smallvec::SmallVec;
+use smallvec::{Array, SmallVec};
 
 use super::face::FaceId;
 use super::fib::NextHop;
@@ -100,6 +100,8 @@ pub(super) struct Entry {
     /// Until when it lives, unless it is answered. To be put off only: it is looked at before.
     pub(super) expires_at: Instant,
     hash: u64,
+    // Bytes of memory beside the entry itself, as of the last `weigh`.
+    beside: usize,
     // The list of the entries of one turn of the wheel, or `NONE`.
     turn: u32,
     before: u32,
@@ -113,6 +115,12 @@ const NONE: u32 = u32::MAX;
 /// How exactly the ends of entries are kept.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 const TURNS: usize = 128;
+/// Room kept for what an entry comes to hold after it was admitted: a token, next hops tried.
+const BESIDE_BYTES: usize = 1 << 10;
+/// The longest name, bytes of its components, that an Interest may have. Ours: the neighbour
+/// chooses the name, and the table keeps it while it is pending. NDN's own limit is that of a
+/// packet; names by its conventions are far shorter.
+pub const PENDING_NAME_BYTES_MAX: usize = 2_048;
 /// The longest that an entry may live.
 pub(super) const LIFETIME_MAX: Duration = Duration::from_secs(4);
 
@@ -123,6 +131,8 @@ pub(super) struct Pit {
     // An entry that ends stays where it is, for the next to use.
     slots: Vec<Entry>,
     free: Vec<u32>,
+    // Sum over the entries of what they take beside themselves.
+    beside: usize,
     // By selectors: most of the time only one kind is pending.
     pending: [u32; 4],
     turns: [u32; TURNS],
@@ -149,6 +159,7 @@ impl Pit {
             table: HashTable::new(),
             slots: Vec::new(),
             free: Vec::new(),
+            beside: 0,
             pending: [0; 4],
             turns: [NONE; TURNS],
             tick: 0,
@@ -208,6 +219,8 @@ impl Pit {
         }
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Entry::unused());
+            // All may end at once.
+            self.free.reserve_exact(self.slots.capacity());
             self.slots.len() as u32 - 1
         });
         let entry = &mut self.slots[slot as usize];
@@ -217,15 +230,28 @@ impl Pit {
         (entry.is_overdue, entry.is_wanted, entry.is_used) = (false, false, true);
         (entry.is_rearmed, entry.has_alternatives, entry.choice) = (false, false, None);
         entry.expires_at = now;
+        entry.beside = 0;
         self.pending[selectors.number()] += 1;
         let slots = &self.slots;
         self.table.insert_unique(hash, slot, |&slot| slots[slot as usize].hash);
-        self.id(slot)
+        let id = self.id(slot);
+        self.weigh(id);
+        id
+    }
+
+    /// Updates the account of the memory that an entry holds.
+    pub(super) fn weigh(&mut self, id: EntryId) {
+        let Some(entry) = self.get_mut(id) else { return };
+        let now = entry.memory_beside();
+        let before = std::mem::replace(&mut entry.beside, now);
+        self.beside = self.beside - before + now;
     }
 
     /// The entry lives until `expires_at` at least; before, at `overdue_at`, it is to be looked at
     /// if the Data has not come.
     pub(super) fn schedule(&mut self, id: EntryId, overdue_at: Instant, expires_at: Instant) {
+        // Next hops and askers have come since.
+        self.weigh(id);
         let Some(entry) = self.get_mut(id) else { return };
         entry.expires_at = entry.expires_at.max(expires_at);
         // Where there is a choice each next hop has its time.
@@ -259,6 +285,7 @@ impl Pit {
         entry.is_used = false;
         entry.generation = entry.generation.wrapping_add(1);
         entry.choice = None;
+        self.beside -= std::mem::take(&mut entry.beside);
         self.pending[entry.selectors.number()] -= 1;
         let hash = entry.hash;
         if let Ok(place) = self.table.find_entry(hash, |&slot| slot == id.slot) {
@@ -318,10 +345,38 @@ impl Pit {
         drawn.min().map(|(_, slot)| self.id(slot))
     }
 
-    /// Bytes of memory it holds, names aside.
+    /// Bytes of memory it holds, names included. Names that share bytes count as if they did not.
     pub(super) fn memory_bytes(&self) -> usize {
-        let numbers = self.table.capacity() + self.free.capacity();
-        self.slots.capacity() * size_of::<Entry>() + numbers * 4
+        let slots = self.slots.capacity() * size_of::<Entry>();
+        let free = self.free.capacity() * size_of::<u32>();
+        self.table.allocation_size() + slots + free + self.beside
+    }
+
+    /// Bytes of memory that its entries take, without places that are free.
+    pub(super) fn entries_bytes(&self) -> usize {
+        self.table.len() * size_of::<Entry>() + self.beside
+    }
+
+    /// True if it holds no more than this many bytes with one more entry of this name.
+    pub(super) fn has_room_for(&self, name: &Name, bytes_max: usize) -> bool {
+        // Both double when they grow.
+        let slots = match self.free.is_empty() && self.slots.len() == self.slots.capacity() {
+            true => self.slots.capacity().max(4) * (size_of::<Entry>() + size_of::<u32>()),
+            false => 0,
+        };
+        let is_table_full = self.table.len() == self.table.capacity();
+        let table = if is_table_full { self.table.allocation_size().max(64) } else { 0 };
+        let entry = name.prefix_bytes().len() + BESIDE_BYTES;
+        self.memory_bytes() + entry + slots + table <= bytes_max
+    }
+
+    /// True if one more asker of an entry fits into this many bytes.
+    pub(super) fn has_room_for_asker(&self, id: EntryId, bytes_max: usize) -> bool {
+        let Some(entry) = self.get(id) else { return false };
+        let asking = &entry.asking;
+        let grows = if asking.len() < asking.capacity() { 0 } else { 2 * asking.len().max(4) };
+        let bytes = grows * size_of::<Asking>() + Token::BYTES_MAX;
+        self.memory_bytes() + bytes <= bytes_max
     }
 
     fn id(&self, slot: u32) -> EntryId {
@@ -373,6 +428,7 @@ impl Entry {
             is_wanted: false,
             hash: 0,
             expires_at: Instant::ZERO,
+            beside: 0,
             turn: NONE,
             before: NONE,
             after: NONE,
@@ -390,9 +446,29 @@ impl Entry {
         }
     }
 
+    /// Bytes of memory beside the entry itself.
+    fn memory_beside(&self) -> usize {
+        let tokens = self.asking.iter().flat_map(|asking| &asking.token);
+        self.name.prefix_bytes().len()
+            + spilled_bytes(&self.asking)
+            + spilled_bytes(&self.passing)
+            + tokens.map(|token| token.as_bytes().len()).sum::<usize>()
+            + self.choice.as_ref().map_or(0, |choice| choice.memory_bytes())
+    }
+
     fn is(&self, name: &Name, selectors: Selectors) -> bool {
         self.selectors == selectors && self.name == *name
     }
+}
+
+/// Bytes of memory that an entry of this name takes: its place, and the name.
+pub(super) fn entry_bytes(name: &Name) -> usize {
+    size_of::<Entry>() + name.prefix_bytes().len()
+}
+
+/// Bytes of memory that a list has taken beside its own place.
+pub(super) fn spilled_bytes<A: Array>(list: &SmallVec<A>) -> usize {
+    if list.spilled() { list.capacity() * size_of::<A::Item>() } else { 0 }
 }
 
 fn tick_of(at: Instant) -> u64 {

@@ -4,14 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 use paceline::named::{
-    AskError, FaceConfig, Forwarder, ForwarderBuilder, ForwarderError, Name, PathReport, Reply,
-    Stamps, Strategy,
+    AddressRange, AskError, FaceConfig, Forwarder, ForwarderBuilder, ForwarderError, Name,
+    PathReport, Reply, Stamps, Strategy,
 };
 use paceline_lab::scenario::units::{Rate, parse_rate};
 use serde::Serialize;
 
 use crate::error::CliError;
 use crate::parse;
+use crate::ui::Ui;
 
 /// The UDP port of NDN.
 pub const PORT: u16 = 6363;
@@ -124,6 +125,46 @@ fn address_of(text: &str) -> Result<SocketAddr, String> {
         false => (plain, PORT).to_socket_addrs().map_err(unresolved)?,
     };
     found.next().ok_or_else(|| format!("`{plain}` has no address"))
+}
+
+/// Whose addresses are believed.
+#[derive(Debug, clap::Args)]
+pub struct Allowed {
+    /// Addresses that are believed, in place of the default; may be repeated. Any other address may
+    /// be forged: unless --face names it, it is sent at most three times the bytes received from
+    /// it, which is seldom a segment, and 100 kB a second with its network (/24, /48). List only
+    /// networks that drop forged source addresses at their border
+    /// [default: 127.0.0.0/8 and ::1]
+    #[arg(long = "face-allow", value_name = "CIDR")]
+    ranges: Vec<AddressRange>,
+}
+
+impl Allowed {
+    /// A forwarder that believes them.
+    pub fn apply(&self, builder: ForwarderBuilder) -> ForwarderBuilder {
+        match self.ranges.is_empty() {
+            true => builder,
+            false => builder.faces_allowed(self.ranges.iter().copied()),
+        }
+    }
+
+    /// Warns if a forwarder at this address answers other hosts in part only, and nobody said so.
+    pub fn warn(&self, address: SocketAddr, ui: &Ui) {
+        if self.ranges.is_empty() && !address.ip().to_canonical().is_loopback() {
+            ui.warn(
+                "senders on other hosts get at most three times the bytes that they send: name \
+                 their ranges with --face-allow",
+            );
+        }
+    }
+}
+
+/// A line on packets that were withheld from unproven addresses; nothing if there were none.
+pub fn withheld_line(packets: u64) -> String {
+    match packets {
+        0 => String::new(),
+        _ => format!("{packets} packets to unproven addresses withheld: see --face-allow\n"),
+    }
 }
 
 /// Through whom names are asked for.

@@ -7,7 +7,9 @@ use paceline_lab::scenario::units::{Rate, parse_duration, parse_rate, parse_size
 use paceline_lab::table::table;
 use serde::Serialize;
 
-use super::args::{Face, PORT, Route, StrategyChoice, explain, link, parse_name};
+use super::args::{
+    Allowed, Face, PORT, Route, StrategyChoice, explain, link, parse_name, withheld_line,
+};
 use crate::commands::Outcome;
 use crate::commands::member::{runtime, stop_asked};
 use crate::error::CliError;
@@ -41,6 +43,9 @@ pub struct Args {
     #[arg(long = "face", value_name = "udp://HOST:PORT[=RATE]")]
     faces: Vec<Face>,
 
+    #[command(flatten)]
+    allowed: Allowed,
+
     /// Default link rate, both directions, for faces without their own
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
@@ -62,6 +67,10 @@ pub struct Args {
     /// Interests that may be pending
     #[arg(long, value_name = "N", default_value = "65536")]
     pending: usize,
+
+    /// Bytes of memory that these may take, names included [default: 1 KiB each, 1 MiB at least]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pending_bytes: Option<u64>,
 
     /// How links compute their rates
     #[arg(long, value_name = "NAME", default_value = "mircc")]
@@ -115,6 +124,8 @@ struct Document {
     failed_over: u64,
     /// How often a next hop of a prefix was taken for dead.
     hops_down: u64,
+    /// Packets to unproven addresses that were not sent.
+    withheld: u64,
     faces: Vec<FaceLine>,
 }
 
@@ -149,6 +160,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         let forwarder = args.start()?;
         let began = Instant::now();
         ui.note(&format!("forwards at {}", forwarder.local_addr()));
+        args.allowed.warn(forwarder.local_addr(), ui);
         let every = args.stats.unwrap_or(Duration::MAX);
         tokio::pin! { let stop = stop_asked(); }
         loop {
@@ -178,6 +190,10 @@ impl Args {
             .strangers(link(self.rate))
             .store_bytes(self.store as usize)
             .pending_max(self.pending);
+        builder = self.allowed.apply(builder);
+        if let Some(bytes) = self.pending_bytes {
+            builder = builder.pending_bytes_max(bytes as usize);
+        }
         for face in &self.faces {
             builder = builder.face(face.address, face.config(self.rate));
         }
@@ -227,6 +243,7 @@ async fn document(forwarder: &Forwarder, began: Instant) -> Result<Document, Cli
         routes: report.state.routes,
         failed_over: report.stats.counters.count("mircc_failed_over"),
         hops_down: report.stats.counters.count("mircc_hop_down"),
+        withheld: report.withheld(),
         faces: faces(&report),
     })
 }
@@ -307,7 +324,8 @@ fn summary(document: &Document) -> String {
         0 => String::new(),
         _ => format!("next hops taken for dead {hops_down} times; {failed_over} fail-overs\n"),
     };
-    format!("{}{store}\n{routes}", table(header, &rows))
+    let withheld = withheld_line(document.withheld);
+    format!("{}{store}\n{routes}{withheld}", table(header, &rows))
 }
 
 fn mbit(bits: f64) -> String {

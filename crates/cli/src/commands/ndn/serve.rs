@@ -8,7 +8,7 @@ use paceline_lab::scenario::units::{Rate, parse_rate, parse_size};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-use super::args::{Face, PORT, explain, link, parse_name, source_for};
+use super::args::{Allowed, Face, PORT, explain, link, parse_name, source_for, withheld_line};
 use crate::commands::Outcome;
 use crate::commands::member::{LEAVE_WITHIN, runtime, stop_asked, unless_stopped};
 use crate::error::CliError;
@@ -35,7 +35,11 @@ A key, outside the folder and for its owner only, and who has its other half:
   (umask 077; openssl genpkey -algorithm ed25519 -out ~/key.pem)
   openssl pkey -in ~/key.pem -pubout -out pub.pem
   paceline serve ~/music --prefix /music --key ~/key.pem
-  paceline fetch /music/waltz.flac -o waltz.flac --key pub.pem")]
+  paceline fetch /music/waltz.flac -o waltz.flac --key pub.pem
+
+To a network whose border drops forged addresses:
+  paceline serve ~/music --prefix /music --bind 10.0.0.5:6363 --insecure-plaintext \\
+      --face-allow 10.0.0.0/8")]
 pub struct Args {
     /// The folder
     folder: PathBuf,
@@ -51,6 +55,9 @@ pub struct Args {
     /// A neighbour, and the rate of the link there if it is known; may be repeated
     #[arg(long = "face", value_name = "udp://HOST:PORT[=RATE]")]
     faces: Vec<Face>,
+
+    #[command(flatten)]
+    allowed: Allowed,
 
     /// The rate of links of which none is said, both ways: faces', and those of whoever asks
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
@@ -95,6 +102,8 @@ struct Document {
     content_bytes: u64,
     metadata: u64,
     refused: u64,
+    /// Packets to unproven addresses that were not sent.
+    withheld: u64,
 }
 
 /// Does it.
@@ -113,10 +122,12 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         let serving = serve.start().map_err(explain_serve)?;
         let address = forwarder.local_addr();
         ui.note(&format!("{} under {} at {address}", args.folder.display(), args.prefix));
+        args.allowed.warn(address, ui);
         let registrations = unless_stopped(args.register(&forwarder, ui)).await??;
         stop_asked().await;
         end_all(registrations, ui).await;
         let ServeCounts { asked, segments, content_bytes, metadata, refused } = serving.counts();
+        let withheld = forwarder.report().await.map_err(explain)?.withheld();
         forwarder.stop().await;
         let prefix = args.prefix.to_string();
         ui.document(&Document {
@@ -127,9 +138,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
             content_bytes,
             metadata,
             refused,
+            withheld,
         })?;
         ui.print(&format!(
-            "{segments} segments of {content_bytes} bytes served; {refused} questions refused\n"
+            "{segments} segments of {content_bytes} bytes served; {refused} questions refused\n{}",
+            withheld_line(withheld)
         ))?;
         Ok(Outcome::Done)
     })
@@ -159,6 +172,7 @@ impl Args {
             .bind(self.bind.unwrap_or(otherwise))
             .strangers(link(self.rate))
             .store_bytes(self.store as usize);
+        builder = self.allowed.apply(builder);
         for face in &self.faces {
             builder = builder.face(face.address, face.config(self.rate));
         }

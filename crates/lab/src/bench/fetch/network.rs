@@ -125,6 +125,9 @@ impl Network {
     fn bound(&self, what: &str, node: usize) -> Command {
         let mut command = Command::new(&self.program);
         command.args([what, "--bind", &self.addresses[node].to_string(), "--insecure-plaintext"]);
+        for address in &self.addresses {
+            command.args(["--face-allow", &address.ip().to_string()]);
+        }
         command
     }
 

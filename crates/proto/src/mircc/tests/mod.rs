@@ -8,6 +8,7 @@ mod forward;
 mod fragments;
 mod limits;
 mod loss;
+mod memory;
 mod paths;
 mod strategies;
 
