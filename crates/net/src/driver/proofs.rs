@@ -1,15 +1,15 @@
 //! Proof of addresses: in an open membership nothing but short questions goes to an address before
 //! its owner has repeated a nonce that was sent there.
 //!
-//! Where a node is, a Hello or another node says: a *hint*. The node is asked there once something
-//! is to be sent to it. What is to be sent waits, and leaves once the nonce has come back; it is
-//! dropped if none does in time. No stream is dialled to a hinted address, and no hint replaces an
-//! address that is proven: a hint about a node with a proven address makes this node ask there, and
-//! the answer is a claim as any other (see [`claims`](super::claims)).
+//! What a Hello or another node says about a node's address is a *hint*. Once the protocol sends to
+//! the node, the driver asks it there and holds the messages back. They leave when the nonce comes
+//! back and are dropped when it does not in time. No stream is dialled to a hinted address, and no
+//! hint replaces a proven address: the driver asks at the hinted one, and the answer is a claim
+//! like any other (see [`claims`](super::claims)).
 //!
-//! An address that answers nothing gets [`ASKS_FIRST`] questions of 32 bytes, fewer than three
-//! times the Hello or the message that names it has. If the protocol goes on sending, one more
-//! follows each time that a wait is over, which grows to [`RETRY_MAX`].
+//! An address that does not answer gets [`ASKS_FIRST`] questions of 32 bytes: together less than
+//! three times the Hello or the message that named it. While the protocol goes on sending, one more
+//! question follows at intervals that grow to [`RETRY_MAX`].
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -254,7 +254,8 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
-    /// Whether something may wait for the proof of a peer. It is asked, unless it was in vain.
+    /// Whether something may wait for the proof of a peer, which is asked for it. False for a while
+    /// after the peer did not answer.
     fn may_wait_for(&mut self, place: usize) -> bool {
         let now = self.now;
         let peer = self.peers.at(place);
