@@ -23,6 +23,15 @@ pub(crate) enum Reach {
     Cut,
 }
 
+/// Whether the peer's address is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Somebody said so: it is asked there before anything else is sent.
+    Hinted,
+    /// The roster names it, or the peer has repeated a nonce that was sent there.
+    Proven,
+}
+
 /// Whether the peer was told our session by datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Introduction {
@@ -36,6 +45,7 @@ enum Introduction {
 pub(crate) struct Peer<M> {
     pub(crate) node: NodeId,
     pub(crate) addr: SocketAddr,
+    pub(crate) proof: Proof,
     /// The newest session that the peer has announced, and its tag.
     pub(crate) session: Option<(Session, u32)>,
     pub(crate) reach: Reach,
@@ -53,6 +63,12 @@ pub(crate) struct Peer<M> {
     pub(crate) claim: Claim,
     /// Before this it is not asked again whether it is there.
     pub(crate) probe_after: Instant,
+    /// When it was asked last whether it is at a hinted address.
+    pub(crate) challenged_at: Instant,
+    /// Before this it is not asked whether it is at a hinted address.
+    pub(crate) ask_after: Instant,
+    /// How often it did not answer that, in a row.
+    pub(crate) proofs_failed: u32,
     /// On the list of streams to flush.
     pub(crate) listed: Listed,
 }
@@ -97,7 +113,8 @@ impl<M: Wire> PeerTable<M> {
             has_strangers: false,
         };
         for &(node, addr) in roster.members() {
-            table.insert(node, addr, ready);
+            let place = table.insert(node, addr, ready);
+            table.peers[place].proof = Proof::Proven;
         }
         table
     }
@@ -112,6 +129,7 @@ impl<M: Wire> PeerTable<M> {
         let mut peer = Peer {
             node,
             addr,
+            proof: Proof::Hinted,
             session: None,
             reach: Reach::Open,
             outgoing: Outgoing::new(ready.waker(Source::Outgoing(place))),
@@ -122,6 +140,9 @@ impl<M: Wire> PeerTable<M> {
             heard_at: Instant::ZERO,
             claim: Claim::default(),
             probe_after: Instant::ZERO,
+            challenged_at: Instant::ZERO,
+            ask_after: Instant::ZERO,
+            proofs_failed: 0,
             listed: Listed::No,
         };
         match self.peers.get_mut(place) {
@@ -137,8 +158,9 @@ impl<M: Wire> PeerTable<M> {
         self.places.insert(after, (node, place));
     }
 
-    /// The place of a member that may be new. If there is no more room it takes the place of the
-    /// one that is gone for longest; `None` if none is.
+    /// The place of a member that may be new, whose address is a hint. If there is no more room it
+    /// takes the place of one that has proven nothing, or else of the one that is gone for longest;
+    /// `None` if none is.
     pub(crate) fn place_or_insert(
         &mut self,
         node: NodeId,
@@ -156,7 +178,10 @@ impl<M: Wire> PeerTable<M> {
             let peer = &self.peers[place];
             peer.incoming.is_none() && peer.outgoing.is_idle() && peer.listed == Listed::No
         });
-        let place = gone.min_by_key(|&place| self.peers[place].heard_at)?;
+        let place = gone.min_by_key(|&place| {
+            let peer = &self.peers[place];
+            (peer.proof == Proof::Proven, peer.heard_at)
+        })?;
         self.forget(place);
         self.insert_at(place, node, addr, ready);
         Some(place)

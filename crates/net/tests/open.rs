@@ -2,114 +2,11 @@
 
 mod support;
 
-use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use paceline_net::Roster;
-use paceline_net::record::{ClusterTag, HEADER_BYTES, Header, Kind, Session};
-use paceline_proto::core::{Lane, NodeId};
-use support::{PATIENCE, Running, bind, config, start};
-
-/// A node 0 that is open to all, with only itself in its roster.
-fn open_node() -> Running {
-    let bound = bind(config(0).with_open_membership());
-    let roster = Roster::new([(NodeId(0), bound.local_addr())]).expect("one member");
-    start(bound, &roster)
-}
-
-/// A node that the test plays.
-struct Stranger {
-    socket: UdpSocket,
-    id: u32,
-    session: Session,
-}
-
-impl Stranger {
-    fn new(id: u32, start_ms: u64) -> Stranger {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-        Stranger { socket, id, session: Session::new(start_ms, u64::from(id) + 1) }
-    }
-
-    fn say(&self, to: SocketAddr, kind: Kind, body: &[u8]) {
-        let header = Header {
-            kind,
-            cluster: ClusterTag::of("test"),
-            sender: NodeId(self.id),
-            session: self.session.tag(),
-            sequence: 0,
-        };
-        let record = [&header.encode()[..], body].concat();
-        self.socket.send_to(&record, to).expect("sent");
-    }
-
-    fn hello(&self, to: SocketAddr) {
-        self.say(to, Kind::Hello, self.session.as_bytes());
-    }
-
-    /// Says hello with this nonce.
-    fn repeat(&self, to: SocketAddr, nonce: &[u8]) {
-        self.say(to, Kind::Hello, &[self.session.as_bytes(), nonce].concat());
-    }
-
-    /// Repeats the nonce of the next question, and returns it.
-    fn answers(&self, to: SocketAddr) -> Vec<u8> {
-        let nonce = self.hears(Kind::Who);
-        self.repeat(to, &nonce);
-        nonce
-    }
-
-    /// A new run of the same node, at another address.
-    fn restarted(&self) -> Stranger {
-        Stranger { session: Session::new(2000, 77), ..Stranger::new(self.id, 0) }
-    }
-
-    /// Says hello and answers questions until the node asks for it by its new address, as a node
-    /// does that looks for members.
-    async fn claims(&self, node: &Running) {
-        let addr = node.node.local_addr();
-        let moved = node.count("peer_moved");
-        self.socket.set_nonblocking(true).expect("a socket");
-        for _ in 0..200 {
-            self.hello(addr);
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            let mut buffer = [0; 2000];
-            while let Ok((bytes, _)) = self.socket.recv_from(&mut buffer) {
-                if buffer[1] == 3 && bytes > HEADER_BYTES {
-                    self.repeat(addr, &buffer[HEADER_BYTES..bytes]);
-                }
-            }
-            if node.count("peer_moved") > moved {
-                return self.socket.set_nonblocking(false).expect("a socket");
-            }
-        }
-        panic!("not moved: {:?}", node.node.stats().counters.sorted());
-    }
-
-    /// The next record of this kind that comes back, without its header.
-    fn hears(&self, kind: Kind) -> Vec<u8> {
-        let tag = {
-            let header = Header {
-                kind,
-                cluster: ClusterTag::of("test"),
-                sender: NodeId(0),
-                session: 0,
-                sequence: 0,
-            };
-            header.encode()[1]
-        };
-        let mut buffer = [0; 2000];
-        loop {
-            let (bytes, _) = self.socket.recv_from(&mut buffer).expect("an answer");
-            if buffer[1] == tag {
-                return buffer[HEADER_BYTES..bytes].to_vec();
-            }
-        }
-    }
-}
-
-/// A datagram of the test's protocol.
-const LETTER: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0, 7];
+use paceline_net::record::{Kind, Session};
+use paceline_proto::core::Lane;
+use support::stranger::{LETTER, Stranger, open_node};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stranger_is_let_in_once_it_has_said_hello() {
@@ -132,7 +29,7 @@ async fn a_stranger_is_let_in_once_it_has_said_hello() {
 async fn another_node_with_the_id_of_one_that_is_there_is_refused_and_told_so() {
     let mut node = open_node();
     let (addr, first) = (node.node.local_addr(), Stranger::new(9, 1000));
-    first.hello(addr);
+    first.proves_itself(&node).await;
     first.say(addr, Kind::Message, &LETTER);
     node.letter().await;
     let second = first.restarted();
@@ -155,8 +52,8 @@ async fn another_node_with_the_id_of_one_that_is_there_is_refused_and_told_so() 
 async fn a_node_whose_clock_was_set_back_is_refused_and_told_so() {
     let node = open_node();
     let addr = node.node.local_addr();
-    // Said hello, never heard of again.
-    Stranger::new(9, 5000).hello(addr);
+    // Said hello and where it is, never heard of again.
+    Stranger::new(9, 5000).proves_itself(&node).await;
     let back = Stranger { session: Session::new(4000, 77), ..Stranger::new(9, 0) };
     tokio::time::sleep(Duration::from_millis(50)).await;
     back.hello(addr);
@@ -168,7 +65,7 @@ async fn a_node_whose_clock_was_set_back_is_refused_and_told_so() {
 async fn a_node_that_restarts_at_another_address_is_moved_there_once_it_has_answered() {
     let mut node = open_node();
     let (addr, first) = (node.node.local_addr(), Stranger::new(9, 1000));
-    first.hello(addr);
+    first.proves_itself(&node).await;
     first.say(addr, Kind::Message, &LETTER);
     node.letter().await;
     let second = first.restarted();
@@ -250,5 +147,46 @@ async fn a_new_run_at_the_same_address_proves_it_too_and_waits_for_nothing() {
     second.answers(addr);
     node.counted("peer_restarted", 1).await;
     second.say(addr, Kind::Message, &LETTER);
+    node.letter().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_later_start_that_has_proven_nothing_keeps_nobody_out() {
+    let mut node = open_node();
+    let addr = node.node.local_addr();
+    // Forged, perhaps.
+    Stranger::new(9, 5000).hello(addr);
+    let true_one = Stranger::new(9, 4000);
+    true_one.proves_itself(&node).await;
+    assert_eq!(node.count("peer_restarted"), 1);
+    true_one.say(addr, Kind::Message, &LETTER);
+    node.letter().await;
+    assert_eq!(node.count("record_old_session"), 0);
+    node.send(9, Lane::Datagram, 1, "to you");
+    assert_eq!(true_one.hears(Kind::Message)[9..], *b"to you");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_session_is_no_secret_and_moves_nobody_who_answers() {
+    let mut node = open_node();
+    let (addr, first) = (node.node.local_addr(), Stranger::new(9, 1000));
+    first.proves_itself(&node).await;
+    // Anybody is told a session who asks for it. This one receives at its own address, too.
+    let thief = Stranger { session: first.session, ..Stranger::new(9, 0) };
+    let unknown = Stranger { session: Session::new(1, 1), ..Stranger::new(9, 0) };
+    let unknown = Stranger { socket: thief.socket.try_clone().expect("a socket"), ..unknown };
+    for _ in 0..30 {
+        unknown.say(addr, Kind::Message, &LETTER);
+        let nonce = thief.hears(Kind::Who);
+        thief.repeat(addr, &nonce);
+        // The owner is asked, and answers.
+        first.answers_all(addr);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(node.count("peer_moved"), 0);
+    assert!(node.count("peer_challenged") > 30, "the owner was asked");
+    node.send(9, Lane::Datagram, 1, "to you");
+    assert_eq!(first.hears(Kind::Message)[9..], *b"to you");
+    first.say(addr, Kind::Message, &LETTER);
     node.letter().await;
 }

@@ -10,6 +10,7 @@ use super::datagrams::{Content, Datagram};
 use super::{Deadline, Driver};
 use crate::Hosted;
 use crate::outgoing::{Outlook, Phase};
+use crate::peers::Proof;
 use crate::queue::WriteQueue;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, LENGTH_BYTES};
 
@@ -99,6 +100,10 @@ impl<P: Hosted> Driver<P> {
             if self.peers.at(place).node == self.config.node {
                 continue;
             }
+            if !self.is_group_copy_due(place) {
+                self.counters.add("proof_dropped", 1);
+                continue;
+            }
             let copies = self.draw(place, Lane::Datagram);
             self.send_datagram(place, Content::Record(record.clone()), copies);
         }
@@ -107,7 +112,11 @@ impl<P: Hosted> Driver<P> {
     fn send_multicast(&mut self, to: SocketAddr, record: &[u8]) {
         if self.peers.take_strangers() {
             for place in 0..self.peers.len() {
-                self.introduce(place);
+                match self.peers.at(place).proof {
+                    Proof::Proven => self.introduce(place),
+                    // It is introduced once it is proven.
+                    Proof::Hinted => self.ask_for_proof(place),
+                }
             }
             self.datagrams.fence();
         }
@@ -136,6 +145,13 @@ impl<P: Hosted> Driver<P> {
             }
             return;
         }
+        if self.peers.at(place).proof == Proof::Hinted
+            && !self.may_queue_unproven(place, record_bytes)
+        {
+            self.counters.add("proof_dropped", 1);
+            return self.lose_unproven(place);
+        }
+        let outgoing = &mut self.peers.at(place).outgoing;
         if outgoing.queued_bytes() + record_bytes > self.config.stream_queue_bytes_max {
             self.counters.add("stream_queue_overflow", 1);
             return self.lose_outgoing(place);

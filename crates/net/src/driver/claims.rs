@@ -1,8 +1,8 @@
 //! Claims to an id that is known: a new run proves its address, and takes over from the run before
 //! only once that one is silent.
 //!
-//! In an open membership a Hello that announces a later session than the known one changes nothing
-//! by itself. Its sender is asked who it is with a nonce, at the address that the Hello came from,
+//! In an open membership a Hello that announces a later session than the known one, whose address is
+//! proven, changes nothing by itself. Its sender is asked who it is with a nonce, at the address that the Hello came from,
 //! and only a Hello that repeats the nonce counts. If that address is not the known one, the run at
 //! the known address is asked as well: while it answers, the claim is refused.
 
@@ -15,11 +15,11 @@ use super::Driver;
 use super::datagrams::{TAKEN_IN_USE, TAKEN_LATER, may};
 use crate::Hosted;
 use crate::outgoing::Phase;
-use crate::peers::Peer;
-use crate::record::{Header, Kind, Refusal, SESSION_BYTES, Session};
+use crate::peers::{Peer, Proof};
+use crate::record::{Header, Kind, Refusal, Session};
 
 /// Silence, while it is asked, after which the run at the known address is taken for ended.
-pub(super) const HOLDER_SILENT: Duration = Duration::from_secs(1);
+const HOLDER_SILENT: Duration = Duration::from_secs(1);
 /// Questions to that run, at least, before its silence counts.
 const PROBES_MIN: u32 = 3;
 /// A claim that is not repeated within this time is forgotten.
@@ -99,11 +99,15 @@ impl<P: Hosted> Driver<P> {
         body: &[u8],
     ) -> Result<bool, Refusal> {
         let session = Session::announced(header, body)?;
-        let is_proven = self.nonces.admits(header.sender, from, &body[SESSION_BYTES..], self.now);
         let now = self.now;
         let peer = self.peers.at(place);
-        let is_here = peer.addr == from;
+        let (addr, proof) = (peer.addr, peer.proof);
         let known = peer.session.map(|(known, _)| known);
+        let proven_at = self.proven_at(header.sender, from, addr, body);
+        if proof == Proof::Hinted {
+            return Ok(self.admit_unproven(place, from, header, session, proven_at));
+        }
+        let (is_here, is_proven) = (addr == from, proven_at == Some(from));
         match known {
             None if is_here => return Ok(true),
             Some(known) if known > session => {
@@ -113,7 +117,7 @@ impl<P: Hosted> Driver<P> {
             // The run that is known, from wherever: it says nothing new.
             Some(known) if known == session && (is_here || !is_proven) => {
                 if is_proven {
-                    peer.claim.note_answer(now);
+                    self.peers.at(place).claim.note_answer(now);
                 }
                 return Ok(true);
             }
@@ -121,13 +125,21 @@ impl<P: Hosted> Driver<P> {
                 self.challenge(header.sender, from);
                 return Ok(false);
             }
-            Some(known) if known != session && !is_here => match self.judge_claim(place) {
-                Verdict::Wait => return Ok(false),
+            // Also for the session that is known: whoever asks is told it, and it proves nothing.
+            Some(known) if !is_here => match self.judge_claim(place) {
+                Verdict::Wait => {
+                    self.note_echo(header.sender, from);
+                    return Ok(false);
+                }
                 Verdict::Refused => {
+                    self.end_claim(header.sender);
+                    if known == session {
+                        return Ok(false);
+                    }
                     self.queue_control(from, Kind::Taken, &[TAKEN_IN_USE]);
                     return Err(Refusal::IdInUse);
                 }
-                Verdict::Granted => {}
+                Verdict::Granted => self.end_claim(header.sender),
             },
             _ => {}
         }

@@ -14,7 +14,7 @@ use crate::chassis::Drive;
 use crate::datagram::write;
 use crate::emulate::ReceiveLoss;
 use crate::nonces::NONCE_BYTES;
-use crate::peers::Reach;
+use crate::peers::{Proof, Reach};
 use crate::ready::Source;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
 
@@ -63,6 +63,9 @@ impl<P: Hosted> Driver<P> {
             self.counters.add("emulated_loss", 1);
             return;
         }
+        if peer.proof == Proof::Hinted {
+            return self.hold_datagram(place, content);
+        }
         let addr = peer.addr;
         self.introduce(place);
         match content {
@@ -102,7 +105,12 @@ impl<P: Hosted> Driver<P> {
     }
 
     /// A record whose body of `bytes` bytes `write` appends.
-    fn record(&mut self, header: Header, bytes: usize, write: impl FnOnce(&mut BytesMut)) -> Bytes {
+    pub(super) fn record(
+        &mut self,
+        header: Header,
+        bytes: usize,
+        write: impl FnOnce(&mut BytesMut),
+    ) -> Bytes {
         let mut record = BytesMut::with_capacity(HEADER_BYTES + bytes);
         record.extend_from_slice(&self.number(header).encode());
         write(&mut record);
@@ -308,7 +316,7 @@ impl<P: Hosted> Driver<P> {
             }
             Kind::Hello => self.take_hello(place, from, &header, &record).map_err(named),
             Kind::Who => {
-                self.answer_who(place, &record);
+                self.answer_who(place, from, &record);
                 Ok(())
             }
             Kind::Taken => {
@@ -358,11 +366,12 @@ impl<P: Hosted> Driver<P> {
         Ok(())
     }
 
-    /// Answers the question of a peer, at the address that is known of it.
-    fn answer_who(&mut self, place: usize, nonce: &[u8]) {
+    /// Answers the question of a peer, at the address that is proven of it. Where none is, whoever
+    /// asks gets an answer of at most twice the length.
+    fn answer_who(&mut self, place: usize, from: SocketAddr, nonce: &[u8]) {
         let now = self.now;
         let peer = self.peers.at(place);
-        let addr = peer.addr;
+        let addr = if peer.proof == Proof::Proven { peer.addr } else { from };
         if may(&mut peer.hello_after, now) {
             self.queue_hello(addr, nonce);
         }

@@ -7,6 +7,7 @@ mod carry;
 mod claims;
 mod datagrams;
 mod faults;
+mod proofs;
 mod strangers;
 mod streams;
 
@@ -22,6 +23,7 @@ use tokio::sync::oneshot;
 
 pub(crate) use self::claims::Claim;
 use self::datagrams::{Content, Datagram};
+use self::proofs::Proofs;
 use crate::Hosted;
 use crate::alarm::Alarm;
 use crate::arrivals::{Arrived, Ask};
@@ -75,6 +77,8 @@ enum Deadline<P: Protocol> {
     Accept,
     /// Seeds that have not answered are asked again.
     Seeds,
+    /// Nodes that are asked to prove their addresses are looked at.
+    Proofs,
     /// The end of a graceful stop.
     Stop,
 }
@@ -88,6 +92,7 @@ pub(crate) struct Driver<P: Hosted> {
     hello: Bytes,
     session: Session,
     nonces: Nonces,
+    proofs: Proofs,
     clock: Clock,
     now: Instant,
 
@@ -116,8 +121,6 @@ pub(crate) struct Driver<P: Hosted> {
     notices: Vec<(NodeId, PeerState)>,
     // Seeds that have not said who they are.
     seeds: Vec<SocketAddr>,
-    // Before this no unknown sender is asked or answered.
-    stranger_after: Instant,
 
     again: Vec<Source>,
     record_batch: Vec<Arrived>,
@@ -182,6 +185,7 @@ impl<P: Hosted> Driver<P> {
             header,
             session,
             nonces: parts.nonces,
+            proofs: Proofs::new(),
             clock,
             now: clock.now(),
             listener: parts.listener,
@@ -202,7 +206,6 @@ impl<P: Hosted> Driver<P> {
             alarm,
             notices: Vec::new(),
             seeds: Vec::new(),
-            stranger_after: Instant::ZERO,
             // Each source is polled once, which registers its waker.
             again: vec![
                 Source::Inputs,
@@ -274,6 +277,7 @@ impl<P: Hosted> Driver<P> {
                 }
                 Deadline::Accept => self.again.push(Source::Listener),
                 Deadline::Seeds => self.ask_seeds(),
+                Deadline::Proofs => self.look_at_proofs(),
                 Deadline::Stop => self.chassis.life.end(),
             }
         }

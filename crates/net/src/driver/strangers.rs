@@ -3,13 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
-use paceline_proto::core::{Instant, NodeId, PeerState};
+use paceline_proto::core::PeerState;
 
-use super::claims::HOLDER_SILENT;
-use super::datagrams::{TAKEN_LATER, may};
+use super::datagrams::TAKEN_LATER;
 use super::{Deadline, Driver};
 use crate::Hosted;
+use crate::peers::Proof;
 use crate::record::{Header, Kind, Refusal, Session};
 
 /// How often a seed that has not answered is asked.
@@ -34,16 +33,22 @@ impl<P: Hosted> Driver<P> {
     pub(super) fn ask_seeds(&mut self) {
         for seed in self.seeds.clone() {
             self.queue_hello(seed, &[]);
-            self.queue_control(seed, Kind::Who, &[]);
+            // Its id is not known yet: the nonce has this node's, which no other one has.
+            let nonce = self.nonces.nonce(self.config.node, seed, self.now);
+            self.queue_control(seed, Kind::Who, &nonce);
         }
         if !self.seeds.is_empty() {
             self.deadlines.set(self.now + ASK_EVERY, Deadline::Seeds);
         }
     }
 
-    /// A Hello came from this address: if it was a seed's, the protocol is told who is there.
+    /// A Hello came from this address: if it was a seed's, and the node has proven to be there, the
+    /// protocol is told who it is.
     pub(super) fn note_answer(&mut self, from: SocketAddr, place: usize) {
         let Some(at) = self.seeds.iter().position(|&seed| seed == from) else { return };
+        if self.peers.at(place).proof == Proof::Hinted {
+            return;
+        }
         self.seeds.swap_remove(at);
         let peer = self.peers.at(place);
         let incarnation = peer.session.map_or(0, |(session, _)| session.incarnation());
@@ -70,14 +75,14 @@ impl<P: Hosted> Driver<P> {
                 Session::announced(header, body)?;
                 let place = self.peers.place_or_insert(header.sender, from, &self.chassis.ready);
                 let place = place.ok_or(Refusal::UnknownSender)?;
-                self.accept_hello(place, header, body)?;
-                self.note_answer(from, place);
+                self.take_hello(place, from, header, body)?;
             }
             Kind::Taken => self.note_taken(body),
             // A seed that this node has asked, and that wants to know whether it is where it seems.
             Kind::Who if self.seeds.contains(&from) => self.queue_hello(from, body),
-            // One short answer for one short question, and not often.
-            Kind::Who | Kind::Message | Kind::Group if !may(&mut self.stranger_after, self.now) => {
+            // One short answer for one short question, and not too often.
+            Kind::Who | Kind::Message | Kind::Group if !self.proofs.answers.admits(self.now) => {
+                self.counters.add("stranger_unanswered", 1);
             }
             Kind::Who => self.queue_hello(from, body),
             Kind::Message | Kind::Group => {
@@ -93,33 +98,5 @@ impl<P: Hosted> Driver<P> {
         let is_later = body.first() == Some(&TAKEN_LATER);
         let counter = if is_later { "peer_later_start_known" } else { "peer_id_taken" };
         self.counters.add(counter, 1);
-    }
-
-    /// The protocol has learned where a node is.
-    pub(super) fn learn_address(&mut self, node: NodeId, address: &Bytes) {
-        let text = std::str::from_utf8(address).ok();
-        let Some(addr) = text.and_then(|text| text.parse::<SocketAddr>().ok()) else {
-            return self.counters.add("peer_bad_address", 1);
-        };
-        if node == self.config.node {
-            return;
-        }
-        let Some(place) = self.peers.place_or_insert(node, addr, &self.chassis.ready) else {
-            return self.counters.add("peer_table_full", 1);
-        };
-        let now = self.now;
-        let peer = self.peers.at(place);
-        if peer.addr == addr {
-            return;
-        }
-        let is_there = peer.session.is_some()
-            && peer.heard_at != Instant::ZERO
-            && now.since(peer.heard_at) < HOLDER_SILENT;
-        if !is_there {
-            self.move_peer(place, addr);
-        } else if may(&mut peer.who_after, now) {
-            // Heard from a moment ago: another's word does not move it, its own answer does.
-            self.challenge(node, addr);
-        }
     }
 }

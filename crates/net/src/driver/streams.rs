@@ -13,7 +13,7 @@ use crate::chassis::Drive;
 use crate::gather::Gather;
 use crate::incoming::{Cue, Filled, Incoming, Speaker, Unfinished};
 use crate::outgoing::{Drain, Flushed, HELLO_BYTES, Outlook, Phase, abort_on_close};
-use crate::peers::{Learned, Reach};
+use crate::peers::{Learned, Proof, Reach};
 use crate::ready::Source;
 use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};
 use crate::sys;
@@ -41,6 +41,10 @@ impl<P: Hosted> Driver<P> {
     /// Starts an attempt to connect to a peer.
     pub(super) fn dial(&mut self, place: usize) {
         let peer = self.peers.at(place);
+        if peer.proof == Proof::Hinted {
+            peer.outgoing.phase = Phase::Idle;
+            return self.want_stream(place);
+        }
         if peer.reach == Reach::Cut {
             return self.fail_attempt(place);
         }

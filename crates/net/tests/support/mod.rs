@@ -1,6 +1,8 @@
 //! A protocol that does what the test says and reports what it sees, and clusters of it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod stranger;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +58,8 @@ pub enum Order {
     AskBacklog(NodeId),
     SetTimer(Duration, u32),
     Disconnect(NodeId),
+    /// Somebody said where this node is.
+    Learn(NodeId, String),
     /// Takes up room that `Admit` gives back.
     Fill(usize),
     Admit(usize),
@@ -126,6 +130,7 @@ impl Protocol for Post {
                 cx.set_timer(after, timer);
             }
             Order::Disconnect(peer) => cx.disconnect(peer),
+            Order::Learn(node, address) => cx.outbox.contacts.push((node, address.into())),
             Order::Fill(bytes) => {
                 let admitted = self.admitted_bytes.as_mut().expect("a bounded post");
                 *admitted = admitted.saturating_sub(bytes);

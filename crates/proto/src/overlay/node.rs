@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::addresses::Whereabouts;
 use super::command::{Command, Event, Role};
 use super::exchange::{Cause, Exchange, Slab, Trail};
 use super::losses::Losses;
@@ -50,7 +51,7 @@ pub(super) struct Rest {
     pub leave_by: Instant,
     // Where this node is, and others are. Empty in the simulator.
     pub address: Bytes,
-    pub addresses: BTreeMap<NodeId, Bytes>,
+    pub addresses: BTreeMap<NodeId, Whereabouts>,
 }
 
 /// How much longer a node waits for an answer that waits for a disk.
@@ -295,6 +296,7 @@ impl<R: Router> Overlay<R> {
     pub(super) fn forget(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
         cx.count("overlay_forgotten", 1);
         self.router.forget(node);
+        self.doubt_address(node);
         let rest = self.rest();
         rest.ranges.forget(node);
         rest.sync.hurry();
@@ -570,7 +572,7 @@ impl<R: Router> Protocol for Overlay<R> {
     }
 
     fn handle_message(&mut self, cx: &mut Cx<'_, R>, from: NodeId, message: Message<R::Walk>) {
-        self.note_addresses(cx, &message.addresses);
+        self.note_addresses(cx, from, &message.addresses);
         if !self.refuses(cx, from, &message.body) {
             self.receive(cx, from, message.body);
         }

@@ -1,5 +1,6 @@
 //! Nodes without a network: what they send upon what they are told, as transcripts.
 
+mod addresses;
 mod bounds;
 mod bundles;
 mod codec;

@@ -1,0 +1,502 @@
+//! Proof of addresses: in an open membership nothing but short questions goes to an address before
+//! its owner has repeated a nonce that was sent there.
+//!
+//! What a Hello or another node says about a node's address is a *hint*. Once the protocol sends to
+//! the node, the driver asks it there and holds the messages back. They leave when the nonce comes
+//! back and are dropped when it does not in time. No stream is dialled to a hinted address, and no
+//! hint replaces a proven address: the driver asks at the hinted one, and the answer is a claim
+//! like any other (see [`claims`](super::claims)).
+//!
+//! An address that does not answer gets [`ASKS_FIRST`] questions of 32 bytes: together less than
+//! three times the Hello or the message that named it. While the protocol goes on sending, one more
+//! question follows at intervals that grow to [`RETRY_MAX`].
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline_proto::core::{Instant, NodeId, PeerState, Wire};
+
+use super::datagrams::{Content, Datagram};
+use super::{Deadline, Driver};
+use crate::Hosted;
+use crate::config::Exposure;
+use crate::datagram::write;
+use crate::nonces::NONCE_BYTES;
+use crate::outgoing::{Outlook, Phase};
+use crate::peers::Proof;
+use crate::record::{HEADER_BYTES, Header, SESSION_BYTES, Session};
+
+/// Nodes that are asked at once.
+const OPEN_MAX: usize = 1024;
+/// Bytes that wait for the proof of one node, and of all nodes.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+const WAITING_BYTES_IN_ALL_MAX: usize = 16 << 20;
+/// Questions to an address, the first time.
+const ASKS_FIRST: u32 = 3;
+/// Wait for an answer before the second question; it doubles.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// How long the answer may take.
+const PROVE_WITHIN: Duration = Duration::from_millis(1500);
+/// How long an address that a hint names has to take over from the proven one, once it has
+/// answered, and how often it is asked meanwhile.
+const CLAIM_WITHIN: Duration = Duration::from_secs(3);
+const CLAIM_EVERY: Duration = Duration::from_millis(250);
+/// Wait before a node that has not answered is asked again; it doubles up to [`RETRY_MAX`].
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(8);
+/// How often open proofs are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Questions a second that hints may cause, and as many at once.
+const HINTS_PER_SECOND: u32 = 256;
+/// Hellos a second for nodes that are not known and ask, and as many at once.
+const ANSWERS_PER_SECOND: u32 = 1024;
+
+/// Allows something so many times a second, and as many times at once.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    per_second: u32,
+    left: u32,
+    since: Instant,
+}
+
+impl Limit {
+    fn new(per_second: u32) -> Limit {
+        Limit { per_second, left: per_second, since: Instant::ZERO }
+    }
+
+    /// True if it is allowed now; that counts.
+    pub(crate) fn admits(&mut self, now: Instant) -> bool {
+        let earned = now.since(self.since).as_secs_f64() * f64::from(self.per_second);
+        if earned >= 1.0 {
+            let earned = earned.min(f64::from(self.per_second)) as u32;
+            self.left = (self.left + earned).min(self.per_second);
+            self.since = now;
+        }
+        let is_allowed = self.left > 0;
+        self.left -= u32::from(is_allowed);
+        is_allowed
+    }
+}
+
+/// A node that is being asked to prove an address.
+#[derive(Debug)]
+struct OpenProof {
+    addr: SocketAddr,
+    asked: u32,
+    asks_max: u32,
+    next_at: Instant,
+    until: Instant,
+    /// It has repeated a nonce; whether it takes over from the proven address is not decided.
+    is_echoed: bool,
+    datagrams: Vec<Bytes>,
+    /// Those of the datagrams, and of the messages in the queue of its stream.
+    bytes: usize,
+    wants_stream: bool,
+}
+
+/// All nodes that are being asked, and what waits for them.
+pub(crate) struct Proofs {
+    open: BTreeMap<NodeId, OpenProof>,
+    bytes: usize,
+    hints: Limit,
+    /// Of Hellos to nodes that are not known.
+    pub(super) answers: Limit,
+    is_armed: bool,
+}
+
+impl Proofs {
+    pub(crate) fn new() -> Proofs {
+        Proofs {
+            open: BTreeMap::new(),
+            bytes: 0,
+            hints: Limit::new(HINTS_PER_SECOND),
+            answers: Limit::new(ANSWERS_PER_SECOND),
+            is_armed: false,
+        }
+    }
+
+    /// Reserves room for something that waits for this node.
+    fn reserve(&mut self, node: NodeId, bytes: usize) -> Option<&mut OpenProof> {
+        let open = self.open.get_mut(&node)?;
+        let has_room = open.bytes + bytes <= WAITING_BYTES_MAX
+            && self.bytes + bytes <= WAITING_BYTES_IN_ALL_MAX;
+        if !has_room {
+            return None;
+        }
+        open.bytes += bytes;
+        self.bytes += bytes;
+        Some(open)
+    }
+
+    fn close(&mut self, node: NodeId) -> Option<OpenProof> {
+        let open = self.open.remove(&node)?;
+        self.bytes -= open.bytes;
+        Some(open)
+    }
+
+    /// The node whose time is over first.
+    fn oldest(&self) -> Option<NodeId> {
+        self.open.iter().min_by_key(|(_, open)| open.until).map(|(&node, _)| node)
+    }
+}
+
+impl<P: Hosted> Driver<P> {
+    /// Where a nonce that came back was sent to, if it was made for this node: to where the record
+    /// came from, to `addr`, or to a seed whose id was not known.
+    pub(super) fn proven_at(
+        &self,
+        node: NodeId,
+        from: SocketAddr,
+        addr: SocketAddr,
+        body: &[u8],
+    ) -> Option<SocketAddr> {
+        let nonce = &body[SESSION_BYTES..];
+        if nonce.len() != NONCE_BYTES {
+            return None;
+        }
+        let admits = |node, addr| self.nonces.admits(node, addr, nonce, self.now);
+        let is_of_seed = || self.seeds.contains(&from) && admits(self.config.node, from);
+        if admits(node, from) || is_of_seed() {
+            return Some(from);
+        }
+        admits(node, addr).then_some(addr)
+    }
+
+    /// Whether a node may be at this address, as far as this node's own exposure says.
+    fn may_be_at(&mut self, addr: SocketAddr) -> bool {
+        let is_broadcast = matches!(addr.ip(), IpAddr::V4(ip) if ip.is_broadcast());
+        if addr.port() == 0
+            || addr.ip().is_unspecified()
+            || addr.ip().is_multicast()
+            || is_broadcast
+        {
+            self.counters.add("peer_bad_address", 1);
+            return false;
+        }
+        if self.config.exposure == Exposure::LoopbackOnly && !addr.ip().is_loopback() {
+            self.counters.add("peer_hint_not_loopback", 1);
+            return false;
+        }
+        true
+    }
+
+    /// The protocol was told where a node is: a hint, whoever said so.
+    pub(super) fn learn_address(&mut self, node: NodeId, address: &Bytes) {
+        let text = std::str::from_utf8(address).ok();
+        let Some(addr) = text.and_then(|text| text.parse::<SocketAddr>().ok()) else {
+            return self.counters.add("peer_bad_address", 1);
+        };
+        if node == self.config.node || !self.may_be_at(addr) {
+            return;
+        }
+        let Some(place) = self.peers.place_or_insert(node, addr, &self.chassis.ready) else {
+            return self.counters.add("peer_table_full", 1);
+        };
+        let now = self.now;
+        let peer = self.peers.at(place);
+        if peer.addr == addr {
+            return;
+        }
+        if peer.proof == Proof::Proven {
+            if now < peer.ask_after || self.proofs.open.contains_key(&node) {
+                return;
+            }
+            // Its own answer from there is a claim; another's word is nothing.
+            peer.ask_after = now + RETRY_FIRST;
+            return self.open_proof(node, addr, ASKS_FIRST);
+        }
+        // The latest hint is tried. A nonce that was sent to an earlier one still proves that.
+        peer.addr = addr;
+        peer.ask_after = Instant::ZERO;
+        peer.challenged_at = Instant::ZERO;
+        if let Some(open) = self.proofs.open.get_mut(&node) {
+            open.addr = addr;
+            open.asked = open.asked.min(open.asks_max - 1);
+            open.next_at = now;
+            self.look_at_proof(node);
+        }
+    }
+
+    /// Begins to ask a node whether it is at this address.
+    fn open_proof(&mut self, node: NodeId, addr: SocketAddr, asks_max: u32) {
+        if self.proofs.open.len() >= OPEN_MAX
+            && let Some(oldest) = self.proofs.oldest()
+        {
+            self.counters.add("proof_table_full", 1);
+            self.give_up_proof(oldest);
+        }
+        let challenged_at = self.peers.place(node).map_or(Instant::ZERO, |place| {
+            let peer = self.peers.at(place);
+            if peer.addr == addr { peer.challenged_at } else { Instant::ZERO }
+        });
+        // Its Hello was answered with a question a moment ago.
+        let is_asked = challenged_at != Instant::ZERO
+            && self.now.since(challenged_at) < ASK_AGAIN
+            && asks_max > 1;
+        let open = OpenProof {
+            addr,
+            asked: u32::from(is_asked),
+            asks_max,
+            next_at: if is_asked { challenged_at + ASK_AGAIN } else { self.now },
+            until: self.now + PROVE_WITHIN,
+            is_echoed: false,
+            datagrams: Vec::new(),
+            bytes: 0,
+            wants_stream: false,
+        };
+        self.proofs.open.insert(node, open);
+        self.look_at_proof(node);
+        if !self.proofs.is_armed {
+            self.proofs.is_armed = true;
+            self.deadlines.set(self.now + LOOK_EVERY, Deadline::Proofs);
+        }
+    }
+
+    /// Whether something may wait for the proof of a peer, which is asked for it. False for a while
+    /// after the peer did not answer.
+    fn may_wait_for(&mut self, place: usize) -> bool {
+        let now = self.now;
+        let peer = self.peers.at(place);
+        let (node, addr) = (peer.node, peer.addr);
+        if self.proofs.open.contains_key(&node) {
+            return true;
+        }
+        if now < peer.ask_after {
+            return false;
+        }
+        let asks_max = if peer.proofs_failed == 0 { ASKS_FIRST } else { 1 };
+        self.open_proof(node, addr, asks_max);
+        true
+    }
+
+    /// Keeps a datagram until the peer's address is proven.
+    pub(super) fn hold_datagram(&mut self, place: usize, content: &Content<P::Message>) {
+        let bytes = HEADER_BYTES
+            + match content {
+                Content::Message(message) => message.wire_len(),
+                Content::Record(record) => record.len(),
+            };
+        let node = self.peers.at(place).node;
+        if !self.may_wait_for(place) || self.proofs.reserve(node, bytes).is_none() {
+            return self.counters.add("proof_dropped", 1);
+        }
+        let record = match content {
+            Content::Message(message) => {
+                self.record(self.header, message.wire_len(), |out| write(message, out))
+            }
+            Content::Record(record) => record.clone(),
+        };
+        self.counters.add("proof_waited_for", 1);
+        let open = self.proofs.open.get_mut(&node).expect("room was reserved in it");
+        open.datagrams.push(record);
+    }
+
+    /// A message to a group concerns a hinted peer only while it is asked for the first time: it
+    /// goes to all that are known, whoever named them.
+    pub(super) fn is_group_copy_due(&mut self, place: usize) -> bool {
+        let peer = self.peers.at(place);
+        peer.proof == Proof::Proven || peer.proofs_failed == 0
+    }
+
+    /// Asks a hinted peer for whose proof nothing else waits.
+    pub(super) fn ask_for_proof(&mut self, place: usize) {
+        if self.is_group_copy_due(place) {
+            self.may_wait_for(place);
+        }
+    }
+
+    /// Whether a message on a stream may be queued until the peer's address is proven.
+    pub(super) fn may_queue_unproven(&mut self, place: usize, bytes: usize) -> bool {
+        let node = self.peers.at(place).node;
+        if !self.may_wait_for(place) {
+            return false;
+        }
+        let Some(open) = self.proofs.reserve(node, bytes) else { return false };
+        open.wants_stream = true;
+        self.counters.add("proof_waited_for", 1);
+        true
+    }
+
+    /// A stream is wanted to a peer whose address is not proven: it is dialled once it is.
+    pub(super) fn want_stream(&mut self, place: usize) {
+        let node = self.peers.at(place).node;
+        if self.may_wait_for(place)
+            && let Some(open) = self.proofs.open.get_mut(&node)
+        {
+            open.wants_stream = true;
+        }
+    }
+
+    /// What was queued for a hinted peer is lost.
+    pub(super) fn lose_unproven(&mut self, place: usize) {
+        let peer = self.peers.at(place);
+        let node = peer.node;
+        let was = peer.outgoing.outlook;
+        let lost_bytes = peer.outgoing.give_up();
+        peer.outgoing.outlook = Outlook::Down;
+        self.counters.add("stream_bytes_lost", lost_bytes as u64);
+        if was == Outlook::Up {
+            self.notices.push((node, PeerState::Down));
+        }
+    }
+
+    /// Looks at all nodes that are being asked.
+    pub(super) fn look_at_proofs(&mut self) {
+        self.proofs.is_armed = false;
+        let nodes: Vec<NodeId> = self.proofs.open.keys().copied().collect();
+        for node in nodes {
+            self.look_at_proof(node);
+        }
+        if !self.proofs.open.is_empty() && !self.proofs.is_armed {
+            self.proofs.is_armed = true;
+            self.deadlines.set(self.now + LOOK_EVERY, Deadline::Proofs);
+        }
+    }
+
+    fn look_at_proof(&mut self, node: NodeId) {
+        let now = self.now;
+        let Some(open) = self.proofs.open.get_mut(&node) else { return };
+        if now >= open.until {
+            return self.give_up_proof(node);
+        }
+        if now < open.next_at || (open.asked >= open.asks_max && !open.is_echoed) {
+            return;
+        }
+        let addr = open.addr;
+        // A Hello pays for the question; a hint costs its sender next to nothing.
+        let is_paid = open.is_echoed
+            || self.peers.place(node).is_some_and(|place| {
+                let peer = self.peers.at(place);
+                peer.addr == addr && peer.session.is_some()
+            });
+        if !is_paid && !self.proofs.hints.admits(now) {
+            return self.counters.add("proof_delayed", 1);
+        }
+        let open = self.proofs.open.get_mut(&node).expect("looked at above");
+        let wait = if open.is_echoed { CLAIM_EVERY } else { ASK_AGAIN * (1 << open.asked.min(8)) };
+        open.asked += 1;
+        open.next_at = now + wait;
+        self.challenge(node, addr);
+    }
+
+    fn give_up_proof(&mut self, node: NodeId) {
+        let Some(open) = self.proofs.close(node) else { return };
+        self.counters.add("proof_failed", 1);
+        self.counters.add("proof_dropped", open.datagrams.len() as u64);
+        let Some(place) = self.peers.place(node) else { return };
+        let now = self.now;
+        let peer = self.peers.at(place);
+        if peer.proof == Proof::Proven {
+            return;
+        }
+        let wait = RETRY_FIRST.saturating_mul(1 << peer.proofs_failed.min(3)).min(RETRY_MAX);
+        peer.ask_after = now + wait;
+        peer.proofs_failed = peer.proofs_failed.saturating_add(1);
+        if peer.outgoing.queued_bytes() > 0 {
+            self.lose_unproven(place);
+        }
+    }
+
+    /// Takes a Hello of a peer whose address is not proven. True if its session is to be noted.
+    pub(super) fn admit_unproven(
+        &mut self,
+        place: usize,
+        from: SocketAddr,
+        header: &Header,
+        session: Session,
+        proven_at: Option<SocketAddr>,
+    ) -> bool {
+        if let Some(addr) = proven_at {
+            self.note_proven(place, addr, session);
+            return true;
+        }
+        let now = self.now;
+        let peer = self.peers.at(place);
+        let known = peer.session.map(|(known, _)| known);
+        if known.is_none() && peer.addr != from {
+            // Its own word about where it is, perhaps, is worth more than another's.
+            peer.addr = from;
+            if let Some(open) = self.proofs.open.get_mut(&header.sender) {
+                open.addr = from;
+            }
+        }
+        let peer = self.peers.at(place);
+        peer.ask_after = Instant::ZERO;
+        if peer.addr == from {
+            peer.challenged_at = now;
+        }
+        self.challenge(header.sender, from);
+        // Who is there already stays until somebody proves to be.
+        known.is_none_or(|known| known == session)
+    }
+
+    /// A node has repeated the nonce that was sent to this address: there it is, and what waits for
+    /// it leaves.
+    fn note_proven(&mut self, place: usize, addr: SocketAddr, session: Session) {
+        let now = self.now;
+        let peer = self.peers.at(place);
+        let node = peer.node;
+        let is_another = peer.session.is_some_and(|(known, _)| known != session);
+        peer.proof = Proof::Proven;
+        peer.heard_at = now;
+        peer.proofs_failed = 0;
+        peer.ask_after = Instant::ZERO;
+        if is_another {
+            // What was taken for a run of this node has proven nothing.
+            peer.session = Some((session, session.tag()));
+            self.counters.add("peer_restarted", 1);
+            self.close_incoming_of(place);
+        }
+        self.counters.add("peer_proven", 1);
+        self.move_peer(place, addr);
+        // It was told nothing before.
+        self.peers.make_stranger(place);
+        let open = self.proofs.close(node);
+        let wants_stream = open.as_ref().is_some_and(|open| open.wants_stream);
+        for record in open.into_iter().flat_map(|open| open.datagrams) {
+            self.queue_datagram(&Datagram { place, content: Content::Record(record) });
+        }
+        let outgoing = &self.peers.at(place).outgoing;
+        let is_wanted = wants_stream || outgoing.queued_bytes() > 0;
+        if is_wanted && matches!(outgoing.phase, Phase::Idle) {
+            self.dial(place);
+        }
+    }
+
+    /// A node has answered at an address that was hinted at, while another one of it is proven. It
+    /// is asked on until it is decided who it is.
+    pub(super) fn note_echo(&mut self, node: NodeId, from: SocketAddr) {
+        let now = self.now;
+        if let Some(open) = self.proofs.open.get_mut(&node)
+            && open.addr == from
+            && !open.is_echoed
+        {
+            open.is_echoed = true;
+            open.next_at = now + CLAIM_EVERY;
+            open.until = now + CLAIM_WITHIN;
+        }
+    }
+
+    /// It is decided.
+    pub(super) fn end_claim(&mut self, node: NodeId) {
+        self.proofs.close(node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_allows_as_many_at_once_as_in_a_second_and_no_more() {
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let mut limit = Limit::new(100);
+        let mut admitted = |millis| (0..1000).filter(|_| limit.admits(at(millis))).count();
+        assert_eq!(admitted(0), 100);
+        assert_eq!(admitted(5), 0);
+        assert_eq!(admitted(505), 50);
+        assert_eq!(admitted(60_000), 100);
+    }
+}

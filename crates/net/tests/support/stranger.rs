@@ -1,0 +1,132 @@
+//! Nodes that a test plays, and the open node that they speak to.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use paceline_net::Roster;
+use paceline_net::record::{ClusterTag, HEADER_BYTES, Header, Kind, Session};
+use paceline_proto::core::NodeId;
+
+use super::{PATIENCE, Running, bind, config, start};
+
+/// A node 0 that is open to all, with only itself in its roster.
+pub fn open_node() -> Running {
+    let bound = bind(config(0).with_open_membership());
+    let roster = Roster::new([(NodeId(0), bound.local_addr())]).expect("one member");
+    start(bound, &roster)
+}
+
+/// A node that the test plays.
+pub struct Stranger {
+    pub socket: UdpSocket,
+    pub id: u32,
+    pub session: Session,
+}
+
+impl Stranger {
+    pub fn new(id: u32, start_ms: u64) -> Stranger {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        Stranger { socket, id, session: Session::new(start_ms, u64::from(id) + 1) }
+    }
+
+    pub fn say(&self, to: SocketAddr, kind: Kind, body: &[u8]) {
+        let header = Header {
+            kind,
+            cluster: ClusterTag::of("test"),
+            sender: NodeId(self.id),
+            session: self.session.tag(),
+            sequence: 0,
+        };
+        let record = [&header.encode()[..], body].concat();
+        self.socket.send_to(&record, to).expect("sent");
+    }
+
+    pub fn hello(&self, to: SocketAddr) {
+        self.say(to, Kind::Hello, self.session.as_bytes());
+    }
+
+    /// Says hello with this nonce.
+    pub fn repeat(&self, to: SocketAddr, nonce: &[u8]) {
+        self.say(to, Kind::Hello, &[self.session.as_bytes(), nonce].concat());
+    }
+
+    /// Repeats the nonce of the next question, and returns it.
+    pub fn answers(&self, to: SocketAddr) -> Vec<u8> {
+        let nonce = self.hears(Kind::Who);
+        self.repeat(to, &nonce);
+        nonce
+    }
+
+    /// Repeats the nonces of all questions that have come.
+    pub fn answers_all(&self, to: SocketAddr) {
+        self.socket.set_nonblocking(true).expect("a socket");
+        let mut buffer = [0; 2000];
+        while let Ok((bytes, _)) = self.socket.recv_from(&mut buffer) {
+            if buffer[1] == 3 && bytes > HEADER_BYTES {
+                self.repeat(to, &buffer[HEADER_BYTES..bytes]);
+            }
+        }
+        self.socket.set_nonblocking(false).expect("a socket");
+    }
+
+    /// Says hello and repeats the nonce that it is asked for.
+    pub async fn proves_itself(&self, node: &Running) {
+        let addr = node.node.local_addr();
+        let proven = node.count("peer_proven");
+        self.hello(addr);
+        self.answers(addr);
+        node.counted("peer_proven", proven + 1).await;
+    }
+
+    /// A new run of the same node, at another address.
+    pub fn restarted(&self) -> Stranger {
+        Stranger { session: Session::new(2000, 77), ..Stranger::new(self.id, 0) }
+    }
+
+    /// Says hello and answers questions until the node asks for it by its new address, as a node
+    /// does that looks for members.
+    pub async fn claims(&self, node: &Running) {
+        let addr = node.node.local_addr();
+        let moved = node.count("peer_moved");
+        self.socket.set_nonblocking(true).expect("a socket");
+        for _ in 0..200 {
+            self.hello(addr);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let mut buffer = [0; 2000];
+            while let Ok((bytes, _)) = self.socket.recv_from(&mut buffer) {
+                if buffer[1] == 3 && bytes > HEADER_BYTES {
+                    self.repeat(addr, &buffer[HEADER_BYTES..bytes]);
+                }
+            }
+            if node.count("peer_moved") > moved {
+                return self.socket.set_nonblocking(false).expect("a socket");
+            }
+        }
+        panic!("not moved: {:?}", node.node.stats().counters.sorted());
+    }
+
+    /// The next record of this kind that comes back, without its header.
+    pub fn hears(&self, kind: Kind) -> Vec<u8> {
+        let tag = {
+            let header = Header {
+                kind,
+                cluster: ClusterTag::of("test"),
+                sender: NodeId(0),
+                session: 0,
+                sequence: 0,
+            };
+            header.encode()[1]
+        };
+        let mut buffer = [0; 2000];
+        loop {
+            let (bytes, _) = self.socket.recv_from(&mut buffer).expect("an answer");
+            if buffer[1] == tag {
+                return buffer[HEADER_BYTES..bytes].to_vec();
+            }
+        }
+    }
+}
+
+/// A datagram of the test's protocol.
+pub const LETTER: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0, 7];
