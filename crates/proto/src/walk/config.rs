@@ -261,6 +261,11 @@ pub struct Config {
     /// Walks of a job that are under way, or done and not yet consumed by the application. No more
     /// are generated beyond it. Default 524,288: twice the largest window.
     pub results_max: usize,
+    /// Most remaining steps of the walkers of one client that wait at this server; walkers beyond
+    /// it are dropped. As a home, this node has walks of at most half as many steps under way. A
+    /// server needs at least its clients' value, or long walks are dropped on their way. 2^21 to
+    /// 2^48, default 2^28, which a thread takes in some ten seconds.
+    pub home_steps_max: u64,
     /// Jobs at one time. Default 64; more are refused.
     pub jobs_max: usize,
     /// Bytes of a graph that the server takes from clients, and again as many of rows that change.
@@ -280,6 +285,7 @@ impl Default for Config {
             timeout_min: Duration::from_millis(200),
             walk_time_max: Duration::from_secs(60),
             results_max: 524_288,
+            home_steps_max: 1 << 28,
             jobs_max: 64,
             graph_bytes_max: 8 << 30,
         }
@@ -323,6 +329,9 @@ impl Config {
         }
         if self.turn_hops == 0 {
             return wrong("turn_hops", &0, "1 at least");
+        }
+        if !(1 << 21..=1 << 48).contains(&self.home_steps_max) {
+            return wrong("home_steps_max", &self.home_steps_max, "2^21 to 2^48");
         }
         match self.generation {
             Generation::Paced(PacedConfig { interval, .. }) if interval.is_zero() => {

@@ -62,6 +62,8 @@ pub struct Flights {
     slots: Vec<Slot>,
     free: Vec<u32>,
     serial: u32,
+    /// Steps of all of them, and one for each.
+    steps: u64,
     /// Tokens by the tick in which they are due.
     due: BTreeMap<u64, Vec<u64>>,
 }
@@ -70,6 +72,11 @@ impl Flights {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// Steps that they are to take, and one for each.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// All of them, each with the token of its latest attempt.
@@ -85,6 +92,7 @@ impl Flights {
     /// `FLIGHTS_MAX`.
     pub fn begin(&mut self, flight: Flight) -> u64 {
         self.serial = (self.serial + 1) % (1 << SERIAL_BITS);
+        self.steps += u64::from(flight.length) + 1;
         let slot = Slot { serial: self.serial, flight: Some(flight) };
         let place = match self.free.pop() {
             Some(place) => {
@@ -146,7 +154,9 @@ impl Flights {
     pub fn end(&mut self, token: u64) -> Option<Flight> {
         self.flight(token)?;
         self.free.push(place_of(token) as u32);
-        self.slots[place_of(token)].flight.take()
+        let flight = self.slots[place_of(token)].flight.take()?;
+        self.steps -= u64::from(flight.length) + 1;
+        Some(flight)
     }
 
     /// Forgets all.
@@ -154,6 +164,7 @@ impl Flights {
         self.free.clear();
         self.slots.clear();
         self.due.clear();
+        self.steps = 0;
     }
 
     /// Sets when a walk is to be looked at.

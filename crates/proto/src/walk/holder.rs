@@ -9,7 +9,6 @@ use super::graph::{Graph, Vertex};
 use super::interface::Event;
 use super::message::Message;
 use super::part::{Given, Outcome, Owners, Part, Reception};
-use super::red::Red;
 use super::rows::Change;
 use super::server::Server;
 use super::upkeep::{Chunk, Holding, Plan, Position, Upkeep};
@@ -182,7 +181,7 @@ impl Server {
                 self.on_edits(cx, from, batch, &edits);
             }
             Upkeep::Edited(number, outcomes) => self.on_edited(cx, from, number, &outcomes),
-            _ if !self.part.servers().contains(&from) => cx.count("walk_upkeep_refused", 1),
+            _ if !self.part.is_server(from) => cx.count("walk_upkeep_refused", 1),
             Upkeep::Give(given) if self.takes_graphs => self.on_give(cx, from, given),
             Upkeep::Received(vertex, reception) => self.on_received(cx, from, vertex, reception),
             Upkeep::Moved(places) => {
@@ -266,7 +265,7 @@ impl Server {
     /// Walkers pass like this from now on; the queue is empty.
     fn set_pass(&mut self, PassConfig { queue, bundle }: PassConfig) {
         (self.config.queue, self.config.bundle) = (queue, bundle);
-        self.red = Red::default();
+        self.homes.reset_red();
     }
 
     /// What there is of a plan.

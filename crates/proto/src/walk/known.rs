@@ -8,6 +8,8 @@ use crate::core::NodeId;
 
 /// Jobs that are known at most: of those without a walker here, any is forgotten for a new one.
 const JOBS_MAX: usize = 4096;
+/// Of these, jobs of one home at most: it is one of its own that is forgotten then.
+const JOBS_OF_HOME_MAX: usize = 1024;
 
 /// A known job's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +63,17 @@ impl Known {
             return (*slot.head == **head).then_some(place);
         }
         let slot = Slot { head: head.clone(), here: 0 };
-        let place = if self.slots.len() < JOBS_MAX {
+        let own = self.index.range((head.home, 0)..=(head.home, u64::MAX));
+        let is_idle = |place: &u32| self.slots[*place as usize].here == 0;
+        let has_most = own.clone().count() >= JOBS_OF_HOME_MAX;
+        let place = if !has_most && self.slots.len() < JOBS_MAX {
             self.slots.push(slot);
             self.slots.len() - 1
         } else {
-            let place = self.slots.iter().position(|slot| slot.here == 0)?;
+            let place = match has_most {
+                true => own.map(|(_, &place)| place).find(is_idle)? as usize,
+                false => self.slots.iter().position(|slot| slot.here == 0)?,
+            };
             let old = std::mem::replace(&mut self.slots[place], slot);
             self.index.remove(&(old.head.home, old.head.job));
             place

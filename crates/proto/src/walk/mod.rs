@@ -4,6 +4,7 @@
 //! Source: Takizawa and Kaneko, *Autonomous congestion control with random early detection for
 //! asynchronous processing of random walkers*, IEICE Tech. Rep. IN2022-18, 2022 (its slides).
 
+mod admission;
 mod ahead;
 mod barrier;
 mod bundler;
@@ -13,6 +14,7 @@ mod editor;
 mod flights;
 mod graph;
 mod holder;
+mod homes;
 mod interface;
 mod kind;
 mod known;

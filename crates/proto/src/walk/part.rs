@@ -11,6 +11,8 @@ use crate::core::NodeId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
     servers: Vec<NodeId>,
+    /// The same in the order of their numbers.
+    sorted: Vec<NodeId>,
     owners: Vec<u16>,
 }
 
@@ -26,7 +28,10 @@ impl Owners {
     /// None if a vertex is given to a server that is not named, or there are too many servers.
     pub fn new(servers: Vec<NodeId>, owners: Vec<u16>) -> Option<Owners> {
         let all_named = owners.iter().all(|&owner| usize::from(owner) < servers.len());
-        (all_named && servers.len() <= Owners::SERVERS_MAX).then_some(Owners { servers, owners })
+        let mut sorted = servers.clone();
+        sorted.sort_unstable();
+        let is_possible = all_named && servers.len() <= Owners::SERVERS_MAX;
+        is_possible.then_some(Owners { servers, sorted, owners })
     }
 
     /// Who has a vertex. Those beyond the last one go to the servers by turns; none if there are
@@ -51,6 +56,11 @@ impl Owners {
     /// All servers.
     pub fn servers(&self) -> &[NodeId] {
         &self.servers
+    }
+
+    /// True if a node is one of them.
+    pub fn is_server(&self, node: NodeId) -> bool {
+        self.sorted.binary_search(&node).is_ok()
     }
 
     fn is_changed(&self, vertex: Vertex) -> bool {
@@ -196,6 +206,11 @@ impl Part {
         self.owners.servers()
     }
 
+    /// True if a node is one of them.
+    pub fn is_server(&self, node: NodeId) -> bool {
+        self.owners.is_server(node)
+    }
+
     /// True if edges have labels.
     pub fn is_labelled(&self) -> bool {
         self.is_labelled
@@ -334,7 +349,7 @@ impl Part {
 
     /// Somebody says who has a vertex, after so many moves.
     pub fn learn(&mut self, vertex: Vertex, owner: NodeId, epoch: u32, bytes_max: usize) {
-        let is_news = epoch > self.epoch(vertex) && self.owners.servers().contains(&owner);
+        let is_news = epoch > self.epoch(vertex) && self.owners.is_server(owner);
         let is_own = self.owner(vertex) == Some(self.me);
         // What is here stays here until it is given away.
         if !is_news || is_own || owner == self.me || self.changed_bytes >= bytes_max {

@@ -143,6 +143,11 @@ impl Run {
         self.flights.len() - self.again.len()
     }
 
+    /// Steps of these walks and of those that are to be begun anew.
+    pub(super) fn steps(&self) -> u64 {
+        self.flights.steps()
+    }
+
     /// Them, and those that are to be begun anew, each with the token of its latest attempt.
     pub(super) fn flights(&self) -> impl Iterator<Item = (u64, &Flight)> {
         self.flights.iter()
@@ -173,11 +178,13 @@ impl Run {
     }
 
     /// When the next walk is to be begun.
-    pub(super) fn due(&self, config: &Config, now: Instant) -> Due {
+    /// `steps_max`: steps of walks under way from which on no others are begun.
+    pub(super) fn due(&self, config: &Config, now: Instant, steps_max: u64) -> Due {
         let has_more = self.regenerates() || self.next < self.end;
         // Those that wait to be begun anew keep their places.
         let begun = self.flights.len();
         let has_room = begun + self.unconsumed < config.results_max
+            && (begun == 0 || self.flights.steps() < steps_max)
             && begun < self.job.in_flight_max.min(FLIGHTS_MAX);
         let again = self.again.first_key_value().map(|(&(at, _), _)| at);
         if self.is_over() {

@@ -1,7 +1,7 @@
 //! A server: the vertices it has, the walkers that come to them, and the jobs it is asked for.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,23 +12,23 @@ use super::bundler::{Bundler, Cargo};
 use super::census::Census;
 use super::config::{Config, ConfigError, Generation};
 use super::editor::Editor;
-use super::graph::Vertex;
+use super::graph::{Adjacency, Vertex};
 use super::holder::Holder;
+use super::homes::{HomeId, Homes, credit_of};
 use super::interface::{Command, Event, Job, JobId, Refusal, UnderWay, Walk};
-use super::kind::{KindError, Length, Step};
+use super::kind::{Kind, KindError, Length, Step};
 use super::known::{Known, SlotId};
 use super::message::{
     DETOURS_MAX, Ended, Head, MESSAGE_BYTES_MAX, Message, Stop, Trail, Traveller, ended_head_bytes,
 };
 use super::noting::Noting;
 use super::part::Part;
-use super::red::{Red, Verdict};
+use super::red::Verdict;
 use super::run::{Due, From, Lost, Run};
 use super::runs::Runs;
 use super::steps::Steps;
 use super::supplier::Supplier;
-use super::upkeep::{ADDRESS_BYTES_MAX, Holding, Upkeep};
-use super::walker::NOWHERE;
+use super::upkeep::{ADDRESS_BYTES_MAX, Upkeep};
 use crate::core::{Context, Instant, Lane, NodeId, PeerState, Protocol};
 
 /// Walks that are begun in a turn, at most.
@@ -53,6 +53,8 @@ pub enum Timer {
 #[derive(Clone, Debug)]
 pub(super) struct Guest {
     pub(super) job: SlotId,
+    /// Whose queue it waits in.
+    pub(super) home: HomeId,
     pub(super) traveller: Traveller,
 }
 
@@ -64,8 +66,7 @@ pub struct Server {
     pub(super) config: Config,
     pub(super) part: Part,
     pub(super) known: Known,
-    pub(super) queue: VecDeque<Guest>,
-    pub(super) red: Red,
+    pub(super) homes: Homes,
     /// Whom the worker serves, and until when, where the time that takes is emulated.
     serving: Option<(Guest, Instant)>,
     bundler: Bundler,
@@ -93,6 +94,8 @@ pub struct Server {
     pub(super) steps: Option<Box<Steps>>,
 }
 
+/// Labels that are looked at in the time of a step.
+const LABELS_OF_STEP: u64 = 256;
 /// Homes whose dropped walkers are counted one by one.
 const HOMES_MAX: usize = 1024;
 
@@ -119,8 +122,7 @@ impl Server {
             config,
             part,
             known: Known::default(),
-            queue: VecDeque::new(),
-            red: Red::default(),
+            homes: Homes::default(),
             serving: None,
             bundler: Bundler::default(),
             runs: Runs::default(),
@@ -152,26 +154,30 @@ impl Server {
         Ok(Server { is_client: true, ..server })
     }
 
-    /// Walkers in its queue, without the one that is served.
+    /// Waiting walkers of all homes, without the one that is served.
     pub fn queue_len(&self) -> usize {
-        self.queue.len()
+        self.homes.waiting()
+    }
+
+    /// Length and average of each queue, walkers: first the one that all servers of the graph
+    /// share as homes, then one for each client, in the order in which their walkers came first.
+    pub fn queues(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.homes.queues()
     }
 
     /// Walkers here: in the queue, with the worker, or waiting for company to leave.
     pub fn held(&self) -> usize {
         let steps = self.steps.as_ref().map_or(0, |steps| steps.held());
-        self.queue.len() + usize::from(self.serving.is_some()) + self.bundler.walkers() + steps
+        let waiting = self.homes.waiting() + usize::from(self.serving.is_some());
+        waiting + self.bundler.walkers() + steps
     }
 
-    /// The average length of its queue, walkers, as its discipline reckons it.
-    pub fn queue_average(&self) -> f64 {
-        self.red.average()
-    }
-
-    /// Walkers with the worker and in the queue, in the order in which they are served.
+    /// Walkers with the worker, and in the queue of each home in the order in which it is served.
     pub fn queued(&self) -> impl Iterator<Item = (&Head, &Traveller)> {
         let serving = self.serving.iter().map(|(guest, _)| guest);
-        serving.chain(&self.queue).map(|guest| (&**self.known.head(guest.job), &guest.traveller))
+        serving
+            .chain(self.homes.iter())
+            .map(|guest| (&**self.known.head(guest.job), &guest.traveller))
     }
 
     /// What waits for company to leave: to whom, and what would leave now.
@@ -220,8 +226,8 @@ impl Server {
 
     /// Bytes that it holds, its graph aside.
     pub fn memory_bytes(&self) -> usize {
-        let queue = self.queue.capacity() * size_of::<Guest>();
-        queue + self.runs.iter().map(|(_, run)| run.memory_bytes()).sum::<usize>()
+        self.homes.memory_bytes()
+            + self.runs.iter().map(|(_, run)| run.memory_bytes()).sum::<usize>()
     }
 
     pub(super) fn census_now(&mut self, now: Instant) -> Box<Census> {
@@ -280,16 +286,22 @@ impl Server {
         let mut next = None;
         let mut begun = 0;
         let jobs: SmallVec<[u64; 4]> = self.runs.iter().map(|(key, _)| key).collect();
+        // Servers drop walkers beyond a home's credit. The jobs share one half of it; the other half
+        // is for second walkers of walks whose first one was late and not lost.
+        let credit = self.config.home_steps_max / 2;
+        let mut left = credit.saturating_sub(self.runs.iter().map(|(_, run)| run.steps()).sum());
         for job in jobs {
-            let Some(head) = self.runs.get_mut(job).map(|run| run.head.clone()) else { continue };
+            let Some(run) = self.runs.get_mut(job) else { continue };
+            let (head, steps) = (run.head.clone(), run.steps());
+            let steps_max = (credit / self.runs.len() as u64).min(steps.saturating_add(left));
             while let Some(run) = self.runs.get_mut(job) {
-                match run.due(&self.config, cx.now) {
+                match run.due(&self.config, cx.now, steps_max) {
                     Due::Now if begun < GENERATED_MAX => {
                         let traveller = run.generate(&self.config, cx.now);
                         begun += 1;
                         self.census.generated += 1;
                         let source = traveller.walker.at;
-                        self.bring(cx, &head, traveller, source);
+                        self.bring(cx, (&head, HomeId::SERVERS), traveller, source);
                     }
                     Due::Now => {
                         next = Some(cx.now);
@@ -302,6 +314,8 @@ impl Server {
                     Due::Nothing => break,
                 }
             }
+            let begun = self.runs.get(job).map_or(0, |run| run.steps().saturating_sub(steps));
+            left = left.saturating_sub(begun);
         }
         if let Some(at) = next
             && self.armed.generate.is_none_or(|armed| at < armed)
@@ -312,21 +326,24 @@ impl Server {
     }
 
     /// A walker that is not among those here is to be where the edges of `vertex` are.
-    fn bring(
+    pub(super) fn bring(
         &mut self,
         cx: &mut Context<'_, Server>,
-        head: &Arc<Head>,
+        (head, home): (&Arc<Head>, HomeId),
         traveller: Traveller,
         vertex: Vertex,
     ) {
         match self.part.owner(vertex) {
-            Some(owner) if owner == cx.node => match self.known.enter(head) {
-                Some(job) => self.enter(cx, Guest { job, traveller }),
-                None => {
-                    self.census.refused += 1;
-                    cx.count("walk_job_refused", 1);
+            Some(owner) if owner == cx.node => {
+                let steps = credit_of(&traveller.walker);
+                if !self.homes.has_credit(home, steps, self.config.home_steps_max) {
+                    return self.refuse(cx, "walker_beyond_credit", 1);
                 }
-            },
+                match self.known.enter(head) {
+                    Some(job) => self.enter(cx, Guest { job, home, traveller }),
+                    None => self.refuse(cx, "walk_job_refused", 1),
+                }
+            }
             Some(owner) => {
                 self.census.departed += 1;
                 let config = &self.config.bundle;
@@ -362,7 +379,7 @@ impl Server {
     }
 
     /// Nobody has what a walker needs.
-    fn lose(&mut self, cx: &mut Context<'_, Server>) {
+    pub(super) fn lose(&mut self, cx: &mut Context<'_, Server>) {
         self.census.lost += 1;
         cx.count("walker_lost", 1);
     }
@@ -370,9 +387,15 @@ impl Server {
     /// A walker comes to the queue.
     fn enter(&mut self, cx: &mut Context<'_, Server>, mut guest: Guest) {
         self.count_queue(cx.now);
-        let length = self.queue.len();
         let queue = &self.config.queue;
-        match self.red.judge(queue, cx.now, length, self.config.service, cx.rng) {
+        let is_full = self.homes.waiting() >= queue.limit;
+        let makes_room = is_full && self.homes.longest_beyond(guest.home).is_some();
+        let length = match is_full && !makes_room {
+            true => self.homes.waiting(),
+            false => self.homes.length(guest.home),
+        };
+        let red = self.homes.red(guest.home);
+        match red.judge(queue, cx.now, length, self.config.service, cx.rng) {
             Verdict::Enter => {}
             Verdict::Mark => {
                 self.census.marked += 1;
@@ -383,18 +406,18 @@ impl Server {
                     run.on_marked_here(cx.now, guest.traveller.token);
                 }
             }
-            dropped => {
-                let (counter, count) = match dropped {
-                    Verdict::Full => ("walker_dropped_full", &mut self.census.dropped_full),
-                    _ => ("walker_dropped_early", &mut self.census.dropped_early),
-                };
-                *count += 1;
-                cx.count(counter, 1);
+            Verdict::Early => {
+                self.census.dropped_early += 1;
+                cx.count("walker_dropped_early", 1);
                 return self.on_dropped(cx, guest);
             }
+            Verdict::Full => return self.drop_full(cx, guest),
+        }
+        if makes_room && let Some(last) = self.homes.cut_longest(guest.home) {
+            self.drop_full(cx, last);
         }
         if self.config.service.is_zero() {
-            self.queue.push_back(guest);
+            self.homes.push(guest);
             if !std::mem::replace(&mut self.armed.is_working, true) {
                 cx.set_timer(std::time::Duration::ZERO, Timer::Work);
             }
@@ -402,17 +425,24 @@ impl Server {
             self.serving = Some((guest, cx.now + self.config.service));
             cx.set_timer(self.config.service, Timer::Work);
         } else {
-            self.queue.push_back(guest);
+            self.homes.push(guest);
         }
-        self.census.queue_max = self.census.queue_max.max(self.queue.len() as u64);
+        self.census.queue_max = self.census.queue_max.max(self.homes.waiting() as u64);
     }
 
     /// Counts how long the queue was as long as it is.
     pub(super) fn count_queue(&mut self, now: Instant) {
         let nanos = now.as_nanos() - self.counted.as_nanos();
-        let area = nanos.saturating_mul(self.queue.len() as u64);
+        let area = nanos.saturating_mul(self.homes.waiting() as u64);
         self.census.queue_area = self.census.queue_area.saturating_add(area);
         self.counted = now;
+    }
+
+    /// There is no room for a walker.
+    fn drop_full(&mut self, cx: &mut Context<'_, Server>, guest: Guest) {
+        self.census.dropped_full += 1;
+        cx.count("walker_dropped_full", 1);
+        self.on_dropped(cx, guest);
     }
 
     fn on_dropped(&mut self, cx: &mut Context<'_, Server>, guest: Guest) {
@@ -434,16 +464,22 @@ impl Server {
     /// The worker goes on.
     fn work(&mut self, cx: &mut Context<'_, Server>) {
         self.count_queue(cx.now);
+        self.forget_silent(cx);
         if self.config.service.is_zero() {
-            for hop in 0..self.config.turn_hops {
-                if hop % AHEAD == 0 {
-                    let next = self.queue.iter().take(AHEAD);
-                    ahead::touch(&self.part, next.map(|guest| &guest.traveller.walker));
+            let mut left = self.config.turn_hops;
+            while left > 0
+                && let Some(home) = self.homes.turn()
+            {
+                let next = self.homes.of(home).take(AHEAD);
+                ahead::touch(&self.part, next.map(|guest| &guest.traveller.walker));
+                let hops = left.min(AHEAD);
+                for _ in 0..hops {
+                    let Some(guest) = self.homes.pop(home) else { break };
+                    self.hop(cx, guest);
                 }
-                let Some(guest) = self.queue.pop_front() else { break };
-                self.hop(cx, guest);
+                left -= hops;
             }
-            self.armed.is_working = !self.queue.is_empty();
+            self.armed.is_working = !self.homes.is_empty();
             if self.armed.is_working {
                 cx.set_timer(std::time::Duration::ZERO, Timer::Work);
             }
@@ -451,17 +487,21 @@ impl Server {
             // On sockets a timer is late: what was done meanwhile is done now.
             while let Some((guest, done)) = self.serving.take_if(|(_, done)| *done <= cx.now) {
                 self.armed.is_working = true;
-                self.hop(cx, guest);
+                match self.homes.is_silent(guest.home, cx.now) {
+                    true => self.forget(cx, guest),
+                    false => self.hop(cx, guest),
+                }
                 self.armed.is_working = false;
-                let next = self.queue.pop_front();
+                let next = self.homes.next();
                 self.serving = next.map(|next| (next, done + self.config.service));
             }
             if let Some((_, done)) = self.serving {
                 cx.set_timer(done.since(cx.now), Timer::Work);
             }
         }
-        if self.queue.is_empty() {
-            self.red.on_empty(cx.now);
+        // An average decays while a queue is empty where a hop takes a known time.
+        if !self.config.service.is_zero() {
+            self.homes.on_empty(cx.now);
         }
     }
 
@@ -470,7 +510,7 @@ impl Server {
         self.census.visits += 1;
         let traveller = &mut guest.traveller;
         let head = self.known.head(guest.job);
-        let before = traveller.walker.state;
+        let (before, at) = (traveller.walker.state, traveller.walker.at);
         let step = match head.trail {
             Trail::Versions => {
                 let drawn = Cell::new(traveller.drawn);
@@ -481,6 +521,13 @@ impl Server {
             }
             _ => head.kind.step(&mut traveller.walker, &self.part),
         };
+        // A turn may look at many candidates, or at many labels.
+        let drawn = traveller.walker.draws_since(before);
+        let labels = match head.kind {
+            Kind::Metapath(_) => self.part.row(at).map_or(0, |row| row.targets.len() as u64),
+            _ => 0,
+        };
+        self.homes.charge(guest.home, drawn.max(1) + labels / LABELS_OF_STEP);
         match step {
             Step::To(vertex) => {
                 traveller.detours = 0;
@@ -558,7 +605,7 @@ impl Server {
             self.arm_deadline(cx);
             self.runs.calm();
         }
-        let is_idle = self.queue.is_empty() && self.serving.is_none();
+        let is_idle = self.homes.is_empty() && self.serving.is_none();
         let config = &self.config.bundle;
         // Where hops take a time that is known there is a timer.
         let is_timed = !self.config.service.is_zero();
@@ -593,7 +640,7 @@ impl Server {
     pub(super) fn replace_part(&mut self, cx: &mut Context<'_, Server>, plan: u64, part: Part) {
         self.count_queue(cx.now);
         let serving = self.serving.take().map(|(guest, _)| guest);
-        for guest in serving.into_iter().chain(self.queue.drain(..)) {
+        for guest in serving.into_iter().chain(self.homes.reset(plan != 0)) {
             self.known.leave(guest.job);
             self.census.lost += 1;
             cx.count("walker_lost", 1);
@@ -664,50 +711,7 @@ impl Protocol for Server {
                 self.on_step_walkers(cx, from, &head, walkers.into_iter());
             }
             Message::Barrier(barrier) => self.on_barrier(cx, from, barrier),
-            Message::Walkers { head, walkers } => {
-                if head.plan != self.plan {
-                    // The server has begun anew, or another client has given it another graph.
-                    self.census.arrived += walkers.len() as u64;
-                    self.census.refused += walkers.len() as u64;
-                    cx.count("walker_of_other_graph", walkers.len() as u64);
-                    let holding = Holding::Other(self.plan);
-                    return self.say_held(cx, head.home, head.plan, holding);
-                }
-                if head.kind.check(self.part.is_labelled()).is_err() {
-                    self.census.refused += walkers.len() as u64;
-                    cx.count("walker_refused", walkers.len() as u64);
-                    return;
-                }
-                ahead::touch_owners(&self.part, walkers.iter().map(|come| &come.walker));
-                let mut misled: SmallVec<[Vertex; 8]> = SmallVec::new();
-                for mut traveller in walkers {
-                    self.census.arrived += 1;
-                    if !self.is_plausible(&head, &traveller) {
-                        self.census.refused += 1;
-                        cx.count("walker_refused", 1);
-                        continue;
-                    }
-                    // A walker that was sent for other edges than those where it is says so by its
-                    // candidate.
-                    let here = self.part.owner(traveller.walker.at) == Some(cx.node);
-                    let asks = traveller.walker.candidate != NOWHERE;
-                    let vertex = match asks && !here {
-                        true => traveller.walker.previous,
-                        false => traveller.walker.at,
-                    };
-                    // It was sent by who takes this server for the owner.
-                    if self.part.owner(vertex) != Some(cx.node) {
-                        misled.push(vertex);
-                        traveller.detours += 1;
-                        if traveller.detours > DETOURS_MAX {
-                            self.lose(cx);
-                            continue;
-                        }
-                    }
-                    self.bring(cx, &head, traveller, vertex);
-                }
-                self.tell_moved(cx, from, &misled);
-            }
+            Message::Walkers { head, walkers } => self.on_walkers(cx, from, &head, walkers),
             Message::Ended { job, walks, .. } => {
                 if let Some(run) = self.runs.get(job) {
                     run.expect(walks.iter().map(|ended| ended.token));
@@ -717,7 +721,10 @@ impl Protocol for Server {
                     self.come_home(cx, job, ended, From::Elsewhere);
                 }
             }
-            Message::Upkeep(plan, upkeep) => self.on_upkeep(cx, from, plan, *upkeep),
+            Message::Upkeep(plan, upkeep) => {
+                self.homes.hear(from, cx.now);
+                self.on_upkeep(cx, from, plan, *upkeep);
+            }
         }
         self.settle(cx);
     }

@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use super::Barrier;
 use super::config::{BundleConfig, StepConfig};
 use super::graph::Vertex;
+use super::homes::HomeId;
 use super::interface::{Event, Job, JobReport, Refusal, Walk};
 use super::message::{Ended, Head, MESSAGE_BYTES_MAX, Message, Traveller, ended_head_bytes};
 use super::server::{Guest, Server, Timer};
@@ -170,7 +171,7 @@ impl Server {
         job: Job,
         head: Arc<Head>,
     ) -> Result<(), Refusal> {
-        let is_server = self.part.servers().contains(&cx.node);
+        let is_server = self.part.is_server(cx.node);
         let Some(steps) = &mut self.steps else { return Err(Refusal::NoGraph) };
         if !is_server {
             return Err(Refusal::NoServer);
@@ -194,7 +195,7 @@ impl Server {
 
     /// Something about the barrier.
     pub(super) fn on_barrier(&mut self, cx: &mut Cx<'_>, from: NodeId, barrier: Barrier) {
-        let is_server = self.part.servers().contains(&from);
+        let is_server = self.part.is_server(from);
         let Some(steps) = self.steps.as_mut().filter(|_| is_server) else {
             cx.count("walk_barrier_refused", 1);
             return;
@@ -229,8 +230,8 @@ impl Server {
         head: &Arc<Head>,
         walkers: impl Iterator<Item = Traveller>,
     ) {
-        let is_server = self.part.servers().contains(&from);
-        let held_max = self.part.servers().len();
+        let is_server = self.part.is_server(from);
+        let (home, held_max) = (HomeId::SERVERS, self.part.servers().len());
         let mut refused = 0;
         for traveller in walkers {
             self.census.arrived += 1;
@@ -242,11 +243,11 @@ impl Server {
             let peer = steps.peers.entry(from).or_default();
             peer.received += 1;
             let is_early = peer.sent + 1 > steps.superstep;
-            let held = self.queue.len() + steps.next.len() + steps.early.len();
+            let held = self.homes.waiting() + steps.next.len() + steps.early.len();
             let has_room = held < steps.config.active_max.saturating_mul(held_max);
             match self.known.enter(head).filter(|_| has_room) {
-                Some(job) if is_early => steps.early.push(Guest { job, traveller }),
-                Some(job) => steps.next.push(Guest { job, traveller }),
+                Some(job) if is_early => steps.early.push(Guest { job, home, traveller }),
+                Some(job) => steps.next.push(Guest { job, home, traveller }),
                 None => refused += 1,
             }
         }
@@ -302,10 +303,10 @@ impl Server {
             return;
         }
         (steps.superstep, steps.phase) = (superstep, Phase::Serving);
-        self.queue.extend(steps.next.drain(..));
+        steps.next.drain(..).for_each(|guest| self.homes.push(guest));
         std::mem::swap(&mut steps.next, &mut steps.early);
         self.begin_walks(cx);
-        self.census.queue_max = self.census.queue_max.max(self.queue.len() as u64);
+        self.census.queue_max = self.census.queue_max.max(self.homes.waiting() as u64);
         self.serve_on(cx);
     }
 
@@ -328,7 +329,7 @@ impl Server {
             match self.part.owner(traveller.walker.at) {
                 Some(owner) if owner == cx.node => {
                     if let Some(job) = self.known.enter(&head) {
-                        self.queue.push_back(Guest { job, traveller });
+                        self.homes.push(Guest { job, home: HomeId::SERVERS, traveller });
                     }
                 }
                 Some(owner) => {
@@ -344,7 +345,7 @@ impl Server {
     /// what leaves.
     fn serve_on(&mut self, cx: &mut Cx<'_>) {
         let Some(steps) = &mut self.steps else { return };
-        steps.turn = self.queue.len().min(self.config.turn_hops);
+        steps.turn = self.homes.waiting().min(self.config.turn_hops);
         if steps.turn > 0 {
             let service = self.config.service * steps.turn as u32;
             cx.set_timer(service, Timer::Work);
@@ -360,7 +361,7 @@ impl Server {
         self.count_queue(cx.now);
         let turn = self.steps.as_mut().map_or(0, |steps| std::mem::take(&mut steps.turn));
         for _ in 0..turn {
-            let Some(guest) = self.queue.pop_front() else { break };
+            let Some(guest) = self.homes.next() else { break };
             self.hop(cx, guest);
         }
         if turn > 0 {

@@ -3,6 +3,7 @@
 mod bench;
 mod changes;
 mod codec;
+mod homes;
 mod server;
 mod steps;
 mod upkeep;

@@ -11,6 +11,17 @@ pub const NOWHERE: Vertex = Vertex::MAX;
 /// Pseudorandom Number Generators*, OOPSLA 2014.
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// The inverse of `GAMMA` modulo 2^64, by Newton's iteration: an odd number is its own inverse
+/// modulo 8, and each turn doubles the number of correct bits.
+const GAMMA_INVERSE: u64 = {
+    let (mut inverse, mut turn) = (GAMMA, 0);
+    while turn < 5 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(GAMMA.wrapping_mul(inverse)));
+        turn += 1;
+    }
+    inverse
+};
+
 /// A walk on its way: where it is, and all that its next steps hang on.
 ///
 /// Its random numbers are its own and go with it. So the same walk of the same job takes the same
@@ -68,6 +79,12 @@ impl Walker {
         let bits = mix(self.state);
         self.state = self.state.wrapping_add(GAMMA);
         bits
+    }
+
+    /// How many numbers it has drawn since its state was this.
+    #[inline]
+    pub(super) fn draws_since(&self, state: u64) -> u64 {
+        self.state.wrapping_sub(state).wrapping_mul(GAMMA_INVERSE)
     }
 
     /// Takes the step to a vertex.

@@ -140,13 +140,13 @@ fn who_has_begun_anew_learns_how_often_a_vertex_has_moved() {
     assert_eq!(a.edit(0, &set(3), MAX), Outcome::Done(1), "it stays");
 }
 
-fn plan(id: u64) -> Plan {
+pub(super) fn plan(id: u64) -> Plan {
     let servers = vec![(A, Bytes::new()), (B, Bytes::from_static(b"b"))];
     Plan { id, vertices: 3, is_weighted: false, is_labelled: false, servers, pass: None }
 }
 
 /// 0 -> 1, 2; 2 -> 0: the rows of server A.
-fn chunk() -> Chunk {
+pub(super) fn chunk() -> Chunk {
     Chunk { owners: vec![0, 1, 0], degrees: vec![2, 1], targets: vec![1, 2, 0], ..Chunk::default() }
 }
 
@@ -159,7 +159,7 @@ fn say(bench: &mut Bench, plan: u64, upkeep: Upkeep) -> Vec<Upkeep> {
     bench.sent().into_iter().filter_map(said).collect()
 }
 
-fn held(bench: &mut Bench, plan: u64, upkeep: Upkeep) -> Holding {
+pub(super) fn held(bench: &mut Bench, plan: u64, upkeep: Upkeep) -> Holding {
     match &say(bench, plan, upkeep)[..] {
         [Upkeep::Held(holding)] => *holding,
         other => panic!("{other:?}"),

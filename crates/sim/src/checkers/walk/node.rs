@@ -59,7 +59,8 @@ pub(super) struct NodeLedger {
     /// Since when what waits for company does.
     waiting: BTreeMap<Key, Instant>,
     under_way: Vec<UnderWay>,
-    queue: Queue,
+    /// Of the servers as homes, and of each client.
+    queues: Vec<Queue>,
     census: Census,
     pub(super) is_down: bool,
     /// How long it stood still, all in all.
@@ -167,14 +168,20 @@ impl NodeLedger {
         }
         self.check_told(call, &mut gone)?;
         self.check_waiting(at, server, call, config)?;
-        let after = Queue { length: server.queue_len(), average: server.queue_average() };
+        let queues = server.queues().map(|(length, average)| Queue { length, average });
+        let after: Vec<Queue> = queues.collect();
+        if server.queue_len() != after.iter().map(|queue| queue.length).sum::<usize>() {
+            let what = format!("{} walkers wait, in {after:?}", server.queue_len());
+            return Err((Rule::Queue, what));
+        }
         let queued = Change {
-            before: std::mem::replace(&mut self.queue, after),
-            after,
+            before: &self.queues,
+            after: &after,
             entered_max: call.came_count + change.generated as usize,
             is_worked: call.is_work,
         };
         queued.check(&config.queue, &change)?;
+        self.queues = after;
         self.held = held;
         self.under_way = under_way;
         self.check_jobs(at, call, config)?;

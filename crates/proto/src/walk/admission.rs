@@ -1,0 +1,112 @@
+//! Walkers that come from other nodes: which of them are let in.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::ahead;
+use super::graph::Vertex;
+use super::homes::{Barred, HomeId};
+use super::message::{DETOURS_MAX, Head, MESSAGE_BYTES_MAX, Traveller};
+use super::server::Server;
+use super::upkeep::Holding;
+use super::walker::NOWHERE;
+use crate::core::{Context, Instant, NodeId};
+
+impl Server {
+    /// Walkers come from another node.
+    pub(super) fn on_walkers(
+        &mut self,
+        cx: &mut Context<'_, Server>,
+        from: NodeId,
+        head: &Arc<Head>,
+        walkers: SmallVec<[Traveller; 1]>,
+    ) {
+        self.census.arrived += walkers.len() as u64;
+        if head.plan != self.plan {
+            // The server has begun anew, or another client has given it another graph.
+            self.refuse(cx, "walker_of_other_graph", walkers.len());
+            let holding = Holding::Other(self.plan);
+            return self.say_held(cx, head.home, head.plan, holding);
+        }
+        if head.kind.check(self.part.is_labelled()).is_err() {
+            return self.refuse(cx, "walker_refused", walkers.len());
+        }
+        let home = match self.admit(cx.now, from, head) {
+            Ok(home) => home,
+            Err(counter) => return self.refuse(cx, counter, walkers.len()),
+        };
+        ahead::touch_owners(&self.part, walkers.iter().map(|come| &come.walker));
+        let mut misled: SmallVec<[Vertex; 8]> = SmallVec::new();
+        for mut traveller in walkers {
+            if !self.is_plausible(head, &traveller) {
+                self.refuse(cx, "walker_refused", 1);
+                continue;
+            }
+            // A walker that was sent for other edges than those where it is says so by its
+            // candidate.
+            let here = self.part.owner(traveller.walker.at) == Some(cx.node);
+            let asks = traveller.walker.candidate != NOWHERE;
+            let vertex = match asks && !here {
+                true => traveller.walker.previous,
+                false => traveller.walker.at,
+            };
+            // It was sent by who takes this server for the owner.
+            if self.part.owner(vertex) != Some(cx.node) {
+                misled.push(vertex);
+                traveller.detours += 1;
+                if traveller.detours > DETOURS_MAX {
+                    self.lose(cx);
+                    continue;
+                }
+            }
+            self.bring(cx, (head, home), traveller, vertex);
+        }
+        self.tell_moved(cx, from, &misled);
+    }
+
+    /// Walkers that came are not let in.
+    pub(super) fn refuse(
+        &mut self,
+        cx: &mut Context<'_, Server>,
+        counter: &'static str,
+        walkers: usize,
+    ) {
+        self.census.refused += walkers as u64;
+        cx.count(counter, walkers as u64);
+    }
+
+    /// The queue for walkers of this job that `from` sends, or the counter of those that are not
+    /// let in. Walkers come from their home or from a server of the graph: what others send would
+    /// be charged to a home that has not started it.
+    fn admit(&mut self, now: Instant, from: NodeId, head: &Head) -> Result<HomeId, &'static str> {
+        if from != head.home && !self.part.is_server(from) {
+            return Err("walker_of_stranger");
+        }
+        if self.part.is_server(head.home) {
+            return Ok(HomeId::SERVERS);
+        }
+        self.homes.admit(head.home, now, from == head.home).map_err(|barred| match barred {
+            Barred::TooMany => "walker_beyond_homes",
+            Barred::Silent => "walker_of_silent_home",
+        })
+    }
+
+    /// True if a walker is one that could have been sent here in good faith.
+    pub(super) fn is_plausible(&self, head: &Head, traveller: &Traveller) -> bool {
+        let Traveller { walker, path, detours, .. } = traveller;
+        // Where rows change, vertices come to be that this server has not heard of.
+        let vertices = if self.plan == 0 { self.part.vertices() } else { NOWHERE };
+        // Its home would not have begun it if its path fitted no message at the end.
+        let steps = u64::from(walker.steps) + u64::from(walker.steps_left);
+        let path_bytes = 4 * head.trail.words() as u64 * steps;
+        let optional = |vertex| vertex == NOWHERE || vertex < vertices;
+        walker.at < vertices
+            && optional(walker.previous)
+            && optional(walker.candidate)
+            && optional(walker.source)
+            && *detours <= DETOURS_MAX
+            && path_bytes <= MESSAGE_BYTES_MAX as u64
+            && path.len() == head.trail.words() * walker.steps as usize
+    }
+}
