@@ -75,7 +75,7 @@ impl Stranger {
 
 /// A server, a client, or the stranger.
 enum Node {
-    Honest(Box<Server>, Outbox<Server>),
+    Honest(Box<Server>, Box<Outbox<Server>>),
     Stranger(Stranger),
 }
 
@@ -192,7 +192,7 @@ fn run(act: Act, walks: u32, service: Duration, after: Duration) -> Outcome {
             STRANGER => return Node::Stranger(Stranger { act, sent: 0 }),
             _ => Server::awaiting(config, node),
         };
-        Node::Honest(Box::new(server.expect("within the ranges")), Outbox::default())
+        Node::Honest(Box::new(server.expect("within the ranges")), Box::default())
     });
     let mut told = Told::default();
     sim.command_at(Instant::ZERO, CLIENT, Command::Supply(Box::new(supply())));
