@@ -1,4 +1,5 @@
-//! Where others say that a node is: it is asked there, and gets nothing else before it has answered.
+//! Where others say that a node is: it is asked there, and gets nothing else before it has
+//! answered.
 
 mod support;
 

@@ -1,10 +1,11 @@
 //! Claims to an id that is known: a new run proves its address, and takes over from the run before
 //! only once that one is silent.
 //!
-//! In an open membership a Hello that announces a later session than the known one, whose address is
-//! proven, changes nothing by itself. Its sender is asked who it is with a nonce, at the address that the Hello came from,
-//! and only a Hello that repeats the nonce counts. If that address is not the known one, the run at
-//! the known address is asked as well: while it answers, the claim is refused.
+//! In an open membership a Hello that announces a later session than the known one, whose address
+//! is proven, changes nothing by itself. Its sender is asked who it is with a nonce, at the address
+//! that the Hello came from, and only a Hello that repeats the nonce counts. If that address is not
+//! the known one, the run at the known address is asked as well: while it answers, the claim is
+//! refused.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -152,17 +152,17 @@ impl Config {
     }
 
     /// A member acknowledges at the latest after this many blocks: to their origin, and to the
-    /// sender of a hop. To their origin also after half of `window_bytes`. Default 32. Below 16
-    /// and half of `window_blocks` it counts to the origin only with 1,000 bytes of payload, and to
-    /// the sender of a hop not at all: an acknowledgement takes a link for longer than a small
-    /// block does.
+    /// sender of a hop. To their origin also after half of `window_bytes`. Default 32.
+    /// However few, none goes to an origin for less than 1,000 bytes of payload and less than 16
+    /// blocks (half of `window_blocks`, if that is less), and none to the sender of a hop for fewer
+    /// frames than that: it takes a link for longer than a small block does.
     pub fn with_ack_blocks(mut self, blocks: usize) -> Config {
         self.ack_blocks = blocks;
         self
     }
 
-    /// And at the latest after this time. Default 50 ms, at least 100 us. Acknowledgements return credits and free
-    /// memory; no message waits for them while the window is open.
+    /// And at the latest after this time. Default 50 ms, at least 100 us. Acknowledgements return
+    /// credits and free memory; no message waits for them while the window is open.
     pub fn with_ack_after(mut self, after: Duration) -> Config {
         self.ack_after = after;
         self

@@ -4,8 +4,8 @@
 //! of a turn is known only after it was taken, so a home is charged then, and skips turns until it
 //! has paid off its debt.
 //!
-//! Source: Shreedhar and Varghese, *Efficient Fair Queuing Using Deficit Round Robin*, SIGCOMM 1995;
-//! RFC 8290 (FQ-CoDel) for a discipline per queue and drops from the longest one.
+//! Source: Shreedhar and Varghese, *Efficient Fair Queuing Using Deficit Round Robin*, SIGCOMM
+//! 1995; RFC 8290 (FQ-CoDel) for a discipline per queue and drops from the longest one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

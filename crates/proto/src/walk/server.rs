@@ -286,8 +286,8 @@ impl Server {
         let mut next = None;
         let mut begun = 0;
         let jobs: SmallVec<[u64; 4]> = self.runs.iter().map(|(key, _)| key).collect();
-        // Servers drop walkers beyond a home's credit. The jobs share one half of it; the other half
-        // is for second walkers of walks whose first one was late and not lost.
+        // Servers drop walkers beyond a home's credit. The jobs share one half of it; the other
+        // half is for second walkers of walks whose first one was late and not lost.
         let credit = self.config.home_steps_max / 2;
         let mut left = credit.saturating_sub(self.runs.iter().map(|(_, run)| run.steps()).sum());
         for job in jobs {
