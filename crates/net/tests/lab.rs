@@ -87,7 +87,8 @@ async fn the_faces_of_a_lab() {
     let addr = |node: u32| format!("10.77.0.{}:{PORT}", node + 1).parse().expect("an address");
     let config = FacesConfig::new(addr(node))
         .with_exposure(Exposure::InsecurePlaintext)
-        .with_accepts_unknown(node == 0);
+        .with_accepts_unknown(node == 0)
+        .with_faces_allowed(["10.77.0.0/24".parse().expect("a range")]);
     let faces = if node == 0 { vec![] } else { vec![addr(0)] };
     let bound = BoundFaces::bind(config).expect("an address");
     let mut running = oracle::start(bound, &faces);
