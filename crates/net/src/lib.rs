@@ -47,6 +47,7 @@
 mod admission;
 mod alarm;
 mod arrivals;
+mod bucket;
 mod chassis;
 mod config;
 mod datagram;

@@ -126,21 +126,24 @@ impl<P: Hosted> Driver<P> {
                 self.challenge(header.sender, from);
                 return Ok(false);
             }
-            // Also for the session that is known: whoever asks is told it, and it proves nothing.
+            // A node tells its session to whoever sends a Who, so a Hello that repeats the known
+            // session from another address is judged as well.
             Some(known) if !is_here => match self.judge_claim(place) {
                 Verdict::Wait => {
                     self.note_echo(header.sender, from);
                     return Ok(false);
                 }
                 Verdict::Refused => {
-                    self.end_claim(header.sender);
+                    self.proofs.close(header.sender);
                     if known == session {
                         return Ok(false);
                     }
                     self.queue_control(from, Kind::Taken, &[TAKEN_IN_USE]);
                     return Err(Refusal::IdInUse);
                 }
-                Verdict::Granted => self.end_claim(header.sender),
+                Verdict::Granted => {
+                    self.proofs.close(header.sender);
+                }
             },
             _ => {}
         }

@@ -366,8 +366,8 @@ impl<P: Hosted> Driver<P> {
         Ok(())
     }
 
-    /// Answers the question of a peer, at the address that is proven of it. Where none is, whoever
-    /// asks gets an answer of at most twice the length.
+    /// Answers a peer's Who with a Hello, at its proven address. A peer without one is answered
+    /// where the Who came from; the Hello is at most twice as long.
     fn answer_who(&mut self, place: usize, from: SocketAddr, nonce: &[u8]) {
         let now = self.now;
         let peer = self.peers.at(place);

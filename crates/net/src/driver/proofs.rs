@@ -21,6 +21,7 @@ use paceline_proto::core::{Instant, NodeId, PeerState, Wire};
 use super::datagrams::{Content, Datagram};
 use super::{Deadline, Driver};
 use crate::Hosted;
+use crate::bucket::TokenBucket;
 use crate::config::Exposure;
 use crate::datagram::write;
 use crate::nonces::NONCE_BYTES;
@@ -48,41 +49,14 @@ const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(8);
 /// How often open proofs are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Questions a second that hints may cause, and as many at once.
-const HINTS_PER_SECOND: u32 = 256;
-/// Hellos a second for nodes that are not known and ask, and as many at once.
-const ANSWERS_PER_SECOND: u32 = 1024;
-
-/// Allows something so many times a second, and as many times at once.
-#[derive(Debug)]
-pub(crate) struct Limit {
-    per_second: u32,
-    left: u32,
-    since: Instant,
-}
-
-impl Limit {
-    fn new(per_second: u32) -> Limit {
-        Limit { per_second, left: per_second, since: Instant::ZERO }
-    }
-
-    /// True if it is allowed now; that counts.
-    pub(crate) fn admits(&mut self, now: Instant) -> bool {
-        let earned = now.since(self.since).as_secs_f64() * f64::from(self.per_second);
-        if earned >= 1.0 {
-            let earned = earned.min(f64::from(self.per_second)) as u32;
-            self.left = (self.left + earned).min(self.per_second);
-            self.since = now;
-        }
-        let is_allowed = self.left > 0;
-        self.left -= u32::from(is_allowed);
-        is_allowed
-    }
-}
+/// Between two questions that hints cause, on average; a second's worth at once.
+const HINT_EVERY: Duration = Duration::from_nanos(1_000_000_000 / 256);
+/// Between two answers to nodes that are not known, likewise.
+const ANSWER_EVERY: Duration = Duration::from_nanos(1_000_000_000 / 1024);
 
 /// A node that is being asked to prove an address.
 #[derive(Debug)]
-struct OpenProof {
+pub(super) struct OpenProof {
     addr: SocketAddr,
     asked: u32,
     asks_max: u32,
@@ -100,9 +74,8 @@ struct OpenProof {
 pub(crate) struct Proofs {
     open: BTreeMap<NodeId, OpenProof>,
     bytes: usize,
-    hints: Limit,
-    /// Of Hellos to nodes that are not known.
-    pub(super) answers: Limit,
+    hints: TokenBucket,
+    answers: TokenBucket,
     is_armed: bool,
 }
 
@@ -111,8 +84,8 @@ impl Proofs {
         Proofs {
             open: BTreeMap::new(),
             bytes: 0,
-            hints: Limit::new(HINTS_PER_SECOND),
-            answers: Limit::new(ANSWERS_PER_SECOND),
+            hints: TokenBucket::new(),
+            answers: TokenBucket::new(),
             is_armed: false,
         }
     }
@@ -130,7 +103,13 @@ impl Proofs {
         Some(open)
     }
 
-    fn close(&mut self, node: NodeId) -> Option<OpenProof> {
+    /// True if a node that is not known may be answered now; that counts.
+    pub(super) fn admits_answer(&mut self, now: Instant) -> bool {
+        self.answers.take(ANSWER_EVERY, now)
+    }
+
+    /// The node is asked no longer.
+    pub(super) fn close(&mut self, node: NodeId) -> Option<OpenProof> {
         let open = self.open.remove(&node)?;
         self.bytes -= open.bytes;
         Some(open)
@@ -371,7 +350,7 @@ impl<P: Hosted> Driver<P> {
                 let peer = self.peers.at(place);
                 peer.addr == addr && peer.session.is_some()
             });
-        if !is_paid && !self.proofs.hints.admits(now) {
+        if !is_paid && !self.proofs.hints.take(HINT_EVERY, now) {
             return self.counters.add("proof_delayed", 1);
         }
         let open = self.proofs.open.get_mut(&node).expect("looked at above");
@@ -477,26 +456,5 @@ impl<P: Hosted> Driver<P> {
             open.next_at = now + CLAIM_EVERY;
             open.until = now + CLAIM_WITHIN;
         }
-    }
-
-    /// It is decided.
-    pub(super) fn end_claim(&mut self, node: NodeId) {
-        self.proofs.close(node);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_limit_allows_as_many_at_once_as_in_a_second_and_no_more() {
-        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let mut limit = Limit::new(100);
-        let mut admitted = |millis| (0..1000).filter(|_| limit.admits(at(millis))).count();
-        assert_eq!(admitted(0), 100);
-        assert_eq!(admitted(5), 0);
-        assert_eq!(admitted(505), 50);
-        assert_eq!(admitted(60_000), 100);
     }
 }

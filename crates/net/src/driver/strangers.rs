@@ -81,7 +81,7 @@ impl<P: Hosted> Driver<P> {
             // A seed that this node has asked, and that wants to know whether it is where it seems.
             Kind::Who if self.seeds.contains(&from) => self.queue_hello(from, body),
             // One short answer for one short question, and not too often.
-            Kind::Who | Kind::Message | Kind::Group if !self.proofs.answers.admits(self.now) => {
+            Kind::Who | Kind::Message | Kind::Group if !self.proofs.admits_answer(self.now) => {
                 self.counters.add("stranger_unanswered", 1);
             }
             Kind::Who => self.queue_hello(from, body),

@@ -13,12 +13,11 @@ use std::time::Duration;
 use paceline_proto::core::Instant;
 
 use super::range::AddressRange;
+use crate::bucket::TokenBucket;
 
 /// Bytes that may go to an unproven face for each that has come from it. Source: RFC 9000,
 /// section 8.1.
 const ANSWER_FACTOR: u64 = 3;
-/// Depth of a network's token bucket, as the time that its rate takes to fill it.
-const BURST: Duration = Duration::from_secs(1);
 /// Bits of an IPv4 and of an IPv6 address that name its network: the usual prefix of a site.
 const NETWORK_BITS: (u8, u8) = (24, 48);
 /// Networks whose token buckets are kept. While as many are not full, other networks get nothing.
@@ -79,22 +78,20 @@ impl Allowance {
     }
 }
 
-/// A token bucket for each network, /24 of IPv4 or /48 of IPv6, that its unproven faces share.
-///
-/// A bucket is kept as the time at which it is full again (the generic cell rate algorithm of ITU-T
-/// I.371). A full bucket needs no record.
+/// A token bucket for each network, /24 of IPv4 or /48 of IPv6, that its unproven faces share. A
+/// full one needs no record.
 #[derive(Debug)]
 pub(super) struct NetworkRates {
     bytes_per_second: u64,
     // Hashed with a key of its own: senders choose their addresses.
-    full_at: HashMap<AddressRange, Instant>,
+    buckets: HashMap<AddressRange, TokenBucket>,
     sweep_at: Instant,
 }
 
 impl NetworkRates {
     /// Every network has this rate, bytes on the wire.
     pub(super) fn new(bytes_per_second: u64) -> NetworkRates {
-        NetworkRates { bytes_per_second, full_at: HashMap::new(), sweep_at: Instant::ZERO }
+        NetworkRates { bytes_per_second, buckets: HashMap::new(), sweep_at: Instant::ZERO }
     }
 
     /// Takes a datagram for this address out of its network's bucket; false if it holds too little.
@@ -104,24 +101,24 @@ impl NetworkRates {
             return false;
         };
         let network = network(address);
-        let full_at = self.full_at.get(&network).copied();
-        if full_at.is_none() && !self.has_room(now) {
-            return false;
+        let time = Duration::from_nanos(nanos);
+        if let Some(bucket) = self.buckets.get_mut(&network) {
+            return bucket.take(time, now);
         }
-        let full_at = full_at.map_or(now, |at| at.max(now)) + Duration::from_nanos(nanos);
-        let is_admitted = full_at <= now + BURST;
+        let mut bucket = TokenBucket::new();
+        let is_admitted = self.has_room(now) && bucket.take(time, now);
         if is_admitted {
-            self.full_at.insert(network, full_at);
+            self.buckets.insert(network, bucket);
         }
         is_admitted
     }
 
     fn has_room(&mut self, now: Instant) -> bool {
-        if self.full_at.len() >= NETWORKS_MAX && now >= self.sweep_at {
-            self.full_at.retain(|_, full_at| *full_at > now);
+        if self.buckets.len() >= NETWORKS_MAX && now >= self.sweep_at {
+            self.buckets.retain(|_, bucket| !bucket.is_full(now));
             self.sweep_at = now + SWEEP_EVERY;
         }
-        self.full_at.len() < NETWORKS_MAX
+        self.buckets.len() < NETWORKS_MAX
     }
 }
 
@@ -203,11 +200,11 @@ mod tests {
         let mut rates = NetworkRates::new(10_000);
         let address = |n: u32| IpAddr::from(std::net::Ipv4Addr::from_bits(n << 8 | 1));
         let admitted = (0..10_000).filter(|&n| rates.admit(address(n), 72, at(0))).count();
-        assert_eq!((admitted, rates.full_at.len()), (NETWORKS_MAX, NETWORKS_MAX));
+        assert_eq!((admitted, rates.buckets.len()), (NETWORKS_MAX, NETWORKS_MAX));
         assert!(rates.admit(address(0), 72, at(5)), "it is known");
         // Those of one datagram are at rest after 10 ms; the next look is 100 ms after the last.
         assert!(!rates.admit(address(9_999), 72, at(50)));
         assert!(rates.admit(address(9_999), 72, at(100)));
-        assert_eq!(rates.full_at.len(), 1);
+        assert_eq!(rates.buckets.len(), 1);
     }
 }
