@@ -147,8 +147,7 @@ impl Chain {
         }
         let view = self.view.id();
         for link in self.in_links.iter_mut().filter(|link| link.acknowledged < link.expected) {
-            link.acknowledged = link.expected;
-            cx.send(link.peer, Lane::Datagram, Message::LinkAck { view, next: link.expected });
+            link.send_ack(cx, view);
         }
         self.announce_stable(cx);
     }

@@ -1,8 +1,10 @@
 use std::collections::VecDeque;
 
+use super::chain::Cx;
 use super::fair_queue::{FairQueue, Waiting};
 use super::lag::Lag;
-use crate::core::NodeId;
+use super::message::Message;
+use crate::core::{Lane, NodeId, ViewId};
 
 /// What was sent on one hop and not yet acknowledged: names of blocks, not the blocks.
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +160,12 @@ pub(super) struct InLink {
 impl InLink {
     pub(super) fn new(peer: NodeId) -> InLink {
         InLink { peer, expected: 0, acknowledged: 0 }
+    }
+
+    /// Acknowledges all frames that have come.
+    pub(super) fn send_ack(&mut self, cx: &mut Cx<'_>, view: ViewId) {
+        self.acknowledged = self.expected;
+        cx.send(self.peer, Lane::Datagram, Message::LinkAck { view, next: self.expected });
     }
 }
 

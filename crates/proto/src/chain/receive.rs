@@ -5,9 +5,9 @@ use super::acks::small_blocks_due;
 use super::chain::{Chain, Cx, Event};
 use super::flow::{Block, Complete, Flow, Refusal, Room};
 use super::link::link_to;
-use super::message::{Frame, Message};
+use super::message::Frame;
 use super::pipeline::Transfer;
-use crate::core::{Lane, NodeId};
+use crate::core::NodeId;
 
 impl Chain {
     pub(super) fn receive_frame(&mut self, cx: &mut Cx<'_>, from: NodeId, frame: Frame) {
@@ -90,9 +90,7 @@ impl Chain {
         link.expected += 1;
         let due = (cx.shared.ack_blocks as u64).max(small_blocks_due(cx.shared));
         if link.expected - link.acknowledged >= due {
-            link.acknowledged = link.expected;
-            let message = Message::LinkAck { view: self.view.id(), next: link.expected };
-            cx.send(from, Lane::Datagram, message);
+            link.send_ack(cx, self.view.id());
         } else {
             self.arm_ack(cx);
         }

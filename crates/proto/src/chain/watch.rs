@@ -59,9 +59,7 @@ impl Chain {
         }
         let place = self.in_links.binary_search_by_key(&from, |link| link.peer);
         if let Ok(place) = place {
-            let link = &mut self.in_links[place];
-            link.acknowledged = link.expected;
-            cx.send(from, Lane::Datagram, Message::LinkAck { view, next: link.expected });
+            self.in_links[place].send_ack(cx, view);
         }
     }
 }
