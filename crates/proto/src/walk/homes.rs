@@ -16,7 +16,8 @@ use super::server::{Guest, Server};
 use super::walker::Walker;
 use crate::core::{Context, Instant, NodeId};
 
-/// Most homes that have a queue, without the servers of the graph.
+/// Most homes that have a queue, without the servers of the graph, and of which dropped walkers are
+/// counted one by one.
 pub(super) const HOMES_MAX: usize = 1024;
 /// Steps of a home in each round: one of each walker whose reads of memory overlap.
 const QUANTUM: i64 = AHEAD as i64;
@@ -229,8 +230,17 @@ impl Homes {
 
     /// The walker of a home that has waited longest.
     pub(super) fn pop(&mut self, id: HomeId) -> Option<Guest> {
+        self.take(id, VecDeque::pop_front)
+    }
+
+    /// Takes a walker out of a home's queue.
+    fn take(
+        &mut self,
+        id: HomeId,
+        pop: impl FnOnce(&mut VecDeque<Guest>) -> Option<Guest>,
+    ) -> Option<Guest> {
         let home = &mut self.homes[id.index()];
-        let guest = home.queue.pop_front()?;
+        let guest = pop(&mut home.queue)?;
         home.steps -= credit_of(&guest.traveller.walker);
         self.waiting -= 1;
         Some(guest)
@@ -251,11 +261,7 @@ impl Homes {
     /// home's with one more.
     pub(super) fn cut_longest(&mut self, id: HomeId) -> Option<Guest> {
         let longest = self.longest_beyond(id)?;
-        let home = &mut self.homes[longest.index()];
-        let guest = home.queue.pop_back()?;
-        home.steps -= credit_of(&guest.traveller.walker);
-        self.waiting -= 1;
-        Some(guest)
+        self.take(longest, VecDeque::pop_back)
     }
 
     /// The longest queue, if it is longer than this home's with one more walker.

@@ -14,7 +14,7 @@ use super::config::{Config, ConfigError, Generation};
 use super::editor::Editor;
 use super::graph::{Adjacency, Vertex};
 use super::holder::Holder;
-use super::homes::{HomeId, Homes, credit_of};
+use super::homes::{HOMES_MAX, HomeId, Homes, credit_of};
 use super::interface::{Command, Event, Job, JobId, Refusal, UnderWay, Walk};
 use super::kind::{Kind, KindError, Length, Step};
 use super::known::{Known, SlotId};
@@ -96,8 +96,6 @@ pub struct Server {
 
 /// Labels that are looked at in the time of a step.
 const LABELS_OF_STEP: u64 = 256;
-/// Homes whose dropped walkers are counted one by one.
-const HOMES_MAX: usize = 1024;
 
 /// For when timers are set.
 #[derive(Debug, Default)]
