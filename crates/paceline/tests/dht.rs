@@ -1,28 +1,19 @@
 //! A distributed hash table over loopback sockets, all hosts in this process.
 
+mod support;
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
 use paceline::dht::{Key, Results, Style, VALUE_BYTES_MAX};
-use paceline::{Algorithm, Dht, DhtBuilder, DhtError, Host, KeyError, NodeId};
+use paceline::{Algorithm, Dht, DhtBuilder, DhtError, Host, KeyError};
+use support::builder;
 
 const HOSTS: u32 = 16;
 /// Longer than anything takes on a machine that others use.
 const SOON: Duration = Duration::from_secs(30);
-
-fn builder(id: u32) -> DhtBuilder {
-    let host = Host::builder("test").id(NodeId(id)).start().unwrap();
-    // Repair is looked after more often, so that tests need not wait for it.
-    host.dht("table").with_overlay(|config| {
-        config
-            .with_upkeep_every(Some(Duration::from_millis(200)))
-            .with_upkeep_every_max(Duration::from_millis(400))
-            .with_sync_every(Duration::from_millis(250))
-            .with_ack_after_max(Duration::from_millis(500))
-    })
-}
 
 fn address(dht: &Dht) -> String {
     dht.local_addr().to_string()

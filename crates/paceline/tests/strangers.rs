@@ -1,6 +1,8 @@
 //! Nodes that belong to nothing, and addresses that have proven nothing: what services send there,
 //! and what false announcements do to a table.
 
+mod support;
+
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,7 +12,8 @@ use paceline::net::record::{ClusterTag, HEADER_BYTES, Header, Kind, Session};
 use paceline::proto::core::{Member, Wire};
 use paceline::proto::overlay::{Addresses, Body, Key, Leg, Purpose, PutItem, Route, Target, Topic};
 use paceline::proto::{group, multicast, overlay, walk};
-use paceline::{Dht, DhtBuilder, Host, NodeId};
+use paceline::{Dht, Host, NodeId};
+use support::builder;
 
 type Message = overlay::Message<Leg>;
 
@@ -237,20 +240,9 @@ fn plan(servers: Vec<(NodeId, Bytes)>) -> walk::Message {
     walk::Message::Upkeep(77, Box::new(walk::Upkeep::Open(plan, true)))
 }
 
-fn dht(id: u32) -> DhtBuilder {
-    let host = Host::builder("test").id(NodeId(id)).start().unwrap();
-    host.dht("table").with_overlay(|config| {
-        config
-            .with_upkeep_every(Some(Duration::from_millis(200)))
-            .with_upkeep_every_max(Duration::from_millis(400))
-            .with_sync_every(Duration::from_millis(250))
-            .with_ack_after_max(Duration::from_millis(500))
-    })
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_service_sends_more_than_three_times_what_came_to_an_address_that_proved_nothing() {
-    let table = dht(1).bootstrap().await.unwrap();
+    let table = builder(1).bootstrap().await.unwrap();
     for number in 0..4 {
         table.put(name_of(number), vec![b'x'; 1000]).await.unwrap();
     }
@@ -383,7 +375,7 @@ async fn a_guest_that_just_came_gets_its_values_at_once_from_hosts_that_never_he
     {
         let seed = hosts[round].local_addr().to_string();
         let began = tokio::time::Instant::now();
-        let guest = dht(500 + round as u32).style(style).visit([seed]).await.unwrap();
+        let guest = builder(500 + round as u32).style(style).visit([seed]).await.unwrap();
         for number in 0..50 {
             let value = guest.get(name_of(number)).await.unwrap();
             assert_eq!(value.unwrap(), format!("value {number}"));
@@ -399,10 +391,10 @@ async fn a_guest_that_just_came_gets_its_values_at_once_from_hosts_that_never_he
 }
 
 async fn table(hosts: u32) -> Vec<Dht> {
-    let mut dhts = vec![dht(0).bootstrap().await.unwrap()];
+    let mut dhts = vec![builder(0).bootstrap().await.unwrap()];
     for id in 1..hosts {
         let seed = dhts[0].local_addr().to_string();
-        dhts.push(dht(id).join([seed]).await.unwrap());
+        dhts.push(builder(id).join([seed]).await.unwrap());
     }
     dhts
 }
@@ -468,7 +460,7 @@ async fn six_hosts_under_six_hundred_forged_announcements_keep_all_contacts_and_
         }
         if round == 300 {
             // Meanwhile guests come and read.
-            let guest = dht(600).visit([to.to_string()]).await.unwrap();
+            let guest = builder(600).visit([to.to_string()]).await.unwrap();
             for number in 0..20 {
                 let value = guest.get(name_of(number)).await.unwrap();
                 assert_eq!(value.unwrap(), format!("value {number}"));
@@ -511,7 +503,7 @@ async fn hosts_of_a_table_come_back_with_their_ids_at_other_addresses() {
         hosts[place].stop().await;
         let seed = hosts[(place + 1) % 4].local_addr().to_string();
         let began = tokio::time::Instant::now();
-        hosts[place] = dht(id).join([seed]).await.unwrap();
+        hosts[place] = builder(id).join([seed]).await.unwrap();
         println!("host {id} is back after {:?}", began.elapsed());
         assert_ne!(hosts[place].local_addr(), before);
         have_contacts(&hosts, 3).await;
