@@ -7,6 +7,7 @@ mod peers;
 mod setup;
 mod shell;
 mod steps;
+mod supply;
 mod table;
 mod tidy;
 mod verify;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::chosen::{Named, chosen};
 use crate::shell::{answers, cargo};
-use crate::{peers, setup, table, tidy};
+use crate::{peers, setup, supply, table, tidy};
 
 /// What a step found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +65,11 @@ const STEPS: &[Step] = &[
         name: "fmt",
         what: "cargo fmt --check",
         run: || cargo_step(&["fmt", "--all", "--check"]),
+    },
+    Step {
+        name: "supply",
+        what: "licences, sources and versions of what is built in, by cargo-deny",
+        run: || Tally::one(supply::check()),
     },
     Step { name: "tidy", what: "the sources' form", run: || Tally::one(tidy::run()) },
     Step {

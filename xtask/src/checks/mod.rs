@@ -19,7 +19,7 @@ use std::time::Instant;
 use crate::chosen::Named;
 use crate::shell::{cargo, root};
 use crate::steps::run_tests;
-use crate::table;
+use crate::{supply, table};
 
 /// How a check ended.
 pub enum Outcome {
@@ -131,11 +131,32 @@ pub const CHECKS: &[Check] = &[
         run: soak::small_sockets,
     },
     Check {
+        name: "agreement",
+        what: "every order in which members agree on a view, three steps further than each test",
+        run: agreement,
+    },
+    Check {
+        name: "supply",
+        what: "cargo-deny: licences, sources, versions, and RustSec's advisories",
+        run: supply::with_advisories,
+    },
+    Check {
         name: "seeds",
         what: "each protocol over 20,000 seeds (or PACELINE_TEST_SEEDS)",
         run: seeds,
     },
 ];
+
+/// Runs the exhaustive test of the agreement, longer.
+fn agreement() -> Result<Outcome, String> {
+    let steps = std::env::var("PACELINE_TEST_STEPS").unwrap_or_else(|_| "3".into());
+    let arguments = ["test", "--release", "--package", "paceline-proto", "--test", "agreement"];
+    println!("PACELINE_TEST_STEPS={steps} cargo {}", arguments.join(" "));
+    let mut command = cargo(&arguments);
+    command.args(["--", "--nocapture"]).env("PACELINE_TEST_STEPS", steps);
+    let tally = run_tests(command);
+    Ok(Outcome::of(tally.failed == 0 && tally.passed > 0))
+}
 
 /// Runs every seeded suite, one after the other; they take their number of seeds from the
 /// environment.
