@@ -1,6 +1,7 @@
 //! Running programs: cargo, the tools of the system, and `paceline` itself.
 
 use std::ffi::OsString;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -91,6 +92,23 @@ pub fn target_folder() -> Result<&'static Path, String> {
         Ok(folder.ok_or("`cargo metadata` names no target folder")?.into())
     });
     folder.as_deref().map_err(Clone::clone)
+}
+
+/// The first of so many ports of loopback in a row that were free a moment ago, for TCP and UDP.
+pub fn free_ports(count: u16) -> Result<u16, String> {
+    let failed = |error: std::io::Error| format!("no free port: {error}");
+    loop {
+        let socket = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        let first = socket.local_addr().map_err(failed)?.port();
+        drop(socket);
+        let is_free = |port: u16| {
+            TcpListener::bind(("127.0.0.1", port)).is_ok()
+                && UdpSocket::bind(("127.0.0.1", port)).is_ok()
+        };
+        if first < u16::MAX - count && (first..first + count).all(is_free) {
+            return Ok(first);
+        }
+    }
 }
 
 /// What one run of `paceline` gave.

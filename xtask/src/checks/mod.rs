@@ -1,6 +1,7 @@
 //! The long checks.
 
 mod bounds;
+mod endurance;
 mod fairness;
 mod fetch;
 mod figures;
@@ -129,6 +130,11 @@ pub const CHECKS: &[Check] = &[
         name: "soak-32k",
         what: "32 KiB sockets, all sending for 60 s: progress in each second (root)",
         run: soak::small_sockets,
+    },
+    Check {
+        name: "soak",
+        what: "all services for 30 minutes: memory grows < 1 MB/h a process, descriptors stay",
+        run: endurance::soak,
     },
     Check {
         name: "agreement",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Outcome;
 use super::bounds::{self, Bound, Figure};
 use crate::setup;
-use crate::shell::{Build, paceline};
+use crate::shell::{Build, free_ports, paceline};
 
 const SOAK_AT_MOST: Duration = Duration::from_secs(180);
 const SETTLE: Duration = Duration::from_secs(2);
@@ -94,10 +94,7 @@ pub fn idle() -> Result<Outcome, String> {
 /// Forms a group, lets it rest and ends it. The most processor time of a member while it rested,
 /// as a share of a core, and the bytes of it all, a member.
 fn at_rest(nodes: &mut Vec<Child>, rest: Duration) -> Result<(f64, f64), String> {
-    let port = std::net::UdpSocket::bind("127.0.0.1:0")
-        .and_then(|socket| socket.local_addr())
-        .map_err(|error| format!("no free port: {error}"))?
-        .port();
+    let port = free_ports(1)?;
     let first = format!("127.0.0.1:{port}");
     for node in 0..AT_REST {
         let how: &[&str] = if node == 0 { &["--bootstrap", "--bind"] } else { &["--seed"] };

@@ -26,7 +26,8 @@ const QUANTUM: i64 = AHEAD as i64;
 pub(super) const SILENT: Duration = Duration::from_secs(10);
 /// How often silent homes are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The first homes keep the memory of their queues, others memory for this many walkers.
+/// The first homes keep the memory of their queues, others memory for this many walkers, until
+/// none has come for [`SILENT`] and another home comes.
 const ROOMY: usize = 8;
 const ROOM_KEPT: usize = 1024;
 
@@ -165,6 +166,7 @@ impl Homes {
     /// Makes a place for a new home. If all are taken, it replaces the least recently heard of the
     /// homes without walkers.
     fn place(&mut self, node: NodeId, now: Instant) -> Result<HomeId, Barred> {
+        self.release_idle(now);
         let id = if self.homes.len() <= HOMES_MAX {
             self.homes.push(Home::new(Some(node), now));
             HomeId(self.homes.len() as u32 - 1)
@@ -182,6 +184,15 @@ impl Homes {
         };
         self.index.insert(node, id);
         Ok(id)
+    }
+
+    /// Gives back the memory of queues that no walker has come to for long.
+    fn release_idle(&mut self, now: Instant) {
+        for home in &mut self.homes[1..] {
+            if home.queue.is_empty() && now.since(home.came) > SILENT {
+                home.queue = VecDeque::new();
+            }
+        }
     }
 
     /// Whether walkers of a home may have `steps` more steps left here. Servers have no limit.
