@@ -28,7 +28,7 @@ use crate::emulate::{Emulator, Peers};
 use crate::error::FaceError;
 use crate::handle::{Control, Ends, Hosted, Stopped};
 use crate::ready::Source;
-use crate::stats::{Traffic, WarnLimit};
+use crate::stats::{Held, Traffic, WarnLimit};
 use crate::sys;
 use crate::trains::TRAIN_LENGTH_MAX;
 
@@ -123,6 +123,8 @@ pub(super) struct FaceDriver<P: Hosted> {
     datagrams: Datagrams,
     faces: FaceTable,
     unproven_rates: NetworkRates,
+    // The socket has signalled, and was not asked since.
+    has_arrivals: bool,
     // A look for idle faces is due at some time.
     is_idle_watched: bool,
     notices: VecDeque<(NodeId, PeerState)>,
@@ -170,6 +172,7 @@ impl<P: Hosted> FaceDriver<P> {
             datagrams,
             faces: parts.table,
             unproven_rates,
+            has_arrivals: false,
             is_idle_watched: false,
             notices: VecDeque::new(),
             deadlines: Deadlines::new(),
@@ -515,7 +518,9 @@ impl<P: Hosted> Drive for FaceDriver<P> {
         if woken.contains(&Source::Deadline) {
             self.alarm.acknowledge();
         }
-        if woken.contains(&Source::Datagrams) {
+        self.has_arrivals |= woken.contains(&Source::Datagrams);
+        if self.has_arrivals && !self.chassis.holds_peers(&mut self.counters) {
+            self.has_arrivals = false;
             self.receive();
         }
         if woken.contains(&Source::Inputs) {
@@ -536,7 +541,8 @@ impl<P: Hosted> Drive for FaceDriver<P> {
     }
 
     fn publish(&mut self) {
-        self.chassis.publish(self.traffic, &mut self.counters);
+        let held = Held { datagrams_bytes: self.datagrams.queued_bytes(), ..Held::default() };
+        self.chassis.publish(self.traffic, held, &mut self.counters);
     }
 
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
