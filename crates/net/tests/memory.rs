@@ -106,10 +106,14 @@ fn begin_record(to: SocketAddr, id: u32) -> std::io::Result<TcpStream> {
 async fn six_hundred_unfinished_records_stay_within_the_bound_and_members_go_on() {
     const BOUND: usize = 64 * MIB;
     const STRANGERS: u32 = 600;
+    const ROUNDS: u32 = 8;
     let (mut zero, one) = pair(BOUND);
     // So that there is a stream to the other member.
     zero.send(1, Lane::Stream, 0, "hello");
-    let alone = exchange(&mut zero, &one).await;
+    let mut alone = Duration::ZERO;
+    for _ in 0..ROUNDS {
+        alone += exchange(&mut zero, &one).await;
+    }
 
     let watch = Watch::over(&zero.node);
     let to = zero.node.local_addr();
@@ -125,10 +129,18 @@ async fn six_hundred_unfinished_records_stay_within_the_bound_and_members_go_on(
         }
         streams
     });
-    let meanwhile = exchange(&mut zero, &one).await;
+    let (mut rounds, mut meanwhile) = (0, Duration::ZERO);
+    while !attack.is_finished() {
+        meanwhile += exchange(&mut zero, &one).await;
+        rounds += 1;
+    }
     let streams = attack.await.expect("no panic");
-    let beside = exchange(&mut zero, &one).await;
-    println!("alone {alone:?}, during {meanwhile:?}, beside those that stand {beside:?}");
+    let mut beside = Duration::ZERO;
+    for _ in 0..ROUNDS {
+        beside += exchange(&mut zero, &one).await;
+    }
+    println!("{ROUNDS} rounds alone: {alone:?}, {rounds} during the attack: {meanwhile:?}");
+    println!("{ROUNDS} rounds beside those that stand: {beside:?}");
 
     let most = watch.most();
     let counters = zero.node.stats().counters;
@@ -137,7 +149,9 @@ async fn six_hundred_unfinished_records_stay_within_the_bound_and_members_go_on(
     assert!(most <= BOUND, "{most} bytes, {:?}", counters.sorted());
     assert!(closed >= u64::from(STRANGERS) - 64, "{:?}", counters.sorted());
     assert_eq!(one.count("stream_broken"), 0);
-    assert!(beside < 4 * alone + Duration::from_secs(1), "{beside:?} after {alone:?}");
+    // The attack takes processor time of its own; those that stand take none.
+    assert!(meanwhile / rounds.max(1) < 10 * alone / ROUNDS, "{meanwhile:?} after {alone:?}");
+    assert!(beside < 3 * alone, "{beside:?} after {alone:?}");
     drop(streams);
 }
 
