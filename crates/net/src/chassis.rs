@@ -188,9 +188,9 @@ impl<P: Hosted, O> Chassis<P, O> {
         }
     }
 
-    /// True if nothing waits for the protocol.
-    pub(crate) fn has_no_inputs(&self) -> bool {
-        self.inputs.is_empty()
+    /// How many commands and views wait for the protocol.
+    pub(crate) fn inputs_waiting(&self) -> usize {
+        self.inputs.len()
     }
 
     fn poll_inputs(&mut self, batch: &mut Vec<Input<P>>) -> Poll<usize> {

@@ -13,8 +13,10 @@ use support::{Report, Running, bind, config, start};
 const EVENTS_BYTES_MAX: usize = 100_000;
 /// What one turn may add: a share of a stream, and what was read into its buffer with it.
 const TURN_BYTES_MAX: usize = 2 * (256 << 10);
-const LETTERS: u64 = 2000;
+const LETTERS: u64 = 4000;
 const LETTER_BYTES: usize = 4000;
+/// Letters that are received before the application stops to.
+const READ: u64 = 2000;
 
 /// Nodes 0 and 1, and a member 2 that the test plays. Node 0 bounds its events.
 fn nodes(adjust: impl Fn(NodeConfig) -> NodeConfig) -> (Running, Running, UdpSocket) {
@@ -42,6 +44,8 @@ async fn an_application_that_does_not_receive_holds_its_peers_back_and_loses_not
     let (mut zero, one, two) =
         nodes(|config| config.with_record_within(within).with_hello_within(within));
     flood(&one);
+    // It does for a while, so that the stream is a busy one that gathers before it is read.
+    assert_eq!(zero.numbers(READ as usize).await, (0..READ).collect::<Vec<u64>>());
     zero.counted("event_held_peers", 1).await;
     wait(100).await;
     let before = (zero.count("post_received"), zero.node.stats().traffic.turns);
@@ -68,11 +72,11 @@ async fn an_application_that_does_not_receive_holds_its_peers_back_and_loses_not
     let held = stats.held.events_bytes;
     assert!((EVENTS_BYTES_MAX..EVENTS_BYTES_MAX + TURN_BYTES_MAX).contains(&held), "{held}");
     assert_eq!(stats.counters.count("post_received"), before.0, "nothing was taken");
-    assert!(before.0 < LETTERS / 4, "{}", before.0);
+    assert!(before.0 < READ + LETTERS / 4, "{}", before.0);
     let turns = stats.traffic.turns - before.1;
     assert!(turns < 30, "a node that is held back sleeps: {turns} turns");
 
-    let mut letters = [0; 2];
+    let mut letters = [READ, 0];
     while letters != [LETTERS, 100] {
         let Report::Letter(from, letter) = zero.next().await else { continue };
         let next = &mut letters[from.index() - 1];

@@ -137,6 +137,31 @@ async fn a_node_whose_application_does_not_receive_takes_no_more_datagrams_until
 }
 
 #[tokio::test]
+async fn commands_that_wait_are_handled_before_more_datagrams_are_taken() {
+    const COMMANDS: u32 = 5000;
+    // Commands at which datagrams wait, and one turn's.
+    const WAITING: u32 = 1024 + 256;
+    let (mut node, addr) = open_node(|config| config);
+    let stranger = Stranger::of(addr);
+    stranger.ask(0);
+    while !matches!(node.next().await, Report::Asked(_, 0)) {}
+    // On this thread, so that the node finds all of it at once.
+    for command in 0..COMMANDS {
+        node.order(Order::SetTimers(vec![(Duration::ZERO, command)]));
+    }
+    stranger.ask(1);
+    let mut handled = 0;
+    loop {
+        match node.next().await {
+            Report::Rang { .. } => handled += 1,
+            Report::Asked(_, 1) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(handled >= COMMANDS - WAITING, "the question was taken after {handled}");
+}
+
+#[tokio::test]
 async fn strangers_are_not_heard_where_they_are_not_accepted() {
     let mut closed = start(bind(loopback()), &[]);
     let stranger = Stranger::of(closed.node.local_addr());

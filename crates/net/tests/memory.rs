@@ -213,3 +213,48 @@ async fn what_waits_for_strangers_goes_before_the_queue_of_a_member() {
     assert!((BOUND - MIB..=BOUND).contains(&most), "{most}");
     drop(member);
 }
+
+/// True if the node has closed the stream.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).expect("a socket");
+    match stream.read(&mut [0; 1]) {
+        Ok(bytes) => bytes == 0,
+        Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn of_unfinished_records_those_of_strangers_go_and_of_these_the_first() {
+    const BOUND: usize = 8 * MIB;
+    const STRANGERS: u32 = 12;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let zero = bind(config(0).with_open_membership().with_memory_bytes_max(BOUND));
+    let members =
+        [(NodeId(0), zero.local_addr()), (NodeId(1), listener.local_addr().expect("bound"))];
+    let zero = start(zero, &Roster::new(members).expect("two members"));
+    let to = zero.node.local_addr();
+    zero.send(1, Lane::Stream, 0, "hello");
+    let begun = tokio::task::spawn_blocking(move || {
+        let accepted = accept_and_stop(&listener, 1);
+        let member = begin_record(to, 1).expect("a member's stream");
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let mut streams = Vec::new();
+        for id in 100..100 + STRANGERS {
+            while streams.len() < (id - 99) as usize {
+                udp.send_to(&hello(id), to).expect("sent");
+                streams.extend(begin_record(to, id).ok());
+            }
+        }
+        (accepted, member, streams)
+    });
+    let (accepted, mut member, mut streams) = begun.await.expect("no panic");
+    // Each takes a buffer of a MiB and little more.
+    zero.counted("memory_record_closed", u64::from(STRANGERS) - 7).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let are_closed: Vec<bool> = streams.iter_mut().map(is_closed).collect();
+    let closed = are_closed.iter().filter(|is_closed| **is_closed).count();
+    assert!((5..9).contains(&closed), "{are_closed:?}");
+    assert!(are_closed[..closed].iter().all(|is_closed| *is_closed), "{are_closed:?}");
+    assert!(!is_closed(&mut member), "it was begun before all of them");
+    drop(accepted);
+}

@@ -439,7 +439,7 @@ impl<P: Hosted> Drive for Driver<P> {
     fn is_flushed(&mut self) -> bool {
         let mut peers = self.peers.iter_mut();
         self.datagrams.is_empty()
-            && self.chassis.has_no_inputs()
+            && self.chassis.inputs_waiting() == 0
             && peers.all(|peer| peer.outgoing.queued_bytes() == 0)
     }
 

@@ -34,6 +34,10 @@ use crate::trains::TRAIN_LENGTH_MAX;
 
 /// Datagrams handled in a turn, but for the rest of a batch.
 const DATAGRAMS_MAX: usize = 256;
+/// Commands that wait for the protocol, at which no more datagrams are taken: an application that
+/// answers each Interest by a command would let them grow while more datagrams arrive in a turn
+/// than commands are handled.
+const INPUTS_WAITING_MAX: usize = 1024;
 /// Timers fired in a turn.
 const TIMERS_MAX: usize = 256;
 
@@ -519,7 +523,9 @@ impl<P: Hosted> Drive for FaceDriver<P> {
             self.alarm.acknowledge();
         }
         self.has_arrivals |= woken.contains(&Source::Datagrams);
-        if self.has_arrivals && !self.chassis.holds_peers(&mut self.counters) {
+        // What waits of commands is looked at again with the next turn, which they make follow.
+        let is_behind = self.chassis.inputs_waiting() >= INPUTS_WAITING_MAX;
+        if self.has_arrivals && !is_behind && !self.chassis.holds_peers(&mut self.counters) {
             self.has_arrivals = false;
             self.receive();
         }
@@ -552,7 +558,7 @@ impl<P: Hosted> Drive for FaceDriver<P> {
     }
 
     fn is_flushed(&mut self) -> bool {
-        self.datagrams.is_empty() && self.chassis.has_no_inputs()
+        self.datagrams.is_empty() && self.chassis.inputs_waiting() == 0
     }
 
     fn abandon(&mut self) -> Stopped {
