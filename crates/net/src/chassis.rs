@@ -12,9 +12,10 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use paceline_proto::core::{Backlog, Context, Counters, Instant, NodeId, Outbox, Rng};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::events::EventSender;
 use crate::handle::{Common, Control, Ends, Hosted, Input, Stopped};
 use crate::ready::{ReadyList, Source};
-use crate::stats::Traffic;
+use crate::stats::{Held, Traffic};
 
 /// Inputs handled in a turn.
 const INPUTS_MAX: usize = 128;
@@ -95,7 +96,7 @@ pub(crate) struct Chassis<P: Hosted, O> {
     handled_bytes: u64,
     controls: mpsc::UnboundedReceiver<Control<O>>,
     controls_waker: Waker,
-    events: mpsc::UnboundedSender<P::Event>,
+    events: EventSender<P>,
     common: Arc<Common>,
 
     /// The list that sources put themselves on.
@@ -123,6 +124,7 @@ impl<P: Hosted, O> Chassis<P, O> {
     /// A protocol that has not been started.
     pub(crate) fn new(crew: Crew<P>, ends: Ends<P, O>) -> Chassis<P, O> {
         let ready = Arc::new(ReadyList::default());
+        ends.events.set_waker(ready.waker(Source::Events));
         Chassis {
             protocol: crew.protocol,
             shared: crew.shared,
@@ -167,11 +169,13 @@ impl<P: Hosted, O> Chassis<P, O> {
 
     /// Passes the events in the outbox on.
     pub(crate) fn tell_events(&mut self, counters: &mut Counters) {
-        for event in self.outbox.events.drain(..) {
-            if self.events.send(event).is_err() {
-                counters.add("event_discarded", 1);
-            }
-        }
+        self.events.send_all(self.outbox.events.drain(..), counters);
+    }
+
+    /// True while nothing is to be taken from peers, since the application does not receive what
+    /// they have caused.
+    pub(crate) fn holds_peers(&mut self, counters: &mut Counters) -> bool {
+        self.events.is_holding(counters)
     }
 
     /// What the application tells the driver next.
@@ -184,9 +188,9 @@ impl<P: Hosted, O> Chassis<P, O> {
         }
     }
 
-    /// True if nothing waits for the protocol.
-    pub(crate) fn has_no_inputs(&self) -> bool {
-        self.inputs.is_empty()
+    /// How many commands and views wait for the protocol.
+    pub(crate) fn inputs_waiting(&self) -> usize {
+        self.inputs.len()
     }
 
     fn poll_inputs(&mut self, batch: &mut Vec<Input<P>>) -> Poll<usize> {
@@ -194,11 +198,11 @@ impl<P: Hosted, O> Chassis<P, O> {
         self.inputs.poll_recv_many(&mut cx, batch, INPUTS_MAX)
     }
 
-    /// Lets the application know what is admitted and what was counted.
-    pub(crate) fn publish(&mut self, traffic: Traffic, counters: &mut Counters) {
+    /// Lets the application know what is admitted, what is held and what was counted.
+    pub(crate) fn publish(&mut self, traffic: Traffic, held: Held, counters: &mut Counters) {
         let limit = self.handled_bytes.saturating_add(self.protocol.admission() as u64);
         self.common.admission.set_limit(limit);
-        self.common.stats.publish(traffic, [&mut self.outbox.counters, counters]);
+        self.common.stats.publish(traffic, held, [&mut self.outbox.counters, counters]);
     }
 }
 

@@ -19,6 +19,9 @@ pub enum Exposure {
     InsecurePlaintext,
 }
 
+/// Bytes of events that hold a node's peers back, unless it is configured otherwise.
+pub(crate) const EVENTS_BYTES_MAX: usize = 16 << 20;
+
 /// The configuration of a node: required is who it is, the rest has defaults.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -36,6 +39,8 @@ pub struct NodeConfig {
     pub(crate) datagram_receive_bytes: u32,
     pub(crate) datagrams_together_max: usize,
     pub(crate) multicast: Multicast,
+    pub(crate) events_bytes_max: usize,
+    pub(crate) memory_bytes_max: usize,
     pub(crate) half_open_max: usize,
     pub(crate) hello_within: Duration,
     pub(crate) record_within: Duration,
@@ -62,6 +67,8 @@ impl NodeConfig {
             datagram_receive_bytes: 8 << 20,
             datagrams_together_max: TRAIN_LENGTH_MAX,
             multicast: Multicast::default(),
+            events_bytes_max: EVENTS_BYTES_MAX,
+            memory_bytes_max: 1 << 30,
             half_open_max: 64,
             hello_within: Duration::from_secs(5),
             record_within: Duration::from_secs(10),
@@ -167,6 +174,33 @@ impl NodeConfig {
     /// ([`NodeConfig::with_datagram_receive_bytes`]).
     pub fn with_multicast(mut self, multicast: Multicast) -> Self {
         self.multicast = multicast;
+        self
+    }
+
+    /// Bytes of events that wait for the application, at which the node takes nothing more from its
+    /// peers until half of them were received. It counts what no credit of the protocol bounds and
+    /// the application has not asked for ([`Protocol::event_bytes`]). Default 16 MiB, at least 1.
+    ///
+    /// A turn may queue what one more read brings, 256 KiB of a stream. A node that is held back
+    /// is silent: peers with a failure detector take it for dead in time.
+    ///
+    /// [`Protocol::event_bytes`]: paceline_proto::core::Protocol::event_bytes
+    pub fn with_events_bytes_max(mut self, bytes: usize) -> Self {
+        self.events_bytes_max = bytes.max(1);
+        self
+    }
+
+    /// Bytes that the node may hold for all its peers together: queues of streams, records that
+    /// have not come whole, messages that wait for the proof of an address, and datagrams that
+    /// wait for the socket ([`Held`](crate::Held)). Default 1 GiB, at least 1 MiB.
+    ///
+    /// Beyond it the node gives up, in this order: records that have not come whole of strangers;
+    /// messages that wait for proofs; queues of streams to strangers; datagrams; then records of
+    /// other peers, and last queues of streams to them. Of records the one begun first goes, with
+    /// its stream; of queues the longest, and its peer is `Down`. A stranger is a peer to which
+    /// this node has no stream. Each is counted: `memory_` and what was given up.
+    pub fn with_memory_bytes_max(mut self, bytes: usize) -> Self {
+        self.memory_bytes_max = bytes.max(1 << 20);
         self
     }
 

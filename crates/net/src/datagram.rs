@@ -144,6 +144,16 @@ impl Datagrams {
         ready
     }
 
+    /// Drops the oldest of what waits; returns how many datagrams these were.
+    pub(crate) fn drop_oldest(&mut self) -> usize {
+        self.trains.drop_oldest()
+    }
+
+    /// Bytes that wait to be sent.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.trains.queued_bytes()
+    }
+
     /// True if nothing waits to be sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.trains.is_empty()

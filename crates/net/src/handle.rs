@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Admission;
 use crate::error::{Closed, TrySubmitError};
+use crate::events::{EventSender, Events, Waiting, event_queue};
 use crate::stats::{SharedStats, Stats};
 
 /// A protocol that a node can run: its parts may move to the node's task.
@@ -43,32 +44,6 @@ impl<P> Hosted for P where
 pub struct Stopped {
     /// Stream bytes that could not be handed to the kernel in time.
     pub abandoned_bytes: usize,
-}
-
-/// What the protocol tells the application, in order.
-///
-/// The queue behind it has no bound of its own. A protocol bounds it by its credits: it delivers
-/// no more than the application has made room for by consuming. Dropping it discards what comes.
-pub struct Events<P: Protocol> {
-    events: mpsc::UnboundedReceiver<P::Event>,
-}
-
-impl<P: Protocol> Events<P> {
-    /// The next event; `None` once the node has stopped and all were received.
-    pub async fn recv(&mut self) -> Option<P::Event> {
-        self.events.recv().await
-    }
-
-    /// The next event if there is one now.
-    pub fn try_recv(&mut self) -> Option<P::Event> {
-        self.events.try_recv().ok()
-    }
-
-    /// Waits for an event, then appends up to `limit` of them to `events`. Returns how many; 0
-    /// once the node has stopped and all were received.
-    pub async fn recv_many(&mut self, events: &mut Vec<P::Event>, limit: usize) -> usize {
-        self.events.recv_many(events, limit).await
-    }
 }
 
 /// What the application sends to the protocol, in order.
@@ -113,6 +88,7 @@ pub(crate) struct Common {
     pub(crate) stats: SharedStats,
     pub(crate) local_addr: SocketAddr,
     pub(crate) datagram_receive_bytes: usize,
+    pub(crate) waiting: Arc<Waiting>,
 }
 
 /// The application's end of what leads to a running driver.
@@ -126,27 +102,30 @@ pub(crate) struct Handle<P: Protocol, O> {
 pub(crate) struct Ends<P: Protocol, O> {
     pub(crate) inputs: mpsc::UnboundedReceiver<Input<P>>,
     pub(crate) controls: mpsc::UnboundedReceiver<Control<O>>,
-    pub(crate) events: mpsc::UnboundedSender<P::Event>,
+    pub(crate) events: EventSender<P>,
     pub(crate) common: Arc<Common>,
 }
 
-/// The ends of all queues of a node with this UDP socket.
+/// The ends of all queues of a node with this UDP socket, which is held back at so many bytes of
+/// events.
 pub(crate) fn connect<P: Protocol, O>(
     udp: &std::net::UdpSocket,
     local_addr: SocketAddr,
+    events_bytes_max: usize,
 ) -> (Handle<P, O>, Events<P>, Ends<P, O>) {
     let (inputs, inputs_out) = mpsc::unbounded_channel();
     let (controls, controls_out) = mpsc::unbounded_channel();
-    let (events, events_out) = mpsc::unbounded_channel();
+    let (events, events_out, waiting) = event_queue(events_bytes_max);
     let common = Arc::new(Common {
         admission: Admission::default(),
         stats: SharedStats::default(),
         local_addr,
         datagram_receive_bytes: SockRef::from(udp).recv_buffer_size().unwrap_or(0),
+        waiting,
     });
     let ends =
         Ends { inputs: inputs_out, controls: controls_out, events, common: Arc::clone(&common) };
-    (Handle { inputs, controls, common }, Events { events: events_out }, ends)
+    (Handle { inputs, controls, common }, events_out, ends)
 }
 
 impl<P: Protocol, O> Handle<P, O> {
@@ -200,7 +179,9 @@ impl<P: Protocol, O> Handle<P, O> {
 
     /// What the node has counted.
     pub(crate) fn stats(&self) -> Stats {
-        self.common.stats.snapshot()
+        let mut stats = self.common.stats.snapshot();
+        stats.held.events_bytes = self.common.waiting.bytes();
+        stats
     }
 }
 

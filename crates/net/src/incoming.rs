@@ -14,6 +14,7 @@ use crate::pool::{ReadBuffer, ReadPool};
 use crate::record::{HEADER_BYTES, LENGTH_BYTES, Refusal};
 use crate::stats::Traffic;
 use crate::sys;
+use crate::tally::TallyPart;
 
 /// Who speaks on an accepted stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,15 +72,35 @@ pub(crate) struct Incoming {
     /// A deadline looks whether a record that was begun comes whole.
     pub(crate) is_watched: bool,
     buffer: Option<ReadBuffer>,
+    // The size of the buffer while it waits for the rest of a record.
+    held: TallyPart,
+    // When the record that has not come whole was begun, and its number.
+    begun: Option<(Instant, u64)>,
     gather: Gather,
     waker: Waker,
 }
 
 impl Incoming {
     /// A stream on which nothing was read.
-    pub(crate) fn new(stream: TcpStream, number: u64, gather: Gather, waker: Waker) -> Incoming {
-        let (speaker, buffer) = (Speaker::Unknown, None);
-        Incoming { stream, speaker, number, sequence: 0, is_watched: false, buffer, gather, waker }
+    pub(crate) fn new(
+        stream: TcpStream,
+        number: u64,
+        gather: Gather,
+        held: TallyPart,
+        waker: Waker,
+    ) -> Incoming {
+        Incoming {
+            stream,
+            speaker: Speaker::Unknown,
+            number,
+            sequence: 0,
+            is_watched: false,
+            buffer: None,
+            held,
+            begun: None,
+            gather,
+            waker,
+        }
     }
 
     /// Notes what a turn has read, and fits to it when the kernel is to signal.
@@ -186,6 +207,20 @@ impl Incoming {
         self.buffer.as_ref().is_some_and(|buffer| !buffer.bytes.is_empty())
     }
 
+    /// Notes when the record that has not come whole was begun, if there is one.
+    pub(crate) fn note_unfinished(&mut self, now: Instant) {
+        let since = match self.begun {
+            Some((since, number)) if number == self.sequence => since,
+            _ => now,
+        };
+        self.begun = self.has_unfinished().then_some((since, self.sequence));
+    }
+
+    /// When the record that has not come whole was begun.
+    pub(crate) fn begun_at(&self) -> Option<Instant> {
+        self.begun.map(|(at, _)| at)
+    }
+
     /// After all whole records are split off: makes room for the rest of a begun one, or gives
     /// the buffer back.
     pub(crate) fn settle(&mut self, pool: &mut ReadPool) {
@@ -194,10 +229,12 @@ impl Incoming {
         };
         let unread = buffer.bytes.len();
         if unread == 0 {
+            self.held.set(0);
             return pool.put(buffer);
         }
         let whole = LENGTH_BYTES + announced(&buffer.bytes).unwrap_or(HEADER_BYTES);
         pool.make_room(&mut buffer, whole.saturating_sub(unread));
+        self.held.set(buffer.bytes.capacity());
         self.buffer = Some(buffer);
     }
 }

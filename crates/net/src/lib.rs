@@ -14,8 +14,9 @@
 //!
 //! # Back-pressure
 //!
-//! A node never stops reading a peer; a cyclic wait on a ring cannot form. What a peer may send is
-//! the protocol's affair, which asks for the backlog: bytes in user space. The kernel holds what
+//! A node reads its peers whatever waits to be sent; a cyclic wait on a ring cannot form. It stops
+//! only while its own application does not receive the events that peers cause
+//! ([`NodeConfig::with_events_bytes_max`]). What a peer may send is the protocol's affair, which asks for the backlog: bytes in user space. The kernel holds what
 //! the path takes within some milliseconds ([`NodeConfig::with_stream_delay`]), which is as good as
 //! on the link. What the application may submit is the protocol's too: [`Node::try_submit`] answers
 //! `WouldBlock` when it admits nothing more.
@@ -55,6 +56,7 @@ mod deadlines;
 mod driver;
 mod emulate;
 mod error;
+mod events;
 mod faces;
 mod gather;
 mod handle;
@@ -72,14 +74,16 @@ mod roster;
 mod share;
 mod stats;
 mod sys;
+mod tally;
 mod trains;
 
 pub use config::{Exposure, NodeConfig};
 pub use emulate::{EmulateChange, Peers};
 pub use error::{BindError, Closed, FaceError, StartError, TrySubmitError};
+pub use events::Events;
 pub use faces::{AddressRange, BoundFaces, FaceNode, FacesConfig, LOCAL, RangeError};
-pub use handle::{Events, Hosted, Stopped};
+pub use handle::{Hosted, Stopped};
 pub use multicast::{Multicast, MulticastUse};
 pub use node::{Bound, Node};
 pub use roster::{Roster, RosterError, RosterFault, RosterLineError};
-pub use stats::{Stats, Traffic};
+pub use stats::{Held, Stats, Traffic};

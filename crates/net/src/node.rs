@@ -13,7 +13,8 @@ use crate::config::{Exposure, NodeConfig};
 use crate::driver::{Driver, Order, Parts};
 use crate::emulate::EmulateChange;
 use crate::error::{BindError, Closed, StartError, TrySubmitError};
-use crate::handle::{Events, Handle, Hosted, Input, Stopped, connect};
+use crate::events::Events;
+use crate::handle::{Handle, Hosted, Input, Stopped, connect};
 use crate::multicast::{MulticastUse, Way};
 use crate::nonces::Nonces;
 use crate::record::{ClusterTag, Session};
@@ -102,7 +103,8 @@ impl Bound {
             None => getrandom::u64().map_err(StartError::Random)?,
         };
         let multicast = self.multicast.describe(ClusterTag::of(&self.config.cluster));
-        let (handle, events, ends) = connect(&self.udp, self.local_addr);
+        let (handle, events, ends) =
+            connect(&self.udp, self.local_addr, self.config.events_bytes_max);
         let facts = Arc::new(Facts { incarnation: session.incarnation(), multicast });
         let incarnation = facts.incarnation;
         let driver = Driver::start(Parts {

@@ -23,6 +23,7 @@ use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES, SESSION_BYTES};
 use crate::share::Share;
 use crate::stats::Traffic;
 use crate::sys;
+use crate::tally::TallyPart;
 
 /// Most bytes written to one stream in a row.
 const FLUSH_BYTES_MAX: usize = 1 << 20;
@@ -97,6 +98,8 @@ pub(crate) struct Outgoing<M> {
     /// Held back by emulated faults, in order, each with the instant of its release.
     pub(crate) held: VecDeque<(Instant, M)>,
     held_bytes: usize,
+    // All that waits.
+    queued: TallyPart,
     drain_below_bytes: Option<usize>,
     /// Dials so far: tells a deadline of this attempt from one of an earlier.
     pub(crate) attempt: u64,
@@ -113,13 +116,14 @@ impl<M: Wire> Outgoing<M> {
     }
 
     /// A stream that is not dialled yet.
-    pub(crate) fn new(waker: Waker) -> Outgoing<M> {
+    pub(crate) fn new(queued: TallyPart, waker: Waker) -> Outgoing<M> {
         Outgoing {
             phase: Phase::Idle,
             outlook: Outlook::Up,
             queue: WriteQueue::default(),
             held: VecDeque::new(),
             held_bytes: 0,
+            queued,
             drain_below_bytes: None,
             attempt: 0,
             failures: 0,
@@ -166,6 +170,7 @@ impl<M: Wire> Outgoing<M> {
         self.queue.clear();
         self.held = VecDeque::new();
         self.held_bytes = 0;
+        self.queued.set(0);
         self.sequence = 1;
         lost
     }
@@ -254,6 +259,7 @@ impl<M: Wire> Outgoing<M> {
         header.sequence = self.sequence;
         self.sequence += 1;
         self.queue.push(&header, message);
+        self.queued.set(self.queued_bytes());
     }
 
     /// Holds a message back until `until`, or until the one before it is released.
@@ -261,6 +267,7 @@ impl<M: Wire> Outgoing<M> {
         let until = self.held.back().map_or(until, |&(last, _)| last.max(until));
         self.held_bytes += WriteQueue::record_bytes(&message);
         self.held.push_back((until, message));
+        self.queued.set(self.queued_bytes());
         until
     }
 
@@ -269,11 +276,18 @@ impl<M: Wire> Outgoing<M> {
         self.held.front().filter(|(until, _)| *until <= now)?;
         let (_, message) = self.held.pop_front()?;
         self.held_bytes -= WriteQueue::record_bytes(&message);
+        self.queued.set(self.queued_bytes());
         Some(message)
     }
 
     /// Writes what waits, as far as the kernel takes it.
     pub(crate) fn flush(&mut self, now: Instant, traffic: &mut Traffic) -> io::Result<Flushed> {
+        let flushed = self.write_queued(now, traffic);
+        self.queued.set(self.queued_bytes());
+        flushed
+    }
+
+    fn write_queued(&mut self, now: Instant, traffic: &mut Traffic) -> io::Result<Flushed> {
         let Phase::Established(link) = &mut self.phase else {
             return Ok(Flushed::Settled);
         };

@@ -10,6 +10,7 @@ use crate::outgoing::Outgoing;
 use crate::ready::{ReadyList, Source};
 use crate::record::{Refusal, Session};
 use crate::roster::Roster;
+use crate::tally::Tally;
 
 /// Most peers that are remembered.
 const PEERS_MAX: usize = 4096;
@@ -99,6 +100,8 @@ pub(crate) struct PeerTable<M> {
     // Sorted by id.
     places: Vec<(NodeId, usize)>,
     to_flush: Vec<usize>,
+    // All that waits for streams.
+    queued: Tally,
     // Somebody may not be introduced.
     has_strangers: bool,
 }
@@ -110,6 +113,7 @@ impl<M: Wire> PeerTable<M> {
             peers: Vec::new(),
             places: Vec::new(),
             to_flush: Vec::new(),
+            queued: Tally::default(),
             has_strangers: false,
         };
         for &(node, addr) in roster.members() {
@@ -132,7 +136,7 @@ impl<M: Wire> PeerTable<M> {
             proof: Proof::Hinted,
             session: None,
             reach: Reach::Open,
-            outgoing: Outgoing::new(ready.waker(Source::Outgoing(place))),
+            outgoing: Outgoing::new(self.queued.part(), ready.waker(Source::Outgoing(place))),
             incoming: None,
             introduction: Introduction::Due,
             who_after: Instant::ZERO,
@@ -211,6 +215,11 @@ impl<M: Wire> PeerTable<M> {
     /// All members in roster order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer<M>> {
         self.peers.iter_mut()
+    }
+
+    /// Bytes that wait for the streams to all members.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued.bytes()
     }
 
     /// How many members there are.

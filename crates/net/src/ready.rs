@@ -11,6 +11,8 @@ pub(crate) enum Source {
     Inputs,
     /// Emulation and stop.
     Controls,
+    /// The application, which has received enough of what held the peers back.
+    Events,
     /// The earliest deadline.
     Deadline,
     /// The TCP listener.

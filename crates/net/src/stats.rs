@@ -36,14 +36,39 @@ pub struct Traffic {
     pub datagram_sends: u64,
 }
 
+/// What a node holds, in bytes: unlike counts these fall again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Events that wait for the application and that no credit bounds, at this moment.
+    pub events_bytes: usize,
+    /// Records of accepted streams that have not come whole: the buffers that they are read into.
+    pub records_bytes: usize,
+    /// What waits for streams to peers.
+    pub streams_bytes: usize,
+    /// Datagrams that wait for the proof of an address.
+    pub proofs_bytes: usize,
+    /// Datagrams that wait for the socket.
+    pub datagrams_bytes: usize,
+}
+
+impl Held {
+    /// What [`NodeConfig::with_memory_bytes_max`](crate::NodeConfig::with_memory_bytes_max)
+    /// bounds: all but the events.
+    pub fn of_peers(&self) -> usize {
+        self.records_bytes + self.streams_bytes + self.proofs_bytes + self.datagrams_bytes
+    }
+}
+
 /// A snapshot of a node's counts, taken at the end of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// What went through the sockets.
     pub traffic: Traffic,
+    /// What it holds.
+    pub held: Held,
     /// The protocol's counters and the driver's. The driver's begin with `record_`, `stream_`,
-    /// `datagram_`, `accept_`, `peer_`, `send_`, `event_`, `group_`, `multicast_`, `emulated_` or
-    /// `faces_`.
+    /// `datagram_`, `accept_`, `peer_`, `proof_`, `send_`, `event_`, `memory_`, `group_`,
+    /// `multicast_`, `emulated_` or `faces_`.
     pub counters: Counters,
 }
 
@@ -53,9 +78,9 @@ pub(crate) struct SharedStats(Mutex<Stats>);
 
 impl SharedStats {
     /// The driver's side, once a turn.
-    pub(crate) fn publish(&self, traffic: Traffic, counters: [&mut Counters; 2]) {
+    pub(crate) fn publish(&self, traffic: Traffic, held: Held, counters: [&mut Counters; 2]) {
         let mut stats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        stats.traffic = traffic;
+        (stats.traffic, stats.held) = (traffic, held);
         for counted in counters {
             if !counted.is_empty() {
                 counted.drain_into(&mut stats.counters);

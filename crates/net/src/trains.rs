@@ -116,10 +116,24 @@ impl Trains {
         debug_assert_eq!(train.bytes.len() - before, bytes, "`wire_len` is exact");
         self.queued_bytes += bytes;
         while self.queued_bytes > self.queue_bytes_max && self.trains.len() > 1 {
-            let oldest = self.remove_first();
-            counters.add("datagram_queue_overflow", oldest.datagrams() as u64);
-            self.recycle(oldest);
+            counters.add("datagram_queue_overflow", self.drop_oldest() as u64);
         }
+    }
+
+    /// Drops the oldest train; returns how many datagrams it had, 0 if there is none.
+    pub(crate) fn drop_oldest(&mut self) -> usize {
+        if self.trains.is_empty() {
+            return 0;
+        }
+        let oldest = self.remove_first();
+        let datagrams = oldest.datagrams();
+        self.recycle(oldest);
+        datagrams
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
     }
 
     /// What is queued from now on leaves after all that is queued.

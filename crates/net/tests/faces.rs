@@ -106,6 +106,62 @@ async fn a_strangers_message_opens_a_face_that_closes_when_idle_and_comes_back_a
 }
 
 #[tokio::test]
+async fn a_node_whose_application_does_not_receive_takes_no_more_datagrams_until_it_does() {
+    const EVENTS_BYTES_MAX: usize = 4000;
+    // Datagrams that a turn takes, and the rest of its last batch.
+    const TURN: usize = 256 + 64;
+    let (mut node, addr) = open_node(|config| config.with_events_bytes_max(EVENTS_BYTES_MAX));
+    let stranger = Stranger::of(addr);
+    for number in 0..4000 {
+        stranger.ask(number);
+        if number % 100 == 99 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    node.counted("event_held_peers", 1).await;
+    let stats = node.node.stats();
+    let most = EVENTS_BYTES_MAX + TURN * size_of::<Report>();
+    assert!((EVENTS_BYTES_MAX..most).contains(&stats.held.events_bytes), "{:?}", stats.held);
+    assert!(stats.traffic.datagrams_in < 1000, "{:?}", stats.traffic);
+    // What the kernel has kept comes now, in order, and then what is asked anew.
+    let mut latest = None;
+    while latest != Some(5000) {
+        let Report::Asked(_, number) = node.next().await else { continue };
+        assert!(latest < Some(number) || number == 5000, "{number} after {latest:?}");
+        latest = Some(number);
+        if number < 4000 && node.node.stats().held.events_bytes == 0 {
+            stranger.ask(5000);
+        }
+    }
+    assert_eq!(node.node.stats().held.events_bytes, 0);
+}
+
+#[tokio::test]
+async fn commands_that_wait_are_handled_before_more_datagrams_are_taken() {
+    const COMMANDS: u32 = 5000;
+    // Commands at which datagrams wait, and one turn's.
+    const WAITING: u32 = 1024 + 256;
+    let (mut node, addr) = open_node(|config| config);
+    let stranger = Stranger::of(addr);
+    stranger.ask(0);
+    while !matches!(node.next().await, Report::Asked(_, 0)) {}
+    // On this thread, so that the node finds all of it at once.
+    for command in 0..COMMANDS {
+        node.order(Order::SetTimers(vec![(Duration::ZERO, command)]));
+    }
+    stranger.ask(1);
+    let mut handled = 0;
+    loop {
+        match node.next().await {
+            Report::Rang { .. } => handled += 1,
+            Report::Asked(_, 1) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(handled >= COMMANDS - WAITING, "the question was taken after {handled}");
+}
+
+#[tokio::test]
 async fn strangers_are_not_heard_where_they_are_not_accepted() {
     let mut closed = start(bind(loopback()), &[]);
     let stranger = Stranger::of(closed.node.local_addr());

@@ -35,6 +35,8 @@ pub struct HostBuilder {
     advertise: Option<SocketAddr>,
     socket_buffer_bytes: Option<u32>,
     datagram_bytes_max: Option<usize>,
+    events_bytes_max: Option<usize>,
+    memory_bytes_max: Option<usize>,
     ip_multicast: Multicast,
     exposure: Exposure,
 }
@@ -72,6 +74,23 @@ impl HostBuilder {
         self
     }
 
+    /// Bytes of events that others cause and that the application has neither received nor made room
+    /// for: views, mostly. With so many the host hears nothing more until half were received, and is
+    /// taken for dead if that lasts. Default 16 MiB. Messages have bounds of their own.
+    pub fn events_bytes_max(mut self, bytes: usize) -> HostBuilder {
+        self.events_bytes_max = Some(bytes);
+        self
+    }
+
+    /// Bytes that the host may hold for all others together, in queues and in records that have not
+    /// come whole. Default 1 GiB, at least 1 MiB.
+    /// [`NodeConfig::with_memory_bytes_max`](paceline_net::NodeConfig::with_memory_bytes_max) has
+    /// the order in which the rest is given up.
+    pub fn memory_bytes_max(mut self, bytes: usize) -> HostBuilder {
+        self.memory_bytes_max = Some(bytes);
+        self
+    }
+
     /// How packets to a group leave: once, by IP multicast, or as a copy to each member. All hosts
     /// of a cluster need the same. Default copies, which need nothing of the network.
     pub fn ip_multicast(mut self, multicast: Multicast) -> HostBuilder {
@@ -103,6 +122,12 @@ impl HostBuilder {
         if let Some(bytes) = self.datagram_bytes_max {
             config = config.with_datagram_bytes_max(bytes);
         }
+        if let Some(bytes) = self.events_bytes_max {
+            config = config.with_events_bytes_max(bytes);
+        }
+        if let Some(bytes) = self.memory_bytes_max {
+            config = config.with_memory_bytes_max(bytes);
+        }
         let bound = Bound::bind(self.bind, config)?;
         let address = self.advertise.unwrap_or(bound.local_addr());
         if address.ip().is_unspecified() || address.port() == 0 {
@@ -131,6 +156,8 @@ impl Host {
             advertise: None,
             socket_buffer_bytes: None,
             datagram_bytes_max: None,
+            events_bytes_max: None,
+            memory_bytes_max: None,
             ip_multicast: Multicast::default(),
             exposure: Exposure::default(),
         }

@@ -3,17 +3,18 @@
 
 mod support;
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use paceline::net::record::{ClusterTag, HEADER_BYTES, Header, Kind, Session};
+use bytes::Bytes;
+use paceline::net::record::{HEADER_BYTES, Kind};
 use paceline::proto::core::{Member, Wire};
 use paceline::proto::overlay::{Addresses, Body, Key, Leg, Purpose, PutItem, Route, Target, Topic};
 use paceline::proto::{group, multicast, overlay, walk};
 use paceline::{Dht, Host, NodeId};
 use support::builder;
+use support::stranger::{Stranger, encoded};
 
 type Message = overlay::Message<Leg>;
 
@@ -24,87 +25,6 @@ const WATCHED: Duration = Duration::from_millis(3500);
 /// What IPv4 and UDP add to a datagram.
 const HEADS: usize = 28;
 const DHT: &str = "test/table/dht/chord";
-
-fn encoded(message: &impl Wire) -> Vec<u8> {
-    let mut bytes = BytesMut::new();
-    if let Some(payload) = message.encode(&mut bytes) {
-        bytes.extend_from_slice(&payload.to_bytes());
-    }
-    bytes.to_vec()
-}
-
-/// A node that the test plays: a UDP port, and the TCP port of the same number.
-struct Stranger {
-    udp: UdpSocket,
-    tcp: TcpListener,
-    cluster: String,
-    id: u32,
-    session: Session,
-}
-
-impl Stranger {
-    fn new(cluster: &str, id: u32) -> Stranger {
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        let session = Session::new(since_1970.as_millis() as u64, u64::from(id) + 1);
-        for _ in 0..64 {
-            let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-            if let Ok(udp) = UdpSocket::bind(tcp.local_addr().unwrap()) {
-                tcp.set_nonblocking(true).unwrap();
-                udp.set_nonblocking(true).unwrap();
-                return Stranger { udp, tcp, cluster: cluster.to_owned(), id, session };
-            }
-        }
-        panic!("no port is free for both");
-    }
-
-    fn addr(&self) -> SocketAddr {
-        self.udp.local_addr().unwrap()
-    }
-
-    /// Sends a record under this id; returns its length.
-    fn say_as(&self, id: u32, to: SocketAddr, kind: Kind, body: &[u8]) -> usize {
-        let header = Header {
-            kind,
-            cluster: ClusterTag::of(&self.cluster),
-            sender: NodeId(id),
-            session: self.session.tag(),
-            sequence: 0,
-        };
-        let record = [&header.encode()[..], body].concat();
-        self.udp.send_to(&record, to).unwrap();
-        record.len()
-    }
-
-    fn say(&self, to: SocketAddr, kind: Kind, body: &[u8]) -> usize {
-        self.say_as(self.id, to, kind, body)
-    }
-
-    /// Answers all questions that have come.
-    fn answer(&self, to: SocketAddr) -> usize {
-        let mut buffer = [0; 2000];
-        let mut answered = 0;
-        while let Ok((bytes, _)) = self.udp.recv_from(&mut buffer) {
-            if buffer[1] == 3 {
-                let nonce = &buffer[HEADER_BYTES..bytes];
-                self.say(to, Kind::Hello, &[&self.session.as_bytes()[..], nonce].concat());
-                answered += 1;
-            }
-        }
-        answered
-    }
-
-    /// Says hello and proves to be where it is.
-    async fn proves_itself(&self, to: SocketAddr) {
-        self.say(to, Kind::Hello, self.session.as_bytes());
-        for _ in 0..1000 {
-            if self.answer(to) > 0 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("not asked");
-    }
-}
 
 /// One exchange: what was sent, and what came to an address that never answered.
 #[derive(Debug, Default)]

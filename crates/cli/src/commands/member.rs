@@ -61,6 +61,11 @@ pub struct HostArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse::seconds)]
     pub join_within: Duration,
 
+    /// Memory for what waits for all other nodes together, and for records that have not come
+    /// whole; beyond it strangers lose theirs first [default: 1 GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
+    peer_memory: Option<usize>,
+
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated: whoever
     /// reaches the port can read and forge messages
     #[arg(long)]
@@ -148,6 +153,9 @@ impl HostArgs {
         }
         if let Some(id) = self.id {
             builder = builder.id(NodeId(id));
+        }
+        if let Some(bytes) = self.peer_memory {
+            builder = builder.memory_bytes_max(bytes);
         }
         if self.insecure_plaintext {
             builder = builder.insecure_plaintext();

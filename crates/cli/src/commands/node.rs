@@ -100,6 +100,8 @@ pub fn report(ui: &Ui, stats: &Stats, first: &[(&'static str, u64)]) -> Result<(
         ("datagrams_out", traffic.datagrams_out),
         ("datagram_bytes_in", traffic.datagram_bytes_in),
         ("datagram_bytes_out", traffic.datagram_bytes_out),
+        ("held_bytes", stats.held.of_peers() as u64),
+        ("held_events_bytes", stats.held.events_bytes as u64),
     ]);
     counts.extend(stats.counters.sorted());
     let document: serde_json::Map<String, serde_json::Value> =

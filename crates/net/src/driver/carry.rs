@@ -48,6 +48,7 @@ impl<P: Hosted> Driver<P> {
                 self.send(send);
             }
             self.chassis.outbox.sends = sends;
+            self.keep_within_memory();
         }
         for (at, timer) in self.chassis.outbox.timers.drain(..) {
             self.deadlines.set(at, Deadline::Timer(timer));

@@ -7,6 +7,7 @@ mod carry;
 mod claims;
 mod datagrams;
 mod faults;
+mod memory;
 mod proofs;
 mod strangers;
 mod streams;
@@ -41,6 +42,7 @@ use crate::pool::ReadPool;
 use crate::ready::Source;
 use crate::record::{ClusterTag, Header, Kind, Refusal, Session};
 use crate::stats::{Traffic, WarnLimit};
+use crate::tally::Tally;
 
 /// Least time between two questions for datagrams, while their arrivals do not signal.
 const DATAGRAMS_EVERY: Duration = Duration::from_millis(2);
@@ -114,6 +116,8 @@ pub(crate) struct Driver<P: Hosted> {
     // Places of the streams that wait for room in the kernel, which will not signal.
     refilling: Vec<usize>,
     pool: ReadPool,
+    // Of the records that have not come whole.
+    records: Tally,
     deadlines: Deadlines<Deadline<P>>,
     // Room for the next records that are held back.
     held: BytesMut,
@@ -123,6 +127,8 @@ pub(crate) struct Driver<P: Hosted> {
     seeds: Vec<SocketAddr>,
 
     again: Vec<Source>,
+    // To be served once peers are heard again.
+    put_off: Vec<Source>,
     record_batch: Vec<Arrived>,
     multicast_batch: Vec<Arrived>,
     flush_batch: Vec<usize>,
@@ -201,6 +207,7 @@ impl<P: Hosted> Driver<P> {
             gathering: Vec::new(),
             refilling: Vec::new(),
             pool: ReadPool::new(config.stream_read_bytes),
+            records: Tally::default(),
             deadlines: Deadlines::new(),
             held: BytesMut::new(),
             alarm,
@@ -214,6 +221,7 @@ impl<P: Hosted> Driver<P> {
                 Source::Datagrams,
                 Source::Multicast,
             ],
+            put_off: Vec::new(),
             record_batch: Vec::new(),
             multicast_batch: Vec::new(),
             flush_batch: Vec::new(),
@@ -235,14 +243,46 @@ impl<P: Hosted> Driver<P> {
     }
 
     fn serve(&mut self, source: Source) {
+        if self.holds_peers() {
+            match source {
+                Source::Inputs => self.take_inputs(),
+                Source::Controls | Source::Deadline | Source::Events => {}
+                Source::Outgoing(place) => {
+                    // What waits still leaves.
+                    self.peers.list_flush(place);
+                    self.put_off(source);
+                }
+                _ => self.put_off(source),
+            }
+            return;
+        }
         match source {
-            Source::Controls | Source::Deadline => {}
+            Source::Controls | Source::Deadline | Source::Events => {}
             Source::Inputs => self.take_inputs(),
             Source::Listener => self.accept(),
             Source::Datagrams => self.receive_datagrams(Ask::IfSignalled),
             Source::Multicast => self.receive_multicast(),
             Source::Outgoing(place) => self.serve_outgoing(place),
             Source::Incoming(slot) => self.serve_incoming(slot, Cue::Signal),
+        }
+    }
+
+    /// True while nothing is taken from peers, since the application does not receive events.
+    fn holds_peers(&mut self) -> bool {
+        self.chassis.holds_peers(&mut self.counters)
+    }
+
+    /// Serves a source once peers are heard again.
+    fn put_off(&mut self, source: Source) {
+        if !self.put_off.contains(&source) {
+            self.put_off.push(source);
+        }
+    }
+
+    /// Lists what was put off for the next turn, if the application has received enough.
+    fn take_up(&mut self) {
+        if !self.put_off.is_empty() && !self.holds_peers() {
+            self.again.append(&mut self.put_off);
         }
     }
 
@@ -342,15 +382,22 @@ impl<P: Hosted> Drive for Driver<P> {
         for source in woken.drain(..) {
             self.serve(source);
         }
-        if !self.datagrams.arrivals.is_signalling() && self.now >= self.datagrams_from {
+        if self.holds_peers() {
+            // Sockets that do not signal are asked then.
+            self.put_off(Source::Datagrams);
+            self.put_off(Source::Multicast);
+        } else if !self.datagrams.arrivals.is_signalling() && self.now >= self.datagrams_from {
             self.datagrams_from = self.now + DATAGRAMS_EVERY;
             self.receive_datagrams(Ask::IfSignalled);
             self.receive_multicast();
         }
-        self.serve_gathering();
+        if !self.holds_peers() {
+            self.serve_gathering();
+        }
         self.fire_timers();
         self.list_refills();
         self.flush();
+        self.take_up();
         // While a stream gathers there is a turn in time, so that a datagram need not make one.
         let is_wanted = self.gathering.is_empty();
         if self.datagrams.arrivals.signal(is_wanted) {
@@ -363,7 +410,8 @@ impl<P: Hosted> Drive for Driver<P> {
             // The next turn follows at once, and sets it.
             return;
         }
-        let streams = self.gathering_until().min(self.refill_by());
+        let gathering = if self.holds_peers() { Instant::MAX } else { self.gathering_until() };
+        let streams = gathering.min(self.refill_by());
         self.alarm.set(self.deadlines.earliest().min(streams));
     }
 
@@ -377,7 +425,8 @@ impl<P: Hosted> Drive for Driver<P> {
     }
 
     fn publish(&mut self) {
-        self.chassis.publish(self.traffic, &mut self.counters);
+        let held = self.held();
+        self.chassis.publish(self.traffic, held, &mut self.counters);
     }
 
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
@@ -390,7 +439,7 @@ impl<P: Hosted> Drive for Driver<P> {
     fn is_flushed(&mut self) -> bool {
         let mut peers = self.peers.iter_mut();
         self.datagrams.is_empty()
-            && self.chassis.has_no_inputs()
+            && self.chassis.inputs_waiting() == 0
             && peers.all(|peer| peer.outgoing.queued_bytes() == 0)
     }
 

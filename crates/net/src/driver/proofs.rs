@@ -67,6 +67,7 @@ pub(super) struct OpenProof {
     datagrams: Vec<Bytes>,
     /// Those of the datagrams, and of the messages in the queue of its stream.
     bytes: usize,
+    datagram_bytes: usize,
     wants_stream: bool,
 }
 
@@ -74,6 +75,7 @@ pub(super) struct OpenProof {
 pub(crate) struct Proofs {
     open: BTreeMap<NodeId, OpenProof>,
     bytes: usize,
+    datagram_bytes: usize,
     hints: TokenBucket,
     answers: TokenBucket,
     is_armed: bool,
@@ -84,6 +86,7 @@ impl Proofs {
         Proofs {
             open: BTreeMap::new(),
             bytes: 0,
+            datagram_bytes: 0,
             hints: TokenBucket::new(),
             answers: TokenBucket::new(),
             is_armed: false,
@@ -112,7 +115,19 @@ impl Proofs {
     pub(super) fn close(&mut self, node: NodeId) -> Option<OpenProof> {
         let open = self.open.remove(&node)?;
         self.bytes -= open.bytes;
+        self.datagram_bytes -= open.datagram_bytes;
         Some(open)
+    }
+
+    /// Bytes of the datagrams that wait; messages on streams are in the queues of these.
+    pub(super) fn datagram_bytes(&self) -> usize {
+        self.datagram_bytes
+    }
+
+    /// Of the nodes for which datagrams wait, the one whose time is over first.
+    pub(super) fn oldest_waited_for(&self) -> Option<NodeId> {
+        let waited_for = self.open.iter().filter(|(_, open)| open.datagram_bytes > 0);
+        waited_for.min_by_key(|(_, open)| open.until).map(|(&node, _)| node)
     }
 
     /// The node whose time is over first.
@@ -223,6 +238,7 @@ impl<P: Hosted> Driver<P> {
             is_echoed: false,
             datagrams: Vec::new(),
             bytes: 0,
+            datagram_bytes: 0,
             wants_stream: false,
         };
         self.proofs.open.insert(node, open);
@@ -270,6 +286,8 @@ impl<P: Hosted> Driver<P> {
         self.counters.add("proof_waited_for", 1);
         let open = self.proofs.open.get_mut(&node).expect("room was reserved in it");
         open.datagrams.push(record);
+        open.datagram_bytes += bytes;
+        self.proofs.datagram_bytes += bytes;
     }
 
     /// A message to a group concerns a hinted peer only while it is asked for the first time: it
@@ -360,7 +378,7 @@ impl<P: Hosted> Driver<P> {
         self.challenge(node, addr);
     }
 
-    fn give_up_proof(&mut self, node: NodeId) {
+    pub(super) fn give_up_proof(&mut self, node: NodeId) {
         let Some(open) = self.proofs.close(node) else { return };
         self.counters.add("proof_failed", 1);
         self.counters.add("proof_dropped", open.datagrams.len() as u64);

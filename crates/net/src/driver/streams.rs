@@ -71,6 +71,11 @@ impl<P: Hosted> Driver<P> {
         let outgoing = &self.peers.at(place).outgoing;
         let opening = matches!(outgoing.phase, Phase::Connecting(_) | Phase::Greeting(..));
         if opening && outgoing.attempt == attempt {
+            if self.holds_peers() {
+                // Perhaps it has answered, and this node has not read it.
+                let deadline = Deadline::Greeting { place, attempt };
+                return self.deadlines.set(self.now + self.config.hello_within, deadline);
+            }
             self.fail_attempt(place);
         }
     }
@@ -268,7 +273,8 @@ impl<P: Hosted> Driver<P> {
         let delay =
             if sys::KNOWS_PATHS { self.config.stream_delay * 2 / 3 } else { Duration::ZERO };
         let gather = Gather::new(delay, self.now);
-        self.incoming[slot] = Some(Incoming::new(stream, number, gather, waker));
+        let held = self.records.part();
+        self.incoming[slot] = Some(Incoming::new(stream, number, gather, held, waker));
         let deadline = Deadline::HalfOpen { slot, number };
         self.deadlines.set(self.now + self.config.hello_within, deadline);
         self.again.push(Source::Incoming(slot));
@@ -295,6 +301,11 @@ impl<P: Hosted> Driver<P> {
         let waits =
             |incoming: &Incoming| incoming.number == number && incoming.speaker == Speaker::Unknown;
         if self.incoming[slot].as_ref().is_some_and(waits) {
+            if self.holds_peers() {
+                // Perhaps it has, and this node has not read it.
+                let deadline = Deadline::HalfOpen { slot, number };
+                return self.deadlines.set(self.now + self.config.hello_within, deadline);
+            }
             self.incoming[slot] = None;
             self.counters.add("accept_timed_out", 1);
         }
@@ -303,6 +314,7 @@ impl<P: Hosted> Driver<P> {
     /// A record that was unfinished at this number, some time ago, has had its time. A node that
     /// stood still itself reads first what has come meanwhile.
     pub(super) fn give_up_unfinished(&mut self, slot: usize, of: Unfinished) {
+        let is_held = self.holds_peers();
         let Some(incoming) = self.incoming[slot].as_mut() else { return };
         if incoming.number != of.number {
             return;
@@ -315,20 +327,15 @@ impl<P: Hosted> Driver<P> {
             incoming.is_watched = false;
             return;
         }
-        if incoming.sequence != of.sequence || is_cut {
+        if incoming.sequence != of.sequence || is_cut || is_held {
             return self.watch_unfinished(slot, false);
         }
         if !of.is_last_call {
             self.again.push(Source::Incoming(slot));
             return self.watch_unfinished(slot, true);
         }
-        let incoming = self.incoming[slot].take().expect("looked at above");
         self.counters.add("record_timed_out", 1);
-        if let Speaker::Peer { peer, .. } = incoming.speaker
-            && self.peers.at(peer).incoming == Some(slot)
-        {
-            self.peers.at(peer).incoming = None;
-        }
+        self.close_incoming(slot);
     }
 
     fn watch_unfinished(&mut self, slot: usize, is_last_call: bool) {
@@ -409,12 +416,13 @@ impl<P: Hosted> Driver<P> {
         match result {
             Ok(Filled::Closed) => {}
             Ok(_) if stands => {
+                incoming.note_unfinished(self.now);
                 let is_new = incoming.has_unfinished() && !incoming.is_watched;
                 self.incoming[slot] = Some(incoming);
                 if is_new {
                     self.watch_unfinished(slot, false);
                 }
-                return;
+                return self.keep_within_memory();
             }
             Ok(_) => return,
             Err(refusal) => match incoming.stream.peer_addr() {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::range::AddressRange;
-use crate::config::Exposure;
+use crate::config::{EVENTS_BYTES_MAX, Exposure};
 
 /// The longest packet of NDN, in bytes: `MAX_NDN_PACKET_SIZE` of ndn-cxx.
 const NDN_PACKET_BYTES_MAX: usize = 8_800;
@@ -26,6 +26,7 @@ pub struct FacesConfig {
     pub(crate) datagram_queue_bytes_max: usize,
     pub(crate) datagram_send_bytes: Option<u32>,
     pub(crate) datagram_receive_bytes: u32,
+    pub(crate) events_bytes_max: usize,
     pub(crate) stop_within: Duration,
     pub(crate) seed: Option<u64>,
 }
@@ -46,6 +47,7 @@ impl FacesConfig {
             datagram_queue_bytes_max: 4 << 20,
             datagram_send_bytes: None,
             datagram_receive_bytes: 8 << 20,
+            events_bytes_max: EVENTS_BYTES_MAX,
             stop_within: Duration::from_secs(1),
             seed: None,
         }
@@ -143,6 +145,18 @@ impl FacesConfig {
     /// 8 MiB.
     pub fn with_datagram_receive_bytes(mut self, bytes: u32) -> Self {
         self.datagram_receive_bytes = bytes;
+        self
+    }
+
+    /// Bytes of events that wait for the application, at which the node takes no more datagrams
+    /// until half of them were received. Default 16 MiB, at least 1.
+    ///
+    /// It counts what [`NodeConfig::with_events_bytes_max`] does. Datagrams that come meanwhile
+    /// wait in the kernel, and are lost beyond what it holds.
+    ///
+    /// [`NodeConfig::with_events_bytes_max`]: crate::NodeConfig::with_events_bytes_max
+    pub fn with_events_bytes_max(mut self, bytes: usize) -> Self {
+        self.events_bytes_max = bytes.max(1);
         self
     }
 

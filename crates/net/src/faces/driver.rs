@@ -28,12 +28,16 @@ use crate::emulate::{Emulator, Peers};
 use crate::error::FaceError;
 use crate::handle::{Control, Ends, Hosted, Stopped};
 use crate::ready::Source;
-use crate::stats::{Traffic, WarnLimit};
+use crate::stats::{Held, Traffic, WarnLimit};
 use crate::sys;
 use crate::trains::TRAIN_LENGTH_MAX;
 
 /// Datagrams handled in a turn, but for the rest of a batch.
 const DATAGRAMS_MAX: usize = 256;
+/// Commands that wait for the protocol, at which no more datagrams are taken: an application that
+/// answers each Interest by a command would let them grow while more datagrams arrive in a turn
+/// than commands are handled.
+const INPUTS_WAITING_MAX: usize = 1024;
 /// Timers fired in a turn.
 const TIMERS_MAX: usize = 256;
 
@@ -123,6 +127,8 @@ pub(super) struct FaceDriver<P: Hosted> {
     datagrams: Datagrams,
     faces: FaceTable,
     unproven_rates: NetworkRates,
+    // The socket has signalled, and was not asked since.
+    has_arrivals: bool,
     // A look for idle faces is due at some time.
     is_idle_watched: bool,
     notices: VecDeque<(NodeId, PeerState)>,
@@ -170,6 +176,7 @@ impl<P: Hosted> FaceDriver<P> {
             datagrams,
             faces: parts.table,
             unproven_rates,
+            has_arrivals: false,
             is_idle_watched: false,
             notices: VecDeque::new(),
             deadlines: Deadlines::new(),
@@ -515,7 +522,11 @@ impl<P: Hosted> Drive for FaceDriver<P> {
         if woken.contains(&Source::Deadline) {
             self.alarm.acknowledge();
         }
-        if woken.contains(&Source::Datagrams) {
+        self.has_arrivals |= woken.contains(&Source::Datagrams);
+        // What waits of commands is looked at again with the next turn, which they make follow.
+        let is_behind = self.chassis.inputs_waiting() >= INPUTS_WAITING_MAX;
+        if self.has_arrivals && !is_behind && !self.chassis.holds_peers(&mut self.counters) {
+            self.has_arrivals = false;
             self.receive();
         }
         if woken.contains(&Source::Inputs) {
@@ -536,7 +547,8 @@ impl<P: Hosted> Drive for FaceDriver<P> {
     }
 
     fn publish(&mut self) {
-        self.chassis.publish(self.traffic, &mut self.counters);
+        let held = Held { datagrams_bytes: self.datagrams.queued_bytes(), ..Held::default() };
+        self.chassis.publish(self.traffic, held, &mut self.counters);
     }
 
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
@@ -546,7 +558,7 @@ impl<P: Hosted> Drive for FaceDriver<P> {
     }
 
     fn is_flushed(&mut self) -> bool {
-        self.datagrams.is_empty() && self.chassis.has_no_inputs()
+        self.datagrams.is_empty() && self.chassis.inputs_waiting() == 0
     }
 
     fn abandon(&mut self) -> Stopped {

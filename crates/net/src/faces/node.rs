@@ -15,7 +15,8 @@ use crate::chassis::{Crew, Task};
 use crate::config::Exposure;
 use crate::emulate::Peers;
 use crate::error::{BindError, Closed, FaceError, StartError, TrySubmitError};
-use crate::handle::{Events, Handle, Hosted, Input, Stopped, connect};
+use crate::events::Events;
+use crate::handle::{Handle, Hosted, Input, Stopped, connect};
 use crate::stats::Stats;
 
 /// A UDP socket that is bound and not used yet.
@@ -90,7 +91,8 @@ impl BoundFaces {
                 return Err(FaceError::Twice { addr }.into());
             }
         }
-        let (handle, events, ends) = connect(&self.udp, self.local_addr);
+        let (handle, events, ends) =
+            connect(&self.udp, self.local_addr, self.config.events_bytes_max);
         let directory = table.directory();
         let crew = Crew { protocol, shared, node: LOCAL, incarnation, seed };
         let driver =

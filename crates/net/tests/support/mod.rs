@@ -148,6 +148,14 @@ impl Protocol for Post {
     fn admission(&self) -> usize {
         self.admitted_bytes.unwrap_or(usize::MAX)
     }
+
+    fn event_bytes(event: &Report) -> usize {
+        let more = match event {
+            Report::Letter(_, letter) => letter.payload.len(),
+            _ => 0,
+        };
+        size_of::<Report>() + more
+    }
 }
 
 pub struct Running {

@@ -1,4 +1,7 @@
 //! What several tests of the library start.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub mod stranger;
 
 use std::time::Duration;
 

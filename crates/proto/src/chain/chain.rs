@@ -404,4 +404,9 @@ impl Protocol for Chain {
     fn admission(&self) -> usize {
         self.queue_bytes_left
     }
+
+    fn event_bytes(_: &Event) -> usize {
+        // Deliveries have credits, and a rejection answers a broadcast.
+        0
+    }
 }

@@ -78,6 +78,13 @@ pub trait Protocol: Sized {
     fn admission(&self) -> usize {
         usize::MAX
     }
+
+    /// Bytes that an event takes up until the application receives it; 0 for an event that answers
+    /// what the application asked for, or that credits bound. A driver on sockets takes nothing
+    /// from peers while too many bytes wait.
+    fn event_bytes(_event: &Self::Event) -> usize {
+        size_of::<Self::Event>()
+    }
 }
 
 /// The driver's side of [`Context::backlog_bytes`].

@@ -596,4 +596,8 @@ impl Protocol for Group {
         // Refused, not delayed, where no view is in sight.
         if self.has_primary() { self.chain.admission() } else { 1 }
     }
+
+    fn event_bytes(event: &Event) -> usize {
+        event.bytes()
+    }
 }

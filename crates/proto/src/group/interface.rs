@@ -155,6 +155,30 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// What peers take up with it, by no credit of this member's and unasked.
+    pub(crate) fn bytes(&self) -> usize {
+        let more = match self {
+            Event::View(view) => {
+                size_of::<View>() + view.len() * (size_of::<Member>() + size_of::<(NodeId, u32)>())
+            }
+            Event::Lagging { members } => size_of_val(members.as_slice()),
+            Event::LostPrimary
+            | Event::RegainedPrimary
+            | Event::Excluded
+            | Event::JoinRefused { .. } => 0,
+            Event::Delivered { .. }
+            | Event::Direct { .. }
+            | Event::Left
+            | Event::Stable { .. }
+            | Event::Received { .. }
+            | Event::Undelivered { .. }
+            | Event::Rejected { .. } => return 0,
+        };
+        size_of::<Event>() + more
+    }
+}
+
 /// Why the driver wakes a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {

@@ -385,4 +385,13 @@ impl Protocol for Forwarder {
         }
         self.take_local(cx);
     }
+
+    fn event_bytes(event: &Event) -> usize {
+        match event {
+            // Its parts lie in the datagram that it came in, which they keep.
+            Event::Asked { interest, .. } => size_of::<Event>() + interest.encoded_len(),
+            // The credit of a flow bounds its segments; the rest answers commands.
+            _ => 0,
+        }
+    }
 }

@@ -154,6 +154,13 @@ impl Protocol for Multicast {
     fn admission(&self) -> usize {
         ADMITTED_BYTES
     }
+
+    fn event_bytes(event: &Event) -> usize {
+        match event {
+            Event::Group(event) => event.bytes(),
+            Event::Slingshot(event) => Slingshot::event_bytes(event),
+        }
+    }
 }
 
 /// Bytes that may wait to be handled.

@@ -16,7 +16,7 @@ use super::store::Store;
 use super::sync::Sync;
 use super::upkeep::{Joining, Upkeep};
 use super::{Config, Key, PingPolicy, Router};
-use crate::core::{Context, Instant, Lane, NodeId, PeerState, Protocol, Wire};
+use crate::core::{Context, Instant, Lane, NodeId, Payload, PeerState, Protocol, Wire};
 
 /// A node of an overlay: forwards bundles, stores records, and asks on behalf of its application.
 pub struct Overlay<R: Router> {
@@ -600,5 +600,20 @@ impl<R: Router> Protocol for Overlay<R> {
             Command::AcceptLosses => self.accept_losses(cx),
             Command::Describe { id } => self.describe(cx, id),
         }
+    }
+
+    fn event_bytes(event: &Event) -> usize {
+        let more = match event {
+            Event::Delivered { keys, payload, .. } => size_of_val(keys.as_slice()) + payload.len(),
+            Event::Persist { record, .. } => record.value.as_ref().map_or(0, Payload::len),
+            Event::Erase { .. } => 0,
+            Event::Joined
+            | Event::Left
+            | Event::JoinFailed { .. }
+            | Event::Outcome { .. }
+            | Event::Rejected { .. }
+            | Event::Described { .. } => return 0,
+        };
+        size_of::<Event>() + more
     }
 }

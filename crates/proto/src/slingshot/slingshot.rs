@@ -352,6 +352,14 @@ impl Protocol for Slingshot {
         }
         self.finish(cx);
     }
+
+    fn event_bytes(event: &Event) -> usize {
+        match event {
+            Event::Tuned { .. } => size_of::<Event>(),
+            // What is told of packets is bounded by `unread_max`; the rest answers commands.
+            _ => 0,
+        }
+    }
 }
 
 /// True if these names are no more than a repair or a question may hold.
