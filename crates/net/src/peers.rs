@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use paceline_proto::core::{Backlog, Instant, NodeId, Wire};
 
@@ -14,6 +15,10 @@ use crate::tally::Tally;
 
 /// Most peers that are remembered.
 const PEERS_MAX: usize = 4096;
+/// A peer that is gone is remembered for this long, unless others need its place. Longer than a
+/// session may lie in the future: what is forgotten cannot be replayed under a start that was
+/// refused.
+const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
 /// Whether an emulated partition cuts the peer off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +65,8 @@ pub(crate) struct Peer<M> {
     pub(crate) hello_after: Instant,
     /// When a datagram of its session came last.
     pub(crate) heard_at: Instant,
+    /// When somebody named it first.
+    known_since: Instant,
     /// Another run's claim to its id.
     pub(crate) claim: Claim,
     /// Before this it is not asked again whether it is there.
@@ -142,6 +149,7 @@ impl<M: Wire> PeerTable<M> {
             who_after: Instant::ZERO,
             hello_after: Instant::ZERO,
             heard_at: Instant::ZERO,
+            known_since: Instant::ZERO,
             claim: Claim::default(),
             probe_after: Instant::ZERO,
             challenged_at: Instant::ZERO,
@@ -162,32 +170,47 @@ impl<M: Wire> PeerTable<M> {
         self.places.insert(after, (node, place));
     }
 
-    /// The place of a member that may be new, whose address is a hint. If there is no more room it
-    /// takes the place of one that has proven nothing, or else of the one that is gone for longest;
-    /// `None` if none is.
+    /// The place of a member that may be new, whose address is a hint. It takes the place of one
+    /// that is gone for long, or if there is no more room of one that has proven nothing, or else
+    /// of the one that is gone for longest; `None` if none is.
     pub(crate) fn place_or_insert(
         &mut self,
         node: NodeId,
         addr: SocketAddr,
+        now: Instant,
         ready: &Arc<ReadyList>,
     ) -> Option<usize> {
         if let Some(place) = self.place(node) {
             return Some(place);
         }
-        if self.peers.len() < PEERS_MAX {
-            return Some(self.insert(node, addr, ready));
-        }
         // Place 0 is this node's own, where no roster names others.
-        let gone = (1..self.peers.len()).filter(|&place| {
-            let peer = &self.peers[place];
-            peer.incoming.is_none() && peer.outgoing.is_idle() && peer.listed == Listed::No
-        });
-        let place = gone.min_by_key(|&place| {
+        let gone = || {
+            (1..self.peers.len()).filter(|&place| {
+                let peer = &self.peers[place];
+                peer.incoming.is_none() && peer.outgoing.is_idle() && peer.listed == Listed::No
+            })
+        };
+        let order = |&place: &usize| {
             let peer = &self.peers[place];
             (peer.proof == Proof::Proven, peer.heard_at)
-        })?;
-        self.forget(place);
-        self.insert_at(place, node, addr, ready);
+        };
+        let is_long_gone = |&place: &usize| {
+            let peer = &self.peers[place];
+            now.since(peer.heard_at.max(peer.known_since)) > REMEMBERED_FOR
+        };
+        let is_full = self.peers.len() >= PEERS_MAX;
+        let place = gone().filter(is_long_gone).min_by_key(order);
+        let place = place.or_else(|| gone().min_by_key(order).filter(|_| is_full));
+        let place = match place {
+            Some(place) => {
+                self.forget(place);
+                self.insert_at(place, node, addr, ready);
+                place
+            }
+            None if is_full => return None,
+            None => self.insert(node, addr, ready),
+        };
+        self.peers[place].known_since = now;
         Some(place)
     }
 
@@ -317,12 +340,13 @@ mod tests {
         let own = Roster::new([(NodeId(0), addr(1))]).unwrap();
         let mut table: PeerTable<Nothing> = PeerTable::new(&own, &ready);
         for node in 1..PEERS_MAX as u32 {
-            let place = table.place_or_insert(NodeId(node), addr(node), &ready).unwrap();
+            let place =
+                table.place_or_insert(NodeId(node), addr(node), Instant::ZERO, &ready).unwrap();
             table.at(place).heard_at = Instant::from_nanos(u64::from(10_000 - node));
         }
         // The last one was heard of first, but a stream of it stands.
         table.at(PEERS_MAX - 1).incoming = Some(0);
-        let place = table.place_or_insert(NodeId(70_000), addr(7), &ready);
+        let place = table.place_or_insert(NodeId(70_000), addr(7), Instant::ZERO, &ready);
         assert_eq!(place, Some(PEERS_MAX - 2));
         assert_eq!(table.place(NodeId(PEERS_MAX as u32 - 2)), None);
         assert_eq!(table.place(NodeId(70_000)), place);
@@ -330,6 +354,29 @@ mod tests {
         for place in 1..PEERS_MAX {
             table.at(place).incoming = Some(0);
         }
-        assert_eq!(table.place_or_insert(NodeId(70_001), addr(8), &ready), None);
+        assert_eq!(table.place_or_insert(NodeId(70_001), addr(8), Instant::ZERO, &ready), None);
+    }
+
+    #[test]
+    fn a_peer_that_is_gone_for_long_gives_its_place_to_a_new_one() {
+        let ready = Arc::new(ReadyList::default());
+        let addr = |port: u32| SocketAddr::from(([127, 0, 0, 1], port as u16));
+        let own = Roster::new([(NodeId(0), addr(1))]).unwrap();
+        let mut table: PeerTable<Nothing> = PeerTable::new(&own, &ready);
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let insert = |table: &mut PeerTable<Nothing>, node: u32, seconds| {
+            table.place_or_insert(NodeId(node), addr(node), at(seconds), &ready).unwrap()
+        };
+        assert_eq!([1, 2, 3].map(|node| insert(&mut table, node, 0)), [1, 2, 3]);
+        table.at(1).heard_at = at(100);
+        table.at(2).incoming = Some(0);
+        // The first was heard of later, a stream of the second stands.
+        assert_eq!(insert(&mut table, 4, 600), 4);
+        assert_eq!(insert(&mut table, 5, 601), 3);
+        assert_eq!((table.place(NodeId(3)), table.place(NodeId(5))), (None, Some(3)));
+        // Nobody has heard of the fourth and the fifth, but they are new.
+        assert_eq!(insert(&mut table, 6, 701), 1);
+        assert_eq!(insert(&mut table, 7, 702), 5);
+        assert_eq!(table.len(), 6);
     }
 }

@@ -185,7 +185,8 @@ impl<P: Hosted> Driver<P> {
         if node == self.config.node || !self.may_be_at(addr) {
             return;
         }
-        let Some(place) = self.peers.place_or_insert(node, addr, &self.chassis.ready) else {
+        let Some(place) = self.peers.place_or_insert(node, addr, self.now, &self.chassis.ready)
+        else {
             return self.counters.add("peer_table_full", 1);
         };
         let now = self.now;

@@ -73,7 +73,8 @@ impl<P: Hosted> Driver<P> {
         match header.kind {
             Kind::Hello => {
                 Session::announced(header, body)?;
-                let place = self.peers.place_or_insert(header.sender, from, &self.chassis.ready);
+                let place =
+                    self.peers.place_or_insert(header.sender, from, self.now, &self.chassis.ready);
                 let place = place.ok_or(Refusal::UnknownSender)?;
                 self.take_hello(place, from, header, body)?;
             }

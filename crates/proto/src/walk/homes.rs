@@ -508,6 +508,21 @@ mod tests {
     }
 
     #[test]
+    fn a_home_that_sends_no_walkers_for_long_gives_all_its_room_back() {
+        let mut homes = Homes::default();
+        for node in 1..=20 {
+            enter(&mut homes, node, 500);
+            while homes.next().is_some() {}
+        }
+        let room =
+            |homes: &Homes| homes.homes.iter().filter(|home| home.queue.capacity() > 0).count();
+        homes.admit(NodeId(20), at(11), true).expect("it has a place");
+        assert_eq!(room(&homes), 20);
+        homes.admit(NodeId(21), at(12), true).expect("there is room");
+        assert_eq!(room(&homes), 1, "the one that came a second ago");
+    }
+
+    #[test]
     fn queues_that_run_empty_give_their_room_back_unless_homes_are_few() {
         let mut homes = Homes::default();
         for node in 1..=20 {
