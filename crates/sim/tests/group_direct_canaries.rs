@@ -1,7 +1,6 @@
 //! Each promise about messages to one member is caught broken by the bug planted for it.
 
 mod group_swarm;
-mod seeds;
 
 use std::collections::BTreeSet;
 
