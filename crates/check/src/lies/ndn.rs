@@ -14,17 +14,21 @@ fn name(source: &mut Source<'_>) -> Name {
     let name = source.known.names[source.rng.below(known) as usize].clone();
     match source.rng.below(8) {
         0 => name,
-        1 => name.with_segment(source.word()),
+        // To the ledger of a run the greatest number stands for none.
+        1 => name.with_segment(source.word().min(u64::MAX - 1)),
         2 => name.truncated(1),
         3 => name.generic(&source.word().to_be_bytes()).expect("not too long"),
         _ => name.with_segment(source.rng.below(60).into()),
     }
 }
 
+/// Names that consumers ask for have no selectors, and each other name always the same ones: to a
+/// forwarder, the same name with others is another Interest.
 fn interest(source: &mut Source<'_>) -> Interest {
     let mut interest = Interest::new(name(source), source.half());
-    interest.can_be_prefix = source.rng.chance(0.2);
-    interest.must_be_fresh = source.rng.chance(0.2);
+    interest.can_be_prefix = interest.name.component_count() == 1;
+    interest.must_be_fresh =
+        interest.name.component_count() > 2 && interest.name.segment().is_none();
     interest.lifetime_ms = source.flag().then(|| source.half());
     interest.hop_limit = source.flag().then(|| source.half() as u8);
     interest

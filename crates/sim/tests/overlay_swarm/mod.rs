@@ -278,8 +278,10 @@ impl Scenario {
             }
         }
         let repaired_within = (!self.has_network_faults).then_some(Duration::from_secs(8));
-        let ledger = OverlayLedger::new(&self.config, Terms { repaired_within });
-        let ring = RingChecker::new(&self.config, !self.has_network_faults);
+        let terms = Terms { repaired_within, has_strangers: self.strangers > 0 };
+        let ledger = OverlayLedger::new(&self.config, terms);
+        let is_ring = !self.has_network_faults && self.strangers == 0;
+        let ring = RingChecker::new(&self.config, is_ring);
         let application = Application::new(self);
         for writer in 0..self.writers {
             sim.wake_at(at(BEGIN + 100 * u64::from(writer)), NodeId(writer));

@@ -54,6 +54,17 @@ struct OnWire {
     arrived: u32,
 }
 
+/// Counters of walkers that are not let in.
+const REFUSED: [&str; 7] = [
+    "walker_refused",
+    "walk_job_refused",
+    "walker_of_other_graph",
+    "walker_of_stranger",
+    "walker_beyond_credit",
+    "walker_beyond_homes",
+    "walker_of_silent_home",
+];
+
 /// Watches servers of walks.
 ///
 /// Cost: of each call linear in the walkers that its node holds and the walks that it has under
@@ -144,8 +155,9 @@ impl WalkLedger {
         }
         let count = |name| sim.counters().count(name);
         let dropped = count("walker_dropped_full") + count("walker_dropped_early");
-        let refused = count("walker_refused") + count("walk_job_refused");
-        let counted = (dropped, count("walker_lost"), refused);
+        let refused = REFUSED.into_iter().map(count).sum();
+        let lost = count("walker_lost") + count("walker_forgotten");
+        let counted = (dropped, lost, refused);
         let Totals { dropped, lost, refused, .. } = self.totals;
         if counted != (dropped, lost, refused) {
             let what = format!("{counted:?} counted, {:?} seen", (dropped, lost, refused));
@@ -166,10 +178,6 @@ impl WalkLedger {
         let is_home = matches!(message, Message::Ended { .. });
         let is_stranger = self.is_stranger(from);
         for (key, steps) in travellers(node, message) {
-            // Walkers in the name of others are not taken in.
-            if is_stranger && !is_home && key.0 != from {
-                continue;
-            }
             let on_wire = self.wire.entry((key, from, node, is_home)).or_default();
             on_wire.arrived += 1;
             if is_stranger {
@@ -218,7 +226,8 @@ impl WalkLedger {
         (from, to, lane): (NodeId, NodeId, Lane),
         message: &Message,
     ) -> Result<(), Broken> {
-        if self.is_stranger(to) && matches!(message, Message::Upkeep(..)) {
+        // What strangers say of graphs, and of walkers on others, is answered.
+        if self.call.is_foreign && matches!(message, Message::Upkeep(..)) {
             return Ok(());
         }
         let config = &self.configs[from.index()];
@@ -300,6 +309,7 @@ impl<P: Node> Observer<P> for WalkLedger {
         self.call = Call::default();
         match input {
             Input::Message { from, message } => {
+                self.call.is_foreign = self.is_stranger(*from);
                 if let Err(broken) = self.receive(node, *from, message) {
                     self.fail(at, node, broken);
                 }

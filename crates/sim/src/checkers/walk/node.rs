@@ -49,6 +49,8 @@ pub(super) struct Call {
     pub(super) is_work: bool,
     /// News of a peer, of which a server makes nothing.
     pub(super) is_news: bool,
+    /// A message of a stranger.
+    pub(super) is_foreign: bool,
 }
 
 /// What is known of a node in its present life.
