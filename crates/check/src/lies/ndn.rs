@@ -17,18 +17,23 @@ fn name(source: &mut Source<'_>) -> Name {
         // To the ledger of a run the greatest number stands for none.
         1 => name.with_segment(source.word().min(u64::MAX - 1)),
         2 => name.truncated(1),
-        3 => name.generic(&source.word().to_be_bytes()).expect("not too long"),
+        3 => {
+            let bytes = 1 + source.rng.below(8) as usize;
+            name.generic(&source.word().to_be_bytes()[..bytes]).expect("not too long")
+        }
         _ => name.with_segment(source.rng.below(60).into()),
     }
 }
 
-/// Names that consumers ask for have no selectors, and each other name always the same ones: to a
-/// forwarder, the same name with others is another Interest.
+/// Only names under which nothing is published have selectors, and each always the same ones: to a
+/// forwarder, the same name with others is another Interest, and to the ledger of a run it is not.
 fn interest(source: &mut Source<'_>) -> Interest {
     let mut interest = Interest::new(name(source), source.half());
-    interest.can_be_prefix = interest.name.component_count() == 1;
-    interest.must_be_fresh =
-        interest.name.component_count() > 2 && interest.name.segment().is_none();
+    let is_published = interest.name.component_count() == 1 || interest.name.segment().is_some();
+    if !is_published && interest.name.component_count() > 2 {
+        let is_even = interest.name.encoded_len().is_multiple_of(2);
+        (interest.can_be_prefix, interest.must_be_fresh) = (is_even, !is_even);
+    }
     interest.lifetime_ms = source.flag().then(|| source.half());
     interest.hop_limit = source.flag().then(|| source.half() as u8);
     interest
