@@ -24,6 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("paceline-proto", &[]),
     ("paceline-graph", &["paceline-proto"]),
     ("paceline-sim", &["paceline-proto"]),
+    ("paceline-check", &["paceline-proto", "paceline-sim"]),
     ("paceline-net", &["paceline-proto"]),
     ("paceline-netlab", &[]),
     ("paceline", &["paceline-proto", "paceline-net"]),

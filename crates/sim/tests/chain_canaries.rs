@@ -1,19 +1,18 @@
 //! Each checker catches the bug planted for it.
 //!
-//! `Sabotaged` wraps an honest member and tampers with what goes in and what comes out.
+//! `Sabotage` sits around an honest member and tampers with what goes in and what comes out.
 
 mod chain_swarm;
-mod seeds;
 
 use chain_swarm::{Scenario, honest};
+use paceline_check::{Tamper, Wrapped};
 use paceline_proto::chain::{Chain, Command, Config, Event, Message, Timer, Topology};
 use paceline_proto::core::{
-    Context, Instant, Lane, NodeId, Outbox, Outgoing, Payload, PeerState, Protocol, View, ViewId,
+    Context, Instant, Lane, NodeId, Outgoing, Payload, Protocol, View, ViewId,
 };
 use paceline_sim::Codec;
-use paceline_sim::checkers::chain::{Member, Rule};
+use paceline_sim::checkers::chain::Rule;
 use paceline_sim::checkers::offered::Phase;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What one member does wrong, once or always.
@@ -43,9 +42,8 @@ enum Bug {
     YieldForEver,
 }
 
-struct Sabotaged {
-    chain: Chain,
-    bug: Option<Bug>,
+struct Sabotage {
+    bug: Bug,
     has_struck: bool,
     // Deliveries of another's messages so far, and one held back.
     deliveries: usize,
@@ -55,19 +53,12 @@ struct Sabotaged {
     // The last call was within this time of a block to pass on.
     is_passing_on: bool,
     passed_on_at: Instant,
-    outbox: Outbox<Chain>,
+    has_fired: bool,
 }
 
-impl Member for Sabotaged {
-    fn chain(&self) -> &Chain {
-        &self.chain
-    }
-}
-
-impl Sabotaged {
-    fn new(config: &Config, bug: Option<Bug>) -> Sabotaged {
-        Sabotaged {
-            chain: Chain::new(config),
+impl Sabotage {
+    fn new(bug: Bug) -> Sabotage {
+        Sabotage {
             bug,
             has_struck: false,
             deliveries: 0,
@@ -75,48 +66,17 @@ impl Sabotaged {
             unseen: None,
             is_passing_on: false,
             passed_on_at: Instant::ZERO,
-            outbox: Outbox::default(),
+            has_fired: false,
         }
-    }
-
-    /// Calls the honest member, then tampers with what it wants done.
-    fn call(
-        &mut self,
-        cx: &mut Context<'_, Self>,
-        handler: impl FnOnce(&mut Chain, &mut Context<'_, Chain>),
-    ) {
-        let mut inner = Context {
-            now: cx.now,
-            node: cx.node,
-            incarnation: cx.incarnation,
-            shared: cx.shared,
-            rng: &mut *cx.rng,
-            outbox: &mut self.outbox,
-            backlog: cx.backlog,
-            datagram_bytes_max: cx.datagram_bytes_max,
-        };
-        handler(&mut self.chain, &mut inner);
-        self.is_passing_on = cx.now.since(self.passed_on_at) < Duration::from_millis(20);
-        let mut sends = std::mem::take(&mut self.outbox.sends);
-        let mut events = std::mem::take(&mut self.outbox.events);
-        if let Some(bug) = self.bug {
-            self.tamper_with_sends(cx, bug, &mut sends);
-            self.tamper_with_events(bug, &mut events);
-        }
-        cx.outbox.sends.append(&mut sends);
-        cx.outbox.events.append(&mut events);
-        cx.outbox.timers.append(&mut self.outbox.timers);
-        cx.outbox.drains.append(&mut self.outbox.drains);
-        cx.outbox.disconnects.append(&mut self.outbox.disconnects);
-        cx.outbox.counters.merge(&std::mem::take(&mut self.outbox.counters));
     }
 
     fn tamper_with_sends(
         &mut self,
-        cx: &Context<'_, Self>,
-        bug: Bug,
+        chain: &Chain,
+        node: NodeId,
         sends: &mut Vec<Outgoing<Message>>,
     ) {
+        let bug = self.bug;
         if bug == Bug::IgnoreStable {
             sends.retain(|send| !matches!(send.message, Message::Stable { .. }));
         }
@@ -130,7 +90,7 @@ impl Sabotaged {
         if self.has_struck {
             return;
         }
-        let members = self.chain.view().len();
+        let members = chain.view().len();
         let to = sends[place].to;
         let mut copy = sends[place].clone();
         match (bug, &mut sends[place].message) {
@@ -143,8 +103,8 @@ impl Sabotaged {
             }
             (Bug::KeepHops, Message::Data(frame)) => frame.hops_left = members as u32,
             (Bug::ReturnToOrigin, Message::Data(frame)) if frame.origin as usize != to.index() => {
-                copy.to = self.chain.view().node(frame.origin as usize);
-                if copy.to == cx.node {
+                copy.to = chain.view().node(frame.origin as usize);
+                if copy.to == node {
                     return;
                 }
                 sends.push(copy);
@@ -172,7 +132,8 @@ impl Sabotaged {
         self.has_struck = !matches!(bug, Bug::ForgeReceived | Bug::ForgeCredit);
     }
 
-    fn tamper_with_events(&mut self, bug: Bug, events: &mut Vec<Event>) {
+    fn tamper_with_events(&mut self, events: &mut Vec<Event>) {
+        let bug = self.bug;
         let Some(place) = events.iter().position(|event| matches!(event, Event::Delivered { .. }))
         else {
             return;
@@ -226,58 +187,51 @@ impl Sabotaged {
     }
 }
 
-impl Protocol for Sabotaged {
-    type Message = Message;
-    type Timer = Timer;
-    type Command = Command;
-    type Event = Event;
-    type Shared = Config;
-
-    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
-        self.call(cx, |chain, cx| chain.handle_start(cx));
-    }
-
-    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
-        self.call(cx, |chain, cx| chain.handle_peer(cx, peer, state));
-    }
-
-    fn handle_view(&mut self, cx: &mut Context<'_, Self>, view: &Arc<View>) {
-        self.call(cx, |chain, cx| chain.handle_view(cx, view));
-    }
-
-    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        if matches!(&message, Message::Data(frame) if frame.hops_left > 0) {
+impl Tamper<Chain> for Sabotage {
+    fn admits(
+        &mut self,
+        _: &mut Chain,
+        cx: &mut Context<'_, Chain>,
+        _: NodeId,
+        message: &mut Message,
+    ) -> usize {
+        if matches!(message, Message::Data(frame) if frame.hops_left > 0) {
             self.passed_on_at = cx.now;
         }
-        self.call(cx, |chain, cx| chain.handle_message(cx, from, message));
+        1
+    }
+
+    fn fires(&mut self, _: &mut Chain, _: &mut Context<'_, Chain>, _: Timer) -> bool {
+        self.has_fired = true;
+        true
+    }
+
+    fn commands(
+        &mut self,
+        _: &mut Chain,
+        cx: &mut Context<'_, Chain>,
+        command: &mut Command,
+    ) -> bool {
+        self.bug != Bug::WithholdCredit
+            || !matches!(command, Command::Consumed { origin, .. } if *origin != cx.node)
+    }
+
+    fn tamper(&mut self, chain: &mut Chain, cx: &mut Context<'_, Chain>) {
+        self.is_passing_on = cx.now.since(self.passed_on_at) < Duration::from_millis(20);
+        self.tamper_with_sends(chain, cx.node, &mut cx.outbox.sends);
+        self.tamper_with_events(&mut cx.outbox.events);
         if let Some((origin, end)) = self.unseen.take() {
-            self.call(cx, |chain, cx| chain.handle_command(cx, Command::Consumed { origin, end }));
+            chain.handle_command(cx, Command::Consumed { origin, end });
+        }
+        if std::mem::take(&mut self.has_fired) && self.bug == Bug::RearmForEver {
+            cx.set_timer(Duration::from_secs(1), Timer::Ack);
         }
     }
 
-    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
-        self.call(cx, |chain, cx| chain.handle_timer(cx, timer));
-        if self.bug == Some(Bug::RearmForEver) {
-            cx.set_timer(std::time::Duration::from_secs(1), Timer::Ack);
-        }
-    }
-
-    fn handle_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        let is_withheld = self.bug == Some(Bug::WithholdCredit)
-            && matches!(command, Command::Consumed { origin, .. } if origin != cx.node);
-        if !is_withheld {
-            self.call(cx, |chain, cx| chain.handle_command(cx, command));
-        }
-    }
-
-    fn handle_drained(&mut self, cx: &mut Context<'_, Self>, to: NodeId) {
-        self.call(cx, |chain, cx| chain.handle_drained(cx, to));
-    }
-
-    fn admission(&self) -> usize {
+    fn admission(&self, chain: &Chain) -> usize {
         // The rule that was: own messages wait as long as there is something to pass on.
-        let yields = self.bug == Some(Bug::YieldForEver) && self.is_passing_on;
-        if yields { 0 } else { self.chain.admission() }
+        let yields = self.bug == Bug::YieldForEver && self.is_passing_on;
+        if yields { 0 } else { chain.admission() }
     }
 }
 
@@ -329,7 +283,10 @@ fn verdict(bug: Option<Bug>) -> Result<(), String> {
 
 fn verdict_of(scenario: Scenario, bug: Option<Bug>) -> Result<(), String> {
     let config = scenario.config.clone();
-    let make = move |node: NodeId| Sabotaged::new(&config, bug.filter(|_| node == NodeId(2)));
+    let make = move |node: NodeId| {
+        let sabotage = bug.filter(|_| node == NodeId(2)).map(Sabotage::new);
+        Wrapped::new(Chain::new(&config), sabotage)
+    };
     scenario.run(make).map(|_| ())
 }
 

@@ -4,9 +4,9 @@
 //! first one.
 
 mod chain_swarm;
-mod seeds;
 
 use chain_swarm::{Outcome, Scenario, honest};
+use paceline_check::seeds;
 
 #[test]
 fn seeds_deliver_everything_everywhere_and_come_to_rest() {

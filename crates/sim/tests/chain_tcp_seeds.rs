@@ -5,9 +5,9 @@
 //! one.
 
 mod chain_swarm;
-mod seeds;
 
 use chain_swarm::{Outcome, Scenario};
+use paceline_check::seeds;
 use paceline_proto::core::Rng;
 use paceline_sim::{Congestion, Shape, Streams, TcpConfig};
 

@@ -5,7 +5,6 @@
 //! paused for longer than the others wait.
 
 mod group_swarm;
-mod seeds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;

@@ -4,7 +4,6 @@
 //! program is in every node; a slip that happens once is in one node.
 
 mod group_swarm;
-mod seeds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

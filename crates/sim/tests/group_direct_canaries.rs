@@ -1,14 +1,14 @@
 //! Each promise about messages to one member is caught broken by the bug planted for it.
 
 mod group_swarm;
-mod seeds;
 
 use std::collections::BTreeSet;
 
 use group_swarm::Scenario;
-use paceline_proto::core::{Context, Member, NodeId, Outbox, PeerState, Protocol};
-use paceline_proto::group::{Command, Config, Event, Group, Message, SendFailure, Timer};
-use paceline_sim::checkers::group::{Host, Rule};
+use paceline_check::{Tamper, Wrapped};
+use paceline_proto::core::{Context, Member, NodeId, Protocol};
+use paceline_proto::group::{Command, Event, Group, SendFailure};
+use paceline_sim::checkers::group::Rule;
 
 /// A run of the swarm must find a bug within so many seeds.
 const SEEDS_MAX: u64 = 1000;
@@ -39,9 +39,8 @@ enum Bug {
     ReportTwice,
 }
 
-struct Sabotaged {
-    group: Group,
-    bug: Option<Bug>,
+struct Sabotage {
+    bug: Bug,
     deliveries: u32,
     kept: Option<Event>,
     // Sent, and nothing heard of it.
@@ -49,72 +48,25 @@ struct Sabotaged {
     given_up: BTreeSet<u64>,
     // What was hidden from the application is consumed all the same.
     unseen: Vec<Command>,
-    outbox: Outbox<Group>,
 }
 
-impl Host for Sabotaged {
-    fn group(&self) -> &Group {
-        &self.group
-    }
-}
-
-impl Sabotaged {
-    fn new(config: &Config, bug: Option<Bug>) -> Sabotaged {
-        Sabotaged {
-            group: Group::new(config),
+impl Sabotage {
+    fn new(bug: Bug) -> Sabotage {
+        Sabotage {
             bug,
             deliveries: 0,
             kept: None,
             open: Vec::new(),
             given_up: BTreeSet::new(),
             unseen: Vec::new(),
-            outbox: Outbox::default(),
         }
-    }
-
-    fn call(
-        &mut self,
-        cx: &mut Context<'_, Self>,
-        handler: impl FnOnce(&mut Group, &mut Context<'_, Group>),
-    ) {
-        let mut inner = Context {
-            now: cx.now,
-            node: cx.node,
-            incarnation: cx.incarnation,
-            shared: cx.shared,
-            rng: &mut *cx.rng,
-            outbox: &mut self.outbox,
-            backlog: cx.backlog,
-            datagram_bytes_max: cx.datagram_bytes_max,
-        };
-        handler(&mut self.group, &mut inner);
-        for command in std::mem::take(&mut self.unseen) {
-            self.group.handle_command(&mut inner, command);
-        }
-        let events = std::mem::take(&mut self.outbox.events);
-        let has_view = events.iter().any(|event| matches!(event, Event::View(_)));
-        for event in events {
-            self.tell(cx, event);
-        }
-        if has_view && self.bug == Some(Bug::GiveUp) {
-            for ticket in std::mem::take(&mut self.open) {
-                self.given_up.insert(ticket);
-                cx.deliver(Event::Undelivered { ticket, failure: SendFailure::Departed });
-            }
-        }
-        cx.outbox.sends.append(&mut self.outbox.sends);
-        cx.outbox.timers.append(&mut self.outbox.timers);
-        cx.outbox.drains.append(&mut self.outbox.drains);
-        cx.outbox.disconnects.append(&mut self.outbox.disconnects);
-        cx.outbox.counters.merge(&std::mem::take(&mut self.outbox.counters));
-        self.outbox.contacts.clear();
     }
 
     /// Passes an event on, or not.
-    fn tell(&mut self, cx: &mut Context<'_, Self>, event: Event) {
+    fn tell(&mut self, cx: &mut Context<'_, Group>, event: Event) {
         let is_mine = cx.node == ONE;
         match (self.bug, event) {
-            (Some(bug), Event::Direct { view, from, end, payload }) if is_mine => {
+            (bug, Event::Direct { view, from, end, payload }) if is_mine => {
                 self.deliveries += 1;
                 let event = Event::Direct { view, from, end, payload };
                 match bug {
@@ -141,15 +93,12 @@ impl Sabotaged {
                     }
                 }
             }
-            (
-                Some(Bug::ForgetFailures),
-                Event::Undelivered { failure: SendFailure::Departed, .. },
-            ) => {}
-            (Some(Bug::ReportTwice), Event::Received { ticket }) => {
+            (Bug::ForgetFailures, Event::Undelivered { failure: SendFailure::Departed, .. }) => {}
+            (Bug::ReportTwice, Event::Received { ticket }) => {
                 cx.deliver(Event::Received { ticket });
                 cx.deliver(Event::Received { ticket });
             }
-            (Some(Bug::Presume), Event::Received { .. }) => {}
+            (Bug::Presume, Event::Received { .. }) => {}
             (_, event) => {
                 if let Event::Received { ticket } | Event::Undelivered { ticket, .. } = &event {
                     if self.given_up.contains(ticket) {
@@ -161,54 +110,46 @@ impl Sabotaged {
             }
         }
     }
-
-    /// Who has the node of this member by now.
-    fn namesake(&self, to: Member) -> Member {
-        let view = self.group.view();
-        view.rank(to.node).map_or(to, |rank| view.members()[rank])
-    }
 }
 
-impl Protocol for Sabotaged {
-    type Message = Message;
-    type Timer = Timer;
-    type Command = Command;
-    type Event = Event;
-    type Shared = Config;
+/// Who has the node of this member by now.
+fn namesake(group: &Group, to: Member) -> Member {
+    let view = group.view();
+    view.rank(to.node).map_or(to, |rank| view.members()[rank])
+}
 
-    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
-        self.call(cx, |group, cx| group.handle_start(cx));
-    }
-
-    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
-        self.call(cx, |group, cx| group.handle_peer(cx, peer, state));
-    }
-
-    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        self.call(cx, |group, cx| group.handle_message(cx, from, message));
-    }
-
-    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
-        self.call(cx, |group, cx| group.handle_timer(cx, timer));
-    }
-
-    fn handle_command(&mut self, cx: &mut Context<'_, Self>, mut command: Command) {
-        if let Command::SendTo { to, ticket, .. } = &mut command {
+impl Tamper<Group> for Sabotage {
+    fn commands(
+        &mut self,
+        group: &mut Group,
+        cx: &mut Context<'_, Group>,
+        command: &mut Command,
+    ) -> bool {
+        if let Command::SendTo { to, ticket, .. } = command {
             match self.bug {
-                Some(Bug::AnyIncarnation) => *to = self.namesake(*to),
-                Some(Bug::Presume) => cx.deliver(Event::Received { ticket: *ticket }),
+                Bug::AnyIncarnation => *to = namesake(group, *to),
+                Bug::Presume => cx.deliver(Event::Received { ticket: *ticket }),
                 _ => self.open.push(*ticket),
             }
         }
-        self.call(cx, |group, cx| group.handle_command(cx, command));
+        true
     }
 
-    fn handle_drained(&mut self, cx: &mut Context<'_, Self>, to: NodeId) {
-        self.call(cx, |group, cx| group.handle_drained(cx, to));
-    }
-
-    fn admission(&self) -> usize {
-        self.group.admission()
+    fn tamper(&mut self, group: &mut Group, cx: &mut Context<'_, Group>) {
+        for command in std::mem::take(&mut self.unseen) {
+            group.handle_command(cx, command);
+        }
+        let events = std::mem::take(&mut cx.outbox.events);
+        let has_view = events.iter().any(|event| matches!(event, Event::View(_)));
+        for event in events {
+            self.tell(cx, event);
+        }
+        if has_view && self.bug == Bug::GiveUp {
+            for ticket in std::mem::take(&mut self.open) {
+                self.given_up.insert(ticket);
+                cx.deliver(Event::Undelivered { ticket, failure: SendFailure::Departed });
+            }
+        }
     }
 }
 
@@ -218,7 +159,8 @@ fn hunt(bug: Bug, expected: &[Rule]) {
         let scenario = Scenario::draw(seed);
         let run = |bug: Option<Bug>| {
             let config = scenario.config.clone();
-            scenario.run(move |_| Sabotaged::new(&config, bug)).map(|_| ())
+            let make = move |_| Wrapped::new(Group::new(&config), bug.map(Sabotage::new));
+            scenario.run(make).map(|_| ())
         };
         assert_eq!(run(None), Ok(()), "seed {seed} is found guilty without the bug");
         if let Err(found) = run(Some(bug)) {

@@ -1,7 +1,6 @@
 //! What a member tells its application when things are not as they should be.
 
 mod group_swarm;
-mod seeds;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

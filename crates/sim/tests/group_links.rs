@@ -6,13 +6,13 @@
 //! one.
 
 mod group_swarm;
-mod seeds;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use group_swarm::{Act, Application, Scenario, at, config, honest, join, message};
+use paceline_check::seeds;
 use paceline_proto::core::{Instant, NodeId, Rng};
 use paceline_proto::group::{Event, Group, Refusal, Role};
 use paceline_sim::checkers::group::GroupLedger;

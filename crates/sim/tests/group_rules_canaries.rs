@@ -5,7 +5,6 @@
 //! comes out, and, for what only an accessor shows, what that says.
 
 mod group_swarm;
-mod seeds;
 
 use std::sync::Arc;
 

@@ -4,9 +4,9 @@
 //! first one.
 
 mod group_swarm;
-mod seeds;
 
 use group_swarm::{Outcome, Scenario, honest};
+use paceline_check::seeds;
 
 #[test]
 fn seeds_agree_on_views_and_on_what_was_delivered_in_them() {

@@ -5,11 +5,11 @@
 //! the number of seeds (default 200).
 
 mod group_swarm;
-mod seeds;
 
 use std::time::Duration;
 
 use group_swarm::{Act, Scenario, at, honest, join};
+use paceline_check::seeds;
 use paceline_proto::core::{NodeId, Rng};
 use paceline_proto::detector;
 use paceline_sim::Fault;

@@ -5,15 +5,14 @@
 //! the seeds.
 
 mod mircc_swarm;
-mod seeds;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mircc_swarm::wrapped::{Tamper, Wrapped};
 use mircc_swarm::{Scenario, object_name};
+use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::core::{
-    Context, Instant, Lane, LinkFaults, Loss, NodeId, Outbox, Outgoing, Payload, Wire, mix,
+    Context, Instant, Lane, LinkFaults, Loss, NodeId, Outgoing, Payload, Wire, mix,
 };
 use paceline_proto::mircc::{
     Command, Config, Event, FaceConfig, Fetch, FlowCounts, Forwarder, Object, Setup, Timer,
@@ -198,13 +197,14 @@ fn altered(data: &Data) -> Data {
     Data::new(data.name().clone(), *data.meta(), Payload::from(content), &Signer::Null)
 }
 
-impl Tamper for Sabotage {
+impl Tamper<Forwarder> for Sabotage {
     fn admits(
         &mut self,
-        _: &mut Context<'_, Wrapped<Self>>,
+        _: &mut Forwarder,
+        _: &mut Context<'_, Forwarder>,
         from: NodeId,
-        packet: &mut Packet,
-    ) -> bool {
+        packet: &mut Box<Packet>,
+    ) -> usize {
         if !self.peers.contains(&from) {
             self.peers.push(from);
         }
@@ -221,7 +221,7 @@ impl Tamper for Sabotage {
                 }
             }
             (Bug::KeepStamp, Body::Data(_)) => self.came = Some(packet.header.stamps),
-            (Bug::IgnoreSilently, _) => return !self.often(50),
+            (Bug::IgnoreSilently, _) => return usize::from(!self.often(50)),
             (Bug::ForgetNonces, Body::Interest(interest)) => {
                 self.seen += 1;
                 interest.nonce = interest.nonce & NONCE | (mix(self.seen) as u32) & !NONCE;
@@ -235,18 +235,24 @@ impl Tamper for Sabotage {
             }
             _ => {}
         }
-        true
+        1
     }
 
-    fn commands(&mut self, command: &mut Command) {
-        let Command::Fetch(fetch) = command else { return };
+    fn commands(
+        &mut self,
+        _: &mut Forwarder,
+        _: &mut Context<'_, Forwarder>,
+        command: &mut Command,
+    ) -> bool {
+        let Command::Fetch(fetch) = command else { return true };
         self.is_consumer = true;
         if self.bug == Bug::ForgetLimit {
             fetch.bits_per_second_max = None;
         }
+        true
     }
 
-    fn fires(&mut self, timer: Timer) -> bool {
+    fn fires(&mut self, _: &mut Forwarder, _: &mut Context<'_, Forwarder>, timer: Timer) -> bool {
         if timer == Timer::Local {
             self.rearmed = self.rearmed.map(|_| true);
         }
@@ -257,9 +263,9 @@ impl Tamper for Sabotage {
         }
     }
 
-    fn tamper(&mut self, cx: &mut Context<'_, Wrapped<Self>>, outbox: &mut Outbox<Forwarder>) {
+    fn tamper(&mut self, _: &mut Forwarder, cx: &mut Context<'_, Forwarder>) {
         if self.bug == Bug::RefuseAnyway {
-            let passed = outbox.sends.iter().find_map(|send| match &send.message.body {
+            let passed = cx.outbox.sends.iter().find_map(|send| match &send.message.body {
                 Body::Interest(interest) => Some((send.message.header.clone(), interest.clone())),
                 _ => None,
             });
@@ -273,8 +279,8 @@ impl Tamper for Sabotage {
                 }
             }
         }
-        self.tamper_with_sends(&mut outbox.sends);
-        self.tamper_with_events(&mut outbox.events);
+        self.tamper_with_sends(&mut cx.outbox.sends);
+        self.tamper_with_events(&mut cx.outbox.events);
         self.came = None;
         if self.bug == Bug::RearmForEver && self.rearmed != Some(false) {
             self.rearmed = Some(false);
@@ -284,7 +290,7 @@ impl Tamper for Sabotage {
 }
 
 /// A node that has the bug, or an honest one.
-fn sabotaged(mut setup: Setup, config: &Config, bug: Option<Bug>) -> Wrapped<Sabotage> {
+fn sabotaged(mut setup: Setup, config: &Config, bug: Option<Bug>) -> Wrapped<Forwarder, Sabotage> {
     let mut config = config.clone();
     for (_, face) in &mut setup.faces {
         match bug {
@@ -302,7 +308,8 @@ fn sabotaged(mut setup: Setup, config: &Config, bug: Option<Bug>) -> Wrapped<Sab
         Some(Bug::ManyPending) => config.pending_max = 1 << 16,
         _ => {}
     }
-    Wrapped::new(setup, &config, bug.map(Sabotage::new))
+    let node = Forwarder::new(setup, &config);
+    Wrapped::new(node, bug.map(Sabotage::new)).with_shared(config)
 }
 
 fn verdict(seed: u64, bug: Option<Bug>) -> Result<(), String> {

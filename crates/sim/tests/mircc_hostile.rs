@@ -3,14 +3,13 @@
 
 mod mircc_lies;
 mod mircc_swarm;
-mod seeds;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mircc_swarm::wrapped::{Tamper, Wrapped};
+use paceline_check::{Tamper, Wrapped};
 use paceline_proto::core::{
-    Context, Instant, Lane, NodeId, Outbox, Payload, Rng, decode_exact, encode_to_bytes,
+    Context, Instant, Lane, NodeId, Payload, Rng, decode_exact, encode_to_bytes,
 };
 use paceline_proto::mircc::{
     Command, Config, Event, FaceConfig, Fetch, Forwarder, Object, Setup, Timer,
@@ -184,26 +183,27 @@ impl Attacker {
     }
 }
 
-impl Tamper for Attacker {
+impl Tamper<Forwarder> for Attacker {
     fn admits(
         &mut self,
-        cx: &mut Context<'_, Wrapped<Self>>,
+        _: &mut Forwarder,
+        cx: &mut Context<'_, Forwarder>,
         from: NodeId,
-        p: &mut Packet,
-    ) -> bool {
+        packet: &mut Box<Packet>,
+    ) -> usize {
         if self.attack == Attack::Silence {
-            return false;
+            return 0;
         }
-        let Body::Interest(interest) = &p.body else { return true };
+        let Body::Interest(interest) = &packet.body else { return 1 };
         if let Some(answer) = self.answer(interest) {
             cx.send(from, Lane::Datagram, Box::new(answer));
-            return false;
+            return 0;
         }
-        true
+        1
     }
 
-    fn tamper(&mut self, cx: &mut Context<'_, Wrapped<Self>>, outbox: &mut Outbox<Forwarder>) {
-        for send in &mut outbox.sends {
+    fn tamper(&mut self, _: &mut Forwarder, cx: &mut Context<'_, Forwarder>) {
+        for send in &mut cx.outbox.sends {
             let header = &mut send.message.header;
             match self.attack {
                 Attack::NearTrip => header.round_trip_micros = Some(0),
@@ -238,7 +238,7 @@ impl Tamper for Attacker {
         }
     }
 
-    fn fires(&mut self, timer: Timer) -> bool {
+    fn fires(&mut self, _: &mut Forwarder, _: &mut Context<'_, Forwarder>, timer: Timer) -> bool {
         self.fired |= timer == Timer::Local;
         true
     }
@@ -264,13 +264,13 @@ struct Watch {
     pending_max: usize,
 }
 
-impl Observer<Wrapped<Attacker>> for Watch {
+impl Observer<Wrapped<Forwarder, Attacker>> for Watch {
     fn on_event(
         &mut self,
         at: Instant,
         node: NodeId,
         event: &Event,
-        _: &mut Reply<Wrapped<Attacker>>,
+        _: &mut Reply<Wrapped<Forwarder, Attacker>>,
     ) {
         let during = BEGINS_S..ENDS_S;
         if let Event::Segment { flow: 0, link_bytes, .. } = event
@@ -285,11 +285,11 @@ impl Observer<Wrapped<Attacker>> for Watch {
         &mut self,
         _: Instant,
         node: NodeId,
-        protocol: &Wrapped<Attacker>,
-        _: &mut Reply<Wrapped<Attacker>>,
+        protocol: &Wrapped<Forwarder, Attacker>,
+        _: &mut Reply<Wrapped<Forwarder, Attacker>>,
     ) {
         if node == FIRST {
-            let pending = paceline_sim::checkers::mircc::Node::forwarder(protocol).pending();
+            let pending = protocol.node().pending();
             self.pending_max = self.pending_max.max(pending);
         }
     }
@@ -343,7 +343,8 @@ fn run(attack: Attack, config: Config) -> Outcome {
             _ => None,
         };
         let attacker = attack.map(|attack| Attacker { attack, number: 0, fired: false });
-        Wrapped::new(setups[node.index()].clone(), &config, attacker)
+        let forwarder = Forwarder::new(setups[node.index()].clone(), &config);
+        Wrapped::new(forwarder, attacker)
     };
     let mut sim = Sim::new(sim_config, Arc::new(config.clone()), make);
     let mut fetch = |at: u64, node, flow, uri| {

@@ -5,9 +5,9 @@
 //! first one.
 
 mod mircc_swarm;
-mod seeds;
 
 use mircc_swarm::{Outcome, Scenario};
+use paceline_check::seeds;
 use paceline_sim::checkers::mircc::Totals;
 
 /// Runs a seed; every sixteenth also through the other codec, and a second time.

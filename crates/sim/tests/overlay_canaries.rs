@@ -1,21 +1,21 @@
 //! Each promise of an overlay is caught broken by the bug planted for it.
 //!
-//! `Sabotaged` wraps an honest node and tampers with what goes in and what comes out. The bug is in
-//! every node, as a bug of the program would be.
+//! `Sabotage` tampers with what goes into an honest node and what comes out. The bug is in every
+//! node, as a bug of the program would be.
 
 mod overlay_swarm;
-mod seeds;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use overlay_swarm::{Algorithm, Scenario, at};
-use paceline_proto::core::{Context, Lane, NodeId, Outbox, Payload, Protocol};
+use paceline_check::{Tamper, Wrapped};
+use paceline_proto::core::{Context, Lane, NodeId, Payload, Protocol};
 use paceline_proto::overlay::{
-    Answer, Body, Chord, Command, Config, CopyAnswer, Event, Kademlia, Key, Koorde, Message,
-    Overlay, Pastry, Purpose, Route, Tapestry, Timer,
+    Answer, Body, Chord, Command, CopyAnswer, Event, Kademlia, Key, Koorde, Overlay, Pastry,
+    Purpose, Route, Tapestry, Timer,
 };
-use paceline_sim::checkers::overlay::{Host, MessageOf, Rule};
+use paceline_sim::checkers::overlay::{MessageOf, Rule};
 use paceline_sim::checkers::tables::Table;
 use paceline_sim::checkers::zave;
 
@@ -60,51 +60,21 @@ enum Bug {
     AcceptLosses,
 }
 
-struct Sabotaged<R: Table> {
-    overlay: Overlay<R>,
+struct Sabotage {
     bug: Bug,
     first: BTreeMap<Key, Payload>,
-    outbox: Outbox<Overlay<R>>,
 }
 
-impl<R: Table> Host for Sabotaged<R> {
-    type Router = R;
+type Cx<'a, R> = Context<'a, Overlay<R>>;
 
-    fn overlay(&self) -> &Overlay<R> {
-        &self.overlay
-    }
-}
-
-type Cx<'a, R> = Context<'a, Sabotaged<R>>;
-
-impl<R: Table> Sabotaged<R> {
-    fn call(
+impl Sabotage {
+    fn send<R: Table>(
         &mut self,
         cx: &mut Cx<'_, R>,
-        handler: impl FnOnce(&mut Overlay<R>, &mut Context<'_, Overlay<R>>),
+        mut to: NodeId,
+        lane: Lane,
+        mut message: MessageOf<R>,
     ) {
-        let mut inner = Context {
-            now: cx.now,
-            node: cx.node,
-            incarnation: cx.incarnation,
-            shared: cx.shared,
-            rng: cx.rng,
-            outbox: &mut self.outbox,
-            backlog: cx.backlog,
-            datagram_bytes_max: cx.datagram_bytes_max,
-        };
-        handler(&mut self.overlay, &mut inner);
-        cx.outbox.timers.append(&mut self.outbox.timers);
-        self.outbox.counters.drain_into(&mut cx.outbox.counters);
-        for send in std::mem::take(&mut self.outbox.sends) {
-            self.send(cx, send.to, send.lane, send.message);
-        }
-        for event in std::mem::take(&mut self.outbox.events) {
-            self.tell(cx, event);
-        }
-    }
-
-    fn send(&mut self, cx: &mut Cx<'_, R>, mut to: NodeId, lane: Lane, mut message: MessageOf<R>) {
         match (&mut message.body, self.bug) {
             (Body::Route(route), Bug::LoseTarget) if is_relayed(cx, route) => {
                 let count = route.targets.len();
@@ -151,7 +121,7 @@ impl<R: Table> Sabotaged<R> {
         }
     }
 
-    fn tell(&mut self, cx: &mut Cx<'_, R>, event: Event) {
+    fn tell<R: Table>(&mut self, cx: &mut Cx<'_, R>, event: Event) {
         match (&event, self.bug) {
             (Event::Outcome { id, .. }, Bug::SwallowOutcome) if id % 50 == 7 => return,
             (Event::Outcome { id, .. }, Bug::TellTwice) if id % 50 == 7 => {
@@ -164,8 +134,9 @@ impl<R: Table> Sabotaged<R> {
     }
 
     /// What a node says to a message instead of looking at it.
-    fn answer(
+    fn answer<R: Table>(
         &self,
+        overlay: &Overlay<R>,
         cx: &Cx<'_, R>,
         message: &MessageOf<R>,
     ) -> Option<Vec<(NodeId, Body<R::Walk>)>> {
@@ -175,7 +146,7 @@ impl<R: Table> Sabotaged<R> {
                 Some(vec![(cx.node, Body::CopyReply { exchange: *exchange, answers })])
             }
             (Body::Route(route), Bug::AnswerForOthers | Bug::SkewTable)
-                if self.overlay.is_member() && self.is_answered_for(cx, &route.purpose) =>
+                if overlay.is_member() && self.is_answered_for(cx, &route.purpose) =>
             {
                 let answers =
                     route.targets.iter().map(|target| (target.key, Answer::Here)).collect();
@@ -188,9 +159,9 @@ impl<R: Table> Sabotaged<R> {
     }
 }
 
-impl<R: Table> Sabotaged<R> {
+impl Sabotage {
     /// Whether it takes itself for responsible, whatever the key.
-    fn is_answered_for(&self, cx: &Cx<'_, R>, purpose: &Purpose) -> bool {
+    fn is_answered_for<R: Table>(&self, cx: &Cx<'_, R>, purpose: &Purpose) -> bool {
         match self.bug {
             Bug::AnswerForOthers => *purpose == Purpose::Locate,
             _ => *purpose == Purpose::Upkeep && cx.now > at(20_000),
@@ -202,43 +173,40 @@ fn is_relayed<R: Table>(cx: &Cx<'_, R>, route: &Route<R::Walk>) -> bool {
     route.initiator != cx.node
 }
 
-impl<R: Table> Protocol for Sabotaged<R> {
-    type Message = MessageOf<R>;
-    type Timer = Timer;
-    type Command = Command;
-    type Event = Event;
-    type Shared = Config;
-
-    fn handle_start(&mut self, cx: &mut Cx<'_, R>) {
-        self.call(cx, |overlay, cx| overlay.handle_start(cx));
-    }
-
-    fn handle_message(&mut self, cx: &mut Cx<'_, R>, from: NodeId, message: Message<R::Walk>) {
-        if let Some(answers) = self.answer(cx, &message) {
+impl<R: Table> Tamper<Overlay<R>> for Sabotage {
+    fn admits(
+        &mut self,
+        overlay: &mut Overlay<R>,
+        cx: &mut Cx<'_, R>,
+        from: NodeId,
+        message: &mut MessageOf<R>,
+    ) -> usize {
+        if let Some(answers) = self.answer(overlay, cx, message) {
             for (to, body) in answers {
                 let to = if to == cx.node { from } else { to };
                 cx.send(to, Lane::Datagram, body.into());
             }
-            return;
+            return 0;
         }
         let is_late = cx.now > at(1500);
-        if let (Body::Told { .. } | Body::Notify, Bug::DeafTable) = (&message.body, self.bug)
-            && is_late
-        {
-            return;
-        }
-        self.call(cx, |overlay, cx| overlay.handle_message(cx, from, message));
+        let is_deaf = self.bug == Bug::DeafTable && is_late;
+        usize::from(!is_deaf || !matches!(message.body, Body::Told { .. } | Body::Notify))
     }
 
-    fn handle_timer(&mut self, cx: &mut Cx<'_, R>, timer: Timer) {
+    fn fires(&mut self, overlay: &mut Overlay<R>, cx: &mut Cx<'_, R>, _: Timer) -> bool {
         if self.bug == Bug::AcceptLosses {
-            self.call(cx, |overlay, cx| overlay.handle_command(cx, Command::AcceptLosses));
+            overlay.handle_command(cx, Command::AcceptLosses);
         }
-        self.call(cx, |overlay, cx| overlay.handle_timer(cx, timer));
+        true
     }
 
-    fn handle_command(&mut self, cx: &mut Cx<'_, R>, command: Command) {
-        self.call(cx, |overlay, cx| overlay.handle_command(cx, command));
+    fn tamper(&mut self, _: &mut Overlay<R>, cx: &mut Cx<'_, R>) {
+        for send in std::mem::take(&mut cx.outbox.sends) {
+            self.send(cx, send.to, send.lane, send.message);
+        }
+        for event in std::mem::take(&mut cx.outbox.events) {
+            self.tell(cx, event);
+        }
     }
 }
 
@@ -251,11 +219,9 @@ fn found<R: Table + 'static>(
         move |seed| {
             let scenario = Scenario::draw(seed);
             let config = scenario.config.clone();
-            let make = move |node| Sabotaged::<R> {
-                overlay: Overlay::new(&config, node),
-                bug,
-                first: BTreeMap::new(),
-                outbox: Outbox::default(),
+            let make = move |node| {
+                let sabotage = Sabotage { bug, first: BTreeMap::new() };
+                Wrapped::new(Overlay::<R>::new(&config, node), Some(sabotage))
             };
             let what = scenario.run(make).err()?;
             Some((seed, what.lines().next().unwrap_or_default().into()))

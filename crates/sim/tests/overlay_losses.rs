@@ -1,7 +1,6 @@
 //! Hosts that fail or are cut off for good: those that are left never call a stored key absent.
 
 mod overlay_swarm;
-mod seeds;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

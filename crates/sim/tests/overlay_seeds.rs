@@ -4,9 +4,9 @@
 //! first one.
 
 mod overlay_swarm;
-mod seeds;
 
 use overlay_swarm::{Algorithm, Outcome, Scenario, honest};
+use paceline_check::seeds;
 use paceline_proto::overlay::{Chord, Kademlia, Koorde, Pastry, Tapestry};
 use paceline_sim::checkers::tables::Table;
 

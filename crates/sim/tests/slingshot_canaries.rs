@@ -3,18 +3,17 @@
 //! Every member has the bug. `Sabotage` tampers with what goes into an honest member and what comes
 //! out; scenarios are drawn as for the seeds, without a rogue.
 
-mod seeds;
 mod slingshot_swarm;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use paceline_proto::core::{Context, GroupId, NodeId, Outbox, Outgoing, Payload};
+use paceline_check::{Tamper, Wrapped, seeds};
+use paceline_proto::core::{Context, GroupId, NodeId, Outgoing, Payload};
 use paceline_proto::slingshot::{
     Ages, Code, Config, Event, How, Message, Name, NamesBuilder, Rate, Repair, Slingshot, Timer,
 };
 use paceline_sim::checkers::slingshot::Rule;
-use slingshot_swarm::wrapped::{Tamper, Wrapped};
 use slingshot_swarm::{Scenario, recovered_share};
 
 /// What members do wrong.
@@ -219,9 +218,15 @@ impl Sabotage {
     }
 }
 
-impl Tamper for Sabotage {
-    fn admits(&mut self, from: NodeId, message: &mut Message) -> bool {
-        let Message::Data(data) = message else { return true };
+impl Tamper<Slingshot> for Sabotage {
+    fn admits(
+        &mut self,
+        _: &mut Slingshot,
+        _: &mut Context<'_, Slingshot>,
+        from: NodeId,
+        message: &mut Message,
+    ) -> usize {
+        let Message::Data(data) = message else { return 1 };
         let name = (data.group, from, data.incarnation, data.seq);
         let is_again = match self.bug {
             Bug::TellAfterLost => self.lost.contains(&name),
@@ -239,14 +244,15 @@ impl Tamper for Sabotage {
                 is_late: self.bug == Bug::TellAfterLost,
             });
         }
-        true
+        1
     }
 
-    fn fires(&mut self, timer: Timer) -> bool {
+    fn fires(&mut self, _: &mut Slingshot, _: &mut Context<'_, Slingshot>, timer: Timer) -> bool {
         self.bug != Bug::NeverFlush || timer != Timer::Flush
     }
 
-    fn tamper(&mut self, cx: &mut Context<'_, Wrapped<Self>>, outbox: &mut Outbox<Slingshot>) {
+    fn tamper(&mut self, _: &mut Slingshot, cx: &mut Context<'_, Slingshot>) {
+        let outbox = &mut *cx.outbox;
         self.tamper_with_repairs(cx.node, &mut outbox.sends);
         self.tamper_with_events(cx.node, &mut outbox.events);
         if self.bug == Bug::SendTwice {
@@ -268,10 +274,10 @@ fn flipped(payload: &Payload) -> Payload {
     Payload::from(bytes)
 }
 
-fn sabotaged(config: &Config, bug: Option<Bug>) -> Wrapped<Sabotage> {
+fn sabotaged(config: &Config, bug: Option<Bug>) -> Wrapped<Slingshot, Sabotage> {
     let wide = config.clone().with_parked_max(1024);
     let own = if bug == Some(Bug::ParkMore) { &wide } else { config };
-    Wrapped::new(own, bug.map(Sabotage::new))
+    Wrapped::new(Slingshot::new(own), bug.map(Sabotage::new))
 }
 
 fn verdict(seed: u64, bug: Option<Bug>) -> Result<(), String> {

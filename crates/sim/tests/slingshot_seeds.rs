@@ -4,9 +4,9 @@
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.
 
-mod seeds;
 mod slingshot_swarm;
 
+use paceline_check::seeds;
 use paceline_proto::slingshot::{Code, Rate, Slingshot};
 use paceline_sim::checkers::slingshot::Totals;
 use slingshot_swarm::{Outcome, Scenario, recovered_share};

@@ -1,9 +1,9 @@
 //! Each promise of the protocols that Slingshot is compared with is caught broken by the bug
 //! planted for it, in each of them.
 
-mod seeds;
 mod timely_swarm;
 
+use paceline_check::seeds;
 use paceline_sim::checkers::timely::Rule;
 use timely_swarm::faulty::Bug;
 use timely_swarm::{Baseline, Scenario};

@@ -4,9 +4,9 @@
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.
 
-mod seeds;
 mod timely_swarm;
 
+use paceline_check::seeds;
 use timely_swarm::{Baseline, Scenario};
 
 #[test]

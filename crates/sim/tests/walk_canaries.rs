@@ -4,20 +4,19 @@
 //! out, or the server is set to something else than the ledger was told; scenarios are drawn as for
 //! the seeds.
 
-mod seeds;
 mod walk_swarm;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::core::{Context, NodeId, Outbox};
+use paceline_check::{Tamper, Wrapped, seeds};
+use paceline_proto::core::{Context, NodeId};
 use paceline_proto::walk::{
     Command, Config, Discipline, Event, Generation, Graph, Message, Owners, PacedConfig, Part,
     QueueConfig, Recovery, Server, Stop, Timer,
 };
 use paceline_sim::checkers::walk::Rule;
 use walk_swarm::Scenario;
-use walk_swarm::wrapped::{Tamper, Wrapped};
 
 /// What nodes do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,8 +146,14 @@ impl Sabotage {
     }
 }
 
-impl Tamper for Sabotage {
-    fn admits(&mut self, _: NodeId, message: &mut Message) -> usize {
+impl Tamper<Server> for Sabotage {
+    fn admits(
+        &mut self,
+        _: &mut Server,
+        _: &mut Context<'_, Server>,
+        _: NodeId,
+        message: &mut Message,
+    ) -> usize {
         let goes_on = matches!(message, Message::Walkers { .. });
         match self.bug {
             Bug::IgnoreWalker if goes_on => usize::from(!self.takes_chance()),
@@ -157,7 +162,12 @@ impl Tamper for Sabotage {
         }
     }
 
-    fn commands(&mut self, command: &mut Command) -> bool {
+    fn commands(
+        &mut self,
+        _: &mut Server,
+        _: &mut Context<'_, Server>,
+        command: &mut Command,
+    ) -> bool {
         match command {
             Command::Run(job) if self.bug == Bug::ForgetLimit => job.in_flight_max = usize::MAX,
             Command::Cancel(_) => return self.bug != Bug::IgnoreCancel,
@@ -166,7 +176,7 @@ impl Tamper for Sabotage {
         true
     }
 
-    fn fires(&mut self, timer: Timer) -> bool {
+    fn fires(&mut self, _: &mut Server, _: &mut Context<'_, Server>, timer: Timer) -> bool {
         match self.bug {
             Bug::NeverMissed => timer != Timer::Deadline,
             Bug::NeverWork => timer != Timer::Work,
@@ -174,7 +184,8 @@ impl Tamper for Sabotage {
         }
     }
 
-    fn tamper(&mut self, cx: &mut Context<'_, Wrapped<Self>>, outbox: &mut Outbox<Server>) {
+    fn tamper(&mut self, _: &mut Server, cx: &mut Context<'_, Server>) {
+        let outbox = &mut *cx.outbox;
         outbox.sends.iter_mut().for_each(|send| self.tamper_with_message(&mut send.message));
         outbox.events.iter_mut().for_each(|event| self.tamper_with_event(event));
         match self.bug {
@@ -248,12 +259,10 @@ fn missettings(config: &Config, bug: Bug) -> Config {
 fn verdict(seed: u64, bug: Option<Bug>) -> Result<(), String> {
     let scenario = Scenario::draw(seed);
     let (_, owners, _) = scenario.world();
-    let mut node = 0..;
-    let make = |config: Config, part: Part| {
+    let make = |node: NodeId, config: Config, part: Part| {
         let Some(bug) = bug else {
             return Wrapped::new(Server::new(config, part).expect("possible"), None);
         };
-        let node = NodeId(node.next().expect("endless") % scenario.nodes());
         let part = match bug {
             Bug::OtherEdge => {
                 let graph = Arc::new(with_other_edges(&scenario));

@@ -4,9 +4,9 @@
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.
 
-mod seeds;
 mod walk_swarm;
 
+use paceline_check::seeds;
 use paceline_sim::checkers::walk::Totals;
 use walk_swarm::{Outcome, Scenario};
 

@@ -225,10 +225,16 @@ impl Group {
         }
     }
 
-    pub(super) fn receive_flushed(&mut self, cx: &mut Cx<'_>, frame: Frame) {
+    pub(super) fn receive_flushed(&mut self, cx: &mut Cx<'_>, from: NodeId, frame: Frame) {
+        if self.view.rank(from).is_none() {
+            return cx.count("group_flushed_by_stranger", 1);
+        }
         let is_due = self.acceptor.pending.as_ref().is_some_and(|(_, proposal)| {
-            let covers = |cut: &&super::Cut| cut.origin == frame.origin && frame.seq < cut.end;
-            proposal.cuts.iter().any(|cut| covers(&cut))
+            let covers = |cut: &super::Cut| {
+                (cut.origin, cut.incarnation) == (frame.origin, frame.incarnation)
+                    && frame.seq < cut.end
+            };
+            proposal.cuts.iter().any(covers)
         });
         if !is_due {
             return cx.count("group_flushed_in_vain", 1);

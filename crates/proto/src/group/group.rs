@@ -527,7 +527,7 @@ impl Protocol for Group {
             Message::Fetch { view, origin, from: first, to } => {
                 self.answer_fetch(cx, from, view, origin, first, to);
             }
-            Message::Flushed(frame) => self.receive_flushed(cx, frame),
+            Message::Flushed(frame) => self.receive_flushed(cx, from, frame),
             Message::Excluded { view } => self.receive_excluded(cx, from, view),
         }
         self.settle(cx);

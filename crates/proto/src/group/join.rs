@@ -431,7 +431,10 @@ impl Group {
         }
         if view == present {
             // As here.
-        } else if self.is_member() && view.0 + 1 == present.0 && self.view.rank(from).is_some() {
+        } else if self.is_member()
+            && view.0.checked_add(1) == Some(present.0)
+            && self.view.rank(from).is_some()
+        {
             self.tell_view(cx, from);
         } else if self.is_member() && view < present {
             self.tell_excluded(cx, from);

@@ -112,6 +112,15 @@ impl Bundle {
     fn is_empty(&self) -> bool {
         self.came.is_empty()
     }
+
+    /// True if what has this head may go with it: a job's home may say of it now this, now that.
+    fn is_of(&self, head: &Arc<Head>) -> bool {
+        match &self.message {
+            Message::Walkers { head: of, .. } => Arc::ptr_eq(of, head) || **of == **head,
+            Message::Ended { trail, .. } => *trail == head.trail,
+            Message::Upkeep(..) | Message::Barrier(_) => false,
+        }
+    }
 }
 
 /// Takes what is in it. In its place comes room for as many, and for more if there was more room:
@@ -161,8 +170,12 @@ impl Bundler {
         let (now, limit) = (cx.now, limit(cx));
         let place = self.place((to, (head.home, head.job), cargo.direction()), head, &cargo);
         let bundle = &self.open[place].1;
-        if !bundle.is_empty() && bundle.bytes + more > limit {
+        let is_of = bundle.is_of(head);
+        if !bundle.is_empty() && (!is_of || bundle.bytes + more > limit) {
             self.let_leave(cx, config, place);
+        }
+        if !is_of {
+            self.open[place].1.message = cargo.message(head);
         }
         self.oldest.get_or_insert(now);
         self.walkers += 1;

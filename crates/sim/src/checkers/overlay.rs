@@ -98,6 +98,8 @@ pub struct Terms {
     /// Crashes of holders farther apart than this are repaired in between; `None` if the network
     /// may be in the way of that.
     pub repaired_within: Option<Duration>,
+    /// Some nodes are strangers. Who was taken for a member and answers no more has failed.
+    pub has_strangers: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +118,8 @@ struct Under {
     holders: BTreeMap<NodeId, (Version, Option<u64>)>,
     losses: Vec<Instant>,
     is_lost: bool,
+    // Held, and no node that is watched has asked for that.
+    is_foreign: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -150,6 +154,8 @@ pub struct OverlayLedger {
     under: BTreeMap<Key, Under>,
     open: BTreeMap<(NodeId, u64), Open>,
     closed: BTreeMap<(NodeId, u64), BTreeSet<Key>>,
+    // Hashes of payloads that were sent, and what was delivered of them.
+    sent: BTreeSet<u64>,
     delivered: BTreeSet<(NodeId, u64, Key)>,
     // The state of each node's store when it was looked at last.
     changes: BTreeMap<NodeId, u64>,
@@ -187,6 +193,7 @@ impl OverlayLedger {
             under: BTreeMap::new(),
             open: BTreeMap::new(),
             closed: BTreeMap::new(),
+            sent: BTreeSet::new(),
             delivered: BTreeSet::new(),
             changes: BTreeMap::new(),
             held_keys: BTreeMap::new(),
@@ -214,9 +221,10 @@ impl OverlayLedger {
         self.final_from = Some(at);
     }
 
-    /// Every key that was ever written.
+    /// Every key that was ever written by a node that is watched.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
-        self.under.keys().copied()
+        let is_written = |(key, under): (&Key, &Under)| (!under.is_foreign).then_some(*key);
+        self.under.iter().filter_map(is_written)
     }
 
     fn broken(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {
@@ -306,7 +314,8 @@ impl OverlayLedger {
             // Who failed for good may have held it, or not: those that are left cannot know.
             Outcome::Failed(FailReason::Unsettled)
                 if self.is_held_by_none(key)
-                    && (0..nodes).any(|node| !sim.is_alive(NodeId(node))) => {}
+                    && (self.terms.has_strangers
+                        || (0..nodes).any(|node| !sim.is_alive(NodeId(node)))) => {}
             other => {
                 let what = format!("{key}: {other:?} though all is quiet");
                 self.broken(Rule::Lookup, at, node, what);
@@ -334,7 +343,9 @@ impl OverlayLedger {
     fn note_request(&mut self, at: Instant, node: NodeId, id: u64, operation: &Operation) {
         let mut write = |key: Key, hash: Option<u64>| {
             let write = Write { hash, request: (node, id) };
-            self.under.entry(key).or_default().writes.push(write);
+            let under = self.under.entry(key).or_default();
+            under.is_foreign = false;
+            under.writes.push(write);
         };
         let is_write = match operation {
             Operation::Put(items) => {
@@ -344,6 +355,10 @@ impl OverlayLedger {
             Operation::Remove(keys) => {
                 keys.iter().for_each(|&key| write(key, None));
                 true
+            }
+            Operation::Send { payload, .. } => {
+                self.sent.insert(hash(payload));
+                false
             }
             _ => false,
         };
@@ -394,9 +409,11 @@ impl OverlayLedger {
         for (key, held) in store.into_iter().flat_map(|store| store.iter()) {
             keys.insert(key);
             let hash = held.value.as_ref().map(hash);
-            let under = self.under.entry(key).or_default();
+            let foreign = || Under { is_foreign: true, ..Under::default() };
+            let under = self.under.entry(key).or_insert_with(foreign);
             let old = under.holders.insert(node, (held.stamp.version, hash));
-            if old.is_some_and(|(version, _)| version > held.stamp.version) {
+            let is_older = old.is_some_and(|(version, _)| version > held.stamp.version);
+            if is_older && !under.is_foreign {
                 let what = format!("{key} went back to {}", held.stamp.version);
                 return self.broken(Rule::Durability, at, node, what);
             }
@@ -601,7 +618,9 @@ impl<P: Host> Observer<P> for OverlayLedger {
             }
             Event::Delivered { keys, payload, .. } => {
                 let hash = hash(payload);
-                for &key in keys {
+                // What strangers send may be the same twice.
+                let is_known = self.sent.contains(&hash);
+                for &key in keys.iter().filter(|_| is_known) {
                     if !self.delivered.insert((node, hash, key)) {
                         let what = format!("{key}: a payload was delivered twice");
                         self.broken(Rule::Delivery, at, node, what);

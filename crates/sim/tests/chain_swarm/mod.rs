@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::seeds;
 use paceline_proto::chain::{Chain, Command, Config, Event, Topology, Urgency};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
 use paceline_sim::checkers::chain::{ChainLedger, Member};
@@ -14,8 +15,6 @@ use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Overhead, Reply, Shape,
     Sim, SimConfig,
 };
-
-use crate::seeds;
 
 /// Faults end at this time, milliseconds.
 const FAULTS_MS: u32 = 1_000;

@@ -4,13 +4,13 @@
 
 pub mod boundary;
 pub mod hunt;
-pub mod stranger;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use paceline_check::{Honest, LIES, seeds};
 use paceline_proto::core::{
     Instant, Lane, LinkFaults, Loss, Member, NodeId, Payload, Rng, View, ViewId,
 };
@@ -22,8 +22,6 @@ use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Reply, Shape, Sim,
     SimConfig,
 };
-
-use crate::seeds;
 
 /// Faults end at this time.
 pub const FAULTS: Duration = Duration::from_secs(12);
@@ -340,10 +338,10 @@ impl Scenario {
         let mut application = Application::new(self.seed);
         application.never_reads = self.never_reads;
         application.phases = self.phases.clone();
-        let mut observers = Members { nodes: self.nodes, observers: (ledger, application) };
+        let mut observers = Honest { nodes: self.nodes, observer: (ledger, application) };
         let end = Instant::ZERO + FAULTS + HEAL;
         sim.run_until(end, &mut observers);
-        let (ledger, application) = &observers.observers;
+        let (ledger, application) = &observers.observer;
         if let Some(violation) = ledger.violation() {
             return Err(violation.to_string());
         }
@@ -372,7 +370,7 @@ impl Scenario {
             events: sim.events_handled(),
             views: ledger.views().count() as u64,
             excluded: application.excluded,
-            lies: sim.counters().count(stranger::LIES),
+            lies: sim.counters().count(LIES),
             is_lost,
         })
     }
@@ -398,54 +396,6 @@ pub struct Outcome {
     /// Messages that strangers sent.
     pub lies: u64,
     pub is_lost: bool,
-}
-
-/// Shows observers what nodes of the group do, and not what strangers do.
-struct Members<O> {
-    nodes: u32,
-    observers: O,
-}
-
-impl<O> Members<O> {
-    fn of(&mut self, node: NodeId) -> Option<&mut O> {
-        (node.0 < self.nodes).then_some(&mut self.observers)
-    }
-}
-
-impl<P: Host, O: Observer<P>> Observer<P> for Members<O> {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
-        if let Some(observers) = self.of(node) {
-            observers.before_call(at, node, input);
-        }
-    }
-
-    fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
-        if let Some(observers) = self.of(node) {
-            observers.on_event(at, node, event, reply);
-        }
-    }
-
-    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &Message) {
-        if let Some(observers) = self.of(from) {
-            observers.on_send(at, from, to, lane, message);
-        }
-    }
-
-    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        if let Some(observers) = self.of(node) {
-            observers.after_call(at, node, protocol, reply);
-        }
-    }
-
-    fn on_fault(&mut self, at: Instant, fault: &Fault) {
-        self.observers.on_fault(at, fault);
-    }
-
-    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        if let Some(observers) = self.of(node) {
-            observers.on_wake(at, node, protocol, reply);
-        }
-    }
 }
 
 /// The application of every member: consumes what it is given after a while, and with each view

@@ -3,12 +3,12 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod topology;
-pub mod wrapped;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::{LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::mircc::{
     Algorithm, Command, Config, ControllerConfig, Event, Fetch, Forwarder, Multipath, Object, Pace,
@@ -22,10 +22,8 @@ use paceline_sim::{
 };
 use topology::{PREFIX, Topology};
 
-use crate::seeds;
-
 /// Faults end by then, milliseconds.
-const FAULTS_MS: u32 = 2_000;
+pub const FAULTS_MS: u32 = 2_000;
 /// By then all is to have come, and then all is to be at rest: seconds. Interests without labels
 /// walk at random where each neighbour is a next hop: a window gets a Data or two a second there.
 const COMPLETE_S: u64 = 1_800;
@@ -51,6 +49,8 @@ pub struct Scenario {
     pub absences: Vec<(Instant, NodeId, NodeId)>,
     /// After how long the application consumes what it is told.
     pub consumes_within_ms: u32,
+    /// The test file that replays it.
+    pub suite: &'static str,
 }
 
 /// What a run did.
@@ -67,6 +67,8 @@ pub struct Outcome {
     pub stored: u64,
     /// Interests that found the table of a node full.
     pub full: u64,
+    /// Messages that strangers sent.
+    pub lies: u64,
 }
 
 impl Scenario {
@@ -101,6 +103,7 @@ impl Scenario {
             objects,
             fetches,
             stops,
+            suite: "mircc_seeds",
         }
     }
 
@@ -159,7 +162,7 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId, Setup) -> P,
     ) -> Result<Outcome, String> {
-        let replay = || seeds::replay("mircc_seeds", self.seed);
+        let replay = || seeds::replay(self.suite, self.seed);
         let result = seeds::caught(|| self.run_checked(make));
         result.map_err(|what| format!("{what}\nreplay: {}\n{self:#?}", replay()))
     }
@@ -174,7 +177,8 @@ impl Scenario {
         config.codec = self.codec;
         config.faults = FaultSupport::Any;
         config.datagram_bytes_max = 8_800;
-        let ledger = MirccLedger::new(&self.config, setups.clone(), None);
+        let strangers = self.topology.strangers.iter().copied().map(NodeId);
+        let ledger = MirccLedger::new(&self.config, setups.clone(), strangers);
         let start = |node: NodeId| make(node, setups[node.index()].clone());
         let mut sim = Sim::new(config, Arc::new(self.config.clone()), start);
         for (at, fault) in &self.faults {
@@ -234,6 +238,7 @@ impl Scenario {
             expired: count("mircc_expired"),
             stored: count("mircc_stored"),
             full: count("mircc_refused_full"),
+            lies: count(LIES),
         })
     }
 
@@ -295,7 +300,7 @@ impl Scenario {
     }
 }
 
-fn at(ms: u32) -> Instant {
+pub fn at(ms: u32) -> Instant {
     Instant::ZERO + millis(ms)
 }
 

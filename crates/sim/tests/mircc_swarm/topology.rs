@@ -25,6 +25,8 @@ pub struct Topology {
     pub edges: Vec<Edge>,
     pub consumers: Vec<u32>,
     pub producers: Vec<u32>,
+    /// Neighbours that nobody asks anything, the last nodes.
+    pub strangers: Vec<u32>,
     /// By node: neighbours that lead to the producers, or are said to.
     pub next_hops: BTreeMap<u32, Vec<u32>>,
 }
@@ -40,6 +42,16 @@ impl Topology {
             _ => topology.graph(rng),
         }
         topology
+    }
+
+    /// Links so many strangers, each to one of the nodes.
+    pub fn add_strangers(&mut self, rng: &mut Rng, count: u32) {
+        let nodes = self.nodes;
+        for _ in 0..count {
+            let (stranger, neighbour) = (self.add(), rng.below(nodes));
+            self.link(rng, stranger, neighbour);
+            self.strangers.push(stranger);
+        }
     }
 
     pub fn wires(&self) -> Wires {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use paceline_check::{Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
     Command, Config, Event, Item, Key, Operation, Outcome as Told, Overlay, Space, Style,
@@ -17,8 +18,6 @@ use paceline_sim::checkers::zave::RingChecker;
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig,
 };
-
-use crate::seeds;
 
 /// Requests and faults begin at this time,
 pub const BEGIN: u64 = 8_000;
@@ -66,6 +65,10 @@ pub struct Scenario {
     pub has_network_faults: bool,
     /// Nodes that are cut off from the others at the end, for good.
     pub cut_off: Vec<NodeId>,
+    /// Nodes with the numbers after those of the overlay that are no part of it.
+    pub strangers: u32,
+    /// The test file that replays it.
+    pub suite: &'static str,
 }
 
 pub fn at(ms: u64) -> Instant {
@@ -109,6 +112,8 @@ impl Scenario {
             writers: 3.min(nodes),
             has_network_faults: false,
             cut_off: Vec::new(),
+            strangers: 0,
+            suite: "overlay_seeds",
         }
     }
 
@@ -234,7 +239,7 @@ impl Scenario {
 
     /// The command that runs this seed again.
     pub fn replay(&self) -> String {
-        seeds::replay("overlay_seeds", self.seed)
+        seeds::replay(self.suite, self.seed)
     }
 
     /// Runs the scenario with nodes made by `make`.
@@ -260,7 +265,7 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId) -> P + Send + 'static,
     ) -> Result<Outcome, String> {
-        let mut config = SimConfig::new(self.nodes as usize, self.seed);
+        let mut config = SimConfig::new((self.nodes + self.strangers) as usize, self.seed);
         config.network = self.network.clone();
         config.codec = self.codec;
         config.faults = FaultSupport::Any;
@@ -273,14 +278,18 @@ impl Scenario {
             }
         }
         let repaired_within = (!self.has_network_faults).then_some(Duration::from_secs(8));
-        let ledger = OverlayLedger::new(&self.config, Terms { repaired_within });
-        let ring = RingChecker::new(&self.config, !self.has_network_faults);
+        let terms = Terms { repaired_within, has_strangers: self.strangers > 0 };
+        let ledger = OverlayLedger::new(&self.config, terms);
+        let is_ring = !self.has_network_faults && self.strangers == 0;
+        let ring = RingChecker::new(&self.config, is_ring);
         let application = Application::new(self);
         for writer in 0..self.writers {
             sim.wake_at(at(BEGIN + 100 * u64::from(writer)), NodeId(writer));
         }
-        let mut observers = ((ledger, ring), application);
-        sim.run_until(at(FAULTS + HEAL), &mut observers);
+        let observer = ((ledger, ring), application);
+        let mut watching = Honest { nodes: self.nodes, observer };
+        sim.run_until(at(FAULTS + HEAL), &mut watching);
+        let observers = &mut watching.observer;
         judge(&observers.0)?;
         observers.0.0.check_quiet(&sim, self.nodes);
         judge(&observers.0)?;
@@ -305,7 +314,8 @@ impl Scenario {
                 sim.command_at(when, node, request(id + 1, Operation::Get(keys.clone())));
             }
         }
-        sim.run_until(at(FAULTS + HEAL + ANSWER), &mut observers);
+        sim.run_until(at(FAULTS + HEAL + ANSWER), &mut watching);
+        let observers = &mut watching.observer;
         judge(&observers.0)?;
         let answers = std::mem::take(&mut observers.1.answers);
         for (when, node, key, told) in &answers {
@@ -313,7 +323,7 @@ impl Scenario {
         }
         observers.0.0.check_quiet(&sim, self.nodes);
         judge(&observers.0)?;
-        self.check_cut(&mut sim, &mut observers, &keys)?;
+        self.check_cut(&mut sim, observers, &keys)?;
         let oversized = sim.counters().count("sim_datagram_oversized");
         if oversized > 0 {
             return Err(format!("{oversized} datagrams were too large"));
@@ -325,6 +335,7 @@ impl Scenario {
             failed,
             events: sim.events_handled(),
             ring_checks: observers.0.1.checks(),
+            lies: sim.counters().count(LIES),
         })
     }
 }
@@ -349,7 +360,8 @@ impl Scenario {
         sim.fault_at(begin, Fault::Partition(vec![self.cut_off.clone()]));
         // A ring that is cut in two is none until each part has closed its own.
         let (ledger, application) = (&mut observers.0.0, &mut observers.1);
-        let mut watching = (ledger, application);
+        let observer = (ledger, application);
+        let mut watching = Honest { nodes: self.nodes, observer };
         sim.run_until(begin + Duration::from_millis(CUT), &mut watching);
         for (id, node) in (2_000_000..).zip(self.members(sim)) {
             let operation = Operation::Get(keys.to_vec());
@@ -357,7 +369,7 @@ impl Scenario {
             sim.command_at(sim.now(), node, command);
         }
         sim.run_until(begin + Duration::from_millis(CUT + CUT_ANSWER), &mut watching);
-        let (ledger, application) = watching;
+        let (ledger, application) = watching.observer;
         let answers = std::mem::take(&mut application.answers);
         if !self.members(sim).is_empty() && answers.is_empty() {
             return Err("nobody was answered after the cut".into());
@@ -384,6 +396,8 @@ pub struct Outcome {
     pub failed: u64,
     pub events: u64,
     pub ring_checks: u64,
+    /// Messages that strangers sent.
+    pub lies: u64,
 }
 
 /// Writes and reads: a writer has one write open at a time.
@@ -404,6 +418,14 @@ const KEYS: u32 = 12;
 
 fn key_of(writer: u32, number: u32) -> Key {
     Key::of(&[writer.to_be_bytes(), number.to_be_bytes()].concat())
+}
+
+impl Scenario {
+    /// All keys that are written.
+    pub fn keys(&self) -> Vec<Key> {
+        let of = |writer| (0..KEYS).map(move |number| key_of(writer, number));
+        (0..self.writers).flat_map(of).collect()
+    }
 }
 
 impl Application {

@@ -3,27 +3,26 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod rogue;
-pub mod wrapped;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::{Honest, LIES, Wrapped, seeds};
 use paceline_proto::core::{GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
-use paceline_proto::slingshot::{Code, Command, Config, Event, Order, Pull, PullFrom, Rate, tuner};
+use paceline_proto::slingshot::{
+    Code, Command, Config, Event, Order, Pull, PullFrom, Rate, Slingshot, tuner,
+};
 use paceline_sim::checkers::slingshot::{Member, SlingshotLedger, Totals};
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Multicast, NetworkConfig, Observer, Reply, Sim, SimConfig,
 };
 use rogue::Rogue;
-use wrapped::Wrapped;
-
-use crate::seeds;
 
 /// Groups that may be configured.
-const GROUPS: u32 = 4;
+pub const GROUPS: u32 = 4;
 
 /// Faults and traffic end by then, milliseconds.
-const FAULTS_MS: u32 = 1_000;
+pub const FAULTS_MS: u32 = 1_000;
 
 /// A run, wholly drawn from its seed.
 #[derive(Clone, Debug)]
@@ -41,6 +40,10 @@ pub struct Scenario {
     pub changes_rate: bool,
     /// Members that leave a group and come back.
     pub absences: Vec<Absence>,
+    /// Nodes with the numbers after those of the members that are none.
+    pub strangers: u32,
+    /// The test file that replays it.
+    pub suite: &'static str,
 }
 
 /// A member is not in a group for a while.
@@ -63,6 +66,8 @@ pub struct Outcome {
     /// Repairs that were not what their sender received, and were found out.
     pub refused: u64,
     pub overrun: u64,
+    /// Messages that strangers sent.
+    pub lies: u64,
 }
 
 impl Scenario {
@@ -81,18 +86,24 @@ impl Scenario {
             consumes_within_ms: [Some(0), Some(30), Some(300), None][rng.below(4) as usize],
             changes_rate: rng.chance(0.2),
             absences: draw_absences(seed, nodes),
+            strangers: 0,
+            suite: "slingshot_seeds",
             config,
         }
     }
 
-    fn nodes(&self) -> u32 {
+    /// How many members there are.
+    pub fn nodes(&self) -> u32 {
         self.config.roster().len() as u32
     }
 
     /// Runs the scenario with honest members, but for the rogue.
     pub fn run(&self) -> Result<Outcome, String> {
         let (config, rogue) = (self.config.clone(), self.rogue);
-        self.run_with(move |node| Wrapped::new(&config, (Some(node) == rogue).then(Rogue::default)))
+        self.run_with(move |node| {
+            let rogue = (Some(node) == rogue).then(Rogue::default);
+            Wrapped::new(Slingshot::new(&config), rogue)
+        })
     }
 
     /// Runs the scenario with members made by `make`.
@@ -100,7 +111,7 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId) -> P,
     ) -> Result<Outcome, String> {
-        let replay = || seeds::replay("slingshot_seeds", self.seed);
+        let replay = || seeds::replay(self.suite, self.seed);
         let result = seeds::caught(|| self.run_checked(make));
         result.map_err(|what| format!("{what}\nreplay: {}\n{self:#?}", replay()))
     }
@@ -109,7 +120,7 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId) -> P,
     ) -> Result<Outcome, String> {
-        let mut config = SimConfig::new(self.nodes() as usize, self.seed);
+        let mut config = SimConfig::new((self.nodes() + self.strangers) as usize, self.seed);
         config.network = self.network.clone();
         config.codec = self.codec;
         config.faults = FaultSupport::Any;
@@ -139,9 +150,10 @@ impl Scenario {
             self.regroup(absence, |when, node, command| sim.command_at(when, node, command));
         }
         let application = Application { rng, consumes_within_ms: self.consumes_within_ms };
-        let mut observers = (SlingshotLedger::new(&self.config, self.rogue), application);
+        let observer = (SlingshotLedger::new(&self.config, self.rogue), application);
+        let mut observers = Honest { nodes: self.nodes(), observer };
         sim.run_until(at(60_000), &mut observers);
-        let (ledger, _) = &mut observers;
+        let (ledger, _) = &mut observers.observer;
         if let Some(violation) = ledger.violation() {
             return Err(violation.to_string());
         }
@@ -154,6 +166,7 @@ impl Scenario {
             events: sim.events_handled(),
             refused: refused.into_iter().map(count).sum(),
             overrun: count("slingshot_overrun"),
+            lies: count(LIES),
         })
     }
 }
@@ -214,7 +227,7 @@ pub fn recovered_share<P: Member<Shared = Config>>(
     share.map_err(|violation| violation.to_string())
 }
 
-fn at(ms: u32) -> Instant {
+pub fn at(ms: u32) -> Instant {
     Instant::ZERO + Duration::from_millis(ms.into())
 }
 

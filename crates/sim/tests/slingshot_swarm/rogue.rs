@@ -1,13 +1,12 @@
 //! A member whose heartbeats are damaged on their way, and whose repairs, questions and answers are
 //! damaged, made up or old.
 
+use paceline_check::Tamper;
 use paceline_proto::core::{
-    Context, GroupId, Outbox, Outgoing, Payload, Rng, Wire, decode_exact, encode_to_bytes,
+    Context, GroupId, Outgoing, Payload, Rng, Wire, decode_exact, encode_to_bytes,
 };
 use paceline_proto::parts::fec::Coded;
 use paceline_proto::slingshot::{Message, Name, NamesBuilder, Repair, Slingshot};
-
-use super::wrapped::{Tamper, Wrapped};
 
 /// Messages that are sent again later.
 const KEPT_MAX: usize = 32;
@@ -17,10 +16,10 @@ pub struct Rogue {
     kept: Vec<Message>,
 }
 
-impl Tamper for Rogue {
-    fn tamper(&mut self, cx: &mut Context<'_, Wrapped<Self>>, outbox: &mut Outbox<Slingshot>) {
+impl Tamper<Slingshot> for Rogue {
+    fn tamper(&mut self, _: &mut Slingshot, cx: &mut Context<'_, Slingshot>) {
         let mut sends = Vec::new();
-        for send in outbox.sends.drain(..) {
+        for send in std::mem::take(&mut cx.outbox.sends) {
             if self.kept.len() < KEPT_MAX {
                 self.kept.push(send.message.clone());
             }
@@ -36,14 +35,15 @@ impl Tamper for Rogue {
                 sends.push(Outgoing { message, ..send });
             }
         }
-        outbox.sends = sends;
-        let groups = outbox.group_sends.drain(..).filter_map(|(group, message)| {
-            // The ledger takes what packets are for what is sent of them.
-            let is_sound = matches!(message, Message::Data(_)) || cx.rng.chance(0.5);
-            Some((group, if is_sound { message } else { damaged(&message, cx.rng)? }))
-        });
-        let groups = groups.collect();
-        outbox.group_sends = groups;
+        cx.outbox.sends = sends;
+        let groups = std::mem::take(&mut cx.outbox.group_sends).into_iter().filter_map(
+            |(group, message)| {
+                // The ledger takes what packets are for what is sent of them.
+                let is_sound = matches!(message, Message::Data(_)) || cx.rng.chance(0.5);
+                Some((group, if is_sound { message } else { damaged(&message, cx.rng)? }))
+            },
+        );
+        cx.outbox.group_sends = groups.collect();
     }
 }
 

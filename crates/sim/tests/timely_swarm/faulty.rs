@@ -1,9 +1,8 @@
 //! A member whose reports to its application a planted bug spoils.
 
-use std::sync::Arc;
-
-use paceline_proto::core::{Context, NodeId, Outbox, Payload, PeerState, Protocol, View};
-use paceline_proto::slingshot::{Command, Event};
+use paceline_check::Tamper;
+use paceline_proto::core::{Context, Payload, Protocol};
+use paceline_proto::slingshot::{Event, How};
 
 /// What members do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,48 +16,30 @@ pub enum Bug {
     SwapOrder,
 }
 
-pub struct Faulty<P: Protocol> {
-    member: P,
-    outbox: Outbox<P>,
-    bug: Option<Bug>,
+pub struct Faulty {
+    bug: Bug,
     kept: Option<Event>,
 }
 
-impl<P: Protocol<Command = Command, Event = Event>> Faulty<P> {
-    pub fn new(member: P, bug: Option<Bug>) -> Faulty<P> {
-        Faulty { member, outbox: Outbox::default(), bug, kept: None }
+impl Faulty {
+    pub fn new(bug: Bug) -> Faulty {
+        Faulty { bug, kept: None }
     }
 
-    pub fn member(&self) -> &P {
-        &self.member
-    }
-
-    fn call(
-        &mut self,
-        cx: &mut Context<'_, Self>,
-        handler: impl FnOnce(&mut P, &mut Context<'_, P>),
-    ) {
-        let mut inner = cx.nest(cx.incarnation, cx.shared, &mut self.outbox, 0);
-        handler(&mut self.member, &mut inner);
-        self.outbox.pass_to(cx.outbox, |message| message, |timer| timer);
-        for event in std::mem::take(&mut self.outbox.events) {
-            self.tell(cx, event);
-        }
-    }
-
-    fn tell(&mut self, cx: &mut Context<'_, Self>, mut event: Event) {
+    fn tell<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>, mut event: Event) {
         let Event::Delivered { sender, payload, how, .. } = &mut event else {
             return cx.deliver(event);
         };
         match self.bug {
-            Some(Bug::AlterPayload) => {
+            Bug::AlterPayload => {
                 let mut bytes = payload.to_bytes().to_vec();
                 bytes[0] ^= 1;
                 *payload = Payload::from(bytes);
             }
-            Some(Bug::DeliverTwice) => cx.deliver(event.clone()),
-            Some(Bug::DropRecovered) if *how != paceline_proto::slingshot::How::Direct => return,
-            Some(Bug::SwapOrder) => match self.kept.take() {
+            Bug::DeliverTwice => cx.deliver(event.clone()),
+            Bug::DropRecovered if *how != How::Direct => return,
+            Bug::DropRecovered => {}
+            Bug::SwapOrder => match self.kept.take() {
                 None => {
                     self.kept = Some(event);
                     return;
@@ -71,40 +52,15 @@ impl<P: Protocol<Command = Command, Event = Event>> Faulty<P> {
                     return cx.deliver(second);
                 }
             },
-            _ => {}
         }
         cx.deliver(event);
     }
 }
 
-impl<P: Protocol<Command = Command, Event = Event>> Protocol for Faulty<P> {
-    type Message = P::Message;
-    type Timer = P::Timer;
-    type Command = Command;
-    type Event = Event;
-    type Shared = P::Shared;
-
-    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
-        self.call(cx, |member, cx| member.handle_start(cx));
-    }
-
-    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
-        self.call(cx, |member, cx| member.handle_peer(cx, peer, state));
-    }
-
-    fn handle_view(&mut self, cx: &mut Context<'_, Self>, view: &Arc<View>) {
-        self.call(cx, |member, cx| member.handle_view(cx, view));
-    }
-
-    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: P::Message) {
-        self.call(cx, |member, cx| member.handle_message(cx, from, message));
-    }
-
-    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: P::Timer) {
-        self.call(cx, |member, cx| member.handle_timer(cx, timer));
-    }
-
-    fn handle_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        self.call(cx, |member, cx| member.handle_command(cx, command));
+impl<P: Protocol<Event = Event>> Tamper<P> for Faulty {
+    fn tamper(&mut self, _: &mut P, cx: &mut Context<'_, P>) {
+        for event in std::mem::take(&mut cx.outbox.events) {
+            self.tell(cx, event);
+        }
     }
 }

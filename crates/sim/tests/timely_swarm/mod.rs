@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use faulty::{Bug, Faulty};
+use paceline_check::{Wrapped, seeds};
 use paceline_proto::core::{
     GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Protocol, Rng, View,
 };
@@ -17,8 +18,6 @@ use paceline_proto::slingshot::{
 };
 use paceline_sim::checkers::timely::TimelyLedger;
 use paceline_sim::{Codec, Digest, Fault, FaultSupport, Multicast, NetworkConfig, Sim, SimConfig};
-
-use crate::seeds;
 
 /// Faults and traffic end by then, milliseconds.
 const FAULTS_MS: u32 = 1_000;
@@ -127,7 +126,7 @@ impl Scenario {
         config.codec = self.codec;
         config.faults = FaultSupport::Any;
         let members = shared.clone();
-        let make = |_| Faulty::new(make(&members), bug);
+        let make = |_| Wrapped::new(make(&members), bug.map(Faulty::new));
         let mut sim = Sim::new(config, Arc::new(shared), make);
         let mut rng = Rng::new(self.seed, 0x3055);
         for number in 0..self.packets {
@@ -145,7 +144,7 @@ impl Scenario {
         let mut ledger = TimelyLedger::new(self.config.order() == Order::Fifo);
         sim.run_until(at(30_000), &mut ledger);
         for node in (0..nodes).map(NodeId).filter(|&node| sim.is_alive(node)) {
-            ledger.check_accounts(sim.now(), node, missing(sim.node(node).member()));
+            ledger.check_accounts(sim.now(), node, missing(sim.node(node).node()));
         }
         match ledger.violation() {
             Some(violation) => Err(violation.to_string()),

@@ -61,6 +61,8 @@ impl Scenario {
             jobs,
             cancels,
             consumes_within_micros: [0, 200, 20_000][rng.below(3) as usize],
+            strangers: 0,
+            suite: "walk_seeds",
         }
     }
 }

@@ -4,18 +4,16 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod draw;
-pub mod wrapped;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::{Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Rng};
 use paceline_proto::walk::{Command, Config, Event, Graph, Job, JobId, Owners, Part, Server};
 use paceline_sim::checkers::walk::{Node, Totals, WalkLedger, World};
 use paceline_sim::{Codec, Digest, Fault, FaultSupport, Observer, Overhead, Reply, Sim, SimConfig};
-
-use crate::seeds;
 
 /// Faults end by then, milliseconds.
 pub const FAULTS_MS: u32 = 300;
@@ -48,6 +46,10 @@ pub struct Scenario {
     pub cancels: Vec<(Instant, NodeId, JobId)>,
     /// After how long the application consumes what it is told.
     pub consumes_within_micros: u32,
+    /// Nodes with the numbers after all others that have no part in this.
+    pub strangers: u32,
+    /// The test file that replays it.
+    pub suite: &'static str,
 }
 
 /// What a run did.
@@ -58,6 +60,8 @@ pub struct Outcome {
     pub events: u64,
     /// Messages that the network lost.
     pub messages_lost: u64,
+    /// Messages that strangers sent.
+    pub lies: u64,
 }
 
 impl Scenario {
@@ -89,25 +93,27 @@ impl Scenario {
 
     /// Runs the scenario with honest nodes.
     pub fn run(&self) -> Result<Outcome, String> {
-        self.run_with(|config, part| Server::new(config, part).expect("what is drawn is possible"))
+        self.run_with(|_, config, part| {
+            Server::new(config, part).expect("what is drawn is possible")
+        })
     }
 
     /// Runs the scenario with nodes made by `make`.
     pub fn run_with<P: Node>(
         &self,
-        make: impl FnMut(Config, Part) -> P,
+        make: impl FnMut(NodeId, Config, Part) -> P,
     ) -> Result<Outcome, String> {
-        let replay = || seeds::replay("walk_seeds", self.seed);
+        let replay = || seeds::replay(self.suite, self.seed);
         let result = seeds::caught(|| self.run_checked(make));
         result.map_err(|what| format!("{what}\nreplay: {}\n{self:#?}", replay()))
     }
 
     fn run_checked<P: Node>(
         &self,
-        mut make: impl FnMut(Config, Part) -> P,
+        mut make: impl FnMut(NodeId, Config, Part) -> P,
     ) -> Result<Outcome, String> {
         let (graph, owners, world) = self.world();
-        let mut config = SimConfig::new(self.nodes() as usize, self.seed);
+        let mut config = SimConfig::new((self.nodes() + self.strangers) as usize, self.seed);
         config.network.overhead = Overhead::None;
         config.network.link = self.link;
         config.codec = self.codec;
@@ -117,34 +123,37 @@ impl Scenario {
         let ledger = WalkLedger::new(world, self.configs.clone(), self.datagram_bytes_max, doubles);
         let mut sim = Sim::new(config, Arc::new(()), |node| {
             let part = Part::new(node, graph.clone(), owners.clone());
-            make(self.configs[node.index()], part)
+            let config = self.configs.get(node.index()).unwrap_or(&self.configs[0]);
+            make(node, *config, part)
         });
         self.schedule(&mut sim);
-        let mut observer = (ledger, Application::new(self));
+        let observer = (ledger, Application::new(self));
+        let mut observers = Honest { nodes: self.nodes(), observer };
         let until = at(FAULTS_MS) + Duration::from_secs(COMPLETE_S);
         while sim.now() < until
-            && observer.0.violation().is_none()
-            && (sim.now() <= at(FAULTS_MS) || observer.0.is_busy())
-            && sim.step(&mut observer)
+            && observers.observer.0.violation().is_none()
+            && (sim.now() <= at(FAULTS_MS) || observers.observer.0.is_busy())
+            && sim.step(&mut observers)
         {
             if sim.events_handled() > EVENTS_MAX {
                 return Err(format!("{EVENTS_MAX} events and no end at {}", sim.now()));
             }
         }
         let now = sim.now();
-        observer.0.check_complete(now).map_err(|violation| violation.to_string())?;
+        observers.observer.0.check_complete(now).map_err(|violation| violation.to_string())?;
         let events = sim.events_handled();
         while sim.events_handled() < events + EVENTS_MAX
-            && observer.0.violation().is_none()
-            && sim.step(&mut observer)
+            && observers.observer.0.violation().is_none()
+            && sim.step(&mut observers)
         {}
-        observer.0.check_rest(&sim).map_err(|violation| violation.to_string())?;
+        observers.observer.0.check_rest(&sim).map_err(|violation| violation.to_string())?;
         let count = |name| sim.counters().count(name);
         Ok(Outcome {
             digest: sim.digest(),
-            totals: observer.0.totals(),
+            totals: observers.observer.0.totals(),
             events: sim.events_handled(),
             messages_lost: count("sim_lost") + count("sim_partitioned"),
+            lies: count(LIES),
         })
     }
 

@@ -6,7 +6,7 @@ use super::super::message::MESSAGE_BYTES_MAX;
 use super::bench::{Bench, job};
 use super::changes::{chunk, held, plan};
 use super::*;
-use crate::core::{Instant, NodeId};
+use crate::core::{Instant, NodeId, Wire, decode_exact, encode_to_bytes};
 
 /// Of a bench, server 0 to 7 are servers of the graph.
 const CLIENT: NodeId = NodeId(20);
@@ -59,6 +59,36 @@ fn walkers_come_from_their_home_or_from_a_server_of_the_graph() {
     bench.receive_from(NodeId(3), walkers(NodeId(4), 1, 2, 5));
     assert_eq!((bench.server.held(), bench.server.census().refused), (6, refused));
     assert_eq!(bench.server.queues().map(|(length, _)| length).collect::<Vec<_>>(), [2, 4]);
+}
+
+/// A home may use a number again before it is forgotten, for walkers that carry something else.
+#[test]
+fn walkers_of_one_number_that_carry_different_trails_leave_in_messages_of_their_own() {
+    let mut bench = Bench::new(Config::default(), &ring(), &[0, 1, 1, 1]);
+    let mut sent = Vec::new();
+    for trail in [Trail::Vertices, Trail::None, Trail::Versions, Trail::Vertices] {
+        for steps in [2, 0] {
+            let Message::Walkers { head, walkers } = walkers(CLIENT, 1, 3, steps) else { return };
+            let head = Arc::new(Head { trail, ..Head::clone(&head) });
+            bench.receive_from(CLIENT, Message::Walkers { head, walkers });
+            let until = bench.now.since(Instant::ZERO) + Duration::from_millis(10);
+            bench.until(until);
+            sent.extend(bench.sent().into_iter().map(|(to, message)| (to, trail, message)));
+        }
+    }
+    let mut ways = [0, 0];
+    for (to, of, message) in sent {
+        let bytes = encode_to_bytes(&message);
+        assert_eq!(bytes.len(), message.wire_len(), "{message:?}");
+        let (trail, walkers) = match decode_exact(bytes).expect("a server sends what decodes") {
+            Message::Walkers { head, walkers } => (head.trail, walkers.len()),
+            Message::Ended { trail, walks, .. } => (trail, walks.len()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(trail, of);
+        ways[usize::from(to == CLIENT)] += walkers;
+    }
+    assert_eq!(ways, [12, 12], "on to another server, and home");
 }
 
 #[test]

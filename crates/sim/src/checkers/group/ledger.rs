@@ -336,7 +336,8 @@ impl GroupLedger {
             members.contains(&Member { node: *origin, incarnation: *incarnation })
         });
         if !is_member {
-            let what = format!("a message of {origin}, who is not in {view}");
+            let members = self.views.get(view);
+            let what = format!("a message of {origin}, {incarnation:x}, in {view}: {members:x?}");
             self.break_rule(Rule::Views, at, node, what);
         }
         if !was_sent {

@@ -179,7 +179,10 @@ impl MirccLedger {
         let held = &mut self.nodes[node.index()];
         let Some(link) = held.links.get_mut(&from) else { return };
         let bytes = packet.wire_len() + self.config.frame_bytes;
-        link.note_arrival(bytes);
+        match packet.body {
+            Body::Fragment(_) => link.note_fragment(bytes),
+            _ => link.note_arrival(bytes),
+        }
         match &packet.body {
             Body::Interest(interest) => {
                 let key = self.names.key(&interest.name);

@@ -80,6 +80,11 @@ impl Link {
 
     pub(super) fn note_arrival(&mut self, bytes: usize) {
         self.packets_in += 1;
+        self.note_fragment(bytes);
+    }
+
+    /// A part of a packet came, which counts as one only once it is whole.
+    pub(super) fn note_fragment(&mut self, bytes: usize) {
         self.bytes_in += bytes as u64;
     }
 

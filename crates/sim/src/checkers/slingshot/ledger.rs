@@ -151,6 +151,10 @@ impl SlingshotLedger {
     }
 
     fn receive(&mut self, at: Instant, node: NodeId, from: NodeId, message: &Message) {
+        // What a stranger says is no sign of anything.
+        if self.config.roster().rank(from).is_none() {
+            return;
+        }
         let life = &mut self.lives[node.index()];
         match message {
             Message::Data(Data { group, .. }) | Message::Heartbeat { group, .. }

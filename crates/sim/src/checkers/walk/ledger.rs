@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use paceline_proto::core::{Instant, Lane, NodeId, Wire};
-use paceline_proto::walk::{Command, Config, Event, Message, Timer, Trail};
+use paceline_proto::walk::{Command, Config, Event, Message, Timer, Trail, Traveller};
 
 use super::super::Violation;
 use super::job::{JobLedger, refusal};
@@ -54,6 +54,17 @@ struct OnWire {
     arrived: u32,
 }
 
+/// Counters of walkers that are not let in.
+const REFUSED: [&str; 7] = [
+    "walker_refused",
+    "walk_job_refused",
+    "walker_of_other_graph",
+    "walker_of_stranger",
+    "walker_beyond_credit",
+    "walker_beyond_homes",
+    "walker_of_silent_home",
+];
+
 /// Watches servers of walks.
 ///
 /// Cost: of each call linear in the walkers that its node holds and the walks that it has under
@@ -70,13 +81,16 @@ pub struct WalkLedger {
     /// Tokens that were seen.
     seen: BTreeSet<Key>,
     wire: BTreeMap<(Key, NodeId, NodeId, bool), OnWire>,
+    /// What strangers sent: of it nobody knows where it was before.
+    foreign: BTreeSet<Key>,
     call: Call,
     totals: Totals,
     violation: Option<Violation<Rule>>,
 }
 
 impl WalkLedger {
-    /// A ledger for nodes that are set to this, by number. `doubles`: whether the network may
+    /// A ledger for nodes that are set to this, by number; nodes with higher numbers are strangers,
+    /// of which it sees only what they send to the others. `doubles`: whether the network may
     /// deliver a datagram twice.
     pub fn new(
         world: World,
@@ -92,6 +106,7 @@ impl WalkLedger {
             arrivals_max: if doubles { 2 } else { 1 },
             seen: BTreeSet::new(),
             wire: BTreeMap::new(),
+            foreign: BTreeSet::new(),
             call: Call::default(),
             totals: Totals::default(),
             violation: None,
@@ -140,8 +155,9 @@ impl WalkLedger {
         }
         let count = |name| sim.counters().count(name);
         let dropped = count("walker_dropped_full") + count("walker_dropped_early");
-        let refused = count("walker_refused") + count("walk_job_refused");
-        let counted = (dropped, count("walker_lost"), refused);
+        let refused = REFUSED.into_iter().map(count).sum();
+        let lost = count("walker_lost") + count("walker_forgotten");
+        let counted = (dropped, lost, refused);
         let Totals { dropped, lost, refused, .. } = self.totals;
         if counted != (dropped, lost, refused) {
             let what = format!("{counted:?} counted, {:?} seen", (dropped, lost, refused));
@@ -150,20 +166,27 @@ impl WalkLedger {
         self.violation.clone().map_or(Ok(()), Err)
     }
 
+    fn is_stranger(&self, node: NodeId) -> bool {
+        node.index() >= self.nodes.len()
+    }
+
     fn fail(&mut self, at: Instant, node: NodeId, (rule, what): Broken) {
         self.violation.get_or_insert(Violation { rule, at, node, what });
     }
 
     fn receive(&mut self, node: NodeId, from: NodeId, message: &Message) -> Result<(), Broken> {
         let is_home = matches!(message, Message::Ended { .. });
+        let is_stranger = self.is_stranger(from);
         for (key, steps) in travellers(node, message) {
             let on_wire = self.wire.entry((key, from, node, is_home)).or_default();
             on_wire.arrived += 1;
-            if on_wire.arrived > on_wire.sent * self.arrivals_max {
+            if is_stranger {
+                self.foreign.insert(key);
+            } else if on_wire.arrived > on_wire.sent * self.arrivals_max {
                 let what = format!("{:x} came, and {from} did not send it", key.2);
                 return Err((Rule::Conservation, what));
             }
-            self.totals.doubled += u64::from(on_wire.arrived > on_wire.sent);
+            self.totals.doubled += u64::from(!is_stranger && on_wire.arrived > on_wire.sent);
             if is_home {
                 self.call.home.push(key);
             } else {
@@ -203,6 +226,10 @@ impl WalkLedger {
         (from, to, lane): (NodeId, NodeId, Lane),
         message: &Message,
     ) -> Result<(), Broken> {
+        // What strangers say of graphs, and of walkers on others, is answered.
+        if self.call.is_foreign && matches!(message, Message::Upkeep(..)) {
+            return Ok(());
+        }
         let config = &self.configs[from.index()];
         let (walkers, bytes) = (message.walkers(), message.wire_len());
         let (walkers_max, bytes_max) = (config.bundle.walkers_max, self.datagram_bytes_max);
@@ -219,8 +246,9 @@ impl WalkLedger {
         let held = &self.nodes[from.index()];
         match message {
             Message::Walkers { head, walkers } if head.trail == Trail::Vertices => {
-                for traveller in walkers {
-                    let key = (head.home, head.job, traveller.token);
+                let key = |traveller: &Traveller| (head.home, head.job, traveller.token);
+                for traveller in walkers.iter().filter(|it| !self.foreign.contains(&key(it))) {
+                    let key = key(traveller);
                     let steps = held.steps_before(&self.call, key, traveller.walker.steps);
                     let way = (traveller.walker.source, &*traveller.path);
                     // Of a walker that came by the codec, the source is not known.
@@ -281,6 +309,7 @@ impl<P: Node> Observer<P> for WalkLedger {
         self.call = Call::default();
         match input {
             Input::Message { from, message } => {
+                self.call.is_foreign = self.is_stranger(*from);
                 if let Err(broken) = self.receive(node, *from, message) {
                     self.fail(at, node, broken);
                 }
@@ -311,7 +340,7 @@ impl<P: Node> Observer<P> for WalkLedger {
             (at, node),
             protocol.server(),
             &call,
-            (&self.configs[node.index()], &self.world),
+            (&self.configs[node.index()], &self.world, &self.foreign),
             |key| seen.insert(key),
         );
         match closed {

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use paceline_proto::core::{Instant, NodeId};
@@ -49,6 +49,8 @@ pub(super) struct Call {
     pub(super) is_work: bool,
     /// News of a peer, of which a server makes nothing.
     pub(super) is_news: bool,
+    /// A message of a stranger.
+    pub(super) is_foreign: bool,
 }
 
 /// What is known of a node in its present life.
@@ -118,7 +120,7 @@ impl NodeLedger {
         (at, node): (Instant, NodeId),
         server: &Server,
         call: &Call,
-        (config, world): (&Config, &World),
+        (config, world, foreign): (&Config, &World, &BTreeSet<Key>),
         mut is_fresh: impl FnMut(Key) -> bool,
     ) -> Result<Tally, Broken> {
         let census = server.census();
@@ -126,7 +128,7 @@ impl NodeLedger {
         self.census = census;
         let mut under_way: Vec<UnderWay> = server.under_way().collect();
         under_way.sort_unstable_by_key(|of| (of.of, of.walk));
-        let held = self.look(node, server, call, world)?;
+        let held = self.look(node, server, call, (world, foreign))?;
 
         // What is here or has left was here, came, or is new.
         let (mut gone, mut fresh) = (Vec::new(), 0);
@@ -195,14 +197,14 @@ impl NodeLedger {
         node: NodeId,
         server: &Server,
         call: &Call,
-        world: &World,
+        (world, foreign): (&World, &BTreeSet<Key>),
     ) -> Result<BTreeMap<Key, Copies>, Broken> {
         let mut held: BTreeMap<Key, Copies> = BTreeMap::new();
         let mut enter = |key, steps| held.entry(key).or_default().add(steps);
         for (head, traveller) in server.queued() {
             let key = (head.home, head.job, traveller.token);
             world.check_queued(node, &head.kind, &traveller.walker)?;
-            if head.trail == Trail::Vertices {
+            if head.trail == Trail::Vertices && !foreign.contains(&key) {
                 let from = self.steps_before(call, key, traveller.walker.steps);
                 let way = (traveller.walker.source, &*traveller.path);
                 world.check_here(node, &head.kind, way, from)?;

@@ -1,7 +1,5 @@
 //! Runs a test over many seeds, on all processors, and says which failed.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::fmt::{Debug, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

@@ -1,0 +1,50 @@
+// Checkers find the node of each protocol in what wraps it.
+
+use paceline_proto::chain::Chain;
+use paceline_proto::group::Group;
+use paceline_proto::mircc::Forwarder;
+use paceline_proto::overlay::Overlay;
+use paceline_proto::slingshot::Slingshot;
+use paceline_proto::walk::Server;
+use paceline_sim::checkers::tables::Table;
+use paceline_sim::checkers::{chain, group, mircc, overlay, slingshot, walk};
+
+use crate::{Tamper, Wrapped};
+
+impl<T: Tamper<Chain>> chain::Member for Wrapped<Chain, T> {
+    fn chain(&self) -> &Chain {
+        self.node()
+    }
+}
+
+impl<T: Tamper<Group>> group::Host for Wrapped<Group, T> {
+    fn group(&self) -> &Group {
+        self.node()
+    }
+}
+
+impl<T: Tamper<Forwarder>> mircc::Node for Wrapped<Forwarder, T> {
+    fn forwarder(&self) -> &Forwarder {
+        self.node()
+    }
+}
+
+impl<R: Table, T: Tamper<Overlay<R>>> overlay::Host for Wrapped<Overlay<R>, T> {
+    type Router = R;
+
+    fn overlay(&self) -> &Overlay<R> {
+        self.node()
+    }
+}
+
+impl<T: Tamper<Slingshot>> slingshot::Member for Wrapped<Slingshot, T> {
+    fn slingshot(&self) -> &Slingshot {
+        self.node()
+    }
+}
+
+impl<T: Tamper<Server>> walk::Node for Wrapped<Server, T> {
+    fn server(&self) -> &Server {
+        self.node()
+    }
+}

@@ -1,0 +1,64 @@
+use paceline_proto::core::{GroupId, Instant, Lane, Membership, NodeId, Protocol};
+use paceline_sim::{Fault, Input, Observer, Reply};
+
+/// Shows observers what the first nodes of a run do, and not what the strangers after them do.
+pub struct Honest<O> {
+    /// How many nodes are honest.
+    pub nodes: u32,
+    /// Who sees them.
+    pub observer: O,
+}
+
+impl<O> Honest<O> {
+    fn of(&mut self, node: NodeId) -> Option<&mut O> {
+        (node.0 < self.nodes).then_some(&mut self.observer)
+    }
+}
+
+impl<P: Protocol, O: Observer<P>> Observer<P> for Honest<O> {
+    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+        if let Some(observer) = self.of(node) {
+            observer.before_call(at, node, input);
+        }
+    }
+
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
+        if let Some(observer) = self.of(node) {
+            observer.on_event(at, node, event, reply);
+        }
+    }
+
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
+        if let Some(observer) = self.of(from) {
+            observer.on_send(at, from, to, lane, message);
+        }
+    }
+
+    fn on_send_group(&mut self, at: Instant, from: NodeId, group: GroupId, message: &P::Message) {
+        if let Some(observer) = self.of(from) {
+            observer.on_send_group(at, from, group, message);
+        }
+    }
+
+    fn on_membership(&mut self, at: Instant, node: NodeId, group: GroupId, membership: Membership) {
+        if let Some(observer) = self.of(node) {
+            observer.on_membership(at, node, group, membership);
+        }
+    }
+
+    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        if let Some(observer) = self.of(node) {
+            observer.after_call(at, node, protocol, reply);
+        }
+    }
+
+    fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        self.observer.on_fault(at, fault);
+    }
+
+    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+        if let Some(observer) = self.of(node) {
+            observer.on_wake(at, node, protocol, reply);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What tests of the protocols share: runs over seeds, nodes that are tampered with, and strangers
+//! that send false messages. For development only: nothing of the product depends on it.
+#![forbid(unsafe_code)]
+
+mod access;
+mod honest;
+pub mod lies;
+pub mod seeds;
+mod stranger;
+mod wrapped;
+
+pub use honest::Honest;
+pub use stranger::{LIES, LieTally, Lies, Spoken, Stranger, Strangers};
+pub use wrapped::{Tamper, Wrapped};

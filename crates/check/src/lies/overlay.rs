@@ -1,0 +1,329 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use paceline_proto::core::{Lane, NodeId, Wire};
+use paceline_proto::overlay::{
+    Addresses, Answer, Body, CopyAnswer, Found, Key, Leg, Message, Purpose, PutAnswer, PutItem,
+    Record, Route, Segment, Side, Stamp, Target, Topic, Version, Walk,
+};
+
+use super::{Draw, Source};
+
+/// What routers note of the way of a message.
+pub trait DrawWalk: Wire + Copy {
+    /// Draws one.
+    fn draw(source: &mut Source<'_>) -> Self;
+}
+
+impl DrawWalk for () {
+    fn draw(_: &mut Source<'_>) {}
+}
+
+impl DrawWalk for Leg {
+    fn draw(source: &mut Source<'_>) -> Leg {
+        if source.flag() { Leg::Way } else { Leg::Last }
+    }
+}
+
+impl DrawWalk for Walk {
+    fn draw(source: &mut Source<'_>) -> Walk {
+        match source.rng.below(3) {
+            0 => Walk::Start,
+            1 => Walk::Last,
+            _ => {
+                let left = source.one_of(&[0, 1, 2, 5, 63, 64]);
+                let prefix = source.word().checked_shr(64 - u32::from(left)).unwrap_or(0);
+                let side = if source.flag() { Side::Ahead } else { Side::Behind };
+                Walk::Imaginary { prefix, left, side }
+            }
+        }
+    }
+}
+
+/// A key that is read by others, or near one, or none of theirs.
+fn key(source: &mut Source<'_>) -> Key {
+    let known = source.known.keys.len() as u32;
+    let known = (known > 0).then(|| source.known.keys[source.rng.below(known) as usize]);
+    match (source.rng.below(6), known) {
+        (0, _) => Key::ZERO,
+        (1, _) => Key::from_bytes([255; Key::BYTES]),
+        (2, Some(known)) => {
+            let mut bytes = known.to_bytes();
+            bytes[Key::BYTES - 1] ^= 1;
+            Key::from_bytes(bytes)
+        }
+        (3.., Some(known)) => known,
+        _ => own_key(source),
+    }
+}
+
+/// A key under which only strangers write.
+fn own_key(source: &mut Source<'_>) -> Key {
+    let number = source.rng.below(8) as u8;
+    Key::of(&[b"a stranger's"[..].as_ref(), &[number]].concat())
+}
+
+fn ascending(mut keys: Vec<Key>) -> Vec<Key> {
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+fn keys(source: &mut Source<'_>) -> Vec<Key> {
+    let mut keys = source.some(8, key);
+    keys.push(key(source));
+    ascending(keys)
+}
+
+fn own_keys(source: &mut Source<'_>) -> Vec<Key> {
+    ascending(source.some(4, own_key))
+}
+
+fn targets<W: DrawWalk>(source: &mut Source<'_>) -> Arc<[Target<W>]> {
+    let keys = keys(source);
+    keys.into_iter().map(|key| Target { key, walk: W::draw(source) }).collect()
+}
+
+fn purpose(source: &mut Source<'_>) -> Purpose {
+    match source.rng.below(4) {
+        0 => Purpose::Locate,
+        1 => Purpose::Get,
+        2 => Purpose::Upkeep,
+        _ => Purpose::Send(Arc::new(source.payload())),
+    }
+}
+
+fn version(source: &mut Source<'_>) -> Version {
+    Version { count: source.word(), by: source.member().node.0 }
+}
+
+fn stamp(source: &mut Source<'_>) -> Stamp {
+    let version = version(source);
+    Stamp { version, writer: source.member().node.0, write: source.word() }
+}
+
+fn answer(source: &mut Source<'_>) -> Answer {
+    let plain = [
+        Answer::Here,
+        Answer::Delivered,
+        Answer::Absent,
+        Answer::Later,
+        Answer::Again,
+        Answer::NoRoute,
+        Answer::Busy,
+        Answer::Unsettled,
+    ];
+    match source.rng.below(9) {
+        8 => Answer::Found { version: version(source), value: source.payload() },
+        place => plain[place as usize].clone(),
+    }
+}
+
+fn range(source: &mut Source<'_>) -> Option<Box<(Key, Key)>> {
+    source.flag().then(|| Box::new((key(source), key(source))))
+}
+
+fn node(source: &mut Source<'_>) -> NodeId {
+    source.member().node
+}
+
+fn found<W: DrawWalk>(source: &mut Source<'_>) -> Found<W> {
+    let mut found = Found {
+        exchange: source.half(),
+        segments: Vec::new(),
+        ended: Vec::new(),
+        nodes: Vec::new(),
+        walks: Vec::new(),
+        range: range(source),
+    };
+    for _ in 0..source.rng.below(4) {
+        let segment =
+            Segment { targets: 1 + source.rng.below(3) as u16, nodes: source.rng.below(4) as u8 };
+        for _ in 0..segment.targets {
+            match segment.nodes {
+                0 => found.ended.push(answer(source)),
+                _ => found.walks.push(W::draw(source)),
+            }
+        }
+        (0..segment.nodes).for_each(|_| found.nodes.push(node(source)));
+        found.segments.push(segment);
+    }
+    found
+}
+
+fn put_answer(source: &mut Source<'_>) -> PutAnswer {
+    let copies = source.half() as u8;
+    source.one_of(&[
+        PutAnswer::Stored(copies),
+        PutAnswer::Elsewhere,
+        PutAnswer::TooLarge,
+        PutAnswer::OverQuota,
+        PutAnswer::Unreplicated,
+        PutAnswer::Superseded,
+        PutAnswer::Busy,
+        PutAnswer::Unsettled,
+        PutAnswer::Short(copies),
+    ])
+}
+
+fn copy_answer(source: &mut Source<'_>) -> CopyAnswer {
+    let newer = CopyAnswer::Newer(stamp(source));
+    source.one_of(&[CopyAnswer::Held, newer, CopyAnswer::OverQuota, CopyAnswer::Far])
+}
+
+/// Records that no honest node asks for.
+fn records(source: &mut Source<'_>) -> Vec<Record> {
+    let record = |source: &mut Source<'_>, key| Record {
+        key,
+        stamp: stamp(source),
+        lifetime_ms: source.half(),
+        value: source.flag().then(|| source.payload()),
+    };
+    own_keys(source).into_iter().map(|key| record(source, key)).collect()
+}
+
+fn items(source: &mut Source<'_>) -> Arc<[PutItem]> {
+    let item = |source: &mut Source<'_>, key| PutItem {
+        key,
+        lifetime_ms: source.half(),
+        after: source.word(),
+        value: source.flag().then(|| source.payload()),
+    };
+    own_keys(source).into_iter().map(|key| item(source, key)).collect()
+}
+
+fn places(source: &mut Source<'_>) -> Vec<u16> {
+    source.some(4, |source| source.half() as u16)
+}
+
+fn topic(source: &mut Source<'_>) -> Topic {
+    match source.rng.below(3) {
+        0 => Topic::Neighbours,
+        1 => Topic::Row(source.rng.below(Key::DIGITS) as u8, key(source)),
+        _ => Topic::Nearest(key(source)),
+    }
+}
+
+fn body<W: DrawWalk>(source: &mut Source<'_>) -> Body<W> {
+    let exchange = source.half();
+    let is_member = source.flag();
+    match source.rng.below(21) {
+        0 => Body::Route(Route {
+            exchange,
+            ttl: source.half() as u8,
+            initiator: node(source),
+            is_member,
+            tag: source.word(),
+            purpose: purpose(source),
+            targets: targets(source),
+        }),
+        1 => Body::Ack { exchange },
+        2 => {
+            let keys = keys(source).into_iter();
+            let answers = keys.map(|key| (key, answer(source))).collect();
+            Body::Result { tag: source.word(), answers, range: range(source) }
+        }
+        3 => Body::Find {
+            exchange,
+            is_member,
+            tag: source.word(),
+            purpose: purpose(source),
+            targets: targets(source),
+        },
+        4 => Body::Found(Box::new(found(source))),
+        5 => Body::Put { exchange, is_member, write: source.word(), items: items(source) },
+        6 => Body::PutReply { exchange, answers: source.some(4, put_answer) },
+        7 => Body::Copy { exchange, records: records(source).into() },
+        8 => Body::CopyReply { exchange, answers: source.some(4, copy_answer) },
+        9 => Body::Fetch { exchange, keys: keys(source).into() },
+        10 => Body::Fetched { exchange, records: records(source), is_whole: source.flag() },
+        11 => {
+            let keys = keys(source).into_iter();
+            let entries = keys.map(|key| (key, version(source))).collect();
+            Body::Summary { exchange, entries }
+        }
+        12 => Body::SummaryReply {
+            exchange,
+            lacking: places(source),
+            newer: places(source),
+            surplus: places(source),
+        },
+        13 => Body::Ask { exchange, is_member, topic: topic(source) },
+        14 => Body::Told { exchange, nodes: source.some(8, node) },
+        15 => Body::Notify,
+        16 => Body::Ping { exchange },
+        17 => Body::Pong { exchange },
+        18 => Body::NotMember { exchange },
+        19 => Body::Goodbye,
+        _ => Body::Missing { nodes: source.some(8, node) },
+    }
+}
+
+impl<W: DrawWalk> Draw for Message<W> {
+    fn draw(source: &mut Source<'_>) -> Message<W> {
+        let body = body(source);
+        let address = |source: &mut Source<'_>| (node(source), Bytes::from_static(b"nowhere"));
+        let addresses = source.rng.chance(0.1).then(|| {
+            let mut addresses = source.some(3, address);
+            addresses.push(address(source));
+            addresses.into()
+        });
+        Message { body, addresses: Addresses(addresses) }
+    }
+
+    fn kind(&self) -> &'static str {
+        match &self.body {
+            Body::Route(_) => "lie_overlay_route",
+            Body::Ack { .. } => "lie_overlay_ack",
+            Body::Result { .. } => "lie_overlay_result",
+            Body::Find { .. } => "lie_overlay_find",
+            Body::Found(_) => "lie_overlay_found",
+            Body::Put { .. } => "lie_overlay_put",
+            Body::PutReply { .. } => "lie_overlay_put_reply",
+            Body::Copy { .. } => "lie_overlay_copy",
+            Body::CopyReply { .. } => "lie_overlay_copy_reply",
+            Body::Fetch { .. } => "lie_overlay_fetch",
+            Body::Fetched { .. } => "lie_overlay_fetched",
+            Body::Summary { .. } => "lie_overlay_summary",
+            Body::SummaryReply { .. } => "lie_overlay_summary_reply",
+            Body::Ask { .. } => "lie_overlay_ask",
+            Body::Told { .. } => "lie_overlay_told",
+            Body::Notify => "lie_overlay_notify",
+            Body::Ping { .. } => "lie_overlay_ping",
+            Body::Pong { .. } => "lie_overlay_pong",
+            Body::NotMember { .. } => "lie_overlay_not_member",
+            Body::Goodbye => "lie_overlay_goodbye",
+            Body::Missing { .. } => "lie_overlay_missing",
+        }
+    }
+
+    fn kinds() -> Vec<&'static str> {
+        vec![
+            "lie_overlay_route",
+            "lie_overlay_ack",
+            "lie_overlay_result",
+            "lie_overlay_find",
+            "lie_overlay_found",
+            "lie_overlay_put",
+            "lie_overlay_put_reply",
+            "lie_overlay_copy",
+            "lie_overlay_copy_reply",
+            "lie_overlay_fetch",
+            "lie_overlay_fetched",
+            "lie_overlay_summary",
+            "lie_overlay_summary_reply",
+            "lie_overlay_ask",
+            "lie_overlay_told",
+            "lie_overlay_notify",
+            "lie_overlay_ping",
+            "lie_overlay_pong",
+            "lie_overlay_not_member",
+            "lie_overlay_goodbye",
+            "lie_overlay_missing",
+        ]
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::Datagram
+    }
+}

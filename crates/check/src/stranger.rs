@@ -1,0 +1,204 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use paceline_proto::chain::{self, Chain};
+use paceline_proto::core::{Context, Instant, Lane, Member, NodeId, Protocol, Wire};
+use paceline_proto::group::{self, Group};
+use paceline_proto::mircc::{self, Forwarder};
+use paceline_proto::overlay::{self, Overlay, Router};
+use paceline_proto::slingshot::{self, Slingshot};
+use paceline_proto::walk::{self, Server};
+
+use crate::lies::{Draw, DrawWalk, Known, Source};
+use crate::{Tamper, Wrapped};
+
+/// Counts the messages that strangers send.
+pub const LIES: &str = "stranger_lies";
+
+/// A protocol that strangers may speak.
+pub trait Spoken: Protocol<Message: Draw> {
+    /// What a stranger, which has no other timers, is woken by.
+    const TICK: Self::Timer;
+
+    /// Notes what this node tells any that asks.
+    fn publish(&self, node: Member, known: &mut Known) {
+        known.note(node);
+    }
+}
+
+impl Spoken for Chain {
+    const TICK: chain::Timer = chain::Timer::Ack;
+}
+
+impl Spoken for Group {
+    const TICK: group::Timer = group::Timer::Group;
+
+    fn publish(&self, _: Member, known: &mut Known) {
+        known.view = known.view.max(self.view().id().0);
+        known.note(self.member());
+    }
+}
+
+impl Spoken for Slingshot {
+    const TICK: slingshot::Timer = slingshot::Timer::Gap;
+}
+
+impl Spoken for Forwarder {
+    const TICK: mircc::Timer = mircc::Timer::Local;
+}
+
+impl Spoken for Server {
+    const TICK: walk::Timer = walk::Timer::Work;
+}
+
+impl<R: Router<Walk: DrawWalk>> Spoken for Overlay<R> {
+    const TICK: overlay::Timer = overlay::Timer::Upkeep;
+}
+
+/// How strangers lie.
+#[derive(Clone, Debug)]
+pub struct Lies {
+    /// Time between two lies of a stranger.
+    pub every: Duration,
+    /// After this there are none.
+    pub until: Instant,
+}
+
+/// The nodes of a run: so many honest ones, and strangers after them.
+#[derive(Clone)]
+pub struct Strangers {
+    honest: u32,
+    lies: Lies,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    known: Known,
+    /// How often a message of each kind was sent.
+    told: BTreeMap<&'static str, u64>,
+}
+
+impl Strangers {
+    /// Strangers beside `honest` nodes, that know this at the start.
+    pub fn new(honest: u32, known: Known, lies: Lies) -> Strangers {
+        let shared = Shared { known, told: BTreeMap::new() };
+        Strangers { honest, lies, shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    /// This node, and what it is: honest or a stranger. A stranger sends to any honest node.
+    pub fn wrap<P: Spoken>(&self, node: NodeId, protocol: P) -> Wrapped<P, Stranger> {
+        self.wrap_with(node, protocol, &[])
+    }
+
+    /// The same; if it is a stranger, it sends only to these nodes.
+    pub fn wrap_with<P: Spoken>(
+        &self,
+        node: NodeId,
+        protocol: P,
+        to: &[NodeId],
+    ) -> Wrapped<P, Stranger> {
+        let lies = (node.0 >= self.honest).then(|| (self.lies.clone(), to.to_vec()));
+        Wrapped::new(protocol, Some(Stranger { shared: self.shared.clone(), lies }))
+    }
+}
+
+/// Counts over many runs how often strangers sent a message of each kind.
+#[derive(Default)]
+pub struct LieTally(Mutex<BTreeMap<&'static str, u64>>);
+
+impl LieTally {
+    /// Adds what the strangers of a run sent.
+    pub fn add(&self, strangers: &Strangers) {
+        let shared = strangers.shared.lock().expect("no panic under the lock");
+        let mut tally = self.0.lock().expect("no panic under the lock");
+        for (kind, count) in &shared.told {
+            *tally.entry(kind).or_default() += count;
+        }
+    }
+
+    /// Messages of all kinds.
+    pub fn total(&self) -> u64 {
+        self.0.lock().expect("no panic under the lock").values().sum()
+    }
+
+    /// Sees to it that every kind of message was sent.
+    ///
+    /// # Panics
+    /// If one was not.
+    pub fn assert_all_kinds<M: Draw>(&self) {
+        let tally = self.0.lock().expect("no panic under the lock");
+        let missing: Vec<_> =
+            M::kinds().into_iter().filter(|kind| !tally.contains_key(kind)).collect();
+        assert!(missing.is_empty(), "no stranger sent {missing:?}");
+    }
+}
+
+/// An honest node beside strangers, or a stranger: a node under its own name that sends false
+/// messages and never answers.
+pub struct Stranger {
+    shared: Arc<Mutex<Shared>>,
+    /// If it is a stranger: how it lies, and to whom; to any honest node if that is empty.
+    lies: Option<(Lies, Vec<NodeId>)>,
+}
+
+impl Stranger {
+    fn lie<P: Spoken>(shared: &mut Shared, to: &[NodeId], cx: &mut Context<'_, P>) {
+        if shared.known.members.is_empty() {
+            return;
+        }
+        let me = Member { node: cx.node, incarnation: cx.incarnation };
+        let mut source = Source { rng: &mut *cx.rng, known: &shared.known, me };
+        let to = match to.is_empty() {
+            true => source.honest().node,
+            false => source.one_of(to),
+        };
+        let message = P::Message::draw(&mut source);
+        *shared.told.entry(message.kind()).or_default() += 1;
+        let fits = message.wire_len() <= cx.datagram_bytes_max;
+        let lane = if fits { message.lane() } else { Lane::Stream };
+        cx.count(LIES, 1);
+        cx.send(to, lane, message);
+    }
+}
+
+impl<P: Spoken> Tamper<P> for Stranger {
+    fn starts(&mut self, _: &mut P, cx: &mut Context<'_, P>) -> bool {
+        if let Some((lies, _)) = &self.lies {
+            cx.set_timer(lies.every, P::TICK);
+        }
+        self.lies.is_none()
+    }
+
+    fn admits(
+        &mut self,
+        _: &mut P,
+        _: &mut Context<'_, P>,
+        _: NodeId,
+        _: &mut P::Message,
+    ) -> usize {
+        usize::from(self.lies.is_none())
+    }
+
+    fn fires(&mut self, _: &mut P, cx: &mut Context<'_, P>, _: P::Timer) -> bool {
+        if let Some((lies, to)) = self.lies.as_ref().filter(|(lies, _)| cx.now < lies.until) {
+            Stranger::lie(&mut self.shared.lock().expect("no panic under the lock"), to, cx);
+            cx.set_timer(lies.every, P::TICK);
+        }
+        self.lies.is_none()
+    }
+
+    fn commands(&mut self, _: &mut P, _: &mut Context<'_, P>, _: &mut P::Command) -> bool {
+        self.lies.is_none()
+    }
+
+    fn hears(&self) -> bool {
+        self.lies.is_none()
+    }
+
+    fn tamper(&mut self, node: &mut P, cx: &mut Context<'_, P>) {
+        let known = &mut self.shared.lock().expect("no panic under the lock").known;
+        node.publish(Member { node: cx.node, incarnation: cx.incarnation }, known);
+    }
+}

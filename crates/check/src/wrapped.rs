@@ -1,0 +1,196 @@
+use std::sync::Arc;
+
+use paceline_proto::core::{Context, DecodeError, NodeId, Outbox, PeerState, Protocol, View};
+
+/// What is done to a node: to what goes in and to what comes out.
+///
+/// What a hook writes into its context leaves as if the node had written it.
+pub trait Tamper<P: Protocol>: Sized {
+    /// The node starts. False if the node is not to see it.
+    fn starts(&mut self, _node: &mut P, _cx: &mut Context<'_, P>) -> bool {
+        true
+    }
+
+    /// A message comes. How often the node is to see it.
+    fn admits(
+        &mut self,
+        _node: &mut P,
+        _cx: &mut Context<'_, P>,
+        _from: NodeId,
+        _message: &mut P::Message,
+    ) -> usize {
+        1
+    }
+
+    /// A timer fires. False if the node is not to see it.
+    fn fires(&mut self, _node: &mut P, _cx: &mut Context<'_, P>, _timer: P::Timer) -> bool {
+        true
+    }
+
+    /// The application asks for something. False if the node is not to see it.
+    fn commands(
+        &mut self,
+        _node: &mut P,
+        _cx: &mut Context<'_, P>,
+        _command: &mut P::Command,
+    ) -> bool {
+        true
+    }
+
+    /// The driver has news of a peer, a view, a backlog or bytes that are no message. False if the
+    /// node is not to hear any.
+    fn hears(&self) -> bool {
+        true
+    }
+
+    /// The node handled a call and has written into the context what it wants done.
+    fn tamper(&mut self, _node: &mut P, _cx: &mut Context<'_, P>) {}
+
+    /// What the node says of its [admission](Protocol::admission).
+    fn admission(&self, node: &P) -> usize {
+        node.admission()
+    }
+}
+
+/// A node with something around it that tampers with what goes in and what comes out; or a node
+/// that is left alone.
+pub struct Wrapped<P: Protocol, T> {
+    node: P,
+    tamper: Option<T>,
+    shared: Option<P::Shared>,
+    outbox: Outbox<P>,
+}
+
+impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
+    /// A node, and what tampers with it, if anything does.
+    pub fn new(node: P, tamper: Option<T>) -> Wrapped<P, T> {
+        Wrapped { node, tamper, shared: None, outbox: Outbox::default() }
+    }
+
+    /// The node goes by this, whatever the other nodes go by.
+    #[must_use]
+    pub fn with_shared(self, shared: P::Shared) -> Wrapped<P, T> {
+        Wrapped { shared: Some(shared), ..self }
+    }
+
+    /// The node.
+    pub fn node(&self) -> &P {
+        &self.node
+    }
+
+    /// Calls with the context of the node, and passes on what that writes.
+    fn with<A>(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        call: impl FnOnce(&mut P, &mut Option<T>, &mut Context<'_, P>) -> A,
+    ) -> A {
+        let shared = self.shared.as_ref().unwrap_or(cx.shared);
+        let mut inner = cx.nest(cx.incarnation, shared, &mut self.outbox, 0);
+        let answer = call(&mut self.node, &mut self.tamper, &mut inner);
+        self.outbox.pass_to(cx.outbox, |message| message, |timer| timer);
+        cx.outbox.events.append(&mut self.outbox.events);
+        answer
+    }
+
+    /// The node handles something; what it wants done is tampered with.
+    fn handle(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        handler: impl FnOnce(&mut P, &mut Context<'_, P>),
+    ) {
+        self.with(cx, |node, tamper, cx| {
+            handler(node, cx);
+            if let Some(tamper) = tamper {
+                tamper.tamper(node, cx);
+            }
+        });
+    }
+
+    fn hears(&self) -> bool {
+        self.tamper.as_ref().is_none_or(Tamper::hears)
+    }
+}
+
+impl<P: Protocol, T: Tamper<P>> Protocol for Wrapped<P, T> {
+    type Message = P::Message;
+    type Timer = P::Timer;
+    type Command = P::Command;
+    type Event = P::Event;
+    type Shared = P::Shared;
+
+    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
+        let sees = self.with(cx, |node, tamper, cx| {
+            tamper.as_mut().is_none_or(|tamper| tamper.starts(node, cx))
+        });
+        if sees {
+            self.handle(cx, |node, cx| node.handle_start(cx));
+        }
+    }
+
+    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
+        if self.hears() {
+            self.handle(cx, |node, cx| node.handle_peer(cx, peer, state));
+        }
+    }
+
+    fn handle_view(&mut self, cx: &mut Context<'_, Self>, view: &Arc<View>) {
+        if self.hears() {
+            self.handle(cx, |node, cx| node.handle_view(cx, view));
+        }
+    }
+
+    fn handle_message(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        from: NodeId,
+        mut message: P::Message,
+    ) {
+        let times = self.with(cx, |node, tamper, cx| {
+            tamper.as_mut().map_or(1, |tamper| tamper.admits(node, cx, from, &mut message))
+        });
+        for _ in 1..times {
+            let message = message.clone();
+            self.handle(cx, |node, cx| node.handle_message(cx, from, message));
+        }
+        if times > 0 {
+            self.handle(cx, |node, cx| node.handle_message(cx, from, message));
+        }
+    }
+
+    fn handle_undecodable(&mut self, cx: &mut Context<'_, Self>, from: NodeId, error: DecodeError) {
+        if self.hears() {
+            self.handle(cx, |node, cx| node.handle_undecodable(cx, from, error));
+        }
+    }
+
+    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: P::Timer) {
+        let sees = self.with(cx, |node, tamper, cx| {
+            tamper.as_mut().is_none_or(|tamper| tamper.fires(node, cx, timer))
+        });
+        if sees {
+            self.handle(cx, |node, cx| node.handle_timer(cx, timer));
+        }
+    }
+
+    fn handle_command(&mut self, cx: &mut Context<'_, Self>, mut command: P::Command) {
+        let sees = self.with(cx, |node, tamper, cx| {
+            tamper.as_mut().is_none_or(|tamper| tamper.commands(node, cx, &mut command))
+        });
+        if sees {
+            self.handle(cx, |node, cx| node.handle_command(cx, command));
+        }
+    }
+
+    fn handle_drained(&mut self, cx: &mut Context<'_, Self>, to: NodeId) {
+        if self.hears() {
+            self.handle(cx, |node, cx| node.handle_drained(cx, to));
+        }
+    }
+
+    fn admission(&self) -> usize {
+        match &self.tamper {
+            Some(tamper) => tamper.admission(&self.node),
+            None => self.node.admission(),
+        }
+    }
+}

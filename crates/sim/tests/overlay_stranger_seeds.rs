@@ -1,0 +1,64 @@
+//! Overlays beside strangers: nodes that send well-formed messages, each field true, nearly true or
+//! extreme, under their own names, and never answer. The promises are those of `overlay_seeds`.
+//!
+//! Some of them are weaker, since nodes have no keys to prove anything by. A node that says that it
+//! is a member is taken for one until it does not answer. So tables and look-ups are right only once
+//! the strangers are silent: lies are faults, and end with them. Until then a ring may have members
+//! that tell of others what they like, so that Zave's invariant does not hold; and later the
+//! strangers are members that failed and may have held the only copy of something, so that a key
+//! which nobody holds is called `Unsettled` where it would be `Absent`. And any node may write under
+//! any key, so that strangers write under keys of their own only.
+
+mod overlay_swarm;
+
+use std::time::Duration;
+
+use overlay_swarm::{Algorithm, FAULTS, Outcome, Scenario, at};
+use paceline_check::lies::{DrawWalk, Known};
+use paceline_check::{LieTally, Lies, Strangers, seeds};
+use paceline_proto::core::Rng;
+use paceline_proto::overlay::{
+    Chord, Kademlia, Koorde, Message, Overlay, Pastry, Router, Tapestry,
+};
+use paceline_sim::checkers::tables::Table;
+
+fn run_with<R>(scenario: &Scenario, every: Duration, tally: &LieTally) -> Result<Outcome, String>
+where
+    R: Table + Router<Walk: DrawWalk> + 'static,
+{
+    let lies = Lies { every, until: at(FAULTS) };
+    let known = Known { keys: scenario.keys(), ..Known::default() };
+    let strangers = Strangers::new(scenario.nodes, known, lies);
+    let (config, all) = (scenario.config.clone(), strangers.clone());
+    let outcome = scenario.run(move |node| all.wrap(node, Overlay::<R>::new(&config, node)))?;
+    tally.add(&strangers);
+    Ok(outcome)
+}
+
+#[test]
+fn seeds_hold_their_promises_beside_strangers_that_lie() {
+    let tally = LieTally::default();
+    let run = |seed| {
+        let mut rng = Rng::new(seed, 0x57a6);
+        let mut scenario = Scenario::draw(seed);
+        scenario.suite = "overlay_stranger_seeds";
+        scenario.strangers = 1 + rng.below(3);
+        let every = Duration::from_millis([20, 50, 200][rng.below(3) as usize]);
+        let outcome = match scenario.algorithm {
+            Algorithm::Chord => run_with::<Chord>(&scenario, every, &tally)?,
+            Algorithm::Koorde => run_with::<Koorde>(&scenario, every, &tally)?,
+            Algorithm::Pastry => run_with::<Pastry>(&scenario, every, &tally)?,
+            Algorithm::Tapestry => run_with::<Tapestry>(&scenario, every, &tally)?,
+            Algorithm::Kademlia => run_with::<Kademlia>(&scenario, every, &tally)?,
+        };
+        Ok([outcome.outcomes, outcome.failed, outcome.lies])
+    };
+    let (count, [outcomes, failed, lies]) = seeds::run_all(run);
+    println!("{count} seeds: {outcomes} outcomes, {failed} of them failures, {lies} lies");
+    assert!(lies > 100 * count && lies == tally.total(), "the strangers did not act");
+    if count >= 100 {
+        assert!(outcomes > 100 * count, "the seeds tested nothing");
+        assert!(failed < outcomes / 10, "{failed} of {outcomes} failed");
+        tally.assert_all_kinds::<Message<()>>();
+    }
+}
