@@ -94,6 +94,28 @@ pub fn target_folder() -> Result<&'static Path, String> {
     folder.as_deref().map_err(Clone::clone)
 }
 
+/// A program of crates.io, which is built first if it is not there, once a target folder. Quickly
+/// built is better than fast.
+pub fn tool(name: &str, version: &str) -> Result<PathBuf, String> {
+    let folder = target_folder()?.join("tools").join(format!("{name}-{version}"));
+    let program = folder.join("bin").join(name);
+    if program.exists() {
+        return Ok(program);
+    }
+    let package = format!("{name}@{version}");
+    let arguments = ["install", "--quiet", "--debug", "--locked", &package, "--root"];
+    println!("cargo {} {}", arguments.join(" "), folder.display());
+    let mut install = cargo(&arguments);
+    install.arg(&folder).args(["--config", "profile.dev.debug=false"]);
+    // A target folder of its own, which is removed afterwards.
+    install.env_remove("CARGO_TARGET_DIR");
+    match install.status() {
+        Ok(status) if status.success() => Ok(program),
+        Ok(status) => Err(format!("{package} cannot be installed: {status}; it needs crates.io")),
+        Err(error) => Err(format!("cannot run cargo install: {error}")),
+    }
+}
+
 /// The first of so many ports of loopback in a row that were free a moment ago, for TCP and UDP.
 pub fn free_ports(count: u16) -> Result<u16, String> {
     let failed = |error: std::io::Error| format!("no free port: {error}");

@@ -1,11 +1,10 @@
 //! What comes into the build from elsewhere: licences, sources and versions, as `deny.toml` says,
 //! and what is known against it. `cargo-deny` is built from its locked source, once.
 
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use crate::checks::Outcome;
-use crate::shell::{cargo, root, target_folder};
+use crate::shell::{root, tool};
 
 const VERSION: &str = "0.20.2";
 
@@ -41,7 +40,7 @@ pub fn with_advisories() -> Result<Outcome, String> {
 }
 
 fn deny(checks: &[&str]) -> Result<Output, String> {
-    let tool = tool()?;
+    let tool = tool("cargo-deny", VERSION)?;
     let mut command = Command::new(&tool);
     command.args(["--locked", "--log-level", "error", "check"]).args(checks).current_dir(root());
     command.output().map_err(|error| format!("cannot run {}: {error}", tool.display()))
@@ -53,26 +52,4 @@ fn print(output: &Output) {
         String::from_utf8_lossy(&output.stderr),
         String::from_utf8_lossy(&output.stdout)
     );
-}
-
-/// The tool, which is built first if it is not there. Quickly built is better than fast: it runs
-/// for a second.
-fn tool() -> Result<PathBuf, String> {
-    let folder = target_folder()?.join("tools").join(format!("cargo-deny-{VERSION}"));
-    let tool = folder.join("bin").join("cargo-deny");
-    if tool.exists() {
-        return Ok(tool);
-    }
-    let package = format!("cargo-deny@{VERSION}");
-    let arguments = ["install", "--quiet", "--debug", "--locked", &package, "--root"];
-    println!("cargo {} {}", arguments.join(" "), folder.display());
-    let mut install = cargo(&arguments);
-    // A target folder of its own, which is removed afterwards.
-    install.arg(&folder).args(["--config", "profile.dev.debug=false"]);
-    install.env_remove("CARGO_TARGET_DIR");
-    match install.status() {
-        Ok(status) if status.success() => Ok(tool),
-        Ok(status) => Err(format!("{package} cannot be installed: {status}; it needs crates.io")),
-        Err(error) => Err(format!("cannot run cargo install: {error}")),
-    }
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod fuzz;
 mod honest;
 pub mod lies;
 pub mod seeds;

@@ -5,6 +5,7 @@ mod endurance;
 mod fairness;
 mod fetch;
 mod figures;
+mod fuzz;
 mod group;
 mod member;
 mod mircc;
@@ -140,6 +141,11 @@ pub const CHECKS: &[Check] = &[
         name: "agreement",
         what: "every order in which members agree on a view, three steps further than each test",
         run: agreement,
+    },
+    Check {
+        name: "fuzz",
+        what: "an hour of libFuzzer on decoders and nodes (nightly, C++)",
+        run: fuzz::fuzz,
     },
     Check {
         name: "supply",

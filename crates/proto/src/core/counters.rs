@@ -15,7 +15,7 @@ impl Counters {
         let at = self.counts.iter().position(|(known, _)| same(known));
         let at = at.or_else(|| self.counts.iter().position(|(known, _)| *known == name));
         match at.map(|at| &mut self.counts[at]) {
-            Some((_, count)) => *count += n,
+            Some((_, count)) => *count = count.saturating_add(n),
             None => self.counts.push((name, n)),
         }
     }

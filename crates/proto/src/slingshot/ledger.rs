@@ -88,7 +88,7 @@ impl Ledger {
                 self.tally.direct_bytes += held.payload.len() as u64;
             }
             Way::Recovered | Way::Pulled => {
-                self.tally.missed += 1;
+                self.tally.missed = self.tally.missed.saturating_add(1);
                 let is_in_time = held.arrived.since(held.since) <= self.within;
                 self.tally.in_time += u64::from(is_in_time);
             }
@@ -151,7 +151,8 @@ impl Ledger {
         if first >= end {
             return;
         }
-        self.tally.missed += end - first;
+        // A member may claim any number of packets, and again after each start.
+        self.tally.missed = self.tally.missed.saturating_add(end - first);
         match &mut self.losing {
             Some((same, _, last)) if same == source && *last == first => *last = end,
             _ => {
@@ -196,7 +197,7 @@ impl Ledger {
         if has_room {
             self.unread = self.unread.saturating_add(1);
         } else {
-            self.overrun += packets;
+            self.overrun = self.overrun.saturating_add(packets);
             cx.count(self.counts.overrun, packets);
         }
         has_room
