@@ -36,7 +36,7 @@ fn seeds_hold_their_promises_beside_strangers_that_lie() {
     println!("{count} seeds: {direct} direct, {recovered} recovered, {lost} lost, {lies} lies");
     assert!(lies > 100 * count && lies == tally.total(), "the strangers did not act");
     if count >= 100 {
-        assert!(direct > 1_000 * count && recovered > 0, "the members sent nothing");
+        assert!(direct > 100 * count && recovered > 0, "the members sent nothing");
         tally.assert_all_kinds::<Message>();
     }
 }

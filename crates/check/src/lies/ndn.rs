@@ -28,7 +28,8 @@ fn name(source: &mut Source<'_>) -> Name {
 /// Only names under which nothing is published have selectors, and each always the same ones: to a
 /// forwarder, the same name with others is another Interest, and to the ledger of a run it is not.
 fn interest(source: &mut Source<'_>) -> Interest {
-    let mut interest = Interest::new(name(source), source.half());
+    // With a nonce of an earlier one it would be that one again, which links may do as well.
+    let mut interest = Interest::new(name(source), source.rng.next_u32());
     let is_published = interest.name.component_count() == 1 || interest.name.segment().is_some();
     if !is_published && interest.name.component_count() > 2 {
         let is_even = interest.name.encoded_len().is_multiple_of(2);

@@ -21,6 +21,8 @@ struct Ask {
     open: u32,
     expires_at: Instant,
     is_counted: bool,
+    /// It asked by a face that is gone: its entry may stay until its time is over.
+    is_of_old_face: bool,
     /// Until when an answer may come.
     kept_until: Instant,
     /// The most that its Data may be stamped with; none if none came.
@@ -82,7 +84,7 @@ impl Asks {
                         && ask.is_counted
                         && ask.expires_at + TICK < now
                     {
-                        ask.is_counted = false;
+                        (ask.is_counted, ask.is_of_old_face) = (false, false);
                         self.entries -= 1;
                     }
                 }
@@ -114,6 +116,7 @@ impl Asks {
             open: 0,
             expires_at,
             is_counted: false,
+            is_of_old_face: false,
             kept_until: now,
             bound: None,
         });
@@ -154,6 +157,8 @@ impl Asks {
         let bound = ask.bound;
         if ask.open == 0 {
             ask.bound = None;
+        }
+        if ask.open == 0 && !ask.is_of_old_face {
             self.entries -= usize::from(std::mem::replace(&mut ask.is_counted, false));
         }
         Ok(bound)
@@ -207,6 +212,8 @@ impl Asks {
     /// until their time is over.
     pub(super) fn forget(&mut self, peer: NodeId) {
         let of_peer = self.asks.iter_mut().filter(|((_, of), _)| *of == peer);
-        of_peer.for_each(|(_, ask)| (ask.open, ask.bound) = (0, None));
+        of_peer.for_each(|(_, ask)| {
+            (ask.open, ask.bound, ask.is_of_old_face) = (0, None, ask.is_counted);
+        });
     }
 }
