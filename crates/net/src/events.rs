@@ -50,7 +50,7 @@ impl<P: Protocol> Events<P> {
 
 impl<P: Protocol> Drop for Events<P> {
     fn drop(&mut self) {
-        // Nobody will receive these, and nothing is to wait for that.
+        // No event will be received any more, so the driver must not wait for it.
         self.events.close();
         while self.try_recv().is_some() {}
     }
@@ -83,7 +83,7 @@ impl<P: Protocol> EventSender<P> {
         let _ = self.waiting.waker.set(waker);
     }
 
-    /// Passes events on. Those that nobody will receive are counted.
+    /// Passes events on. Those that have no receiver any more are counted.
     pub(crate) fn send_all(&self, events: impl Iterator<Item = P::Event>, counters: &mut Counters) {
         for event in events {
             let bytes = P::event_bytes(&event);

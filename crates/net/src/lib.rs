@@ -16,10 +16,11 @@
 //!
 //! A node reads its peers whatever waits to be sent; a cyclic wait on a ring cannot form. It stops
 //! only while its own application does not receive the events that peers cause
-//! ([`NodeConfig::with_events_bytes_max`]). What a peer may send is the protocol's affair, which asks for the backlog: bytes in user space. The kernel holds what
-//! the path takes within some milliseconds ([`NodeConfig::with_stream_delay`]), which is as good as
-//! on the link. What the application may submit is the protocol's too: [`Node::try_submit`] answers
-//! `WouldBlock` when it admits nothing more.
+//! ([`NodeConfig::with_events_bytes_max`]). What a peer may send is the protocol's affair, which
+//! asks for the backlog: bytes in user space. The kernel holds what the path takes within some
+//! milliseconds ([`NodeConfig::with_stream_delay`]), which is as good as on the link. What the
+//! application may submit is the protocol's too: [`Node::try_submit`] answers `WouldBlock` when it
+//! admits nothing more.
 //!
 //! # Groups
 //!

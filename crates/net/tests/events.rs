@@ -47,8 +47,12 @@ async fn an_application_that_does_not_receive_holds_its_peers_back_and_loses_not
     // It does for a while, so that the stream is a busy one that gathers before it is read.
     assert_eq!(zero.numbers(READ as usize).await, (0..READ).collect::<Vec<u64>>());
     zero.counted("event_held_peers", 1).await;
-    wait(100).await;
-    let before = (zero.count("post_received"), zero.node.stats().traffic.turns);
+    let mut received = 0;
+    while zero.count("post_received") != received {
+        received = zero.count("post_received");
+        wait(200).await;
+    }
+    let before = (received, zero.node.stats().traffic.turns);
 
     // More datagrams, and a stream: nothing of these is taken.
     let session = Session::new(1000, 1);
@@ -70,7 +74,8 @@ async fn an_application_that_does_not_receive_holds_its_peers_back_and_loses_not
     wait(1500).await;
     let stats = zero.node.stats();
     let held = stats.held.events_bytes;
-    assert!((EVENTS_BYTES_MAX..EVENTS_BYTES_MAX + TURN_BYTES_MAX).contains(&held), "{held}");
+    // Until half of the bound is left it stays held, also where it was before.
+    assert!((EVENTS_BYTES_MAX / 2..EVENTS_BYTES_MAX + TURN_BYTES_MAX).contains(&held), "{held}");
     assert_eq!(stats.counters.count("post_received"), before.0, "nothing was taken");
     assert!(before.0 < READ + LETTERS / 4, "{}", before.0);
     let turns = stats.traffic.turns - before.1;

@@ -84,7 +84,9 @@ pub enum Event {
 /// each member in the order in which it sent; and the views between.
 ///
 /// Asking for the next event says that the last one is done with. Who does not ask slows the
-/// senders down; nothing is lost.
+/// senders down; nothing is lost. A member that leaves as many views unread as
+/// [`HostBuilder::events_bytes_max`](crate::HostBuilder::events_bytes_max) allows hears nothing
+/// more and is excluded; once it reads it joins anew.
 pub struct Events {
     node: Node<Group>,
     events: NodeEvents<Group>,

@@ -74,18 +74,18 @@ impl HostBuilder {
         self
     }
 
-    /// Bytes of events that others cause and that the application has neither received nor made room
-    /// for: views, mostly. With so many the host hears nothing more until half were received, and is
-    /// taken for dead if that lasts. Default 16 MiB. Messages have bounds of their own.
+    /// Bytes of events that other hosts cause and that the application has not received, beside
+    /// messages, which have bounds of their own: views, mostly. At this many the host takes nothing
+    /// more from other hosts until half were received; if that lasts they take it for dead. Default
+    /// 16 MiB.
     pub fn events_bytes_max(mut self, bytes: usize) -> HostBuilder {
         self.events_bytes_max = Some(bytes);
         self
     }
 
     /// Bytes that the host may hold for all others together, in queues and in records that have not
-    /// come whole. Default 1 GiB, at least 1 MiB.
-    /// [`NodeConfig::with_memory_bytes_max`](paceline_net::NodeConfig::with_memory_bytes_max) has
-    /// the order in which the rest is given up.
+    /// come whole. Default 1 GiB, at least 1 MiB. What is given up beyond it, and in which order:
+    /// [`NodeConfig::with_memory_bytes_max`](paceline_net::NodeConfig::with_memory_bytes_max).
     pub fn memory_bytes_max(mut self, bytes: usize) -> HostBuilder {
         self.memory_bytes_max = Some(bytes);
         self
