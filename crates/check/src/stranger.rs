@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use paceline_proto::chain::{self, Chain};
 use paceline_proto::core::{Context, Instant, Lane, Member, NodeId, Protocol, Wire};
 use paceline_proto::group::{self, Group};
 use paceline_proto::mircc::{self, Forwarder};
@@ -24,6 +25,10 @@ pub trait Spoken: Protocol<Message: Draw> {
     fn publish(&self, node: Member, known: &mut Known) {
         known.note(node);
     }
+}
+
+impl Spoken for Chain {
+    const TICK: chain::Timer = chain::Timer::Ack;
 }
 
 impl Spoken for Group {

@@ -192,6 +192,6 @@ impl Search<'_> {
         seen.cuts += has(|step| matches!(step, Step::CutOff(_)));
         seen.leaves += has(|step| matches!(step, Step::Leave(_)));
         seen.views += world.ledger.last_view().0 - FIRST;
-        world.heal(seen.executions % 2 == 0).map_err(|what| Broken { what, path })
+        world.heal(seen.executions.is_multiple_of(2)).map_err(|what| Broken { what, path })
     }
 }
