@@ -1,5 +1,6 @@
 //! What the driver knows of each member of the roster.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,8 @@ const PEERS_MAX: usize = 4096;
 /// session may lie in the future: what is forgotten cannot be replayed under a start that was
 /// refused.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
+/// Addresses that are kept of peers that had to give up their places.
+const FORMER_MAX: usize = 1 << 16;
 
 /// Whether an emulated partition cuts the peer off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +114,28 @@ pub(crate) struct PeerTable<M> {
     queued: Tally,
     // Somebody may not be introduced.
     has_strangers: bool,
+    former: Former,
+}
+
+/// Where peers were proven to be that had to give up their places: the protocol may still send to
+/// them, and knows no address.
+#[derive(Default)]
+struct Former {
+    addresses: BTreeMap<NodeId, SocketAddr>,
+    // In the order in which they gave up their places.
+    order: VecDeque<NodeId>,
+}
+
+impl Former {
+    fn insert(&mut self, node: NodeId, addr: SocketAddr) {
+        if self.order.len() >= FORMER_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.addresses.remove(&oldest);
+        }
+        self.order.push_back(node);
+        self.addresses.insert(node, addr);
+    }
 }
 
 impl<M: Wire> PeerTable<M> {
@@ -122,6 +147,7 @@ impl<M: Wire> PeerTable<M> {
             to_flush: Vec::new(),
             queued: Tally::default(),
             has_strangers: false,
+            former: Former::default(),
         };
         for &(node, addr) in roster.members() {
             let place = table.insert(node, addr, ready);
@@ -214,8 +240,25 @@ impl<M: Wire> PeerTable<M> {
         Some(place)
     }
 
+    /// The place of a peer to which something is to be sent: one that gave up its place is back,
+    /// and has to prove its address again.
+    pub(crate) fn place_or_recall(
+        &mut self,
+        node: NodeId,
+        now: Instant,
+        ready: &Arc<ReadyList>,
+    ) -> Option<usize> {
+        self.place(node).or_else(|| {
+            let addr = self.former.addresses.remove(&node)?;
+            self.place_or_insert(node, addr, now, ready)
+        })
+    }
+
     fn forget(&mut self, place: usize) {
-        let node = self.peers[place].node;
+        let Peer { node, addr, proof, .. } = self.peers[place];
+        if proof == Proof::Proven {
+            self.former.insert(node, addr);
+        }
         self.places.retain(|&(known, _)| known != node);
     }
 
@@ -378,5 +421,16 @@ mod tests {
         assert_eq!(insert(&mut table, 6, 701), 1);
         assert_eq!(insert(&mut table, 7, 702), 5);
         assert_eq!(table.len(), 6);
+        // Those that have proven nothing go first.
+        table.at(1).proof = Proof::Proven;
+        assert_eq!([8, 9, 10, 11].map(|node| insert(&mut table, node, 1400)), [3, 4, 5, 1]);
+        // Only what was proven is sent to again, and where it was.
+        let recall = |table: &mut PeerTable<Nothing>, node| {
+            table.place_or_recall(NodeId(node), at(1400), &ready)
+        };
+        assert_eq!(recall(&mut table, 5), None);
+        let place = recall(&mut table, 6).expect("it was proven");
+        assert_eq!((table.at(place).addr, table.at(place).proof), (addr(6), Proof::Hinted));
+        assert_eq!(recall(&mut table, 6), Some(place));
     }
 }

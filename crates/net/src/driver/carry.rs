@@ -66,7 +66,8 @@ impl<P: Hosted> Driver<P> {
     }
 
     fn send(&mut self, send: Outgoing<P::Message>) {
-        let Some(place) = self.peers.place(send.to) else {
+        let place = self.peers.place_or_recall(send.to, self.now, &self.chassis.ready);
+        let Some(place) = place else {
             self.counters.add("send_unknown_member", 1);
             return;
         };
