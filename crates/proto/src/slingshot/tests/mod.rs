@@ -182,7 +182,7 @@ impl Bench {
 
 /// The packet that node `from` sends under this number: its length and bytes follow from both.
 pub(super) fn packet(group: GroupId, from: u32, seq: u64) -> Data {
-    let bytes = 3 + (from as usize * 7 + seq as usize * 5) % 40;
+    let bytes = 3 + (from as usize * 7).wrapping_add((seq as usize).wrapping_mul(5)) % 40;
     let payload = Payload::from(vec![(from as u8) << 4 ^ seq as u8 ^ group.0 as u8; bytes]);
     packet_with(group, from, seq, payload)
 }
