@@ -65,7 +65,7 @@ pub struct Lies {
     pub until: Instant,
 }
 
-/// The nodes of a run: so many honest ones, and strangers after them.
+/// The nodes of a run: `honest` honest ones, then strangers.
 #[derive(Clone)]
 pub struct Strangers {
     honest: u32,

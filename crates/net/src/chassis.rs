@@ -172,8 +172,8 @@ impl<P: Hosted, O> Chassis<P, O> {
         self.events.send_all(self.outbox.events.drain(..), counters);
     }
 
-    /// True while nothing is to be taken from peers, since the application does not receive what
-    /// they have caused.
+    /// True while the driver must not read from peers, because the application has not received
+    /// the events that they caused.
     pub(crate) fn holds_peers(&mut self, counters: &mut Counters) -> bool {
         self.events.is_holding(counters)
     }

@@ -49,7 +49,8 @@ impl<M: Draw> Draw for Box<M> {
     }
 }
 
-/// What strangers know: what any node is told that asks, and nothing that only members are sent.
+/// What strangers know: views, ids and addresses, which a node tells anybody who asks. They never
+/// see a message between members.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// The latest view.
@@ -149,7 +150,7 @@ impl Source<'_> {
         })
     }
 
-    /// Up to so many of something.
+    /// A list of at most `most` drawn items.
     pub fn some<T>(&mut self, most: u32, mut draw: impl FnMut(&mut Self) -> T) -> Vec<T> {
         let count = self.rng.below(most + 1);
         (0..count).map(|_| draw(self)).collect()

@@ -40,7 +40,7 @@ fn interest(source: &mut Source<'_>) -> Interest {
     interest
 }
 
-/// Data with content that nobody published, signed as whoever signs with a digest does.
+/// Data with content that nobody published, with a digest signature or a null one.
 fn data(source: &mut Source<'_>) -> Data {
     let meta = Meta {
         content_type: source.rng.chance(0.1).then(|| source.word()),
