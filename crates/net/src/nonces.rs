@@ -1,4 +1,5 @@
-//! Nonces that prove an address: only a node that receives there can repeat one.
+//! Nonces that prove an address, since only a node that receives there can repeat one, and the
+//! verification tags that are told there.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,6 +9,11 @@ use paceline_proto::core::{Instant, NodeId};
 pub(crate) const NONCE_BYTES: usize = 8;
 /// How long one slot of nonces lasts, nanoseconds: a nonce is good in its slot and in the next.
 const SLOT_NANOS: u64 = 8_000_000_000;
+
+/// The slot of verification tags, which do not change with time.
+const TAG_SLOT: u64 = u64::MAX;
+/// Length of a verification tag in bytes.
+pub(crate) const TAG_BYTES: usize = 4;
 
 /// A nonce as records carry it.
 pub(crate) type Nonce = [u8; NONCE_BYTES];
@@ -44,6 +50,13 @@ impl Nonces {
             .any(|slot| self.at_slot(node, addr, slot) == nonce)
     }
 
+    /// The verification tag that a node at this address is to use towards this one. It is told
+    /// there and nowhere else.
+    pub(crate) fn verification_tag(&self, node: NodeId, addr: SocketAddr) -> u32 {
+        let [a, b, c, d, ..] = self.at_slot(node, addr, TAG_SLOT);
+        u32::from_be_bytes([a, b, c, d])
+    }
+
     fn at_slot(&self, node: NodeId, addr: SocketAddr, slot: u64) -> Nonce {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&node.0.to_be_bytes());
@@ -77,5 +90,18 @@ mod tests {
         assert!(!nonces.admits(NodeId(3), here, &nonce[..7], at(1)), "cut short");
         assert!(!nonces.admits(NodeId(3), here, &[], at(1)));
         assert!(!Nonces::new([8; 32]).admits(NodeId(3), here, &nonce, at(1)), "another key");
+    }
+
+    #[test]
+    fn a_verification_tag_is_of_one_node_one_address_and_one_key() {
+        let nonces = Nonces::new([7; 32]);
+        let (here, there): (SocketAddr, SocketAddr) =
+            ("10.0.0.1:7000".parse().unwrap(), "10.0.0.1:7001".parse().unwrap());
+        let tag = nonces.verification_tag(NodeId(3), here);
+        assert_eq!(tag, nonces.verification_tag(NodeId(3), here));
+        assert_ne!(tag, nonces.verification_tag(NodeId(4), here));
+        assert_ne!(tag, nonces.verification_tag(NodeId(3), there));
+        assert_ne!(tag, Nonces::new([8; 32]).verification_tag(NodeId(3), here));
+        assert_ne!(tag.to_be_bytes(), nonces.nonce(NodeId(3), here, Instant::ZERO)[..4]);
     }
 }

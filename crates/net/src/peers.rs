@@ -80,6 +80,10 @@ pub(crate) struct Peer<M> {
     pub(crate) ask_after: Instant,
     /// How often it did not answer that, in a row.
     pub(crate) proofs_failed: u32,
+    /// The verification tag that the peer told this node, and when: ours carry it.
+    pub(crate) told_tag: Option<(u32, Instant)>,
+    /// The verification tag that its own must carry, and the address that it is for.
+    pub(crate) own_tag: Option<(SocketAddr, u32)>,
     /// On the list of streams to flush.
     pub(crate) listed: Listed,
 }
@@ -181,6 +185,8 @@ impl<M: Wire> PeerTable<M> {
             challenged_at: Instant::ZERO,
             ask_after: Instant::ZERO,
             proofs_failed: 0,
+            told_tag: None,
+            own_tag: None,
             listed: Listed::No,
         };
         match self.peers.get_mut(place) {

@@ -8,38 +8,46 @@
 //!
 //! Integers are big-endian. On a stream a `u32` length of header and body precedes each record; a
 //! datagram is one record. In plaintext the epoch is 0 and no seal follows the body.
+//!
+//! In an open membership the receiver of a nonce's echo learns a *verification tag* (4) with it, a
+//! secret between the two nodes, as in SCTP (RFC 9260, section 8.5). Messages to that one node, and
+//! the Hello that opens a stream to it, carry the session's tag XOR this tag: they come from where
+//! the tag was told. What goes to a multicast address carries the session's tag alone.
 
 use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, BufMut, Bytes};
 use paceline_proto::core::NodeId;
 
-use crate::nonces::NONCE_BYTES;
+use crate::nonces::{NONCE_BYTES, TAG_BYTES};
 
 /// Length of the header in bytes.
 pub const HEADER_BYTES: usize = 24;
+/// Where the session's tag stands in the header.
+const SESSION_AT: usize = 12;
 /// Length of the length that precedes a record on a stream, in bytes.
 pub const LENGTH_BYTES: usize = 4;
 /// Length of a session in bytes: the body of a Hello.
 pub const SESSION_BYTES: usize = 16;
 /// Length of the group's number that precedes a message to a group, in bytes.
 pub const GROUP_BYTES: usize = 4;
-/// First byte of every record: version 1, top bit set, so that no text protocol starts like it.
-pub const VERSION: u8 = 0x81;
+/// First byte of every record: version 2, top bit set, so that no text protocol starts like it.
+pub const VERSION: u8 = 0x82;
 
 /// What a record carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A message of the protocol.
     Message,
-    /// The sender's full session (16). First on each stream, in both directions. By datagram the
-    /// nonce (8) of the Who that it answers follows, if that one had any.
+    /// The sender's full session (16). First on each stream, in both directions. By datagram, if
+    /// the Who that it answers had a nonce, that one (8) and a verification tag (4) follow.
     Hello,
     /// Asks the receiver for a Hello, because a datagram of its came under an unknown session. With
     /// a nonce (8) the Hello is to repeat it: proof that the receiver is where it was asked.
     Who,
     /// Tells the receiver that it is refused: another node has its id and is heard from (body: a
-    /// byte 0), or a later start of its id is known (1).
+    /// byte 0), or a later start of its id is known (1). The nonce (8) of the Hello that it answers
+    /// follows.
     Taken,
     /// A message of the protocol to a group: its number (4), then the message. Only by datagram.
     Group,
@@ -125,9 +133,9 @@ impl Session {
     /// # Errors
     /// If it is no Hello, or not a sound one.
     pub(crate) fn announced(header: &Header, body: &[u8]) -> Result<Session, Refusal> {
-        let (session, nonce) = body.split_at_checked(SESSION_BYTES).ok_or(Refusal::Malformed)?;
+        let (session, echo) = body.split_at_checked(SESSION_BYTES).ok_or(Refusal::Malformed)?;
         let session = Session::from_body(session).ok_or(Refusal::Malformed)?;
-        if !nonce.is_empty() && nonce.len() != NONCE_BYTES {
+        if !echo.is_empty() && echo.len() != NONCE_BYTES + TAG_BYTES {
             return Err(Refusal::Malformed);
         }
         if header.kind != Kind::Hello || session.tag() != header.session {
@@ -170,7 +178,7 @@ pub struct Header {
     pub cluster: ClusterTag,
     /// The sender.
     pub sender: NodeId,
-    /// [`Session::tag`] of the sender.
+    /// [`Session::tag`] of the sender, XOR the verification tag where there is one.
     pub session: u32,
     /// On a stream the number of records before this one; on datagrams the sender's count.
     pub sequence: u64,
@@ -189,6 +197,11 @@ impl Header {
         out.put_u32(self.session);
         out.put_u64(self.sequence);
         bytes
+    }
+
+    /// Writes this header's session into a record, in place of what stands there.
+    pub(crate) fn write_session(&self, record: &mut [u8]) {
+        record[SESSION_AT..SESSION_AT + 4].copy_from_slice(&self.session.to_be_bytes());
     }
 
     /// Splits a header off the front of a record and checks version, cluster and epoch.
@@ -236,7 +249,7 @@ pub enum Refusal {
     Oversized,
     /// The protocol cannot decode its body.
     Undecodable,
-    /// Its sender has not announced the session.
+    /// Its sender has not announced the session, or does not know the verification tag.
     UnknownSession,
     /// Its sender has since restarted.
     OldSession,
@@ -313,7 +326,7 @@ mod tests {
 
     #[test]
     fn the_header_has_the_bytes_it_always_had() {
-        assert_eq!(hex(&golden().encode()), "8101000094b2c88e00000007104e93b52122232425262728");
+        assert_eq!(hex(&golden().encode()), "8201000094b2c88e00000007104e93b52122232425262728");
     }
 
     #[test]
@@ -331,7 +344,7 @@ mod tests {
             bytes[place] = value;
             Header::decode(&mut Bytes::copy_from_slice(&bytes), ClusterTag::of("paceline"))
         };
-        assert_eq!(with(0, 0x82), Err(Refusal::ForeignVersion));
+        assert_eq!(with(0, 0x81), Err(Refusal::ForeignVersion));
         assert_eq!(with(0, b'G'), Err(Refusal::ForeignVersion));
         assert_eq!(with(1, 9), Err(Refusal::Malformed));
         assert_eq!(with(3, 1), Err(Refusal::ForeignEpoch));

@@ -241,7 +241,8 @@ async fn strangers_that_are_asked_at_once_all_answer_at_once() {
         stranger.say(addr, Kind::Who, &[1, 2, 3, 4, 5, 6, 7, 8]);
     }
     for stranger in &strangers {
-        assert_eq!(stranger.hears(Kind::Hello)[SESSION_BYTES..], [1, 2, 3, 4, 5, 6, 7, 8]);
+        let echo = stranger.hears(Kind::Hello)[SESSION_BYTES..].to_vec();
+        assert!(echo.starts_with(&[1, 2, 3, 4, 5, 6, 7, 8]) && echo.len() == 12, "{echo:?}");
     }
     assert_eq!(node.count("stranger_unanswered"), 0);
     strangers[0].say(addr, Kind::Message, &LETTER);

@@ -79,7 +79,7 @@ async fn each_fault_on_a_stream_closes_it_and_raises_its_counter() {
     };
     let after_hello = |bytes: Vec<u8>| [good.clone(), framed(&bytes)].concat();
     let cases = [
-        (spoilt(0, 0x82), "record_foreign_version"),
+        (spoilt(0, 0x81), "record_foreign_version"),
         (spoilt(4, 0xff), "record_foreign_cluster"),
         (spoilt(3, 1), "record_foreign_epoch"),
         (spoilt(11, 9), "record_unknown_sender"),

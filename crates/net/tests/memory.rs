@@ -8,35 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use paceline_net::record::{ClusterTag, Header, Kind, Session};
 use paceline_net::{Node, Roster};
 use paceline_proto::core::{Lane, NodeId, PeerState};
-use support::{Order, Post, Report, Running, bind, config, start};
+use support::stranger::Stranger;
+use support::{Order, PATIENCE, Post, Report, Running, bind, config, start};
 
 const MIB: usize = 1 << 20;
-
-fn session() -> Session {
-    Session::new(1000, 1)
-}
-
-fn record(sender: u32, kind: Kind, body: &[u8]) -> Vec<u8> {
-    let header = Header {
-        kind,
-        cluster: ClusterTag::of("test"),
-        sender: NodeId(sender),
-        session: session().tag(),
-        sequence: 0,
-    };
-    [&header.encode()[..], body].concat()
-}
-
-fn framed(record: &[u8]) -> Vec<u8> {
-    [&(record.len() as u32).to_be_bytes()[..], record].concat()
-}
-
-fn hello(sender: u32) -> Vec<u8> {
-    record(sender, Kind::Hello, session().as_bytes())
-}
 
 /// The most that the node has held, until it is asked for.
 struct Watch {
@@ -64,11 +41,17 @@ impl Watch {
     }
 }
 
-/// A member that the test plays: says Hello on a stream that it accepts, and reads nothing more.
-fn accept_and_stop(listener: &TcpListener, member: u32) -> TcpStream {
+/// A member that the test plays, where this listener is.
+fn member_at(listener: &TcpListener, id: u32) -> Stranger {
+    let socket = UdpSocket::bind(listener.local_addr().expect("bound")).expect("the same port");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    Stranger { socket, ..Stranger::new(id, 1000) }
+}
+
+/// The member says Hello on a stream that it accepts, and reads nothing more.
+fn accept_and_stop(listener: &TcpListener, member: &Stranger) -> TcpStream {
     let (mut stream, _) = listener.accept().expect("dialled");
-    stream.read_exact(&mut [0; 44]).expect("its Hello");
-    stream.write_all(&framed(&hello(member))).expect("taken");
+    member.answers_hello(&mut stream);
     stream
 }
 
@@ -92,14 +75,23 @@ async fn exchange(zero: &mut Running, one: &Running) -> Duration {
     began.elapsed()
 }
 
-/// A stranger's stream on which a record of 1 MiB is announced, and sent but for 100 bytes.
-fn begin_record(to: SocketAddr, id: u32) -> std::io::Result<TcpStream> {
-    let mut stream = TcpStream::connect(to)?;
-    stream.write_all(&framed(&hello(id)))?;
-    stream.read_exact(&mut [0; 44])?;
+/// A stream on which a record of 1 MiB is announced, and sent but for 100 bytes.
+fn begin_record(to: SocketAddr, of: &Stranger) -> std::io::Result<TcpStream> {
+    let mut stream = of.dials(to)?;
     stream.write_all(&(MIB as u32).to_be_bytes())?;
     stream.write_all(&vec![0; MIB - 100])?;
     Ok(stream)
+}
+
+/// The same of each of so many strangers, one after the other.
+fn begin_records(to: SocketAddr, strangers: u32) -> Vec<TcpStream> {
+    let begin = |id| {
+        // A peer that is known by its Hello has a stream taken.
+        let stranger = Stranger::new(id, 1000);
+        stranger.meets(to);
+        std::iter::repeat_with(|| begin_record(to, &stranger)).find_map(Result::ok)
+    };
+    (100..100 + strangers).filter_map(begin).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,18 +109,7 @@ async fn six_hundred_unfinished_records_stay_within_the_bound_and_members_go_on(
 
     let watch = Watch::over(&zero.node);
     let to = zero.node.local_addr();
-    let attack = tokio::task::spawn_blocking(move || {
-        let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        let mut streams = Vec::new();
-        for id in 100..100 + STRANGERS {
-            // A peer that is known by its Hello has a stream taken.
-            while streams.len() < (id - 99) as usize {
-                udp.send_to(&hello(id), to).expect("sent");
-                streams.extend(begin_record(to, id).ok());
-            }
-        }
-        streams
-    });
+    let attack = tokio::task::spawn_blocking(move || begin_records(to, STRANGERS));
     let (mut rounds, mut meanwhile) = (0, Duration::ZERO);
     while !attack.is_finished() {
         meanwhile += exchange(&mut zero, &one).await;
@@ -175,7 +156,8 @@ async fn what_waits_for_strangers_goes_before_the_queue_of_a_member() {
 
     // A member that reads nothing, and takes half a MiB short of the bound.
     zero.send(1, Lane::Stream, 0, "hello");
-    let member = tokio::task::spawn_blocking(move || accept_and_stop(&listener, 1));
+    let accept = move || accept_and_stop(&listener, &Stranger::new(1, 1000));
+    let member = tokio::task::spawn_blocking(accept);
     let member = member.await.expect("no panic");
     while backlog(&mut zero).await < BOUND - MIB / 2 {
         zero.send(1, Lane::Stream, 1, vec![7; 100_000]);
@@ -235,17 +217,11 @@ async fn of_unfinished_records_those_of_strangers_go_and_of_these_the_first() {
     let to = zero.node.local_addr();
     zero.send(1, Lane::Stream, 0, "hello");
     let begun = tokio::task::spawn_blocking(move || {
-        let accepted = accept_and_stop(&listener, 1);
-        let member = begin_record(to, 1).expect("a member's stream");
-        let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        let mut streams = Vec::new();
-        for id in 100..100 + STRANGERS {
-            while streams.len() < (id - 99) as usize {
-                udp.send_to(&hello(id), to).expect("sent");
-                streams.extend(begin_record(to, id).ok());
-            }
-        }
-        (accepted, member, streams)
+        let member = member_at(&listener, 1);
+        let accepted = accept_and_stop(&listener, &member);
+        member.asks(to);
+        let member = begin_record(to, &member).expect("a member's stream");
+        (accepted, member, begin_records(to, STRANGERS))
     });
     let (accepted, mut member, mut streams) = begun.await.expect("no panic");
     // Each takes a buffer of a MiB and little more.

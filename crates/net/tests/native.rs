@@ -289,7 +289,7 @@ async fn what_does_not_belong_on_the_port_is_counted_and_dropped() {
         (played.record(Kind::Group, 1, &[0; 3]), "record_malformed"),
         (played.letter(1, 0)[..23].to_vec(), "record_malformed"),
         (played.record(Kind::Group, 1, &[0, 0, 0, 0, 77]), "record_undecodable"),
-        (spoilt(0, 0x82), "record_foreign_version"),
+        (spoilt(0, 0x81), "record_foreign_version"),
         (spoilt(4, !played.letter(1, 0)[4]), "record_foreign_cluster"),
         (played.letter(5, 0), "record_unknown_sender"),
         (played.letter(0, 0), "peer_has_own_id"),

@@ -20,7 +20,7 @@ async fn a_stranger_is_let_in_once_it_has_said_hello() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     stranger.say(addr, Kind::Who, &[]);
     assert_eq!(stranger.hears(Kind::Hello).len(), 16);
-    stranger.hello(addr);
+    stranger.meets(addr);
     stranger.say(addr, Kind::Message, &LETTER);
     node.letter().await;
 }
@@ -40,7 +40,7 @@ async fn another_node_with_the_id_of_one_that_is_there_is_refused_and_told_so() 
     tokio::time::sleep(Duration::from_millis(50)).await;
     second.hello(addr);
     second.answers(addr);
-    assert_eq!(second.hears(Kind::Taken), [0]);
+    assert_eq!(second.hears(Kind::Taken)[0], 0);
     node.counted("record_id_in_use", 1).await;
     assert_eq!((node.count("peer_moved"), node.count("peer_restarted")), (0, 0));
     // The first goes on.
@@ -57,7 +57,9 @@ async fn a_node_whose_clock_was_set_back_is_refused_and_told_so() {
     let back = Stranger { session: Session::new(4000, 77), ..Stranger::new(9, 0) };
     tokio::time::sleep(Duration::from_millis(50)).await;
     back.hello(addr);
-    assert_eq!(back.hears(Kind::Taken), [1]);
+    // A refusal names the nonce that it answers: nobody else can say it.
+    let nonce = back.answers(addr);
+    assert_eq!(back.hears(Kind::Taken), [&[1], &nonce[..]].concat());
     node.counted("record_old_session", 1).await;
 }
 
@@ -83,7 +85,7 @@ async fn a_node_that_restarts_at_another_address_is_moved_there_once_it_has_answ
 async fn a_forger_who_cannot_see_the_nonce_moves_nobody() {
     let mut node = open_node();
     let (addr, victim) = (node.node.local_addr(), Stranger::new(9, 1000));
-    victim.hello(addr);
+    victim.meets(addr);
     victim.say(addr, Kind::Message, &LETTER);
     node.letter().await;
     let forger = victim.restarted();
@@ -110,7 +112,7 @@ async fn a_forger_who_cannot_see_the_nonce_moves_nobody() {
 async fn an_address_that_has_proven_nothing_gets_no_more_than_three_times_what_it_sent() {
     let mut node = open_node();
     let (addr, victim) = (node.node.local_addr(), Stranger::new(9, 1000));
-    victim.hello(addr);
+    victim.meets(addr);
     victim.say(addr, Kind::Message, &LETTER);
     node.letter().await;
     let unproven = victim.restarted();
@@ -136,7 +138,7 @@ async fn an_address_that_has_proven_nothing_gets_no_more_than_three_times_what_i
 async fn a_new_run_at_the_same_address_proves_it_too_and_waits_for_nothing() {
     let mut node = open_node();
     let (addr, first) = (node.node.local_addr(), Stranger::new(9, 1000));
-    first.hello(addr);
+    first.meets(addr);
     first.say(addr, Kind::Message, &LETTER);
     node.letter().await;
     let second = Stranger { session: Session::new(2000, 77), ..first };

@@ -201,6 +201,46 @@ async fn forged_views_rounds_and_sessions_of_the_future_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_forger_sends_in_the_name_of_a_member_changes_nothing() {
+    let (groups, mut events, view) = group().await;
+    let contacts: Vec<Contact> = view
+        .members()
+        .iter()
+        .map(|&member| Contact { member, token: 9, address: Bytes::new() })
+        .collect();
+    // Anybody is told a session who asks for it.
+    let curious = Stranger::new(CLUSTER, 300);
+    for group in &groups {
+        curious.meets(group.local_addr()).await;
+    }
+    let sessions = curious.sessions.lock().unwrap().clone();
+    for round in 0..20 {
+        for (group, member) in groups.iter().zip(view.members()) {
+            let session = sessions[&group.local_addr()];
+            let forger = Stranger { session, id: member.node.0, ..Stranger::new(CLUSTER, 300) };
+            let leave = Message::Leave { view: view.id(), incarnation: member.incarnation };
+            let install = Message::Install {
+                after: view.id(),
+                made_at: Ballot { round: 1, proposer: member.node },
+                members: contacts[..2].into(),
+            };
+            for other in groups.iter().filter(|other| other.id() != group.id()) {
+                let to = other.local_addr();
+                forger.say(to, Kind::Message, &encoded(&leave));
+                forger.say(to, Kind::Message, &encoded(&install));
+                assert!(!forger.dials(to).await, "a stream of the member's was taken over");
+            }
+        }
+        exchange(&groups, &mut events, round).await;
+    }
+    assert!(sum(&groups, "record_unknown_session") >= 300);
+    assert_eq!(sum(&groups, "stream_broken"), 0);
+    for group in &groups {
+        assert_eq!(group.view(), Some(view.clone()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thirty_two_hosts_that_join_at_once_are_all_members_soon() {
     const JOINERS: u32 = 32;
     let (first, mut events) = host(0).group("g").bootstrap().await.unwrap();

@@ -65,7 +65,8 @@ async fn hello(name: &'static str, service: (&str, SocketAddr), id: u32) -> Exch
     watch(name, (sent, 1), &victim).await
 }
 
-/// The same behind a Hello, so that messages are understood.
+/// The same behind a Hello and the question that is answered with a verification tag, so that
+/// messages are understood.
 async fn after_hello(
     name: &'static str,
     service: (&str, SocketAddr),
@@ -73,9 +74,11 @@ async fn after_hello(
     message: impl Wire,
 ) -> Exchange {
     let victim = Stranger::new(service.0, id);
-    let sent = victim.say(service.1, Kind::Hello, victim.session.as_bytes())
-        + victim.say(service.1, Kind::Message, &encoded(&message));
-    watch(name, (sent, 2), &victim).await
+    let [(sent, datagrams), before] = victim.meets(service.1).await;
+    let sent = sent + victim.say(service.1, Kind::Message, &encoded(&message));
+    let mut exchange = watch(name, (sent, datagrams + 1), &victim).await;
+    exchange.received = (exchange.received.0 + before.0, exchange.received.1 + before.1);
+    exchange
 }
 
 /// A message of a node that has proven its own address and names another one: with no source

@@ -15,9 +15,10 @@ use paceline_proto::core::{Instant, NodeId};
 use super::Driver;
 use super::datagrams::{TAKEN_IN_USE, TAKEN_LATER, may};
 use crate::Hosted;
+use crate::nonces::NONCE_BYTES;
 use crate::outgoing::Phase;
 use crate::peers::{Peer, Proof};
-use crate::record::{Header, Kind, Refusal, Session};
+use crate::record::{Header, Kind, Refusal, SESSION_BYTES, Session};
 
 /// Silence, while it is asked, after which the run at the known address is taken for ended.
 const HOLDER_SILENT: Duration = Duration::from_secs(1);
@@ -100,19 +101,37 @@ impl<P: Hosted> Driver<P> {
         body: &[u8],
     ) -> Result<bool, Refusal> {
         let session = Session::announced(header, body)?;
-        let now = self.now;
         let peer = self.peers.at(place);
         let (addr, proof) = (peer.addr, peer.proof);
-        let known = peer.session.map(|(known, _)| known);
         let proven_at = self.proven_at(header.sender, from, addr, body);
         if proof == Proof::Hinted {
-            return Ok(self.admit_unproven(place, from, header, session, proven_at));
+            return Ok(self.admit_unproven(place, from, header, body, session, proven_at));
         }
+        let is_admitted = self.judge_hello(place, from, body, session, proven_at)?;
+        if is_admitted && proven_at == Some(self.peers.at(place).addr) {
+            self.note_tag(place, body);
+        }
+        Ok(is_admitted)
+    }
+
+    /// The same for a peer whose address is proven.
+    fn judge_hello(
+        &mut self,
+        place: usize,
+        from: SocketAddr,
+        body: &[u8],
+        session: Session,
+        proven_at: Option<SocketAddr>,
+    ) -> Result<bool, Refusal> {
+        let now = self.now;
+        let peer = self.peers.at(place);
+        let (node, addr) = (peer.node, peer.addr);
+        let known = peer.session.map(|(known, _)| known);
         let (is_here, is_proven) = (addr == from, proven_at == Some(from));
         match known {
             None if is_here => return Ok(true),
-            Some(known) if known > session => {
-                self.queue_control(from, Kind::Taken, &[TAKEN_LATER]);
+            Some(known) if known > session && is_proven => {
+                self.queue_taken(from, TAKEN_LATER, body);
                 return Err(Refusal::OldSession);
             }
             // The run that is known, from wherever: it says nothing new.
@@ -123,32 +142,38 @@ impl<P: Hosted> Driver<P> {
                 return Ok(true);
             }
             _ if !is_proven => {
-                self.challenge(header.sender, from);
+                self.challenge(node, from);
                 return Ok(false);
             }
             // A node tells its session to whoever sends a Who, so a Hello that repeats the known
             // session from another address is judged as well.
             Some(known) if !is_here => match self.judge_claim(place) {
                 Verdict::Wait => {
-                    self.note_echo(header.sender, from);
+                    self.note_echo(node, from);
                     return Ok(false);
                 }
                 Verdict::Refused => {
-                    self.proofs.close(header.sender);
+                    self.proofs.close(node);
                     if known == session {
                         return Ok(false);
                     }
-                    self.queue_control(from, Kind::Taken, &[TAKEN_IN_USE]);
+                    self.queue_taken(from, TAKEN_IN_USE, body);
                     return Err(Refusal::IdInUse);
                 }
                 Verdict::Granted => {
-                    self.proofs.close(header.sender);
+                    self.proofs.close(node);
                 }
             },
             _ => {}
         }
         self.move_peer(place, from);
         Ok(true)
+    }
+
+    /// Refuses the sender of a Hello that repeated a nonce.
+    fn queue_taken(&mut self, to: SocketAddr, reason: u8, hello: &[u8]) {
+        let nonce = &hello[SESSION_BYTES..][..NONCE_BYTES];
+        self.queue_control(to, Kind::Taken, &[&[reason], nonce].concat());
     }
 
     fn judge_claim(&mut self, place: usize) -> Verdict {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use paceline_proto::core::{GroupId, Instant, Wire, decode_exact, take_u32};
+use paceline_proto::core::{GroupId, Instant, NodeId, Wire, decode_exact, take_u32};
 
 use super::Driver;
 use crate::Hosted;
@@ -13,7 +13,7 @@ use crate::arrivals::{Arrived, Ask, Received};
 use crate::chassis::Drive;
 use crate::datagram::write;
 use crate::emulate::ReceiveLoss;
-use crate::nonces::NONCE_BYTES;
+use crate::nonces::Nonce;
 use crate::peers::{Proof, Reach};
 use crate::ready::Source;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
@@ -28,6 +28,8 @@ pub(super) const TAKEN_IN_USE: u8 = 0;
 pub(super) const TAKEN_LATER: u8 = 1;
 /// Least time between two questions to a peer, and between two answers.
 const WHO_EVERY: Duration = Duration::from_millis(20);
+/// Nonces of others that are remembered once they were repeated.
+const ECHOED_MAX: usize = 64;
 
 /// A message that goes by datagram.
 pub(super) struct Datagram<M> {
@@ -43,6 +45,15 @@ pub(super) enum Content<M> {
     Message(M),
     /// A record: a message to a group, the same for several peers, or one that is held back.
     Record(Bytes),
+}
+
+/// The socket at which a record arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Socket {
+    /// The node's own.
+    Own,
+    /// That of its multicast addresses.
+    Multicast,
 }
 
 /// Whether Hellos may wait in the node's own socket for what arrives at the multicast socket.
@@ -68,12 +79,18 @@ impl<P: Hosted> Driver<P> {
         }
         let addr = peer.addr;
         self.introduce(place);
+        let header = self.header_to(place);
         match content {
             Content::Message(message) => {
-                let (header, bytes) = (self.header, message.wire_len());
-                self.queue_record(addr, header, bytes, |out| write(message, out));
+                self.queue_record(addr, header, message.wire_len(), |out| write(message, out));
             }
-            Content::Record(record) => self.queue_copy(addr, record),
+            Content::Record(record) => {
+                self.datagrams.push(addr, record.len(), &mut self.counters, |out| {
+                    let from = out.len();
+                    out.extend_from_slice(record);
+                    header.write_session(&mut out[from..]);
+                });
+            }
         }
     }
 
@@ -150,15 +167,24 @@ impl<P: Hosted> Driver<P> {
     pub(super) fn introduce(&mut self, place: usize) {
         if self.peers.introduce(place) {
             let addr = self.peers.at(place).addr;
-            self.queue_hello(addr, &[]);
+            let session = *self.session.as_bytes();
+            self.queue_control(addr, Kind::Hello, &session);
         }
     }
 
-    /// Says which run this is; repeats the nonce of the question, if it had one.
-    pub(super) fn queue_hello(&mut self, to: SocketAddr, nonce: &[u8]) {
-        let nonce = if nonce.len() == NONCE_BYTES { nonce } else { &[] };
-        let body = [&self.session.as_bytes()[..], nonce].concat();
-        self.queue_control(to, Kind::Hello, &body);
+    /// Answers a Who of this node: says which run this is. The nonce of the question is repeated,
+    /// if it had one, and the node is told its verification tag.
+    pub(super) fn queue_hello(&mut self, node: NodeId, to: SocketAddr, nonce: &[u8]) {
+        let session = *self.session.as_bytes();
+        let Ok(nonce) = Nonce::try_from(nonce) else {
+            return self.queue_control(to, Kind::Hello, &session);
+        };
+        if self.echoed.len() >= ECHOED_MAX {
+            self.echoed.pop_front();
+        }
+        self.echoed.push_back(nonce);
+        let tag = self.nonces.verification_tag(node, to).to_be_bytes();
+        self.queue_control(to, Kind::Hello, &[&session[..], &nonce, &tag].concat());
     }
 
     pub(super) fn queue_control(&mut self, addr: SocketAddr, kind: Kind, body: &[u8]) {
@@ -272,7 +298,7 @@ impl<P: Hosted> Driver<P> {
             *hellos = Hellos::Taken;
             self.receive_datagrams(Ask::Now);
         }
-        self.take_decoded(from, header, record)
+        self.take_decoded(from, header, record, Socket::Multicast)
     }
 
     fn knows(&self, header: &Header) -> bool {
@@ -288,14 +314,15 @@ impl<P: Hosted> Driver<P> {
     ) -> Result<(), (Refusal, String)> {
         let unnamed = |refusal| (refusal, from.to_string());
         let header = Header::decode(&mut record, self.header.cluster).map_err(unnamed)?;
-        self.take_decoded(from, header, record)
+        self.take_decoded(from, header, record, Socket::Own)
     }
 
     fn take_decoded(
         &mut self,
         from: SocketAddr,
-        header: Header,
+        mut header: Header,
         record: Bytes,
+        socket: Socket,
     ) -> Result<(), (Refusal, String)> {
         let named = |refusal| (refusal, format!("{} at {from}", header.sender));
         let place = match self.peers.place(header.sender) {
@@ -312,11 +339,14 @@ impl<P: Hosted> Driver<P> {
         }
         match header.kind {
             Kind::Message | Kind::Group => {
+                if socket == Socket::Own {
+                    header.session ^= self.own_tag(place);
+                }
                 self.take_message(place, from, &header, record).map_err(named)
             }
             Kind::Hello => self.take_hello(place, from, &header, &record).map_err(named),
             Kind::Who => {
-                self.answer_who(place, from, &record);
+                self.answer_who(place, from, &header, &record);
                 Ok(())
             }
             Kind::Taken => {
@@ -368,12 +398,16 @@ impl<P: Hosted> Driver<P> {
 
     /// Answers a peer's Who with a Hello, at its proven address. A peer without one is answered
     /// where the Who came from; the Hello is at most twice as long.
-    fn answer_who(&mut self, place: usize, from: SocketAddr, nonce: &[u8]) {
+    fn answer_who(&mut self, place: usize, from: SocketAddr, header: &Header, nonce: &[u8]) {
         let now = self.now;
         let peer = self.peers.at(place);
-        let addr = if peer.proof == Proof::Proven { peer.addr } else { from };
+        let is_proven = peer.proof == Proof::Proven;
+        let addr = if is_proven { peer.addr } else { from };
         if may(&mut peer.hello_after, now) {
-            self.queue_hello(addr, nonce);
+            self.queue_hello(header.sender, addr, nonce);
+        }
+        if self.config.is_open && is_proven && addr == from {
+            self.renew_tag(place, header);
         }
     }
 

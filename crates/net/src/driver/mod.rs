@@ -11,8 +11,9 @@ mod memory;
 mod proofs;
 mod strangers;
 mod streams;
+mod verification;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::task::Waker;
 use std::time::Duration;
@@ -36,7 +37,7 @@ use crate::emulate::{EmulateChange, Emulator, ReceiveLoss};
 use crate::handle::{Control, Ends, Stopped};
 use crate::incoming::{Cue, Incoming, Unfinished};
 use crate::multicast::{Native, Way};
-use crate::nonces::Nonces;
+use crate::nonces::{Nonce, Nonces};
 use crate::peers::PeerTable;
 use crate::pool::ReadPool;
 use crate::ready::Source;
@@ -125,6 +126,8 @@ pub(crate) struct Driver<P: Hosted> {
     notices: Vec<(NodeId, PeerState)>,
     // Seeds that have not said who they are.
     seeds: Vec<SocketAddr>,
+    // Nonces of others that this node has repeated: refusals answer them.
+    echoed: VecDeque<Nonce>,
 
     again: Vec<Source>,
     // To be served once peers are heard again.
@@ -213,6 +216,7 @@ impl<P: Hosted> Driver<P> {
             alarm,
             notices: Vec::new(),
             seeds: Vec::new(),
+            echoed: VecDeque::new(),
             // Each source is polled once, which registers its waker.
             again: vec![
                 Source::Inputs,

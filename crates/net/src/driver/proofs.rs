@@ -146,10 +146,7 @@ impl<P: Hosted> Driver<P> {
         addr: SocketAddr,
         body: &[u8],
     ) -> Option<SocketAddr> {
-        let nonce = &body[SESSION_BYTES..];
-        if nonce.len() != NONCE_BYTES {
-            return None;
-        }
+        let nonce = body[SESSION_BYTES..].get(..NONCE_BYTES)?;
         let admits = |node, addr| self.nonces.admits(node, addr, nonce, self.now);
         let is_of_seed = || self.seeds.contains(&from) && admits(self.config.node, from);
         if admits(node, from) || is_of_seed() {
@@ -403,10 +400,12 @@ impl<P: Hosted> Driver<P> {
         place: usize,
         from: SocketAddr,
         header: &Header,
+        body: &[u8],
         session: Session,
         proven_at: Option<SocketAddr>,
     ) -> bool {
         if let Some(addr) = proven_at {
+            self.note_tag(place, body);
             self.note_proven(place, addr, session);
             return true;
         }

@@ -32,7 +32,8 @@ impl<P: Hosted> Driver<P> {
 
     pub(super) fn ask_seeds(&mut self) {
         for seed in self.seeds.clone() {
-            self.queue_hello(seed, &[]);
+            let session = *self.session.as_bytes();
+            self.queue_control(seed, Kind::Hello, &session);
             // Its id is not known yet: the nonce has this node's, which no other one has.
             let nonce = self.nonces.nonce(self.config.node, seed, self.now);
             self.queue_control(seed, Kind::Who, &nonce);
@@ -80,12 +81,12 @@ impl<P: Hosted> Driver<P> {
             }
             Kind::Taken => self.note_taken(body),
             // A seed that this node has asked, and that wants to know whether it is where it seems.
-            Kind::Who if self.seeds.contains(&from) => self.queue_hello(from, body),
+            Kind::Who if self.seeds.contains(&from) => self.queue_hello(header.sender, from, body),
             // One short answer for one short question, and not too often.
             Kind::Who | Kind::Message | Kind::Group if !self.proofs.admits_answer(self.now) => {
                 self.counters.add("stranger_unanswered", 1);
             }
-            Kind::Who => self.queue_hello(from, body),
+            Kind::Who => self.queue_hello(header.sender, from, body),
             Kind::Message | Kind::Group => {
                 self.counters.add(Refusal::UnknownSession.counter(), 1);
                 self.queue_control(from, Kind::Who, &[]);
@@ -96,8 +97,13 @@ impl<P: Hosted> Driver<P> {
 
     /// Another node refuses this one.
     pub(super) fn note_taken(&mut self, body: &[u8]) {
-        let is_later = body.first() == Some(&TAKEN_LATER);
-        let counter = if is_later { "peer_later_start_known" } else { "peer_id_taken" };
+        // Only a node that was answered knows the nonce.
+        let counter = match body.split_first() {
+            Some((_, nonce)) if self.echoed.iter().all(|echoed| echoed != nonce) => "taken_unasked",
+            Some((&TAKEN_LATER, _)) => "peer_later_start_known",
+            Some(_) => "peer_id_taken",
+            None => "taken_unasked",
+        };
         self.counters.add(counter, 1);
     }
 }

@@ -85,6 +85,7 @@ impl<P: Hosted> Driver<P> {
         if self.config.is_open {
             // The other side may not know this run yet, and takes none from a stream.
             self.peers.make_stranger(place);
+            self.renew_tag_after_failure(place);
         }
         self.schedule_redial(place);
     }
@@ -141,8 +142,8 @@ impl<P: Hosted> Driver<P> {
     }
 
     fn open_outgoing(&mut self, place: usize) {
-        let peer = self.peers.at(place);
-        match peer.outgoing.poll_hello(&self.hello) {
+        let hello = hello_record(&self.header_to(place), &self.session);
+        match self.peers.at(place).outgoing.poll_hello(&hello) {
             Poll::Pending => {}
             Poll::Ready(Err(_)) => self.fail_attempt(place),
             Poll::Ready(Ok(record)) => {
@@ -502,17 +503,22 @@ impl<P: Hosted> Driver<P> {
         body: &[u8],
     ) -> Result<(), Refusal> {
         let place = self.peers.place(header.sender).ok_or(Refusal::UnknownSender)?;
+        let header = &Header { session: header.session ^ self.own_tag(place), ..*header };
         incoming.speaker = Speaker::Peer { peer: place, session: header.session };
         if self.peers.at(place).reach == Reach::Cut {
             // Closed without an answer: to the dialler the attempt has failed.
             return Ok(());
         }
-        let known = self.peers.session(place);
-        if self.config.is_open && known.is_some_and(|(_, known)| known != header.session) {
-            // A new run says so by datagram, where it can be asked for a nonce.
-            let session = Session::announced(header, body)?;
-            let is_later = known.is_some_and(|(known, _)| known < session);
-            return Err(if is_later { Refusal::UnknownSession } else { Refusal::OldSession });
+        if self.config.is_open {
+            // A new run says so by datagram, where it can be asked for a nonce and told its tag.
+            let session = Session::from_body(body).ok_or(Refusal::Malformed)?;
+            let known = self.peers.session(place).map(|(known, _)| known);
+            if known.is_some_and(|known| known > session) {
+                return Err(Refusal::OldSession);
+            }
+            if session.tag() != header.session || known.is_some_and(|known| known != session) {
+                return Err(Refusal::UnknownSession);
+            }
         }
         self.accept_hello(place, header, body)?;
         // A dialler has one stream: what an earlier one still holds is of the past.

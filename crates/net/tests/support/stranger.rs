@@ -1,10 +1,12 @@
 //! Nodes that a test plays, and the open node that they speak to.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use paceline_net::Roster;
-use paceline_net::record::{ClusterTag, HEADER_BYTES, Header, Kind, Session};
+use paceline_net::record::{ClusterTag, HEADER_BYTES, Header, Kind, SESSION_BYTES, Session};
 use paceline_proto::core::NodeId;
 
 use super::{PATIENCE, Running, bind, config, start};
@@ -21,34 +23,84 @@ pub struct Stranger {
     pub socket: UdpSocket,
     pub id: u32,
     pub session: Session,
+    /// The verification tag that it was told.
+    pub tag: Cell<u32>,
 }
 
 impl Stranger {
     pub fn new(id: u32, start_ms: u64) -> Stranger {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-        Stranger { socket, id, session: Session::new(start_ms, u64::from(id) + 1) }
+        let session = Session::new(start_ms, u64::from(id) + 1);
+        Stranger { socket, id, session, tag: Cell::default() }
     }
 
-    pub fn say(&self, to: SocketAddr, kind: Kind, body: &[u8]) {
+    fn record(&self, kind: Kind, tag: u32, sequence: u64, body: &[u8]) -> Vec<u8> {
         let header = Header {
             kind,
             cluster: ClusterTag::of("test"),
             sender: NodeId(self.id),
-            session: self.session.tag(),
-            sequence: 0,
+            session: self.session.tag() ^ tag,
+            sequence,
         };
-        let record = [&header.encode()[..], body].concat();
-        self.socket.send_to(&record, to).expect("sent");
+        [&header.encode()[..], body].concat()
+    }
+
+    pub fn say(&self, to: SocketAddr, kind: Kind, body: &[u8]) {
+        let tag = match kind {
+            Kind::Message | Kind::Group => self.tag.get(),
+            Kind::Hello | Kind::Who | Kind::Taken => 0,
+        };
+        self.socket.send_to(&self.record(kind, tag, 0, body), to).expect("sent");
+    }
+
+    /// Opens a stream with the tag that it was told; an error if it is not let in.
+    pub fn dials(&self, to: SocketAddr) -> std::io::Result<TcpStream> {
+        let mut stream = TcpStream::connect(to)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let hello = self.record(Kind::Hello, self.tag.get(), 0, self.session.as_bytes());
+        stream.write_all(&framed(&hello))?;
+        stream.read_exact(&mut [0; 44])?;
+        Ok(stream)
+    }
+
+    /// Answers the Hello of a node that has dialled.
+    pub fn answers_hello(&self, stream: &mut TcpStream) {
+        stream.read_exact(&mut [0; 44]).expect("its Hello");
+        let hello = self.record(Kind::Hello, 0, 0, self.session.as_bytes());
+        stream.write_all(&framed(&hello)).expect("taken");
+    }
+
+    /// Writes a letter as the first message of a stream.
+    pub fn writes_letter(&self, stream: &mut TcpStream) {
+        let record = self.record(Kind::Message, 0, 1, &LETTER);
+        stream.write_all(&framed(&record)).expect("written");
     }
 
     pub fn hello(&self, to: SocketAddr) {
         self.say(to, Kind::Hello, self.session.as_bytes());
     }
 
-    /// Says hello with this nonce.
+    /// Says hello with this nonce. What it is sent then carries no tag.
     pub fn repeat(&self, to: SocketAddr, nonce: &[u8]) {
-        self.say(to, Kind::Hello, &[self.session.as_bytes(), nonce].concat());
+        self.say(to, Kind::Hello, &[self.session.as_bytes(), nonce, &[0; 4]].concat());
+    }
+
+    /// Asks who the node is, and so is told its verification tag.
+    pub fn asks(&self, to: SocketAddr) {
+        self.say(to, Kind::Who, b"a nonce!");
+        loop {
+            let hello = self.hears(Kind::Hello);
+            if let Some(tag) = hello[SESSION_BYTES..].strip_prefix(b"a nonce!") {
+                return self.tag.set(u32::from_be_bytes(tag.try_into().expect("a tag")));
+            }
+        }
+    }
+
+    /// Says hello, and asks who the node is.
+    pub fn meets(&self, to: SocketAddr) {
+        self.hello(to);
+        self.asks(to);
     }
 
     /// Repeats the nonce of the next question, and returns it.
@@ -77,6 +129,7 @@ impl Stranger {
         self.hello(addr);
         self.answers(addr);
         node.counted("peer_proven", proven + 1).await;
+        self.asks(addr);
     }
 
     /// A new run of the same node, at another address.
@@ -100,7 +153,8 @@ impl Stranger {
                 }
             }
             if node.count("peer_moved") > moved {
-                return self.socket.set_nonblocking(false).expect("a socket");
+                self.socket.set_nonblocking(false).expect("a socket");
+                return self.asks(addr);
             }
         }
         panic!("not moved: {:?}", node.node.stats().counters.sorted());
@@ -126,6 +180,10 @@ impl Stranger {
             }
         }
     }
+}
+
+fn framed(record: &[u8]) -> Vec<u8> {
+    [&(record.len() as u32).to_be_bytes()[..], record].concat()
 }
 
 /// A datagram of the test's protocol.

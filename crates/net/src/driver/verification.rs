@@ -1,0 +1,74 @@
+//! Verification tags: nobody speaks in the name of a peer without receiving at its address.
+//!
+//! In an open membership a node tells its peers a tag each, at the address where the peer is, with
+//! the Hello that echoes a nonce of that peer. Messages of the peer carry it, and so does the Hello
+//! of a stream that it dials. The session alone, which anybody is told, is no proof of who speaks.
+//!
+//! A tag is a keyed hash of id and address, so none is kept for strangers. When a node restarts, or
+//! comes to see a peer at another address, its tag for the peer is another one: the peer's messages
+//! are refused, it is asked who it is, and asks in turn.
+
+use std::time::Duration;
+
+use super::Driver;
+use super::datagrams::may;
+use crate::Hosted;
+use crate::nonces::{NONCE_BYTES, TAG_BYTES};
+use crate::peers::Proof;
+use crate::record::{Header, SESSION_BYTES};
+
+/// A tag that was told this long ago may be out of date if the peer asks who this node is.
+const TAG_FRESH: Duration = Duration::from_secs(1);
+
+impl<P: Hosted> Driver<P> {
+    /// The verification tag that what comes from this peer alone must carry.
+    pub(super) fn own_tag(&mut self, place: usize) -> u32 {
+        if !self.config.is_open {
+            return 0;
+        }
+        let nonces = &self.nonces;
+        let peer = self.peers.at(place);
+        let (node, addr) = (peer.node, peer.addr);
+        match peer.own_tag {
+            Some((known, tag)) if known == addr => tag,
+            _ => peer.own_tag.insert((addr, nonces.verification_tag(node, addr))).1,
+        }
+    }
+
+    /// The header of what goes to this peer alone.
+    pub(super) fn header_to(&mut self, place: usize) -> Header {
+        let tag = self.peers.at(place).told_tag.map_or(0, |(tag, _)| tag);
+        Header { session: self.header.session ^ tag, ..self.header }
+    }
+
+    /// Notes the tag that comes with a Hello that echoes a nonce of this node.
+    pub(super) fn note_tag(&mut self, place: usize, body: &[u8]) {
+        let tag =
+            body.get(SESSION_BYTES + NONCE_BYTES..).and_then(<[u8]>::first_chunk::<TAG_BYTES>);
+        if let Some(&tag) = tag {
+            self.peers.at(place).told_tag = Some((u32::from_be_bytes(tag), self.now));
+        }
+    }
+
+    /// A peer has asked who this node is, at its own address and under this header: perhaps it
+    /// refuses what it was sent, and there is another tag to use.
+    pub(super) fn renew_tag(&mut self, place: usize, header: &Header) {
+        let now = self.now;
+        let peer = self.peers.at(place);
+        let (node, addr) = (peer.node, peer.addr);
+        let is_known_run = peer.session.is_some_and(|(_, tag)| tag == header.session);
+        let is_fresh = peer.told_tag.is_some_and(|(_, at)| now.since(at) < TAG_FRESH);
+        if (!is_known_run || !is_fresh) && may(&mut peer.probe_after, now) {
+            self.challenge(node, addr);
+        }
+    }
+
+    /// An attempt to dial this peer has failed: perhaps for want of its latest tag.
+    pub(super) fn renew_tag_after_failure(&mut self, place: usize) {
+        let peer = self.peers.at(place);
+        let (node, addr) = (peer.node, peer.addr);
+        if peer.proof == Proof::Proven {
+            self.challenge(node, addr);
+        }
+    }
+}
