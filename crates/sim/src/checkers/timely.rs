@@ -153,8 +153,9 @@ impl<P: Protocol<Command = Command, Event = Event>> Observer<P> for TimelyLedger
     }
 
     fn on_fault(&mut self, _: Instant, fault: &Fault) {
-        // A member that starts anew knows nothing of its former life.
-        if let Fault::Crash(node) | Fault::Restart(node) = fault {
+        // A member that starts anew knows nothing of its former life. A restart of one that is
+        // alive, which a scenario may ask for, is nothing.
+        if let Fault::Crash(node) = fault {
             self.reported.remove(node);
         }
     }
