@@ -10,16 +10,16 @@ use paceline_proto::core::{Backlog, Instant, NodeId, Wire};
 use crate::driver::Claim;
 use crate::outgoing::Outgoing;
 use crate::ready::{ReadyList, Source};
-use crate::record::{Refusal, Session};
+use crate::record::{AHEAD_MAX, Refusal, Session};
 use crate::roster::Roster;
 use crate::tally::Tally;
 
 /// Most peers that are remembered.
 const PEERS_MAX: usize = 4096;
-/// A peer that is gone is remembered for this long, unless others need its place. Longer than a
-/// session may lie in the future: what is forgotten cannot be replayed under a start that was
-/// refused.
-const REMEMBERED_FOR: Duration = Duration::from_secs(600);
+/// A peer that is gone is remembered for this long, unless others need its place: as long as a
+/// session may lie in the future, so that no start that was refused is taken from a peer that was
+/// forgotten.
+const REMEMBERED_FOR: Duration = AHEAD_MAX;
 /// Addresses that are kept of peers that had to give up their places.
 const FORMER_MAX: usize = 1 << 16;
 
@@ -420,12 +420,12 @@ mod tests {
         table.at(1).heard_at = at(100);
         table.at(2).incoming = Some(0);
         // The first was heard of later, a stream of the second stands.
-        assert_eq!(insert(&mut table, 4, 600), 4);
-        assert_eq!(insert(&mut table, 5, 601), 3);
+        assert_eq!(insert(&mut table, 4, 300), 4);
+        assert_eq!(insert(&mut table, 5, 301), 3);
         assert_eq!((table.place(NodeId(3)), table.place(NodeId(5))), (None, Some(3)));
         // Nobody has heard of the fourth and the fifth, but they are new.
-        assert_eq!(insert(&mut table, 6, 701), 1);
-        assert_eq!(insert(&mut table, 7, 702), 5);
+        assert_eq!(insert(&mut table, 6, 401), 1);
+        assert_eq!(insert(&mut table, 7, 402), 5);
         assert_eq!(table.len(), 6);
         // Those that have proven nothing go first.
         table.at(1).proof = Proof::Proven;

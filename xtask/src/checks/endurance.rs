@@ -188,18 +188,21 @@ impl Cluster {
         let (began, mut done, mut sampled) = (Instant::now(), Done::default(), Duration::ZERO);
         while began.elapsed() < total {
             let elapsed = began.elapsed();
-            // Each as often as its share of the time says.
-            let due =
-                |most: u32| (f64::from(most) * elapsed.as_secs_f64() / total.as_secs_f64()) as u32;
+            // Each as often as its share of the time says; fetches and jobs twice as often at first,
+            // so that what is kept of them has reached its bounds when growth is first looked at.
+            let share = |elapsed: Duration| elapsed.as_secs_f64() / total.as_secs_f64();
+            let due = |most: u32| (f64::from(most) * share(elapsed)) as u32;
+            let due_warm =
+                |most: u32| (f64::from(most) * share(elapsed + elapsed.min(WARM_UP))) as u32;
             if done.guests < due(GUESTS) {
                 self.guest(&["dht", "get", "--keys-from", "keys", "--seed", &table])?;
                 done.guests += 1;
-            } else if done.fetches < due(GUESTS / 4) {
+            } else if done.fetches < due_warm(GUESTS / 4) {
                 self.guest(&["fetch", "/files/four", "--out", "four", "--face", &face])?;
                 let fetched = self.folder.path().join("four");
                 fs::remove_file(fetched).map_err(|error| format!("nothing came: {error}"))?;
                 done.fetches += 1;
-            } else if done.jobs < due(GUESTS / 4) {
+            } else if done.jobs < due_warm(GUESTS / 4) {
                 self.guest(&["walk", "run", "graph.txt", "--servers", &walks, "--walks", "20"])?;
                 done.jobs += 1;
             } else {
