@@ -271,7 +271,7 @@ impl Forwarder {
         let id = self.pit.find(self.pit.hashed(&interest.name), selectors);
         let Some(id) = id else { return cx.count("mircc_answer_unasked", 1) };
         let is_last = self.pit.get(id).is_some_and(|entry| entry.passing.is_empty());
-        if is_last && !self.fail_over(cx, id, Some(interest.nonce)) {
+        if is_last && !self.fail_over(cx, id, Some((NextHop::Application, interest.nonce))) {
             self.end_with_nack(cx, id, reason, &Header::default());
         }
     }

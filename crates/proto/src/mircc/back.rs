@@ -172,7 +172,9 @@ impl Forwarder {
         });
         if entry.passing.is_empty() {
             // Another way is no remedy for too much demand.
-            if reason != NackReason::Congestion && self.fail_over(cx, id, Some(nonce)) {
+            if reason != NackReason::Congestion
+                && self.fail_over(cx, id, Some((NextHop::Face(from), nonce)))
+            {
                 return;
             }
             if is_in_vain {

@@ -473,7 +473,8 @@ impl Forwarder {
         }
         // Another way is no remedy for too much demand.
         let Body::Interest(Interest { nonce, .. }) = held.packet.body else { return };
-        if reason == NackReason::Congestion || !self.fail_over(cx, held.entry, Some(nonce)) {
+        let refused = Some((NextHop::Face(by), nonce));
+        if reason == NackReason::Congestion || !self.fail_over(cx, held.entry, refused) {
             self.end_with_nack(cx, held.entry, reason, &header);
         }
     }

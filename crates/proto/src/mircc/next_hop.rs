@@ -100,7 +100,6 @@ impl Forwarder {
             None => held.clone(),
         };
         entry.has_alternatives = route.hops.len() > 1;
-        let choice = entry.choice.take();
         // Never back to who asks. Who asked long ago, while others put the end of the entry off,
         // may be the only one who knows.
         let may = |hop: NextHop| !is_asked_by(now, &entry.asking, hop);
@@ -125,8 +124,8 @@ impl Forwarder {
             let hop = hops.nth(drawn as usize).ok_or(NackReason::NoRoute)?;
             return Ok((smallvec![hop], strategy));
         }
-        let occasion = if choice.is_some() { Occasion::Again } else { Occasion::New };
-        let mut choice = choice.unwrap_or_default();
+        let occasion = if entry.choice.is_some() { Occasion::Again } else { Occasion::New };
+        let mut choice = entry.choice.take().unwrap_or_default();
         let tried = &choice.tried;
         let choosing = Choosing { now, strategy, occasion, hash: entry.name_hash, tried };
         let chosen = choosing.choose(&mut route.hops, may);
@@ -137,12 +136,22 @@ impl Forwarder {
     }
 
     /// Sends the Interest of an entry to a next hop that did not have it yet, if its prefix has
-    /// one. After a refusal with the nonce that was `refused`, so that the search visits each node
-    /// once; after silence with another, since nodes that wait for the former may get it again.
-    pub(super) fn fail_over(&mut self, cx: Cx<'_, '_>, id: EntryId, refused: Option<u32>) -> bool {
+    /// one. After a refusal with the nonce that was refused, and by whom, so that the search visits
+    /// each node once; after silence with another, since nodes that wait for the former may get it
+    /// again.
+    pub(super) fn fail_over(
+        &mut self,
+        cx: Cx<'_, '_>,
+        id: EntryId,
+        refused: Option<(NextHop, u32)>,
+    ) -> bool {
         let now = cx.now;
         let Some(entry) = self.pit.get_mut(id) else { return false };
         let Some(choice) = &mut entry.choice else { return false };
+        if let Some((by, _)) = refused {
+            // Its Interest may have been steered there: that was no choice of this node.
+            choice.note(now, &[by]);
+        }
         let Some(kept) = choice.kept.as_ref().filter(|kept| kept.hop_limit != Some(0)) else {
             return false;
         };
@@ -155,13 +164,14 @@ impl Forwarder {
         let chosen = choosing.choose(&mut route.hops, |hop| !is_asked_by(now, asking, hop));
         let Some(&next) = chosen.first() else { return false };
         let left = entry.expires_at.since(now).as_millis().max(1);
+        let nonce = refused.map_or_else(|| cx.rng.next_u32(), |(_, nonce)| nonce);
         let interest = Interest {
             can_be_prefix: entry.selectors.can_be_prefix,
             must_be_fresh: entry.selectors.must_be_fresh,
             lifetime_ms: Some(u32::try_from(left).unwrap_or(u32::MAX)),
             hop_limit: kept.hop_limit,
             extra: kept.extra.clone(),
-            ..Interest::new(entry.name.clone(), refused.unwrap_or_else(|| cx.rng.next_u32()))
+            ..Interest::new(entry.name.clone(), nonce)
         };
         let header = Header {
             class: kept.class,

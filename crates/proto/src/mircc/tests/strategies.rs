@@ -147,6 +147,26 @@ fn a_refusal_for_want_of_a_route_goes_to_the_next_hop_at_once_and_back_only_from
 }
 
 #[test]
+fn a_search_after_refusals_spares_a_hop_to_which_its_interest_was_steered() {
+    let mut bench = ways();
+    let label = bench.face(4).label;
+    bench.from(1, labelled(interest("/a/seg=0", 7), &[label.get()]));
+    assert_eq!(bench.sent(), ["4: ask /a/seg=0"]);
+    bench.pass(ms(200));
+    bench.from(1, interest("/a/seg=0", 8));
+    assert_eq!(bench.sent(), ["2: ask /a/seg=0"]);
+    bench.from(2, nack("/a/seg=0", 8, NackReason::NoRoute));
+    assert!(bench.sent().is_empty(), "the other hop may still answer");
+    bench.from(4, nack("/a/seg=0", 7, NackReason::NoRoute));
+    assert_eq!(bench.sent(), ["3: ask /a/seg=0"]);
+    // The last hop that had none of them: not back to where it was refused.
+    bench.from(3, nack("/a/seg=0", 7, NackReason::NoRoute));
+    let label = bench.face(3).label;
+    assert_eq!(bench.sent(), [format!("1: nack 150 /a/seg=0 by {label}")]);
+    assert_eq!(bench.node.pending(), 0);
+}
+
+#[test]
 fn a_face_that_goes_leaves_its_interests_to_the_next_hop() {
     let mut bench = ways();
     ask(&mut bench, 0);

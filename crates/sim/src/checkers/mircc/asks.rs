@@ -17,8 +17,10 @@ const ENDED_MIN: u64 = 16;
 /// What a neighbour asked a node for, and was not given yet.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
-    /// Interests less answers.
+    /// Interests less answers. A copy that the link made may get none.
     open: u32,
+    /// Nothing was asked since the last answer.
+    is_answered: bool,
     expires_at: Instant,
     is_counted: bool,
     /// It asked by a face that is gone: its entry may stay until its time is over.
@@ -34,8 +36,10 @@ struct Ask {
 struct Visit {
     /// When it came last; none if the node sent it itself.
     came_at: Option<Instant>,
-    /// The neighbours that it left for, and how many Interests had ended at the node by then.
-    left: Vec<(NodeId, u64)>,
+    /// When it came last, the node waited for the Data, and this was the Interest that left last.
+    came_while_pending: bool,
+    /// The neighbours that it left for, when, and how many Interests had ended at the node by then.
+    left: Vec<(NodeId, Instant, u64)>,
 }
 
 /// An Interest that leaves.
@@ -112,8 +116,10 @@ impl Asks {
         expires_at: Instant,
         wait_max: Duration,
     ) {
+        let came_while_pending = self.open(now, key) > 0 && self.last.get(&key) == Some(&nonce);
         let ask = self.asks.entry((key, peer)).or_insert(Ask {
             open: 0,
+            is_answered: false,
             expires_at,
             is_counted: false,
             is_of_old_face: false,
@@ -121,6 +127,7 @@ impl Asks {
             bound: None,
         });
         ask.open += 1;
+        ask.is_answered = false;
         ask.expires_at = ask.expires_at.max(expires_at);
         self.entries += usize::from(!std::mem::replace(&mut ask.is_counted, true));
         let ends_at = ask.expires_at + TICK + Duration::from_nanos(1);
@@ -133,6 +140,16 @@ impl Asks {
         });
         // The last time: it may have been refused before.
         visit.came_at = Some(now);
+        visit.came_while_pending = came_while_pending;
+    }
+
+    /// Interests for a name that wait for Data.
+    fn open(&self, now: Instant, key: Key) -> u32 {
+        let asks = self.asks.range((key, NodeId(0))..=(key, NodeId(u32::MAX)));
+        let is_open = |ask: &Ask| {
+            ask.open > 0 && !ask.is_answered && ask.expires_at > now && ask.bound.is_none()
+        };
+        asks.filter(|(_, ask)| is_open(ask)).map(|(_, ask)| ask.open).sum()
     }
 
     /// Data has come for whoever asked, which may be stamped with so much.
@@ -154,6 +171,7 @@ impl Asks {
             return Err((Rule::Balance, format!("gives {peer} {what} for which it did not ask")));
         };
         ask.open -= 1;
+        ask.is_answered = true;
         let bound = ask.bound;
         if ask.open == 0 {
             ask.bound = None;
@@ -177,28 +195,28 @@ impl Asks {
         (key, nonce): (Key, u32),
         to: NodeId,
     ) -> Result<Left, Broken> {
+        let is_last = self.last.get(&key) == Some(&nonce);
+        // This one is open itself.
+        let is_pending = is_last && self.open(now, key) > 1;
         let visit = self.visits.entry((key, nonce)).or_insert_with(|| {
             self.due.push(Reverse((now + REMEMBERED, Due::Visit(key, nonce))));
             Visit::default()
         });
-        let earlier = visit.left.iter().position(|&(peer, _)| peer == to);
+        let earlier = visit.left.iter().position(|&(peer, ..)| peer == to);
         let earlier = earlier.map(|place| visit.left.swap_remove(place));
-        if let Some((_, left)) = earlier {
-            let between = self.ended - left;
-            let is_open = |ask: &Ask| ask.open > 0 && ask.expires_at > now && ask.bound.is_none();
-            let range = (key, NodeId(0))..=(key, NodeId(u32::MAX));
-            let open = self.asks.range(range).filter(|(_, ask)| is_open(ask));
-            // This one is open itself.
-            let is_pending = open.map(|(_, ask)| ask.open).sum::<u32>() > 1;
-            let is_last = self.last.get(&key) == Some(&nonce);
-            if between < ENDED_MIN || is_pending && is_last {
+        if let Some((_, left_at, ended)) = earlier {
+            let between = self.ended - ended;
+            // Others may ask for the same while one that the node had forgotten waits to leave.
+            let has_come_back = visit.came_at.is_some_and(|came_at| came_at > left_at);
+            let is_pending = if has_come_back { visit.came_while_pending } else { is_pending };
+            if between < ENDED_MIN || is_pending {
                 let what = format!("an Interest with nonce {nonce:08x} left twice for {to}");
                 return Err((Rule::Loop, what));
             }
             self.forgotten += 1;
         }
         let is_first = visit.left.is_empty() && earlier.is_none();
-        visit.left.push((to, self.ended));
+        visit.left.push((to, now, self.ended));
         self.last.insert(key, nonce);
         Ok(Left { came_at: visit.came_at, is_first })
     }
@@ -210,7 +228,15 @@ impl Asks {
 
     /// A neighbour is none any more: it gets nothing, whatever it asked for. Its entries may stay
     /// until their time is over.
-    pub(super) fn forget(&mut self, peer: NodeId) {
+    pub(super) fn forget(&mut self, now: Instant, peer: NodeId) {
+        for visit in self.visits.values_mut() {
+            // One that starts anew knows nothing of what it had.
+            visit.left.retain(|&(to, ..)| to != peer);
+            if visit.left.is_empty() && visit.came_at.is_some() {
+                // It may have waited for that neighbour, and waits for another from now on.
+                visit.came_at = Some(now);
+            }
+        }
         let of_peer = self.asks.iter_mut().filter(|((_, of), _)| *of == peer);
         of_peer.for_each(|(_, ask)| {
             (ask.open, ask.bound, ask.is_of_old_face) = (0, None, ask.is_counted);

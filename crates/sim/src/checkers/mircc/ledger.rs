@@ -208,8 +208,8 @@ impl MirccLedger {
     fn command(&mut self, at: Instant, node: NodeId, command: &Command) {
         let held = &mut self.nodes[node.index()];
         match command {
-            Command::AddFace(peer, face) => held.add_face(*peer, *face),
-            Command::RemoveFace(peer) => held.remove_face(*peer),
+            Command::AddFace(peer, face) => held.add_face(at, *peer, *face),
+            Command::RemoveFace(peer) => held.remove_face(at, *peer),
             Command::Publish(object) => self.publish(node, object),
             Command::Fetch(fetch) => {
                 let object = self.names.key(&fetch.name).0;
@@ -392,9 +392,9 @@ impl<P: Node> Observer<P> for MirccLedger {
                 let held = &mut self.nodes[node.index()];
                 match state {
                     PeerState::Up { .. } if !held.links.contains_key(peer) => {
-                        held.add_face(*peer, stranger);
+                        held.add_face(at, *peer, stranger);
                     }
-                    PeerState::Down => held.remove_face(*peer),
+                    PeerState::Down => held.remove_face(at, *peer),
                     PeerState::Up { .. } | PeerState::Suspect => {}
                 }
             }

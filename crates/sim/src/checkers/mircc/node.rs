@@ -35,14 +35,14 @@ impl NodeLedger {
         NodeLedger { links: links.collect(), ..NodeLedger::default() }
     }
 
-    pub(super) fn add_face(&mut self, peer: NodeId, face: FaceConfig) {
-        self.remove_face(peer);
+    pub(super) fn add_face(&mut self, at: Instant, peer: NodeId, face: FaceConfig) {
+        self.remove_face(at, peer);
         self.links.insert(peer, Link::new(face));
     }
 
-    pub(super) fn remove_face(&mut self, peer: NodeId) {
+    pub(super) fn remove_face(&mut self, at: Instant, peer: NodeId) {
         self.links.remove(&peer);
-        self.asks.forget(peer);
+        self.asks.forget(at, peer);
     }
 
     /// Longer names are an answer to this one too.
