@@ -110,10 +110,15 @@ pub fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     })
 }
 
-/// The command that runs one seed of a test again.
+/// The command that runs one seed of a test of the simulator again.
 pub fn replay(test: &str, seed: u64) -> String {
+    replay_with(&format!("-p paceline-sim --test {test}"), seed)
+}
+
+/// The command that runs one seed again of the test that cargo chooses by these arguments.
+pub fn replay_with(arguments: &str, seed: u64) -> String {
     let variables = format!("PACELINE_TEST_SEED_FIRST={seed} PACELINE_TEST_SEEDS=1");
-    format!("{variables} cargo test --release -p paceline-sim --test {test}")
+    format!("{variables} cargo test --release {arguments}")
 }
 
 /// Runs seeds in which members saturate a group; each run says how many deliveries, events and

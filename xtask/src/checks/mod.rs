@@ -118,6 +118,11 @@ pub const CHECKS: &[Check] = &[
         run: overlay::table,
     },
     Check {
+        name: "disks",
+        what: "durable hosts: 20,000 seeds on disks that fail; three killed together, 20 times",
+        run: overlay::disks,
+    },
+    Check {
         name: "walk",
         what: "walkers: 100 M steps/s on one machine, 3 M crossings a core-second, the experiment",
         run: walk::speed,

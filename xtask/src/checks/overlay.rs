@@ -1,4 +1,5 @@
-//! The overlay: how long the published experiment takes, a million nodes, and the table on sockets.
+//! The overlay: how long the published experiment takes, a million nodes, the table on sockets, and
+//! its files on disks that fail.
 
 use std::time::Duration;
 
@@ -54,6 +55,26 @@ pub fn table() -> Result<Outcome, String> {
         figure("copies restored after, s", ran.json["restored_s"].as_f64(), AtMost(60.0)),
     ];
     Ok(shown(&figures, ran.succeeded))
+}
+
+/// Durable hosts: seeds on a disk that fails below the database, `PACELINE_TEST_SEEDS` or 20,000;
+/// and three processes that are killed together, `PACELINE_TEST_ROUNDS` times or 20.
+pub fn disks() -> Result<Outcome, String> {
+    let runs = [
+        ("PACELINE_TEST_SEEDS", "20000", ["paceline", "--lib", "dht::failing_disks"]),
+        ("PACELINE_TEST_ROUNDS", "20", ["paceline-cli", "--test=dht_failures", "killed_together"]),
+    ];
+    let mut passed = true;
+    for (variable, usual, [package, target, tests]) in runs {
+        let value = std::env::var(variable).unwrap_or_else(|_| usual.into());
+        let arguments = ["test", "--release", "--package", package, target, tests];
+        println!("{variable}={value} cargo {}", arguments.join(" "));
+        let mut command = cargo(&arguments);
+        command.args(["--", "--nocapture"]).env(variable, value);
+        let tally = run_tests(command);
+        passed &= tally.failed == 0 && tally.passed > 0;
+    }
+    Ok(Outcome::of(passed))
 }
 
 /// The builds that read and write Parquet do: a table is loaded, graphs and walks come back.

@@ -78,7 +78,8 @@ impl Disk {
     }
 }
 
-fn write_all(
+/// Writes what waits, a batch at a time, until the other end is dropped.
+pub fn write_all(
     file: &File,
     mut waiting: mpsc::Receiver<Write>,
     written: impl Fn(u64),

@@ -1,9 +1,8 @@
 //! The file of a durable host: the records that it holds, by key, in a redb database.
 //!
 //! Nothing of a damaged file is believed. When a file is opened all of its pages and rows are
-//! checked; one that is damaged is set aside under another name, and the host starts empty. One bit
-//! is believed: the one in the head that says which of the last two commits counts. It looks the
-//! same if it flips as after a crash just before it was written.
+//! checked; one that is damaged is set aside under another name, and the host starts empty. A file
+//! gets its name once it is whole, so a crash leaves none behind that looks damaged.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -12,14 +11,16 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use paceline_proto::overlay::{Key, Record, Version};
 use redb::{
-    Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, TableHandle,
-    TransactionError, WriteTransaction,
+    Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError,
+    TableHandle, TransactionError, WriteTransaction,
 };
 
 use super::entry::split;
 use super::error::{DamagedFile, DiskError};
+use super::head::{FLAGS_AT, flags_of_newer};
 use super::row::{Row, now_ms};
 use super::snapshot::Snapshot;
+use super::storage::{FileSystem, Storage};
 
 /// Reads a row of a table; `None` if it is damaged.
 type Decoder = fn([u8; Key::BYTES], &[u8]) -> Option<Row>;
@@ -51,12 +52,9 @@ pub fn read_file(
         let mut records = Vec::new();
         check_kind(path)?;
         let file = fs::File::open(path).map_err(other)?;
-        let Some(snapshot) = Snapshot::new(file).map_err(other)? else {
-            return Err(redb::Error::DatabaseAlreadyOpen.into());
-        };
+        let flags = flags_to_write(&file)?;
         // What comes before the damage is not told either: it may be older than it should be.
-        let database = checked(builder().create_with_backend(snapshot)?)?;
-        read_rows(&database, |row| records.extend(row.live(now_ms())))?;
+        read_snapshot(file, flags, |row| records.extend(row.live(now_ms())))?;
         Ok(records)
     });
     for record in read.map_err(|fault| fault.of(path))? {
@@ -75,27 +73,47 @@ pub struct File {
 impl File {
     /// Opens the file, or makes it. A damaged one is set aside first.
     pub fn open(path: &Path) -> Result<(File, Option<DamagedFile>), DiskError> {
-        let whole = || File::open_whole(path);
-        match guarded(whole) {
-            Ok(file) => Ok((file, None)),
-            Err(Fault::Damaged(reason)) => {
-                let file = path.to_owned();
-                let kept_as = set_aside(path).map_err(|error| {
-                    let reason = format!("{reason}, and it cannot be renamed: {error}");
-                    DiskError { file: file.clone(), reason }
-                })?;
-                let opened = guarded(whole).map_err(|fault| fault.of(path))?;
-                Ok((opened, Some(DamagedFile { file, kept_as, reason })))
-            }
-            Err(fault) => Err(fault.of(path)),
+        File::open_on(&FileSystem, path)
+    }
+
+    /// As [`File::open`], on this storage.
+    pub fn open_on(
+        storage: &impl Storage,
+        path: &Path,
+    ) -> Result<(File, Option<DamagedFile>), DiskError> {
+        let named = |fault: Fault| fault.of(path);
+        let reason = match guarded(|| File::open_whole(storage, path)) {
+            Ok(file) => return Ok((file, None)),
+            Err(Fault::Damaged(reason)) => reason,
+            Err(fault) => return Err(named(fault)),
+        };
+        // The damaged file keeps its name until another is whole: what this start cannot report,
+        // the next one does.
+        let replaced = guarded(|| {
+            let (database, new) = make(storage, path)?;
+            Ok((database, set_aside(path, &new).map_err(other)?))
+        });
+        let (database, kept_as) = replaced.map_err(|fault| {
+            let why = named(fault).reason;
+            named(Fault::Damaged(format!("{reason}; it cannot be replaced: {why}")))
+        })?;
+        let damaged = DamagedFile { file: path.to_owned(), kept_as, reason };
+        match storage.sync_folder(folder(path)) {
+            Ok(()) => Ok((File { database, path: path.to_owned() }, Some(damaged))),
+            Err(error) => Err(named(Fault::Other(format!("{error}; {damaged}")))),
         }
     }
 
-    fn open_whole(path: &Path) -> Result<File, Fault> {
-        check_kind(path)?;
-        let database = checked(builder().create(path)?)?;
-        move_old_rows(&database)?;
-        read_rows(&database, |_| ())?;
+    fn open_whole(storage: &impl Storage, path: &Path) -> Result<File, Fault> {
+        let database = if path.try_exists().map_err(other)? {
+            open_database(storage, path)?
+        } else {
+            let (database, new) = make(storage, path)?;
+            give_name(&new, path)?;
+            database
+        };
+        // An earlier run may have made or renamed the file, and stopped before this.
+        storage.sync_folder(folder(path)).map_err(other)?;
         Ok(File { database, path: path.to_owned() })
     }
 
@@ -234,6 +252,119 @@ fn checked(mut database: Database) -> Result<Database, Fault> {
     Ok(database)
 }
 
+/// Opens a file that is there, if it is whole.
+fn open_database(storage: &impl Storage, path: &Path) -> Result<Database, Fault> {
+    check_kind(path)?;
+    let file = fs::File::options().read(true).write(true).open(path).map_err(other)?;
+    let flags = flags_to_write(&file)?;
+    let backend = storage.backend(file)?;
+    if let Some(flags) = flags {
+        write_again(&backend).map_err(other)?;
+        backend.write(FLAGS_AT, &[flags]).map_err(other)?;
+        backend.sync_data().map_err(other)?;
+    }
+    let database = checked(builder().create_with_backend(backend)?)?;
+    move_old_rows(&database)?;
+    read_rows(&database, |_| ())?;
+    Ok(database)
+}
+
+/// Writes all that a file holds again, and synchronises it. Where a synchronisation failed, the
+/// kernel may hold pages that are not on disk and that it takes for clean.
+fn write_again(backend: &impl StorageBackend) -> io::Result<()> {
+    let mut bytes = vec![0; 1 << 20];
+    let (mut at, end) = (0, backend.len()?);
+    while at < end {
+        let count = (end - at).min(bytes.len() as u64);
+        let part = &mut bytes[..count as usize];
+        backend.read(at, part)?;
+        backend.write(at, part)?;
+        at += count;
+    }
+    backend.sync_data()
+}
+
+/// Makes an empty file, which does not have its name yet: the database, and where it is.
+fn make(storage: &impl Storage, path: &Path) -> Result<(Database, PathBuf), Fault> {
+    let new = with_suffix(path, ".new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(other(error)),
+        _ => {}
+    }
+    let file = fs::File::options().read(true).write(true).create_new(true).open(&new);
+    let backend = storage.backend(file.map_err(other)?)?;
+    let database = builder().create_with_backend(backend)?;
+    move_old_rows(&database)?;
+    Ok((database, new))
+}
+
+/// Gives a new file its name, unless another host made one meanwhile.
+fn give_name(new: &Path, path: &Path) -> Result<(), Fault> {
+    match fs::hard_link(new, path) {
+        Ok(()) => fs::remove_file(new).map_err(other),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(redb::Error::DatabaseAlreadyOpen.into())
+        }
+        // A file system without links.
+        Err(_) => fs::rename(new, path).map_err(other),
+    }
+}
+
+/// Gives a damaged file another name, which is returned, and its own to a new file.
+fn set_aside(path: &Path, new: &Path) -> io::Result<PathBuf> {
+    let kept_as = with_suffix(path, &format!(".damaged-{}", now_ms()));
+    if fs::hard_link(path, &kept_as).is_err() {
+        // A file system without links.
+        fs::rename(path, &kept_as)?;
+    }
+    fs::rename(new, path)?;
+    Ok(kept_as)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// The folder that a file is in.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// The flags to be written into the head before a database opens the file: where it names the
+/// older of two commits that are both whole.
+fn flags_to_write(file: &fs::File) -> Result<Option<u8>, Fault> {
+    let Some(flags) = flags_of_newer(file).map_err(other)? else { return Ok(None) };
+    let is_whole = |flags| {
+        let file = file.try_clone().map_err(other)?;
+        guarded(|| read_snapshot(file, flags, |_| ()))
+    };
+    // Else the number that looks lower may be what is damaged.
+    is_whole(None)?;
+    match is_whole(Some(flags)) {
+        Ok(()) => Ok(Some(flags)),
+        // The host stopped while it wrote the newer one.
+        Err(Fault::Damaged(_)) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Checks a file that nobody writes, with these flags in its head, and reads its rows. The file
+/// stays as it is.
+fn read_snapshot(file: fs::File, flags: Option<u8>, told: impl FnMut(Row)) -> Result<(), Fault> {
+    let Some(snapshot) = Snapshot::new(file).map_err(other)? else {
+        return Err(redb::Error::DatabaseAlreadyOpen.into());
+    };
+    if let Some(flags) = flags {
+        snapshot.write(FLAGS_AT, &[flags]).map_err(other)?;
+    }
+    read_rows(&checked(builder().create_with_backend(snapshot)?)?, told)
+}
+
 /// A file of another kind was named by mistake: it must not be touched.
 fn check_kind(path: &Path) -> Result<(), Fault> {
     let mut head = Vec::new();
@@ -242,6 +373,9 @@ fn check_kind(path: &Path) -> Result<(), Fault> {
         // It is made, or the database says why not.
         Err(_) => return Ok(()),
     };
+    if head.is_empty() {
+        return Err(Fault::Damaged("it is empty".to_owned()));
+    }
     // The first page may have been zeroed, or cut off.
     let is_ours = MAGIC.starts_with(&head) || head.iter().all(|&byte| byte == 0);
     if is_ours {
@@ -299,15 +433,6 @@ fn read_rows(database: &Database, mut told: impl FnMut(Row)) -> Result<(), Fault
         }
     }
     Ok(())
-}
-
-/// Renames a damaged file: its new name.
-fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".damaged-{}", now_ms()));
-    let kept_as = PathBuf::from(name);
-    fs::rename(path, &kept_as)?;
-    Ok(kept_as)
 }
 
 #[cfg(test)]

@@ -19,10 +19,16 @@ mod desk;
 mod disk;
 mod entry;
 mod error;
+#[cfg(all(test, unix))]
+mod failing_disks;
+#[cfg(all(test, unix))]
+mod faulty_disk;
 mod file;
 mod handle;
+mod head;
 mod row;
 mod snapshot;
+mod storage;
 
 pub use builder::{Algorithm, DhtBuilder};
 pub use bulk::{KeyResult, Results};
