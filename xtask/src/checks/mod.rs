@@ -143,6 +143,11 @@ pub const CHECKS: &[Check] = &[
         run: endurance::soak,
     },
     Check {
+        name: "attacks",
+        what: "honest traffic beside 1,000 lies a second, a job of walks beside hostile walkers",
+        run: attacks,
+    },
+    Check {
         name: "agreement",
         what: "every order in which members agree on a view, three steps further than each test",
         run: agreement,
@@ -164,15 +169,33 @@ pub const CHECKS: &[Check] = &[
     },
 ];
 
+/// Runs tests of a release build, each telling what it prints. A variable that is not set gets
+/// its usual value.
+fn release_tests(arguments: &[&str], of_tests: &[&str], variable: Option<(&str, &str)>) -> Outcome {
+    let arguments = [&["test", "--release", "--package"], arguments].concat();
+    let mut command = cargo(&arguments);
+    command.args(["--", "--nocapture"]).args(of_tests);
+    let mut shown = format!("cargo {}", arguments.join(" "));
+    if let Some((name, usual)) = variable {
+        let value = std::env::var(name).unwrap_or_else(|_| usual.into());
+        shown = format!("{name}={value} {shown}");
+        command.env(name, value);
+    }
+    println!("{shown}");
+    let tally = run_tests(command);
+    Outcome::of(tally.failed == 0 && tally.passed > 0)
+}
+
+/// Runs the tests of the library that measure time beside strangers that lie, one by one.
+fn attacks() -> Result<Outcome, String> {
+    let tests = ["paceline", "--test=beside_lies", "--test=walk_homes"];
+    Ok(release_tests(&tests, &["--ignored", "--test-threads=1"], None))
+}
+
 /// Runs the exhaustive test of the agreement, longer.
 fn agreement() -> Result<Outcome, String> {
-    let steps = std::env::var("PACELINE_TEST_STEPS").unwrap_or_else(|_| "3".into());
-    let arguments = ["test", "--release", "--package", "paceline-proto", "--test", "agreement"];
-    println!("PACELINE_TEST_STEPS={steps} cargo {}", arguments.join(" "));
-    let mut command = cargo(&arguments);
-    command.args(["--", "--nocapture"]).env("PACELINE_TEST_STEPS", steps);
-    let tally = run_tests(command);
-    Ok(Outcome::of(tally.failed == 0 && tally.passed > 0))
+    let tests = ["paceline-proto", "--test=agreement"];
+    Ok(release_tests(&tests, &[], Some(("PACELINE_TEST_STEPS", "3"))))
 }
 
 /// Runs every seeded suite, one after the other; they take their number of seeds from the

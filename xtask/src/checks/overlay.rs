@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Outcome;
 use super::bounds::{self, Bound, Figure};
+use super::{Outcome, release_tests};
 use crate::shell::{Build, cargo, paceline};
 use crate::steps::run_tests;
 
@@ -60,21 +60,11 @@ pub fn table() -> Result<Outcome, String> {
 /// Durable hosts: seeds on a disk that fails below the database, `PACELINE_TEST_SEEDS` or 20,000;
 /// and three processes that are killed together, `PACELINE_TEST_ROUNDS` times or 20.
 pub fn disks() -> Result<Outcome, String> {
-    let runs = [
-        ("PACELINE_TEST_SEEDS", "20000", ["paceline", "--lib", "dht::failing_disks"]),
-        ("PACELINE_TEST_ROUNDS", "20", ["paceline-cli", "--test=dht_failures", "killed_together"]),
-    ];
-    let mut passed = true;
-    for (variable, usual, [package, target, tests]) in runs {
-        let value = std::env::var(variable).unwrap_or_else(|_| usual.into());
-        let arguments = ["test", "--release", "--package", package, target, tests];
-        println!("{variable}={value} cargo {}", arguments.join(" "));
-        let mut command = cargo(&arguments);
-        command.args(["--", "--nocapture"]).env(variable, value);
-        let tally = run_tests(command);
-        passed &= tally.failed == 0 && tally.passed > 0;
-    }
-    Ok(Outcome::of(passed))
+    let seeds = ["paceline", "--lib", "dht::failing_disks"];
+    let seeds = release_tests(&seeds, &[], Some(("PACELINE_TEST_SEEDS", "20000")));
+    let kills = ["paceline-cli", "--test=dht_failures", "killed_together"];
+    let kills = release_tests(&kills, &[], Some(("PACELINE_TEST_ROUNDS", "20")));
+    Ok(Outcome::of([seeds, kills].iter().all(|one| matches!(one, Outcome::Passed))))
 }
 
 /// The builds that read and write Parquet do: a table is loaded, graphs and walks come back.
