@@ -72,6 +72,11 @@ pub fn soak() -> Result<Outcome, String> {
     );
     let figures: Vec<Figure> = cluster.watched.iter().flat_map(Watched::figures).collect();
     bounds::print(&figures);
+    for watched in &cluster.watched {
+        if !watched.figures().iter().all(Figure::passes) {
+            println!("{}, resident MB by minute: {}", watched.name, watched.by_minute());
+        }
+    }
     Ok(Outcome::of(figures.iter().all(Figure::passes)))
 }
 
@@ -192,8 +197,8 @@ impl Cluster {
             // so that what is kept of them has reached its bounds when growth is first looked at.
             let share = |elapsed: Duration| elapsed.as_secs_f64() / total.as_secs_f64();
             let due = |most: u32| (f64::from(most) * share(elapsed)) as u32;
-            let due_warm =
-                |most: u32| (f64::from(most) * share(elapsed + elapsed.min(WARM_UP))) as u32;
+            let warm = elapsed + elapsed.min(WARM_UP);
+            let due_warm = |most: u32| (f64::from(most) * share(warm)) as u32;
             if done.guests < due(GUESTS) {
                 self.guest(&["dht", "get", "--keys-from", "keys", "--seed", &table])?;
                 done.guests += 1;
@@ -245,6 +250,18 @@ impl Watched {
         let descriptors = fs::read_dir(folder.join("fd")).map_err(gone)?.count();
         self.samples.push((at, 1024.0 * kib, descriptors));
         Ok(())
+    }
+
+    /// The least resident memory of each minute, MB.
+    fn by_minute(&self) -> String {
+        let mut minutes: Vec<f64> = Vec::new();
+        for &(at, bytes, _) in &self.samples {
+            let minute = (at.as_secs() / 60) as usize;
+            minutes.resize(minutes.len().max(minute + 1), f64::INFINITY);
+            minutes[minute] = minutes[minute].min(bytes / 1e6);
+        }
+        let minutes: Vec<String> = minutes.iter().map(|mb| format!("{mb:.1}")).collect();
+        minutes.join(" ")
     }
 
     /// What it grew by between the first minute after the warm-up and the last one.
