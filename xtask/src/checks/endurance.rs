@@ -193,8 +193,8 @@ impl Cluster {
         let (began, mut done, mut sampled) = (Instant::now(), Done::default(), Duration::ZERO);
         while began.elapsed() < total {
             let elapsed = began.elapsed();
-            // Each as often as its share of the time says; fetches and jobs twice as often at first,
-            // so that what is kept of them has reached its bounds when growth is first looked at.
+            // Each as often as its share of the time says; fetches and jobs twice as often while
+            // it warms up, so that what is kept of them has reached its bounds by the end of that.
             let share = |elapsed: Duration| elapsed.as_secs_f64() / total.as_secs_f64();
             let due = |most: u32| (f64::from(most) * share(elapsed)) as u32;
             let warm = elapsed + elapsed.min(WARM_UP);
