@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use paceline_proto::chain::{self, Chain};
-use paceline_proto::core::{Context, Instant, Lane, Member, NodeId, Protocol, Wire};
+use paceline_proto::core::{Context, Instant, Lane, Member, NodeId, Protocol, Rng, Wire};
 use paceline_proto::group::{self, Group};
 use paceline_proto::mircc::{self, Forwarder};
 use paceline_proto::overlay::{self, Overlay, Router};
@@ -65,6 +65,14 @@ pub struct Lies {
     pub until: Instant,
 }
 
+impl Lies {
+    /// Lies until then, one each so many microseconds, of which one is drawn.
+    pub fn draw(rng: &mut Rng, every_micros: [u64; 3], until: Instant) -> Lies {
+        let every = Duration::from_micros(every_micros[rng.below(3) as usize]);
+        Lies { every, until }
+    }
+}
+
 /// The nodes of a run: `honest` honest ones, then strangers.
 #[derive(Clone)]
 pub struct Strangers {
@@ -118,20 +126,18 @@ impl LieTally {
         }
     }
 
-    /// Messages of all kinds.
-    pub fn total(&self) -> u64 {
-        self.0.lock().expect("no panic under the lock").values().sum()
-    }
-
-    /// Sees to it that every kind of message was sent.
+    /// Sees to it that the strangers of `seeds` runs acted: that they sent more than `least`
+    /// messages a run, as many as the runs counted (`lies`), and in 100 runs every kind of message.
     ///
     /// # Panics
-    /// If one was not.
-    pub fn assert_all_kinds<M: Draw>(&self) {
+    /// If they did not.
+    pub fn assert_acted<M: Draw>(&self, seeds: u64, lies: u64, least: u64) {
         let tally = self.0.lock().expect("no panic under the lock");
+        let total: u64 = tally.values().sum();
+        assert!(lies > least * seeds && lies == total, "{lies} lies, {total} of known kinds");
         let missing: Vec<_> =
             M::kinds().into_iter().filter(|kind| !tally.contains_key(kind)).collect();
-        assert!(missing.is_empty(), "no stranger sent {missing:?}");
+        assert!(seeds < 100 || missing.is_empty(), "no stranger sent {missing:?}");
     }
 }
 
