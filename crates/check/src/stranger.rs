@@ -11,7 +11,7 @@ use paceline_proto::slingshot::{self, Slingshot};
 use paceline_proto::walk::{self, Server};
 
 use crate::lies::{Draw, DrawWalk, Known, Source};
-use crate::{Misdeed, Rogues, Tamper, Wrapped};
+use crate::{Misdeed, Rogues, Spares, Tamper, Wrapped};
 
 /// Counts the messages that strangers send.
 pub const LIES: &str = "stranger_lies";
@@ -120,8 +120,13 @@ impl Shared {
     }
 
     /// Sends a drawn message to one of these nodes, to any other if there are none. False if there
-    /// is no other.
-    pub(crate) fn lie<P: Spoken>(&mut self, to: &[NodeId], cx: &mut Context<'_, P>) -> bool {
+    /// is no other, or the message is spared.
+    pub(crate) fn lie<P: Spoken>(
+        &mut self,
+        to: &[NodeId],
+        spares: Spares<P>,
+        cx: &mut Context<'_, P>,
+    ) -> bool {
         let others = if to.is_empty() { self.others(cx.node) } else { Vec::new() };
         let to = if to.is_empty() { &others } else { to };
         if self.known.members.is_empty() || to.is_empty() {
@@ -130,6 +135,9 @@ impl Shared {
         let mut source = self.source(cx);
         let to = source.one_of(to);
         let message = P::Message::draw(&mut source);
+        if spares(&message) {
+            return false;
+        }
         self.count(message.kind());
         let fits = message.wire_len() <= cx.datagram_bytes_max;
         let lane = if fits { message.lane() } else { Lane::Stream };
@@ -243,7 +251,7 @@ impl<P: Spoken> Tamper<P> for Stranger {
 
     fn fires(&mut self, _: &mut P, cx: &mut Context<'_, P>, _: P::Timer) -> bool {
         if let Some((lies, to)) = self.lies.as_ref().filter(|(lies, _)| cx.now < lies.until) {
-            if self.shared.lock().expect("no panic under the lock").lie(to, cx) {
+            if self.shared.lock().expect("no panic under the lock").lie(to, |_| false, cx) {
                 cx.count(LIES, 1);
             }
             cx.set_timer(lies.every, P::TICK);

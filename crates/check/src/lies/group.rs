@@ -40,7 +40,11 @@ fn ballot(source: &mut Source<'_>) -> Ballot {
 fn proposal(source: &mut Source<'_>) -> Arc<Proposal> {
     let cut = |source: &mut Source<'_>| Cut {
         origin: source.rank(),
-        incarnation: source.word(),
+        // Only a member gets as far as that.
+        incarnation: match source.is_member {
+            true => source.member().incarnation,
+            false => source.word(),
+        },
         end: source.word(),
         holder: source.rank(),
     };

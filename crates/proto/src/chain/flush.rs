@@ -65,14 +65,15 @@ impl Chain {
         }
         let Some(place) = self.flow_of(cx, frame.origin, frame.incarnation) else { return false };
         let flow = &mut self.flows[place];
-        if frame.seq < flow.received {
+        if frame.seq < flow.received || frame.payload.len() > cx.shared.block_bytes_max {
             return false;
         }
         // What the giver knows is stable need not be held beside what it gives.
         flow.free(frame.seq.saturating_sub(u64::from(frame.stable_lag)));
-        // The end of the view is agreed: window and credit have no say.
+        // The end of the view is agreed: bytes have no say. But an origin sends no block a window
+        // beyond what is granted here, and a place is kept for each block before the one given.
         let room = Room {
-            window_blocks: usize::MAX >> 1,
+            window_blocks: cx.shared.window_blocks,
             window_bytes: usize::MAX >> 1,
             unconsumed_bytes_max: usize::MAX,
         };

@@ -79,6 +79,19 @@ fn the_view_says_in_which_incarnation_an_origin_is_heard() {
     assert_eq!(bench.delivered(), [(2, 1, 10)]);
 }
 
+#[test]
+fn a_flushed_block_a_window_ahead_is_refused_and_costs_no_memory() {
+    let mut bench = in_view(1);
+    for seq in [4, 1 << 40, u64::MAX >> 2] {
+        let far = Frame { view: ViewId(1), stable_lag: u32::MAX, ..frame(2, seq, 0) };
+        bench.call(|chain, cx| assert!(!chain.take_flushed(cx, signed(far))));
+        assert_eq!(bench.chain.bytes_held(), 0);
+    }
+    let last = Frame { view: ViewId(1), stable_lag: u32::MAX, ..frame(2, 3, 0) };
+    bench.call(|chain, cx| assert!(chain.take_flushed(cx, signed(last))));
+    assert_eq!(bench.chain.bytes_held(), 10);
+}
+
 /// A view of three whose incarnations are those of the bench: 7 is the member under test.
 fn known_view(id: u64) -> Arc<View> {
     let incarnations = [INCARNATION, 101, 102];
