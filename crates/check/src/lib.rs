@@ -12,6 +12,6 @@ mod stranger;
 mod wrapped;
 
 pub use honest::Honest;
-pub use rogue::{Conduct, Misdeed, Rogue, Rogues, Spares};
+pub use rogue::{Conduct, Misdeed, Rogue, Rogues};
 pub use stranger::{LIES, LieTally, Lies, Spoken, Stranger, Strangers};
 pub use wrapped::{Tamper, Wrapped};

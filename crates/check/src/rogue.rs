@@ -96,9 +96,6 @@ pub struct Rogues {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// True of false messages that rogue nodes are not to send.
-pub type Spares<P> = fn(&<P as Protocol>::Message) -> bool;
-
 impl Rogues {
     /// These nodes are rogue, and know this at the start.
     pub fn new(nodes: Vec<NodeId>, known: Known, conduct: Conduct) -> Rogues {
@@ -112,22 +109,19 @@ impl Rogues {
 
     /// This node. If it is rogue, it lies to any other node.
     pub fn wrap<P: Spoken>(&self, node: NodeId, protocol: P) -> Wrapped<P, Rogue<P>> {
-        self.wrap_with(node, protocol, &[], |_| false)
+        self.wrap_with(node, protocol, &[])
     }
 
-    /// The same; if it is rogue, it lies only to these nodes, or to any if there are none, and
-    /// sends no false message that is spared.
+    /// The same; if it is rogue, it lies only to these nodes.
     pub fn wrap_with<P: Spoken>(
         &self,
         node: NodeId,
         protocol: P,
         to: &[NodeId],
-        spares: Spares<P>,
     ) -> Wrapped<P, Rogue<P>> {
         let misdeeds = self.has(node).then(|| Misdeeds {
             conduct: self.conduct.clone(),
             to: to.to_vec(),
-            spares,
             lies_at: self.conduct.from,
             held: Vec::new(),
         });
@@ -157,7 +151,6 @@ struct Misdeeds<P: Protocol> {
     conduct: Conduct,
     // Whom it lies to; any other node if that is empty.
     to: Vec<NodeId>,
-    spares: Spares<P>,
     lies_at: Instant,
     // Messages that leave later.
     held: Vec<(Instant, Receiver, P::Message)>,
@@ -179,15 +172,6 @@ impl<P: Spoken> Misdeeds<P> {
         rng.chance(self.conduct.chances[misdeed as usize])
     }
 
-    fn drawn_like(
-        &self,
-        message: &P::Message,
-        shared: &Shared,
-        cx: &mut Context<'_, P>,
-    ) -> Option<P::Message> {
-        shared.draw_like(message, cx).filter(|drawn| !(self.spares)(drawn))
-    }
-
     /// Tampers with what the node sends.
     fn tamper(&mut self, shared: &mut Shared, cx: &mut Context<'_, P>) {
         let groups = std::mem::take(&mut cx.outbox.group_sends).into_iter();
@@ -201,7 +185,7 @@ impl<P: Spoken> Misdeeds<P> {
         }
         if self.lies_at <= cx.now {
             self.lies_at = cx.now + self.conduct.lie_every;
-            if shared.lie(&self.to, self.spares, cx) {
+            if shared.lie(&self.to, cx) {
                 shared.count(Misdeed::Lie.name());
             }
         }
@@ -218,7 +202,7 @@ impl<P: Spoken> Misdeeds<P> {
             return;
         }
         let chosen = cx.rng.below(sends.len() as u32) as usize;
-        let Some(other) = self.drawn_like(&sends[chosen].1, shared, cx) else { return };
+        let Some(other) = shared.draw_like(&sends[chosen].1, cx) else { return };
         if let Receiver::Group(_) = sends[chosen].0 {
             // The copies differ, so this node makes them.
             let (_, message) = sends.remove(chosen);
@@ -258,12 +242,12 @@ impl<P: Spoken> Misdeeds<P> {
             let leaves_at = cx.now + Duration::from_micros(micros.into());
             return self.held.push((leaves_at, to, message));
         } else if self.chances(Misdeed::Replace, cx.rng)
-            && let Some(other) = self.drawn_like(&message, shared, cx)
+            && let Some(other) = shared.draw_like(&message, cx)
         {
             shared.count(Misdeed::Replace.name());
             return send(to, other, cx);
         } else if self.chances(Misdeed::Damage, cx.rng)
-            && let Some(other) = damaged(&message, cx.rng).filter(|other| !(self.spares)(other))
+            && let Some(other) = damaged(&message, cx.rng)
         {
             shared.count(Misdeed::Damage.name());
             return send(to, other, cx);

@@ -8,11 +8,10 @@
 //! deliver what each of them broadcasts: who was accused of a dead link, time and again, is kept
 //! out for longer each time.
 //!
-//! One lie can be outlived by no rule: that the group went on without the member that is told.
-//! Where the rogue members also make their failure detectors see few others, it is what the last
-//! ones would say that are left of a newer view. Members that believe it one by one join anew and
-//! leave nobody to join. In three of four runs nobody says that falsely; in the others a group may
-//! be lost so, and that is all that may go wrong.
+//! Some groups are lost for good, as after the loss of a majority: members believe one by one that
+//! the group went on without them and join anew, or so many are left out that the rogue ones are
+//! no minority any more. While failure detectors are lied to, what the last members of a newer
+//! view would say cannot be told from that. Few may be lost.
 
 mod group_swarm;
 
@@ -45,13 +44,6 @@ struct World {
     rogues: Rogues,
     honest: Vec<NodeId>,
     until: Instant,
-    /// Rogue members say that the group went on without whom they tell.
-    has_claims: bool,
-}
-
-/// Says that there is a view after the present one.
-fn claims(message: &Message) -> bool {
-    matches!(message, Message::Install { .. } | Message::Excluded { .. })
 }
 
 impl World {
@@ -100,7 +92,7 @@ impl World {
         }
         let conduct = Conduct::draw(&mut rng, at(from), until);
         let rogues = Rogues::new(rogues, Known::default(), conduct);
-        World { scenario, rogues, honest: all, until, has_claims: seed % 4 == 3 }
+        World { scenario, rogues, honest: all, until }
     }
 
     fn run(&self) -> Result<[u64; 3], String> {
@@ -110,8 +102,7 @@ impl World {
         config.codec = scenario.codec;
         config.faults = FaultSupport::Any;
         let (group, rogues) = (scenario.config.clone(), self.rogues.clone());
-        let spares = if self.has_claims { |_: &Message| false } else { claims };
-        let make = move |node| rogues.wrap_with(node, Group::new(&group), &[], spares);
+        let make = move |node| rogues.wrap(node, Group::new(&group));
         let mut sim = Sim::new(config, Arc::new(scenario.config.clone()), make);
         for (when, act) in &scenario.acts {
             match act.clone() {
@@ -125,13 +116,10 @@ impl World {
         sim.run_until(self.until + AGREE, &mut observers);
         let is_in = |&node: &NodeId| sim.node(node).group().has_primary();
         let most: Vec<NodeId> = self.honest.iter().copied().filter(is_in).collect();
-        if self.has_claims && 2 * most.len() <= self.honest.len() {
+        if 2 * most.len() <= self.honest.len() {
             return observers.1.outcome(true);
         }
         check_agreed(&sim, &most)?;
-        if 2 * most.len() <= self.honest.len() {
-            return Err(format!("only {most:?} are in a view with a majority"));
-        }
         sim.run_until(agreed_at, &mut observers);
         check_agreed(&sim, &self.honest)?;
         for &node in &self.honest {
@@ -255,7 +243,7 @@ fn seeds_agree_and_go_on_after_members_were_rogue() {
     let (count, [delivered, held, lost]) = seeds::run_all(run);
     let held = held / count;
     println!("{count} seeds: {delivered} deliveries, {held} bytes held by one, {lost} lost");
-    assert!(count < 100 || lost < count / 8, "{lost} of {count} groups were lost for good");
+    assert!(count < 100 || lost < count / 20, "{lost} of {count} groups were lost for good");
     tally.assert_rogue::<Message>(count, 10, &Misdeed::ALL);
     assert!(count < 100 || delivered > 100 * count, "the seeds tested nothing");
 }
