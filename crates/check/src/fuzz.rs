@@ -71,7 +71,7 @@ fn damaged<M: Draw>(input: &[u8]) -> Bytes {
     let seed = seed.iter().fold(u64::from(*mode), |seed, &byte| seed << 8 ^ u64::from(byte));
     let (known, me) = (known(), Member { node: NodeId(9), incarnation: 77 });
     let mut rng = Rng::new(seed, 0xf022);
-    let message = M::draw(&mut Source { rng: &mut rng, known: &known, me });
+    let message = M::draw(&mut Source { rng: &mut rng, known: &known, me, is_member: false });
     let mut bytes = encode_to_bytes(&message).to_vec();
     let changes = changes.chunks_exact(3);
     let rest = changes.remainder().first();
@@ -161,7 +161,8 @@ impl<P: Spoken> Alone<'_, P> {
             let sender = alone.known.members[1 + usize::from(who) % OTHERS as usize];
             let seed = u64::from(high) << 8 | u64::from(low);
             let mut rng = Rng::new(seed, place as u64);
-            let mut source = Source { rng: &mut rng, known: &alone.known, me: sender };
+            let mut source =
+                Source { rng: &mut rng, known: &alone.known, me: sender, is_member: false };
             let message = P::Message::draw(&mut source);
             alone.call(|node, cx| node.handle_message(cx, sender.node, message));
         }

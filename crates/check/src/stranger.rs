@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use paceline_proto::chain::{self, Chain};
-use paceline_proto::core::{Context, Instant, Lane, Member, NodeId, Protocol, Wire};
+use paceline_proto::core::{Context, Instant, Lane, Member, NodeId, Protocol, Rng, Wire};
 use paceline_proto::group::{self, Group};
 use paceline_proto::mircc::{self, Forwarder};
 use paceline_proto::overlay::{self, Overlay, Router};
@@ -11,7 +11,7 @@ use paceline_proto::slingshot::{self, Slingshot};
 use paceline_proto::walk::{self, Server};
 
 use crate::lies::{Draw, DrawWalk, Known, Source};
-use crate::{Tamper, Wrapped};
+use crate::{Misdeed, Rogues, Tamper, Wrapped};
 
 /// Counts the messages that strangers send.
 pub const LIES: &str = "stranger_lies";
@@ -65,6 +65,14 @@ pub struct Lies {
     pub until: Instant,
 }
 
+impl Lies {
+    /// Lies until then, one each so many microseconds, of which one is drawn.
+    pub fn draw(rng: &mut Rng, every_micros: [u64; 3], until: Instant) -> Lies {
+        let every = Duration::from_micros(every_micros[rng.below(3) as usize]);
+        Lies { every, until }
+    }
+}
+
 /// The nodes of a run: `honest` honest ones, then strangers.
 #[derive(Clone)]
 pub struct Strangers {
@@ -73,18 +81,67 @@ pub struct Strangers {
     shared: Arc<Mutex<Shared>>,
 }
 
+/// What the nodes of a run that lie have in common.
 #[derive(Default)]
-struct Shared {
-    known: Known,
-    /// How often a message of each kind was sent.
-    told: BTreeMap<&'static str, u64>,
+pub(crate) struct Shared {
+    pub(crate) known: Known,
+    /// How often a message of each kind was sent, and anything else that is counted was done.
+    pub(crate) told: BTreeMap<&'static str, u64>,
+}
+
+impl Shared {
+    pub(crate) fn new(known: Known) -> Arc<Mutex<Shared>> {
+        Arc::new(Mutex::new(Shared { known, ..Shared::default() }))
+    }
+
+    pub(crate) fn count(&mut self, what: &'static str) {
+        *self.told.entry(what).or_default() += 1;
+    }
+
+    /// All nodes that take part, but this one.
+    pub(crate) fn others(&self, me: NodeId) -> Vec<NodeId> {
+        let nodes = self.known.members.iter().map(|member| member.node);
+        nodes.filter(|&node| node != me).collect()
+    }
+
+    fn source<'a, P: Spoken>(&'a self, cx: &'a mut Context<'_, P>) -> Source<'a> {
+        let me = Member { node: cx.node, incarnation: cx.incarnation };
+        let is_member = self.known.members.contains(&me);
+        Source { rng: &mut *cx.rng, known: &self.known, me, is_member }
+    }
+
+    /// Another message of the same kind, if the draw finds one.
+    pub(crate) fn draw_like<P: Spoken>(
+        &self,
+        message: &P::Message,
+        cx: &mut Context<'_, P>,
+    ) -> Option<P::Message> {
+        message.draw_alike(&mut self.source(cx))
+    }
+
+    /// Sends a drawn message to one of these nodes, to any other if there are none. False if there
+    /// is no other.
+    pub(crate) fn lie<P: Spoken>(&mut self, to: &[NodeId], cx: &mut Context<'_, P>) -> bool {
+        let others = if to.is_empty() { self.others(cx.node) } else { Vec::new() };
+        let to = if to.is_empty() { &others } else { to };
+        if self.known.members.is_empty() || to.is_empty() {
+            return false;
+        }
+        let mut source = self.source(cx);
+        let to = source.one_of(to);
+        let message = P::Message::draw(&mut source);
+        self.count(message.kind());
+        let fits = message.wire_len() <= cx.datagram_bytes_max;
+        let lane = if fits { message.lane() } else { Lane::Stream };
+        cx.send(to, lane, message);
+        true
+    }
 }
 
 impl Strangers {
     /// Strangers beside `honest` nodes, that know this at the start.
     pub fn new(honest: u32, known: Known, lies: Lies) -> Strangers {
-        let shared = Shared { known, told: BTreeMap::new() };
-        Strangers { honest, lies, shared: Arc::new(Mutex::new(shared)) }
+        Strangers { honest, lies, shared: Shared::new(known) }
     }
 
     /// This node, and what it is: honest or a stranger. A stranger sends to any honest node.
@@ -104,34 +161,57 @@ impl Strangers {
     }
 }
 
-/// Counts over many runs how often strangers sent a message of each kind.
+/// Counts over many runs how often a message of each kind was sent by nodes that lie, and what
+/// else they did.
 #[derive(Default)]
 pub struct LieTally(Mutex<BTreeMap<&'static str, u64>>);
 
 impl LieTally {
     /// Adds what the strangers of a run sent.
     pub fn add(&self, strangers: &Strangers) {
-        let shared = strangers.shared.lock().expect("no panic under the lock");
+        self.add_all(&strangers.shared.lock().expect("no panic under the lock").told);
+    }
+
+    /// Adds what the rogue nodes of a run did.
+    pub fn add_rogues(&self, rogues: &Rogues) {
+        self.add_all(&rogues.told());
+    }
+
+    fn add_all(&self, told: &BTreeMap<&'static str, u64>) {
         let mut tally = self.0.lock().expect("no panic under the lock");
-        for (kind, count) in &shared.told {
+        for (kind, count) in told {
             *tally.entry(kind).or_default() += count;
         }
     }
 
-    /// Messages of all kinds.
-    pub fn total(&self) -> u64 {
-        self.0.lock().expect("no panic under the lock").values().sum()
-    }
-
-    /// Sees to it that every kind of message was sent.
+    /// Sees to it that the strangers of `seeds` runs acted: that they sent more than `least`
+    /// messages a run, as many as the runs counted (`lies`), and in 100 runs every kind of message.
     ///
     /// # Panics
-    /// If one was not.
-    pub fn assert_all_kinds<M: Draw>(&self) {
+    /// If they did not.
+    pub fn assert_acted<M: Draw>(&self, seeds: u64, lies: u64, least: u64) {
         let tally = self.0.lock().expect("no panic under the lock");
+        let total: u64 = M::kinds().iter().filter_map(|kind| tally.get(kind)).sum();
+        assert!(lies > least * seeds && lies == total, "{lies} lies, {total} of known kinds");
         let missing: Vec<_> =
             M::kinds().into_iter().filter(|kind| !tally.contains_key(kind)).collect();
-        assert!(missing.is_empty(), "no stranger sent {missing:?}");
+        assert!(seeds < 100 || missing.is_empty(), "no stranger sent {missing:?}");
+    }
+
+    /// Sees to it that the rogue nodes of `seeds` runs sent more than `least` lies a run, and in
+    /// 100 runs did each of these misdeeds and sent every kind of message.
+    ///
+    /// # Panics
+    /// If they did not.
+    pub fn assert_rogue<M: Draw>(&self, seeds: u64, least: u64, misdeeds: &[Misdeed]) {
+        let tally = self.0.lock().expect("no panic under the lock");
+        let done: Vec<_> = misdeeds.iter().map(|it| (it.name(), tally.get(it.name()))).collect();
+        println!("{done:?}");
+        let lies = tally.get(Misdeed::Lie.name()).copied().unwrap_or_default();
+        assert!(lies > least * seeds, "{lies} lies");
+        let names = misdeeds.iter().map(|it| it.name()).chain(M::kinds());
+        let missing: Vec<_> = names.filter(|name| !tally.contains_key(name)).collect();
+        assert!(seeds < 100 || missing.is_empty(), "no rogue node did {missing:?}");
     }
 }
 
@@ -141,26 +221,6 @@ pub struct Stranger {
     shared: Arc<Mutex<Shared>>,
     /// If it is a stranger: how it lies, and to whom; to any honest node if that is empty.
     lies: Option<(Lies, Vec<NodeId>)>,
-}
-
-impl Stranger {
-    fn lie<P: Spoken>(shared: &mut Shared, to: &[NodeId], cx: &mut Context<'_, P>) {
-        if shared.known.members.is_empty() {
-            return;
-        }
-        let me = Member { node: cx.node, incarnation: cx.incarnation };
-        let mut source = Source { rng: &mut *cx.rng, known: &shared.known, me };
-        let to = match to.is_empty() {
-            true => source.honest().node,
-            false => source.one_of(to),
-        };
-        let message = P::Message::draw(&mut source);
-        *shared.told.entry(message.kind()).or_default() += 1;
-        let fits = message.wire_len() <= cx.datagram_bytes_max;
-        let lane = if fits { message.lane() } else { Lane::Stream };
-        cx.count(LIES, 1);
-        cx.send(to, lane, message);
-    }
 }
 
 impl<P: Spoken> Tamper<P> for Stranger {
@@ -175,7 +235,7 @@ impl<P: Spoken> Tamper<P> for Stranger {
         &mut self,
         _: &mut P,
         _: &mut Context<'_, P>,
-        _: NodeId,
+        _: &mut NodeId,
         _: &mut P::Message,
     ) -> usize {
         usize::from(self.lies.is_none())
@@ -183,7 +243,9 @@ impl<P: Spoken> Tamper<P> for Stranger {
 
     fn fires(&mut self, _: &mut P, cx: &mut Context<'_, P>, _: P::Timer) -> bool {
         if let Some((lies, to)) = self.lies.as_ref().filter(|(lies, _)| cx.now < lies.until) {
-            Stranger::lie(&mut self.shared.lock().expect("no panic under the lock"), to, cx);
+            if self.shared.lock().expect("no panic under the lock").lie(to, cx) {
+                cx.count(LIES, 1);
+            }
             cx.set_timer(lies.every, P::TICK);
         }
         self.lies.is_none()

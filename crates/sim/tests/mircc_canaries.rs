@@ -202,7 +202,7 @@ impl Tamper<Forwarder> for Sabotage {
         &mut self,
         _: &mut Forwarder,
         _: &mut Context<'_, Forwarder>,
-        from: NodeId,
+        &mut from: &mut NodeId,
         packet: &mut Box<Packet>,
     ) -> usize {
         if !self.peers.contains(&from) {

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use paceline_proto::chain;
-use paceline_proto::core::{Lane, Payload};
+use paceline_proto::core::{Lane, Member, Payload};
 use paceline_proto::group::{Ballot, Contact, Cut, Direct, Message, Proposal, Received, Refusal};
 
 use super::{Draw, Source};
@@ -40,7 +40,11 @@ fn ballot(source: &mut Source<'_>) -> Ballot {
 fn proposal(source: &mut Source<'_>) -> Arc<Proposal> {
     let cut = |source: &mut Source<'_>| Cut {
         origin: source.rank(),
-        incarnation: source.word(),
+        // Only a member gets as far as that.
+        incarnation: match source.is_member {
+            true => source.member().incarnation,
+            false => source.word(),
+        },
         end: source.word(),
         holder: source.rank(),
     };
@@ -76,11 +80,55 @@ fn refusal(source: &mut Source<'_>) -> Refusal {
     }
 }
 
+/// What a member tells of the health of others: a datagram of the failure detector. A stranger's
+/// is read no further than its source.
+fn gossip(source: &mut Source<'_>) -> Bytes {
+    let mut out = BytesMut::new();
+    out.put_u8(0);
+    let identity = |source: &mut Source<'_>, member: Member, out: &mut BytesMut| {
+        out.put_u32(member.node.0);
+        out.put_u64(member.incarnation);
+        // Seven bits a byte, lowest first.
+        match source.rng.below(4) {
+            0 => out.put_slice(&[0xff, 0xff, 0xff, 0xff, 0x0f]),
+            1 => out.put_u8(1 + source.rng.below(100) as u8),
+            _ => out.put_u8(0),
+        }
+    };
+    let refutations = |source: &mut Source<'_>| source.half() as u16;
+    let (me, to) = (source.me, source.honest());
+    identity(source, me, &mut out);
+    out.put_u16(refutations(source));
+    identity(source, to, &mut out);
+    let message = source.one_of(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 10]);
+    out.put_u8(message);
+    if message <= 5 {
+        out.put_u8(source.half() as u8);
+    }
+    if (2..=5).contains(&message) {
+        let third = source.member();
+        identity(source, third, &mut out);
+    }
+    // None follow an announcement or a courtesy to the dead.
+    if message != 6 && message != 10 {
+        let claims = source.rng.below(6) as u16;
+        out.put_u16(claims);
+        for _ in 0..claims {
+            let member = source.member();
+            identity(source, member, &mut out);
+            out.put_u16(refutations(source));
+            out.put_u8(source.rng.below(3) as u8);
+        }
+    }
+    out.freeze()
+}
+
 impl Draw for Message {
     fn draw(source: &mut Source<'_>) -> Message {
         let (view, ballot) = (source.view(), ballot(source));
         match source.rng.below(21) {
             0 => Message::Chain(chain::Message::draw(source)),
+            1 if source.is_member => Message::Detector(gossip(source)),
             1 => Message::Detector(Bytes::from(source.rng.next_u64().to_be_bytes().to_vec())),
             2 => Message::Join(contact(source)),
             3 => Message::Refused { token: source.word(), refusal: refusal(source) },
@@ -121,6 +169,13 @@ impl Draw for Message {
             19 => Message::Response { nonce: source.word() },
             _ => Message::Unreachable { view, members: source.some(3, Source::rank) },
         }
+    }
+
+    fn draw_alike(&self, source: &mut Source<'_>) -> Option<Message> {
+        if let Message::Chain(message) = self {
+            return message.draw_alike(source).map(Message::Chain);
+        }
+        super::draw_alike(self, source)
     }
 
     fn kind(&self) -> &'static str {

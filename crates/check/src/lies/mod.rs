@@ -10,14 +10,24 @@ mod walk;
 
 use bytes::Bytes;
 pub use overlay::DrawWalk;
-use paceline_proto::core::{GroupId, Lane, Member, NodeId, Payload, Rng, ViewId, Wire};
+use paceline_proto::core::{
+    GroupId, Lane, Member, NodeId, Payload, Rng, ViewId, Wire, decode_exact, encode_to_bytes,
+};
 use paceline_proto::ndn::Name;
 use paceline_proto::overlay::Key;
+
+/// Draws until one is of a wanted kind.
+const ALIKE_TRIES: u32 = 64;
 
 /// Messages that can be drawn.
 pub trait Draw: Wire + Sized {
     /// Draws one.
     fn draw(source: &mut Source<'_>) -> Self;
+
+    /// Draws another of the same kind; none if the draws do not find one.
+    fn draw_alike(&self, source: &mut Source<'_>) -> Option<Self> {
+        draw_alike(self, source)
+    }
 
     /// Its kind: the name of a counter.
     fn kind(&self) -> &'static str;
@@ -31,9 +41,17 @@ pub trait Draw: Wire + Sized {
     }
 }
 
+fn draw_alike<M: Draw>(message: &M, source: &mut Source<'_>) -> Option<M> {
+    (0..ALIKE_TRIES).map(|_| M::draw(source)).find(|drawn| drawn.kind() == message.kind())
+}
+
 impl<M: Draw> Draw for Box<M> {
     fn draw(source: &mut Source<'_>) -> Box<M> {
         Box::new(M::draw(source))
+    }
+
+    fn draw_alike(&self, source: &mut Source<'_>) -> Option<Box<M>> {
+        (**self).draw_alike(source).map(Box::new)
     }
 
     fn kind(&self) -> &'static str {
@@ -89,6 +107,8 @@ pub struct Source<'a> {
     pub known: &'a Known,
     /// Who sends.
     pub me: Member,
+    /// It is a member: what it says of others is heard.
+    pub is_member: bool,
 }
 
 impl Source<'_> {
@@ -173,6 +193,22 @@ impl Source<'_> {
     }
 }
 
+/// The message with some bits flipped, or cut short; none if it would not even decode.
+pub fn damaged<M: Wire>(message: &M, rng: &mut Rng) -> Option<M> {
+    let mut bytes = encode_to_bytes(message).to_vec();
+    if rng.chance(0.2) {
+        bytes.truncate(rng.below(bytes.len() as u32) as usize);
+    }
+    for _ in 0..1 + rng.below(8) {
+        let bits = bytes.len() as u32 * 8;
+        if bits > 0 {
+            let bit = rng.below(bits) as usize;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+    decode_exact(bytes.into()).ok()
+}
+
 /// What strangers say where content is wanted.
 pub const LIE: &[u8; 40] = b"a lie of forty bytes, told by a stranger";
 
@@ -180,8 +216,6 @@ pub const LIE: &[u8; 40] = b"a lie of forty bytes, told by a stranger";
 mod tests {
     use std::collections::BTreeSet;
     use std::fmt::Debug;
-
-    use paceline_proto::core::{decode_exact, encode_to_bytes};
 
     use super::*;
 
@@ -197,7 +231,7 @@ mod tests {
         let mut rng = Rng::new(1, 2);
         let mut kinds = BTreeSet::new();
         for _ in 0..20_000 {
-            let mut source = Source { rng: &mut rng, known: &known, me };
+            let mut source = Source { rng: &mut rng, known: &known, me, is_member: false };
             let message = M::draw(&mut source);
             let bytes = encode_to_bytes(&message);
             assert_eq!(bytes.len(), message.wire_len(), "{message:?}");

@@ -57,8 +57,11 @@ fn key(source: &mut Source<'_>) -> Key {
     }
 }
 
-/// A key under which only strangers write.
+/// A key under which only strangers write; members write under any.
 fn own_key(source: &mut Source<'_>) -> Key {
+    if source.is_member && !source.known.keys.is_empty() && source.flag() {
+        return source.known.keys[source.rng.below(source.known.keys.len() as u32) as usize];
+    }
     let number = source.rng.below(8) as u8;
     Key::of(&[b"a stranger's"[..].as_ref(), &[number]].concat())
 }

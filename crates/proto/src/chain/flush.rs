@@ -3,7 +3,7 @@
 //! Who ends a view, and where, is agreed outside ([`crate::group`]).
 
 use super::chain::{Chain, Cx};
-use super::flow::{Flow, Room};
+use super::flow::Room;
 use super::message::Frame;
 use crate::core::ViewId;
 
@@ -58,25 +58,22 @@ impl Chain {
     /// Takes a block that another survivor has, and delivers what it completes. False if it is not
     /// the next one of its origin.
     pub fn take_flushed(&mut self, cx: &mut Cx<'_>, frame: Frame) -> bool {
-        let (origin, incarnation) = (frame.origin, frame.incarnation);
-        let is_foreign = frame.view != self.view.id() || origin as usize >= self.members();
+        let is_foreign = frame.view != self.view.id() || frame.origin as usize >= self.members();
         if is_foreign || self.rank.is_none() {
             cx.count("chain_foreign_view", 1);
             return false;
         }
-        let place = self.flow_index(origin).unwrap_or_else(|place| {
-            self.flows.insert(place, Flow::new(origin, incarnation));
-            place
-        });
+        let Some(place) = self.flow_of(cx, frame.origin, frame.incarnation) else { return false };
         let flow = &mut self.flows[place];
-        if flow.incarnation != incarnation || frame.seq < flow.received {
+        if frame.seq < flow.received || frame.payload.len() > cx.shared.block_bytes_max {
             return false;
         }
         // What the giver knows is stable need not be held beside what it gives.
         flow.free(frame.seq.saturating_sub(u64::from(frame.stable_lag)));
-        // The end of the view is agreed: window and credit have no say.
+        // The end of the view is agreed: bytes have no say. But an origin sends no block a window
+        // beyond what is granted here, and a place is kept for each block before the one given.
         let room = Room {
-            window_blocks: usize::MAX >> 1,
+            window_blocks: cx.shared.window_blocks,
             window_bytes: usize::MAX >> 1,
             unconsumed_bytes_max: usize::MAX,
         };

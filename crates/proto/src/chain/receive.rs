@@ -36,16 +36,8 @@ impl Chain {
             // The schedule of a pipelined message takes time and room for each of its blocks.
             return cx.count("chain_count_out_of_range", 1);
         }
-        let (origin, seq, incarnation) = (frame.origin, frame.seq, frame.incarnation);
-        let place = self.flow_index(origin).unwrap_or_else(|place| {
-            // In a large group few members send: no room for four.
-            self.flows.reserve_exact(1);
-            self.flows.insert(place, Flow::new(origin, incarnation));
-            place
-        });
-        if self.flows[place].incarnation != incarnation {
-            return cx.count("chain_foreign_incarnation", 1);
-        }
+        let seq = frame.seq;
+        let Some(place) = self.flow_of(cx, frame.origin, frame.incarnation) else { return };
         if u64::from(frame.stable_lag) >= cx.shared.window_blocks as u64 {
             // An origin's window spans no more, so this member would hold more than it granted.
             cx.count("chain_beyond_credit", 1);
@@ -74,6 +66,30 @@ impl Chain {
             self.inject(cx);
             self.note_admission(cx);
         }
+    }
+
+    /// The flow of an origin in this incarnation, a new one if nothing of it has come yet. The view
+    /// says which incarnation the origin has, and if that is not known the first one seen stays:
+    /// else a member that names another one keeps its view from being flushed.
+    pub(super) fn flow_of(
+        &mut self,
+        cx: &mut Cx<'_>,
+        origin: u32,
+        incarnation: u64,
+    ) -> Option<usize> {
+        let known = self.view.members()[origin as usize].incarnation;
+        let place = self.flow_index(origin);
+        let known = place.map_or(known, |place| self.flows[place].incarnation);
+        if known != 0 && known != incarnation {
+            cx.count("chain_foreign_incarnation", 1);
+            return None;
+        }
+        Some(place.unwrap_or_else(|place| {
+            // In a large group few members send: no room for four.
+            self.flows.reserve_exact(1);
+            self.flows.insert(place, Flow::new(origin, incarnation));
+            place
+        }))
     }
 
     /// Keeps the hop's order: true if the frame is the next one.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::group::{Cx, Group};
 use super::interface::Role;
-use super::message::{Ballot, Message, Proposal, Received};
+use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
+use super::propose::joining_max;
 use crate::chain::Frame;
 use crate::core::{Instant, Lane, NodeId, ViewId};
 
@@ -26,8 +27,8 @@ pub(super) struct Acceptor {
     asked: Vec<u64>,
     // Blocks that were flushed here since what is missing was asked for again.
     flushed: u64,
-    // The proposer is asked instead of the holder: the link to the latter may be dead.
-    asks_proposer: bool,
+    // How often nothing came of what was asked for.
+    unanswered: usize,
 }
 
 /// How an attempt that names a view stands to the view here.
@@ -134,28 +135,43 @@ impl Group {
         if self.acceptor.pending.as_ref().is_some_and(|(at, _)| *at == ballot) {
             return;
         }
-        if !self.is_sound(&proposal) {
+        if !self.is_sound(ballot, &proposal) || !self.covers_received(&proposal) {
             return cx.count("group_bad_proposal", 1);
         }
         self.acceptor.asked = vec![0; proposal.cuts.len()];
-        self.acceptor.asks_proposer = false;
+        self.acceptor.unanswered = 0;
         self.acceptor.pending = Some((ballot, proposal));
         self.flush(cx);
     }
 
-    /// Whether a proposal is one that a member could make. What this one has of each origin is no
-    /// more than the view shall have had.
-    fn is_sound(&self, proposal: &Proposal) -> bool {
+    /// Whether a proposal is one that a member can have made or adopted by this ballot. Those that
+    /// adopt it rely on that: it has to be one that its members can accept, and undo.
+    pub(super) fn is_sound(&self, ballot: Ballot, proposal: &Proposal) -> bool {
+        let Proposal { made_at, is_adopted, kept, next, cuts } = proposal;
         let members = self.view.len() as u32;
-        let takes_part = self.takes_part(proposal);
+        let stays = |contact: &&Contact| {
+            let rank = self.view.rank(contact.member.node);
+            rank.is_some_and(|rank| {
+                self.contacts[rank].member == contact.member && kept.contains(&(rank as u32))
+            })
+        };
+        let stay = next.iter().filter(stays).count();
+        (*made_at == ballot || *is_adopted && *made_at < ballot)
+            && kept.is_sorted_by(|one, other| one < other)
+            && kept.iter().all(|&rank| rank < members)
+            && self.is_quorum(kept)
+            && next.len() - stay <= joining_max(stay)
+            && cuts.iter().all(|cut| cut.origin < members && cut.holder < members)
+    }
+
+    /// Whether what this member has of each origin is no more than the view shall have had.
+    fn covers_received(&self, proposal: &Proposal) -> bool {
         let is_covered = |origin: usize, end: u64| {
             end == 0
                 || proposal.cuts.iter().any(|cut| cut.origin as usize == origin && cut.end >= end)
         };
-        proposal.kept.iter().all(|&rank| rank < members)
-            && proposal.cuts.iter().all(|cut| cut.origin < members && cut.holder < members)
-            && (!takes_part
-                || self.chain.reached().all(|reached| is_covered(reached.origin, reached.end)))
+        !self.takes_part(proposal)
+            || self.chain.reached().all(|reached| is_covered(reached.origin, reached.end))
     }
 
     fn takes_part(&self, proposal: &Proposal) -> bool {
@@ -178,10 +194,7 @@ impl Group {
                 }
                 let to = cut.end.min(here + FETCH_BLOCKS);
                 self.acceptor.asked[place] = to;
-                let holder = self.view.node(cut.holder as usize);
-                let asks_proposer =
-                    self.acceptor.asks_proposer && ballot.proposer != self.me.member.node;
-                let from_whom = if asks_proposer { ballot.proposer } else { holder };
+                let from_whom = self.giver(ballot, &proposal, cut);
                 let (view, origin) = (self.view.id(), cut.origin);
                 self.tell(cx, from_whom, Message::Fetch { view, origin, from: here, to });
             }
@@ -199,10 +212,19 @@ impl Group {
         }
     }
 
-    /// Asks again for what has not come. If nothing has, the other one of the holder and the
-    /// proposer, who has it once it has flushed itself.
+    /// Whom to ask for what a proposal says that a holder has.
+    fn giver(&self, ballot: Ballot, proposal: &Proposal, cut: &Cut) -> NodeId {
+        let holder = self.view.node(cut.holder as usize);
+        let kept = proposal.kept.iter().map(|&rank| self.view.node(rank as usize));
+        let kept: Vec<NodeId> = kept.collect();
+        let other = turn(self.acceptor.unanswered, holder, ballot.proposer, &kept);
+        if other == self.me.member.node { holder } else { other }
+    }
+
+    /// Asks again for what has not come.
     pub(super) fn repeat_flush(&mut self, cx: &mut Cx<'_>) {
-        self.acceptor.asks_proposer ^= std::mem::take(&mut self.acceptor.flushed) == 0;
+        let is_fruitless = std::mem::take(&mut self.acceptor.flushed) == 0;
+        self.acceptor.unanswered += usize::from(is_fruitless);
         self.acceptor.asked.iter_mut().for_each(|asked| *asked = 0);
         self.flush(cx);
     }
@@ -230,7 +252,7 @@ impl Group {
             return cx.count("group_flushed_by_stranger", 1);
         }
         let is_due = self.acceptor.pending.as_ref().is_some_and(|(_, proposal)| {
-            let covers = |cut: &super::Cut| {
+            let covers = |cut: &Cut| {
                 (cut.origin, cut.incarnation) == (frame.origin, frame.incarnation)
                     && frame.seq < cut.end
             };
@@ -260,5 +282,29 @@ impl Group {
         if self.repeat_at == Instant::MAX {
             self.repeat_at = cx.now + every;
         }
+    }
+}
+
+/// Who is asked after so many fruitless questions: the holder every other time, in between the
+/// proposer, who has everything once it has flushed itself, since the link to the holder may be
+/// dead; and then each of those that are kept, since both may have freed what another member told
+/// them was with all.
+fn turn(unanswered: usize, holder: NodeId, proposer: NodeId, kept: &[NodeId]) -> NodeId {
+    match unanswered {
+        1 => proposer,
+        odd if odd % 2 == 1 => kept[(odd / 2 - 1) % kept.len()],
+        _ => holder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_holder_and_the_proposer_do_not_give_each_other_member_is_asked_for() {
+        let kept = [3, 4, 5].map(NodeId);
+        let asked = (0..9).map(|round| turn(round, NodeId(4), NodeId(3), &kept).0);
+        assert_eq!(asked.collect::<Vec<_>>(), [4, 3, 4, 3, 4, 4, 4, 5, 4]);
     }
 }

@@ -148,6 +148,22 @@ impl Group {
         self.detector.as_ref().and_then(|detector| detector.health(node))
     }
 
+    /// Bytes that this member holds because of what others sent: blocks and messages, also those of
+    /// a view to come, and what it remembers of nodes.
+    pub fn memory_bytes(&self) -> usize {
+        let nodes = self.leavers.len()
+            + self.claims.len()
+            + self.silent.len()
+            + self.expelled.len()
+            + self.seeds.len();
+        self.chain.bytes_held()
+            + self.early_bytes
+            + self.post.memory_bytes()
+            + self.links.memory_bytes()
+            + self.joiners.len() * size_of::<Joiner>()
+            + nodes * size_of::<NodeId>()
+    }
+
     pub(super) fn is_member(&self) -> bool {
         matches!(self.role, Role::Member | Role::Leaving)
     }

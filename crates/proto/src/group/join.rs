@@ -325,8 +325,10 @@ impl Group {
             }
             Role::Member | Role::Leaving if after == self.view.id() => {
                 let accepted = self.acceptor.accepted.as_ref();
-                let has_flushed = accepted.is_some_and(|(_, p)| p.made_at == made_at);
-                if has_flushed {
+                let flushed = accepted.filter(|(_, proposal)| proposal.made_at == made_at);
+                if let Some((_, proposal)) = flushed {
+                    // Whatever this message says: all that accepted it have the same.
+                    let members = proposal.next.clone();
                     self.install(cx, after, made_at, members);
                     self.tell(cx, from, Message::Installed { view });
                 } else {

@@ -264,6 +264,15 @@ impl Links {
         Some((over.find(|&peer| !is_proven(peer))?, true))
     }
 
+    /// Bytes of what is known of links and of nodes that are kept out.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let over: usize = self.kept_out.values().map(|kept| kept.over.len()).sum();
+        self.watches.len() * size_of::<Watch>()
+            + self.dead.len() * size_of::<(Edge, Instant)>()
+            + self.kept_out.len() * size_of::<(NodeId, KeptOut)>()
+            + over * size_of::<NodeId>()
+    }
+
     /// What a node that is kept out because of its link to this member has to send back; `None`
     /// if it has, or is not kept out so.
     pub(super) fn echo(&mut self, contact: &Contact, draw: impl FnOnce() -> u64) -> Option<u64> {

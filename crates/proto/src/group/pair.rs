@@ -257,6 +257,12 @@ impl Inbound {
         }
     }
 
+    /// Bytes that are held for the sender: delivered and not consumed, or in assembly.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let unconsumed: usize = self.unconsumed.iter().map(|&(_, bytes)| bytes).sum();
+        unconsumed + self.assembly_bytes
+    }
+
     /// What the sender is to be told: blocks below the one are here, below the other consumed.
     pub(super) fn marks(&mut self) -> (u64, u64) {
         self.untold_bytes = 0;

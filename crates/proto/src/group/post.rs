@@ -63,6 +63,11 @@ impl Post {
     pub(super) fn progress(&self, to: NodeId) -> Option<Progress> {
         self.outbound.get(&to).and_then(Outbound::progress)
     }
+
+    /// Bytes of messages from others.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.inbound.values().map(Inbound::memory_bytes).sum()
+    }
 }
 
 impl Group {

@@ -39,6 +39,12 @@ pub(super) struct Installing {
     pub(super) repeats_left: u32,
 }
 
+/// How many may join where so many stay. These can undo a view whose joiners all fail: they are a
+/// quorum of it.
+pub(super) fn joining_max(stay: usize) -> usize {
+    (stay / 2).max(1)
+}
+
 impl Group {
     /// Whether these members of the present view may decide what follows it.
     pub(super) fn is_quorum(&self, ranks: &[u32]) -> bool {
@@ -190,7 +196,9 @@ impl Group {
             return cx.count("group_late_answer", 1);
         };
         let members = self.view.len();
-        if received.iter().any(|row| row.origin as usize >= members) {
+        let is_sound =
+            accepted.as_ref().is_none_or(|(at, it)| *at <= ballot && self.is_sound(*at, it));
+        if !is_sound || received.iter().any(|row| row.origin as usize >= members) {
             return cx.count("group_bad_promise", 1);
         }
         self.note_promise(cx, rank, Promise { accepted, received });
@@ -255,9 +263,8 @@ impl Group {
         let mut next: Vec<Contact> =
             kept.map(|&rank| self.contacts[rank as usize].clone()).collect();
         let stay = next.len();
-        // Those that stay can undo a view whose joiners all fail: they are a quorum of it.
         let room = cx.shared.members_max.saturating_sub(next.len());
-        let joining_max = (next.len() / 2).max(1).min(room);
+        let joining_max = joining_max(stay).min(room);
         for joiner in self.proven_joiners(usize::MAX).filter(|_| self.joins_at <= cx.now) {
             let is_new = next.iter().all(|c| c.member.node != joiner.member.node);
             if is_new && next.len() < stay + joining_max {

@@ -2,9 +2,8 @@
 //! damaged, made up or old.
 
 use paceline_check::Tamper;
-use paceline_proto::core::{
-    Context, GroupId, Outgoing, Payload, Rng, Wire, decode_exact, encode_to_bytes,
-};
+use paceline_check::lies::damaged;
+use paceline_proto::core::{Context, GroupId, Outgoing, Payload, Rng, Wire};
 use paceline_proto::parts::fec::Coded;
 use paceline_proto::slingshot::{Message, Name, NamesBuilder, Repair, Slingshot};
 
@@ -45,22 +44,6 @@ impl Tamper<Slingshot> for Rogue {
         );
         cx.outbox.group_sends = groups.collect();
     }
-}
-
-/// The message with some bits flipped, or cut short; none if it would not even decode.
-fn damaged(message: &Message, rng: &mut Rng) -> Option<Message> {
-    let mut bytes = encode_to_bytes(message).to_vec();
-    if rng.chance(0.2) {
-        bytes.truncate(rng.below(bytes.len() as u32) as usize);
-    }
-    for _ in 0..1 + rng.below(8) {
-        let bits = bytes.len() as u32 * 8;
-        if bits > 0 {
-            let bit = rng.below(bits) as usize;
-            bytes[bit / 8] ^= 1 << (bit % 8);
-        }
-    }
-    decode_exact(bytes.into()).ok()
 }
 
 /// A repair that is not the sum of what it names, under a checksum of its own that fits.

@@ -63,6 +63,35 @@ fn in_view(node: u32) -> Bench {
     bench
 }
 
+#[test]
+fn the_view_says_in_which_incarnation_an_origin_is_heard() {
+    let mut bench = in_view(1);
+    let of_view = |frame: Frame| signed(Frame { view: ViewId(1), hops_left: 1, ..frame });
+    // Another member names an origin that has sent nothing yet.
+    let foreign = of_view(Frame { incarnation: 9, ..frame(2, 0, 0) });
+    bench.message(0, Message::Data(foreign.clone()));
+    bench.call(|chain, cx| assert!(!chain.take_flushed(cx, foreign)));
+    assert_eq!(bench.count("chain_foreign_incarnation"), 2);
+    bench.message(0, Message::Data(of_view(frame(2, 0, 1))));
+    assert_eq!(bench.delivered(), [(2, 0, 10)]);
+    let next = of_view(frame(2, 1, 0));
+    bench.call(|chain, cx| assert!(chain.take_flushed(cx, next)));
+    assert_eq!(bench.delivered(), [(2, 1, 10)]);
+}
+
+#[test]
+fn a_flushed_block_a_window_ahead_is_refused_and_costs_no_memory() {
+    let mut bench = in_view(1);
+    for seq in [4, 1 << 40, u64::MAX >> 2] {
+        let far = Frame { view: ViewId(1), stable_lag: u32::MAX, ..frame(2, seq, 0) };
+        bench.call(|chain, cx| assert!(!chain.take_flushed(cx, signed(far))));
+        assert_eq!(bench.chain.bytes_held(), 0);
+    }
+    let last = Frame { view: ViewId(1), stable_lag: u32::MAX, ..frame(2, 3, 0) };
+    bench.call(|chain, cx| assert!(chain.take_flushed(cx, signed(last))));
+    assert_eq!(bench.chain.bytes_held(), 10);
+}
+
 /// A view of three whose incarnations are those of the bench: 7 is the member under test.
 fn known_view(id: u64) -> Arc<View> {
     let incarnations = [INCARNATION, 101, 102];

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Ballot, Config, Contact, Cut, Direct, Message, Proposal, Received, Refusal};
+use super::{
+    Ballot, Command, Config, Contact, Cut, Direct, Group, Message, Proposal, Received, Refusal,
+};
 use crate::chain::{self, Frame, Topology};
 use crate::core::{
-    DecodeError, Member, NodeId, Payload, ViewId, Wire, decode_exact, encode_to_bytes,
+    Backlog, Context, DecodeError, Instant, Member, NodeId, Outbox, Payload, Protocol, Rng, View,
+    ViewId, Wire, decode_exact, encode_to_bytes,
 };
 use crate::detector;
 
@@ -218,4 +221,72 @@ fn a_time_after_which_links_are_dead_is_kept_within_its_range() {
         let refused = build(seconds).unwrap_err().to_string();
         assert_eq!(refused, format!("link_dead_after is {said}, expected 1 s to 1 h"));
     }
+}
+
+#[test]
+fn a_proposal_that_no_member_can_have_made_is_not_sound() {
+    let config = Config::new(chain::Config::for_groups(), detector::Config::default());
+    let mut group = Group::new(&config.build().unwrap());
+    let contacts: Vec<Contact> = (0..4).map(|node| contact(node, "")).collect();
+    group.view = Arc::new(View::new(ViewId(3), contacts.iter().map(|contact| contact.member)));
+    group.contacts = contacts.clone();
+    let at = ballot(2, 1);
+    let next = [&contacts[..3], &[contact(9, "")]].concat();
+    let good =
+        Proposal { made_at: at, is_adopted: false, kept: vec![0, 1, 2], next, cuts: Vec::new() };
+    assert!(group.is_sound(at, &good));
+    assert!(group.is_sound(ballot(3, 0), &Proposal { is_adopted: true, ..good.clone() }));
+    let cut = Cut { origin: 4, incarnation: 0, end: 1, holder: 0 };
+    let two_join = [good.next.clone(), vec![contact(8, "")]].concat();
+    let bad = [
+        Proposal { made_at: ballot(1, 1), ..good.clone() },
+        Proposal { made_at: ballot(4, 1), is_adopted: true, ..good.clone() },
+        Proposal { kept: vec![1, 2], ..good.clone() },
+        Proposal { kept: vec![0, 0, 1], ..good.clone() },
+        Proposal { kept: vec![0, 1, 4], ..good.clone() },
+        // A majority of the next view would be nodes that joined.
+        Proposal { next: two_join, ..good.clone() },
+        Proposal { cuts: vec![cut], ..good.clone() },
+    ];
+    for proposal in bad {
+        assert!(!group.is_sound(at, &proposal), "{proposal:?}");
+    }
+}
+
+struct NoBacklog;
+
+impl Backlog for NoBacklog {
+    fn backlog_bytes(&self, _: NodeId) -> usize {
+        0
+    }
+}
+
+#[test]
+fn a_view_is_installed_as_it_was_accepted_whatever_the_message_names() {
+    let config = Config::new(chain::Config::for_groups(), detector::Config::default());
+    let config = config.build().unwrap();
+    let mut group = Group::new(&config);
+    let mut cx = Context {
+        now: Instant::ZERO,
+        node: NodeId(0),
+        incarnation: 5,
+        shared: &config,
+        rng: &mut Rng::new(1, 1),
+        outbox: &mut Outbox::default(),
+        backlog: &NoBacklog,
+        datagram_bytes_max: 1_200,
+    };
+    group.handle_command(&mut cx, Command::Bootstrap { address: Bytes::new() });
+    let contacts = vec![group.me.clone(), contact(1, ""), contact(2, "")];
+    group.view = Arc::new(View::new(ViewId(3), contacts.iter().map(|contact| contact.member)));
+    group.contacts = contacts.clone();
+    let (made_at, next) = (ballot(1, 1), contacts[..2].to_vec());
+    let (kept, cuts) = (vec![0, 1], Vec::new());
+    let proposal = Proposal { made_at, is_adopted: false, kept, next: next.clone(), cuts };
+    group.acceptor.accepted = Some((made_at, Arc::new(proposal)));
+    let members = [next.clone(), vec![contact(9, "")]].concat();
+    let install = Message::Install { after: ViewId(3), made_at, members };
+    group.handle_message(&mut cx, NodeId(1), install);
+    assert_eq!(group.view().id(), ViewId(4));
+    assert_eq!(group.contacts, next);
 }
