@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::amid::CRASHED_AMID;
+use paceline_check::cuts::SEVERED;
 use paceline_check::{LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::mircc::{
@@ -49,6 +51,9 @@ pub struct Scenario {
     pub absences: Vec<(Instant, NodeId, NodeId)>,
     /// After how long the application consumes what it is told.
     pub consumes_within_ms: u32,
+    /// Consumers to which links that are cut for good leave no path to a producer. Their fetches
+    /// need not complete.
+    pub cut_off: BTreeSet<NodeId>,
     /// The test file that replays it.
     pub suite: &'static str,
 }
@@ -69,6 +74,10 @@ pub struct Outcome {
     pub full: u64,
     /// Messages that strangers sent.
     pub lies: u64,
+    /// Messages that links did not carry that are cut for good.
+    pub severed: u64,
+    /// Crashes in the midst of a call.
+    pub crashed_amid: u64,
 }
 
 impl Scenario {
@@ -98,6 +107,7 @@ impl Scenario {
             absences: draw_absences(&mut rng, &topology),
             consumes_within_ms: [0, 5, 100][rng.below(3) as usize],
             strategy: draw_strategy(seed),
+            cut_off: BTreeSet::new(),
             topology,
             config,
             objects,
@@ -203,7 +213,8 @@ impl Scenario {
         while sim.now() < until && observer.0.violation().is_none() && sim.step(&mut observer) {
             if sim.now() >= look_at {
                 look_at = sim.now() + millis(500);
-                if observer.0.open().next().is_none() && observer.1.again.is_empty() {
+                let is_open = observer.0.open().any(|(node, _)| !self.cut_off.contains(&node));
+                if !is_open && observer.1.again.is_empty() {
                     break;
                 }
             }
@@ -239,6 +250,8 @@ impl Scenario {
             stored: count("mircc_stored"),
             full: count("mircc_refused_full"),
             lies: count(LIES),
+            severed: count(SEVERED),
+            crashed_amid: count(CRASHED_AMID),
         })
     }
 
@@ -448,6 +461,7 @@ struct Application {
     told: BTreeMap<(NodeId, u64), BTreeSet<u64>>,
     /// What will be fetched again.
     again: BTreeSet<(NodeId, u64)>,
+    cut_off: BTreeSet<NodeId>,
 }
 
 impl Application {
@@ -460,6 +474,7 @@ impl Application {
             fetches: fetches.collect(),
             told: BTreeMap::new(),
             again: BTreeSet::new(),
+            cut_off: scenario.cut_off.clone(),
         }
     }
 }
@@ -474,6 +489,8 @@ impl<P: Node> Observer<P> for Application {
                 );
                 reply.command(after, node, Command::Consumed { flow: *flow, segments: 1 });
             }
+            // Nothing would come of another fetch.
+            Event::Failed { .. } if self.cut_off.contains(&node) => {}
             Event::Failed { flow, .. } => {
                 let again = self.fetches.get_mut(&(node, *flow)).expect("it was fetched");
                 let told = self.told.remove(&(node, *flow)).unwrap_or_default();

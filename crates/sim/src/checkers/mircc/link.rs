@@ -74,6 +74,12 @@ impl Link {
         })
     }
 
+    /// Another face is gone: what waited for it may leave by this one, after secondary Interests
+    /// that came later.
+    pub(super) fn take_over(&mut self) {
+        self.secondary = None;
+    }
+
     pub(super) fn queue_bytes_max(&self) -> usize {
         self.face.queue_bytes_max
     }

@@ -42,6 +42,7 @@ impl NodeLedger {
 
     pub(super) fn remove_face(&mut self, peer: NodeId) {
         self.links.remove(&peer);
+        self.links.values_mut().for_each(Link::take_over);
         self.asks.forget(peer);
     }
 
