@@ -51,9 +51,6 @@ pub struct Scenario {
     pub absences: Vec<(Instant, NodeId, NodeId)>,
     /// After how long the application consumes what it is told.
     pub consumes_within_ms: u32,
-    /// Consumers to which links that are cut for good leave no path to a producer. Their fetches
-    /// need not complete.
-    pub cut_off: BTreeSet<NodeId>,
     /// The test file that replays it.
     pub suite: &'static str,
 }
@@ -107,7 +104,6 @@ impl Scenario {
             absences: draw_absences(&mut rng, &topology),
             consumes_within_ms: [0, 5, 100][rng.below(3) as usize],
             strategy: draw_strategy(seed),
-            cut_off: BTreeSet::new(),
             topology,
             config,
             objects,
@@ -213,8 +209,7 @@ impl Scenario {
         while sim.now() < until && observer.0.violation().is_none() && sim.step(&mut observer) {
             if sim.now() >= look_at {
                 look_at = sim.now() + millis(500);
-                let is_open = observer.0.open().any(|(node, _)| !self.cut_off.contains(&node));
-                if !is_open && observer.1.again.is_empty() {
+                if observer.0.open().next().is_none() && observer.1.again.is_empty() {
                     break;
                 }
             }
@@ -461,7 +456,6 @@ struct Application {
     told: BTreeMap<(NodeId, u64), BTreeSet<u64>>,
     /// What will be fetched again.
     again: BTreeSet<(NodeId, u64)>,
-    cut_off: BTreeSet<NodeId>,
 }
 
 impl Application {
@@ -474,7 +468,6 @@ impl Application {
             fetches: fetches.collect(),
             told: BTreeMap::new(),
             again: BTreeSet::new(),
-            cut_off: scenario.cut_off.clone(),
         }
     }
 }
@@ -489,8 +482,6 @@ impl<P: Node> Observer<P> for Application {
                 );
                 reply.command(after, node, Command::Consumed { flow: *flow, segments: 1 });
             }
-            // Nothing would come of another fetch.
-            Event::Failed { .. } if self.cut_off.contains(&node) => {}
             Event::Failed { flow, .. } => {
                 let again = self.fetches.get_mut(&(node, *flow)).expect("it was fetched");
                 let told = self.told.remove(&(node, *flow)).unwrap_or_default();
