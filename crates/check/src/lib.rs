@@ -4,6 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod amid;
+pub mod clock;
+pub mod cuts;
 pub mod fuzz;
 mod honest;
 pub mod lies;

@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use paceline_proto::core::{Context, DecodeError, NodeId, Outbox, PeerState, Protocol, View};
 
+use crate::clock::Clock;
+
 /// What is done to a node: to what goes in and to what comes out.
 ///
 /// What a hook writes into its context leaves as if the node had written it.
@@ -52,25 +54,35 @@ pub trait Tamper<P: Protocol>: Sized {
     }
 }
 
+/// Nothing is done.
+impl<P: Protocol> Tamper<P> for () {}
+
 /// A node with something around it that tampers with what goes in and what comes out; or a node
 /// that is left alone.
 pub struct Wrapped<P: Protocol, T> {
     node: P,
     tamper: Option<T>,
     shared: Option<P::Shared>,
+    clock: Option<Clock>,
     outbox: Outbox<P>,
 }
 
 impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
     /// A node, and what tampers with it, if anything does.
     pub fn new(node: P, tamper: Option<T>) -> Wrapped<P, T> {
-        Wrapped { node, tamper, shared: None, outbox: Outbox::default() }
+        Wrapped { node, tamper, shared: None, clock: None, outbox: Outbox::default() }
     }
 
     /// The node goes by this, whatever the other nodes go by.
     #[must_use]
     pub fn with_shared(self, shared: P::Shared) -> Wrapped<P, T> {
         Wrapped { shared: Some(shared), ..self }
+    }
+
+    /// The node and what is around it go by this clock, and so do their timers.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Wrapped<P, T> {
+        Wrapped { clock: Some(clock), ..self }
     }
 
     /// The node.
@@ -86,7 +98,13 @@ impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
     ) -> A {
         let shared = self.shared.as_ref().unwrap_or(cx.shared);
         let mut inner = cx.nest(cx.incarnation, shared, &mut self.outbox, 0);
+        if let Some(clock) = self.clock {
+            inner.now = clock.shows(inner.now);
+        }
         let answer = call(&mut self.node, &mut self.tamper, &mut inner);
+        if let Some(clock) = self.clock {
+            self.outbox.timers.iter_mut().for_each(|(at, _)| *at = clock.time(*at));
+        }
         self.outbox.pass_to(cx.outbox, |message| message, |timer| timer);
         cx.outbox.events.append(&mut self.outbox.events);
         answer

@@ -50,7 +50,8 @@ impl Liar {
                 let (_, addr) = to[rng.below(to.len() as u32) as usize];
                 stranger.answer(addr);
                 if is_on.load(Relaxed) {
-                    let lie = M::draw(&mut Source { rng: &mut rng, known: &known, me });
+                    let lie =
+                        M::draw(&mut Source { is_member: false, rng: &mut rng, known: &known, me });
                     let bytes = encoded(&lie);
                     if bytes.len() < 1100 {
                         stranger.say(addr, paceline::net::record::Kind::Message, &bytes);

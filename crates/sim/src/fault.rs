@@ -9,6 +9,17 @@ use paceline_proto::core::{LinkFaults, NodeId};
 pub enum Fault {
     /// The node stops at once and forgets everything.
     Crash(NodeId),
+    /// The node crashes in the midst of what it does: in the next handler call that sends more
+    /// messages than this, once so many have left. The rest is lost, timers among it; events are
+    /// told before or not at all. Observers see a [`Fault::Crash`] then (`sim_crashed_amid`).
+    CrashAmid {
+        /// Which node.
+        node: NodeId,
+        /// Messages that leave, those to groups first.
+        sends: usize,
+        /// Whether the application was told of the call's events.
+        tells: bool,
+    },
     /// A crashed node starts anew, under a new incarnation.
     Restart(NodeId),
     /// The node handles nothing for this long; what arrives waits, datagrams up to a socket buffer.
@@ -22,6 +33,9 @@ pub enum Fault {
     Block(NodeId, NodeId),
     /// All partitions and blocks end.
     Heal,
+    /// Nothing passes from the first node to the second from now on: [`Fault::Heal`] does not mend
+    /// it. Datagrams are lost and streams stall, each counted as `sim_severed`.
+    Sever(NodeId, NodeId),
     /// The stream from the first node to the second breaks; it is up again after this time.
     Reset(NodeId, NodeId, Duration),
     /// The links from each of `from` to each of `to` behave like this from now on.

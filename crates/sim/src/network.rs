@@ -59,6 +59,9 @@ const NO_QUEUE: u32 = u32::MAX;
 /// Counts what was sent to a node that no wire leads to.
 const NO_WIRE: &str = "sim_no_wire";
 
+/// Counts what a severed link did not carry.
+pub(crate) const SEVERED: &str = "sim_severed";
+
 /// Places that an idle queue keeps.
 const QUEUE_KEPT: usize = 64;
 
@@ -105,6 +108,8 @@ pub(crate) struct Network<M> {
     // Of a mesh.
     waiting: Waiting,
     blocked: BTreeSet<(NodeId, NodeId)>,
+    // Links that carry nothing until the end of the run.
+    severed: BTreeSet<(NodeId, NodeId)>,
     // Links that behave otherwise than configured, the latest rule last.
     rules: Vec<LinkRule>,
     groups: Option<BTreeMap<NodeId, u32>>,
@@ -123,8 +128,8 @@ pub(crate) enum Sent<M> {
     Arrives(Arrivals, M),
     /// It waits behind others; `port_free` is set if the caller must call back then.
     Waits { port_free: Option<Instant> },
-    /// It waits for a partition to heal.
-    Stalls,
+    /// It waits for the link to carry something again, which is out of order for this reason.
+    Stalls(&'static str),
     /// It is gone, for this reason (a counter's name).
     Dropped(&'static str),
 }
@@ -170,6 +175,7 @@ impl<M: Wire> Network<M> {
             links: Links::default(),
             waiting: Waiting::default(),
             blocked: BTreeSet::new(),
+            severed: BTreeSet::new(),
             rules: Vec::new(),
             groups: None,
             needs_pairs,
@@ -281,9 +287,9 @@ impl<M: Wire> Network<M> {
             Err(dropped) if queued.lane == Lane::Datagram || dropped == NO_WIRE => {
                 return Sent::Dropped(dropped);
             }
-            Err(_) => {
+            Err(why) => {
                 self.pair(from, to).stalled.push_back(queued);
-                return Sent::Stalls;
+                return Sent::Stalls(why);
             }
         };
         let leaves = self.leave(now, from, queued.lane, queued.bytes);
@@ -320,10 +326,14 @@ impl<M: Wire> Network<M> {
         if !self.needs_pairs {
             return Ok(Copies::One(self.config.link.delay + wire));
         }
+        let is_severed = self.severed.contains(&(from, to));
         let is_blocked = self.is_blocked(from, to);
         let mut faults = self.link(from, to);
         faults.delay += wire;
         let pair = self.pair(from, to);
+        if is_severed {
+            return Err(SEVERED);
+        }
         if is_blocked || !pair.stalled.is_empty() {
             return Err("sim_partitioned");
         }
@@ -499,12 +509,19 @@ impl<M: Wire> Network<M> {
         self.blocked.insert((from, to));
     }
 
+    /// Cuts one direction between two nodes for good.
+    pub(crate) fn sever(&mut self, from: NodeId, to: NodeId) {
+        self.severed.insert((from, to));
+    }
+
     /// Heals all partitions; gives back what stalled, by sender, in order.
     pub(crate) fn heal(&mut self) -> Vec<(NodeId, NodeId, Queued<M>)> {
         self.groups = None;
         self.blocked.clear();
         let mut stalled = Vec::new();
-        for (&(from, to), pair) in &mut self.pairs {
+        let severed = &self.severed;
+        for (&(from, to), pair) in self.pairs.iter_mut().filter(|(link, _)| !severed.contains(link))
+        {
             stalled.extend(pair.stalled.drain(..).map(|queued| (from, to, queued)));
         }
         stalled

@@ -177,6 +177,9 @@ pub struct Sim<'a, P: Protocol> {
     timers: Slab<ArmedTimer<P::Timer>>,
     drains: BTreeMap<(NodeId, NodeId), Drain>,
     held: BTreeMap<NodeId, Vec<Event<P>>>,
+    // Nodes that crash in the midst of a call: how many messages leave before, and whether events
+    // are told.
+    amid: BTreeMap<NodeId, (usize, bool)>,
     // Of the message to a group that is being sent.
     receivers: Vec<NodeId>,
     outbox: Outbox<P>,
@@ -209,6 +212,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
             timers: Slab::default(),
             drains: BTreeMap::new(),
             held: BTreeMap::new(),
+            amid: BTreeMap::new(),
             receivers: Vec::new(),
             outbox: Outbox::default(),
             reply: Reply::default(),
@@ -468,6 +472,11 @@ impl<'a, P: Protocol> Sim<'a, P> {
             datagram_bytes_max: self.config.datagram_bytes_max,
         };
         handler(&mut slot.protocol, &mut context);
+        if !self.amid.is_empty() && self.cut_short(node) {
+            self.carry_out(node, observer);
+            self.counters.add("sim_crashed_amid", 1);
+            return self.fault(Fault::Crash(node), observer);
+        }
         self.carry_out(node, observer);
         observer.after_call(self.now, node, &self.nodes[node.index()].protocol, &mut self.reply);
     }
@@ -502,6 +511,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         observer.on_fault(self.now, &fault);
         match fault {
             Fault::Crash(node) => self.crash(node),
+            Fault::CrashAmid { node, sends, tells } => _ = self.amid.insert(node, (sends, tells)),
             Fault::Restart(node) => self.restart(node, observer),
             Fault::Pause(node, time) => {
                 if self.nodes[node.index()].life == Life::Running {
@@ -512,6 +522,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
             Fault::Resume(node) => self.resume(node, observer),
             Fault::Partition(groups) => self.network.partition(&groups),
             Fault::Block(from, to) => self.network.block(from, to),
+            Fault::Sever(from, to) => self.network.sever(from, to),
             Fault::Heal => {
                 for (from, to, queued) in self.network.heal() {
                     let (lane, bytes) = (queued.lane, queued.bytes);
@@ -526,6 +537,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     }
 
     fn crash(&mut self, node: NodeId) {
+        self.amid.remove(&node);
         if self.nodes[node.index()].life == Life::Crashed {
             return;
         }

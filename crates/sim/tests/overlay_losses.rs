@@ -152,6 +152,8 @@ for_each_router!(
     hosts_that_join_a_part_that_was_cut_off_call_no_stored_key_absent,
     hosts_that_failed_one_after_the_other_or_left_make_no_key_uncertain,
     a_key_that_was_never_stored_is_absent_once_the_operator_accepts_the_losses,
+    a_host_that_hears_nobody_and_still_speaks_is_missing,
+    a_host_that_only_others_reach_is_not_written_for,
 );
 
 mod each {
@@ -232,5 +234,46 @@ mod each {
         let absent = told.values().filter(|told| **told == Outcome::Absent).count();
         let found = told.values().filter(|told| matches!(told, Outcome::Found { .. })).count();
         assert!(absent > 0 && absent + found == KEYS as usize, "{}: {told:?}", R::NAME);
+    }
+
+    pub fn a_host_that_hears_nobody_and_still_speaks_is_missing<R: Table + 'static>() {
+        let mut run = Run::<R>::new(12, 1);
+        let held = |run: &Run<R>, host| run.sim.node(host).store().map_or(0, |store| store.len());
+        let deaf = (1..12).map(NodeId).max_by_key(|&host| held(&run, host)).expect("eleven hosts");
+        let missing = held(&run, deaf);
+        assert!(missing > 0, "{}", R::NAME);
+        for host in (0..12).map(NodeId).filter(|&host| host != deaf) {
+            run.sim.fault_at(run.sim.now(), Fault::Block(host, deaf));
+        }
+        run.wait(Duration::from_secs(10));
+        let found = run.none_is_absent(0, Duration::from_secs(60));
+        assert_eq!(found, KEYS as usize - missing, "{}", R::NAME);
+    }
+
+    pub fn a_host_that_only_others_reach_is_not_written_for<R: Table + 'static>() {
+        let mut run = Run::<R>::new(12, 1);
+        for host in 6..12 {
+            run.sim.fault_at(run.sim.now(), Fault::Block(NodeId(host), NodeId(5)));
+            run.sim.fault_at(run.sim.now(), Fault::Block(NodeId(5), NodeId(host)));
+        }
+        run.wait(Duration::from_secs(60));
+        let fresh = |number: u32| Key::of(&(1_000 + u64::from(number)).to_be_bytes());
+        let item = |number: u32| {
+            let lifetime = Duration::from_secs(3600);
+            Item { key: fresh(number), value: Payload::from(vec![1]), lifetime }
+        };
+        let mut stored = Vec::new();
+        for host in [0, 11] {
+            let items = (host * 10..host * 10 + 50).map(item).collect();
+            let told = run.ask(host, Operation::Put(items));
+            let is_stored = |(_, told): &(_, Outcome)| matches!(told, Outcome::Stored { .. });
+            stored.extend(told.into_iter().filter(is_stored).map(|(key, _)| key));
+        }
+        assert!(stored.len() > 50, "{}: only {} were stored", R::NAME, stored.len());
+        for host in [1, 5, 8, 10] {
+            let absent = run.ask(host, Operation::Get(stored.clone()));
+            let absent = absent.into_iter().filter(|(_, told)| *told == Outcome::Absent).count();
+            assert_eq!(absent, 0, "{} at {host}: stored keys are absent", R::NAME);
+        }
     }
 }

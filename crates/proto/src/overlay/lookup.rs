@@ -209,7 +209,7 @@ impl<R: Router> Overlay<R> {
             return self.find_elsewhere(cx, name, exchange);
         }
         if self.is_member() || self.is_guest() {
-            self.heard(cx, from);
+            self.note_answer(cx, from);
         }
         let parallel = self.parallel(cx, purpose, targets.len());
         if parallel > 1 && self.is_late(name) {

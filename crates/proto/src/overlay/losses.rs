@@ -52,6 +52,9 @@ struct Loss {
     since: Instant,
     // It was heard from. The table has yet to take it in.
     found_at: Option<Instant>,
+    // Another member named it, which has it in its table: the link between the two may be cut, and
+    // no other.
+    named_at: Option<Instant>,
 }
 
 impl Losses {
@@ -63,6 +66,20 @@ impl Losses {
     /// True if the node failed and is not made up for.
     pub(super) fn contains(&self, node: NodeId) -> bool {
         self.lost.contains_key(&node)
+    }
+
+    /// True if the node failed and has not answered since.
+    pub(super) fn is_silent(&self, node: NodeId) -> bool {
+        self.lost.get(&node).is_some_and(|loss| loss.found_at.is_none())
+    }
+
+    /// Another member has these nodes in its table.
+    pub(super) fn note_named(&mut self, nodes: &[NodeId], now: Instant) {
+        for node in nodes {
+            if let Some(loss) = self.lost.get_mut(node) {
+                loss.named_at = Some(now);
+            }
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -84,7 +101,7 @@ impl Losses {
             let oldest = oldest.map(|(&node, _)| node).expect("the list is full");
             self.lost.remove(&oldest);
         }
-        self.lost.insert(node, Loss { since: now, found_at: None });
+        self.lost.insert(node, Loss { since: now, found_at: None, named_at: None });
         if self.gone.len() < LOSSES_MAX {
             self.gone.insert(node);
         }
@@ -176,7 +193,7 @@ impl<R: Router> Overlay<R> {
 
     /// What to answer for a key of this node under which it found nothing.
     pub(super) fn nothing_under(&self, cx: &mut Cx<'_, R>, key: Key, is_settled: bool) -> Answer {
-        if is_settled && !self.may_be_lost(cx, key) {
+        if is_settled && !self.may_be_lost(cx, key) && !self.is_contested(cx, key) {
             return Answer::Absent;
         }
         cx.count("overlay_get_unsettled", 1);
@@ -216,6 +233,25 @@ impl<R: Router> Overlay<R> {
         nearer >= copies || nearer > 0 && losses.nodes().filter(is_taken_over).count() >= copies
     }
 
+    /// True if others reach a node that is nearer to the key and does not answer this one. This
+    /// node does not know what they write there, and they would not find what this node writes.
+    pub(super) fn is_contested(&self, cx: &Cx<'_, R>, key: Key) -> bool {
+        let (space, own) = (cx.shared.space, R::distance(key, cx.shared.space.key(cx.node)));
+        let is_nearer = |node: &NodeId| R::distance(key, space.key(*node)) < own;
+        self.reached_by_others(cx).any(|node| is_nearer(&node))
+    }
+
+    /// Nodes that do not answer this one, and that others have in their tables for longer than it
+    /// takes to notice a failure.
+    fn reached_by_others(&self, cx: &Cx<'_, R>) -> impl Iterator<Item = NodeId> {
+        let (now, forgotten_after) = (cx.now, cx.shared.upkeep_every_max + self.settle_after(cx));
+        let is_reached = move |loss: &Loss| {
+            loss.found_at.is_none() && loss.named_at.is_some_and(|at| now < at + forgotten_after)
+        };
+        let lost = self.rest_if_any().into_iter().flat_map(|rest| &rest.losses.lost);
+        lost.filter(move |(_, loss)| is_reached(loss)).map(|(&node, _)| node)
+    }
+
     /// True if this many copies are fewer than a record is to have, because nodes failed: whether
     /// they are made up for or not, they are not back.
     pub(super) fn are_fewer_than_were(&self, cx: &Cx<'_, R>, copies: usize) -> bool {
@@ -249,7 +285,9 @@ impl<R: Router> Overlay<R> {
         let has_compared = self.store().is_none_or(|store| store.is_empty())
             || self.rest().sync.is_done_since(losses_at);
         if now >= repaired_at && has_compared && self.is_settled(cx) {
-            let repaired = self.repaired(cx);
+            let mut repaired = self.repaired(cx);
+            let reached: Vec<NodeId> = self.reached_by_others(cx).collect();
+            repaired.retain(|node| !reached.contains(node));
             self.rest().losses.retire(&repaired, now);
         }
         if self.losses() == 0 {

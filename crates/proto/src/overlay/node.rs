@@ -303,8 +303,17 @@ impl<R: Router> Overlay<R> {
         rest.upkeep.hurry();
     }
 
-    /// A member was heard from.
+    /// A member was heard from. One that does not answer may not hear this node: it stays out of
+    /// the table until it answers.
     pub(super) fn heard(&mut self, cx: &mut Cx<'_, R>, from: NodeId) {
+        if from != cx.node && self.is_lost(from) {
+            return self.look_for(cx, from);
+        }
+        self.note_answer(cx, from);
+    }
+
+    /// A member answered.
+    pub(super) fn note_answer(&mut self, cx: &mut Cx<'_, R>, from: NodeId) {
         let policy = cx.shared.ping;
         let is_static = cx.shared.upkeep_every.is_none() && policy == PingPolicy::Off;
         if from == cx.node || is_static {

@@ -128,7 +128,7 @@ impl<R: Router> Overlay<R> {
                     cx.count("overlay_put_elsewhere", 1);
                     Writing::refused(item.key, PutAnswer::Elsewhere)
                 }
-                true if !is_settled => {
+                true if !is_settled || self.is_contested(cx, item.key) => {
                     cx.count("overlay_put_unsettled", 1);
                     Writing::refused(item.key, PutAnswer::Unsettled)
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::command::{Event, JoinFailure, Outcome, Role, Style};
-use super::exchange::Cause;
+use super::exchange::{Cause, Exchange};
 use super::losses::Losses;
 use super::message::{Body, NODES_MAX};
 use super::node::{Cx, Overlay, Rest, Timer};
@@ -160,6 +160,21 @@ impl<R: Router> Overlay<R> {
         let mut nodes = Vec::new();
         self.router.contacts(&mut nodes);
         nodes.get(cx.rng.below(nodes.len() as u32) as usize).copied()
+    }
+
+    /// True if the node did not answer, and has not answered since.
+    pub(super) fn is_lost(&self, node: NodeId) -> bool {
+        self.rest_if_any().is_some_and(|rest| rest.losses.is_silent(node))
+    }
+
+    /// A node that does not answer was heard from. It is asked at once: what this node sends may
+    /// not reach it, and then it is as good as gone.
+    pub(super) fn look_for(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
+        let is_open =
+            |(_, open): (u32, &Exchange<R::Walk>)| open.to == node && open.cause == Cause::Lost;
+        if !self.exchanges.iter().any(is_open) && self.has_room(cx) {
+            self.ask(cx, node, Cause::Lost, 0, None, Body::Ping { exchange: 0 });
+        }
     }
 
     pub(super) fn receive_pong(&mut self, cx: &mut Cx<'_, R>, from: NodeId, exchange: u32) {
@@ -440,7 +455,9 @@ impl<R: Router> Overlay<R> {
             return cx.count("overlay_bad_answer", 1);
         };
         let mut chores = Vec::new();
-        self.heard(cx, from);
+        self.note_answer(cx, from);
+        let now = cx.now;
+        self.rest().losses.note_named(nodes, now);
         self.router.told(from, topic, nodes, &mut chores);
         if let Some(joining) = &mut self.rest().joining {
             joining.is_told = true;
@@ -455,6 +472,9 @@ impl<R: Router> Overlay<R> {
     }
 
     pub(super) fn receive_notify(&mut self, cx: &mut Cx<'_, R>, from: NodeId) {
+        if self.is_lost(from) {
+            return self.look_for(cx, from);
+        }
         let mut chores = Vec::new();
         self.router.notified(from, &mut chores);
         self.run(cx, &chores);

@@ -302,15 +302,7 @@ impl OverlayLedger {
                     self.broken(Rule::Freshness, at, node, what);
                 }
             }
-            Outcome::Absent => {
-                let under = self.under.entry(key).or_default();
-                let last = under.acknowledged.map_or(0, |(write, ..)| write);
-                let removed = under.writes.iter().skip(last).any(|write| write.hash.is_none());
-                if under.acknowledged.is_some() && !removed && !under.is_lost {
-                    let what = format!("{key} is absent, but write {last} was acknowledged");
-                    self.broken(Rule::Freshness, at, node, what);
-                }
-            }
+            Outcome::Absent => self.check_absent(at, node, key),
             // Who failed for good may have held it, or not: those that are left cannot know.
             Outcome::Failed(FailReason::Unsettled)
                 if self.is_held_by_none(key)
@@ -320,6 +312,20 @@ impl OverlayLedger {
                 let what = format!("{key}: {other:?} though all is quiet");
                 self.broken(Rule::Lookup, at, node, what);
             }
+        }
+    }
+
+    /// A node says that nothing is under a key: nothing that was acknowledged is.
+    pub fn check_absent(&mut self, at: Instant, node: NodeId, key: Key) {
+        let under = self.under.entry(key).or_default();
+        let last = under.acknowledged.map_or(0, |(write, ..)| write);
+        let removed = under.writes.iter().skip(last).any(|write| write.hash.is_none());
+        if under.acknowledged.is_some() && !removed && !under.is_lost {
+            let holders: Vec<NodeId> = under.holders.keys().copied().collect();
+            let what = format!(
+                "{key} is absent, but write {last} was acknowledged and is held by {holders:?}"
+            );
+            self.broken(Rule::Freshness, at, node, what);
         }
     }
 
@@ -649,6 +655,8 @@ impl<P: Host> Observer<P> for OverlayLedger {
     fn on_fault(&mut self, at: Instant, fault: &Fault) {
         if let Fault::Crash(node) = fault {
             self.lose(at, *node);
+            // It may have crashed in the midst of this.
+            self.dividing = None;
             // Nobody is told any more, and it does not know what it was told.
             self.open.retain(|(by, _), _| by != node);
             self.delivered.retain(|(to, ..)| to != node);

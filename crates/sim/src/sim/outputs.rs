@@ -7,7 +7,7 @@ use paceline_proto::core::{
 };
 
 use super::{ArmedTimer, Codec, Drain, Event, FaultSupport, Life, Sim};
-use crate::network::{Arrivals, Multicast, NextQueued, Queued, Sent, To};
+use crate::network::{Arrivals, Multicast, NextQueued, Queued, SEVERED, Sent, To};
 use crate::observer::{Input, Observer};
 use crate::tcp::Delivered;
 
@@ -80,7 +80,28 @@ impl<P: Protocol> Sim<'_, P> {
         }
     }
 
+    /// True if the node crashes in this call: of what it asked for only that is left which is
+    /// carried out before.
+    pub(super) fn cut_short(&mut self, node: NodeId) -> bool {
+        let Some(&(sends, tells)) = self.amid.get(&node) else { return false };
+        let outbox = &mut self.outbox;
+        if outbox.group_sends.len() + outbox.sends.len() <= sends {
+            return false;
+        }
+        outbox.group_sends.truncate(sends);
+        outbox.sends.truncate(sends - outbox.group_sends.len());
+        outbox.timers.clear();
+        outbox.drains.clear();
+        if !tells {
+            outbox.events.clear();
+        }
+        true
+    }
+
     pub(super) fn take_replies(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+        if !self.is_alive(node) {
+            self.reply.submit = None;
+        }
         // Looked at first: to take out nothing would move as many bytes as a command has.
         while self.reply.submit.is_some()
             && let Some(command) = self.reply.submit.take()
@@ -169,7 +190,8 @@ impl<P: Protocol> Sim<'_, P> {
         match sent {
             Sent::Arrives(at, message) => self.arrive(from, to, lane, at, bytes, message),
             Sent::Waits { port_free: Some(at) } => self.push(at, Event::PortFree { node: from }),
-            Sent::Waits { port_free: None } | Sent::Stalls => {}
+            Sent::Stalls(SEVERED) => self.counters.add(SEVERED, 1),
+            Sent::Waits { port_free: None } | Sent::Stalls(_) => {}
             Sent::Dropped(counter) => self.counters.add(counter, 1),
         }
     }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use paceline_check::amid::CRASHED_AMID;
+use paceline_check::cuts::SEVERED;
 use paceline_check::{Honest, LIES, seeds};
 use paceline_proto::core::{
     Instant, Lane, LinkFaults, Loss, Member, NodeId, Payload, Rng, View, ViewId,
@@ -371,6 +373,8 @@ impl Scenario {
             views: ledger.views().count() as u64,
             excluded: application.excluded,
             lies: sim.counters().count(LIES),
+            severed: sim.counters().count(SEVERED),
+            crashed_amid: sim.counters().count(CRASHED_AMID),
             is_lost,
         })
     }
@@ -395,6 +399,10 @@ pub struct Outcome {
     pub excluded: u64,
     /// Messages that strangers sent.
     pub lies: u64,
+    /// Messages that links did not carry that are cut for good.
+    pub severed: u64,
+    /// Crashes in the midst of a call.
+    pub crashed_amid: u64,
     pub is_lost: bool,
 }
 

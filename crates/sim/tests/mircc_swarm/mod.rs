@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::amid::CRASHED_AMID;
+use paceline_check::cuts::SEVERED;
 use paceline_check::{LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::mircc::{
@@ -69,6 +71,10 @@ pub struct Outcome {
     pub full: u64,
     /// Messages that strangers sent.
     pub lies: u64,
+    /// Messages that links did not carry that are cut for good.
+    pub severed: u64,
+    /// Crashes in the midst of a call.
+    pub crashed_amid: u64,
 }
 
 impl Scenario {
@@ -239,6 +245,8 @@ impl Scenario {
             stored: count("mircc_stored"),
             full: count("mircc_refused_full"),
             lies: count(LIES),
+            severed: count(SEVERED),
+            crashed_amid: count(CRASHED_AMID),
         })
     }
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use paceline_check::amid::CRASHED_AMID;
+use paceline_check::cuts::SEVERED;
 use paceline_check::{Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
@@ -247,8 +249,12 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId) -> P + Send + 'static,
     ) -> Result<Outcome, String> {
-        let result = seeds::caught(|| self.run_checked(make));
-        result.map_err(|what| {
+        self.judged(|| self.run_checked(make))
+    }
+
+    /// What a run says, with what is needed to understand it if it failed.
+    pub fn judged<T>(&self, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        seeds::caught(run).map_err(|what| {
             let acts: Vec<String> =
                 self.acts.iter().map(|(when, act)| format!("{when} {act:?}")).collect();
             let (algorithm, copies) = (self.algorithm, self.config.copies());
@@ -261,10 +267,11 @@ impl Scenario {
         })
     }
 
-    fn run_checked<P: Host + 'static>(
+    /// A run of the scenario that has not begun.
+    pub fn sim<P: Host + 'static>(
         &self,
         make: impl FnMut(NodeId) -> P + Send + 'static,
-    ) -> Result<Outcome, String> {
+    ) -> Result<Sim<'static, P>, String> {
         let mut config = SimConfig::new((self.nodes + self.strangers) as usize, self.seed);
         config.network = self.network.clone();
         config.codec = self.codec;
@@ -277,15 +284,23 @@ impl Scenario {
                 Act::Fault(fault) => sim.fault_at(*when, fault),
             }
         }
+        for writer in 0..self.writers {
+            sim.wake_at(at(BEGIN + 100 * u64::from(writer)), NodeId(writer));
+        }
+        Ok(sim)
+    }
+
+    fn run_checked<P: Host + 'static>(
+        &self,
+        make: impl FnMut(NodeId) -> P + Send + 'static,
+    ) -> Result<Outcome, String> {
+        let mut sim = self.sim(make)?;
         let repaired_within = (!self.has_network_faults).then_some(Duration::from_secs(8));
         let terms = Terms { repaired_within, has_strangers: self.strangers > 0 };
         let ledger = OverlayLedger::new(&self.config, terms);
         let is_ring = !self.has_network_faults && self.strangers == 0;
         let ring = RingChecker::new(&self.config, is_ring);
         let application = Application::new(self);
-        for writer in 0..self.writers {
-            sim.wake_at(at(BEGIN + 100 * u64::from(writer)), NodeId(writer));
-        }
         let observer = ((ledger, ring), application);
         let mut watching = Honest { nodes: self.nodes, observer };
         sim.run_until(at(FAULTS + HEAL), &mut watching);
@@ -336,12 +351,14 @@ impl Scenario {
             events: sim.events_handled(),
             ring_checks: observers.0.1.checks(),
             lies: sim.counters().count(LIES),
+            severed: sim.counters().count(SEVERED),
+            crashed_amid: sim.counters().count(CRASHED_AMID),
         })
     }
 }
 
 impl Scenario {
-    fn members<P: Host + 'static>(&self, sim: &Sim<'_, P>) -> Vec<NodeId> {
+    pub fn members<P: Host + 'static>(&self, sim: &Sim<'_, P>) -> Vec<NodeId> {
         let is_member = |&node: &NodeId| sim.is_alive(node) && sim.node(node).overlay().is_member();
         (0..self.nodes).map(NodeId).filter(is_member).collect()
     }
@@ -398,6 +415,10 @@ pub struct Outcome {
     pub ring_checks: u64,
     /// Messages that strangers sent.
     pub lies: u64,
+    /// Messages that links did not carry that are cut for good.
+    pub severed: u64,
+    /// Crashes in the midst of a call.
+    pub crashed_amid: u64,
 }
 
 /// Writes and reads: a writer has one write open at a time.
@@ -420,11 +441,15 @@ fn key_of(writer: u32, number: u32) -> Key {
     Key::of(&[writer.to_be_bytes(), number.to_be_bytes()].concat())
 }
 
+/// The keys that a writer writes.
+pub fn keys_of(writer: u32) -> impl Iterator<Item = Key> {
+    (0..KEYS).map(move |number| key_of(writer, number))
+}
+
 impl Scenario {
     /// All keys that are written.
     pub fn keys(&self) -> Vec<Key> {
-        let of = |writer| (0..KEYS).map(move |number| key_of(writer, number));
-        (0..self.writers).flat_map(of).collect()
+        (0..self.writers).flat_map(keys_of).collect()
     }
 }
 

@@ -7,6 +7,8 @@ pub mod rogue;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::amid::CRASHED_AMID;
+use paceline_check::cuts::SEVERED;
 use paceline_check::{Honest, LIES, Wrapped, seeds};
 use paceline_proto::core::{GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
 use paceline_proto::slingshot::{
@@ -68,6 +70,10 @@ pub struct Outcome {
     pub overrun: u64,
     /// Messages that strangers sent.
     pub lies: u64,
+    /// Messages that links did not carry that are cut for good.
+    pub severed: u64,
+    /// Crashes in the midst of a call.
+    pub crashed_amid: u64,
 }
 
 impl Scenario {
@@ -167,6 +173,8 @@ impl Scenario {
             refused: refused.into_iter().map(count).sum(),
             overrun: count("slingshot_overrun"),
             lies: count(LIES),
+            severed: count(SEVERED),
+            crashed_amid: count(CRASHED_AMID),
         })
     }
 }

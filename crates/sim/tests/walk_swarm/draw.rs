@@ -165,7 +165,8 @@ fn draw_generation(rng: &mut Rng) -> Generation {
     })
 }
 
-fn regenerates(config: &Config) -> bool {
+/// Whether lost walks are replaced by others.
+pub fn regenerates(config: &Config) -> bool {
     let Generation::Paced(paced) = config.generation else { return false };
     paced.recovery == Recovery::Regenerate
 }

@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::amid::CRASHED_AMID;
+use paceline_check::cuts::SEVERED;
 use paceline_check::{Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Rng};
 use paceline_proto::walk::{Command, Config, Event, Graph, Job, JobId, Owners, Part, Server};
@@ -62,6 +64,10 @@ pub struct Outcome {
     pub messages_lost: u64,
     /// Messages that strangers sent.
     pub lies: u64,
+    /// Messages that links did not carry that are cut for good.
+    pub severed: u64,
+    /// Crashes in the midst of a call.
+    pub crashed_amid: u64,
 }
 
 impl Scenario {
@@ -154,6 +160,8 @@ impl Scenario {
             events: sim.events_handled(),
             messages_lost: count("sim_lost") + count("sim_partitioned"),
             lies: count(LIES),
+            severed: count(SEVERED),
+            crashed_amid: count(CRASHED_AMID),
         })
     }
 

@@ -15,6 +15,8 @@ const EXCUSED_FOR: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Calm {
     is_cut: bool,
+    // For good.
+    is_severed: bool,
     is_lossy: bool,
     // Nothing was lost or held up by the network after this.
     passing_since: Instant,
@@ -30,6 +32,7 @@ impl Calm {
         match fault {
             Fault::Partition(_) | Fault::Block(..) => self.is_cut = true,
             Fault::Heal => self.is_cut = false,
+            Fault::Sever(..) => self.is_severed = true,
             Fault::Link { link, .. } if link.loss != Loss::None => self.is_lossy = true,
             Fault::Link { from: None, to: None, .. } => self.is_lossy = false,
             Fault::Pause(node, time) => {
@@ -38,7 +41,11 @@ impl Calm {
                 *goes_on = until.max(*goes_on);
             }
             Fault::Reset(_, _, time) => until = at + *time,
-            Fault::Crash(_) | Fault::Restart(_) | Fault::Resume(_) | Fault::Link { .. } => {}
+            Fault::Crash(_)
+            | Fault::CrashAmid { .. }
+            | Fault::Restart(_)
+            | Fault::Resume(_)
+            | Fault::Link { .. } => {}
         }
         if matches!(
             fault,
@@ -52,13 +59,14 @@ impl Calm {
     /// Since when nothing has been wrong: no fault and no consequence of one that the driver knows
     /// of. `None` if something is, or was until later.
     pub(super) fn quiet_since(&self) -> Option<Instant> {
-        (!self.is_cut && !self.is_lossy).then_some(self.quiet_since)
+        (!self.is_cut && !self.is_severed && !self.is_lossy).then_some(self.quiet_since)
     }
 
     /// True if the node stood still, or the network lost or held up messages, now or not long ago.
     pub(super) fn excuses(&self, at: Instant, node: NodeId) -> bool {
         let is_recent = |end: Instant| end != Instant::ZERO && at <= end + EXCUSED_FOR;
         self.is_cut
+            || self.is_severed
             || self.is_lossy
             || is_recent(self.passing_since)
             || self.pauses.get(&node).is_some_and(|&end| is_recent(end))

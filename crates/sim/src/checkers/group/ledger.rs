@@ -428,6 +428,9 @@ impl<P: Host> Observer<P> for GroupLedger {
     fn on_fault(&mut self, at: Instant, fault: &Fault) {
         self.calm.note(at, fault);
         self.lives.note_fault(fault);
+        if let Fault::Crash(_) = fault {
+            self.transmissions.note_crash();
+        }
     }
 
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &Message) {

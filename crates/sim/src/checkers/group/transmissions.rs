@@ -66,6 +66,11 @@ impl Transmissions {
         Ok(())
     }
 
+    /// A node crashed, perhaps in the midst of a call: what that sent is not judged.
+    pub(super) fn note_crash(&mut self) {
+        self.sends.clear();
+    }
+
     /// `freed` says up to where the member had freed the blocks of an origin before the call.
     pub(super) fn after_call(
         &mut self,
