@@ -32,7 +32,7 @@ impl Clocks {
 }
 
 #[test]
-fn group() {
+fn group_seeds_keep_their_promises_by_clocks_of_their_own() {
     let run = |seed| {
         let mut scenario = group_swarm::Scenario::draw(seed);
         scenario.suite = "clock_seeds group";
@@ -58,7 +58,7 @@ fn overlay_with<R: Table + 'static>(
 }
 
 #[test]
-fn overlay() {
+fn overlay_seeds_keep_their_promises_by_clocks_of_their_own() {
     use overlay_swarm::{Algorithm, Scenario};
     let run = |seed| {
         let mut scenario = Scenario::draw(seed);

@@ -46,7 +46,7 @@ fn run_all(run: impl Fn(u64) -> Result<[u64; 2], String> + Sync) {
 }
 
 #[test]
-fn group() {
+fn group_seeds_keep_their_promises_where_crashes_come_in_a_call() {
     use group_swarm::{Act, Scenario, honest};
     fn fault_of(act: &Act) -> Option<&Fault> {
         if let Act::Fault(fault) = act { Some(fault) } else { None }
@@ -61,7 +61,7 @@ fn group() {
 }
 
 #[test]
-fn overlay() {
+fn overlay_seeds_keep_their_promises_where_crashes_come_in_a_call() {
     use overlay_swarm::{Act, Algorithm, Scenario, honest};
     fn fault_of(act: &Act) -> Option<&Fault> {
         if let Act::Fault(fault) = act { Some(fault) } else { None }
@@ -84,7 +84,7 @@ fn overlay() {
 }
 
 #[test]
-fn slingshot() {
+fn slingshot_seeds_keep_their_promises_where_crashes_come_in_a_call() {
     run_all(|seed| {
         let mut scenario = slingshot_swarm::Scenario::draw(seed);
         scenario.suite = "crash_amid_seeds slingshot";
@@ -95,7 +95,7 @@ fn slingshot() {
 }
 
 #[test]
-fn mircc() {
+fn mircc_seeds_keep_their_promises_where_crashes_come_in_a_call() {
     run_all(|seed| {
         let mut scenario = mircc_swarm::Scenario::draw(seed);
         scenario.suite = "crash_amid_seeds mircc";
@@ -112,7 +112,7 @@ fn mircc() {
 }
 
 #[test]
-fn walk() {
+fn walk_seeds_keep_their_promises_where_crashes_come_in_a_call() {
     run_all(|seed| {
         let mut scenario = walk_swarm::Scenario::draw(seed);
         scenario.suite = "crash_amid_seeds walk";
