@@ -132,10 +132,8 @@ impl<R: Table + 'static> Run<'_, R> {
         if let Some(violation) = self.observers.0.violation() {
             return Err(violation.to_string());
         }
+        // Nothing, if nobody used these links: all seeds together are asked below.
         let severed = self.sim.counters().count(SEVERED);
-        if severed == 0 {
-            return Err("the cuts did not act".into());
-        }
         Ok([severed, puts.len() as u64, stored as u64, reads, found, absent])
     }
 }
