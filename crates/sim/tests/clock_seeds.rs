@@ -12,7 +12,7 @@ use paceline_check::clock::Clock;
 use paceline_check::{Wrapped, seeds};
 use paceline_proto::core::{NodeId, Rng};
 use paceline_proto::group::Group;
-use paceline_proto::overlay::{Chord, Kademlia, Koorde, Overlay, Pastry, Tapestry};
+use paceline_proto::overlay::Overlay;
 use paceline_sim::checkers::tables::Table;
 
 /// Parts in a million that a clock gains or loses at most.
@@ -59,18 +59,12 @@ fn overlay_with<R: Table + 'static>(
 
 #[test]
 fn overlay_seeds_keep_their_promises_by_clocks_of_their_own() {
-    use overlay_swarm::{Algorithm, Scenario};
+    use overlay_swarm::{Scenario, with_router};
     let run = |seed| {
         let mut scenario = Scenario::draw(seed);
         scenario.suite = "clock_seeds overlay";
         scenario.cut_off.clear();
-        let outcome = match scenario.algorithm {
-            Algorithm::Chord => overlay_with::<Chord>(&scenario),
-            Algorithm::Koorde => overlay_with::<Koorde>(&scenario),
-            Algorithm::Pastry => overlay_with::<Pastry>(&scenario),
-            Algorithm::Tapestry => overlay_with::<Tapestry>(&scenario),
-            Algorithm::Kademlia => overlay_with::<Kademlia>(&scenario),
-        }?;
+        let outcome = with_router!(scenario.algorithm, R => overlay_with::<R>(&scenario))?;
         Ok([outcome.outcomes, outcome.failed])
     };
     let (count, [outcomes, failed]) = seeds::run_all(run);

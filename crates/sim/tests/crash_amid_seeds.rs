@@ -14,7 +14,6 @@ mod walk_swarm;
 use paceline_check::amid::{crash_amid, draw_crashes};
 use paceline_check::seeds;
 use paceline_proto::core::{Instant, NodeId, Rng};
-use paceline_proto::overlay::{Chord, Kademlia, Koorde, Pastry, Tapestry};
 use paceline_sim::Fault;
 
 fn rng(seed: u64) -> Rng {
@@ -35,6 +34,13 @@ fn in_acts<A>(
     acts.extend(stops.into_iter().map(|(at, fault)| (at, act(fault))));
     // A node restarts before it is told to join again.
     acts.sort_by_key(|(at, act)| (*at, fault_of(act).is_none()));
+}
+
+/// Adds crashes of these nodes to faults that may have none.
+fn add_crashes(seed: u64, faults: &mut Vec<(Instant, Fault)>, nodes: &[NodeId], until: Instant) {
+    let mut rng = rng(seed);
+    faults.extend(draw_crashes(&mut rng, nodes, until));
+    *faults = crash_amid(&mut rng, std::mem::take(faults));
 }
 
 /// Runs the seeds, each of which says how much it did and how many nodes crashed in a call.
@@ -62,7 +68,7 @@ fn group_seeds_keep_their_promises_where_crashes_come_in_a_call() {
 
 #[test]
 fn overlay_seeds_keep_their_promises_where_crashes_come_in_a_call() {
-    use overlay_swarm::{Act, Algorithm, Scenario, honest};
+    use overlay_swarm::{Act, Scenario, honest, with_router};
     fn fault_of(act: &Act) -> Option<&Fault> {
         if let Act::Fault(fault) = act { Some(fault) } else { None }
     }
@@ -72,13 +78,7 @@ fn overlay_seeds_keep_their_promises_where_crashes_come_in_a_call() {
         scenario.cut_off.clear();
         in_acts(seed, &mut scenario.acts, fault_of, Act::Fault);
         let config = &scenario.config;
-        let outcome = match scenario.algorithm {
-            Algorithm::Chord => scenario.run(honest::<Chord>(config)),
-            Algorithm::Koorde => scenario.run(honest::<Koorde>(config)),
-            Algorithm::Pastry => scenario.run(honest::<Pastry>(config)),
-            Algorithm::Tapestry => scenario.run(honest::<Tapestry>(config)),
-            Algorithm::Kademlia => scenario.run(honest::<Kademlia>(config)),
-        }?;
+        let outcome = with_router!(scenario.algorithm, R => scenario.run(honest::<R>(config)))?;
         Ok([outcome.outcomes, outcome.crashed_amid])
     });
 }
@@ -99,13 +99,11 @@ fn mircc_seeds_keep_their_promises_where_crashes_come_in_a_call() {
     run_all(|seed| {
         let mut scenario = mircc_swarm::Scenario::draw(seed);
         scenario.suite = "crash_amid_seeds mircc";
-        let mut rng = rng(seed);
         // What a consumer fetches is gone if it crashes.
         let mut nodes: Vec<NodeId> = (0..scenario.topology.nodes).map(NodeId).collect();
         nodes.retain(|node| !scenario.topology.consumers.contains(&node.0));
         let until = mircc_swarm::at(mircc_swarm::FAULTS_MS);
-        scenario.faults.extend(draw_crashes(&mut rng, &nodes, until));
-        scenario.faults = crash_amid(&mut rng, std::mem::take(&mut scenario.faults));
+        add_crashes(seed, &mut scenario.faults, &nodes, until);
         let outcome = scenario.run()?;
         Ok([outcome.totals.segments, outcome.crashed_amid])
     });
@@ -116,11 +114,9 @@ fn walk_seeds_keep_their_promises_where_crashes_come_in_a_call() {
     run_all(|seed| {
         let mut scenario = walk_swarm::Scenario::draw(seed);
         scenario.suite = "crash_amid_seeds walk";
-        let mut rng = rng(seed);
         let nodes: Vec<NodeId> = (0..scenario.nodes()).map(NodeId).collect();
         let until = walk_swarm::at(walk_swarm::FAULTS_MS);
-        scenario.faults.extend(draw_crashes(&mut rng, &nodes, until));
-        scenario.faults = crash_amid(&mut rng, std::mem::take(&mut scenario.faults));
+        add_crashes(seed, &mut scenario.faults, &nodes, until);
         let outcome = scenario.run()?;
         Ok([outcome.totals.finished, outcome.crashed_amid])
     });

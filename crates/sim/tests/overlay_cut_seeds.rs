@@ -13,15 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use overlay_swarm::{
-    Algorithm, Application, BEGIN, CUT_ANSWER, FAULTS, HEAL, Scenario, at, honest,
+    Application, BEGIN, CUT_ANSWER, FAULTS, HEAL, Scenario, at, honest, with_router,
 };
 use paceline_check::cuts::{Cuts, SEVERED};
 use paceline_check::seeds;
 use paceline_proto::core::{Instant, NodeId, Payload, Rng};
-use paceline_proto::overlay::{
-    Chord, Command, Event, Item, Kademlia, Key, Koorde, Operation, Outcome, Overlay, Pastry, Style,
-    Tapestry,
-};
+use paceline_proto::overlay::{Command, Event, Item, Key, Operation, Outcome, Overlay, Style};
 use paceline_sim::checkers::overlay::{OverlayLedger, Terms};
 use paceline_sim::checkers::tables::Table;
 use paceline_sim::{Observer, Reply, Sim};
@@ -168,13 +165,7 @@ fn run(seed: u64) -> Result<Measured, String> {
     if scenario.nodes > HOSTS_MAX {
         return Ok([0; 6]);
     }
-    let judged = match scenario.algorithm {
-        Algorithm::Chord => run_with::<Chord>(&scenario, &cuts),
-        Algorithm::Koorde => run_with::<Koorde>(&scenario, &cuts),
-        Algorithm::Pastry => run_with::<Pastry>(&scenario, &cuts),
-        Algorithm::Tapestry => run_with::<Tapestry>(&scenario, &cuts),
-        Algorithm::Kademlia => run_with::<Kademlia>(&scenario, &cuts),
-    };
+    let judged = with_router!(scenario.algorithm, R => run_with::<R>(&scenario, &cuts));
     judged.map_err(|what| format!("{what}\n{cuts:?}"))
 }
 

@@ -11,13 +11,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use overlay_swarm::{Act, Algorithm, Scenario, at, join};
+use overlay_swarm::{Act, Algorithm, Scenario, at, join, with_router};
 use paceline_check::lies::{DrawWalk, Known};
 use paceline_check::{Conduct, LieTally, Misdeed, Rogues, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
-    Chord, Command, Event, Item, Kademlia, Key, Koorde, Message, Operation, Oracle, Outcome,
-    Overlay, Pastry, Router, Style, Tapestry,
+    Command, Event, Item, Key, Message, Operation, Oracle, Outcome, Overlay, Router, Style,
 };
 use paceline_sim::checkers::overlay::Host;
 use paceline_sim::checkers::tables::Table;
@@ -59,15 +58,8 @@ fn put(node: NodeId, is_late: bool) -> Command {
 impl World {
     fn draw(seed: u64) -> World {
         let mut rng = Rng::new(seed, 0x409e);
-        let algorithms = [
-            Algorithm::Chord,
-            Algorithm::Koorde,
-            Algorithm::Pastry,
-            Algorithm::Tapestry,
-            Algorithm::Kademlia,
-        ];
         let nodes = 4 + rng.below(8);
-        let mut scenario = Scenario::new(seed, algorithms[(seed % 5) as usize], nodes);
+        let mut scenario = Scenario::new(seed, Algorithm::of_seed(seed), nodes);
         scenario.suite = "overlay_rogue_seeds";
         scenario.config = scenario
             .config
@@ -228,13 +220,7 @@ fn seeds_agree_and_go_on_after_nodes_were_rogue() {
     let tally = LieTally::default();
     let run = |seed| {
         let world = World::draw(seed);
-        let run = || match world.scenario.algorithm {
-            Algorithm::Chord => world.run::<Chord>(),
-            Algorithm::Koorde => world.run::<Koorde>(),
-            Algorithm::Pastry => world.run::<Pastry>(),
-            Algorithm::Tapestry => world.run::<Tapestry>(),
-            Algorithm::Kademlia => world.run::<Kademlia>(),
-        };
+        let run = || with_router!(world.scenario.algorithm, R => world.run::<R>());
         let result = seeds::caught(run).map_err(|what| {
             let World { rogues, until, scenario, .. } = &world;
             let (algorithm, replay) = (scenario.algorithm, scenario.replay());

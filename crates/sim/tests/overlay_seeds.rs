@@ -5,9 +5,8 @@
 
 mod overlay_swarm;
 
-use overlay_swarm::{Algorithm, Outcome, Scenario, honest};
+use overlay_swarm::{Outcome, Scenario, honest, with_router};
 use paceline_check::seeds;
-use paceline_proto::overlay::{Chord, Kademlia, Koorde, Pastry, Tapestry};
 use paceline_sim::checkers::tables::Table;
 
 fn run_with<R: Table + 'static>(scenario: &Scenario) -> Result<Outcome, String> {
@@ -25,13 +24,7 @@ fn run_with<R: Table + 'static>(scenario: &Scenario) -> Result<Outcome, String> 
 /// Runs a seed; every sixteenth also through the other codec.
 fn run(seed: u64) -> Result<Outcome, String> {
     let scenario = Scenario::draw(seed);
-    match scenario.algorithm {
-        Algorithm::Chord => run_with::<Chord>(&scenario),
-        Algorithm::Koorde => run_with::<Koorde>(&scenario),
-        Algorithm::Pastry => run_with::<Pastry>(&scenario),
-        Algorithm::Tapestry => run_with::<Tapestry>(&scenario),
-        Algorithm::Kademlia => run_with::<Kademlia>(&scenario),
-    }
+    with_router!(scenario.algorithm, R => run_with::<R>(&scenario))
 }
 
 #[test]

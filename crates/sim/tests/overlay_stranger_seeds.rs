@@ -12,13 +12,11 @@
 
 mod overlay_swarm;
 
-use overlay_swarm::{Algorithm, FAULTS, Outcome, Scenario, at};
+use overlay_swarm::{FAULTS, Outcome, Scenario, at, with_router};
 use paceline_check::lies::{DrawWalk, Known};
 use paceline_check::{LieTally, Lies, Strangers, seeds};
 use paceline_proto::core::Rng;
-use paceline_proto::overlay::{
-    Chord, Kademlia, Koorde, Message, Overlay, Pastry, Router, Tapestry,
-};
+use paceline_proto::overlay::{Message, Overlay, Router};
 use paceline_sim::checkers::tables::Table;
 
 fn run_with<R>(scenario: &Scenario, lies: Lies, tally: &LieTally) -> Result<Outcome, String>
@@ -42,13 +40,8 @@ fn seeds_hold_their_promises_beside_strangers_that_lie() {
         scenario.suite = "overlay_stranger_seeds";
         scenario.strangers = 1 + rng.below(3);
         let lies = Lies::draw(&mut rng, [50_000, 200_000, 1_000_000], at(FAULTS));
-        let outcome = match scenario.algorithm {
-            Algorithm::Chord => run_with::<Chord>(&scenario, lies, &tally)?,
-            Algorithm::Koorde => run_with::<Koorde>(&scenario, lies, &tally)?,
-            Algorithm::Pastry => run_with::<Pastry>(&scenario, lies, &tally)?,
-            Algorithm::Tapestry => run_with::<Tapestry>(&scenario, lies, &tally)?,
-            Algorithm::Kademlia => run_with::<Kademlia>(&scenario, lies, &tally)?,
-        };
+        let outcome =
+            with_router!(scenario.algorithm, R => run_with::<R>(&scenario, lies, &tally)?);
         Ok([outcome.outcomes, outcome.failed, outcome.lies])
     };
     let (count, [outcomes, failed, lies]) = seeds::run_all(run);

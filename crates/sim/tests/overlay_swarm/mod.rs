@@ -44,6 +44,51 @@ pub enum Algorithm {
     Kademlia,
 }
 
+impl Algorithm {
+    /// Consecutive seeds have different ones.
+    pub fn of_seed(seed: u64) -> Algorithm {
+        let all = [
+            Algorithm::Chord,
+            Algorithm::Koorde,
+            Algorithm::Pastry,
+            Algorithm::Tapestry,
+            Algorithm::Kademlia,
+        ];
+        all[(seed % all.len() as u64) as usize]
+    }
+}
+
+/// Evaluates an expression with `$router` as the type of an algorithm's router.
+#[allow(unused_macros, reason = "each test file uses its part")]
+macro_rules! with_router {
+    ($algorithm:expr, $router:ident => $body:expr) => {
+        match $algorithm {
+            $crate::overlay_swarm::Algorithm::Chord => {
+                type $router = ::paceline_proto::overlay::Chord;
+                $body
+            }
+            $crate::overlay_swarm::Algorithm::Koorde => {
+                type $router = ::paceline_proto::overlay::Koorde;
+                $body
+            }
+            $crate::overlay_swarm::Algorithm::Pastry => {
+                type $router = ::paceline_proto::overlay::Pastry;
+                $body
+            }
+            $crate::overlay_swarm::Algorithm::Tapestry => {
+                type $router = ::paceline_proto::overlay::Tapestry;
+                $body
+            }
+            $crate::overlay_swarm::Algorithm::Kademlia => {
+                type $router = ::paceline_proto::overlay::Kademlia;
+                $body
+            }
+        }
+    };
+}
+#[allow(unused_imports, reason = "each test file uses its part")]
+pub(crate) use with_router;
+
 /// What a seed does to an overlay.
 #[derive(Clone, Debug)]
 pub enum Act {
@@ -122,14 +167,7 @@ impl Scenario {
     /// Draws a run. Every kind of fault is off in some seeds.
     pub fn draw(seed: u64) -> Scenario {
         let mut rng = Rng::new(seed, 0x0e71);
-        let algorithms = [
-            Algorithm::Chord,
-            Algorithm::Koorde,
-            Algorithm::Pastry,
-            Algorithm::Tapestry,
-            Algorithm::Kademlia,
-        ];
-        let algorithm = algorithms[(seed % 5) as usize];
+        let algorithm = Algorithm::of_seed(seed);
         let nodes = match rng.below(10) {
             0 => 1 + rng.below(4),
             1 => 30 + rng.below(10),
