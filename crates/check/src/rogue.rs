@@ -281,7 +281,7 @@ impl<P: Spoken> Tamper<P> for Rogue<P> {
         &mut self,
         _: &mut P,
         cx: &mut Context<'_, P>,
-        _: &mut NodeId,
+        _: NodeId,
         _: &mut P::Message,
     ) -> usize {
         let Some(misdeeds) = self.misdeeds.as_ref().filter(|it| it.is_rogue(cx.now)) else {

@@ -66,7 +66,7 @@ pub struct Lies {
 }
 
 impl Lies {
-    /// Lies until then, one each so many microseconds, of which one is drawn.
+    /// Draws the time between two lies from these, in microseconds. There are none after `until`.
     pub fn draw(rng: &mut Rng, every_micros: [u64; 3], until: Instant) -> Lies {
         let every = Duration::from_micros(every_micros[rng.below(3) as usize]);
         Lies { every, until }
@@ -235,7 +235,7 @@ impl<P: Spoken> Tamper<P> for Stranger {
         &mut self,
         _: &mut P,
         _: &mut Context<'_, P>,
-        _: &mut NodeId,
+        _: NodeId,
         _: &mut P::Message,
     ) -> usize {
         usize::from(self.lies.is_none())

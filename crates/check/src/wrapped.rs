@@ -13,12 +13,12 @@ pub trait Tamper<P: Protocol>: Sized {
         true
     }
 
-    /// A message comes. How often the node is to see it, and whom it is to take for the sender.
+    /// A message comes. How often the node is to see it.
     fn admits(
         &mut self,
         _node: &mut P,
         _cx: &mut Context<'_, P>,
-        _from: &mut NodeId,
+        _from: NodeId,
         _message: &mut P::Message,
     ) -> usize {
         1
@@ -160,11 +160,11 @@ impl<P: Protocol, T: Tamper<P>> Protocol for Wrapped<P, T> {
     fn handle_message(
         &mut self,
         cx: &mut Context<'_, Self>,
-        mut from: NodeId,
+        from: NodeId,
         mut message: P::Message,
     ) {
         let times = self.with(cx, |node, tamper, cx| {
-            tamper.as_mut().map_or(1, |tamper| tamper.admits(node, cx, &mut from, &mut message))
+            tamper.as_mut().map_or(1, |tamper| tamper.admits(node, cx, from, &mut message))
         });
         for _ in 1..times {
             let message = message.clone();

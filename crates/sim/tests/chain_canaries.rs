@@ -192,7 +192,7 @@ impl Tamper<Chain> for Sabotage {
         &mut self,
         _: &mut Chain,
         cx: &mut Context<'_, Chain>,
-        _: &mut NodeId,
+        _: NodeId,
         message: &mut Message,
     ) -> usize {
         if matches!(message, Message::Data(frame) if frame.hops_left > 0) {

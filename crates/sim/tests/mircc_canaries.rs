@@ -202,7 +202,7 @@ impl Tamper<Forwarder> for Sabotage {
         &mut self,
         _: &mut Forwarder,
         _: &mut Context<'_, Forwarder>,
-        &mut from: &mut NodeId,
+        from: NodeId,
         packet: &mut Box<Packet>,
     ) -> usize {
         if !self.peers.contains(&from) {

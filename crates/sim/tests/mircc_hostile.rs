@@ -188,7 +188,7 @@ impl Tamper<Forwarder> for Attacker {
         &mut self,
         _: &mut Forwarder,
         cx: &mut Context<'_, Forwarder>,
-        &mut from: &mut NodeId,
+        from: NodeId,
         packet: &mut Box<Packet>,
     ) -> usize {
         if self.attack == Attack::Silence {

@@ -178,7 +178,7 @@ impl<R: Table> Tamper<Overlay<R>> for Sabotage {
         &mut self,
         overlay: &mut Overlay<R>,
         cx: &mut Cx<'_, R>,
-        &mut from: &mut NodeId,
+        from: NodeId,
         message: &mut MessageOf<R>,
     ) -> usize {
         if let Some(answers) = self.answer(overlay, cx, message) {

@@ -223,7 +223,7 @@ impl Tamper<Slingshot> for Sabotage {
         &mut self,
         _: &mut Slingshot,
         _: &mut Context<'_, Slingshot>,
-        &mut from: &mut NodeId,
+        from: NodeId,
         message: &mut Message,
     ) -> usize {
         let Message::Data(data) = message else { return 1 };

@@ -151,7 +151,7 @@ impl Tamper<Server> for Sabotage {
         &mut self,
         _: &mut Server,
         _: &mut Context<'_, Server>,
-        _: &mut NodeId,
+        _: NodeId,
         message: &mut Message,
     ) -> usize {
         let goes_on = matches!(message, Message::Walkers { .. });

@@ -67,8 +67,8 @@ impl<M: Draw> Draw for Box<M> {
     }
 }
 
-/// What strangers know: views, ids and addresses, which a node tells anybody who asks. They never
-/// see a message between members.
+/// What strangers know: views, ids and addresses, which a node sends to any node that asks. They
+/// never see a message between members.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// The latest view.
