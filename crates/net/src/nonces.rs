@@ -1,5 +1,5 @@
-//! Nonces that prove an address, since only a node that receives there can repeat one, and the
-//! verification tags that are told there.
+//! Nonces, which prove an address because only a node that receives there can repeat one, and
+//! verification tags.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -50,8 +50,8 @@ impl Nonces {
             .any(|slot| self.at_slot(node, addr, slot) == nonce)
     }
 
-    /// The verification tag that a node at this address is to use towards this one. It is told
-    /// there and nowhere else.
+    /// The verification tag that messages to this node from a node at this address must carry. It
+    /// is sent to this address only.
     pub(crate) fn verification_tag(&self, node: NodeId, addr: SocketAddr) -> u32 {
         let [a, b, c, d, ..] = self.at_slot(node, addr, TAG_SLOT);
         u32::from_be_bytes([a, b, c, d])

@@ -167,24 +167,29 @@ impl<P: Hosted> Driver<P> {
     pub(super) fn introduce(&mut self, place: usize) {
         if self.peers.introduce(place) {
             let addr = self.peers.at(place).addr;
-            let session = *self.session.as_bytes();
-            self.queue_control(addr, Kind::Hello, &session);
+            self.queue_introduction(addr);
         }
     }
 
-    /// Answers a Who of this node: says which run this is. The nonce of the question is repeated,
-    /// if it had one, and the node is told its verification tag.
-    pub(super) fn queue_hello(&mut self, node: NodeId, to: SocketAddr, nonce: &[u8]) {
+    /// Queues a Hello that answers no question.
+    pub(super) fn queue_introduction(&mut self, to: SocketAddr) {
         let session = *self.session.as_bytes();
+        self.queue_control(to, Kind::Hello, &session);
+    }
+
+    /// Queues the Hello that answers a Who of this node. If the Who had a nonce, the Hello repeats
+    /// it and carries the node's verification tag.
+    pub(super) fn queue_hello(&mut self, node: NodeId, to: SocketAddr, nonce: &[u8]) {
         let Ok(nonce) = Nonce::try_from(nonce) else {
-            return self.queue_control(to, Kind::Hello, &session);
+            return self.queue_introduction(to);
         };
         if self.echoed.len() >= ECHOED_MAX {
             self.echoed.pop_front();
         }
         self.echoed.push_back(nonce);
         let tag = self.nonces.verification_tag(node, to).to_be_bytes();
-        self.queue_control(to, Kind::Hello, &[&session[..], &nonce, &tag].concat());
+        let body = [&self.session.as_bytes()[..], &nonce, &tag].concat();
+        self.queue_control(to, Kind::Hello, &body);
     }
 
     pub(super) fn queue_control(&mut self, addr: SocketAddr, kind: Kind, body: &[u8]) {

@@ -32,8 +32,7 @@ impl<P: Hosted> Driver<P> {
 
     pub(super) fn ask_seeds(&mut self) {
         for seed in self.seeds.clone() {
-            let session = *self.session.as_bytes();
-            self.queue_control(seed, Kind::Hello, &session);
+            self.queue_introduction(seed);
             // Its id is not known yet: the nonce has this node's, which no other one has.
             let nonce = self.nonces.nonce(self.config.node, seed, self.now);
             self.queue_control(seed, Kind::Who, &nonce);

@@ -1,12 +1,14 @@
-//! Verification tags: nobody speaks in the name of a peer without receiving at its address.
+//! Verification tags: a node accepts messages in the name of a peer only from a sender that
+//! receives at the peer's address.
 //!
-//! In an open membership a node tells its peers a tag each, at the address where the peer is, with
-//! the Hello that echoes a nonce of that peer. Messages of the peer carry it, and so does the Hello
-//! of a stream that it dials. The session alone, which anybody is told, is no proof of who speaks.
+//! In an open membership a node sends each peer a tag of its own, to the peer's address, with the
+//! Hello that echoes a nonce of that peer. The peer's messages carry the tag, and so does the Hello
+//! of a stream that it dials. The session alone proves nothing: a node sends it to any address that
+//! asks.
 //!
-//! A tag is a keyed hash of id and address, so none is kept for strangers. When a node restarts, or
-//! comes to see a peer at another address, its tag for the peer is another one: the peer's messages
-//! are refused, it is asked who it is, and asks in turn.
+//! A tag is a keyed hash of id and address, so a node stores none for strangers. When a node
+//! restarts, or sees a peer at another address, its tag for the peer changes: it refuses the peer's
+//! messages and sends a Who, and the peer answers that with a Who of its own.
 
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use crate::nonces::{NONCE_BYTES, TAG_BYTES};
 use crate::peers::Proof;
 use crate::record::{Header, SESSION_BYTES};
 
-/// A tag that was told this long ago may be out of date if the peer asks who this node is.
+/// Age from which a tag may be out of date, when its peer sends a Who.
 const TAG_FRESH: Duration = Duration::from_secs(1);
 
 impl<P: Hosted> Driver<P> {
@@ -50,8 +52,8 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
-    /// A peer has asked who this node is, at its own address and under this header: perhaps it
-    /// refuses what it was sent, and there is another tag to use.
+    /// A peer has sent a Who with this header from its own address. It may refuse this node's
+    /// messages because its tag for this node has changed, so it is asked for the present one.
     pub(super) fn renew_tag(&mut self, place: usize, header: &Header) {
         let now = self.now;
         let peer = self.peers.at(place);
@@ -63,7 +65,7 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
-    /// An attempt to dial this peer has failed: perhaps for want of its latest tag.
+    /// An attempt to dial this peer has failed. Its tag may have changed, so it is asked for it.
     pub(super) fn renew_tag_after_failure(&mut self, place: usize) {
         let peer = self.peers.at(place);
         let (node, addr) = (peer.node, peer.addr);
