@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
 use paceline_check::seeds;
 use paceline_proto::core::{Payload, Rng};
 use paceline_proto::overlay::{Key, Record, Stamp, Version};
@@ -13,22 +12,12 @@ use tokio::sync::mpsc;
 
 use super::disk::{Write, write_all};
 use super::faulty_disk::{Acted, Call, DiskFault, FaultyDisk};
+use super::file::tests::{Held, held};
 use super::file::{File, read_file};
 use super::head::{FLAGS_AT, NUMBERS_AT, flags_of_newer};
 
 /// Keys that are written.
 const KEYS: u32 = 150;
-
-/// What a file should hold.
-type Held = BTreeMap<Key, (Stamp, Option<Bytes>)>;
-
-fn held(records: impl IntoIterator<Item = Record>) -> Held {
-    let entry = |record: Record| {
-        let value = record.value.map(|value| value.to_bytes());
-        (record.key, (record.stamp, value))
-    };
-    records.into_iter().map(entry).collect()
-}
 
 /// How openings ended.
 #[derive(Default)]

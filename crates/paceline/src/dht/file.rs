@@ -436,7 +436,7 @@ fn read_rows(database: &Database, mut told: impl FnMut(Row)) -> Result<(), Fault
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use paceline_proto::core::{Payload, Rng};
@@ -454,9 +454,11 @@ mod tests {
         Record { key: Key::of(&number.to_be_bytes()), stamp, lifetime_ms: 3_600_000, value }
     }
 
-    type Held = BTreeMap<Key, (Stamp, Option<Bytes>)>;
+    /// What a file should hold.
+    pub type Held = BTreeMap<Key, (Stamp, Option<Bytes>)>;
 
-    fn held(records: impl IntoIterator<Item = Record>) -> Held {
+    /// Records as they are compared.
+    pub fn held(records: impl IntoIterator<Item = Record>) -> Held {
         let entry = |record: Record| {
             let value = record.value.map(|value| value.to_bytes());
             (record.key, (record.stamp, value))
