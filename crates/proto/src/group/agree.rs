@@ -1,5 +1,6 @@
 //! The part of every member: to promise, to flush, to accept.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::group::{Cx, Group};
@@ -12,6 +13,10 @@ use crate::core::{Instant, Lane, NodeId, ViewId};
 /// How far a round may be ahead of the last one known here. An attempt takes `answer_within`, so a
 /// member would have to miss attempts of a day and a half.
 const ROUNDS_AHEAD_MAX: u32 = 1 << 16;
+/// Attempts of one proposer of which nothing came, after which the others take their turns.
+const ATTEMPTS_MAX: u32 = 3;
+/// How long an attempt is given, in `answer_within`: it is made again without who is silent.
+const ATTEMPT_TAKES: u32 = 3;
 /// Blocks asked for at once of one origin.
 const FETCH_BLOCKS: u64 = 32;
 
@@ -20,6 +25,10 @@ const FETCH_BLOCKS: u64 = 32;
 pub(super) struct Acceptor {
     /// No earlier attempt is answered any more, and the broadcast stands still.
     pub(super) promised: Option<Ballot>,
+    // When that was promised.
+    promised_at: Instant,
+    // Attempts of each proposer since one of them came so far that something was to be accepted.
+    attempts: BTreeMap<NodeId, u32>,
     /// What was accepted last: flushed, if this member takes part.
     pub(super) accepted: Option<(Ballot, Arc<Proposal>)>,
     // What is to be accepted once flushed, and for each of its cuts how far was asked.
@@ -78,6 +87,9 @@ impl Group {
         if let Some(promised) = self.acceptor.promised.filter(|&promised| promised > ballot) {
             return self.tell(cx, from, Message::Rejected { view, promised });
         }
+        if self.makes_way(cx, from) {
+            return cx.count("group_vain_attempt", 1);
+        }
         let promise = self.promise(cx, ballot);
         self.tell(cx, from, promise);
     }
@@ -87,12 +99,30 @@ impl Group {
         ballot.round > self.round.saturating_add(ROUNDS_AHEAD_MAX)
     }
 
+    /// True if a proposer has failed so often that another one's attempt is not given up for it: it
+    /// may be heard and hear no quorum.
+    fn makes_way(&self, cx: &Cx<'_>, proposer: NodeId) -> bool {
+        let acceptor = &self.acceptor;
+        let is_other_on = acceptor.promised.is_some_and(|promised| {
+            promised.proposer != proposer
+                && self.is_alive(promised.proposer)
+                && cx.now < acceptor.promised_at + cx.shared.answer_within * ATTEMPT_TAKES
+        });
+        is_other_on && acceptor.attempts.get(&proposer).is_some_and(|&made| made >= ATTEMPTS_MAX)
+    }
+
     /// Promises an attempt, which ends the view for this member's broadcast.
     pub(super) fn promise(&mut self, cx: &mut Cx<'_>, ballot: Ballot) -> Message {
         if self.acceptor.promised < Some(ballot) {
             self.acceptor.promised = Some(ballot);
+            self.acceptor.promised_at = cx.now;
             self.acceptor.pending = None;
-            self.change_since = Some(cx.now);
+            let attempts = self.acceptor.attempts.entry(ballot.proposer).or_default();
+            *attempts = attempts.saturating_add(1);
+            // The turns of others come, counted from the last attempt that may yet succeed.
+            if *attempts <= ATTEMPTS_MAX || self.change_since.is_none() {
+                self.change_since = Some(cx.now);
+            }
             self.repeat_soon(cx);
         }
         if self.proposer.as_ref().is_some_and(|proposer| proposer.ballot < ballot) {
@@ -138,6 +168,7 @@ impl Group {
         if !self.is_sound(ballot, &proposal) || !self.covers_received(&proposal) {
             return cx.count("group_bad_proposal", 1);
         }
+        self.acceptor.attempts.remove(&from);
         self.acceptor.asked = vec![0; proposal.cuts.len()];
         self.acceptor.unanswered = 0;
         self.acceptor.pending = Some((ballot, proposal));

@@ -53,6 +53,13 @@ impl Ledger {
         }
     }
 
+    /// Proposals that a node would not accept, whatever it may still receive.
+    pub fn note_refused(&mut self, node: NodeId, proposals: u64) {
+        self.check(proposals == 0, || {
+            format!("soundness: {node} refused a proposal of an honest member")
+        });
+    }
+
     pub fn note(&mut self, node: NodeId, member: Member, event: &Event) {
         match event {
             Event::View(view) => {

@@ -8,9 +8,10 @@
 //! is repeated while the same word is still under way is not told apart from it.
 //!
 //! After each step: views of one number have the same members everywhere, each node is in the views
-//! that it installs, their numbers rise, and those that go from a view to the next one were told
-//! the same broadcasts in it, each once. At the end of each execution faults end, and within 20 s
-//! all that are left are in one view, unless no quorum of the last view is up.
+//! that it installs, their numbers rise, those that go from a view to the next one were told the
+//! same broadcasts in it, each once, and no member refuses what another one proposes. At the end of
+//! each execution faults end, and within 20 s all that are left are in one view, unless no quorum
+//! of the last view is up.
 //!
 //! `PACELINE_TEST_STEPS` adds steps to every execution (default 0); each about doubles the time.
 
@@ -79,8 +80,8 @@ fn whatever_the_order_all_agree_and_those_left_go_on() {
 fn what_is_forgotten_breaks_a_promise_that_the_search_finds() {
     let planted = [
         (Bug::ForgetsAccepted, Start::Decided, 0, "agreement"),
-        // Those that have more refuse the proposal.
-        (Bug::ForgetsReceived, Start::Before, 0, "progress"),
+        // Those that have more refuse the proposal, and go on with the next one's.
+        (Bug::ForgetsReceived, Start::Before, 0, "soundness"),
         (Bug::SkipsFlush, Start::Proposed, 2, "same end"),
         (Bug::TellsNobody, Start::Decided, 0, "progress"),
     ];

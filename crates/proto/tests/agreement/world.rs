@@ -300,6 +300,8 @@ impl<'a> World<'a> {
                 _ => {}
             }
         }
+        let refused = outbox.counters.count("group_bad_proposal");
+        self.ledger.note_refused(id, refused);
         let node = &mut self.nodes[id.index()];
         node.timers.append(&mut outbox.timers);
         let member = node.group.member();
