@@ -354,6 +354,39 @@ mod tests {
     }
 
     #[test]
+    fn any_value_of_any_part_of_a_header_is_refused_for_that_or_read_back() {
+        let cluster = golden().cluster;
+        let read = |bytes: &[u8; HEADER_BYTES]| {
+            Header::decode(&mut Bytes::copy_from_slice(bytes), cluster)
+        };
+        // Version and kind together, the epoch, each half of the cluster: all there are.
+        for (place, value) in
+            [0, 2, 4, 6].into_iter().flat_map(|place| (0..=u16::MAX).map(move |v| (place, v)))
+        {
+            let mut bytes = golden().encode();
+            bytes[place..place + 2].copy_from_slice(&value.to_be_bytes());
+            let is_right = bytes == golden().encode();
+            let refusal = match place {
+                0 if bytes[0] != VERSION => Some(Refusal::ForeignVersion),
+                0 if !(1..=5).contains(&bytes[1]) => Some(Refusal::Malformed),
+                2 if !is_right => Some(Refusal::ForeignEpoch),
+                4 | 6 if !is_right => Some(Refusal::ForeignCluster),
+                _ => None,
+            };
+            match (read(&bytes), refusal) {
+                (Ok(header), None) => assert_eq!(header.encode(), bytes),
+                (read, refusal) => assert_eq!(read.err(), refusal, "{}", hex(&bytes)),
+            }
+        }
+        // What else there is may be anything.
+        for (place, value) in (8..HEADER_BYTES).flat_map(|at| (0..=u8::MAX).map(move |v| (at, v))) {
+            let mut bytes = golden().encode();
+            bytes[place] = value;
+            assert_eq!(read(&bytes).map(|header| header.encode()), Ok(bytes));
+        }
+    }
+
+    #[test]
     fn a_later_start_is_a_newer_session_whatever_the_random_bytes() {
         assert!(Session::new(2, 1) > Session::new(1, u64::MAX));
         assert_eq!(Session::new(2, 9).incarnation(), 9);

@@ -315,6 +315,47 @@ mod tests {
     }
 
     #[test]
+    fn all_numbers_of_up_to_three_bytes_read_back_and_no_others_do() {
+        for number in 0..=0xffff {
+            let mut bytes = Vec::new();
+            put_number(&mut bytes, number);
+            let mut at = 0;
+            assert_eq!((super::number(&bytes, &mut at), at), (Ok(number), number_len(number)));
+        }
+        let read = |bytes: [u8; 3]| {
+            let mut at = 0;
+            super::number(&bytes, &mut at).ok().map(|number| (number, at))
+        };
+        for number in 0..=u16::MAX {
+            let [a, b] = number.to_be_bytes();
+            assert_eq!(read([253, a, b]), (number > 252).then_some((u64::from(number), 3)));
+        }
+        for byte in 0..=252 {
+            assert_eq!(read([byte, 255, 255]), Some((u64::from(byte), 1)));
+        }
+    }
+
+    #[test]
+    fn the_shortcuts_for_common_elements_read_what_the_numbers_say() {
+        let numbers = |bytes: &[u8]| {
+            let mut at = 0;
+            let kind = number(bytes, &mut at).ok().filter(|kind| (1..1 << 32).contains(kind))?;
+            let len = usize::try_from(number(bytes, &mut at).ok()?).ok()?;
+            (bytes.len() - at >= len).then_some((kind as u32, len, at))
+        };
+        let edges = [0, 1, 127, 252, 253, 255];
+        let mut bytes = vec![0; 70_000];
+        for [a, b] in (0..=u16::MAX).map(u16::to_be_bytes) {
+            for [c, d] in edges.iter().flat_map(|&c| edges.map(|d| [c, d])) {
+                bytes[..4].copy_from_slice(&[a, b, c, d]);
+                let read = Reader::new(&bytes).element().ok().flatten();
+                let read = read.map(|element| (element.kind, element.value.len(), element.from));
+                assert_eq!(read, numbers(&bytes), "{a} {b} {c} {d}");
+            }
+        }
+    }
+
+    #[test]
     fn integers_are_written_shortest_and_read_in_all_four_lengths() {
         for (integer, len) in [(0, 1), (255, 1), (256, 2), (0x1_0000, 4), (1 << 32, 8)] {
             let mut bytes = Vec::new();
