@@ -20,8 +20,10 @@ const PEERS_MAX: usize = 4096;
 /// session may lie in the future, so that no start that was refused is taken from a peer that was
 /// forgotten.
 const REMEMBERED_FOR: Duration = AHEAD_MAX;
-/// Addresses that are kept of peers that had to give up their places.
+/// Addresses that are kept of peers that had to give up their places,
 const FORMER_MAX: usize = 1 << 16;
+/// and for how long.
+const FORMER_FOR: Duration = Duration::from_secs(3600);
 
 /// Whether an emulated partition cuts the peer off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,20 +127,28 @@ pub(crate) struct PeerTable<M> {
 /// them, and knows no address.
 #[derive(Default)]
 struct Former {
-    addresses: BTreeMap<NodeId, SocketAddr>,
-    // In the order in which they gave up their places.
-    order: VecDeque<NodeId>,
+    // And when they gave up their places.
+    addresses: BTreeMap<NodeId, (SocketAddr, Instant)>,
+    // In that order. Some have come back since.
+    order: VecDeque<(NodeId, Instant)>,
 }
 
 impl Former {
-    fn insert(&mut self, node: NodeId, addr: SocketAddr) {
-        if self.order.len() >= FORMER_MAX
-            && let Some(oldest) = self.order.pop_front()
+    fn insert(&mut self, node: NodeId, addr: SocketAddr, now: Instant) {
+        while let Some(&(oldest, at)) = self.order.front()
+            && (self.order.len() >= FORMER_MAX || now.since(at) >= FORMER_FOR)
         {
-            self.addresses.remove(&oldest);
+            self.order.pop_front();
+            if self.addresses.get(&oldest).is_some_and(|&(_, since)| since == at) {
+                self.addresses.remove(&oldest);
+            }
         }
-        self.order.push_back(node);
-        self.addresses.insert(node, addr);
+        self.order.push_back((node, now));
+        self.addresses.insert(node, (addr, now));
+    }
+
+    fn take(&mut self, node: NodeId) -> Option<SocketAddr> {
+        self.addresses.remove(&node).map(|(addr, _)| addr)
     }
 }
 
@@ -235,7 +245,7 @@ impl<M: Wire> PeerTable<M> {
         let place = place.or_else(|| gone().min_by_key(order).filter(|_| is_full));
         let place = match place {
             Some(place) => {
-                self.forget(place);
+                self.forget(place, now);
                 self.insert_at(place, node, addr, ready);
                 place
             }
@@ -255,15 +265,15 @@ impl<M: Wire> PeerTable<M> {
         ready: &Arc<ReadyList>,
     ) -> Option<usize> {
         self.place(node).or_else(|| {
-            let addr = self.former.addresses.remove(&node)?;
+            let addr = self.former.take(node)?;
             self.place_or_insert(node, addr, now, ready)
         })
     }
 
-    fn forget(&mut self, place: usize) {
+    fn forget(&mut self, place: usize, now: Instant) {
         let Peer { node, addr, proof, .. } = self.peers[place];
         if proof == Proof::Proven {
-            self.former.insert(node, addr);
+            self.former.insert(node, addr, now);
         }
         self.places.retain(|&(known, _)| known != node);
     }
@@ -380,6 +390,22 @@ mod tests {
         fn decode(_: &mut bytes::Bytes) -> Result<Nothing, paceline_proto::core::DecodeError> {
             Ok(Nothing)
         }
+    }
+
+    #[test]
+    fn where_former_peers_were_is_forgotten_in_time_but_for_those_that_came_back() {
+        let addr = |port: u32| SocketAddr::from(([127, 0, 0, 1], port as u16));
+        let at = |seconds: u64| Instant::ZERO + Duration::from_secs(seconds);
+        let mut former = Former::default();
+        former.insert(NodeId(1), addr(1), at(0));
+        former.insert(NodeId(2), addr(2), at(1));
+        former.insert(NodeId(3), addr(3), at(2));
+        assert_eq!((former.take(NodeId(1)), former.take(NodeId(1))), (Some(addr(1)), None));
+        former.insert(NodeId(1), addr(4), at(3_000));
+        // The first stay of node 1 is over, and the only one of node 2.
+        former.insert(NodeId(5), addr(5), at(3_601));
+        assert_eq!((former.addresses.len(), former.order.len()), (3, 3));
+        assert_eq!((former.take(NodeId(2)), former.take(NodeId(1))), (None, Some(addr(4))));
     }
 
     #[test]

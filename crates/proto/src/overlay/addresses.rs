@@ -4,26 +4,49 @@
 //! sends anything else there. What a node says of itself is not replaced by what others say of it,
 //! unless the node does not answer.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::Router;
 use super::message::{Addresses, Body};
-use super::node::{Cx, Overlay};
-use crate::core::NodeId;
+use super::node::{Cx, Overlay, Rest};
+use crate::core::{Instant, NodeId};
 
 /// Addresses that one message carries.
 const ADDRESSES_MAX: usize = 64;
+/// An address that no message names for so long is forgotten, unless its node is in the table or
+/// is looked for: guests come and go.
+const NAMED_WITHIN: Duration = Duration::from_secs(300);
+/// How often a node looks for such addresses.
+const FORGET_EVERY: Duration = Duration::from_secs(30);
+
+/// The addresses that a node knows.
+#[derive(Debug, Default)]
+pub(super) struct AddressBook {
+    known: BTreeMap<NodeId, Whereabouts>,
+    forget_at: Instant,
+}
+
+impl AddressBook {
+    /// Where the node is said to be.
+    pub(super) fn get(&self, node: NodeId) -> Option<&Bytes> {
+        self.known.get(&node).map(|known| &known.address)
+    }
+}
 
 /// Where a node is said to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Whereabouts {
-    pub address: Bytes,
-    pub source: Source,
+#[derive(Debug)]
+struct Whereabouts {
+    address: Bytes,
+    source: Source,
+    named_at: Instant,
 }
 
 /// Who says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+enum Source {
     /// The node itself.
     Owner,
     /// Another one.
@@ -41,11 +64,11 @@ impl<R: Router> Overlay<R> {
         }
         let mut list = vec![(own, rest.address.clone())];
         let mut add = |node: NodeId| {
-            if let Some(known) = rest.addresses.get(&node)
+            if let Some(address) = rest.addresses.get(node)
                 && list.len() < ADDRESSES_MAX
                 && list.iter().all(|(known, _)| *known != node)
             {
-                list.push((node, known.address.clone()));
+                list.push((node, address.clone()));
             }
         };
         match body {
@@ -72,12 +95,13 @@ impl<R: Router> Overlay<R> {
         if addresses.0.is_none() {
             return;
         }
-        let (own, max) = (cx.node, cx.shared.addresses_max);
+        let (own, max, now) = (cx.node, cx.shared.addresses_max, cx.now);
         for (node, address) in addresses.iter().filter(|(node, _)| *node != own) {
             let source = if *node == from { Source::Owner } else { Source::Other };
-            let known = &mut self.rest().addresses;
+            let known = &mut self.rest().addresses.known;
             match known.get_mut(node) {
                 Some(known) if known.address == *address => {
+                    known.named_at = now;
                     if source == Source::Owner {
                         known.source = source;
                     }
@@ -92,24 +116,46 @@ impl<R: Router> Overlay<R> {
             }
             if known.len() >= max && !known.contains_key(node) {
                 cx.count("overlay_addresses_full", 1);
-                let mut contacts = Vec::new();
-                self.router.contacts(&mut contacts);
-                let known = &mut self.rest().addresses;
-                known.retain(|node, _| contacts.contains(node));
-                if known.len() >= max {
+                self.keep_addresses(now, Duration::ZERO);
+                if self.rest().addresses.known.len() >= max {
                     continue;
                 }
             }
-            let whereabouts = Whereabouts { address: address.clone(), source };
-            self.rest().addresses.insert(*node, whereabouts);
+            let whereabouts = Whereabouts { address: address.clone(), source, named_at: now };
+            self.rest().addresses.known.insert(*node, whereabouts);
             cx.outbox.contacts.push((*node, address.clone()));
         }
     }
 
     /// The node does not answer: what it said of itself may be outdated.
     pub(super) fn doubt_address(&mut self, node: NodeId) {
-        if let Some(known) = self.rest().addresses.get_mut(&node) {
+        if let Some(known) = self.rest().addresses.known.get_mut(&node) {
             known.source = Source::Other;
         }
+    }
+
+    /// Forgets addresses that nobody has named for long, if it is time to.
+    pub(super) fn forget_addresses(&mut self, cx: &Cx<'_, R>) {
+        let book = &mut self.rest().addresses;
+        if book.known.is_empty() || cx.now < book.forget_at {
+            return;
+        }
+        book.forget_at = cx.now + FORGET_EVERY;
+        self.keep_addresses(cx.now, NAMED_WITHIN);
+    }
+
+    /// Keeps addresses that were named within this time, and those of nodes that are in the table or
+    /// looked for.
+    fn keep_addresses(&mut self, now: Instant, named_within: Duration) {
+        let mut contacts = Vec::new();
+        self.router.contacts(&mut contacts);
+        contacts.sort_unstable();
+        let Rest { addresses, losses, upkeep, .. } = self.rest();
+        addresses.known.retain(|node, known| {
+            now.since(known.named_at) < named_within
+                || contacts.binary_search(node).is_ok()
+                || losses.contains(*node)
+                || upkeep.is_looking_for(*node)
+        });
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Upkeep {
 impl Upkeep {
     /// A node does not answer. It will be looked for.
     pub(super) fn lose(&mut self, node: NodeId, now: Instant) {
-        if self.lost.iter().any(|(known, ..)| *known == node) {
+        if self.is_looking_for(node) {
             return;
         }
         if self.lost.len() >= LOST_MAX {
@@ -53,6 +53,11 @@ impl Upkeep {
     /// A node is there again, or is known to be gone.
     pub(super) fn find_again(&mut self, node: NodeId) {
         self.lost.retain(|(known, ..)| *known != node);
+    }
+
+    /// True if the node did not answer and is looked for.
+    pub(super) fn is_looking_for(&self, node: NodeId) -> bool {
+        self.lost.iter().any(|(lost, ..)| *lost == node)
     }
 
     /// A node that it is time to look for. Who has nobody else does not give up, nor who misses
@@ -314,6 +319,7 @@ impl<R: Router> Overlay<R> {
         }
         self.sync(cx);
         self.review_losses(cx);
+        self.forget_addresses(cx);
     }
 
     fn turn(&mut self, cx: &mut Cx<'_, R>) {

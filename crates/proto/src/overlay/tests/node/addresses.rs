@@ -17,7 +17,7 @@ fn tell(net: &mut Net, from: u32, about: u32, address: &'static str) -> Vec<(Nod
 
 fn known(net: &Net, about: u32) -> &Bytes {
     let rest = net.nodes[&n(1)].rest_if_any().expect("it was told something");
-    &rest.addresses[&n(about)].address
+    rest.addresses.get(n(about)).expect("it was told this one")
 }
 
 #[test]
@@ -51,4 +51,25 @@ fn a_node_that_does_not_answer_may_be_where_others_say() {
     assert_eq!(tell(&mut net, 3, 2, "new:1").len(), 1);
     assert_eq!(known(&net, 2), "new:1");
     assert_eq!(net.counter("address_disputed"), 0);
+}
+
+#[test]
+fn only_addresses_of_guests_that_nobody_names_any_more_are_forgotten() {
+    let config = config().with_upkeep_every(Some(Duration::from_secs(10)));
+    let mut net = Net::new(config, &[(1, &[1], &[2])]);
+    tell(&mut net, 2, 2, "member:1");
+    for guest in 100..1_100 {
+        tell(&mut net, guest, guest, "guest:1");
+    }
+    let is_known = |net: &Net, about: u32| {
+        net.nodes[&n(1)].rest_if_any().is_some_and(|rest| rest.addresses.get(n(about)).is_some())
+    };
+    // From now on it looks after its table.
+    net.call(n(1), |node, cx| node.handle_timer(cx, Timer::Upkeep));
+    net.wait(Duration::from_secs(200));
+    assert!((100..1_100).all(|guest| is_known(&net, guest)));
+    tell(&mut net, 3, 500, "guest:1");
+    net.wait(Duration::from_secs(200));
+    let known: Vec<u32> = (2..1_100).filter(|&node| is_known(&net, node)).collect();
+    assert_eq!(known, [2, 500]);
 }
