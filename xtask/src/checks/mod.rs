@@ -153,6 +153,11 @@ pub const CHECKS: &[Check] = &[
         run: agreement,
     },
     Check {
+        name: "miri",
+        what: "the sums of packets that are compiled for chosen processors, under Miri (nightly)",
+        run: fuzz::miri,
+    },
+    Check {
         name: "fuzz",
         what: "an hour of libFuzzer on decoders and nodes (nightly, C++)",
         run: fuzz::fuzz,

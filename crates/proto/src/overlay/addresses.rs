@@ -144,8 +144,8 @@ impl<R: Router> Overlay<R> {
         self.keep_addresses(cx.now, NAMED_WITHIN);
     }
 
-    /// Keeps addresses that were named within this time, and those of nodes that are in the table or
-    /// looked for.
+    /// Keeps addresses that were named within this time, and those of nodes that are in the table
+    /// or looked for.
     fn keep_addresses(&mut self, now: Instant, named_within: Duration) {
         let mut contacts = Vec::new();
         self.router.contacts(&mut contacts);
