@@ -290,6 +290,13 @@ impl Scenario {
     /// second time.
     pub fn run_repeated(&self) -> Result<Outcome, String> {
         let outcome = self.run(honest(&self.config))?;
+        if outcome.refused > 0 {
+            let replay = self.replay();
+            return Err(format!(
+                "{} proposals of honest members refused\n{replay}",
+                outcome.refused
+            ));
+        }
         if self.seed.is_multiple_of(8) {
             let again = |codec| {
                 let again = Scenario { codec, ..self.clone() };
@@ -372,6 +379,7 @@ impl Scenario {
             events: sim.events_handled(),
             views: ledger.views().count() as u64,
             excluded: application.excluded,
+            refused: sim.counters().count("group_bad_proposal"),
             lies: sim.counters().count(LIES),
             severed: sim.counters().count(SEVERED),
             crashed_amid: sim.counters().count(CRASHED_AMID),
@@ -397,6 +405,8 @@ pub struct Outcome {
     pub events: u64,
     pub views: u64,
     pub excluded: u64,
+    /// Proposals that members would not accept.
+    pub refused: u64,
     /// Messages that strangers sent.
     pub lies: u64,
     /// Messages that links did not carry that are cut for good.
