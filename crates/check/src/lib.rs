@@ -10,6 +10,7 @@ pub mod cuts;
 pub mod fuzz;
 mod honest;
 pub mod lies;
+pub mod moves;
 mod rogue;
 pub mod seeds;
 mod stranger;

@@ -1,5 +1,7 @@
 //! What can be seen of a member from outside: by checkers, and by whoever looks for a fault.
 
+use bytes::Bytes;
+
 use super::group::Group;
 use super::message::{Ballot, Proposal};
 use crate::core::{Member, NodeId};
@@ -9,6 +11,12 @@ impl Group {
     /// The members whose addresses are known, by their rank in the view.
     pub fn contacts(&self) -> impl Iterator<Item = Member> {
         self.contacts.iter().map(|contact| contact.member)
+    }
+
+    /// Where the members of the view said that they are, by rank; empty if their applications gave
+    /// no address.
+    pub fn addresses(&self) -> impl Iterator<Item = (NodeId, &Bytes)> {
+        self.contacts.iter().map(|contact| (contact.member.node, &contact.address))
     }
 
     /// The nodes of which something is noted that ends with the view: that they leave, do not

@@ -3,50 +3,40 @@
 //! What is known here is passed on, and is a hint to the driver, which asks at an address before it
 //! sends anything else there. What a node says of itself is not replaced by what others say of it,
 //! unless the node does not answer.
+//!
+//! A node may restart at another address, and tell only its neighbours. So a member asks each node
+//! of its table that has not said for a while where it is, one a turn of upkeep.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::Router;
+use super::exchange::Cause;
 use super::message::{Addresses, Body};
 use super::node::{Cx, Overlay, Rest};
 use crate::core::{Instant, NodeId};
 
 /// Addresses that one message carries.
 const ADDRESSES_MAX: usize = 64;
-/// An address that no message names for so long is forgotten, unless its node is in the table or
-/// is looked for: guests come and go.
-const NAMED_WITHIN: Duration = Duration::from_secs(300);
-/// How often a node looks for such addresses.
-const FORGET_EVERY: Duration = Duration::from_secs(30);
-
-/// The addresses that a node knows.
-#[derive(Debug, Default)]
-pub(super) struct AddressBook {
-    known: BTreeMap<NodeId, Whereabouts>,
-    forget_at: Instant,
-}
-
-impl AddressBook {
-    /// Where the node is said to be.
-    pub(super) fn get(&self, node: NodeId) -> Option<&Bytes> {
-        self.known.get(&node).map(|known| &known.address)
-    }
-}
+/// Age from which the address of a node in the table may be out of date.
+const FRESH: Duration = Duration::from_secs(10);
+/// How long the address of a node is kept after it was said last, unless the node is in the table,
+/// missed or looked for.
+const KEPT: Duration = Duration::from_secs(30);
 
 /// Where a node is said to be.
-#[derive(Debug)]
-struct Whereabouts {
-    address: Bytes,
-    source: Source,
-    named_at: Instant,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Whereabouts {
+    pub address: Bytes,
+    pub source: Source,
+    /// When the source said so last.
+    pub said_at: Instant,
 }
 
 /// Who says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     /// The node itself.
     Owner,
     /// Another one.
@@ -54,6 +44,12 @@ enum Source {
 }
 
 impl<R: Router> Overlay<R> {
+    /// The nodes whose addresses are known, and the addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = (NodeId, &Bytes)> {
+        let known = self.rest_if_any().map(|rest| &rest.addresses);
+        known.into_iter().flatten().map(|(&node, known)| (node, &known.address))
+    }
+
     /// The addresses of the nodes that a message names, and this node's own. None in the simulator.
     pub(super) fn addresses_for(&self, own: NodeId, body: &Body<R::Walk>) -> Addresses {
         let Some(rest) = self.rest_if_any() else {
@@ -64,11 +60,11 @@ impl<R: Router> Overlay<R> {
         }
         let mut list = vec![(own, rest.address.clone())];
         let mut add = |node: NodeId| {
-            if let Some(address) = rest.addresses.get(node)
+            if let Some(known) = rest.addresses.get(&node)
                 && list.len() < ADDRESSES_MAX
                 && list.iter().all(|(known, _)| *known != node)
             {
-                list.push((node, address.clone()));
+                list.push((node, known.address.clone()));
             }
         };
         match body {
@@ -77,9 +73,7 @@ impl<R: Router> Overlay<R> {
             Body::Told { nodes, .. } | Body::Missing { nodes } => {
                 nodes.iter().copied().for_each(add)
             }
-            Body::Ack { .. } | Body::Result { .. } | Body::Pong { .. } => {
-                return Addresses::default();
-            }
+            Body::Ack { .. } | Body::Result { .. } => return Addresses::default(),
             _ => {}
         }
         Addresses(Some(list.into()))
@@ -95,15 +89,14 @@ impl<R: Router> Overlay<R> {
         if addresses.0.is_none() {
             return;
         }
-        let (own, max, now) = (cx.node, cx.shared.addresses_max, cx.now);
+        let (own, max, said_at) = (cx.node, cx.shared.addresses_max, cx.now);
         for (node, address) in addresses.iter().filter(|(node, _)| *node != own) {
             let source = if *node == from { Source::Owner } else { Source::Other };
-            let known = &mut self.rest().addresses.known;
+            let known = &mut self.rest().addresses;
             match known.get_mut(node) {
                 Some(known) if known.address == *address => {
-                    known.named_at = now;
-                    if source == Source::Owner {
-                        known.source = source;
+                    if source == Source::Owner || known.source == Source::Other {
+                        (known.source, known.said_at) = (source, said_at);
                     }
                     continue;
                 }
@@ -116,46 +109,56 @@ impl<R: Router> Overlay<R> {
             }
             if known.len() >= max && !known.contains_key(node) {
                 cx.count("overlay_addresses_full", 1);
-                self.keep_addresses(now, Duration::ZERO);
-                if self.rest().addresses.known.len() >= max {
+                let mut contacts = Vec::new();
+                self.router.contacts(&mut contacts);
+                let known = &mut self.rest().addresses;
+                known.retain(|node, _| contacts.contains(node));
+                if known.len() >= max {
                     continue;
                 }
             }
-            let whereabouts = Whereabouts { address: address.clone(), source, named_at: now };
-            self.rest().addresses.known.insert(*node, whereabouts);
+            let whereabouts = Whereabouts { address: address.clone(), source, said_at };
+            self.rest().addresses.insert(*node, whereabouts);
             cx.outbox.contacts.push((*node, address.clone()));
+        }
+    }
+
+    /// Forgets addresses that are no longer of use, and asks the node of the table whose address
+    /// is the most likely to be out of date.
+    pub(super) fn review_addresses(&mut self, cx: &mut Cx<'_, R>, mut table: Vec<NodeId>) {
+        let now = cx.now;
+        let Rest { address, addresses, losses, upkeep, .. } = self.rest();
+        if address.is_empty() {
+            return;
+        }
+        table.sort_unstable();
+        addresses.retain(|node, known| {
+            let is_of_use = || {
+                table.binary_search(node).is_ok()
+                    || losses.contains(*node)
+                    || upkeep.is_looking_for(*node)
+            };
+            now.since(known.said_at) < KEPT || is_of_use()
+        });
+        let said_at = |node: &NodeId| match addresses.get(node) {
+            Some(known) if known.source == Source::Owner => known.said_at,
+            _ => Instant::ZERO,
+        };
+        let Some(oldest) = table.into_iter().min_by_key(said_at) else { return };
+        if now.since(said_at(&oldest)) < FRESH || !self.has_room(cx) {
+            return;
+        }
+        let is_ping = |body: &Body<R::Walk>| matches!(body, Body::Ping { .. });
+        if !self.exchanges.iter().any(|(_, open)| open.to == oldest && is_ping(&open.body)) {
+            cx.count("overlay_address_asked", 1);
+            self.ask(cx, oldest, Cause::Table, 0, None, Body::Ping { exchange: 0 });
         }
     }
 
     /// The node does not answer: what it said of itself may be outdated.
     pub(super) fn doubt_address(&mut self, node: NodeId) {
-        if let Some(known) = self.rest().addresses.known.get_mut(&node) {
+        if let Some(known) = self.rest().addresses.get_mut(&node) {
             known.source = Source::Other;
         }
-    }
-
-    /// Forgets addresses that nobody has named for long, if it is time to.
-    pub(super) fn forget_addresses(&mut self, cx: &Cx<'_, R>) {
-        let book = &mut self.rest().addresses;
-        if book.known.is_empty() || cx.now < book.forget_at {
-            return;
-        }
-        book.forget_at = cx.now + FORGET_EVERY;
-        self.keep_addresses(cx.now, NAMED_WITHIN);
-    }
-
-    /// Keeps addresses that were named within this time, and those of nodes that are in the table
-    /// or looked for.
-    fn keep_addresses(&mut self, now: Instant, named_within: Duration) {
-        let mut contacts = Vec::new();
-        self.router.contacts(&mut contacts);
-        contacts.sort_unstable();
-        let Rest { addresses, losses, upkeep, .. } = self.rest();
-        addresses.known.retain(|node, known| {
-            now.since(known.named_at) < named_within
-                || contacts.binary_search(node).is_ok()
-                || losses.contains(*node)
-                || upkeep.is_looking_for(*node)
-        });
     }
 }

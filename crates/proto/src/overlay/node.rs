@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::addresses::AddressBook;
+use super::addresses::Whereabouts;
 use super::command::{Command, Event, Role};
 use super::exchange::{Cause, Exchange, Slab, Trail};
 use super::losses::Losses;
@@ -51,7 +51,7 @@ pub(super) struct Rest {
     pub leave_by: Instant,
     // Where this node is, and others are. Empty in the simulator.
     pub address: Bytes,
-    pub addresses: AddressBook,
+    pub addresses: BTreeMap<NodeId, Whereabouts>,
 }
 
 /// How much longer a node waits for an answer that waits for a disk.

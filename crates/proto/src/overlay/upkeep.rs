@@ -319,7 +319,6 @@ impl<R: Router> Overlay<R> {
         }
         self.sync(cx);
         self.review_losses(cx);
-        self.forget_addresses(cx);
     }
 
     fn turn(&mut self, cx: &mut Cx<'_, R>) {
@@ -349,6 +348,7 @@ impl<R: Router> Overlay<R> {
         let mut chores = Vec::new();
         self.router.upkeep(turn, &mut chores);
         self.run(cx, &chores);
+        self.review_addresses(cx, nodes);
     }
 
     /// Does what the table wants done.

@@ -17,7 +17,7 @@ fn tell(net: &mut Net, from: u32, about: u32, address: &'static str) -> Vec<(Nod
 
 fn known(net: &Net, about: u32) -> &Bytes {
     let rest = net.nodes[&n(1)].rest_if_any().expect("it was told something");
-    rest.addresses.get(n(about)).expect("it was told this one")
+    &rest.addresses[&n(about)].address
 }
 
 #[test]
@@ -53,23 +53,46 @@ fn a_node_that_does_not_answer_may_be_where_others_say() {
     assert_eq!(net.counter("address_disputed"), 0);
 }
 
-#[test]
-fn only_addresses_of_guests_that_nobody_names_any_more_are_forgotten() {
-    let config = config().with_upkeep_every(Some(Duration::from_secs(10)));
+/// Node 1, which knows where it is, keeps its table in repair and has node 2 in it.
+fn member_with_address() -> Net {
+    let config = config().with_upkeep_every(Some(Duration::from_secs(1)));
     let mut net = Net::new(config, &[(1, &[1], &[2])]);
-    tell(&mut net, 2, 2, "member:1");
-    for guest in 100..1_100 {
+    for node in [1, 2] {
+        net.call(n(node), |overlay, cx| {
+            overlay.rest().address = Bytes::from(format!("at:{node}"));
+            overlay.handle_start(cx);
+        });
+    }
+    net
+}
+
+#[test]
+fn a_node_of_the_table_that_moved_and_tells_only_others_is_asked_where_it_is() {
+    let mut net = member_with_address();
+    tell(&mut net, 2, 2, "old:1");
+    net.wait(Duration::from_secs(9));
+    assert_eq!((net.counter("address_asked"), &known(&net, 2)[..]), (0, &b"old:1"[..]));
+    // What others say is not believed, but a pong tells where its sender is.
+    tell(&mut net, 3, 2, "at:2");
+    assert_eq!(known(&net, 2), "old:1");
+    net.wait(Duration::from_secs(15));
+    assert_eq!(known(&net, 2), "at:2");
+    // Once, and not again before ten seconds have passed.
+    let asked = net.counter("address_asked");
+    assert!((1..=3).contains(&asked), "asked {asked} times");
+}
+
+#[test]
+fn addresses_of_nodes_that_are_not_in_the_table_are_forgotten() {
+    let mut net = member_with_address();
+    for guest in 100..200 {
         tell(&mut net, guest, guest, "guest:1");
     }
-    let is_known = |net: &Net, about: u32| {
-        net.nodes[&n(1)].rest_if_any().is_some_and(|rest| rest.addresses.get(n(about)).is_some())
-    };
-    // From now on it looks after its table.
-    net.call(n(1), |node, cx| node.handle_timer(cx, Timer::Upkeep));
-    net.wait(Duration::from_secs(200));
-    assert!((100..1_100).all(|guest| is_known(&net, guest)));
-    tell(&mut net, 3, 500, "guest:1");
-    net.wait(Duration::from_secs(200));
-    let known: Vec<u32> = (2..1_100).filter(|&node| is_known(&net, node)).collect();
-    assert_eq!(known, [2, 500]);
+    let count = |net: &Net| net.nodes[&n(1)].addresses().count();
+    assert_eq!(count(&net), 100);
+    net.wait(Duration::from_secs(20));
+    tell(&mut net, 150, 150, "guest:1");
+    net.wait(Duration::from_secs(20));
+    let kept: Vec<NodeId> = net.nodes[&n(1)].addresses().map(|(node, _)| node).collect();
+    assert_eq!(kept, [n(2), n(150)]);
 }
