@@ -387,7 +387,7 @@ impl Group {
         self.keep_out_unreachable(cx, &members);
         let view = Arc::new(View::new(id, members.iter().map(|contact| contact.member)));
         self.links.enter(cx.now, view.len());
-        self.view = view.clone();
+        let last = std::mem::replace(&mut self.view, view.clone());
         self.contacts = members;
         self.made_at = made_at;
         self.acceptor = Acceptor::default();
@@ -412,7 +412,10 @@ impl Group {
         self.seeds.drain(..surplus);
         let is_awaited = self.proven_joiners(1).next().is_some();
         self.joins_at = if is_awaited { cx.now } else { Instant::MAX };
-        self.leavers.retain(|&node| view_ref.rank(node).is_some());
+        // A node that left may be back already, in another incarnation.
+        self.leavers.retain(|&node| {
+            last.rank(node).is_some_and(|rank| view_ref.contains(last.members()[rank]))
+        });
         for contact in &self.contacts {
             if !contact.address.is_empty() {
                 cx.outbox.contacts.push((contact.member.node, contact.address.clone()));

@@ -261,8 +261,8 @@ impl Backlog for NoBacklog {
     }
 }
 
-#[test]
-fn a_view_is_installed_as_it_was_accepted_whatever_the_message_names() {
+/// Calls with a member of view 3, which nodes 0, 1 and 2 are in.
+fn with_member(call: impl FnOnce(&mut Group, &mut Context<'_, Group>, &[Contact])) {
     let config = Config::new(chain::Config::for_groups(), detector::Config::default());
     let config = config.build().unwrap();
     let mut group = Group::new(&config);
@@ -277,16 +277,49 @@ fn a_view_is_installed_as_it_was_accepted_whatever_the_message_names() {
         datagram_bytes_max: 1_200,
     };
     group.handle_command(&mut cx, Command::Bootstrap { address: Bytes::new() });
-    let contacts = vec![group.me.clone(), contact(1, ""), contact(2, "")];
+    let contacts = [group.me.clone(), contact(1, ""), contact(2, "")];
     group.view = Arc::new(View::new(ViewId(3), contacts.iter().map(|contact| contact.member)));
-    group.contacts = contacts.clone();
-    let (made_at, next) = (ballot(1, 1), contacts[..2].to_vec());
+    group.contacts = contacts.to_vec();
+    call(&mut group, &mut cx, &contacts);
+}
+
+/// The member accepts that this view is next.
+fn accept(group: &mut Group, made_at: Ballot, next: Vec<Contact>) {
     let (kept, cuts) = (vec![0, 1], Vec::new());
-    let proposal = Proposal { made_at, is_adopted: false, kept, next: next.clone(), cuts };
+    let proposal = Proposal { made_at, is_adopted: false, kept, next, cuts };
     group.acceptor.accepted = Some((made_at, Arc::new(proposal)));
-    let members = [next.clone(), vec![contact(9, "")]].concat();
-    let install = Message::Install { after: ViewId(3), made_at, members };
-    group.handle_message(&mut cx, NodeId(1), install);
-    assert_eq!(group.view().id(), ViewId(4));
-    assert_eq!(group.contacts, next);
+}
+
+#[test]
+fn a_view_is_installed_as_it_was_accepted_whatever_the_message_names() {
+    with_member(|group, cx, contacts| {
+        let (made_at, next) = (ballot(1, 1), contacts[..2].to_vec());
+        accept(group, made_at, next.clone());
+        let members = [next.clone(), vec![contact(9, "")]].concat();
+        let install = Message::Install { after: ViewId(3), made_at, members };
+        group.handle_message(cx, NodeId(1), install);
+        assert_eq!(group.view().id(), ViewId(4));
+        assert_eq!(group.contacts, next);
+    });
+}
+
+#[test]
+fn a_node_that_left_and_is_back_in_the_next_view_does_not_leave_it() {
+    for is_back in [true, false] {
+        with_member(|group, cx, contacts| {
+            let incarnation = contacts[2].member.incarnation;
+            let leave = Message::Leave { view: ViewId(3), incarnation };
+            group.handle_message(cx, NodeId(2), leave);
+            assert_eq!(group.noted().collect::<Vec<_>>(), [NodeId(2)]);
+            let mut next = contacts.to_vec();
+            // It leaves still if a proposal was accepted that does not know of it.
+            next[2].member.incarnation += u64::from(is_back);
+            let made_at = ballot(1, 1);
+            accept(group, made_at, next.clone());
+            let install = Message::Install { after: ViewId(3), made_at, members: next };
+            group.handle_message(cx, NodeId(1), install);
+            assert_eq!(group.view().id(), ViewId(4));
+            assert_eq!(group.noted().count(), usize::from(!is_back));
+        });
+    }
 }
