@@ -1,12 +1,16 @@
 use paceline_proto::core::{GroupId, Instant, Lane, Membership, NodeId, Protocol};
 use paceline_sim::{Fault, Input, Observer, Reply};
 
+use crate::Gate;
+
 /// Shows observers what the first nodes of a run do, and not what the strangers after them do.
 pub struct Honest<O> {
     /// How many nodes are honest.
     pub nodes: u32,
     /// Who sees them.
     pub observer: O,
+    /// What it refuses is not seen.
+    pub gate: Gate,
 }
 
 impl<O> Honest<O> {
@@ -17,8 +21,10 @@ impl<O> Honest<O> {
 
 impl<P: Protocol, O: Observer<P>> Observer<P> for Honest<O> {
     fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
-        if let Some(observer) = self.of(node) {
-            observer.before_call(at, node, input);
+        let is_honest = node.0 < self.nodes;
+        let from = if let Input::Message { from, .. } = input { Some(*from) } else { None };
+        if is_honest && self.gate.admits(at, node, from) {
+            self.observer.before_call(at, node, input);
         }
     }
 
@@ -47,7 +53,8 @@ impl<P: Protocol, O: Observer<P>> Observer<P> for Honest<O> {
     }
 
     fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        if let Some(observer) = self.of(node) {
+        let is_refused = self.gate.is_refused();
+        if let Some(observer) = self.of(node).filter(|_| !is_refused) {
             observer.after_call(at, node, protocol, reply);
         }
     }

@@ -1,5 +1,5 @@
 //! What tests of the protocols share: runs over seeds, nodes that are tampered with, strangers that
-//! send false messages, and members that turn rogue. For development only: nothing of the product
+//! send false messages, some in the names of others, and members that turn rogue. For development only: nothing of the product
 //! depends on it.
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,7 @@ mod access;
 pub mod amid;
 pub mod clock;
 pub mod cuts;
+mod forger;
 pub mod fuzz;
 mod honest;
 pub mod lies;
@@ -16,6 +17,7 @@ pub mod seeds;
 mod stranger;
 mod wrapped;
 
+pub use forger::{Forgers, Gate, Verdict};
 pub use honest::Honest;
 pub use rogue::{Conduct, Misdeed, Rogue, Rogues};
 pub use stranger::{LIES, LieTally, Lies, Spoken, Stranger, Strangers};

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use paceline_proto::core::{
-    Context, GroupId, Instant, Lane, Member, NodeId, Outgoing, Protocol, Rng, Wire,
+    Context, GroupId, Instant, Lane, NodeId, Outgoing, Protocol, Rng, Wire,
 };
 
 use crate::lies::{Draw, Known, damaged};
-use crate::stranger::{Shared, Spoken};
+use crate::stranger::{Shared, Spoken, this};
 use crate::{Tamper, Wrapped};
 
 /// What a rogue member does. Its [name](Misdeed::name) is that of a counter.
@@ -296,7 +296,7 @@ impl<P: Spoken> Tamper<P> for Rogue<P> {
 
     fn tamper(&mut self, node: &mut P, cx: &mut Context<'_, P>) {
         let shared = &mut self.shared.lock().expect("no panic under the lock");
-        node.publish(Member { node: cx.node, incarnation: cx.incarnation }, &mut shared.known);
+        node.publish(this(cx), &mut shared.known);
         let Some(misdeeds) = &mut self.misdeeds else { return };
         if misdeeds.is_rogue(cx.now) {
             misdeeds.tamper(shared, cx);

@@ -11,7 +11,7 @@ use paceline_proto::slingshot::{self, Slingshot};
 use paceline_proto::walk::{self, Server};
 
 use crate::lies::{Draw, DrawWalk, Known, Source};
-use crate::{Misdeed, Rogues, Tamper, Wrapped};
+use crate::{Forgers, Misdeed, Rogues, Tamper, Verdict, Wrapped};
 
 /// Counts the messages that strangers send.
 pub const LIES: &str = "stranger_lies";
@@ -104,9 +104,8 @@ impl Shared {
         nodes.filter(|&node| node != me).collect()
     }
 
-    fn source<'a, P: Spoken>(&'a self, cx: &'a mut Context<'_, P>) -> Source<'a> {
-        let me = Member { node: cx.node, incarnation: cx.incarnation };
-        let is_member = self.known.members.contains(&me);
+    fn source<'a, P: Spoken>(&'a self, me: Member, cx: &'a mut Context<'_, P>) -> Source<'a> {
+        let is_member = me == this(cx) && self.known.members.contains(&me);
         Source { rng: &mut *cx.rng, known: &self.known, me, is_member }
     }
 
@@ -116,7 +115,7 @@ impl Shared {
         message: &P::Message,
         cx: &mut Context<'_, P>,
     ) -> Option<P::Message> {
-        message.draw_alike(&mut self.source(cx))
+        message.draw_alike(&mut self.source(this(cx), cx))
     }
 
     /// Sends a drawn message to one of these nodes, to any other if there are none. False if there
@@ -127,15 +126,24 @@ impl Shared {
         if self.known.members.is_empty() || to.is_empty() {
             return false;
         }
-        let mut source = self.source(cx);
-        let to = source.one_of(to);
-        let message = P::Message::draw(&mut source);
+        let to = self.source(this(cx), cx).one_of(to);
+        self.lie_as(this(cx), to, cx);
+        true
+    }
+
+    /// Sends a message that is drawn as this node would draw it.
+    pub(crate) fn lie_as<P: Spoken>(&mut self, me: Member, to: NodeId, cx: &mut Context<'_, P>) {
+        let message = P::Message::draw(&mut self.source(me, cx));
         self.count(message.kind());
         let fits = message.wire_len() <= cx.datagram_bytes_max;
         let lane = if fits { message.lane() } else { Lane::Stream };
         cx.send(to, lane, message);
-        true
     }
+}
+
+/// The node that is called.
+pub(crate) fn this<P: Protocol>(cx: &Context<'_, P>) -> Member {
+    Member { node: cx.node, incarnation: cx.incarnation }
 }
 
 impl Strangers {
@@ -172,6 +180,11 @@ impl LieTally {
         self.add_all(&strangers.shared.lock().expect("no panic under the lock").told);
     }
 
+    /// Adds what the forgers of a run sent, and what became of it.
+    pub fn add_forgers(&self, forgers: &Forgers) {
+        self.add_all(&forgers.told());
+    }
+
     /// Adds what the rogue nodes of a run did.
     pub fn add_rogues(&self, rogues: &Rogues) {
         self.add_all(&rogues.told());
@@ -196,6 +209,20 @@ impl LieTally {
         let missing: Vec<_> =
             M::kinds().into_iter().filter(|kind| !tally.contains_key(kind)).collect();
         assert!(seeds < 100 || missing.is_empty(), "no stranger sent {missing:?}");
+    }
+
+    /// Sees to it that the forgers of `seeds` runs acted: that they sent more than `least` messages
+    /// a run, as many as the runs counted (`lies`), and in 100 runs that each verdict was given.
+    ///
+    /// # Panics
+    /// If they did not.
+    pub fn assert_forged<M: Draw>(&self, seeds: u64, lies: u64, least: u64, verdicts: &[Verdict]) {
+        self.assert_acted::<M>(seeds, lies, least);
+        let tally = self.0.lock().expect("no panic under the lock");
+        let given: Vec<_> = verdicts.iter().map(|it| (it.name(), tally.get(it.name()))).collect();
+        println!("{given:?}");
+        let is_given = |(_, count): &(_, Option<&u64>)| count.is_some_and(|&count| count > seeds);
+        assert!(seeds < 100 || given.iter().all(is_given), "{given:?}");
     }
 
     /// Sees to it that the rogue nodes of `seeds` runs sent more than `least` lies a run, and in
@@ -261,6 +288,6 @@ impl<P: Spoken> Tamper<P> for Stranger {
 
     fn tamper(&mut self, node: &mut P, cx: &mut Context<'_, P>) {
         let known = &mut self.shared.lock().expect("no panic under the lock").known;
-        node.publish(Member { node: cx.node, incarnation: cx.incarnation }, known);
+        node.publish(this(cx), known);
     }
 }

@@ -13,6 +13,11 @@ pub trait Tamper<P: Protocol>: Sized {
         true
     }
 
+    /// A message comes. In whose name the node is to see it; `None` if it is refused.
+    fn name(&mut self, _cx: &mut Context<'_, P>, from: NodeId) -> Option<NodeId> {
+        Some(from)
+    }
+
     /// A message comes. How often the node is to see it.
     fn admits(
         &mut self,
@@ -163,6 +168,11 @@ impl<P: Protocol, T: Tamper<P>> Protocol for Wrapped<P, T> {
         from: NodeId,
         mut message: P::Message,
     ) {
+        let name = self.with(cx, |_, tamper, cx| match tamper {
+            Some(tamper) => tamper.name(cx, from),
+            None => Some(from),
+        });
+        let Some(from) = name else { return };
         let times = self.with(cx, |node, tamper, cx| {
             tamper.as_mut().map_or(1, |tamper| tamper.admits(node, cx, from, &mut message))
         });

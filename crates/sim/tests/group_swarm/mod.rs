@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_check::amid::CRASHED_AMID;
 use paceline_check::cuts::SEVERED;
-use paceline_check::{Honest, LIES, seeds};
+use paceline_check::{Gate, Honest, LIES, seeds};
 use paceline_proto::core::{
     Instant, Lane, LinkFaults, Loss, Member, NodeId, Payload, Rng, View, ViewId,
 };
@@ -53,6 +53,8 @@ pub struct Scenario {
     pub phases: Vec<Phase>,
     /// Nodes with the numbers after those of the group that are no part of it.
     pub strangers: u32,
+    /// What it refuses is not seen.
+    pub gate: Gate,
     /// The test file that replays it.
     pub suite: &'static str,
 }
@@ -111,6 +113,7 @@ impl Scenario {
             acts,
             phases: Vec::new(),
             strangers: 0,
+            gate: Gate::default(),
             suite: "group_seeds",
         }
     }
@@ -347,7 +350,8 @@ impl Scenario {
         let mut application = Application::new(self.seed);
         application.never_reads = self.never_reads;
         application.phases = self.phases.clone();
-        let mut observers = Honest { nodes: self.nodes, observer: (ledger, application) };
+        let mut observers =
+            Honest { nodes: self.nodes, observer: (ledger, application), gate: self.gate.clone() };
         let end = Instant::ZERO + FAULTS + HEAL;
         sim.run_until(end, &mut observers);
         let (ledger, application) = &observers.observer;

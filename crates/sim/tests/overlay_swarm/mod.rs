@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_check::amid::CRASHED_AMID;
 use paceline_check::cuts::SEVERED;
-use paceline_check::{Honest, LIES, seeds};
+use paceline_check::{Gate, Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
     Command, Config, Event, Item, Key, Operation, Outcome as Told, Overlay, Space, Style,
@@ -114,6 +114,8 @@ pub struct Scenario {
     pub cut_off: Vec<NodeId>,
     /// Nodes with the numbers after those of the overlay that are no part of it.
     pub strangers: u32,
+    /// What it refuses is not seen.
+    pub gate: Gate,
     /// The test file that replays it.
     pub suite: &'static str,
 }
@@ -160,6 +162,7 @@ impl Scenario {
             has_network_faults: false,
             cut_off: Vec::new(),
             strangers: 0,
+            gate: Gate::default(),
             suite: "overlay_seeds",
         }
     }
@@ -340,7 +343,7 @@ impl Scenario {
         let ring = RingChecker::new(&self.config, is_ring);
         let application = Application::new(self);
         let observer = ((ledger, ring), application);
-        let mut watching = Honest { nodes: self.nodes, observer };
+        let mut watching = Honest { nodes: self.nodes, observer, gate: self.gate.clone() };
         sim.run_until(at(FAULTS + HEAL), &mut watching);
         let observers = &mut watching.observer;
         judge(&observers.0)?;
@@ -416,7 +419,7 @@ impl Scenario {
         // A ring that is cut in two is none until each part has closed its own.
         let (ledger, application) = (&mut observers.0.0, &mut observers.1);
         let observer = (ledger, application);
-        let mut watching = Honest { nodes: self.nodes, observer };
+        let mut watching = Honest { nodes: self.nodes, observer, gate: self.gate.clone() };
         sim.run_until(begin + Duration::from_millis(CUT), &mut watching);
         for (id, node) in (2_000_000..).zip(self.members(sim)) {
             let operation = Operation::Get(keys.to_vec());

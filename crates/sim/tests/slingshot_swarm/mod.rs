@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use paceline_check::amid::CRASHED_AMID;
 use paceline_check::cuts::SEVERED;
-use paceline_check::{Honest, LIES, Wrapped, seeds};
+use paceline_check::{Gate, Honest, LIES, Wrapped, seeds};
 use paceline_proto::core::{GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
 use paceline_proto::slingshot::{
     Code, Command, Config, Event, Order, Pull, PullFrom, Rate, Slingshot, tuner,
@@ -44,6 +44,8 @@ pub struct Scenario {
     pub absences: Vec<Absence>,
     /// Nodes with the numbers after those of the members that are none.
     pub strangers: u32,
+    /// What it refuses is not seen.
+    pub gate: Gate,
     /// The test file that replays it.
     pub suite: &'static str,
 }
@@ -93,6 +95,7 @@ impl Scenario {
             changes_rate: rng.chance(0.2),
             absences: draw_absences(seed, nodes),
             strangers: 0,
+            gate: Gate::default(),
             suite: "slingshot_seeds",
             config,
         }
@@ -157,7 +160,7 @@ impl Scenario {
         }
         let application = Application { rng, consumes_within_ms: self.consumes_within_ms };
         let observer = (SlingshotLedger::new(&self.config, self.rogue), application);
-        let mut observers = Honest { nodes: self.nodes(), observer };
+        let mut observers = Honest { nodes: self.nodes(), observer, gate: self.gate.clone() };
         sim.run_until(at(60_000), &mut observers);
         let (ledger, _) = &mut observers.observer;
         if let Some(violation) = ledger.violation() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::Gate;
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Rng};
 use paceline_proto::walk::{
     BundleConfig, Chance, Config, Control, Discipline, Generation, Job, JobId, Kind, Length,
@@ -62,6 +63,7 @@ impl Scenario {
             cancels,
             consumes_within_micros: [0, 200, 20_000][rng.below(3) as usize],
             strangers: 0,
+            gate: Gate::default(),
             suite: "walk_seeds",
         }
     }

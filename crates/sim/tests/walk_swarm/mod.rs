@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use paceline_check::amid::CRASHED_AMID;
 use paceline_check::cuts::SEVERED;
-use paceline_check::{Honest, LIES, seeds};
+use paceline_check::{Gate, Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Rng};
 use paceline_proto::walk::{Command, Config, Event, Graph, Job, JobId, Owners, Part, Server};
 use paceline_sim::checkers::walk::{Node, Totals, WalkLedger, World};
@@ -50,6 +50,8 @@ pub struct Scenario {
     pub consumes_within_micros: u32,
     /// Nodes with the numbers after all others that have no part in this.
     pub strangers: u32,
+    /// What it refuses is not seen.
+    pub gate: Gate,
     /// The test file that replays it.
     pub suite: &'static str,
 }
@@ -134,7 +136,7 @@ impl Scenario {
         });
         self.schedule(&mut sim);
         let observer = (ledger, Application::new(self));
-        let mut observers = Honest { nodes: self.nodes(), observer };
+        let mut observers = Honest { nodes: self.nodes(), observer, gate: self.gate.clone() };
         let until = at(FAULTS_MS) + Duration::from_secs(COMPLETE_S);
         while sim.now() < until
             && observers.observer.0.violation().is_none()
