@@ -123,11 +123,16 @@ impl Chain {
     }
 
     pub(super) fn answer_probe(&mut self, cx: &mut Cx<'_>, from: usize, incarnation: u64) {
-        if incarnation == self.view.members()[from].incarnation {
+        let is_present = incarnation == self.view.members()[from].incarnation;
+        if is_present {
             self.tell_owed(cx, self.view.node(from));
         }
         let Ok(flow) = self.flow_index(from as u32) else {
-            return; // Nothing has come yet.
+            // Nothing has come yet, perhaps because the origin waits to hear what it is owed.
+            if is_present {
+                self.tell_nothing_owed(cx, self.view.members()[from]);
+            }
+            return;
         };
         if self.flows[flow].incarnation != incarnation {
             return cx.count("chain_foreign_incarnation", 1);

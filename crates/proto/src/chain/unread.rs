@@ -184,6 +184,16 @@ impl Chain {
         cx.send(origin, Lane::Datagram, Message::Owed { view, incarnation, blocks, bytes });
     }
 
+    /// Tells an origin from whom nothing came in any view that nothing is owed to it. It may have
+    /// sent something in the last view that came to no other member.
+    pub(super) fn tell_nothing_owed(&self, cx: &mut Cx<'_>, origin: Member) {
+        if self.unread.iter().all(|unread| unread.origin != origin) {
+            let (view, incarnation) = (self.view.id(), origin.incarnation);
+            let message = Message::Owed { view, incarnation, blocks: 0, bytes: 0 };
+            cx.send(origin.node, Lane::Datagram, message);
+        }
+    }
+
     pub(super) fn receive_owed(
         &mut self,
         cx: &mut Cx<'_>,

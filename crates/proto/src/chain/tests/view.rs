@@ -130,6 +130,19 @@ fn what_a_member_did_not_consume_it_tells_the_origin_in_the_next_view() {
 }
 
 #[test]
+fn a_member_to_which_nothing_of_an_origin_came_owes_it_nothing() {
+    let mut bench = in_view(0);
+    let next = known_view(2);
+    bench.call(|chain, cx| chain.handle_view(cx, &next));
+    assert_eq!(owed(&mut bench), [] as [&str; 0]);
+    let probe = |incarnation| Message::Probe { view: ViewId(2), incarnation };
+    bench.message(1, probe(100));
+    assert_eq!(owed(&mut bench), [] as [&str; 0], "asked by an earlier start");
+    bench.message(1, probe(101));
+    assert_eq!(owed(&mut bench), ["n1: owed 0 0"]);
+}
+
+#[test]
 fn an_origin_sends_nothing_before_it_knows_what_it_is_owed_and_no_more_than_the_rest_of_a_window() {
     let mut bench = in_view(0);
     // All but the last block are consumed by one, none by the other; this one has read all.
