@@ -23,7 +23,7 @@ const REMEMBERED_FOR: Duration = AHEAD_MAX;
 /// Addresses that are kept of peers that had to give up their places,
 const FORMER_MAX: usize = 1 << 16;
 /// and for how long.
-const FORMER_FOR: Duration = Duration::from_secs(3600);
+const FORMER_FOR: Duration = Duration::from_secs(600);
 
 /// Whether an emulated partition cuts the peer off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -401,9 +401,9 @@ mod tests {
         former.insert(NodeId(2), addr(2), at(1));
         former.insert(NodeId(3), addr(3), at(2));
         assert_eq!((former.take(NodeId(1)), former.take(NodeId(1))), (Some(addr(1)), None));
-        former.insert(NodeId(1), addr(4), at(3_000));
+        former.insert(NodeId(1), addr(4), at(500));
         // The first stay of node 1 is over, and the only one of node 2.
-        former.insert(NodeId(5), addr(5), at(3_601));
+        former.insert(NodeId(5), addr(5), at(601));
         assert_eq!((former.addresses.len(), former.order.len()), (3, 3));
         assert_eq!((former.take(NodeId(2)), former.take(NodeId(1))), (None, Some(addr(4))));
     }
