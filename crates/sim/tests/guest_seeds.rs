@@ -68,7 +68,7 @@ impl Visits {
     ) -> Instant {
         let mut when = sim.now();
         for guest in guests {
-            when = when + COMES_EVERY;
+            when += COMES_EVERY;
             let node = NodeId(self.hosts + guest % self.places);
             if guest >= self.places {
                 sim.fault_at(when, Fault::Restart(node));
