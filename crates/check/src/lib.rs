@@ -1,6 +1,6 @@
 //! What tests of the protocols share: runs over seeds, nodes that are tampered with, strangers that
-//! send false messages, some in the names of others, and members that turn rogue. For development only: nothing of the product
-//! depends on it.
+//! send false messages, some in the names of others, and members that turn rogue. For development
+//! only: nothing of the product depends on it.
 #![forbid(unsafe_code)]
 
 mod access;

@@ -6,7 +6,8 @@
 //! promises are those of `group_stranger_seeds`, `overlay_stranger_seeds` and so on.
 //!
 //! A name that is taken before its node comes cannot be told from that node without keys, be it one
-//! of a fixed roster: forgers do not take such a name here. Neighbours of mircc are addresses without names.
+//! of a fixed roster: forgers do not take such a name here. Neighbours of mircc are addresses
+//! without names.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

@@ -1,13 +1,13 @@
 //! Servers and clients of walks, up to half of which turn rogue for a while: they serve walks, and
-//! besides lie to others, drop, repeat, hold back, replace and damage what they send, and do not see
-//! what comes, as members of groups do in `group_rogue_seeds`. Then they are honest again, or crash
-//! and restart with their vertices.
+//! besides lie to others, drop, repeat, hold back, replace and damage what they send, and do not
+//! see what comes, as members of groups do in `group_rogue_seeds`. Then they are honest again, or
+//! crash and restart with their vertices.
 //!
-//! Meanwhile nobody panics, and what the others hold stays within its bounds. Where a walk goes that
-//! a rogue server serves is up to that server, so paths are not looked at then. Ten seconds after
-//! the end each other node asks for walks: all are done, and go where they go without a rogue node.
-//! Nothing is left of walkers that rogue nodes made, but for those that a flipped bit made longer:
-//! a server takes walkers of up to 2^20 steps, and serves them.
+//! Meanwhile nobody panics, and what the others hold stays within its bounds. Where a walk goes
+//! that a rogue server serves is up to that server, so paths are not looked at then. Ten seconds
+//! after the end each other node asks for walks: all are done, and go where they go without a rogue
+//! node. Nothing is left of walkers that rogue nodes made, but for those that a flipped bit made
+//! longer: a server takes walkers of up to 2^20 steps, and serves them.
 //!
 //! Servers have their parts from the start: where clients give them, any client may replace them.
 
