@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::application::is_trace;
 use super::face::{Face, FaceId, Held};
@@ -14,7 +14,7 @@ use super::pit::{
     Asker, Asking, EntryId, LIFETIME_MAX, PENDING_NAME_BYTES_MAX, Passing, Selectors, entry_bytes,
 };
 use super::shaper::{Rank, Shaped};
-use super::strategy::{Chosen, Strategy};
+use super::strategy::Chosen;
 use crate::core::{Instant, Lane, Wire};
 use crate::ndn::{Body, Header, Interest, JoinRates, NackReason, Name, Packet, Stamps};
 
@@ -195,6 +195,7 @@ impl Forwarder {
         }
         self.pit.weigh(id);
         if (is_again || is_held_back) && may && !waits {
+            self.judge_silent(cx, id);
             self.pass_on(cx, id, passage);
         }
     }
@@ -290,14 +291,14 @@ impl Forwarder {
     fn pass_on(&mut self, cx: Cx<'_, '_>, id: EntryId, mut passage: Passage) {
         let steered = passage.packet.header.label.pop_front();
         let chosen = match passage.to {
-            Some(face) => Ok((smallvec![NextHop::Face(face)], Strategy::default())),
+            Some(face) => Ok(Chosen::of(NextHop::Face(face))),
             None => self.next_hops(cx, id, &passage.packet, steered),
         };
-        let (hops, strategy): (Chosen, Strategy) = match chosen {
+        let Chosen { asked, probed } = match chosen {
             Ok(chosen) => chosen,
             Err(reason) => return self.end_with_nack(cx, id, reason, &Header::default()),
         };
-        let Some((&first, copies)) = hops.split_first() else {
+        let Some((&first, others)) = asked.split_first() else {
             return self.end_with_nack(cx, id, NackReason::NoRoute, &Header::default());
         };
         if matches!(first, NextHop::Face(_)) && passage.interest().hop_limit == Some(0) {
@@ -308,19 +309,21 @@ impl Forwarder {
         header.stamps = Stamps::default();
         header.join_rates = JoinRates::EMPTY;
         header.congestion_mark = 0;
-        if copies.is_empty() {
+        if others.is_empty() && probed.is_empty() {
             return self.send_to(cx, id, first, passage);
         }
-        let nonce = passage.interest().nonce;
+        let (nonce, class) = (passage.interest().nonce, passage.packet.header.class);
+        let others = others.iter().map(|&hop| (hop, false));
+        let copies = others.chain(probed.iter().map(|&hop| (hop, true)));
         if let Some(entry) = self.pit.get_mut(id) {
             // If the first is refused at its face, the others are still to come.
-            copies.iter().for_each(|&hop| entry.expect(hop, nonce, passage.packet.header.class));
+            copies.clone().for_each(|(hop, _)| entry.expect(cx.now, hop, nonce, class));
         }
         let copy = passage.packet.clone();
         self.send_to(cx, id, first, passage);
-        for &hop in copies {
+        for (hop, is_probe) in copies {
             let Some(mut copy) = Passage::new(copy.clone()) else { return };
-            if strategy != Strategy::Multicast {
+            if is_probe {
                 // A probe is an Interest of its own: nodes that wait for the former take it too.
                 copy.interest_mut().nonce = cx.rng.next_u32();
             }
@@ -384,13 +387,7 @@ impl Forwarder {
                 Some(passing) => {
                     (passing.nonce, passing.rank, passing.is_waiting) = (nonce, rank, true);
                 }
-                None => entry.passing.push(Passing {
-                    face: to,
-                    nonce,
-                    rank,
-                    left_at: None,
-                    is_waiting: true,
-                }),
+                None => entry.passing.push(Passing::new(cx.now, to, nonce, rank)),
             }
             let asking = entry.asking.iter().map(|asking| asking.expires_at);
             let expires_at = asking.max().unwrap_or(cx.now);
@@ -423,6 +420,9 @@ impl Forwarder {
         let Some(passing) = entry.passing.iter_mut().find(|passing| held.is_of(by, passing)) else {
             return;
         };
+        if passing.left_at.is_none() {
+            passing.first_left_at = cx.now;
+        }
         (passing.left_at, passing.is_waiting) = (Some(cx.now), false);
         if let Some(face) = self.faces.get_mut(by) {
             face.counts.interests_out += 1;

@@ -183,7 +183,8 @@ pub struct Fetch {
     pub trust: Trust,
     /// Segments that may be told and not [consumed](Command::Consumed); none for any number.
     pub unread_max: Option<usize>,
-    /// How long nothing may come before the flow fails.
+    /// How long nothing may come before the flow fails; four times as long while Interests are
+    /// refused for congestion.
     pub give_up_after: Duration,
 }
 

@@ -3,14 +3,14 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::face::FaceId;
 use super::fib::{Found, NextHop};
 use super::forward::Passage;
 use super::forwarder::{Cx, Forwarder};
 use super::pit::{Asker, Asking, EntryId, Passing, spilled_bytes};
-use super::strategy::{Choosing, Chosen, Occasion, Strategy, Tried};
+use super::strategy::{Choosing, Chosen, Occasion, Tried};
 use crate::core::Instant;
 use crate::ndn::{Body, Class, Header, Interest, InterestExtra, NackReason, Name, Packet};
 
@@ -54,8 +54,8 @@ impl Choice {
         size_of::<Choice>() + spilled_bytes(&self.tried) + extra
     }
 
-    fn note(&mut self, now: Instant, hops: &[NextHop]) {
-        for &hop in hops {
+    fn note(&mut self, now: Instant, hops: impl IntoIterator<Item = NextHop>) {
+        for hop in hops {
             match self.tried.iter_mut().find(|(tried, _)| *tried == hop) {
                 Some((_, at)) => *at = now,
                 None => self.tried.push((hop, now)),
@@ -80,15 +80,14 @@ impl Kept {
 }
 
 impl Forwarder {
-    /// The next hops of an Interest whose path label begins with `steered`: the one that is to
-    /// answer, then those that get a copy; and the strategy that chose them.
+    /// The next hops of an Interest whose path label begins with `steered`.
     pub(super) fn next_hops(
         &mut self,
         cx: Cx<'_, '_>,
         id: EntryId,
         packet: &Packet,
         steered: Option<NonZeroU16>,
-    ) -> Result<(Chosen, Strategy), NackReason> {
+    ) -> Result<Chosen, NackReason> {
         let Body::Interest(interest) = &packet.body else { return Err(NackReason::NoRoute) };
         let now = cx.now;
         let found = self.fib.find(&interest.name).ok_or(NackReason::NoRoute)?;
@@ -111,7 +110,7 @@ impl Forwarder {
                 NextHop::Application => false,
             };
             return match hops.find(is_it) {
-                Some(hop) => Ok((smallvec![hop], strategy)),
+                Some(hop) => Ok(Chosen::of(hop)),
                 None => {
                     cx.count("mircc_unknown_label", 1);
                     Err(NackReason::NoRoute)
@@ -122,17 +121,17 @@ impl Forwarder {
         if count <= 1 || packet.header.discovers {
             let drawn = if count > 1 { cx.rng.below(count as u32) } else { 0 };
             let hop = hops.nth(drawn as usize).ok_or(NackReason::NoRoute)?;
-            return Ok((smallvec![hop], strategy));
+            return Ok(Chosen::of(hop));
         }
         let occasion = if entry.choice.is_some() { Occasion::Again } else { Occasion::New };
         let mut choice = entry.choice.take().unwrap_or_default();
         let tried = &choice.tried;
         let choosing = Choosing { now, strategy, occasion, hash: entry.name_hash, tried };
         let chosen = choosing.choose(&mut route.hops, may);
-        choice.note(now, &chosen);
+        choice.note(now, chosen.hops());
         choice.kept = Kept::new(interest, &packet.header);
         entry.choice = Some(choice);
-        Ok((chosen, strategy))
+        Ok(chosen)
     }
 
     /// Sends the Interest of an entry to a next hop that did not have it yet, if its prefix has
@@ -150,7 +149,7 @@ impl Forwarder {
         let Some(choice) = &mut entry.choice else { return false };
         if let Some((by, _)) = refused {
             // Its Interest may have been steered there: that was no choice of this node.
-            choice.note(now, &[by]);
+            choice.note(now, [by]);
         }
         let Some(kept) = choice.kept.as_ref().filter(|kept| kept.hop_limit != Some(0)) else {
             return false;
@@ -162,7 +161,7 @@ impl Forwarder {
         let choosing = Choosing { now, strategy, occasion, hash: entry.name_hash, tried };
         let asking = &entry.asking;
         let chosen = choosing.choose(&mut route.hops, |hop| !is_asked_by(now, asking, hop));
-        let Some(&next) = chosen.first() else { return false };
+        let Some(&next) = chosen.asked.first() else { return false };
         let left = entry.expires_at.since(now).as_millis().max(1);
         let nonce = refused.map_or_else(|| cx.rng.next_u32(), |(_, nonce)| nonce);
         let interest = Interest {
@@ -178,7 +177,7 @@ impl Forwarder {
             round_trip_micros: kept.round_trip_micros,
             ..Header::default()
         };
-        choice.note(now, &chosen);
+        choice.note(now, chosen.hops());
         cx.count("mircc_failed_over", 1);
         let packet = Box::new(Packet { header, body: Body::Interest(interest) });
         let Some(passage) = Passage::new(packet) else { return false };
@@ -207,6 +206,16 @@ impl Forwarder {
                 // The entry lives no longer for that.
                 self.pit.schedule(id, look_at, cx.now);
             }
+        }
+    }
+
+    /// An Interest is asked for again: judges the hops that had it. The time at which its Data is
+    /// overdue is put off each time.
+    pub(super) fn judge_silent(&mut self, cx: Cx<'_, '_>, id: EntryId) {
+        let Some((name, passing)) = self.judged(id) else { return };
+        for one in &passing {
+            let after = self.overdue_after(one.face);
+            self.judge(cx, &name, one, after);
         }
     }
 
@@ -265,7 +274,9 @@ impl Forwarder {
         let Some(health) = self.fib.health(name, NextHop::Face(passing.face)) else {
             return Verdict::Dead;
         };
-        if let Some(left_at) = passing.left_at
+        // From the first on: a consumer that sends again must not hide that the hop is silent.
+        let left_at = passing.first_left_at;
+        if passing.left_at.is_some()
             && cx.now.since(left_at) >= after
             && health.note_overdue(cx.now, hash, left_at)
         {

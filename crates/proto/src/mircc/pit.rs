@@ -50,8 +50,17 @@ pub(super) struct Passing {
     pub(super) rank: Rank,
     /// When it left last; none if it never did.
     pub(super) left_at: Option<Instant>,
+    /// When it left first; until then, when the face was given it.
+    pub(super) first_left_at: Instant,
     /// True while it waits to leave.
     pub(super) is_waiting: bool,
+}
+
+impl Passing {
+    /// The face is given the Interest now.
+    pub(super) fn new(now: Instant, face: FaceId, nonce: u32, rank: Rank) -> Passing {
+        Passing { face, nonce, rank, left_at: None, first_left_at: now, is_waiting: true }
+    }
 }
 
 /// A name and its hash.
@@ -438,11 +447,10 @@ impl Entry {
     }
 
     /// A next hop will be passed the Interest in a moment.
-    pub(super) fn expect(&mut self, hop: NextHop, nonce: u32, class: Class) {
+    pub(super) fn expect(&mut self, now: Instant, hop: NextHop, nonce: u32, class: Class) {
         let NextHop::Face(face) = hop else { return };
         if self.passing.iter().all(|passing| passing.face != face) {
-            let rank = class.into();
-            self.passing.push(Passing { face, nonce, rank, left_at: None, is_waiting: true });
+            self.passing.push(Passing::new(now, face, nonce, class.into()));
         }
     }
 

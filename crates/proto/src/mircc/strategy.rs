@@ -27,7 +27,7 @@ pub enum Strategy {
     /// The next hop of the lowest cost that is not down; the others are for fail-over. The default.
     #[default]
     BestRoute,
-    /// All next hops at once: the first Data counts. Costs the Data of each hop.
+    /// All next hops at once that are not down: the first Data counts. Costs the Data of each hop.
     Multicast,
     /// The next hop with the shortest smoothed round trip that is not down. Hops that are not in
     /// use are measured every 5 s with a copy of an Interest.
@@ -139,8 +139,26 @@ pub(super) enum Occasion {
 /// Next hops that had an Interest, and when it was given to them.
 pub(super) type Tried = SmallVec<[(NextHop, Instant); 2]>;
 
-/// The next hops of an Interest: the one that is to answer, and then those that get a copy.
-pub(super) type Chosen = SmallVec<[NextHop; 2]>;
+/// The next hops of an Interest.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    /// Those that get the Interest.
+    pub(super) asked: SmallVec<[NextHop; 2]>,
+    /// Those that get a copy of it, to see whether they answer.
+    pub(super) probed: SmallVec<[NextHop; 2]>,
+}
+
+impl Chosen {
+    /// This one alone.
+    pub(super) fn of(hop: NextHop) -> Chosen {
+        Chosen { asked: SmallVec::from_iter([hop]), probed: SmallVec::new() }
+    }
+
+    /// All of them.
+    pub(super) fn hops(&self) -> impl Iterator<Item = NextHop> {
+        self.asked.iter().chain(&self.probed).copied()
+    }
+}
 
 /// What a choice depends on beside the hops.
 pub(super) struct Choosing<'a> {
@@ -157,25 +175,29 @@ impl Choosing<'_> {
     pub(super) fn choose(&self, hops: &mut [Hop], may: impl Fn(NextHop) -> bool) -> Chosen {
         let mut order: SmallVec<[usize; 4]> =
             (0..hops.len()).filter(|&place| may(hops[place].next)).collect();
-        let mut chosen = Chosen::new();
-        if self.strategy == Strategy::Multicast {
-            if self.occasion != Occasion::Failed {
-                chosen.extend(order.iter().map(|&place| hops[place].next));
-            }
-            return chosen;
-        }
+        let mut chosen = Chosen::default();
         if self.strategy == Strategy::Adaptive {
             order.sort_by_key(|&place| rank(hops, place));
         }
-        let Some(first) = self.first(hops, &order) else { return chosen };
-        chosen.push(hops[first].next);
-        hops[first].health.sent_at = Some(self.now);
+        if self.strategy == Strategy::Multicast && self.occasion != Occasion::Failed {
+            // Where copies of one Interest meet, a node answers the first only. It must not always
+            // be the copy by a hop that returns no Data.
+            let is_up = |&&place: &&usize| !hops[place].health.is_down();
+            let up = order.iter().filter(is_up).map(|&place| hops[place].next);
+            chosen.asked.extend(up);
+            if chosen.asked.is_empty() {
+                chosen.asked.extend(order.iter().map(|&place| hops[place].next));
+            }
+        } else if let Some(first) = self.first(hops, &order) {
+            chosen.asked.push(hops[first].next);
+            hops[first].health.sent_at = Some(self.now);
+        }
         if self.occasion == Occasion::New {
-            for &place in order.iter().filter(|&&place| place != first) {
+            for place in order {
                 let Hop { next, health, .. } = &mut hops[place];
-                if self.is_probe_due(health) {
+                if !chosen.asked.contains(next) && self.is_probe_due(health) {
                     health.note_probe(self.now, self.hash);
-                    chosen.push(*next);
+                    chosen.probed.push(*next);
                 }
             }
         }
@@ -249,7 +271,7 @@ mod tests {
         tried: &[(NextHop, Instant)],
     ) -> Vec<NextHop> {
         let choosing = Choosing { now: at(millis), strategy, occasion, hash: 7, tried };
-        choosing.choose(hops, |_| true).to_vec()
+        choosing.choose(hops, |_| true).hops().collect()
     }
 
     const BEST: Strategy = Strategy::BestRoute;
@@ -313,12 +335,25 @@ mod tests {
     }
 
     #[test]
-    fn multicast_takes_all_hops_and_has_none_left_after_a_failure() {
+    fn multicast_takes_all_hops_that_are_not_down_and_has_the_others_left_after_a_failure() {
         let mut hops = hops(3);
+        let new = |hops: &mut [Hop], millis| {
+            choose(hops, (millis, Strategy::Multicast, Occasion::New), &[])
+        };
+        assert_eq!(new(&mut hops, 0), [hop(0), hop(1), hop(2)]);
         hops[1].health.note_overdue(at(0), 1, at(0));
-        let all = [hop(0), hop(1), hop(2)];
-        assert_eq!(choose(&mut hops, (1, Strategy::Multicast, Occasion::New), &[]), all);
-        assert_eq!(choose(&mut hops, (1, Strategy::Multicast, Occasion::Failed), &[]), []);
+        assert_eq!(new(&mut hops, 1), [hop(0), hop(2)]);
+        // A probe.
+        assert_eq!(new(&mut hops, 1_000), [hop(0), hop(2), hop(1)]);
+        let failed = |hops: &mut [Hop], tried: &[u32]| {
+            let tried: Vec<_> = tried.iter().map(|&slot| (hop(slot), at(1))).collect();
+            choose(hops, (1_010, Strategy::Multicast, Occasion::Failed), &tried)
+        };
+        assert_eq!(failed(&mut hops, &[0, 2]), [hop(1)]);
+        assert_eq!(failed(&mut hops, &[0, 1, 2]), []);
+        // With all of them down there is nothing to choose between.
+        hops.iter_mut().for_each(|hop| _ = hop.health.note_overdue(at(0), 1, at(0)));
+        assert_eq!(new(&mut hops, 1_020), [hop(0), hop(1), hop(2)]);
     }
 
     #[test]

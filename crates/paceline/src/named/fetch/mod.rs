@@ -280,7 +280,8 @@ impl Fetch {
         self
     }
 
-    /// How long nothing may come. Default 15 s.
+    /// How long nothing may come; four times as long while Interests are refused for congestion.
+    /// Default 15 s.
     pub fn give_up_after(mut self, time: Duration) -> Fetch {
         self.give_up_after = time;
         self

@@ -61,6 +61,10 @@ const NO_PATH: u8 = u8::MAX;
 const UNSTEERED: TrackId = TrackId { path: NO_PATH, class: Class::Primary, discovers: false };
 /// Data with a false signature after which a flow gives up, if it has more of them than of others.
 const UNVERIFIED_MAX: u64 = 16;
+/// How many times `give_up_after` from the last Data on refusals for congestion count as something
+/// heard. Without a limit, a table that is full of its own lost Interests keeps a flow open for
+/// ever.
+const REFUSALS_COUNT: u32 = 3;
 /// Refusals for want of a route after which a flow that never got anything gives up.
 const NO_ROUTE_MAX: u32 = 4;
 
@@ -103,6 +107,8 @@ pub(super) struct Flow {
     unread: usize,
     give_up_after: Duration,
     heard_at: Instant,
+    // Until when refusals for congestion count as something heard.
+    refusals_count_until: Instant,
     board: Board,
     paths: Vec<Option<Path>>,
     best: Option<usize>,
@@ -149,6 +155,7 @@ impl Flow {
             unread: 0,
             give_up_after: fetch.give_up_after,
             heard_at: now,
+            refusals_count_until: now + fetch.give_up_after.saturating_mul(REFUSALS_COUNT),
             board: Board::new(fetch.segments, config.window_max, fetch.had),
             paths: Vec::new(),
             best: None,
@@ -266,6 +273,7 @@ impl Flow {
         }
         self.note_size(bytes as f64 * 8.0);
         self.heard_at = now;
+        self.refusals_count_until = now + self.give_up_after.saturating_mul(REFUSALS_COUNT);
         self.recovery.note_heard(now);
         self.waits_until = now;
         self.unread = self.unread.saturating_add(1);
@@ -322,12 +330,12 @@ impl Flow {
             // Nothing is wrong with the path, but that too much is asked for. A refusal may bring
             // stamps, but only those of the hops on this side of who refuses.
             NackReason::Congestion => {
-                self.heard_at = now;
+                self.heard_at = self.heard_at.max(now.min(self.refusals_count_until));
                 if let Some(path) = path.and_then(|path| self.paths[path].as_mut())
                     && header.stamps.primary().is_some()
                 {
                     path.stamps.lower_to(header.stamps);
-                    path.note_heard(now);
+                    path.note_refused(now);
                 }
                 if header.stamps.primary().is_none() {
                     // No link, but a table is full, here most likely: there is room once something
@@ -364,6 +372,8 @@ impl Flow {
     ) {
         self.unread = self.unread.saturating_sub(segments);
         self.heard_at = self.heard_at.max(now - self.give_up_after / 2);
+        let until = self.heard_at + self.give_up_after.saturating_mul(REFUSALS_COUNT);
+        self.refusals_count_until = self.refusals_count_until.max(until);
         if !self.pump(now, config, rng, out) {
             self.set_lanes(now, config, out);
         }
@@ -486,7 +496,7 @@ impl Flow {
         let Some(path) = place.and_then(|place| self.paths[place].as_mut()) else { return };
         path.stamps = header.stamps;
         path.join_rates = header.join_rates;
-        path.note_heard(now);
+        path.note_data(now);
         if let Some(trip) = trip {
             path.round_trip.note(trip);
         }

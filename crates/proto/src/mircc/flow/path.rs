@@ -17,6 +17,9 @@ pub(in crate::mircc) struct RoundTrip {
 const LOST_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The longest; also the time while no round trip is known.
 const LOST_AFTER_MAX: Duration = Duration::from_secs(1);
+/// How many times as long as it may be silent refusals for congestion count as answers, from the
+/// last Data by the path on.
+const PATIENCE_REFUSED: u32 = 4;
 
 impl RoundTrip {
     /// Takes in a round trip.
@@ -70,6 +73,8 @@ pub(super) struct Path {
     pub(super) is_wanted: bool,
     /// When the first Interest left that nothing was heard after.
     unanswered_since: Option<Instant>,
+    /// When a Data came last, or the path was found.
+    data_at: Instant,
 }
 
 impl Path {
@@ -83,6 +88,7 @@ impl Path {
             heard_at: now,
             is_wanted: false,
             unanswered_since: None,
+            data_at: now,
         }
     }
 
@@ -93,10 +99,19 @@ impl Path {
         self.unanswered_since.get_or_insert(now);
     }
 
-    /// A Data, or a refusal of some hop of it, has come.
-    pub(super) fn note_heard(&mut self, now: Instant) {
-        self.heard_at = now;
+    /// A Data has come.
+    pub(super) fn note_data(&mut self, now: Instant) {
+        (self.heard_at, self.data_at) = (now, now);
         self.unanswered_since = None;
+    }
+
+    /// A hop of it has refused an Interest for congestion. The hops behind that one may be dead, so
+    /// this is no sign of life where no Data comes for long.
+    pub(super) fn note_refused(&mut self, now: Instant) {
+        self.heard_at = now;
+        if now < self.data_at + self.patience() * PATIENCE_REFUSED {
+            self.unanswered_since = None;
+        }
     }
 
     /// What the primary class of a flow that now takes the path `present` would get of this one,
@@ -123,8 +138,12 @@ impl Path {
 
     /// True if it was asked and has been silent for long since.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
-        let patience = (self.round_trip.lost_after() * 4).max(LOST_AFTER_MAX);
-        self.unanswered_since.is_some_and(|since| now > since + patience)
+        self.unanswered_since.is_some_and(|since| now > since + self.patience())
+    }
+
+    /// How long it may be silent.
+    fn patience(&self) -> Duration {
+        (self.round_trip.lost_after() * 4).max(LOST_AFTER_MAX)
     }
 
     /// When it is to be tried next if it carries nothing else, at `interval` from one try to the
@@ -223,16 +242,36 @@ mod tests {
         path.note_sent(at(60_000));
         path.note_sent(at(63_000));
         assert!(!path.is_silent(at(64_000)) && path.is_silent(at(64_001)));
-        path.note_heard(at(64_001));
+        path.note_data(at(64_001));
         path.is_wanted = true;
         assert_eq!(path.probe_at(Duration::MAX, Duration::ZERO), at(63_000));
         path.note_sent(at(63_000));
-        path.note_heard(at(64_001));
+        path.note_data(at(64_001));
         assert!(!path.is_silent(at(90_000)));
         // Tried again soon if nothing came, else after the interval.
         let [often, seldom] = [100, 5_000].map(Duration::from_millis);
         assert_eq!(path.probe_at(seldom, often), at(68_000));
         path.note_sent(at(70_000));
         assert_eq!(path.probe_at(seldom, often), at(71_000));
+    }
+
+    #[test]
+    fn a_path_that_only_brings_refusals_is_silent_after_a_while() {
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let mut path = Path::new(label(&[1]), at(0));
+        path.round_trip.note(Duration::from_millis(50));
+        path.note_data(at(10_000));
+        // Each 100 ms an Interest leaves and is refused.
+        let is_silent = |path: &mut Path, millis| {
+            path.note_sent(at(millis));
+            let is_silent = path.is_silent(at(millis));
+            path.note_refused(at(millis + 50));
+            is_silent
+        };
+        let silent_at = (10_000..60_000).step_by(100).find(|&millis| is_silent(&mut path, millis));
+        // Four seconds of them, and one of silence.
+        assert_eq!(silent_at, Some(15_100));
+        path.note_data(at(20_000));
+        assert!(!is_silent(&mut path, 21_000) && !is_silent(&mut path, 23_000));
     }
 }

@@ -86,6 +86,34 @@ fn a_flow_that_hears_nothing_gives_up_in_time() {
     assert_eq!((bench.packets().len(), bench.outbox.timers.len()), (0, 0));
 }
 
+/// Refuses each Interest for congestion for so many seconds; says when the flow failed, ms.
+fn refused_for(bench: &mut Bench, seconds: u64) -> Option<u64> {
+    for millis in (0..seconds * 1_000).step_by(100) {
+        for (_, asked) in bench.packets() {
+            let Body::Interest(Interest { name, nonce, .. }) = asked.body else { continue };
+            bench.from(1, nack(&name.to_string(), nonce, NackReason::Congestion));
+        }
+        bench.pass(ms(100));
+        if bench.told().iter().any(|told| told == "flow 1: nothing came any more") {
+            return Some(millis);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_flow_that_only_hears_of_congestion_gives_up_after_four_times_as_long() {
+    let mut bench = consumer();
+    bench.command(Command::Fetch(Fetch { give_up_after: ms(5_000), ..fetch(10) }));
+    assert_eq!(refused_for(&mut bench, 14), None);
+    // A Data, and it bears as much again.
+    let asked = bench.packets().pop().map(|(_, packet)| packet.body);
+    let Some(Body::Interest(Interest { name, .. })) = asked else { panic!("it asks") };
+    bench.from(1, data(&name.to_string()));
+    let failed = refused_for(&mut bench, 30).expect("it gives up");
+    assert!((19_000..21_500).contains(&failed), "{failed}");
+}
+
 #[test]
 fn a_flow_that_is_told_of_no_route_again_and_again_gives_up_soon() {
     let mut bench = consumer();

@@ -225,6 +225,41 @@ fn multicast_asks_all_next_hops_and_refuses_when_all_have_refused() {
 }
 
 #[test]
+fn multicast_spares_a_silent_hop_though_the_consumer_sends_again_before_data_is_overdue() {
+    let mut bench = ways();
+    adopt(&mut bench, Strategy::Multicast);
+    let asked = |bench: &mut Bench, nonce| {
+        bench.from(1, interest("/a/seg=0", nonce));
+        bench.sent().len()
+    };
+    assert_eq!(asked(&mut bench, 1), 3);
+    // Copies by 3 and 4 meet that by 2 at a node behind them, which answers 2 only.
+    for peer in [3, 4] {
+        bench.from(peer, nack("/a/seg=0", 1, NackReason::Duplicate));
+    }
+    for nonce in 2..20 {
+        bench.pass(ms(60));
+        if asked(&mut bench, nonce) < 3 {
+            break;
+        }
+        for peer in [3, 4] {
+            bench.from(peer, nack("/a/seg=0", nonce, NackReason::Duplicate));
+        }
+    }
+    assert_eq!(bench.count("mircc_hop_down"), 1);
+    assert_eq!(asked(&mut bench, 30), 0, "within 10 ms");
+    bench.pass(ms(60));
+    assert_eq!(asked(&mut bench, 31), 2);
+    bench.from(3, data("/a/seg=0"));
+    assert_eq!(bench.sent().len(), 1);
+    // A probe has a nonce of its own, so that it is answered beside the others.
+    bench.pass(ms(1_000));
+    bench.from(1, interest("/a/seg=1", 40));
+    let sent: Vec<_> = bench.packets().iter().map(|(to, sent)| (*to, nonce(sent) == 40)).collect();
+    assert_eq!(sent, [(3, true), (4, true), (2, false)]);
+}
+
+#[test]
 fn a_full_face_does_not_keep_multicast_from_the_others() {
     let any = FaceConfig::default();
     let mut config = Config::default();
