@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_check::amid::CRASHED_AMID;
+use paceline_check::clock::{ByClock, Clocks};
 use paceline_check::cuts::SEVERED;
 use paceline_check::{LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
@@ -51,6 +52,11 @@ pub struct Scenario {
     pub absences: Vec<(Instant, NodeId, NodeId)>,
     /// After how long the application consumes what it is told.
     pub consumes_within_ms: u32,
+    /// Consumers to which links that are cut for good leave no path to a producer. Their fetches
+    /// need not complete.
+    pub cut_off: BTreeSet<NodeId>,
+    /// What nodes go by.
+    pub clocks: Clocks,
     /// The test file that replays it.
     pub suite: &'static str,
 }
@@ -75,6 +81,8 @@ pub struct Outcome {
     pub severed: u64,
     /// Crashes in the midst of a call.
     pub crashed_amid: u64,
+    /// The longest time for which nothing came for a fetch that then failed.
+    pub silent_max: Duration,
 }
 
 impl Scenario {
@@ -104,11 +112,13 @@ impl Scenario {
             absences: draw_absences(&mut rng, &topology),
             consumes_within_ms: [0, 5, 100][rng.below(3) as usize],
             strategy: draw_strategy(seed),
+            cut_off: BTreeSet::new(),
             topology,
             config,
             objects,
             fetches,
             stops,
+            clocks: Clocks::default(),
             suite: "mircc_seeds",
         }
     }
@@ -140,6 +150,15 @@ impl Scenario {
     /// What a next hop costs a node: 1 to 3.
     fn cost(&self, node: NodeId, next: NodeId) -> u32 {
         1 + Rng::new(self.seed, u64::from(node.0) << 32 | u64::from(next.0)).below(3)
+    }
+
+    /// The content of each object, and the bytes of its segments.
+    pub fn contents(&self) -> Vec<(Payload, usize)> {
+        let object = |(number, &of)| {
+            let Object { content, segment_bytes, .. } = self.object(number, of);
+            (content, segment_bytes)
+        };
+        self.objects.iter().enumerate().map(object).collect()
     }
 
     fn object(&self, number: usize, (segments, segment_bytes): (u64, usize)) -> Object {
@@ -203,13 +222,17 @@ impl Scenario {
             sim.command_at(at, node, Command::RemoveFace(peer));
         }
         self.heal(&mut sim);
+        let ledger = ByClock { clocks: self.clocks.clone(), observer: ledger };
         let mut observer = (ledger, Application::new(self));
         let until = at(FAULTS_MS) + Duration::from_secs(COMPLETE_S);
         let mut look_at = at(FAULTS_MS + 1_000);
-        while sim.now() < until && observer.0.violation().is_none() && sim.step(&mut observer) {
+        while sim.now() < until
+            && observer.0.observer.violation().is_none()
+            && sim.step(&mut observer)
+        {
             if sim.now() >= look_at {
                 look_at = sim.now() + millis(500);
-                if observer.0.open().next().is_none() && observer.1.again.is_empty() {
+                if observer.0.observer.open().next().is_none() && observer.1.again.is_empty() {
                     break;
                 }
             }
@@ -217,27 +240,27 @@ impl Scenario {
                 return Err(format!("{EVENTS_MAX} events and no end at {}", sim.now()));
             }
         }
-        if let Some(violation) = observer.0.violation() {
+        if let Some(violation) = observer.0.observer.violation() {
             return Err(violation.to_string());
         }
         let now = sim.now();
-        observer.0.check_complete(now).map_err(|violation| violation.to_string())?;
+        observer.0.observer.check_complete(now).map_err(|violation| violation.to_string())?;
         // A lane's timer may be set for an hour.
         let until = now + Duration::from_secs(2 * 3_600);
         let events = sim.events_handled();
         while sim.now() < until && sim.events_handled() < events + EVENTS_MAX / 10 {
-            if !sim.step(&mut observer.0) || observer.0.violation().is_some() {
+            if !sim.step(&mut observer.0) || observer.0.observer.violation().is_some() {
                 break;
             }
         }
-        if let Some(violation) = observer.0.violation() {
+        if let Some(violation) = observer.0.observer.violation() {
             return Err(violation.to_string());
         }
-        observer.0.check_rest(&sim).map_err(|violation| violation.to_string())?;
+        observer.0.observer.check_rest(&sim).map_err(|violation| violation.to_string())?;
         let count = |name| sim.counters().count(name);
         Ok(Outcome {
             digest: sim.digest(),
-            totals: observer.0.totals(),
+            totals: observer.0.observer.totals(),
             events: sim.events_handled(),
             loops: count("mircc_loops"),
             refused: count("mircc_refused_face"),
@@ -247,6 +270,7 @@ impl Scenario {
             lies: count(LIES),
             severed: count(SEVERED),
             crashed_amid: count(CRASHED_AMID),
+            silent_max: observer.1.silent_max,
         })
     }
 
@@ -456,6 +480,10 @@ struct Application {
     told: BTreeMap<(NodeId, u64), BTreeSet<u64>>,
     /// What will be fetched again.
     again: BTreeSet<(NodeId, u64)>,
+    cut_off: BTreeSet<NodeId>,
+    /// When something came last for a fetch, or when it began.
+    heard_at: BTreeMap<(NodeId, u64), Instant>,
+    silent_max: Duration,
 }
 
 impl Application {
@@ -468,20 +496,34 @@ impl Application {
             fetches: fetches.collect(),
             told: BTreeMap::new(),
             again: BTreeSet::new(),
+            cut_off: scenario.cut_off.clone(),
+            heard_at: scenario
+                .fetches
+                .iter()
+                .map(|(at, node, fetch)| ((*node, fetch.flow), *at))
+                .collect(),
+            silent_max: Duration::ZERO,
         }
     }
 }
 
 impl<P: Node> Observer<P> for Application {
-    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
+    fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
+        if let Event::Failed { flow, .. } = event {
+            let heard_at = self.heard_at[&(node, *flow)];
+            self.silent_max = self.silent_max.max(at - heard_at);
+        }
         match event {
             Event::Segment { flow, number, .. } => {
+                self.heard_at.insert((node, *flow), at);
                 self.told.entry((node, *flow)).or_default().insert(*number);
                 let after = Duration::from_micros(
                     self.rng.below(self.consumes_within_ms * 1_000 + 1).into(),
                 );
                 reply.command(after, node, Command::Consumed { flow: *flow, segments: 1 });
             }
+            // Nothing would come of another fetch.
+            Event::Failed { .. } if self.cut_off.contains(&node) => {}
             Event::Failed { flow, .. } => {
                 let again = self.fetches.get_mut(&(node, *flow)).expect("it was fetched");
                 let told = self.told.remove(&(node, *flow)).unwrap_or_default();
@@ -489,6 +531,7 @@ impl<P: Node> Observer<P> for Application {
                 again.had.sort_by_key(|range| range.start);
                 let fetch = again.clone();
                 self.again.insert((node, *flow));
+                self.heard_at.insert((node, *flow), at + millis(500));
                 reply.command(millis(500), node, Command::Fetch(fetch));
             }
             _ => {}

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_check::amid::CRASHED_AMID;
+use paceline_check::clock::{ByClock, Clocks};
 use paceline_check::cuts::SEVERED;
 use paceline_check::{Gate, Honest, LIES, Wrapped, seeds};
 use paceline_proto::core::{GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
@@ -46,6 +47,8 @@ pub struct Scenario {
     pub strangers: u32,
     /// What it refuses is not seen.
     pub gate: Gate,
+    /// What nodes go by.
+    pub clocks: Clocks,
     /// The test file that replays it.
     pub suite: &'static str,
 }
@@ -96,6 +99,7 @@ impl Scenario {
             absences: draw_absences(seed, nodes),
             strangers: 0,
             gate: Gate::default(),
+            clocks: Clocks::default(),
             suite: "slingshot_seeds",
             config,
         }
@@ -159,10 +163,12 @@ impl Scenario {
             self.regroup(absence, |when, node, command| sim.command_at(when, node, command));
         }
         let application = Application { rng, consumes_within_ms: self.consumes_within_ms };
-        let observer = (SlingshotLedger::new(&self.config, self.rogue), application);
+        let ledger = SlingshotLedger::new(&self.config, self.rogue);
+        let ledger = ByClock { clocks: self.clocks.clone(), observer: ledger };
+        let observer = (ledger, application);
         let mut observers = Honest { nodes: self.nodes(), observer, gate: self.gate.clone() };
         sim.run_until(at(60_000), &mut observers);
-        let (ledger, _) = &mut observers.observer;
+        let (ByClock { observer: ledger, .. }, _) = &mut observers.observer;
         if let Some(violation) = ledger.violation() {
             return Err(violation.to_string());
         }

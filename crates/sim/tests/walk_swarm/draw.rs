@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_check::Gate;
+use paceline_check::clock::Clocks;
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Rng};
 use paceline_proto::walk::{
     BundleConfig, Chance, Config, Control, Discipline, Generation, Job, JobId, Kind, Length,
@@ -64,6 +65,7 @@ impl Scenario {
             consumes_within_micros: [0, 200, 20_000][rng.below(3) as usize],
             strangers: 0,
             gate: Gate::default(),
+            clocks: Clocks::default(),
             suite: "walk_seeds",
         }
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_check::amid::CRASHED_AMID;
+use paceline_check::clock::{ByClock, Clocks};
 use paceline_check::cuts::SEVERED;
 use paceline_check::{Gate, Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Rng};
@@ -52,6 +53,8 @@ pub struct Scenario {
     pub strangers: u32,
     /// What it refuses is not seen.
     pub gate: Gate,
+    /// What nodes go by.
+    pub clocks: Clocks,
     /// The test file that replays it.
     pub suite: &'static str,
 }
@@ -135,12 +138,13 @@ impl Scenario {
             make(node, *config, part)
         });
         self.schedule(&mut sim);
+        let ledger = ByClock { clocks: self.clocks.clone(), observer: ledger };
         let observer = (ledger, Application::new(self));
         let mut observers = Honest { nodes: self.nodes(), observer, gate: self.gate.clone() };
         let until = at(FAULTS_MS) + Duration::from_secs(COMPLETE_S);
         while sim.now() < until
-            && observers.observer.0.violation().is_none()
-            && (sim.now() <= at(FAULTS_MS) || observers.observer.0.is_busy())
+            && observers.observer.0.observer.violation().is_none()
+            && (sim.now() <= at(FAULTS_MS) || observers.observer.0.observer.is_busy())
             && sim.step(&mut observers)
         {
             if sim.events_handled() > EVENTS_MAX {
@@ -148,17 +152,27 @@ impl Scenario {
             }
         }
         let now = sim.now();
-        observers.observer.0.check_complete(now).map_err(|violation| violation.to_string())?;
+        observers
+            .observer
+            .0
+            .observer
+            .check_complete(now)
+            .map_err(|violation| violation.to_string())?;
         let events = sim.events_handled();
         while sim.events_handled() < events + EVENTS_MAX
-            && observers.observer.0.violation().is_none()
+            && observers.observer.0.observer.violation().is_none()
             && sim.step(&mut observers)
         {}
-        observers.observer.0.check_rest(&sim).map_err(|violation| violation.to_string())?;
+        observers
+            .observer
+            .0
+            .observer
+            .check_rest(&sim)
+            .map_err(|violation| violation.to_string())?;
         let count = |name| sim.counters().count(name);
         Ok(Outcome {
             digest: sim.digest(),
-            totals: observers.observer.0.totals(),
+            totals: observers.observer.0.observer.totals(),
             events: sim.events_handled(),
             messages_lost: count("sim_lost") + count("sim_partitioned"),
             lies: count(LIES),
