@@ -74,10 +74,10 @@ fn group_seeds_keep_their_promises_beside_forgers() {
         }
         let gone = gone(&mut scenario.acts, Duration::from_secs(5));
         for (_, act) in &mut scenario.acts {
-            if let group_swarm::Act::Command(_, group::Command::Join { seeds, .. }) = act {
-                if seeds.iter().any(|seed| !gone.contains_key(seed)) {
-                    seeds.retain(|seed| !gone.contains_key(seed));
-                }
+            if let group_swarm::Act::Command(_, group::Command::Join { seeds, .. }) = act
+                && seeds.iter().any(|seed| !gone.contains_key(seed))
+            {
+                seeds.retain(|seed| !gone.contains_key(seed));
             }
         }
         let lies = Lies::draw(&mut rng, [2_000, 10_000, 50_000], Instant::MAX);
