@@ -88,9 +88,9 @@ impl Gate {
         names.present != Some(None)
     }
 
-    /// True if the message of this call is refused.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.names().is_some_and(|names| names.present == Some(None))
+    /// The call is over. True if it was for a message that was refused.
+    pub(crate) fn ends_refused(&self) -> bool {
+        self.names().is_some_and(|mut names| names.present.take() == Some(None))
     }
 }
 

@@ -53,7 +53,7 @@ impl<P: Protocol, O: Observer<P>> Observer<P> for Honest<O> {
     }
 
     fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        let is_refused = self.gate.is_refused();
+        let is_refused = self.gate.ends_refused();
         if let Some(observer) = self.of(node).filter(|_| !is_refused) {
             observer.after_call(at, node, protocol, reply);
         }

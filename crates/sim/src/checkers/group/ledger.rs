@@ -441,7 +441,10 @@ impl<P: Host> Observer<P> for GroupLedger {
     fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
         match event {
             Event::Delivered { .. } => self.note_delivery(at, node, event),
-            Event::View(view) => self.note_view(at, node, view),
+            Event::View(view) => {
+                self.transmissions.note_view(view);
+                self.note_view(at, node, view);
+            }
             Event::Excluded => {
                 let found = self.lives.note_excluded(at, &self.calm, node);
                 self.judge(at, node, found);

@@ -18,6 +18,8 @@ pub(super) struct Transmissions {
     // Of the present call: the receiver, the view, and what was sent. Which view the sender was in
     // is known when the call is over.
     sends: Vec<(NodeId, ViewId, Sent)>,
+    // The views that began within it.
+    begun: Vec<Arc<View>>,
 }
 
 impl Transmissions {
@@ -66,9 +68,14 @@ impl Transmissions {
         Ok(())
     }
 
+    pub(super) fn note_view(&mut self, view: &Arc<View>) {
+        self.begun.push(view.clone());
+    }
+
     /// A node crashed, perhaps in the midst of a call: what that sent is not judged.
     pub(super) fn note_crash(&mut self) {
         self.sends.clear();
+        self.begun.clear();
     }
 
     /// `freed` says up to where the member had freed the blocks of an origin before the call.
@@ -83,12 +90,13 @@ impl Transmissions {
         let incarnation = group.member().incarnation;
         let sender = self.senders.entry(node).or_default();
         let mut result = Ok(());
+        let mut begun = std::mem::take(&mut self.begun);
         for (to, view, sent) in self.sends.drain(..) {
-            // A view may begin within a call, once.
+            // Who is a quorum alone may end a view in the call in which it began.
             if sender.view.as_ref().is_none_or(|now| now.id() != view)
-                && present.is_some_and(|present| present.id() == view)
+                && let Some(place) = begun.iter().position(|begun| begun.id() == view)
             {
-                sender.enter(present.cloned(), incarnation);
+                sender.enter(begun.drain(..=place).next_back(), incarnation);
             }
             if result.is_ok() {
                 result = sender.check(node, to, view, sent, &freed);
