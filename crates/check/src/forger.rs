@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use paceline_proto::core::{Context, Instant, NodeId};
 
 use crate::lies::Known;
-use crate::stranger::{LIES, Shared, Spoken, this};
+use crate::stranger::{Shared, Spoken, this};
 use crate::{Lies, Tamper, Wrapped};
 
 /// What a driver does with a message in the name of another node. Its [name](Verdict::name) is that
@@ -189,11 +189,8 @@ impl<P: Spoken> Tamper<P> for Forger {
     }
 
     fn fires(&mut self, _: &mut P, cx: &mut Context<'_, P>, _: P::Timer) -> bool {
-        if let Some(lies) = self.lies.as_ref().filter(|lies| cx.now < lies.until) {
-            if self.forge(cx) {
-                cx.count(LIES, 1);
-            }
-            cx.set_timer(lies.every, P::TICK);
+        if let Some(lies) = &self.lies {
+            lies.tick(cx, |cx| self.forge(cx));
         }
         self.lies.is_none()
     }

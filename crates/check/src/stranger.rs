@@ -71,6 +71,20 @@ impl Lies {
         let every = Duration::from_micros(every_micros[rng.below(3) as usize]);
         Lies { every, until }
     }
+
+    /// A liar's timer fires: lets it lie, counts that if `lie` returns true, and sets the next one.
+    pub(crate) fn tick<P: Spoken>(
+        &self,
+        cx: &mut Context<'_, P>,
+        lie: impl FnOnce(&mut Context<'_, P>) -> bool,
+    ) {
+        if cx.now < self.until {
+            if lie(cx) {
+                cx.count(LIES, 1);
+            }
+            cx.set_timer(self.every, P::TICK);
+        }
+    }
 }
 
 /// The nodes of a run: `honest` honest ones, then strangers.
@@ -269,11 +283,11 @@ impl<P: Spoken> Tamper<P> for Stranger {
     }
 
     fn fires(&mut self, _: &mut P, cx: &mut Context<'_, P>, _: P::Timer) -> bool {
-        if let Some((lies, to)) = self.lies.as_ref().filter(|(lies, _)| cx.now < lies.until) {
-            if self.shared.lock().expect("no panic under the lock").lie(to, cx) {
-                cx.count(LIES, 1);
-            }
-            cx.set_timer(lies.every, P::TICK);
+        if let Some((lies, to)) = &self.lies {
+            let lie = |cx: &mut Context<'_, P>| {
+                self.shared.lock().expect("no panic under the lock").lie(to, cx)
+            };
+            lies.tick(cx, lie);
         }
         self.lies.is_none()
     }

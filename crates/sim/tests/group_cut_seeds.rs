@@ -22,11 +22,9 @@ use paceline_sim::{FaultSupport, Sim, SimConfig};
 const MESSAGES: u64 = 20;
 /// They are sent within this,
 const LOAD: Duration = Duration::from_secs(2);
-/// and all are told within this, and
+/// and all are told within this, and `answer_within` for each member: its turn to propose comes so
+/// long after that of the one before it, and any but the last may be heard and hear no quorum.
 const REST: Duration = Duration::from_secs(20);
-/// this for each member: its turn to propose comes `answer_within` after that of the one before it,
-/// and any but the last may be heard and hear no quorum.
-const TURN: Duration = Duration::from_secs(2);
 
 /// Members with a primary, in its newest view.
 fn survivors(sim: &Sim<'_, Group>, nodes: u32) -> Vec<NodeId> {
@@ -73,7 +71,7 @@ fn run(scenario: &Scenario, cuts: &Cuts) -> Result<[u64; 4], String> {
             sim.command_at(when, node, message(node, 1_000_000 + number, 1_000));
         }
     }
-    let rest = REST + TURN * scenario.nodes;
+    let rest = REST + scenario.config.answer_within() * scenario.nodes;
     sim.run_until(Instant::ZERO + FAULTS + HEAL + LOAD + rest, &mut observers);
     judge(&observers.0)?;
     let left = survivors(&sim, scenario.nodes);

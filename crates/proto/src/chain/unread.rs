@@ -174,23 +174,26 @@ impl Chain {
 
     /// Tells an origin what is owed to it, if it may want to know.
     pub(super) fn tell_owed(&mut self, cx: &mut Cx<'_>, origin: NodeId) {
-        let view = self.view.id();
         let Some(unread) = self.unread.iter_mut().find(|unread| unread.origin.node == origin)
         else {
             return;
         };
         unread.told = unread.owed;
-        let (incarnation, Owed { blocks, bytes }) = (unread.origin.incarnation, unread.owed);
-        cx.send(origin, Lane::Datagram, Message::Owed { view, incarnation, blocks, bytes });
+        let (origin, owed) = (unread.origin, unread.owed);
+        self.send_owed(cx, origin, owed);
+    }
+
+    fn send_owed(&self, cx: &mut Cx<'_>, origin: Member, Owed { blocks, bytes }: Owed) {
+        let (view, incarnation) = (self.view.id(), origin.incarnation);
+        let message = Message::Owed { view, incarnation, blocks, bytes };
+        cx.send(origin.node, Lane::Datagram, message);
     }
 
     /// Tells an origin from whom nothing came in any view that nothing is owed to it. It may have
     /// sent something in the last view that came to no other member.
     pub(super) fn tell_nothing_owed(&self, cx: &mut Cx<'_>, origin: Member) {
         if self.unread.iter().all(|unread| unread.origin != origin) {
-            let (view, incarnation) = (self.view.id(), origin.incarnation);
-            let message = Message::Owed { view, incarnation, blocks: 0, bytes: 0 };
-            cx.send(origin.node, Lane::Datagram, message);
+            self.send_owed(cx, origin, Owed::default());
         }
     }
 

@@ -196,6 +196,11 @@ impl Config {
         &self.chain
     }
 
+    /// How long a proposer waits for answers, and a member for its turn after the one before it.
+    pub fn answer_within(&self) -> Duration {
+        self.answer_within
+    }
+
     /// How long whoever does not read holds its senders before it is taken for down, if ever.
     pub fn expel_after(&self) -> Option<Duration> {
         self.expel_after
