@@ -86,7 +86,8 @@ impl HoldsAddresses for Group {
     }
 }
 
-/// Those of the nodes in its table: it sends to no other node unless it is told of it again.
+/// The addresses of the nodes in its table. It sends to another node only after a message has
+/// named that node again.
 impl<R: Router> HoldsAddresses for Overlay<R> {
     fn held(&self) -> Vec<(NodeId, Bytes)> {
         let mut table = Vec::new();

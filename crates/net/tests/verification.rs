@@ -75,7 +75,7 @@ async fn a_node_that_restarts_tells_its_peers_new_tags() {
         one.send(0, lane, 1, "before");
         node.letter().await;
         node.node.stop().await;
-        // Runs are told apart by the milliseconds in which they start.
+        // Peers order the runs of a node by start time, in milliseconds.
         tokio::time::sleep(Duration::from_millis(5)).await;
         let again = Bound::bind(addr, config(0).with_open_membership()).expect("its port");
         node = start(again, &alone(0, addr));

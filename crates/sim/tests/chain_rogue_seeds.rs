@@ -53,7 +53,8 @@ fn message(node: NodeId, number: u64, bytes: usize) -> Command {
 }
 
 impl World {
-    /// None if there are too few members, or so many that a run takes long.
+    /// `None` unless the ring has 3 to 12 members and messages may have 12 bytes: a rogue minority
+    /// needs three members, and a run with more than twelve takes too long.
     fn draw(seed: u64) -> Option<World> {
         let mut rng = Rng::new(seed, 0x409e);
         let mut scenario = Scenario::draw(seed);
@@ -163,7 +164,8 @@ impl World {
                             )
                         })
                         .collect();
-                    let what = format!("{node} was told message {number} by {of:?} of {all:?}");
+                    let what =
+                        format!("{node} delivered message {number} of {of:?}, not of {all:?}");
                     return Err(format!("{what}\n{}", states.join("\n")));
                 }
             }

@@ -50,7 +50,8 @@ impl<R: Router> Overlay<R> {
         known.into_iter().flatten().map(|(&node, known)| (node, &known.address))
     }
 
-    /// The addresses of the nodes that a message names, and this node's own. None in the simulator.
+    /// The addresses of the nodes that a message names, and this node's own. None if the
+    /// application gave this node no address.
     pub(super) fn addresses_for(&self, own: NodeId, body: &Body<R::Walk>) -> Addresses {
         let Some(rest) = self.rest_if_any() else {
             return Addresses::default();

@@ -49,7 +49,7 @@ pub(super) struct Rest {
     // Members that a guest knows from outside.
     pub guides: Vec<NodeId>,
     pub leave_by: Instant,
-    // Where this node is, and others are. Empty in the simulator.
+    // Where this node is, and others are. Empty if the application gave no address.
     pub address: Bytes,
     pub addresses: BTreeMap<NodeId, Whereabouts>,
 }

@@ -97,8 +97,8 @@ pub fn crash_for_good<A: Act>(acts: &mut Vec<(Instant, A)>, node: NodeId, when: 
     acts.push((when, A::fault(Fault::Crash(node))));
 }
 
-/// The nodes that crash or leave for good, and when they are gone: those that leave, so long after
-/// they are told to.
+/// The nodes that crash or leave for good, and when they are gone. A node that leaves is gone
+/// `leave_within` after its command to leave.
 pub fn gone<A: Act>(
     acts: &mut [(Instant, A)],
     leave_within: Duration,

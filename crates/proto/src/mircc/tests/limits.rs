@@ -86,7 +86,8 @@ fn a_flow_that_hears_nothing_gives_up_in_time() {
     assert_eq!((bench.packets().len(), bench.outbox.timers.len()), (0, 0));
 }
 
-/// Refuses each Interest for congestion for so many seconds; says when the flow failed, ms.
+/// Answers each Interest with a Nack for congestion, for this many seconds. Returns when the flow
+/// failed, in milliseconds.
 fn refused_for(bench: &mut Bench, seconds: u64) -> Option<u64> {
     for millis in (0..seconds * 1_000).step_by(100) {
         for (_, asked) in bench.packets() {

@@ -168,7 +168,8 @@ mod tests {
         (0..len).map(|_| rng.next_u32() as u8).collect()
     }
 
-    /// Under Miri, which takes a second for what else takes a microsecond, one in so many.
+    /// The step through the cases of a test: all of them, or one in `many` under Miri, which is
+    /// thousands of times slower.
     fn one_in(many: usize) -> usize {
         if cfg!(miri) { many } else { 1 }
     }
