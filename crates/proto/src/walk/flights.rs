@@ -152,11 +152,9 @@ impl Flights {
 
     /// Takes a walk out.
     pub fn end(&mut self, token: u64) -> Option<Flight> {
-        self.flight(token)?;
+        self.steps -= u64::from(self.flight(token)?.length) + 1;
         self.free.push(place_of(token) as u32);
-        let flight = self.slots[place_of(token)].flight.take()?;
-        self.steps -= u64::from(flight.length) + 1;
-        Some(flight)
+        self.slots[place_of(token)].flight.take()
     }
 
     /// Forgets all.

@@ -26,10 +26,10 @@ const QUANTUM: i64 = AHEAD as i64;
 pub(super) const SILENT: Duration = Duration::from_secs(10);
 /// How often silent homes are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The first homes keep the memory of their queues, others memory for this many walkers, until
-/// none has come for [`SILENT`] and another home comes.
-const ROOMY: usize = 8;
-const ROOM_KEPT: usize = 1024;
+/// Most queues whose memory is kept while no walkers wait in them, and for how many walkers it may
+/// be in all, unless it is a single queue's.
+const SPARE_MAX: usize = 8;
+const SPARE_ROOM: usize = 1 << 16;
 
 /// A home's place at a server. It stays the home's own while walkers of it wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,9 @@ pub(super) struct Homes {
     active: VecDeque<HomeId>,
     /// Walkers that wait, of all homes.
     waiting: usize,
+    /// Memory of queues that have run empty, for those that fill next: what homes leave that come
+    /// and go does not add up.
+    spare: Vec<VecDeque<Guest>>,
     /// Whether silent homes are forgotten. Without a plan clients send nothing that would show that
     /// they are alive.
     forgets: bool,
@@ -121,6 +124,7 @@ impl Default for Homes {
             latest: None,
             active: VecDeque::new(),
             waiting: 0,
+            spare: Vec::new(),
             forgets: false,
             looked: Instant::ZERO,
         }
@@ -166,7 +170,6 @@ impl Homes {
     /// Makes a place for a new home. If all are taken, it replaces the least recently heard of the
     /// homes without walkers.
     fn place(&mut self, node: NodeId, now: Instant) -> Result<HomeId, Barred> {
-        self.release_idle(now);
         let id = if self.homes.len() <= HOMES_MAX {
             self.homes.push(Home::new(Some(node), now));
             HomeId(self.homes.len() as u32 - 1)
@@ -186,15 +189,6 @@ impl Homes {
         Ok(id)
     }
 
-    /// Gives back the memory of queues that no walker has come to for long.
-    fn release_idle(&mut self, now: Instant) {
-        for home in &mut self.homes[1..] {
-            if home.queue.is_empty() && now.since(home.came) > SILENT {
-                home.queue = VecDeque::new();
-            }
-        }
-    }
-
     /// Whether walkers of a home may have `steps` more steps left here. Servers have no limit.
     pub(super) fn has_credit(&self, id: HomeId, steps: u64, most: u64) -> bool {
         id == HomeId::SERVERS || self.homes[id.index()].steps.saturating_add(steps) <= most
@@ -204,13 +198,14 @@ impl Homes {
     pub(super) fn push(&mut self, guest: Guest) {
         let id = guest.home;
         let home = &mut self.homes[id.index()];
+        if !home.is_active {
+            home.is_active = true;
+            home.queue = self.spare.pop().unwrap_or_default();
+            self.active.push_back(id);
+        }
         home.steps += credit_of(&guest.traveller.walker);
         home.queue.push_back(guest);
         self.waiting += 1;
-        if !home.is_active {
-            home.is_active = true;
-            self.active.push_back(id);
-        }
     }
 
     /// The home whose turn it is; none if no walker waits.
@@ -221,10 +216,9 @@ impl Homes {
                 // Credit of a round expires, debt does not.
                 home.deficit = home.deficit.min(0);
                 home.is_active = false;
-                if id.index() > ROOMY {
-                    home.queue.shrink_to(ROOM_KEPT);
-                }
+                let queue = std::mem::take(&mut home.queue);
                 self.active.pop_front();
+                self.set_aside(queue);
             } else if self.active.len() == 1 {
                 // Without competition there is no debt.
                 home.deficit = QUANTUM;
@@ -239,22 +233,22 @@ impl Homes {
         None
     }
 
-    /// The walker of a home that has waited longest.
-    pub(super) fn pop(&mut self, id: HomeId) -> Option<Guest> {
-        self.take(id, VecDeque::pop_front)
+    /// Keeps the memory of a queue that has run empty, unless enough is kept.
+    fn set_aside(&mut self, queue: VecDeque<Guest>) {
+        let kept: usize = self.spare.iter().map(VecDeque::capacity).sum();
+        let has_room = self.spare.len() < SPARE_MAX && kept + queue.capacity() <= SPARE_ROOM;
+        if queue.capacity() > 0 && (has_room || self.spare.is_empty()) {
+            self.spare.push(queue);
+        }
     }
 
-    /// Takes a walker out of a home's queue.
-    fn take(
-        &mut self,
-        id: HomeId,
-        pop: impl FnOnce(&mut VecDeque<Guest>) -> Option<Guest>,
-    ) -> Option<Guest> {
+    /// The walker of a home that has waited longest.
+    pub(super) fn pop(&mut self, id: HomeId) -> Option<Guest> {
         let home = &mut self.homes[id.index()];
-        let guest = pop(&mut home.queue)?;
-        home.steps -= credit_of(&guest.traveller.walker);
+        // Read in its place: a walker whose parts were read on its way would be copied twice.
+        home.steps -= credit_of(&home.queue.front()?.traveller.walker);
         self.waiting -= 1;
-        Some(guest)
+        home.queue.pop_front()
     }
 
     /// The walker whose turn it is.
@@ -272,7 +266,10 @@ impl Homes {
     /// home's with one more.
     pub(super) fn cut_longest(&mut self, id: HomeId) -> Option<Guest> {
         let longest = self.longest_beyond(id)?;
-        self.take(longest, VecDeque::pop_back)
+        let home = &mut self.homes[longest.index()];
+        home.steps -= credit_of(&home.queue.back()?.traveller.walker);
+        self.waiting -= 1;
+        home.queue.pop_back()
     }
 
     /// The longest queue, if it is longer than this home's with one more walker.
@@ -300,7 +297,7 @@ impl Homes {
             silent += 1;
             home.steps = 0;
             self.waiting -= home.queue.len();
-            gone.extend(std::mem::take(&mut home.queue));
+            gone.extend(home.queue.drain(..));
         }
         (silent, gone)
     }
@@ -313,7 +310,12 @@ impl Homes {
     /// Takes all walkers and forgets all homes, for another graph. `forgets`: whether its silent
     /// homes are forgotten.
     pub(super) fn reset(&mut self, forgets: bool) -> Vec<Guest> {
-        let gone = self.homes.iter_mut().flat_map(|home| home.queue.drain(..)).collect();
+        let mut gone = Vec::new();
+        for place in 0..self.homes.len() {
+            let mut queue = std::mem::take(&mut self.homes[place].queue);
+            gone.extend(queue.drain(..));
+            self.set_aside(queue);
+        }
         self.homes.truncate(1);
         let servers = &mut self.homes[0];
         (servers.steps, servers.deficit, servers.is_active) = (0, 0, false);
@@ -371,7 +373,8 @@ impl Homes {
 
     /// Bytes that the queues have.
     pub(super) fn memory_bytes(&self) -> usize {
-        let room: usize = self.homes.iter().map(|home| home.queue.capacity()).sum();
+        let queues = self.homes.iter().map(|home| &home.queue).chain(&self.spare);
+        let room: usize = queues.map(VecDeque::capacity).sum();
         room * size_of::<Guest>() + self.homes.capacity() * size_of::<Home>()
     }
 }
@@ -508,29 +511,36 @@ mod tests {
     }
 
     #[test]
-    fn a_home_that_sends_no_walkers_for_long_gives_all_its_room_back() {
+    fn homes_that_come_one_after_the_other_use_the_memory_of_one_queue() {
         let mut homes = Homes::default();
-        for node in 1..=20 {
-            enter(&mut homes, node, 500);
-            while homes.next().is_some() {}
+        let mut most = Vec::new();
+        for node in 1..=100 {
+            enter(&mut homes, node, 50_000);
+            let room: usize = homes.homes.iter().map(|home| home.queue.capacity()).sum();
+            most.push(room + homes.spare.iter().map(VecDeque::capacity).sum::<usize>());
+            match node % 3 {
+                0 => drop(homes.reset(true)),
+                _ => while homes.next().is_some() {},
+            }
         }
-        let room =
-            |homes: &Homes| homes.homes.iter().filter(|home| home.queue.capacity() > 0).count();
-        homes.admit(NodeId(20), at(11), true).expect("it has a place");
-        assert_eq!(room(&homes), 20);
-        homes.admit(NodeId(21), at(12), true).expect("there is room");
-        assert_eq!(room(&homes), 1, "the one that came a second ago");
+        assert!(most.iter().all(|&room| room == most[0]), "{most:?}");
     }
 
     #[test]
-    fn queues_that_run_empty_give_their_room_back_unless_homes_are_few() {
+    fn little_memory_is_kept_of_queues_that_have_run_empty() {
         let mut homes = Homes::default();
-        for node in 1..=20 {
-            enter(&mut homes, node, 50_000);
+        for walkers in [10, 50_000] {
+            (1..=20).for_each(|node| _ = enter(&mut homes, node, walkers));
             while homes.next().is_some() {}
+            assert!(homes.homes.iter().all(|home| home.queue.capacity() == 0));
+            let kept: usize = homes.spare.iter().map(VecDeque::capacity).sum();
+            assert!((10..=SPARE_ROOM).contains(&kept) && homes.spare.len() <= SPARE_MAX);
         }
-        let roomy = homes.homes.iter().filter(|home| home.queue.capacity() > ROOM_KEPT * 2);
-        assert_eq!(roomy.count(), ROOMY);
+        // One that is larger is kept if it is the only one.
+        homes.spare.clear();
+        enter(&mut homes, 1, SPARE_ROOM as u64 + 1);
+        while homes.next().is_some() {}
+        assert!(homes.spare.iter().map(VecDeque::capacity).sum::<usize>() > SPARE_ROOM);
     }
 
     #[test]
