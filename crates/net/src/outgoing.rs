@@ -132,6 +132,11 @@ impl<M: Wire> Outgoing<M> {
         }
     }
 
+    /// What wakes this stream, for the one that takes its place.
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
     /// Starts an attempt to connect.
     pub(crate) fn dial(&mut self, addr: SocketAddr, config: &NodeConfig) {
         self.attempt += 1;

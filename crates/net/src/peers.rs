@@ -177,13 +177,17 @@ impl<M: Wire> PeerTable<M> {
     }
 
     fn insert_at(&mut self, place: usize, node: NodeId, addr: SocketAddr, ready: &Arc<ReadyList>) {
+        let waker = match self.peers.get(place) {
+            Some(old) => old.outgoing.waker(),
+            None => ready.waker(Source::Outgoing(place)),
+        };
         let mut peer = Peer {
             node,
             addr,
             proof: Proof::Hinted,
             session: None,
             reach: Reach::Open,
-            outgoing: Outgoing::new(self.queued.part(), ready.waker(Source::Outgoing(place))),
+            outgoing: Outgoing::new(self.queued.part(), waker),
             incoming: None,
             introduction: Introduction::Due,
             who_after: Instant::ZERO,

@@ -18,8 +18,9 @@ pub(crate) const TRAIN_LENGTH_MAX: usize = 64;
 /// Payload of an Ethernet packet with IPv4, and with IPv6. The kernel does not cut trains into
 /// longer ones: a train of such would be refused as if nothing could be cut.
 const PACKET_BYTES_MAX: [usize; 2] = [1_472, 1_452];
-/// Spent train buffers that are kept.
-const SPARE_MAX: usize = 64;
+/// Bytes of spent train buffers that are kept. Each grows to the most that was ever in it, so in
+/// time all of them would to [`TRAIN_BYTES_MAX`].
+const SPARE_BYTES_MAX: usize = 256 << 10;
 
 /// Datagrams for one address, all but the last of one size.
 #[derive(Debug)]
@@ -80,6 +81,7 @@ pub(crate) struct Trains {
     queue_bytes_max: usize,
     length_max: usize,
     spare: Vec<BytesMut>,
+    spare_bytes: usize,
 }
 
 impl Trains {
@@ -94,6 +96,7 @@ impl Trains {
             queue_bytes_max,
             length_max,
             spare: Vec::new(),
+            spare_bytes: 0,
         }
     }
 
@@ -184,6 +187,7 @@ impl Trains {
         let place = self.trains.len();
         self.open.insert(to, self.left + place as u64);
         let bytes = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= bytes.capacity();
         let length_max = if segment_bytes <= cut_bytes_max(to) { self.length_max } else { 1 };
         self.trains.push_back(Train { to, segment_bytes, length_max, bytes });
         place
@@ -203,7 +207,8 @@ impl Trains {
     fn recycle(&mut self, train: Train) {
         let mut buffer = train.bytes;
         buffer.clear();
-        if self.spare.len() < SPARE_MAX {
+        if self.spare_bytes + buffer.capacity() <= SPARE_BYTES_MAX {
+            self.spare_bytes += buffer.capacity();
             self.spare.push(buffer);
         }
     }
@@ -312,5 +317,22 @@ mod tests {
         assert_eq!(parts(&trains, 64), [(2, 1), (3, 1)]);
         assert_eq!(counters.count("datagram_queue_overflow"), 1);
         assert_eq!((trains.queued_bytes, trains.open.len()), (1000, 2));
+    }
+
+    #[test]
+    fn little_memory_is_kept_of_bursts_of_any_number_and_length() {
+        let (mut trains, mut counters) = (Trains::new(16 << 20, 64), Counters::default());
+        for burst in 1..=200 {
+            for number in 0..burst {
+                let bytes = 1 + (number * 7_919) % 60_000;
+                let write = |buffer: &mut BytesMut| buffer.resize(bytes, 0);
+                trains.push(addr(number as u16), bytes, &mut counters, write);
+            }
+            while trains.drop_oldest() > 0 {}
+            let kept: usize = trains.spare.iter().map(BytesMut::capacity).sum();
+            assert_eq!(kept, trains.spare_bytes);
+            assert!(kept > 0 && kept <= SPARE_BYTES_MAX, "{kept} bytes after {burst} trains");
+        }
+        assert!(trains.spare.len() >= 4);
     }
 }
