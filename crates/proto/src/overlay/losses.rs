@@ -41,6 +41,8 @@ pub(super) struct Losses {
     back: Vec<(NodeId, Instant)>,
     // They failed, made up for or not, and are not back.
     gone: BTreeSet<NodeId>,
+    // When they said goodbye, and have not answered since. The oldest first.
+    left: Vec<(NodeId, Instant)>,
     // From when on this node holds all that it is to hold.
     whole_from: Instant,
     // It did not yet when one of them failed, or when it heard of that.
@@ -68,9 +70,10 @@ impl Losses {
         self.lost.contains_key(&node)
     }
 
-    /// True if the node failed and has not answered since.
+    /// True if the node failed, or said goodbye, and has not answered since.
     pub(super) fn is_silent(&self, node: NodeId) -> bool {
         self.lost.get(&node).is_some_and(|loss| loss.found_at.is_none())
+            || self.left.iter().any(|(known, _)| *known == node)
     }
 
     /// Another member has these nodes in its table.
@@ -83,7 +86,10 @@ impl Losses {
     }
 
     fn is_empty(&self) -> bool {
-        self.lost.is_empty() && self.retired.is_empty() && self.back.is_empty()
+        self.lost.is_empty()
+            && self.retired.is_empty()
+            && self.back.is_empty()
+            && self.left.is_empty()
     }
 
     fn note(&mut self, node: NodeId, now: Instant) -> bool {
@@ -127,8 +133,19 @@ impl Losses {
         self.note_back(node, now);
     }
 
+    /// The node said goodbye. Whoever did so and is a member again answers: one that does not,
+    /// and says now this, now that, would be taken in and given up each time.
+    pub(super) fn leave(&mut self, node: NodeId, now: Instant) {
+        self.forgive(node, now);
+        if self.left.len() >= RETIRED_MAX {
+            self.left.remove(0);
+        }
+        self.left.push((node, now));
+    }
+
     fn take_back(&mut self, node: NodeId) {
         self.retired.retain(|(known, _)| *known != node);
+        self.left.retain(|(known, _)| *known != node);
         self.gone.remove(&node);
     }
 
@@ -272,6 +289,7 @@ impl<R: Router> Overlay<R> {
         let losses = &mut self.rest().losses;
         losses.retired.retain(|(_, at)| now < *at + rumours_end);
         losses.back.retain(|(_, at)| now < *at + rumours_end);
+        losses.left.retain(|(_, at)| now < *at + rumours_end);
         losses.lost.retain(|_, loss| {
             let is_back = loss.found_at.is_some_and(|at| now >= at + taken_in_after);
             !is_back && now < loss.since + lifetime_max

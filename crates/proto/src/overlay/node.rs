@@ -432,7 +432,7 @@ impl<R: Router> Overlay<R> {
             }
             Body::Goodbye => {
                 self.forget(cx, from);
-                self.rest().losses.forgive(from, cx.now);
+                self.rest().losses.leave(from, cx.now);
             }
             Body::Missing { nodes } => self.receive_missing(cx, from, &nodes),
         }

@@ -144,6 +144,26 @@ fn answers_that_were_not_asked_for_change_nothing() {
 }
 
 #[test]
+fn who_said_goodbye_is_a_neighbour_again_once_it_answers() {
+    let mut net = Net::new(config(), &[(0, &[1], &[1])]);
+    let notices = |net: &Net| net.nodes[&n(0)].router.notices.clone();
+    net.forge(1, 0, Body::Notify);
+    assert_eq!(notices(&net), [n(1)]);
+    net.silent.push(n(1));
+    for _ in 0..3 {
+        net.forge(1, 0, Body::Goodbye);
+        net.forge(1, 0, Body::Notify);
+    }
+    assert_eq!(notices(&net), [n(1)], "it does not answer");
+    assert_eq!(net.count(&format!("-> {}: ping", n(1))), 1, "one question at a time");
+    net.silent.clear();
+    net.wait(Duration::from_secs(5));
+    assert_eq!(net.counter("found_again"), 1);
+    net.forge(1, 0, Body::Notify);
+    assert_eq!(notices(&net), [n(1), n(1)]);
+}
+
+#[test]
 fn an_answer_of_the_wrong_shape_is_no_answer() {
     let mut net = Net::new(config(), &[(0, &[1], &[1, 2])]);
     net.silent.push(n(1));

@@ -20,6 +20,8 @@ pub(super) struct Scripted {
     pub ways: BTreeMap<u8, Vec<NodeId>>,
     pub replicas: Vec<NodeId>,
     pub full: Option<NodeId>,
+    /// Who said that it is a neighbour, and was believed.
+    pub notices: Vec<NodeId>,
 }
 
 impl Router for Scripted {
@@ -28,7 +30,7 @@ impl Router for Scripted {
     const NAME: &'static str = "scripted";
 
     fn new(_: Space, own: NodeId) -> Scripted {
-        Scripted { ways: BTreeMap::new(), replicas: vec![own], full: None }
+        Scripted { ways: BTreeMap::new(), replicas: vec![own], full: None, notices: vec![] }
     }
 
     fn distance(key: Key, node: Key) -> Key {
@@ -79,7 +81,9 @@ impl Router for Scripted {
 
     fn found(&mut self, _: Key, _: NodeId, _: &mut Vec<Chore>) {}
 
-    fn notified(&mut self, _: NodeId, _: &mut Vec<Chore>) {}
+    fn notified(&mut self, by: NodeId, _: &mut Vec<Chore>) {
+        self.notices.push(by);
+    }
 
     fn has_joined(&self) -> bool {
         true
