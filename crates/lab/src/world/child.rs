@@ -52,6 +52,10 @@ impl Process {
         let program = command.get_program().to_owned();
         let mut command = Command::from(command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A terminal sends Ctrl-C to the whole group. It is the parent that ends its nodes: one
+        // that has only just begun does not heed the signal yet, and would seem to have crashed.
+        #[cfg(unix)]
+        command.process_group(0);
         let mut child = command.kill_on_drop(true).spawn().map_err(|error| {
             LabError::Run(format!("cannot start {}: {error}", program.display()))
         })?;
