@@ -22,8 +22,8 @@ use paceline_sim::{FaultSupport, Sim, SimConfig};
 const MESSAGES: u64 = 20;
 /// They are sent within this,
 const LOAD: Duration = Duration::from_secs(2);
-/// and all are told within this, and `answer_within` for each member: its turn to propose comes so
-/// long after that of the one before it, and any but the last may be heard and hear no quorum.
+/// and all are delivered within this time and `answer_within` for each member. Members propose in
+/// turn, `answer_within` apart, and every proposer but the last may fail to hear a quorum.
 const REST: Duration = Duration::from_secs(20);
 
 /// Members with a primary, in its newest view.

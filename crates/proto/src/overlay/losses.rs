@@ -23,8 +23,8 @@ use crate::core::{Instant, NodeId};
 
 /// Failed nodes that are remembered; the oldest is forgotten first.
 const LOSSES_MAX: usize = 1024;
-/// Nodes whose failure is known to be made up for, that are remembered.
-const RETIRED_MAX: usize = 256;
+/// Most nodes in each list of those whose failure does not count, or that left.
+const DATED_MAX: usize = 256;
 
 /// Nodes that failed and may hold the only copies of something.
 #[derive(Debug, Default)]
@@ -34,19 +34,51 @@ pub(super) struct Losses {
     // The last failure upon which this node looked whether others failed with it.
     probed_for: Instant,
     // Since when their failure is made up for, or accepted: what others say of it soon after that
-    // is old. The oldest first.
-    retired: Vec<(NodeId, Instant)>,
+    // is old.
+    retired: Dated,
     // Since when they are back, or known to hold nothing: the same, but this node may see for
     // itself that they fail again.
-    back: Vec<(NodeId, Instant)>,
+    back: Dated,
     // They failed, made up for or not, and are not back.
     gone: BTreeSet<NodeId>,
-    // When they said goodbye, and have not answered since. The oldest first.
-    left: Vec<(NodeId, Instant)>,
+    // They said goodbye, and have not answered since.
+    left: Dated,
     // From when on this node holds all that it is to hold.
     whole_from: Instant,
     // It did not yet when one of them failed, or when it heard of that.
     is_partial: bool,
+}
+
+/// Nodes, each with a time: the oldest first, which make room for others.
+#[derive(Debug, Default)]
+struct Dated(Vec<(NodeId, Instant)>);
+
+impl Dated {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn contains(&self, node: NodeId) -> bool {
+        self.0.iter().any(|(known, _)| *known == node)
+    }
+
+    fn remove(&mut self, node: NodeId) {
+        self.0.retain(|(known, _)| *known != node);
+    }
+
+    /// Enters a node, with a new time if it is there.
+    fn note(&mut self, node: NodeId, now: Instant) {
+        self.remove(node);
+        if self.0.len() >= DATED_MAX {
+            self.0.remove(0);
+        }
+        self.0.push((node, now));
+    }
+
+    /// Removes those that have been there for so long.
+    fn expire(&mut self, now: Instant, after: Duration) {
+        self.0.retain(|(_, at)| now < *at + after);
+    }
 }
 
 #[derive(Debug)]
@@ -72,8 +104,7 @@ impl Losses {
 
     /// True if the node failed, or said goodbye, and has not answered since.
     pub(super) fn is_silent(&self, node: NodeId) -> bool {
-        self.lost.get(&node).is_some_and(|loss| loss.found_at.is_none())
-            || self.left.iter().any(|(known, _)| *known == node)
+        self.lost.get(&node).is_some_and(|loss| loss.found_at.is_none()) || self.left.contains(node)
     }
 
     /// Another member has these nodes in its table.
@@ -93,7 +124,7 @@ impl Losses {
     }
 
     fn note(&mut self, node: NodeId, now: Instant) -> bool {
-        let is_old = self.retired.iter().any(|(known, _)| *known == node);
+        let is_old = self.retired.contains(node);
         if is_old || self.lost.contains_key(&node) {
             // It failed again before it was taken in again.
             if let Some(loss) = self.lost.get_mut(&node) {
@@ -122,7 +153,7 @@ impl Losses {
             && loss.found_at.is_none()
         {
             loss.found_at = Some(now);
-            self.note_back(node, now);
+            self.back.note(node, now);
         }
     }
 
@@ -130,46 +161,32 @@ impl Losses {
     pub(super) fn forgive(&mut self, node: NodeId, now: Instant) {
         self.take_back(node);
         self.lost.remove(&node);
-        self.note_back(node, now);
+        self.back.note(node, now);
     }
 
-    /// The node said goodbye. Whoever did so and is a member again answers: one that does not,
-    /// and says now this, now that, would be taken in and given up each time.
+    /// The node said goodbye. This node does not take it in again before it has answered a ping:
+    /// a stranger that alternates `Notify` and `Goodbye` would enter the table each time.
     pub(super) fn leave(&mut self, node: NodeId, now: Instant) {
         self.forgive(node, now);
-        if self.left.len() >= RETIRED_MAX {
-            self.left.remove(0);
-        }
-        self.left.push((node, now));
+        self.left.note(node, now);
     }
 
     fn take_back(&mut self, node: NodeId) {
-        self.retired.retain(|(known, _)| *known != node);
-        self.left.retain(|(known, _)| *known != node);
+        self.retired.remove(node);
+        self.left.remove(node);
         self.gone.remove(&node);
-    }
-
-    fn note_back(&mut self, node: NodeId, now: Instant) {
-        self.back.retain(|(known, _)| *known != node);
-        if self.back.len() >= RETIRED_MAX {
-            self.back.remove(0);
-        }
-        self.back.push((node, now));
     }
 
     /// True if what others say of the node's failure is news.
     fn is_news(&self, node: NodeId) -> bool {
-        let is_back = self.back.iter().any(|(known, _)| *known == node);
-        !is_back && !self.lost.contains_key(&node)
+        !self.back.contains(node) && !self.lost.contains_key(&node)
     }
 
     fn retire(&mut self, nodes: &[NodeId], now: Instant) {
         for &node in nodes {
             self.lost.remove(&node);
-            self.retired.push((node, now));
+            self.retired.note(node, now);
         }
-        let excess = self.retired.len().saturating_sub(RETIRED_MAX);
-        self.retired.drain(..excess);
     }
 
     fn nodes(&self) -> impl Iterator<Item = NodeId> {
@@ -287,9 +304,9 @@ impl<R: Router> Overlay<R> {
         let taken_in_after = 2 * self.settle_after(cx);
         let rumours_end = 4 * self.repair_after(cx);
         let losses = &mut self.rest().losses;
-        losses.retired.retain(|(_, at)| now < *at + rumours_end);
-        losses.back.retain(|(_, at)| now < *at + rumours_end);
-        losses.left.retain(|(_, at)| now < *at + rumours_end);
+        for list in [&mut losses.retired, &mut losses.back, &mut losses.left] {
+            list.expire(now, rumours_end);
+        }
         losses.lost.retain(|_, loss| {
             let is_back = loss.found_at.is_some_and(|at| now >= at + taken_in_after);
             !is_back && now < loss.since + lifetime_max

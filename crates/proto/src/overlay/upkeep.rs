@@ -167,7 +167,7 @@ impl<R: Router> Overlay<R> {
         nodes.get(cx.rng.below(nodes.len() as u32) as usize).copied()
     }
 
-    /// True if the node did not answer, and has not answered since.
+    /// True if the node did not answer, or said goodbye, and has not answered since.
     pub(super) fn is_lost(&self, node: NodeId) -> bool {
         self.rest_if_any().is_some_and(|rest| rest.losses.is_silent(node))
     }

@@ -66,8 +66,8 @@ pub(super) struct Homes {
     active: VecDeque<HomeId>,
     /// Walkers that wait, of all homes.
     waiting: usize,
-    /// Memory of queues that have run empty, for those that fill next: what homes leave that come
-    /// and go does not add up.
+    /// Queues that have run empty, whose memory the next homes use. Clients that come one after the
+    /// other so need the memory of one queue.
     spare: Vec<VecDeque<Guest>>,
     /// Whether silent homes are forgotten. Without a plan clients send nothing that would show that
     /// they are alive.
@@ -235,8 +235,8 @@ impl Homes {
 
     /// Keeps the memory of a queue that has run empty, unless enough is kept.
     fn set_aside(&mut self, queue: VecDeque<Guest>) {
-        let kept: usize = self.spare.iter().map(VecDeque::capacity).sum();
-        let has_room = self.spare.len() < SPARE_MAX && kept + queue.capacity() <= SPARE_ROOM;
+        let room = self.spare_room() + queue.capacity();
+        let has_room = self.spare.len() < SPARE_MAX && room <= SPARE_ROOM;
         if queue.capacity() > 0 && (has_room || self.spare.is_empty()) {
             self.spare.push(queue);
         }
@@ -245,7 +245,8 @@ impl Homes {
     /// The walker of a home that has waited longest.
     pub(super) fn pop(&mut self, id: HomeId) -> Option<Guest> {
         let home = &mut self.homes[id.index()];
-        // Read in its place: a walker whose parts were read on its way would be copied twice.
+        // The credit is read before the walker leaves the queue: read after, the compiler copies
+        // the walker twice.
         home.steps -= credit_of(&home.queue.front()?.traveller.walker);
         self.waiting -= 1;
         home.queue.pop_front()
@@ -373,9 +374,17 @@ impl Homes {
 
     /// Bytes that the queues have.
     pub(super) fn memory_bytes(&self) -> usize {
-        let queues = self.homes.iter().map(|home| &home.queue).chain(&self.spare);
-        let room: usize = queues.map(VecDeque::capacity).sum();
-        room * size_of::<Guest>() + self.homes.capacity() * size_of::<Home>()
+        self.room() * size_of::<Guest>() + self.homes.capacity() * size_of::<Home>()
+    }
+
+    /// Walkers for which all queues have memory.
+    fn room(&self) -> usize {
+        self.homes.iter().map(|home| home.queue.capacity()).sum::<usize>() + self.spare_room()
+    }
+
+    /// Walkers for which queues that have run empty have memory.
+    fn spare_room(&self) -> usize {
+        self.spare.iter().map(VecDeque::capacity).sum()
     }
 }
 
@@ -516,8 +525,7 @@ mod tests {
         let mut most = Vec::new();
         for node in 1..=100 {
             enter(&mut homes, node, 50_000);
-            let room: usize = homes.homes.iter().map(|home| home.queue.capacity()).sum();
-            most.push(room + homes.spare.iter().map(VecDeque::capacity).sum::<usize>());
+            most.push(homes.room());
             match node % 3 {
                 0 => drop(homes.reset(true)),
                 _ => while homes.next().is_some() {},
@@ -533,14 +541,14 @@ mod tests {
             (1..=20).for_each(|node| _ = enter(&mut homes, node, walkers));
             while homes.next().is_some() {}
             assert!(homes.homes.iter().all(|home| home.queue.capacity() == 0));
-            let kept: usize = homes.spare.iter().map(VecDeque::capacity).sum();
+            let kept = homes.spare_room();
             assert!((10..=SPARE_ROOM).contains(&kept) && homes.spare.len() <= SPARE_MAX);
         }
         // One that is larger is kept if it is the only one.
         homes.spare.clear();
         enter(&mut homes, 1, SPARE_ROOM as u64 + 1);
         while homes.next().is_some() {}
-        assert!(homes.spare.iter().map(VecDeque::capacity).sum::<usize>() > SPARE_ROOM);
+        assert!(homes.spare_room() > SPARE_ROOM);
     }
 
     #[test]
