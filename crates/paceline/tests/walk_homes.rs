@@ -208,7 +208,7 @@ async fn a_hostile_home_with_many_walkers_takes_no_more_steps_than_an_honest_job
 async fn a_datagram_of_long_walkers_delays_a_job_of_twenty_seconds_by_a_tenth_at_most() {
     let (_server, client, mut hostile) = all_three().await;
     let short = run(&client, job(10), || ()).await;
-    // Some more than twenty seconds: the next job may be faster.
+    // Aims at 24 s, because the machine may do the next job faster.
     let walks = (10.0 * 24.0 / short.took.as_secs_f64()).ceil() as u32;
     let timed = async |hostile: Option<&mut Hostile>| {
         if let Some(hostile) = hostile {
@@ -225,10 +225,11 @@ async fn a_datagram_of_long_walkers_delays_a_job_of_twenty_seconds_by_a_tenth_at
         alone.push(timed(None).await);
     }
     let mean = |seconds: &[f64]| seconds.iter().sum::<f64>() / seconds.len() as f64;
-    let share = mean(&beside) / mean(&alone);
-    let steps = f64::from(VERTICES) * f64::from(walks) * 2_000.0;
-    let rate = steps / mean(&alone) / 1e6;
+    let usual = mean(&alone);
+    let share = mean(&beside) / usual;
+    let rate = short.steps as f64 * f64::from(walks) / 10.0 / usual / 1e6;
     println!("{alone:.1?} s alone, {rate:.1} million steps/s; {beside:.1?} s beside: {share:.3}");
-    assert!(mean(&alone) >= 20.0 && share <= 1.1, "{share:.3} times {alone:.1?} s");
+    let is_long = alone.iter().all(|&seconds| seconds >= 20.0);
+    assert!(is_long && share <= 1.1, "{share:.3} times {alone:.1?} s");
     assert_eq!(hostile.returned(), 2 * CROWD, "its walks are over, too");
 }

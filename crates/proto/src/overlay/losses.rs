@@ -23,7 +23,7 @@ use crate::core::{Instant, NodeId};
 
 /// Failed nodes that are remembered; the oldest is forgotten first.
 const LOSSES_MAX: usize = 1024;
-/// Most nodes in each list of those whose failure does not count, or that left.
+/// The most nodes in each of the lists `retired`, `back` and `left`.
 const DATED_MAX: usize = 256;
 
 /// Nodes that failed and may hold the only copies of something.
@@ -49,7 +49,8 @@ pub(super) struct Losses {
     is_partial: bool,
 }
 
-/// Nodes, each with a time: the oldest first, which make room for others.
+/// A bounded list of nodes with the time at which each was entered, the oldest first. A full list
+/// drops its oldest node for a new one.
 #[derive(Debug, Default)]
 struct Dated(Vec<(NodeId, Instant)>);
 
@@ -75,7 +76,7 @@ impl Dated {
         self.0.push((node, now));
     }
 
-    /// Removes those that have been there for so long.
+    /// Removes the nodes that were entered at least `after` ago.
     fn expire(&mut self, now: Instant, after: Duration) {
         self.0.retain(|(_, at)| now < *at + after);
     }

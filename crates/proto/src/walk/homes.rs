@@ -66,8 +66,8 @@ pub(super) struct Homes {
     active: VecDeque<HomeId>,
     /// Walkers that wait, of all homes.
     waiting: usize,
-    /// Queues that have run empty, whose memory the next homes use. Clients that come one after the
-    /// other so need the memory of one queue.
+    /// Queues that have run empty, whose memory the next homes use: clients that come one after
+    /// another need the memory of one queue.
     spare: Vec<VecDeque<Guest>>,
     /// Whether silent homes are forgotten. Without a plan clients send nothing that would show that
     /// they are alive.
