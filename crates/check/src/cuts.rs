@@ -68,6 +68,43 @@ impl Cuts {
     pub fn passes(&self, from: NodeId, to: NodeId) -> bool {
         !self.links.contains(&(from, to))
     }
+
+    /// The most of `nodes` between which all links work in both directions; of several such sets
+    /// one with the first node.
+    pub fn most_linked(&self, nodes: &[NodeId]) -> BTreeSet<NodeId> {
+        let mut most = BTreeSet::new();
+        // Those of the core first: by them the bound below cuts off nearly all of the search.
+        let (core, others): (Vec<_>, Vec<_>) =
+            nodes.iter().partition(|node| self.core.contains(node));
+        let rest: Vec<NodeId> = core.into_iter().chain(others).collect();
+        self.extend_linked(&mut BTreeSet::new(), &rest, nodes.first(), &mut most);
+        most
+    }
+
+    /// Looks for a larger set than `most` that contains `set` and some of `rest`, each of which is
+    /// linked to all of `set`.
+    fn extend_linked(
+        &self,
+        set: &mut BTreeSet<NodeId>,
+        rest: &[NodeId],
+        first: Option<&NodeId>,
+        most: &mut BTreeSet<NodeId>,
+    ) {
+        let has_first = |set: &BTreeSet<NodeId>| first.is_some_and(|node| set.contains(node));
+        if (set.len(), has_first(set)) > (most.len(), has_first(most)) {
+            most.clone_from(set);
+        }
+        for (place, &node) in rest.iter().enumerate() {
+            if set.len() + rest.len() - place < most.len() {
+                return;
+            }
+            let is_linked = |&other: &NodeId| self.passes(node, other) && self.passes(other, node);
+            let next: Vec<NodeId> = rest[place + 1..].iter().copied().filter(is_linked).collect();
+            set.insert(node);
+            self.extend_linked(set, &next, first, most);
+            set.remove(&node);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -87,8 +124,23 @@ mod tests {
             let is_one_way = |&&(from, to): &&(NodeId, NodeId)| cuts.passes(to, from);
             one_way += cuts.links.iter().filter(is_one_way).count();
             partial += usize::from(cuts.links.len() < nodes as usize - 1);
+            let all: Vec<NodeId> = (0..nodes).map(NodeId).collect();
+            let linked = cuts.most_linked(&all);
+            assert!(linked.len() >= cuts.core.len(), "{linked:?} of {cuts:?}");
+            let has_all = |&a| linked.iter().all(|&b| a == b || cuts.passes(a, b));
+            assert!(linked.iter().all(has_all), "{linked:?} of {cuts:?}");
         }
         assert!(one_way > 500 && partial > 100, "{one_way} one way, {partial} partial");
         assert!(Cuts::draw(&mut Rng::new(1, 1), 2, Instant::ZERO).is_none());
+    }
+
+    #[test]
+    fn of_two_largest_sets_that_is_taken_which_has_the_first_node() {
+        let [a, b, c, d] = [0, 1, 2, 3].map(NodeId);
+        let links = BTreeSet::from([(a, b), (c, b), (d, a), (d, c)]);
+        let cuts = Cuts { at: Instant::ZERO, links, core: BTreeSet::new(), is_partial: true };
+        assert_eq!(cuts.most_linked(&[a, b, c, d]), BTreeSet::from([a, c]));
+        assert_eq!(cuts.most_linked(&[b, a, c, d]), BTreeSet::from([b, d]));
+        assert_eq!(cuts.most_linked(&[]), BTreeSet::new());
     }
 }

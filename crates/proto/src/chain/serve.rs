@@ -17,6 +17,7 @@
 //! accepts what arrives. So the blocks that are on their way reach all members, whatever others
 //! send, and credit returns.
 
+use super::Config;
 use super::chain::{Chain, Cx};
 use super::fair_queue::{QUANTUM_BYTES, Waiting};
 use super::link::{LinkState, OutLink, Sent, known_link, link_to};
@@ -175,9 +176,8 @@ impl Chain {
         Some(&self.out_links[place])
     }
 
-    /// Bytes that the driver takes for the hop to `to` before half of `hop_bytes` waits there.
     fn hop_room(&self, cx: &Cx<'_>, to: NodeId) -> usize {
-        (cx.shared.hop_bytes / 2).saturating_sub(cx.backlog_bytes(to))
+        hop_room(cx.shared, cx.backlog_bytes(to))
     }
 
     /// Asks to hear when a quarter of `hop_bytes` waits, so that several blocks leave for one
@@ -185,6 +185,11 @@ impl Chain {
     fn ask_for_drained(&self, cx: &mut Cx<'_>, to: NodeId) {
         cx.notify_drained(to, cx.shared.hop_bytes / 4);
     }
+}
+
+/// Bytes that the driver takes for a hop before half of `hop_bytes` waits there.
+pub(super) fn hop_room(config: &Config, backlog_bytes: usize) -> usize {
+    (config.hop_bytes / 2).saturating_sub(backlog_bytes)
 }
 
 /// True if no origin that waits on another hop is too far behind this one.

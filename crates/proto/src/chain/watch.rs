@@ -1,9 +1,11 @@
 //! What a member's broadcast knows of whether its links work. What follows from that is decided
 //! outside ([`crate::group`]).
 
+use super::Config;
 use super::chain::{Chain, Cx};
 use super::link::{LinkState, OutLink};
 use super::message::Message;
+use super::serve::hop_room;
 use crate::core::{Lane, NodeId};
 
 /// How far a hop is on which the peer has to acknowledge something.
@@ -18,15 +20,26 @@ pub(crate) struct HopProgress {
 }
 
 impl Chain {
-    /// How far the hop to `peer` is; `None` while it carries nothing that the peer has not
-    /// acknowledged. Blocks that wait while the stream is down count; those that wait their turn
-    /// on an open hop do not, since another hop may be what holds them up.
-    pub(crate) fn hop_progress(&self, peer: NodeId) -> Option<HopProgress> {
-        let place = self.out_links.binary_search_by_key(&peer, |link| link.peer).ok()?;
-        let link: &OutLink = &self.out_links[place];
+    /// How far the hop to `peer` is, for which so many bytes wait at the driver; `None` while it
+    /// carries nothing that the peer has not acknowledged. Blocks that wait while the stream is
+    /// down count; those that wait their turn on an open hop do not, since another hop may be what
+    /// holds them up. Own messages count that wait while the driver takes no block for the peer.
+    pub(crate) fn hop_progress(
+        &self,
+        config: &Config,
+        peer: NodeId,
+        backlog_bytes: usize,
+    ) -> Option<HopProgress> {
+        let own_waits = self.own.as_ref().is_some_and(|own| !own.waiting.is_empty());
+        let is_held_up = own_waits && hop_room(config, backlog_bytes) == 0;
+        let place = self.out_links.binary_search_by_key(&peer, |link| link.peer);
+        let Some(link): Option<&OutLink> = place.ok().map(|place| &self.out_links[place]) else {
+            let unused = HopProgress { acknowledged: 0, unacknowledged: 0, is_open: true };
+            return is_held_up.then_some(unused);
+        };
         let is_open = link.state == LinkState::Open;
         let (acknowledged, unacknowledged) = (link.acknowledged(), link.unacknowledged_count());
-        let is_due = unacknowledged > 0 || (!is_open && link.has_queue());
+        let is_due = unacknowledged > 0 || is_held_up || (!is_open && link.has_queue());
         is_due.then_some(HopProgress { acknowledged, unacknowledged, is_open })
     }
 

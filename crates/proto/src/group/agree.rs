@@ -34,6 +34,8 @@ pub(super) struct Acceptor {
     // What is to be accepted once flushed, and for each of its cuts how far was asked.
     pending: Option<(Ballot, Arc<Proposal>)>,
     asked: Vec<u64>,
+    /// This member's own attempt was outbid: it makes no other before this time.
+    pub(super) attempt_after: Instant,
     // Blocks that were flushed here since what is missing was asked for again.
     flushed: u64,
     // How often nothing came of what was asked for.
@@ -87,8 +89,9 @@ impl Group {
         if let Some(promised) = self.acceptor.promised.filter(|&promised| promised > ballot) {
             return self.tell(cx, from, Message::Rejected { view, promised });
         }
-        if self.makes_way(cx, from) {
-            return cx.count("group_vain_attempt", 1);
+        if let Some(promised) = self.makes_way_for(cx, from) {
+            cx.count("group_vain_attempt", 1);
+            return self.tell(cx, from, Message::Rejected { view, promised });
         }
         let promise = self.promise(cx, ballot);
         self.tell(cx, from, promise);
@@ -99,16 +102,27 @@ impl Group {
         ballot.round > self.round.saturating_add(ROUNDS_AHEAD_MAX)
     }
 
-    /// True if a proposer has failed so often that another one's attempt is not given up for it: it
-    /// may be heard and hear no quorum.
-    fn makes_way(&self, cx: &Cx<'_>, proposer: NodeId) -> bool {
+    /// The attempt that is not given up for one of `proposer`, which has failed so often that it
+    /// may be heard and hear no quorum. One that has failed as often is given up: each member has
+    /// asked by then and knows who answers, so an attempt that can succeed takes a round trip.
+    fn makes_way_for(&self, cx: &Cx<'_>, proposer: NodeId) -> Option<Ballot> {
         let acceptor = &self.acceptor;
-        let is_other_on = acceptor.promised.is_some_and(|promised| {
+        let is_vain = |node: NodeId| acceptor.attempts.get(&node) >= Some(&ATTEMPTS_MAX);
+        acceptor.promised.filter(|promised| {
             promised.proposer != proposer
+                && is_vain(proposer)
+                && !is_vain(promised.proposer)
                 && self.is_alive(promised.proposer)
                 && cx.now < acceptor.promised_at + cx.shared.answer_within * ATTEMPT_TAKES
-        });
-        is_other_on && acceptor.attempts.get(&proposer).is_some_and(|&made| made >= ATTEMPTS_MAX)
+        })
+    }
+
+    /// The view ends here: tells that to a member that does not seem to know, so that it neither
+    /// waits for what is not taken here any more nor misses its turn to propose.
+    pub(super) fn tell_that_view_ends(&self, cx: &mut Cx<'_>, node: NodeId) {
+        if let Some(promised) = self.acceptor.promised {
+            self.tell(cx, node, Message::Rejected { view: self.view.id(), promised });
+        }
     }
 
     /// Promises an attempt, which ends the view for this member's broadcast.
@@ -127,6 +141,9 @@ impl Group {
         }
         if self.proposer.as_ref().is_some_and(|proposer| proposer.ballot < ballot) {
             self.proposer = None;
+            // Not at once, or two that outbid each other would do so for ever.
+            let pause = cx.shared.answer_within.mul_f64(0.5 + cx.rng.unit());
+            self.acceptor.attempt_after = cx.now + pause;
         }
         self.chain.freeze();
         let received = self.chain.reached().map(|reached| Received {

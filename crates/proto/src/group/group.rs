@@ -40,8 +40,8 @@ pub struct Group {
     pub(super) leavers: BTreeSet<NodeId>,
     // Members of the view that say that the group went on without this one.
     pub(super) claims: BTreeSet<NodeId>,
-    // Alive, as the detector says, but not answering.
-    pub(super) silent: BTreeSet<NodeId>,
+    // Members that have not answered an attempt, and since when.
+    pub(super) unanswered: BTreeMap<NodeId, Instant>,
     // Taken for down, because they held this member back for too long.
     pub(super) expelled: BTreeSet<NodeId>,
     stall: Option<Stall>,
@@ -99,7 +99,7 @@ impl Group {
             joins_at: Instant::MAX,
             leavers: BTreeSet::new(),
             claims: BTreeSet::new(),
-            silent: BTreeSet::new(),
+            unanswered: BTreeMap::new(),
             expelled: BTreeSet::new(),
             stall: None,
             tickets: VecDeque::new(),
@@ -151,16 +151,13 @@ impl Group {
     /// Bytes that this member holds because of what others sent: blocks and messages, also those of
     /// a view to come, and what it remembers of nodes.
     pub fn memory_bytes(&self) -> usize {
-        let nodes = self.leavers.len()
-            + self.claims.len()
-            + self.silent.len()
-            + self.expelled.len()
-            + self.seeds.len();
+        let nodes = self.leavers.len() + self.claims.len() + self.expelled.len() + self.seeds.len();
         self.chain.bytes_held()
             + self.early_bytes
             + self.post.memory_bytes()
             + self.links.memory_bytes()
             + self.joiners.len() * size_of::<Joiner>()
+            + self.unanswered.len() * size_of::<(NodeId, Instant)>()
             + nodes * size_of::<NodeId>()
     }
 
@@ -234,9 +231,6 @@ impl Group {
         }
         self.detected.counters.drain_into(&mut cx.outbox.counters);
         for change in std::mem::take(&mut self.detected.changes) {
-            if change.health == Health::Up {
-                self.silent.remove(&change.member.node);
-            }
             cx.count(
                 match change.health {
                     Health::Up => "group_member_up",
@@ -276,7 +270,7 @@ impl Group {
         self.joiners.clear();
         self.leavers.clear();
         self.claims.clear();
-        self.silent.clear();
+        self.unanswered.clear();
         self.expelled.clear();
         self.stall = None;
         self.links = Links::default();
@@ -322,6 +316,7 @@ impl Group {
         }
         self.with_chain(cx, |chain, cx| chain.handle_message(cx, from, message));
         if let Some(incarnation) = asks {
+            self.tell_that_view_ends(cx, from);
             self.with_chain(cx, |chain, cx| chain.answer_ask(cx, from, incarnation));
         }
     }
@@ -437,6 +432,7 @@ impl Group {
         if let Some(proposer) = &mut self.proposer {
             proposer.since += lost;
         }
+        self.unanswered.values_mut().for_each(|since| *since += lost);
         if let Some(stall) = &mut self.stall {
             stall.since += lost;
         }

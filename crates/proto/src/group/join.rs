@@ -260,10 +260,13 @@ impl Group {
     }
 
     pub(super) fn ask_to_leave(&mut self, cx: &mut Cx<'_>) {
-        let oldest = self.oldest();
-        if oldest != cx.node {
-            let (view, incarnation) = (self.view.id(), self.me.member.incarnation);
-            self.tell(cx, oldest, Message::Leave { view, incarnation });
+        let (view, incarnation) = (self.view.id(), self.me.member.incarnation);
+        // Another one too, each time: the oldest may be heard and hear no quorum.
+        let other = self.view.node(cx.rng.below(self.view.len() as u32) as usize);
+        for node in BTreeSet::from([self.oldest(), other]) {
+            if node != cx.node {
+                self.tell(cx, node, Message::Leave { view, incarnation });
+            }
         }
     }
 
@@ -395,7 +398,7 @@ impl Group {
         self.round = 0;
         self.change_since = None;
         self.has_primary = true;
-        self.silent.clear();
+        self.unanswered.clear();
         self.expelled.clear();
         self.claims.clear();
         let view_ref = &self.view;

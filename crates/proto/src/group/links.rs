@@ -322,10 +322,11 @@ impl Group {
             let node = self.view.node(rank);
             // While the view ends nothing passes, and a member that is down is not waited for.
             let is_watched = !self.is_ending() && self.is_alive(node);
-            let hop = self.chain.hop_progress(node).filter(|_| is_watched);
+            let backlog = cx.backlog_bytes(node);
+            let hop = self.chain.hop_progress(&cx.shared.chain, node, backlog);
+            let hop = hop.filter(|_| is_watched);
             let direct = self.post.progress(node).filter(|_| is_watched);
             let watch = &mut self.links.watches[rank];
-            let backlog = cx.backlog_bytes(node);
             // What leaves for the peer shows that its host takes it, before the block is whole.
             if std::mem::replace(&mut watch.backlog, backlog) > backlog
                 && hop.is_none_or(|hop| hop.is_open && hop.unacknowledged <= SLOW_FRAMES_MAX)
@@ -389,6 +390,7 @@ impl Group {
     ) {
         let rank = self.view.rank(from).filter(|_| self.is_member() && view == self.view.id());
         let Some(rank) = rank else { return cx.count("group_foreign_report", 1) };
+        self.tell_that_view_ends(cx, from);
         let (rank, len) = (rank as u32, self.view.len() as u32);
         for &member in members {
             if member >= len || member == rank {

@@ -160,7 +160,7 @@ pub enum Message {
         /// The members' ranks.
         members: Vec<u32>,
     },
-    /// From a member that wants to go, to the oldest.
+    /// From a member that wants to go, to the oldest and, each time, to another one.
     Leave {
         /// The view it is in.
         view: ViewId,
@@ -201,7 +201,8 @@ pub enum Message {
         /// The attempt.
         ballot: Ballot,
     },
-    /// The answer to an attempt that is behind another.
+    /// The answer to an attempt that is behind another, and to a member that takes it that the view
+    /// goes on.
     Rejected {
         /// The view.
         view: ViewId,

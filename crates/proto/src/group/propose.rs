@@ -91,14 +91,9 @@ impl Group {
                 None => proposer.promises.contains_key(rank),
                 Some(_) => proposer.accepted.contains(rank),
             };
-            let silent: Vec<u32> =
-                proposer.asked.iter().copied().filter(|rank| !answered(rank)).collect();
-            let has_lost = silent.iter().any(|rank| !alive.contains(rank));
+            let mut awaited = proposer.asked.iter().filter(|rank| !answered(rank));
+            let has_lost = awaited.any(|rank| !alive.contains(rank));
             let is_late = cx.now.since(proposer.since) >= cx.shared.answer_within;
-            if is_late {
-                let silent = silent.iter().map(|&rank| self.view.node(rank as usize));
-                self.silent.extend(silent);
-            }
             if has_lost || is_late {
                 self.attempt(cx, &alive);
             }
@@ -139,7 +134,7 @@ impl Group {
         {
             turn = turn.max(1);
         }
-        since + cx.shared.answer_within.saturating_mul(turn)
+        (since + cx.shared.answer_within.saturating_mul(turn)).max(self.acceptor.attempt_after)
     }
 
     /// True if the view should change for no other reason than a dead link, and it is not on the
@@ -155,8 +150,11 @@ impl Group {
 
     /// Makes an attempt with all that are alive and answer, under a ballot above all seen.
     fn attempt(&mut self, cx: &mut Cx<'_>, alive: &[u32]) {
-        let answering = |rank: &u32| !self.silent.contains(&self.view.node(*rank as usize));
-        let answering: Vec<u32> = alive.iter().copied().filter(answering).collect();
+        let is_silent = |&&rank: &&u32| {
+            let since = self.unanswered.get(&self.view.node(rank as usize));
+            since.is_some_and(|&since| cx.now.since(since) >= cx.shared.answer_within)
+        };
+        let answering: Vec<u32> = alive.iter().filter(|rank| !is_silent(rank)).copied().collect();
         let asked = if self.is_quorum(&answering) { answering } else { alive.to_vec() };
         let Some(round) = self.round.checked_add(1) else {
             return cx.count("group_rounds_used_up", 1);
@@ -166,7 +164,7 @@ impl Group {
         cx.count("group_attempts", 1);
         self.proposer = Some(Box::new(Proposer {
             ballot,
-            asked: asked.clone(),
+            asked,
             promises: BTreeMap::new(),
             proposal: None,
             accepted: BTreeSet::new(),
@@ -174,13 +172,21 @@ impl Group {
         }));
         let me = self.rank_of_me().expect("a member has a rank") as u32;
         let view = self.view.id();
-        for &rank in asked.iter().filter(|&&rank| rank != me) {
-            self.tell(cx, self.view.node(rank as usize), Message::Prepare { view, ballot });
+        // Who is silent is not waited for, and is asked: it may answer by now.
+        for &rank in alive.iter().filter(|&&rank| rank != me) {
+            self.ask(cx, rank, Message::Prepare { view, ballot });
         }
         self.repeat_soon(cx);
         if let Message::Promise { accepted, received, .. } = self.promise(cx, ballot) {
             self.note_promise(cx, me, Promise { accepted, received });
         }
+    }
+
+    /// Tells a member something that it has to answer.
+    fn ask(&mut self, cx: &mut Cx<'_>, rank: u32, message: Message) {
+        let node = self.view.node(rank as usize);
+        self.unanswered.entry(node).or_insert(cx.now);
+        self.tell(cx, node, message);
     }
 
     pub(super) fn receive_promise(
@@ -192,6 +198,7 @@ impl Group {
         accepted: Option<(Ballot, Arc<Proposal>)>,
         received: Vec<Received>,
     ) {
+        self.note_answer(from, view);
         let Some(rank) = self.rank_in_attempt(from, view, ballot) else {
             return cx.count("group_late_answer", 1);
         };
@@ -202,6 +209,13 @@ impl Group {
             return cx.count("group_bad_promise", 1);
         }
         self.note_promise(cx, rank, Promise { accepted, received });
+    }
+
+    /// Whatever the member says to an attempt to end this view, it is not silent.
+    fn note_answer(&mut self, from: NodeId, view: ViewId) {
+        if view == self.view.id() {
+            self.unanswered.remove(&from);
+        }
     }
 
     fn rank_in_attempt(&self, from: NodeId, view: ViewId, ballot: Ballot) -> Option<u32> {
@@ -227,10 +241,10 @@ impl Group {
         proposer.proposal = Some(proposal.clone());
         let (ballot, asked) = (proposer.ballot, proposer.asked.clone());
         let (view, me) = (self.view.id(), self.me.member.node);
-        for node in asked.iter().map(|&rank| self.view.node(rank as usize)) {
-            if node != me {
+        for rank in asked {
+            if self.view.node(rank as usize) != me {
                 let proposal = proposal.clone();
-                self.tell(cx, node, Message::Accept { view, ballot, proposal });
+                self.ask(cx, rank, Message::Accept { view, ballot, proposal });
             }
         }
         self.receive_accept(cx, me, view, ballot, proposal);
@@ -303,6 +317,7 @@ impl Group {
         view: ViewId,
         ballot: Ballot,
     ) {
+        self.note_answer(from, view);
         let Some(rank) = self.rank_in_attempt(from, view, ballot) else {
             return cx.count("group_late_answer", 1);
         };
@@ -348,7 +363,15 @@ impl Group {
         if self.is_round_ahead(promised) {
             return cx.count("group_round_ahead", 1);
         }
+        if !self.is_member() || self.view.rank(promised.proposer).is_none() {
+            return cx.count("group_foreign_ballot", 1);
+        }
         self.round = self.round.max(promised.round);
+        self.note_answer(from, view);
+        if !self.is_ending() {
+            // The proposer does not reach this member, or has left it out.
+            let _ = self.promise(cx, promised);
+        }
         if self.proposer.as_ref().is_some_and(|proposer| proposer.ballot < promised) {
             // The other goes on; should it not, this member's turn comes again, not at the same
             // time as everybody else's.

@@ -19,10 +19,10 @@ impl Group {
         self.contacts.iter().map(|contact| (contact.member.node, &contact.address))
     }
 
-    /// The nodes of which something is noted that ends with the view: that they leave, do not
-    /// answer, or are taken for down.
+    /// The nodes of which something is noted that ends with the view: that they leave, have
+    /// not answered an attempt yet, or are taken for down.
     pub fn noted(&self) -> impl Iterator<Item = NodeId> {
-        self.leavers.iter().chain(&self.silent).chain(&self.expelled).copied()
+        self.leavers.iter().chain(self.unanswered.keys()).chain(&self.expelled).copied()
     }
 
     /// The member's failure detector; `None` before it joined for the first time.

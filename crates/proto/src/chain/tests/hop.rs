@@ -1,5 +1,6 @@
 //! A hop that breaks and resumes, as a transcript.
 
+use super::super::watch::HopProgress;
 use super::*;
 
 /// Member 1 of three with blocks 0 to 2 of member 0 on its hop to member 2.
@@ -106,6 +107,23 @@ fn own_blocks_wait_while_the_hop_is_down() {
     assert_eq!(bench.sent(), ["n2: resync 3"]);
     bench.message(2, resume(3));
     assert_eq!(bench.sent(), ["n2: block 1.0 link 3 hops 1"]);
+}
+
+#[test]
+fn a_hop_is_due_while_the_driver_takes_no_own_message_for_it() {
+    let mut bench = Bench::new(3, 0);
+    let progress = |bench: &Bench, peer: u32| {
+        let backlog = bench.backlog.backlog_bytes(NodeId(peer));
+        bench.chain.hop_progress(&bench.config, NodeId(peer), backlog)
+    };
+    bench.backlog.0.insert(NodeId(1), 500);
+    assert_eq!(progress(&bench, 1), None, "nothing waits");
+    bench.broadcast(10);
+    assert_eq!(bench.sent(), [""; 0], "half of what a hop may have waits at the driver");
+    let due = HopProgress { acknowledged: 0, unacknowledged: 0, is_open: true };
+    assert_eq!((progress(&bench, 1), progress(&bench, 2)), (Some(due), None));
+    bench.backlog.0.insert(NodeId(1), 499);
+    assert_eq!(progress(&bench, 1), None, "one block more is taken");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The parts of a group, without a network.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use super::{
 };
 use crate::chain::{self, Frame, Topology};
 use crate::core::{
-    Backlog, Context, DecodeError, Instant, Member, NodeId, Outbox, Payload, Protocol, Rng, View,
-    ViewId, Wire, decode_exact, encode_to_bytes,
+    Backlog, Context, DecodeError, Instant, Member, NodeId, Outbox, Outgoing, Payload, Protocol,
+    Rng, View, ViewId, Wire, decode_exact, encode_to_bytes,
 };
 use crate::detector;
 
@@ -310,7 +311,7 @@ fn a_node_that_left_and_is_back_in_the_next_view_does_not_leave_it() {
             let incarnation = contacts[2].member.incarnation;
             let leave = Message::Leave { view: ViewId(3), incarnation };
             group.handle_message(cx, NodeId(2), leave);
-            assert_eq!(group.noted().collect::<Vec<_>>(), [NodeId(2)]);
+            assert_eq!(group.leavers, BTreeSet::from([NodeId(2)]));
             let mut next = contacts.to_vec();
             // It leaves still if a proposal was accepted that does not know of it.
             next[2].member.incarnation += u64::from(is_back);
@@ -319,7 +320,51 @@ fn a_node_that_left_and_is_back_in_the_next_view_does_not_leave_it() {
             let install = Message::Install { after: ViewId(3), made_at, members: next };
             group.handle_message(cx, NodeId(1), install);
             assert_eq!(group.view().id(), ViewId(4));
-            assert_eq!(group.noted().count(), usize::from(!is_back));
+            assert_eq!(group.leavers.len(), usize::from(!is_back));
+        });
+    }
+}
+
+#[test]
+fn a_member_that_takes_it_that_the_view_goes_on_is_told_that_it_ends() {
+    let view = ViewId(3);
+    for is_report in [true, false] {
+        with_member(|group, cx, contacts| {
+            let incarnation = contacts[2].member.incarnation;
+            let probe = Message::Chain(chain::Message::Probe { view, incarnation });
+            let report = Message::Unreachable { view, members: vec![1] };
+            let question = if is_report { report } else { probe };
+            let asks = |group: &mut Group, cx: &mut Context<'_, Group>| {
+                cx.outbox.sends.clear();
+                group.handle_message(cx, NodeId(2), question.clone());
+                let told = |send: &Outgoing<Message>| match &send.message {
+                    Message::Rejected { promised, .. } if send.to == NodeId(2) => Some(*promised),
+                    _ => None,
+                };
+                cx.outbox.sends.iter().find_map(told)
+            };
+            assert_eq!(asks(group, cx), None, "the view goes on");
+            group.handle_message(cx, NodeId(1), Message::Prepare { view, ballot: ballot(4, 1) });
+            assert_eq!(asks(group, cx), Some(ballot(4, 1)), "{question}");
+        });
+    }
+}
+
+#[test]
+fn a_view_ends_where_a_member_says_that_it_does_unless_nobody_can_have_proposed_that() {
+    let far = (1 << 16) + 1;
+    for (from, view, promised, ends) in [
+        (2, 3, ballot(4, 1), true),
+        (2, 2, ballot(4, 1), false),
+        (2, 4, ballot(4, 1), false),
+        (9, 3, ballot(4, 1), false),
+        (2, 3, ballot(4, 9), false),
+        (2, 3, ballot(far, 1), false),
+    ] {
+        with_member(|group, cx, _| {
+            let message = Message::Rejected { view: ViewId(view), promised };
+            group.handle_message(cx, NodeId(from), message);
+            assert_eq!(group.acceptor.promised, ends.then_some(promised), "{from} {view}");
         });
     }
 }
