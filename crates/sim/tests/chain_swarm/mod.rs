@@ -13,13 +13,15 @@ use paceline_sim::checkers::chain::{ChainLedger, Member};
 use paceline_sim::checkers::offered::Phase;
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Overhead, Reply, Shape,
-    Sim, SimConfig,
+    Sim, SimConfig, Streams,
 };
 
 /// Faults end at this time, milliseconds.
 const FAULTS_MS: u32 = 1_000;
 
-/// A group must be at rest this long after the last fault.
+/// A group must be at rest this long after the last fault, and over TCP within this time after it
+/// last delivered something: time-outs double up to a minute, so a stream that is not stuck tries
+/// again twice.
 const HEAL_AFTER: Duration = Duration::from_secs(120);
 
 /// A run, wholly drawn from its seed.
@@ -214,8 +216,14 @@ impl Scenario {
             false => ledger.with_offers(Phase::offers(&self.phases), self.admits_within()),
         };
         let mut observers = (ledger, application);
-        let end = Instant::ZERO + Duration::from_millis(FAULTS_MS.into()) + HEAL_AFTER;
+        let mut end = Instant::ZERO + Duration::from_millis(FAULTS_MS.into()) + HEAL_AFTER;
         sim.run_until(end, &mut observers);
+        let (mut before, may_be_slow) = (0, matches!(self.network.streams, Streams::Tcp(_)));
+        while may_be_slow && observers.0.deliveries() > before {
+            before = observers.0.deliveries();
+            end += HEAL_AFTER;
+            sim.run_until(end, &mut observers);
+        }
         let (ledger, _) = &mut observers;
         if let Some(violation) = ledger.violation() {
             return Err(violation.to_string());
