@@ -43,11 +43,13 @@ impl Nonces {
         self.hashes.capacity() * size_of::<u64>()
     }
 
-    /// The newest comes first.
+    /// The newest comes first. An Interest that ends once more moves to the front: with a second
+    /// place it would push out another one.
     fn put(&mut self, hash: u64) {
         let places = self.places(hash);
         let places = &mut self.hashes[places];
-        places.copy_within(..WAYS - 1, 1);
+        let oldest = places.iter().position(|&known| known == hash).unwrap_or(WAYS - 1);
+        places[..=oldest].rotate_right(1);
         places[0] = hash;
     }
 
@@ -91,6 +93,28 @@ mod tests {
             nonces.add(7, nonce, 1);
             assert!(nonces.contains(7, nonce.saturating_sub(8)), "{nonce}");
         }
+    }
+
+    #[test]
+    fn an_interest_that_ends_more_than_once_takes_one_place() {
+        let mut nonces = Nonces::default();
+        nonces.add(7, 0, 1);
+        // Of the same places as the first: as many as there is room for.
+        let places = nonces.places(hash(7, 0));
+        let shares = |&nonce: &u32| nonces.places(hash(7, nonce)) == places;
+        let others: Vec<u32> = (1..).filter(shares).take(WAYS - 1).collect();
+        for &nonce in others.iter().chain(&others) {
+            nonces.add(7, nonce, 1);
+            nonces.add(7, nonce, 1);
+        }
+        assert!(nonces.contains(7, 0));
+        assert!(others.iter().all(|&nonce| nonces.contains(7, nonce)));
+        // One that ends again is the newest: the next to come takes the place of another.
+        nonces.add(7, 0, 1);
+        let shares = |&nonce: &u32| nonces.places(hash(7, nonce)) == places;
+        let next = (others[WAYS - 2] + 1..).find(shares).expect("there are many");
+        nonces.add(7, next, 1);
+        assert!(nonces.contains(7, 0) && !nonces.contains(7, others[0]));
     }
 
     #[test]
