@@ -15,10 +15,10 @@ use paceline_proto::core::{
     Context, Instant, Lane, LinkFaults, Loss, NodeId, Outgoing, Payload, Wire, mix,
 };
 use paceline_proto::mircc::{
-    Command, Config, Event, FaceConfig, Fetch, FlowCounts, Forwarder, Object, Setup, Timer,
+    Command, Config, Event, FaceConfig, Fetch, FlowCounts, Forwarder, Object, Pace, Setup, Timer,
 };
 use paceline_proto::ndn::{Body, Class, Data, NackReason, Name, Packet, Signer, Stamps, Trust};
-use paceline_sim::checkers::mircc::{MirccLedger, Rule, Share};
+use paceline_sim::checkers::mircc::{MirccLedger, Node, Rule, Share};
 use paceline_sim::{Fault, FaultSupport, NetworkConfig, Overhead, Shape, Sim, SimConfig, Wires};
 
 /// What nodes do wrong.
@@ -427,4 +427,69 @@ fn a_link_that_has_settled_is_full_and_steady() {
     let (full, swings) = shared(0.0).expect("no promise is broken");
     println!("{full} of the link, {swings} from one round trip to the next");
     assert!(full > 0.95 * 0.95 && swings < 0.2, "{full} {swings}");
+}
+
+/// A consumer's link to its forwarder is slow, and nobody tells it what Interests may take of that.
+/// One flow asks for more than it carries, and stops; another one has a limit. Returns what the
+/// ledger finds.
+fn limited(pace: Pace, bug: Option<Bug>) -> Result<(), String> {
+    let [consumer, forwarder, producer] = [0, 1, 2].map(NodeId);
+    let name: Name = "/p".parse().expect("a name");
+    let mut setups = vec![Setup::default(); 3];
+    let mut wires = Wires::new();
+    let mut link = |one: NodeId, other: NodeId, out: u64, back: Option<u64>| {
+        let ahead = FaceConfig { in_bits_per_second: back, ..FaceConfig::of_rate(out) };
+        setups[one.index()].faces.push((other, ahead));
+        setups[other.index()].faces.push((one, FaceConfig::of_rate(50_000_000)));
+        setups[one.index()].routes.push((name.clone(), other, 1));
+        wires.join(one, other, Duration::from_millis(5));
+    };
+    link(consumer, forwarder, 1_000_000, None);
+    link(forwarder, producer, 50_000_000, Some(50_000_000));
+    setups[producer.index()].objects = [0, 1]
+        .map(|number| Object {
+            name: object_name(number),
+            content: Payload::Zeros(20_000_000),
+            segment_bytes: 1_000,
+            freshness: None,
+        })
+        .to_vec();
+    let mut config = Config { signer: Signer::Null, ..Config::default() };
+    config.shaper.queue_max = 10;
+    let mut ledger = MirccLedger::new(&config, setups.clone(), None);
+    let mut sim_config = SimConfig::new(3, 1);
+    sim_config.datagram_bytes_max = 8_800;
+    sim_config.network = NetworkConfig {
+        shape: Shape::Mesh,
+        overhead: Overhead::None,
+        wires: Some(Arc::new(wires)),
+        ..NetworkConfig::default()
+    };
+    let shared = Arc::new(config.clone());
+    let make = |node: NodeId| sabotaged(setups[node.index()].clone(), &config, bug);
+    let mut sim = Sim::new(sim_config, shared, make);
+    let at = |millis: u64| Instant::ZERO + Duration::from_millis(millis);
+    for (number, bits_per_second_max) in [(0, Some(1_000_000)), (1, None)] {
+        let fetch = Fetch::new(number as u64, object_name(number));
+        let fetch = Fetch { trust: Trust::Anything, bits_per_second_max, ..fetch };
+        let fetch = if number == 0 { Fetch { pace, ..fetch } } else { fetch };
+        sim.command_at(at(0), consumer, Command::Fetch(fetch));
+    }
+    sim.command_at(at(3_000), consumer, Command::Stop { flow: 1 });
+    sim.run_until(at(3_000), &mut ledger);
+    let faces = sim.node(consumer).forwarder().faces();
+    let waiting = faces.map(|face| face.packets_waiting).sum::<usize>();
+    assert!(waiting > 2_000, "{waiting} packets wait");
+    sim.run_until(at(8_000), &mut ledger);
+    ledger.violation().map_or(Ok(()), |violation| Err(violation.to_string()))
+}
+
+#[test]
+fn a_flow_keeps_to_its_limit_although_its_interests_leave_a_queue_one_after_another() {
+    for pace in [Pace::Rates, Pace::Cubic] {
+        assert_eq!(limited(pace, None), Ok(()), "{pace:?}");
+    }
+    // The ledger holds no window against rates that were told, so that only the limit is broken.
+    let found = limited(Pace::Cubic, Some(Bug::ForgetLimit)).expect_err("there is no limit");
+    assert!(found.contains("asks for more than 1000000 bit/s"), "{found}");
 }

@@ -1,3 +1,5 @@
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use paceline_proto::core::{Instant, NodeId};
@@ -46,6 +48,8 @@ pub(super) struct Flow {
     /// Interests that its own limit lets it send now.
     allowance: f64,
     allowed_at: Instant,
+    /// When Interests were handed to links, of those that have left and are not counted yet.
+    handed: BinaryHeap<Reverse<Instant>>,
     share: Option<(Share, Instant)>,
     window_bytes: u64,
 }
@@ -64,6 +68,7 @@ impl Flow {
             is_windowed: false,
             allowance: BEYOND_LIMIT,
             allowed_at: at,
+            handed: BinaryHeap::new(),
             share: None,
             window_bytes: 0,
         }
@@ -170,23 +175,40 @@ impl Flow {
         Ok(())
     }
 
-    /// It sends an Interest, by whatever path.
-    pub(super) fn check_limit(&mut self, at: Instant, config: &Config) -> Result<(), Broken> {
+    /// An Interest leaves, by whatever path, which was handed to a link at `handed_at`. The limit
+    /// is one on what is handed to links: behind other packets Interests gather in a queue, and
+    /// leave at the rate of the link. All that was handed over before `left_until` has left, so
+    /// that links with queues of different lengths do not change the order.
+    pub(super) fn check_limit(
+        &mut self,
+        handed_at: Instant,
+        left_until: Instant,
+        config: &Config,
+    ) -> Result<(), Broken> {
         let Some(limit) = self.fetch.bits_per_second_max else { return Ok(()) };
+        // An earlier flow may have left Interests for the same object in a queue.
+        if handed_at >= self.allowed_at {
+            self.handed.push(Reverse(handed_at));
+        }
         let bytes = if self.bytes_min == usize::MAX { 1_200 } else { self.bytes_min };
         let paths = self.paths.len().saturating_sub(1) as f64;
         let per_second = limit as f64 / (bytes as f64 * 8.0)
             + LOOKS_PER_SECOND
             + 1.0 / config.discover_every.as_secs_f64()
             + paths / config.probe_every.as_secs_f64();
-        let earned = (at - self.allowed_at).as_secs_f64() * per_second;
-        self.allowed_at = at;
-        // Those that had to wait for room leave one after another, too.
+        // Those that had to wait for room leave the shaper one after another, too.
         let beyond = BEYOND_LIMIT + config.shaper.queue_max as f64;
-        self.allowance = (self.allowance + earned).min(beyond) - 1.0;
-        if self.allowance < 0.0 {
-            let flow = self.fetch.flow;
-            return Err((Rule::Rate, format!("flow {flow} asks for more than {limit} bit/s")));
+        while let Some(&Reverse(at)) = self.handed.peek()
+            && at <= left_until
+        {
+            self.handed.pop();
+            let earned = (at - self.allowed_at).as_secs_f64() * per_second;
+            self.allowed_at = at;
+            self.allowance = (self.allowance + earned).min(beyond) - 1.0;
+            if self.allowance < 0.0 {
+                let flow = self.fetch.flow;
+                return Err((Rule::Rate, format!("flow {flow} asks for more than {limit} bit/s")));
+            }
         }
         Ok(())
     }
@@ -237,5 +259,63 @@ impl Flow {
     /// Segments told.
     pub(super) fn told(&self) -> u64 {
         self.told_count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    /// A flow that may ask for 100 Data of 1,200 bytes a second, and what its looks take beside.
+    fn limited() -> Flow {
+        let name = "/p".parse().expect("a name");
+        let fetch = Fetch { bits_per_second_max: Some(960_000), ..Fetch::new(1, name) };
+        Flow::new(at(0), fetch, 0)
+    }
+
+    #[test]
+    fn interests_that_waited_for_a_link_may_leave_faster_than_the_limit() {
+        let config = Config::default();
+        // One each 10 ms, all of which leave at once after 10 s.
+        let mut flow = limited();
+        for number in 0..1_000 {
+            let next = at((number + 1) * 10);
+            assert_eq!(flow.check_limit(at(number * 10), next, &config), Ok(()), "{number}");
+        }
+        // Faster than that they may not be handed over, however they leave.
+        let mut flow = limited();
+        let found = (0..1_000).find_map(|number| {
+            flow.check_limit(at(number * 5), at((number + 1) * 5), &config).err()
+        });
+        assert_eq!(found.expect("it asks for twice its limit").0, Rule::Rate);
+    }
+
+    #[test]
+    fn links_that_let_interests_wait_for_different_times_keep_to_one_limit() {
+        let config = Config::default();
+        // One each 10 ms, by turns to a link that lets it wait for 5 s and to one that does not.
+        let mut flow = limited();
+        for number in (1..1_000_u64).step_by(2) {
+            let waits = at((number * 10).saturating_sub(5_000));
+            assert_eq!(flow.check_limit(at(number * 10), waits, &config), Ok(()), "{number}");
+            let Some(number) = number.checked_sub(501) else { continue };
+            let next = at((number + 2) * 10);
+            assert_eq!(flow.check_limit(at(number * 10), next, &config), Ok(()), "{number}");
+        }
+        // With two such links it asks for twice its limit.
+        let mut flow = limited();
+        let found = (0..1_000_u64).find_map(|number| {
+            let waits = at((number * 10).saturating_sub(5_000));
+            let direct = flow.check_limit(at(number * 10), waits, &config);
+            let waited = number
+                .checked_sub(500)
+                .map(|number| flow.check_limit(at(number * 10), at((number + 1) * 10), &config));
+            direct.and(waited.unwrap_or(Ok(()))).err()
+        });
+        assert_eq!(found.expect("it asks for twice its limit").0, Rule::Rate);
     }
 }

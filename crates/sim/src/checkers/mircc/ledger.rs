@@ -8,7 +8,7 @@ use paceline_proto::ndn::{Body, Packet, PathLabel};
 
 use super::super::Violation;
 use super::flow::{Flow, Share};
-use super::link::Leaving;
+use super::link::{Leaving, Link};
 use super::measure::LinkUse;
 use super::names::{Key, Names};
 use super::node::{LIFETIME_MAX, NodeLedger};
@@ -266,7 +266,7 @@ impl MirccLedger {
             Body::Fragment(_) => {}
         }
         let link = held.links.get_mut(&to).expect("it was looked for");
-        link.send(&leaving)?;
+        let handed_at = link.send(&leaving)?;
         match &packet.body {
             Body::Interest(_) => {
                 let class = packet.header.class;
@@ -280,21 +280,21 @@ impl MirccLedger {
             Body::Nack(..) | Body::Fragment(_) => {}
         }
         match own {
-            Some(object) => self.check_own(at, from, to, packet, object),
+            Some(object) => self.check_own((at, handed_at), from, to, packet, object),
             None => Ok(()),
         }
     }
 
-    /// A consumer sends an Interest of its own.
+    /// An Interest of a consumer's own leaves, which the node handed to the link at `handed_at`.
     fn check_own(
         &mut self,
-        at: Instant,
+        (at, handed_at): (Instant, Instant),
         from: NodeId,
         to: NodeId,
         packet: &Packet,
         object: u32,
     ) -> Result<(), Broken> {
-        let flows = &mut self.nodes[from.index()].flows;
+        let NodeLedger { links, flows, .. } = &mut self.nodes[from.index()];
         if let Some((flow, lane)) = self.call.lane
             && let Some(flow) = flows.get_mut(&flow).filter(|flow| flow.object == object)
         {
@@ -302,7 +302,9 @@ impl MirccLedger {
             flow.check_lane(at, lane, (header.class, to, header.label), &self.config)?;
         }
         let flow = flows.values_mut().find(|flow| flow.object == object && !flow.is_shared);
-        flow.map_or(Ok(()), |flow| flow.check_limit(at, &self.config))
+        // What was handed over before this has left.
+        let left_until = links.values().filter_map(Link::waits_since).min().unwrap_or(at);
+        flow.map_or(Ok(()), |flow| flow.check_limit(handed_at, left_until, &self.config))
     }
 
     fn check_event(&mut self, node: NodeId, event: &Event) -> Result<(), Broken> {

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use paceline_proto::core::Instant;
@@ -35,6 +36,9 @@ pub(super) struct Link {
     /// Until when somebody was doubted, whose primary Interests wait behind secondary ones, as
     /// long as they live.
     doubts_until: Option<Instant>,
+    /// When the node handed over each packet that waits for the link, in the order in which they
+    /// leave.
+    waiting: VecDeque<Instant>,
     pub(super) used: Option<LinkUse>,
 }
 
@@ -61,6 +65,7 @@ impl Link {
             data_bytes_min: DATA_BYTES,
             rates: None,
             doubts_until: None,
+            waiting: VecDeque::new(),
             used: None,
         }
     }
@@ -72,6 +77,11 @@ impl Link {
             let bits = (self.face.queue_bytes_max + 8_800) as u64 * 8;
             Duration::from_nanos(bits.saturating_mul(1_000_000_000) / rate.max(1))
         })
+    }
+
+    /// When the node handed over the packet that waits longest; none if none waits.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        self.waiting.front().copied()
     }
 
     pub(super) fn queue_bytes_max(&self) -> usize {
@@ -92,12 +102,14 @@ impl Link {
         self.data_bytes_min = self.data_bytes_min.min(bytes);
     }
 
-    /// A packet leaves.
-    pub(super) fn send(&mut self, leaving: &Leaving) -> Result<(), Broken> {
-        let &Leaving { at, bytes, .. } = leaving;
+    /// A packet leaves. Returns when the node handed it over.
+    pub(super) fn send(&mut self, leaving: &Leaving) -> Result<Instant, Broken> {
+        let &Leaving { at, bytes, is_direct } = leaving;
+        let waited_since = if is_direct { None } else { self.waiting.pop_front() };
+        let handed_at = waited_since.unwrap_or(at);
         self.packets_out += 1;
         self.bytes_out += bytes as u64;
-        let Some(rate) = self.face.out_bits_per_second else { return Ok(()) };
+        let Some(rate) = self.face.out_bits_per_second else { return Ok(handed_at) };
         if at < self.free_at {
             let early = self.free_at - at;
             return Err((
@@ -108,7 +120,7 @@ impl Link {
         // Each gap may have been cut to whole nanoseconds.
         let nanos = (bytes as u64 * 8_000_000_000 / rate.max(1)).saturating_sub(1);
         self.free_at = at + Duration::from_nanos(nanos);
-        Ok(())
+        Ok(handed_at)
     }
 
     /// An Interest leaves, which arrived at the node at `came_at` if another node sent it.
@@ -174,6 +186,7 @@ impl Link {
         if face.doubts {
             self.doubts_until = Some(at);
         }
+        self.waiting.resize(face.packets_waiting, at);
         let counts = &face.counts;
         let link = |is_kept: bool, what: &dyn Fn() -> String| {
             if is_kept { Ok(()) } else { Err((Rule::Link, what())) }

@@ -29,7 +29,8 @@ pub enum Rule {
     /// not ask for; an entry ends with its lifetime, and entries are bounded.
     Balance,
     /// M3: a stamp is what came, or the face's own rate if that is less, and never above the
-    /// link's; a consumer sends no faster than it was told last, nor than its own limit.
+    /// link's; a consumer sends no faster than it was told last, nor than its own limit: this is
+    /// how fast it hands Interests to its links, whose queues may let them leave faster.
     Rate,
     /// M4: a segment is told once, as it was published, and all of an object before its end.
     Content,
