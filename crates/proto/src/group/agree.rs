@@ -34,12 +34,21 @@ pub(super) struct Acceptor {
     // What is to be accepted once flushed, and for each of its cuts how far was asked.
     pending: Option<(Ballot, Arc<Proposal>)>,
     asked: Vec<u64>,
-    /// This member's own attempt was outbid: it makes no other before this time.
+    /// The last attempt of this member.
+    pub(super) attempted: Option<Ballot>,
+    /// It was outbid, or came to nothing: this member makes no other before this time.
     pub(super) attempt_after: Instant,
     // Blocks that were flushed here since what is missing was asked for again.
     flushed: u64,
     // How often nothing came of what was asked for.
     unanswered: usize,
+}
+
+impl Acceptor {
+    /// True if the node has made attempts to end the view, the last of which asked in vain.
+    pub(super) fn has_attempts_of(&self, node: NodeId) -> bool {
+        self.attempts.contains_key(&node)
+    }
 }
 
 /// How an attempt that names a view stands to the view here.

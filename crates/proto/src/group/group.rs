@@ -51,6 +51,8 @@ pub struct Group {
     // The broadcast that is being handed over.
     ticket: u64,
     pub(super) round: u32,
+    // Views in a row that others ended while an attempt of this member came to nothing.
+    pub(super) vain_views: u32,
     pub(super) has_primary: bool,
     // Since when the view should change.
     pub(super) change_since: Option<Instant>,
@@ -106,6 +108,7 @@ impl Group {
             stable: 0,
             ticket: 0,
             round: 0,
+            vain_views: 0,
             has_primary: false,
             change_since: None,
             post: Post::default(),
@@ -276,7 +279,7 @@ impl Group {
         self.links = Links::default();
         self.early.clear();
         self.early_bytes = 0;
-        (self.has_primary, self.change_since) = (false, None);
+        (self.has_primary, self.change_since, self.vain_views) = (false, None, 0);
         (self.joins_at, self.repeat_at) = (Instant::MAX, Instant::MAX);
     }
 

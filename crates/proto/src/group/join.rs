@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::agree::Acceptor;
 use super::group::{Cx, Group};
 use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Message, Refusal};
@@ -393,7 +392,7 @@ impl Group {
         let last = std::mem::replace(&mut self.view, view.clone());
         self.contacts = members;
         self.made_at = made_at;
-        self.acceptor = Acceptor::default();
+        self.back_off(cx, made_at);
         (self.proposer, self.installing) = (None, None);
         self.round = 0;
         self.change_since = None;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::agree::Acceptor;
 use super::group::{Cx, Group};
 use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
@@ -10,6 +11,9 @@ use crate::core::{Instant, NodeId, ViewId};
 
 /// How often a decided view is told to those that have not said that they installed it.
 const INSTALL_REPEATS: u32 = 50;
+
+/// How often the pause doubles that a member makes whose attempts come to nothing.
+const BACK_OFF_DOUBLINGS: u32 = 5;
 
 /// An attempt to end the view.
 #[derive(Debug)]
@@ -115,12 +119,13 @@ impl Group {
         if let Some(proposer) = &self.proposer {
             return proposer.since + cx.shared.answer_within;
         }
+        let attempt_after = self.acceptor.attempt_after;
         let Some(since) = self.change_since else {
-            return self.joins_at;
+            return self.joins_at.max(attempt_after);
         };
         let (me, rank) = (self.me.member.node, self.rank_of_me().unwrap_or(0) as u32);
         if self.only_accuses(cx, rank) {
-            return self.joins_at;
+            return self.joins_at.max(attempt_after);
         }
         let place = self.links.place(rank);
         let nodes = (0u32..).zip(self.view.members().iter().map(|member| member.node));
@@ -134,7 +139,7 @@ impl Group {
         {
             turn = turn.max(1);
         }
-        (since + cx.shared.answer_within.saturating_mul(turn)).max(self.acceptor.attempt_after)
+        (since + cx.shared.answer_within.saturating_mul(turn)).max(attempt_after)
     }
 
     /// True if the view should change for no other reason than a dead link, and it is not on the
@@ -161,6 +166,7 @@ impl Group {
         };
         self.round = round;
         let ballot = Ballot { round: self.round, proposer: self.me.member.node };
+        self.acceptor.attempted = Some(ballot);
         cx.count("group_attempts", 1);
         self.proposer = Some(Box::new(Proposer {
             ballot,
@@ -209,6 +215,37 @@ impl Group {
             return cx.count("group_bad_promise", 1);
         }
         self.note_promise(cx, rank, Promise { accepted, received });
+    }
+
+    /// Asks one of those again that have not answered this member's last attempt, and that it does
+    /// not wait for now: it must not be left out of the next one if it answers by then.
+    fn ask_silent(&mut self, cx: &mut Cx<'_>) {
+        let Some(ballot) = self.acceptor.attempted else { return };
+        let is_awaited = |node: &NodeId| {
+            let rank = self.view.rank(*node).map(|rank| rank as u32);
+            let asked = self.proposer.as_ref().zip(rank);
+            asked.is_some_and(|(proposer, rank)| proposer.asked.contains(&rank))
+        };
+        let silent = self.unanswered.keys().filter(|node| !is_awaited(node)).copied();
+        let silent: Vec<NodeId> = silent.collect();
+        if !silent.is_empty() {
+            let node = silent[cx.rng.below(silent.len() as u32) as usize];
+            self.tell(cx, node, Message::Prepare { view: self.view.id(), ballot });
+        }
+    }
+
+    /// A view begins that was proposed at `made_at`. If this member's own attempt to end the view
+    /// before came to nothing, then it waits longer each time before the next: it may hear no
+    /// quorum, and a view has to last until the others see that its links are dead.
+    pub(super) fn back_off(&mut self, cx: &Cx<'_>, made_at: Ballot) {
+        let me = self.me.member.node;
+        let is_vain = self.acceptor.has_attempts_of(me) && made_at.proposer != me;
+        self.vain_views = if is_vain { self.vain_views.saturating_add(1) } else { 0 };
+        self.acceptor = Acceptor::default();
+        if let Some(doublings) = self.vain_views.checked_sub(1) {
+            let pause = cx.shared.answer_within * (1 << doublings.min(BACK_OFF_DOUBLINGS));
+            self.acceptor.attempt_after = cx.now + pause;
+        }
     }
 
     /// Whatever the member says to an attempt to end this view, it is not silent.
@@ -439,6 +476,7 @@ impl Group {
             }
             is_waiting = true;
         }
+        self.ask_silent(cx);
         self.repeat_flush(cx);
         is_waiting |= self.probe_direct(cx);
         is_waiting |= self.ask_for_claims(cx);
