@@ -45,7 +45,7 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// True if the node has made attempts to end the view, the last of which asked in vain.
+    /// True if the node made an attempt to end the view and has sent no proposal here since.
     pub(super) fn has_attempts_of(&self, node: NodeId) -> bool {
         self.attempts.contains_key(&node)
     }

@@ -242,6 +242,11 @@ impl Group {
         nodes.filter(stays).find(|&node| self.is_trusted(node)).unwrap_or(me)
     }
 
+    /// A member of the view, drawn; it may be this one.
+    pub(super) fn any_member(&self, cx: &mut Cx<'_>) -> NodeId {
+        self.view.node(cx.rng.below(self.view.len() as u32) as usize)
+    }
+
     pub(super) fn leave(&mut self, cx: &mut Cx<'_>) {
         match self.role {
             Role::Member => {
@@ -261,8 +266,7 @@ impl Group {
     pub(super) fn ask_to_leave(&mut self, cx: &mut Cx<'_>) {
         let (view, incarnation) = (self.view.id(), self.me.member.incarnation);
         // Another one too, each time: the oldest may be heard and hear no quorum.
-        let other = self.view.node(cx.rng.below(self.view.len() as u32) as usize);
-        for node in BTreeSet::from([self.oldest(), other]) {
+        for node in BTreeSet::from([self.oldest(), self.any_member(cx)]) {
             if node != cx.node {
                 self.tell(cx, node, Message::Leave { view, incarnation });
             }

@@ -468,9 +468,7 @@ impl Group {
             is_waiting = true;
         } else if self.is_ending() && self.proposer.is_none() {
             // Whoever decided may be gone. One at a time: who has learned of it tells others.
-            let others = self.view.len() as u32;
-            let rank = cx.rng.below(others) as usize;
-            let node = self.view.node(rank);
+            let node = self.any_member(cx);
             if node != self.me.member.node {
                 self.tell(cx, node, Message::Installed { view: self.view.id() });
             }
