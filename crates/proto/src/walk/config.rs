@@ -264,7 +264,7 @@ pub struct Config {
     /// Most remaining steps of the walkers of one client that wait at this server; walkers beyond
     /// it are dropped. As a home, this node has walks of at most half as many steps under way. A
     /// server needs at least its clients' value, or long walks are dropped on their way. 2^21 to
-    /// 2^48, default 2^28, which a thread takes in some ten seconds.
+    /// 2^48, default 2^24, which a thread takes in about a second.
     pub home_steps_max: u64,
     /// Jobs at one time. Default 64; more are refused.
     pub jobs_max: usize,
@@ -285,7 +285,7 @@ impl Default for Config {
             timeout_min: Duration::from_millis(200),
             walk_time_max: Duration::from_secs(60),
             results_max: 524_288,
-            home_steps_max: 1 << 28,
+            home_steps_max: 1 << 24,
             jobs_max: 64,
             graph_bytes_max: 8 << 30,
         }

@@ -140,8 +140,8 @@ fn walkers_beyond_their_homes_credit_are_refused_and_others_are_not() {
         bench.receive_from(OTHER, walkers(OTHER, job, 38, Length::STEPS_MAX));
         bench.receive_from(NodeId(3), walkers(OTHER, job, 38, Length::STEPS_MAX));
     }
-    // 2^28 steps, with one for the turn in which a walk ends.
-    let most = (1 << 28) / (u64::from(Length::STEPS_MAX) + 1);
+    // Each needs a step more, for the turn in which it ends.
+    let most = Config::default().home_steps_max / (u64::from(Length::STEPS_MAX) + 1);
     assert_eq!(bench.server.queue_len() as u64, most);
     assert_eq!(bench.count("walker_beyond_credit"), 760 - most);
     assert_eq!(bench.server.census().refused, 760 - most);
@@ -163,7 +163,8 @@ fn a_home_begins_no_more_walks_than_half_its_credit_is_for() {
     bench.run(&long(1));
     bench.until(Duration::from_millis(100));
     // The last one of them begins while there is a step left.
-    let half = (1u64 << 27).div_ceil(u64::from(Length::STEPS_MAX) + 1) as usize;
+    let half = Config::default().home_steps_max / 2;
+    let half = half.div_ceil(u64::from(Length::STEPS_MAX) + 1) as usize;
     assert_eq!((bench.sent_walkers().len(), bench.server.in_flight()), (half, half));
     // Another job waits for its share; one with short walks would not fill it.
     bench.run(&long(2));
