@@ -113,6 +113,7 @@ impl Detector {
                     member,
                     health: Health::Up,
                     is_heard: false,
+                    generation: 0,
                     is_superseded: false,
                     question: None,
                 };

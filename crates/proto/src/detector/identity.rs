@@ -4,6 +4,11 @@ use rand_core::TryRng;
 
 use crate::core::{Member, NodeId, Rng};
 
+/// How far a generation that others claim may be ahead of what the member itself has said. Who
+/// misses as many has missed it being down for minutes, time and again. Generations that are used
+/// up by lies, one a round trip, last for 4 million of them.
+const GENERATIONS_AHEAD_MAX: u32 = 1024;
+
 /// A member as foca knows it.
 ///
 /// In foca being down is final for an identity. A member that learns that it was declared down
@@ -20,6 +25,13 @@ impl Identity {
     /// A member of which no generation is known: the first.
     pub fn first(member: Member) -> Identity {
         Identity { member, generation: 0 }
+    }
+
+    /// Whether a generation that others claim is believed of a member that has said this one. Only
+    /// the member itself takes its next generation. So only a lie names a later one, which the
+    /// member overtakes as long as generations are left.
+    pub fn is_near(generation: u32, claimed: u32) -> bool {
+        claimed.saturating_sub(generation) <= GENERATIONS_AHEAD_MAX
     }
 }
 

@@ -4,7 +4,7 @@
 //! others are left out before foca reads them, and a member that watches us while we do not watch
 //! it gets its answers from here.
 
-use foca::{Header, Message, State};
+use foca::{Header, Message, Notification, Runtime, State};
 
 use super::detector::{Detector, Output};
 use super::identity::Identity;
@@ -29,14 +29,29 @@ impl Detector {
         }
         let place = around.place_of(header.src.member);
         match place {
-            Some(place) => around.watched[place].is_heard = true,
+            Some(place) => {
+                let watched = &mut around.watched[place];
+                watched.is_heard = true;
+                watched.generation = watched.generation.max(header.src.generation);
+                self.overtake(header.dst, &claims, out);
+            }
             None => {
                 out.counters.add("detector_stranger", 1);
                 self.supersede(header.src, out);
             }
         }
         let was_claimed = self.answer_claims(&claims, out);
-        claims.retain(|claim| self.around.place_of(claim.id().member).is_some());
+        let mut far = 0;
+        claims.retain(|claim| {
+            let Identity { member, generation } = *claim.id();
+            let Some(place) = self.around.place_of(member) else { return false };
+            let is_near = Identity::is_near(self.around.watched[place].generation, generation);
+            far += u64::from(!is_near);
+            is_near
+        });
+        if far > 0 {
+            out.counters.add("detector_generation_ahead", far);
+        }
 
         let is_for_me_now = header.dst == self.around.me;
         if place.is_some() && (is_for_me_now || header.message == Message::Announce) {
@@ -48,6 +63,22 @@ impl Detector {
         if was_claimed && !matches!(header.message, Message::Ping(_)) {
             self.introduce(header.src, Message::Gossip, out);
         }
+    }
+
+    /// Members may have been told of a generation of this one that it never had. Nothing that it
+    /// says counts with them, until it has a later one.
+    fn overtake(&mut self, named: Identity, claims: &[Claim], out: &mut Output) {
+        let around = &self.around;
+        let named = [named].into_iter().chain(claims.iter().map(|claim| *claim.id()));
+        let of_me = named.filter(|id| around.is_mine(id.member)).map(|id| id.generation);
+        let present = around.me.generation;
+        let later = of_me.filter(|&of_me| of_me > present && Identity::is_near(present, of_me));
+        let Some(next) = later.max().and_then(|claimed| claimed.checked_add(1)) else { return };
+        out.counters.add("detector_generation_overtaken", 1);
+        let next = Identity { generation: next, ..around.me };
+        let mut sink = Sink { around: &mut self.around, out };
+        self.foca.change_identity(next, &mut sink).expect("a header always encodes");
+        sink.notify(Notification::Rejoin(&next));
     }
 
     /// A sender that foca knows under the name in the header.

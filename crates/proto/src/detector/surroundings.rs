@@ -19,6 +19,8 @@ pub(super) struct Watched {
     pub health: Health,
     /// Whether a gossip of this very incarnation came in.
     pub is_heard: bool,
+    /// The latest generation that it named itself.
+    pub generation: u32,
     /// Whether its node runs a later incarnation: it will not come back.
     pub is_superseded: bool,
     /// The direct question that waits for an answer.

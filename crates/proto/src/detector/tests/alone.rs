@@ -34,7 +34,17 @@ impl Alone {
     }
 
     fn receive(&mut self, from: u32, message: Message<Identity>, claims: Vec<Claim>) {
-        let (src, dst) = (Identity::first(member(from)), Identity::first(member(0)));
+        self.receive_for(Identity::first(member(0)), from, message, claims);
+    }
+
+    fn receive_for(
+        &mut self,
+        dst: Identity,
+        from: u32,
+        message: Message<Identity>,
+        claims: Vec<Claim>,
+    ) {
+        let src = Identity::first(member(from));
         let header = Header { src, src_incarnation: 0, dst, message };
         let bytes = Packet::Gossip { header, claims }.encode();
         let Alone { detector, out, now } = self;
@@ -164,4 +174,45 @@ fn declared_down_a_member_returns_in_its_next_generation_and_probes_on() {
         let (_, health) = alone.until_change();
         assert_eq!(health, Health::Suspect, "{through}");
     }
+}
+
+#[test]
+fn a_later_generation_that_others_take_us_for_is_overtaken() {
+    for through in ["claim", "ping"] {
+        let mut alone = Alone::new(2);
+        let me = Identity::first(member(0));
+        let mut name = |generation: u32, from: u32| {
+            let named = Identity { generation, ..me };
+            match through {
+                "claim" => alone.receive(from, Message::Gossip, vec![Claim::alive(named)]),
+                _ => alone.receive_for(named, from, Message::Ping(1), Vec::new()),
+            }
+            let answers = alone.sent_to(from);
+            let Some(Packet::Gossip { header, .. }) = answers.last() else { panic!("no answer") };
+            header.src
+        };
+        assert_eq!(name(7, 1), Identity { generation: 8, ..me }, "{through}");
+        assert_eq!(name(7, 2), Identity { generation: 8, ..me }, "{through}");
+        assert_eq!(name(1032, 1), Identity { generation: 1033, ..me }, "{through}");
+        // No honest member believes that: there would be few generations left.
+        for far in [2058, u32::MAX - 1, u32::MAX] {
+            assert_eq!(name(far, 1), Identity { generation: 1033, ..me }, "{through}");
+        }
+        assert_eq!(alone.out.counters.count("detector_generation_overtaken"), 2);
+        let (_, health) = alone.until_change();
+        assert_eq!(health, Health::Suspect, "it probes on");
+    }
+}
+
+#[test]
+fn a_generation_far_ahead_of_what_the_member_says_is_not_believed() {
+    let mut alone = Alone::new(3);
+    let named = |generation| Identity { generation, ..Identity::first(member(2)) };
+    for generation in [1025, u32::MAX] {
+        alone.receive(1, Message::Gossip, vec![Claim::down(named(generation))]);
+    }
+    assert_eq!(alone.detector.known(NodeId(2)), Some(Claim::alive(named(0))));
+    assert_eq!(alone.out.counters.count("detector_generation_ahead"), 2);
+    alone.receive(1, Message::Gossip, vec![Claim::down(named(1024))]);
+    assert_eq!(alone.detector.health(NodeId(2)), Some(Health::Down));
 }
