@@ -35,7 +35,9 @@ impl Spoken for Group {
     const TICK: group::Timer = group::Timer::Group;
 
     fn publish(&self, _: Member, known: &mut Known) {
-        known.view = known.view.max(self.view().id().0);
+        if self.view().id().0 >= known.view {
+            (known.view, known.digest) = (self.view().id().0, self.view().digest());
+        }
         known.note(self.member());
     }
 }

@@ -173,7 +173,11 @@ async fn forged_views_rounds_and_sessions_of_the_future_change_nothing() {
                     made_at: ballot(u32::MAX),
                     members: contacts(&members),
                 },
-                Message::Prepare { view: view.id(), ballot: ballot(u32::MAX - round) },
+                Message::Prepare {
+                    view: view.id(),
+                    digest: view.digest(),
+                    ballot: ballot(u32::MAX - round),
+                },
                 Message::Accept { view: view.id(), ballot: ballot(u32::MAX), proposal },
                 Message::Rejected { view: view.id(), promised: ballot(u32::MAX) },
                 Message::Excluded { view: ViewId(view.id().0 + 1) },

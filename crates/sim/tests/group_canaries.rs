@@ -227,18 +227,21 @@ impl Sabotaged {
             }
             Bug::NoQuorum => {
                 for send in sends {
-                    let (view, ballot, is_accept) = match &send.message {
-                        Message::Prepare { view, ballot } => (*view, *ballot, false),
-                        Message::Accept { view, ballot, .. } => (*view, *ballot, true),
+                    let (view, digest, ballot) = match &send.message {
+                        Message::Prepare { view, digest, ballot } => {
+                            (*view, Some(*digest), *ballot)
+                        }
+                        Message::Accept { view, ballot, .. } => (*view, None, *ballot),
                         _ => continue,
                     };
-                    if self.asked.insert((view, ballot, send.to, is_accept)) {
+                    if self.asked.insert((view, ballot, send.to, digest.is_none())) {
                         continue;
                     }
-                    let answer = match is_accept {
-                        true => Message::Accepted { view, ballot },
-                        false => {
-                            Message::Promise { view, ballot, accepted: None, received: Vec::new() }
+                    let answer = match digest {
+                        None => Message::Accepted { view, ballot },
+                        Some(digest) => {
+                            let (accepted, received) = (None, Vec::new());
+                            Message::Promise { view, digest, ballot, accepted, received }
                         }
                     };
                     self.forged.push((send.to, answer));
@@ -416,14 +419,16 @@ impl Sabotaged {
                 continue;
             }
             send.message = match asked {
-                Message::Prepare { view, ballot } => {
+                Message::Prepare { view, digest, ballot } => {
                     let received = self.group.chain().reached().map(|reached| Received {
                         origin: reached.origin as u32,
                         incarnation: reached.incarnation,
+                        first: reached.first,
                         end: reached.end,
                     });
-                    let (view, ballot, received) = (*view, *ballot, received.collect());
-                    Message::Promise { view, ballot, accepted: None, received }
+                    let (accepted, received) = (None, received.collect());
+                    let (view, digest, ballot) = (*view, *digest, *ballot);
+                    Message::Promise { view, digest, ballot, accepted, received }
                 }
                 Message::Accept { view, ballot, .. } => {
                     Message::Accepted { view: *view, ballot: *ballot }
@@ -629,7 +634,7 @@ fn a_member_that_votes_twice_is_caught() {
 
 #[test]
 fn a_proposer_without_a_quorum_is_caught() {
-    hunt(Bug::NoQuorum, Who::All, &[ADOPTION]);
+    hunt(Bug::NoQuorum, Who::All, &[ADOPTION, AGREEMENT]);
 }
 
 #[test]

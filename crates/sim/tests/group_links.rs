@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use group_swarm::{Act, Application, Scenario, at, config, honest, join, message};
-use paceline_check::seeds;
-use paceline_proto::core::{Instant, NodeId, Rng};
-use paceline_proto::group::{Event, Group, Refusal, Role};
-use paceline_sim::checkers::group::GroupLedger;
+use paceline_check::{Tamper, Wrapped, seeds};
+use paceline_proto::chain;
+use paceline_proto::core::{Context, Instant, NodeId, Protocol, Rng};
+use paceline_proto::group::{Event, Group, Message, Refusal, Role};
+use paceline_sim::checkers::group::{GroupLedger, Host};
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Shape, Sim, SimConfig};
 
 /// Those that stay are told nothing of an origin for at most so long: the time until a link counts
@@ -211,11 +212,18 @@ impl Cut {
 }
 
 fn simulated(scenario: &Scenario) -> Sim<'static, Group> {
+    simulated_with(scenario, honest(&scenario.config))
+}
+
+fn simulated_with<P: Host>(
+    scenario: &Scenario,
+    make: impl FnMut(NodeId) -> P + Send + 'static,
+) -> Sim<'static, P> {
     let mut sim_config = SimConfig::new(scenario.nodes as usize, scenario.seed);
     sim_config.network = scenario.network.clone();
     sim_config.faults = FaultSupport::Any;
     let shared = Arc::new(scenario.config.clone());
-    let mut sim = Sim::new(sim_config, shared, honest(&scenario.config));
+    let mut sim = Sim::new(sim_config, shared, make);
     for (when, act) in &scenario.acts {
         match act.clone() {
             Act::Command(node, command) => sim.command_at(*when, node, command),
@@ -279,6 +287,62 @@ fn four(until: u64) -> Scenario {
     }
     scenario.acts.push((at(3000), Act::Fault(Fault::Block(NodeId(1), NodeId(2)))));
     scenario
+}
+
+/// How many messages each member was told of.
+#[derive(Default)]
+struct Told(BTreeMap<NodeId, u32>);
+
+impl<P: Protocol<Event = Event>> Observer<P> for Told {
+    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<P>) {
+        if matches!(event, Event::Delivered { .. }) {
+            *self.0.entry(node).or_default() += 1;
+        }
+    }
+}
+
+/// Puts something else in the place of the first block of node 2 that this member passes on.
+struct Spoil(bool);
+
+impl Tamper<Group> for Spoil {
+    fn tamper(&mut self, group: &mut Group, cx: &mut Context<'_, Group>) {
+        let is_of_two = |origin: u32| group.view().node(origin as usize) == NodeId(2);
+        for send in &mut cx.outbox.sends {
+            if let Message::Chain(chain::Message::Data(frame)) = &mut send.message
+                && !self.0
+                && is_of_two(frame.origin)
+            {
+                frame.incarnation ^= 1;
+                self.0 = true;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_that_a_member_did_not_pass_on_comes_with_the_next_view() {
+    let mut scenario = four(0);
+    scenario.acts.retain(|(_, act)| !matches!(act, Act::Fault(_)));
+    for number in 0..3u64 {
+        let when = at(2000 + 100 * number);
+        scenario.acts.push((when, Act::Command(NodeId(2), message(NodeId(2), number, 100))));
+    }
+    // The ring goes from node 2 over 3 and 0 to 1.
+    for (spoils, views) in [(None, 0), (Some(3), 1), (Some(0), 1)] {
+        let config = scenario.config.clone();
+        let spoil = move |node: NodeId| (Some(node.0) == spoils).then_some(Spoil(false));
+        let make = move |node| Wrapped::new(Group::new(&config), spoil(node));
+        let mut sim = simulated_with(&scenario, make);
+        let mut observers = (Application::new(1), Told::default());
+        sim.run_until(at(2500), &mut observers);
+        let before = sim.node(NodeId(1)).group().view().id();
+        sim.run_until(at(30_000), &mut observers);
+        let told = &observers.1.0;
+        assert!((0..4).all(|node| told.get(&NodeId(node)) == Some(&3)), "{spoils:?}: {told:?}");
+        let after = sim.node(NodeId(1)).group().view();
+        assert_eq!((after.id().0 - before.0, after.len()), (views, 4), "{spoils:?}");
+        assert_eq!(sim.counters().count("group_block_lost"), views);
+    }
 }
 
 #[test]

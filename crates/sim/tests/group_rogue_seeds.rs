@@ -8,10 +8,10 @@
 //! deliver what each of them broadcasts: who was accused of a dead link, time and again, is kept
 //! out for longer each time.
 //!
-//! Some groups are lost for good, as after the loss of a majority: members believe one by one that
-//! the group went on without them and join anew, or so many are left out that the rogue ones are
-//! no minority any more. While failure detectors are lied to, what the last members of a newer
-//! view would say cannot be told from that. Few may be lost.
+//! Some groups are lost for good, as after the loss of a majority: so many members are left out
+//! that the rogue ones are no minority any more. Fewer than one in 50 may be. In one of 1,000 runs
+//! at most a member is not heard to the end: a rogue one put a block of its own in the place of one
+//! that it passed on, or had a proposal adopted that another member cannot accept.
 
 mod group_swarm;
 
@@ -58,11 +58,11 @@ impl World {
         scenario.config =
             scenario.config.with_early_bytes_max(EARLY_BYTES).build().expect("within the ranges");
         for (when, act) in scenario.acts.iter_mut().skip(1) {
-            if let Act::Command(node, _) = *act
-                && rng.chance(0.3)
-            {
-                *when = at(u64::from(rng.below(4000)));
-                // A rogue member alone would be no way in.
+            if let Act::Command(node, _) = *act {
+                if rng.chance(0.3) {
+                    *when = at(u64::from(rng.below(4000)));
+                }
+                // A rogue member alone would be no way in, nor back in.
                 *act = Act::Command(node, join((0..nodes).filter(|&other| other != node.0)));
             }
         }
@@ -95,7 +95,7 @@ impl World {
         World { scenario, rogues, honest: all, until }
     }
 
-    fn run(&self) -> Result<[u64; 3], String> {
+    fn run(&self) -> Result<[u64; 4], String> {
         let scenario = &self.scenario;
         let mut config = SimConfig::new(scenario.nodes as usize, scenario.seed);
         config.network = scenario.network.clone();
@@ -117,7 +117,7 @@ impl World {
         let is_in = |&node: &NodeId| sim.node(node).group().has_primary();
         let most: Vec<NodeId> = self.honest.iter().copied().filter(is_in).collect();
         if 2 * most.len() <= self.honest.len() {
-            return observers.1.outcome(true);
+            return observers.1.outcome([1, 0]);
         }
         check_agreed(&sim, &most)?;
         sim.run_until(agreed_at, &mut observers);
@@ -127,16 +127,12 @@ impl World {
         }
         sim.run_until(agreed_at + DELIVER, &mut observers);
         let late = observers.1;
-        for &node in &self.honest {
-            let told = late.told.get(&node).cloned().unwrap_or_default();
-            if self.honest.iter().any(|origin| !told.contains(origin)) {
-                return Err(format!(
-                    "{node} was told by {told:?}, not by all of {:?}",
-                    self.honest
-                ));
-            }
-        }
-        late.outcome(false)
+        let is_told = |node| {
+            let told = late.told.get(node);
+            told.is_some_and(|told| self.honest.iter().all(|origin| told.contains(origin)))
+        };
+        let is_unheard = !self.honest.iter().all(is_told);
+        late.outcome([0, u64::from(is_unheard)])
     }
 }
 
@@ -193,10 +189,10 @@ impl Late {
         Late { honest, each_max: blocks + direct, all_max, ..Late::default() }
     }
 
-    fn outcome(self, is_lost: bool) -> Result<[u64; 3], String> {
+    fn outcome(self, [lost, unheard]: [u64; 2]) -> Result<[u64; 4], String> {
         match self.excess {
             Some(excess) => Err(excess),
-            None => Ok([self.delivered, self.held_max as u64, u64::from(is_lost)]),
+            None => Ok([self.delivered, self.held_max as u64, lost, unheard]),
         }
     }
 }
@@ -240,10 +236,12 @@ fn seeds_agree_and_go_on_after_members_were_rogue() {
         tally.add_rogues(&world.rogues);
         Ok(result)
     };
-    let (count, [delivered, held, lost]) = seeds::run_all(run);
+    let (count, [delivered, held, lost, unheard]) = seeds::run_all(run);
     let held = held / count;
-    println!("{count} seeds: {delivered} deliveries, {held} bytes held by one, {lost} lost");
-    assert!(count < 100 || lost < count / 20, "{lost} of {count} groups were lost for good");
+    println!("{count} seeds: {delivered} deliveries, {held} bytes held by one");
+    println!("{lost} groups lost, in {unheard} not all are heard");
+    assert!(count < 100 || lost < count / 50, "{lost} of {count} groups were lost for good");
+    assert!(count < 100 || unheard <= count / 1000, "in {unheard} of {count} not all are heard");
     tally.assert_rogue::<Message>(count, 10, &Misdeed::ALL);
     assert!(count < 100 || delivered > 100 * count, "the seeds tested nothing");
 }

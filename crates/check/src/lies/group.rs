@@ -133,15 +133,17 @@ impl Draw for Message {
             2 => Message::Join(contact(source)),
             3 => Message::Refused { token: source.word(), refusal: refusal(source) },
             4 => Message::Leave { view, incarnation: source.member().incarnation },
-            5 => Message::Prepare { view, ballot },
+            5 => Message::Prepare { view, digest: source.digest(), ballot },
             6 => {
                 let accepted = source.flag().then(|| (self::ballot(source), proposal(source)));
                 let row = |source: &mut Source<'_>| Received {
                     origin: source.rank(),
                     incarnation: source.word(),
+                    first: source.word(),
                     end: source.word(),
                 };
-                Message::Promise { view, ballot, accepted, received: source.some(2, row) }
+                let (digest, received) = (source.digest(), source.some(2, row));
+                Message::Promise { view, digest, ballot, accepted, received }
             }
             7 => Message::Accept { view, ballot, proposal: proposal(source) },
             8 => Message::Accepted { view, ballot },

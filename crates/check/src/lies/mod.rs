@@ -73,6 +73,8 @@ impl<M: Draw> Draw for Box<M> {
 pub struct Known {
     /// The latest view.
     pub view: u64,
+    /// Its digest.
+    pub digest: u64,
     /// The honest nodes, each in its latest incarnation.
     pub members: Vec<Member>,
     /// Groups that members multicast to.
@@ -128,6 +130,11 @@ impl Source<'_> {
             1 => u32::MAX - self.rng.below(2),
             _ => self.rng.next_u32(),
         }
+    }
+
+    /// The digest of a view: half of them the latest one's.
+    pub fn digest(&mut self) -> u64 {
+        if self.flag() { self.known.digest } else { self.word() }
     }
 
     /// The number of a view: mostly the latest.

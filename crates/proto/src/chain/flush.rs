@@ -14,7 +14,9 @@ pub struct Reached {
     pub origin: usize,
     /// The origin's incarnation.
     pub incarnation: u64,
-    /// All blocks below this are here.
+    /// All blocks from this on and below `end` are held here.
+    pub first: u64,
+    /// All blocks below this have come here.
     pub end: u64,
 }
 
@@ -37,6 +39,7 @@ impl Chain {
         self.flows.iter().map(|flow| Reached {
             origin: flow.rank as usize,
             incarnation: flow.incarnation,
+            first: flow.stable.min(flow.received),
             end: flow.received,
         })
     }

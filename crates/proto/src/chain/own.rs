@@ -130,6 +130,15 @@ impl Own {
         (0..self.members()).filter(move |&rank| lacks(rank) || (is_closed && self.holds_back(rank)))
     }
 
+    /// The first block that some member has not acknowledged, and how many other members have.
+    pub(super) fn first_unstable(&self) -> Option<(u64, usize)> {
+        let first = self.received.lowest;
+        let has = |&&mark: &&u64| mark > first;
+        // This member's own mark is at the maximum.
+        let have = || self.received.marks.iter().filter(has).count() - 1;
+        (first < self.next).then(|| (first, have()))
+    }
+
     /// A number that rises with whatever is consumed within a view.
     pub(super) fn progress(&self) -> u64 {
         let owed = self.owed.iter().fold(0, |sum: u64, owed| sum.saturating_add(owed.bytes));

@@ -5,6 +5,7 @@ use super::Config;
 use super::chain::{Chain, Cx};
 use super::link::{LinkState, OutLink};
 use super::message::Message;
+use super::own::Own;
 use super::serve::hop_room;
 use crate::core::{Lane, NodeId};
 
@@ -52,6 +53,11 @@ impl Chain {
             let is_closed = self.is_probe_armed && !own.waiting.is_empty() && own.is_held_back();
             own.awaited(is_closed).filter(move |&rank| Some(rank) != me)
         })
+    }
+
+    /// The first own block that some member has not acknowledged, and how many other members have.
+    pub(crate) fn first_unstable(&self) -> Option<(u64, usize)> {
+        self.own.as_deref().and_then(Own::first_unstable)
     }
 
     /// Asks a member for an acknowledgement, whatever it has to say.

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::NodeId;
+use super::{NodeId, mix};
 
 /// The number of a view. View 0 is the roster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,6 +58,14 @@ impl View {
     /// The view's number.
     pub fn id(&self) -> ViewId {
         self.id
+    }
+
+    /// A number of the view's members, in their order: of views with one number, two that differ in
+    /// a member have different digests but for one case in 2^64.
+    pub fn digest(&self) -> u64 {
+        self.members.iter().fold(mix(self.id.0), |digest, member| {
+            mix(mix(digest ^ u64::from(member.node.0)) ^ member.incarnation)
+        })
     }
 
     /// The members in rank order.

@@ -7,7 +7,7 @@ use super::group::{Cx, Group};
 use super::interface::Role;
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
 use super::propose::joining_max;
-use crate::chain::Frame;
+use crate::chain::{Frame, Reached};
 use crate::core::{Instant, Lane, NodeId, ViewId};
 
 /// How far a round may be ahead of the last one known here. An attempt takes `answer_within`, so a
@@ -16,7 +16,7 @@ const ROUNDS_AHEAD_MAX: u32 = 1 << 16;
 /// Attempts of one proposer of which nothing came, after which the others take their turns.
 const ATTEMPTS_MAX: u32 = 3;
 /// How long an attempt is given, in `answer_within`: it is made again without who is silent.
-const ATTEMPT_TAKES: u32 = 3;
+pub(super) const ATTEMPT_TAKES: u32 = 3;
 /// Blocks asked for at once of one origin.
 const FETCH_BLOCKS: u64 = 32;
 
@@ -85,9 +85,15 @@ impl Group {
         cx: &mut Cx<'_>,
         from: NodeId,
         view: ViewId,
+        digest: u64,
         ballot: Ballot,
     ) {
         let Standing::Present = self.standing(cx, from, view) else { return };
+        if digest != self.view.digest() {
+            self.expel_other_view(cx, from);
+            let promise = self.promise_of(ballot, Vec::new());
+            return self.tell(cx, from, promise);
+        }
         if ballot.proposer != from {
             return cx.count("group_foreign_ballot", 1);
         }
@@ -158,13 +164,28 @@ impl Group {
         let received = self.chain.reached().map(|reached| Received {
             origin: reached.origin as u32,
             incarnation: reached.incarnation,
+            first: reached.first,
             end: reached.end,
         });
+        self.promise_of(ballot, received.collect())
+    }
+
+    fn promise_of(&self, ballot: Ballot, received: Vec<Received>) -> Message {
+        let (view, digest) = (self.view.id(), self.view.digest());
         Message::Promise {
-            view: self.view.id(),
+            view,
+            digest,
             ballot,
             accepted: self.acceptor.accepted.clone(),
-            received: received.collect(),
+            received,
+        }
+    }
+
+    /// This member and another were told of different views under one number, by a member that
+    /// lies. Each goes on without the other, if it is with a quorum.
+    pub(super) fn expel_other_view(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        if self.expelled.insert(node) {
+            cx.count("group_other_view", 1);
         }
     }
 
@@ -223,12 +244,13 @@ impl Group {
 
     /// Whether what this member has of each origin is no more than the view shall have had.
     fn covers_received(&self, proposal: &Proposal) -> bool {
-        let is_covered = |origin: usize, end: u64| {
-            end == 0
-                || proposal.cuts.iter().any(|cut| cut.origin as usize == origin && cut.end >= end)
+        // What was freed here, as its origin said falsely that all have it, nobody can be given.
+        let is_covered = |reached: Reached| {
+            let cut = proposal.cuts.iter().find(|cut| cut.origin as usize == reached.origin);
+            let end = cut.map_or(0, |cut| cut.end);
+            end >= reached.end || end < reached.first
         };
-        !self.takes_part(proposal)
-            || self.chain.reached().all(|reached| is_covered(reached.origin, reached.end))
+        !self.takes_part(proposal) || self.chain.reached().all(is_covered)
     }
 
     fn takes_part(&self, proposal: &Proposal) -> bool {

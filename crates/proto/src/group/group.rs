@@ -9,7 +9,7 @@ use super::join::Joiner;
 use super::links::Links;
 use super::message::{Contact, Message};
 use super::post::Post;
-use super::propose::{Installing, Proposer};
+use super::propose::{Installing, Promise, Proposer};
 use super::{Ballot, Config};
 use crate::chain::{self, Chain, RejectReason};
 use crate::core::{
@@ -38,8 +38,12 @@ pub struct Group {
     pub(super) joiners: BTreeMap<NodeId, Joiner>,
     pub(super) joins_at: Instant,
     pub(super) leavers: BTreeSet<NodeId>,
-    // Members of the view that say that the group went on without this one.
+    // Members of the view that say that the group went on without this one, and since when anybody
+    // says so.
     pub(super) claims: BTreeSet<NodeId>,
+    pub(super) claimed_since: Option<Instant>,
+    // When members said last that they are in the present view.
+    pub(super) present: BTreeMap<NodeId, Instant>,
     // Members that have not answered an attempt, and since when.
     pub(super) unanswered: BTreeMap<NodeId, Instant>,
     // Taken for down, because they held this member back for too long.
@@ -101,6 +105,8 @@ impl Group {
             joins_at: Instant::MAX,
             leavers: BTreeSet::new(),
             claims: BTreeSet::new(),
+            claimed_since: None,
+            present: BTreeMap::new(),
             unanswered: BTreeMap::new(),
             expelled: BTreeSet::new(),
             stall: None,
@@ -160,7 +166,7 @@ impl Group {
             + self.post.memory_bytes()
             + self.links.memory_bytes()
             + self.joiners.len() * size_of::<Joiner>()
-            + self.unanswered.len() * size_of::<(NodeId, Instant)>()
+            + (self.unanswered.len() + self.present.len()) * size_of::<(NodeId, Instant)>()
             + nodes * size_of::<NodeId>()
     }
 
@@ -273,6 +279,8 @@ impl Group {
         self.joiners.clear();
         self.leavers.clear();
         self.claims.clear();
+        self.claimed_since = None;
+        self.present.clear();
         self.unanswered.clear();
         self.expelled.clear();
         self.stall = None;
@@ -439,6 +447,10 @@ impl Group {
         if let Some(stall) = &mut self.stall {
             stall.since += lost;
         }
+        if let Some(since) = &mut self.claimed_since {
+            *since += lost;
+        }
+        self.present.values_mut().for_each(|at| *at += lost);
         self.links.make_up(lost);
     }
 
@@ -524,9 +536,12 @@ impl Protocol for Group {
             Message::Leave { view, incarnation } => {
                 self.receive_leave(cx, from, view, incarnation);
             }
-            Message::Prepare { view, ballot } => self.receive_prepare(cx, from, view, ballot),
-            Message::Promise { view, ballot, accepted, received } => {
-                self.receive_promise(cx, from, view, ballot, accepted, received);
+            Message::Prepare { view, digest, ballot } => {
+                self.receive_prepare(cx, from, view, digest, ballot);
+            }
+            Message::Promise { view, digest, ballot, accepted, received } => {
+                let promise = Promise { accepted, received };
+                self.receive_promise(cx, from, (view, digest), ballot, promise);
             }
             Message::Accept { view, ballot, proposal } => {
                 self.receive_accept(cx, from, view, ballot, proposal);

@@ -17,7 +17,6 @@ const KNOWN_MAX: usize = 256;
 const JOINERS_MAX: usize = 256;
 /// A node that has not repeated its request for this many times `join_every` joins no more.
 const REQUESTS_MISSED_MAX: u32 = 8;
-
 /// A node that asked to join.
 #[derive(Debug)]
 pub(super) struct Joiner {
@@ -346,23 +345,54 @@ impl Group {
         }
     }
 
-    /// A member of the view says that the group went on without this one. That is so once those
-    /// that do not say it are no quorum: a view follows only what a quorum has accepted.
+    /// Another node says that the group went on without this member.
     fn note_claim(&mut self, cx: &mut Cx<'_>, from: NodeId) {
-        if self.claims.insert(from) {
-            self.repeat_soon(cx);
+        if self.view.rank(from).is_some() {
+            self.claims.insert(from);
+            self.present.remove(&from);
         }
-        let mut rest = self.alive_ranks();
-        rest.retain(|&rank| !self.claims.contains(&self.view.node(rank as usize)));
-        if !self.is_quorum(&rest) {
+        self.claimed_since.get_or_insert(cx.now);
+        self.repeat_soon(cx);
+        self.judge_claims(cx);
+    }
+
+    /// Whether the group went on without this member. A view follows only what a quorum of the view
+    /// before has accepted. So it did if a quorum says so. If fewer do, because the others are
+    /// gone, it cannot have done so if too many say that they are in the present view, or seem to
+    /// be. They are asked, and given the time in which a member answers.
+    fn judge_claims(&mut self, cx: &mut Cx<'_>) {
+        let Some(since) = self.claimed_since else { return };
+        let ranks = |is_counted: &dyn Fn(NodeId) -> bool| -> Vec<u32> {
+            let nodes = self.view.members().iter().map(|member| member.node);
+            (0..).zip(nodes).filter(|&(_, node)| is_counted(node)).map(|(rank, _)| rank).collect()
+        };
+        let claiming = ranks(&|node| self.claims.contains(&node));
+        let is_present = |node: NodeId| {
+            let heard = self.present.get(&node);
+            heard.is_some_and(|&at| cx.now.since(at) < cx.shared.answer_within)
+        };
+        let me = self.me.member.node;
+        let absent = ranks(&|node| node != me && !is_present(node));
+        let mut seeming = self.alive_ranks();
+        seeming.retain(|&rank| !self.claims.contains(&self.view.node(rank as usize)));
+        let is_late = cx.now.since(since) >= cx.shared.answer_within;
+        let may_have = is_late && self.is_quorum(&absent) && !self.is_quorum(&seeming);
+        if self.is_quorum(&claiming) || may_have {
             self.exclude(cx);
+        } else if self.is_quorum(&ranks(&|node| node == me || is_present(node))) {
+            self.claims.clear();
+            self.claimed_since = None;
         }
     }
 
     /// Asks the others whether the group went on without this member, while some say so.
-    pub(super) fn ask_for_claims(&self, cx: &mut Cx<'_>) -> bool {
-        if self.claims.is_empty() || !self.is_member() {
+    pub(super) fn ask_for_claims(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.claimed_since.is_none() || !self.is_member() {
             return false;
+        }
+        self.judge_claims(cx);
+        if !self.is_member() {
+            return true;
         }
         let (me, view) = (self.me.member.node, self.view.id());
         let others = self.view.members().iter().map(|member| member.node);
@@ -404,6 +434,8 @@ impl Group {
         self.unanswered.clear();
         self.expelled.clear();
         self.claims.clear();
+        self.claimed_since = None;
+        self.present.clear();
         let view_ref = &self.view;
         self.joiners.retain(|&node, joiner| {
             let member = joiner.contact.member;
@@ -437,18 +469,34 @@ impl Group {
 
     pub(super) fn receive_installed(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId) {
         let present = self.view.id();
-        if let Some(installing) = self.installing.as_mut().filter(|it| it.view == view) {
-            installing.waiting.remove(&from);
+        if let Some(installing) = self.installing.as_mut().filter(|it| it.view == view)
+            && installing.waiting.remove(&from)
+        {
+            return;
         }
         if view == present {
-            // As here.
+            self.note_present(cx, from);
         } else if self.is_member()
             && view.0.checked_add(1) == Some(present.0)
             && self.view.rank(from).is_some()
         {
             self.tell_view(cx, from);
-        } else if self.is_member() && view < present {
+        } else if self.is_member()
+            && (view < present || self.has_primary && self.view.rank(from).is_none())
+        {
             self.tell_excluded(cx, from);
+        }
+    }
+
+    /// A member says that it is in the present view. It may want to know who else is.
+    fn note_present(&mut self, cx: &mut Cx<'_>, from: NodeId) {
+        if !self.is_member() || self.view.rank(from).is_none() {
+            return;
+        }
+        self.claims.remove(&from);
+        let before = self.present.insert(from, cx.now);
+        if before.is_none_or(|before| cx.now.since(before) >= cx.shared.answer_within / 4) {
+            self.tell(cx, from, Message::Installed { view: self.view.id() });
         }
     }
 
@@ -457,10 +505,12 @@ impl Group {
             return;
         }
         let is_known = self.view.rank(from).is_some();
-        if view > self.view.id() && is_known {
+        // Members of any view that this node was in are seeds.
+        let may_judge = !self.has_primary && (is_known || self.seeds.contains(&from));
+        // Without a primary also in an earlier view: this one's was made up by the member that told
+        // it of it, or the other misses it, and learns of it when it is asked.
+        if (view > self.view.id() && is_known) || (view != self.view.id() && may_judge) {
             self.note_claim(cx, from);
-        } else if view > self.view.id() && !self.has_primary && self.seeds.contains(&from) {
-            self.exclude(cx);
         } else if view < self.view.id() && !is_known {
             // It is the other way round.
             self.tell_excluded(cx, from);

@@ -44,6 +44,11 @@ const KEPT_OUT_MAX: Duration = Duration::from_secs(600);
 /// Nodes that are kept out at the same time.
 const KEPT_OUT_NODES_MAX: usize = 256;
 
+/// A block that some members have and others lack, although all links work, is lost for good once
+/// no other member has got it for this many `link_dead_after`, and for this many times as long as
+/// it took to come so far: a member that should have passed it on lies, or has lost it.
+const LOST_BLOCK_WAITS: u32 = 4;
+
 /// A link between two members, by their ranks, the lower one first.
 type Edge = (u32, u32);
 
@@ -60,6 +65,20 @@ pub(super) struct Links {
     left_out: BTreeSet<u32>,
     // Nodes that may not join yet.
     kept_out: BTreeMap<NodeId, KeptOut>,
+    // The own block that is awaited longest.
+    awaited: Option<AwaitedBlock>,
+    /// That block has got lost: the members can have it once the view ends.
+    pub(super) has_lost_block: bool,
+}
+
+/// A block that some member lacks.
+#[derive(Debug)]
+struct AwaitedBlock {
+    seq: u64,
+    since: Instant,
+    // Other members that have it, and when their number grew last.
+    members: usize,
+    got_at: Instant,
 }
 
 impl Default for Links {
@@ -70,6 +89,8 @@ impl Default for Links {
             dead: BTreeMap::new(),
             left_out: BTreeSet::new(),
             kept_out: BTreeMap::new(),
+            awaited: None,
+            has_lost_block: false,
         }
     }
 }
@@ -175,6 +196,7 @@ impl Links {
         self.watches = (0..members).map(|_| Watch::new(now)).collect();
         self.dead.clear();
         self.left_out.clear();
+        (self.awaited, self.has_lost_block) = (None, false);
     }
 
     /// The member itself stood still for so long, which does not count against its peers.
@@ -185,6 +207,10 @@ impl Links {
             }
         }
         self.dead.values_mut().for_each(|until| *until += lost);
+        if let Some(awaited) = &mut self.awaited {
+            awaited.since += lost;
+            awaited.got_at += lost;
+        }
     }
 
     /// An acknowledgement of any kind has come from the member of this rank.
@@ -358,11 +384,36 @@ impl Group {
         if has_load || self.is_ending() {
             self.links.look_at = now + every;
         }
+        self.look_for_lost_block(cx);
         for node in asked {
             self.with_chain(cx, |chain: &mut Chain, cx| chain.ask(cx, node));
         }
         if !dead.is_empty() {
             self.report_dead(cx, me as u32, &dead);
+        }
+    }
+
+    /// Looks how long the own block is under way that some member has lacked longest.
+    fn look_for_lost_block(&mut self, cx: &mut Cx<'_>) {
+        let links = &mut self.links;
+        let first = self.chain.first_unstable().filter(|_| self.acceptor.promised.is_none());
+        let Some((seq, members)) = first else {
+            links.awaited = None;
+            return;
+        };
+        let new = AwaitedBlock { seq, since: cx.now, members: 0, got_at: cx.now };
+        let awaited = match &mut links.awaited {
+            Some(awaited) if awaited.seq == seq => awaited,
+            awaited => awaited.insert(new),
+        };
+        if members > awaited.members {
+            (awaited.members, awaited.got_at) = (members, cx.now);
+        }
+        let wait = cx.shared.link_dead_after.max(awaited.got_at.since(awaited.since));
+        let is_lost =
+            awaited.members > 0 && cx.now.since(awaited.got_at) >= wait * LOST_BLOCK_WAITS;
+        if is_lost && !std::mem::replace(&mut links.has_lost_block, true) {
+            cx.count("group_block_lost", 1);
         }
     }
 

@@ -73,7 +73,10 @@ pub struct Received {
     pub origin: u32,
     /// The origin's incarnation.
     pub incarnation: u64,
-    /// All blocks below this are here.
+    /// All blocks from this on and below `end` are here. Those before it were freed, as all members
+    /// have them.
+    pub first: u64,
+    /// All blocks below this have come here.
     pub end: u64,
 }
 
@@ -171,6 +174,8 @@ pub enum Message {
     Prepare {
         /// The view that ends.
         view: ViewId,
+        /// Its digest at the proposer: with another one, it is another view.
+        digest: u64,
         /// The attempt.
         ballot: Ballot,
     },
@@ -178,6 +183,8 @@ pub enum Message {
     Promise {
         /// The view.
         view: ViewId,
+        /// Its digest here. With another one than the proposer's nothing is promised.
+        digest: u64,
         /// The attempt.
         ballot: Ballot,
         /// What was accepted last, and at which ballot.
@@ -277,7 +284,7 @@ impl fmt::Display for Message {
             Message::Response { .. } => f.write_str("response"),
             Message::Unreachable { view, members } => write!(f, "unreachable {view} {members:?}"),
             Message::Leave { view, .. } => write!(f, "leave {view}"),
-            Message::Prepare { view, ballot } => write!(f, "prepare {view} {ballot}"),
+            Message::Prepare { view, ballot, .. } => write!(f, "prepare {view} {ballot}"),
             Message::Promise { view, ballot, accepted, .. } => {
                 write!(f, "promise {view} {ballot}")?;
                 match accepted {
@@ -321,7 +328,7 @@ impl fmt::Display for Ballot {
 
 const BALLOT_BYTES: usize = 8;
 const CONTACT_BYTES_MIN: usize = 4 + 8 + 8 + 1;
-const RECEIVED_BYTES: usize = 20;
+const RECEIVED_BYTES: usize = 28;
 const CUT_BYTES: usize = 24;
 
 impl Contact {
@@ -456,13 +463,12 @@ impl Wire for Message {
             Message::Unreachable { members, .. } => 8 + 2 + 4 * members.len(),
             Message::Response { .. } => 8,
             Message::Leave { .. } => 16,
-            Message::Prepare { .. } | Message::Accepted { .. } | Message::Rejected { .. } => {
-                8 + BALLOT_BYTES
-            }
+            Message::Accepted { .. } | Message::Rejected { .. } => 8 + BALLOT_BYTES,
+            Message::Prepare { .. } => 16 + BALLOT_BYTES,
             Message::Promise { accepted, received, .. } => {
                 let accepted =
                     accepted.as_ref().map_or(0, |(_, value)| BALLOT_BYTES + value.wire_len());
-                8 + BALLOT_BYTES + 1 + accepted + 2 + RECEIVED_BYTES * received.len()
+                16 + BALLOT_BYTES + 1 + accepted + 2 + RECEIVED_BYTES * received.len()
             }
             Message::Accept { proposal, .. } => 8 + BALLOT_BYTES + proposal.wire_len(),
             Message::Install { members, .. } => 8 + BALLOT_BYTES + contacts_len(members),
@@ -502,14 +508,16 @@ impl Wire for Message {
                 head.put_u64(view.0);
                 head.put_u64(*incarnation);
             }
-            Message::Prepare { view, ballot } => {
+            Message::Prepare { view, digest, ballot } => {
                 head.put_u8(5);
                 head.put_u64(view.0);
+                head.put_u64(*digest);
                 put_ballot(head, *ballot);
             }
-            Message::Promise { view, ballot, accepted, received } => {
+            Message::Promise { view, digest, ballot, accepted, received } => {
                 head.put_u8(6);
                 head.put_u64(view.0);
+                head.put_u64(*digest);
                 put_ballot(head, *ballot);
                 head.put_u8(accepted.is_some().into());
                 if let Some((at, proposal)) = accepted {
@@ -520,6 +528,7 @@ impl Wire for Message {
                 for row in received {
                     head.put_u32(row.origin);
                     head.put_u64(row.incarnation);
+                    head.put_u64(row.first);
                     head.put_u64(row.end);
                 }
             }
@@ -631,8 +640,9 @@ impl Wire for Message {
         let view = ViewId(take_u64(bytes)?);
         Ok(match tag {
             4 => Message::Leave { view, incarnation: take_u64(bytes)? },
-            5 => Message::Prepare { view, ballot: take_ballot(bytes)? },
+            5 => Message::Prepare { view, digest: take_u64(bytes)?, ballot: take_ballot(bytes)? },
             6 => {
+                let digest = take_u64(bytes)?;
                 let ballot = take_ballot(bytes)?;
                 let accepted = match take_u8(bytes)? {
                     0 => None,
@@ -647,11 +657,12 @@ impl Wire for Message {
                     Ok(Received {
                         origin: take_u32(bytes)?,
                         incarnation: take_u64(bytes)?,
+                        first: take_u64(bytes)?,
                         end: take_u64(bytes)?,
                     })
                 };
                 let received = (0..count).map(|_| row(bytes)).collect::<Result<_, _>>()?;
-                Message::Promise { view, ballot, accepted, received }
+                Message::Promise { view, digest, ballot, accepted, received }
             }
             7 => {
                 let ballot = take_ballot(bytes)?;

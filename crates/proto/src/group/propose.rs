@@ -1,9 +1,10 @@
 //! The part of the member that proposes: whom it asks, what it makes of the answers.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::agree::Acceptor;
+use super::agree::{ATTEMPT_TAKES, Acceptor};
 use super::group::{Cx, Group};
 use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
@@ -28,10 +29,10 @@ pub(super) struct Proposer {
     pub(super) since: Instant,
 }
 
-#[derive(Debug)]
-struct Promise {
-    accepted: Option<(Ballot, Arc<Proposal>)>,
-    received: Vec<Received>,
+#[derive(Debug, Default)]
+pub(super) struct Promise {
+    pub(super) accepted: Option<(Ballot, Arc<Proposal>)>,
+    pub(super) received: Vec<Received>,
 }
 
 /// A view that was decided here, and who has not said that it installed it.
@@ -82,7 +83,8 @@ impl Group {
             }
             cx.deliver(if has_primary { Event::RegainedPrimary } else { Event::LostPrimary });
         }
-        if self.is_ending() || alive.len() < self.view.len() || self.has_requests(cx) {
+        let should_end = self.has_requests(cx) || self.links.has_lost_block;
+        if self.is_ending() || alive.len() < self.view.len() || should_end {
             self.change_since.get_or_insert(cx.now);
         } else {
             self.change_since = None;
@@ -98,12 +100,26 @@ impl Group {
             let mut awaited = proposer.asked.iter().filter(|rank| !answered(rank));
             let has_lost = awaited.any(|rank| !alive.contains(rank));
             let is_late = cx.now.since(proposer.since) >= cx.shared.answer_within;
-            if has_lost || is_late {
+            if is_late && self.is_last_to_accept() {
+                // Another member goes on without this one, if need be.
+                cx.count("group_own_flush_late", 1);
+                self.proposer = None;
+                self.acceptor.attempt_after = cx.now + cx.shared.answer_within * ATTEMPT_TAKES;
+            } else if has_lost || is_late {
                 self.attempt(cx, &alive);
             }
         } else if self.next_attempt_at(cx) <= cx.now {
             self.attempt(cx, &alive);
         }
+    }
+
+    /// True if all others have accepted this member's proposal, and it lacks blocks itself.
+    fn is_last_to_accept(&self) -> bool {
+        let Some((proposer, me)) = self.proposer.as_ref().zip(self.rank_of_me()) else {
+            return false;
+        };
+        let lacks = proposer.asked.iter().filter(|rank| !proposer.accepted.contains(rank));
+        proposer.proposal.is_some() && lacks.eq([&(me as u32)])
     }
 
     /// Somebody waits to come in or to go.
@@ -126,6 +142,9 @@ impl Group {
         let (me, rank) = (self.me.member.node, self.rank_of_me().unwrap_or(0) as u32);
         if self.only_accuses(cx, rank) {
             return self.joins_at.max(attempt_after);
+        }
+        if self.links.has_lost_block && !self.is_ending() {
+            return since.max(attempt_after); // Nobody else knows.
         }
         let place = self.links.place(rank);
         let nodes = (0u32..).zip(self.view.members().iter().map(|member| member.node));
@@ -179,8 +198,9 @@ impl Group {
         let me = self.rank_of_me().expect("a member has a rank") as u32;
         let view = self.view.id();
         // Who is silent is not waited for, and is asked: it may answer by now.
+        let digest = self.view.digest();
         for &rank in alive.iter().filter(|&&rank| rank != me) {
-            self.ask(cx, rank, Message::Prepare { view, ballot });
+            self.ask(cx, rank, Message::Prepare { view, digest, ballot });
         }
         self.repeat_soon(cx);
         if let Message::Promise { accepted, received, .. } = self.promise(cx, ballot) {
@@ -199,22 +219,25 @@ impl Group {
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
-        view: ViewId,
+        (view, digest): (ViewId, u64),
         ballot: Ballot,
-        accepted: Option<(Ballot, Arc<Proposal>)>,
-        received: Vec<Received>,
+        promise: Promise,
     ) {
         self.note_answer(from, view);
         let Some(rank) = self.rank_in_attempt(from, view, ballot) else {
             return cx.count("group_late_answer", 1);
         };
+        if digest != self.view.digest() {
+            return self.expel_other_view(cx, from);
+        }
+        let Promise { accepted, received } = &promise;
         let members = self.view.len();
         let is_sound =
             accepted.as_ref().is_none_or(|(at, it)| *at <= ballot && self.is_sound(*at, it));
         if !is_sound || received.iter().any(|row| row.origin as usize >= members) {
             return cx.count("group_bad_promise", 1);
         }
-        self.note_promise(cx, rank, Promise { accepted, received });
+        self.note_promise(cx, rank, promise);
     }
 
     /// Asks one of those again that have not answered this member's last attempt, and that it does
@@ -230,7 +253,8 @@ impl Group {
         let silent: Vec<NodeId> = silent.collect();
         if !silent.is_empty() {
             let node = silent[cx.rng.below(silent.len() as u32) as usize];
-            self.tell(cx, node, Message::Prepare { view: self.view.id(), ballot });
+            let (view, digest) = (self.view.id(), self.view.digest());
+            self.tell(cx, node, Message::Prepare { view, digest, ballot });
         }
     }
 
@@ -297,18 +321,7 @@ impl Group {
         {
             return Proposal { is_adopted: true, ..(**proposal).clone() };
         }
-        let mut cuts: Vec<Cut> = Vec::new();
-        for (&holder, promise) in promises {
-            for row in &promise.received {
-                let Received { origin, incarnation, end } = *row;
-                match cuts.iter_mut().find(|cut| cut.origin == origin) {
-                    Some(cut) if cut.end >= end => {}
-                    Some(cut) => *cut = Cut { origin, incarnation, end, holder },
-                    None => cuts.push(Cut { origin, incarnation, end, holder }),
-                }
-            }
-        }
-        cuts.sort_unstable_by_key(|cut| cut.origin);
+        let cuts = cuts(promises);
         let stays = |rank: &&u32| !self.leavers.contains(&self.view.node(**rank as usize));
         let kept = proposer.asked.iter().filter(stays);
         let mut next: Vec<Contact> =
@@ -427,13 +440,13 @@ impl Group {
         }
         if let Some(proposer) = &self.proposer {
             is_waiting = true;
-            let (view, ballot) = (self.view.id(), proposer.ballot);
+            let (view, digest, ballot) = (self.view.id(), self.view.digest(), proposer.ballot);
             let mut sends = Vec::new();
             for &rank in &proposer.asked {
                 let node = self.view.node(rank as usize);
                 let message = match &proposer.proposal {
                     None if !proposer.promises.contains_key(&rank) => {
-                        Message::Prepare { view, ballot }
+                        Message::Prepare { view, digest, ballot }
                     }
                     Some(proposal) if !proposer.accepted.contains(&rank) => {
                         Message::Accept { view, ballot, proposal: proposal.clone() }
@@ -482,4 +495,32 @@ impl Group {
             self.repeat_soon(cx);
         }
     }
+}
+
+/// How far the members can bring each other, of each origin. Where an origin said falsely that
+/// all have its blocks, some may be held by nobody who could give them to the others.
+pub(super) fn cuts(promises: &BTreeMap<u32, Promise>) -> Vec<Cut> {
+    let mut rows: BTreeMap<u32, Vec<(u32, Received)>> = BTreeMap::new();
+    for (&holder, promise) in promises {
+        for &row in &promise.received {
+            rows.entry(row.origin).or_default().push((holder, row));
+        }
+    }
+    let cut = |(origin, rows): (u32, Vec<(u32, Received)>)| {
+        let least = rows.iter().map(|(_, row)| row.end).min();
+        let mut end = least.filter(|_| rows.len() == promises.len()).unwrap_or(0);
+        let mut last = None;
+        // Each turn adds what one member can give to all that have what came before.
+        while let Some((holder, row)) = rows
+            .iter()
+            .filter(|(_, row)| row.first <= end && (row.end > end || last.is_none()))
+            .max_by_key(|(holder, row)| (row.end, Reverse(*holder)))
+        {
+            end = row.end;
+            last = Some((*holder, row.incarnation));
+        }
+        let (holder, incarnation) = last?;
+        Some(Cut { origin, incarnation, end, holder })
+    };
+    rows.into_iter().filter_map(cut).collect()
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::propose::{Promise, cuts};
 use super::{
     Ballot, Command, Config, Contact, Cut, Direct, Group, Message, Proposal, Received, Refusal,
+    Role, Timer,
 };
 use crate::chain::{self, Frame, Topology};
 use crate::core::{
@@ -71,7 +73,8 @@ fn messages() -> Vec<(Message, &'static [u8])> {
     };
     let frame = Frame { checksum: frame.computed_checksum(), ..frame };
     let ballot = ballot(3, 7);
-    let received = vec![Received { origin: 1, incarnation: 8, end: 9 }];
+    let received = vec![Received { origin: 1, incarnation: 8, first: 2, end: 9 }];
+    let digest = 0x0102_0304_0506_0708;
     let accepted = Some((ballot, proposal()));
     vec![
         (
@@ -87,9 +90,12 @@ fn messages() -> Vec<(Message, &'static [u8])> {
             &[3, 0, 0, 0, 0, 0, 0, 0, 7, 2, 0, 0, 0, 9],
         ),
         (Message::Leave { view, incarnation: 9 }, &[4, 0, 0, 0, 0, 0, 0, 0, 5]),
-        (Message::Prepare { view, ballot }, &[5, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 7]),
-        (Message::Promise { view, ballot, accepted, received: received.clone() }, &[6]),
-        (Message::Promise { view, ballot, accepted: None, received }, &[6]),
+        (
+            Message::Prepare { view, digest, ballot },
+            &[5, 0, 0, 0, 0, 0, 0, 0, 5, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 3, 0, 0, 0, 7],
+        ),
+        (Message::Promise { view, digest, ballot, accepted, received: received.clone() }, &[6]),
+        (Message::Promise { view, digest, ballot, accepted: None, received }, &[6]),
         (Message::Accept { view, ballot, proposal: proposal() }, &[7]),
         (Message::Accepted { view, ballot }, &[8]),
         (Message::Rejected { view, promised: ballot }, &[9]),
@@ -344,7 +350,9 @@ fn a_member_that_takes_it_that_the_view_goes_on_is_told_that_it_ends() {
                 cx.outbox.sends.iter().find_map(told)
             };
             assert_eq!(asks(group, cx), None, "the view goes on");
-            group.handle_message(cx, NodeId(1), Message::Prepare { view, ballot: ballot(4, 1) });
+            let (digest, ballot_of_1) = (group.view().digest(), ballot(4, 1));
+            let prepare = Message::Prepare { view, digest, ballot: ballot_of_1 };
+            group.handle_message(cx, NodeId(1), prepare);
             assert_eq!(asks(group, cx), Some(ballot(4, 1)), "{question}");
         });
     }
@@ -367,4 +375,99 @@ fn a_view_ends_where_a_member_says_that_it_does_unless_nobody_can_have_proposed_
             assert_eq!(group.acceptor.promised, ends.then_some(promised), "{from} {view}");
         });
     }
+}
+
+#[test]
+fn whoever_is_in_another_view_of_the_same_number_takes_no_part() {
+    with_member(|group, cx, _| {
+        let (view, digest) = (ViewId(3), group.view().digest());
+        cx.outbox.sends.clear();
+        let prepare = Message::Prepare { view, digest: digest ^ 1, ballot: ballot(4, 1) };
+        group.handle_message(cx, NodeId(1), prepare);
+        let learns = |send: &Outgoing<Message>| {
+            let is_ours =
+                matches!(&send.message, Message::Promise { digest: it, .. } if *it == digest);
+            is_ours && send.to == NodeId(1)
+        };
+        assert!(cx.outbox.sends.iter().any(learns), "it learns of the other view");
+        assert!(!group.is_alive(NodeId(1)));
+        let attempted = group.acceptor.attempted.expect("it goes on without that one");
+        assert_eq!(group.acceptor.promised, Some(attempted));
+        let (accepted, received) = (None, Vec::new());
+        let (digest, ballot) = (digest ^ 2, attempted);
+        let promise = Message::Promise { view, digest, ballot, accepted, received };
+        assert!(group.is_alive(NodeId(2)));
+        group.handle_message(cx, NodeId(2), promise);
+        assert!(!group.is_alive(NodeId(2)) && !group.has_primary());
+        assert_eq!(cx.outbox.counters.count("group_other_view"), 2);
+    });
+}
+
+#[test]
+fn one_member_that_is_believed_down_by_none_cannot_say_that_the_group_went_on() {
+    for is_denied in [true, false] {
+        with_member(|group, cx, _| {
+            // The detector was lied to.
+            group.expelled.insert(NodeId(2));
+            group.handle_message(cx, NodeId(1), Message::Excluded { view: ViewId(9) });
+            assert_eq!(group.role(), Role::Member, "it asks first");
+            for _ in 0..30 {
+                cx.now += Duration::from_millis(100);
+                if is_denied {
+                    let present = Message::Installed { view: ViewId(3) };
+                    group.handle_message(cx, NodeId(2), present);
+                    group.handle_message(cx, NodeId(1), Message::Excluded { view: ViewId(9) });
+                }
+                group.handle_timer(cx, Timer::Group);
+            }
+            let is_in = group.role() == Role::Member;
+            assert_eq!(is_in, is_denied, "nobody else is in the view, or somebody is");
+        });
+    }
+    with_member(|group, cx, _| {
+        for node in [1, 2] {
+            group.handle_message(cx, NodeId(node), Message::Excluded { view: ViewId(9) });
+        }
+        assert_eq!(group.role(), Role::Joining, "a quorum is believed at once");
+    });
+}
+
+#[test]
+fn a_view_that_one_member_made_up_is_left_once_the_others_are_heard() {
+    with_member(|group, cx, _| {
+        group.view = Arc::new(View::new(ViewId(1 << 40), group.view.members().iter().copied()));
+        for node in [1, 2] {
+            group.handle_message(cx, NodeId(node), Message::Excluded { view: ViewId(7) });
+        }
+        assert_eq!(group.role(), Role::Member, "they may not have begun it yet");
+        group.expelled.extend([1, 2].map(NodeId));
+        group.handle_timer(cx, Timer::Group);
+        assert!(!group.has_primary());
+        for node in [1, 2] {
+            assert_eq!(group.role(), Role::Member);
+            group.handle_message(cx, NodeId(node), Message::Excluded { view: ViewId(7) });
+        }
+        assert_eq!(group.role(), Role::Joining);
+    });
+}
+
+#[test]
+fn a_view_ends_where_its_members_can_bring_each_other() {
+    let row = |first, end| Received { origin: 1, incarnation: 8, first, end };
+    let cut = |rows: &[Option<Received>]| {
+        let promise = |row: &Option<Received>| {
+            let received = row.iter().copied().collect();
+            Promise { accepted: None, received }
+        };
+        let cuts = cuts(&(0..).zip(rows.iter().map(promise)).collect());
+        cuts.first().map(|cut| (cut.end, cut.holder))
+    };
+    assert_eq!(cut(&[None, None]), None);
+    assert_eq!(cut(&[Some(row(0, 0)), None]), Some((0, 0)));
+    assert_eq!(cut(&[Some(row(2, 5)), Some(row(3, 9)), Some(row(3, 3))]), Some((9, 1)));
+    // What each gives is enough for the next one.
+    assert_eq!(cut(&[Some(row(0, 4)), Some(row(3, 6)), Some(row(5, 8))]), Some((8, 2)));
+    // The origin said falsely that all have the first ones.
+    assert_eq!(cut(&[Some(row(1, 1)), None, None]), None);
+    assert_eq!(cut(&[Some(row(6, 8)), Some(row(2, 4)), Some(row(1, 2))]), Some((4, 1)));
 }
