@@ -74,6 +74,8 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
         for (number, &node) in (0..).zip(&cuts.core) {
             let config = &mut scenario.configs[node.index()];
             config.attempts_max = 255;
+            // With time-outs of 0 all attempts begin before the first one can be back.
+            config.timeout_min = config.timeout_min.max(millis(20));
             config.queue = QueueConfig::default();
             config.jobs_max = config.jobs_max.max(20);
             scenario.jobs.push((at(FAULTS_MS) + millis(500), node, late_job(number, seed)));
