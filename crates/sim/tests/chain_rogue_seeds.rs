@@ -30,7 +30,8 @@ const LATE: Duration = Duration::from_secs(5);
 const NEXT: Duration = Duration::from_secs(5);
 /// What is broadcast then is delivered within this.
 const DELIVER: Duration = Duration::from_secs(5);
-/// Events that a member causes in a second at most while nothing is sent.
+/// Events that a member causes in a second at most while nothing is sent, without those of a hop
+/// that a rogue member broke: the member before it asks about it each `resync_after`.
 const EVENTS_A_SECOND: u64 = 400;
 /// Numbers of messages in the old view after the end, and in the next one.
 const OLD: u64 = 1 << 32;
@@ -123,7 +124,10 @@ impl World {
         let events = sim.events_handled();
         sim.run_until(self.until + LATE, &mut told);
         let events = sim.events_handled() - events;
-        let most = EVENTS_A_SECOND * scenario.ring.len() as u64;
+        // The timer, and the message that it sends.
+        let asks =
+            2 * Duration::from_secs(1).div_duration_f64(scenario.config.resync_after()) as u64;
+        let most = EVENTS_A_SECOND * scenario.ring.len() as u64 + asks * self.honest.len() as u64;
         if events > most {
             return Err(format!("{events} events in a second, {most} allowed"));
         }

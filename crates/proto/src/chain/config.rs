@@ -235,6 +235,11 @@ impl Config {
         self.hop_bytes
     }
 
+    /// The pause before a broken hop is asked about again.
+    pub fn resync_after(&self) -> Duration {
+        self.resync_after
+    }
+
     /// Blocks of one origin in flight, at most.
     pub fn window_blocks(&self) -> usize {
         self.window_blocks
