@@ -46,7 +46,8 @@ pub struct Group {
     pub(super) present: BTreeMap<NodeId, Instant>,
     // Members that have not answered an attempt, and since when.
     pub(super) unanswered: BTreeMap<NodeId, Instant>,
-    // Taken for down, because they held this member back for too long.
+    // Taken for down: they held this member back for too long, or are in another view of the same
+    // number.
     pub(super) expelled: BTreeSet<NodeId>,
     stall: Option<Stall>,
     // Of accepted messages, from the first that is not known to be everywhere.

@@ -398,13 +398,16 @@ impl Group {
         let links = &mut self.links;
         let first = self.chain.first_unstable().filter(|_| self.acceptor.promised.is_none());
         let Some((seq, members)) = first else {
-            links.awaited = None;
+            (links.awaited, links.has_lost_block) = (None, false);
             return;
         };
         let new = AwaitedBlock { seq, since: cx.now, members: 0, got_at: cx.now };
         let awaited = match &mut links.awaited {
             Some(awaited) if awaited.seq == seq => awaited,
-            awaited => awaited.insert(new),
+            awaited => {
+                links.has_lost_block = false;
+                awaited.insert(new)
+            }
         };
         if members > awaited.members {
             (awaited.members, awaited.got_at) = (members, cx.now);

@@ -29,7 +29,7 @@ pub(super) struct Proposer {
     pub(super) since: Instant,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Promise {
     pub(super) accepted: Option<(Ballot, Arc<Proposal>)>,
     pub(super) received: Vec<Received>,
