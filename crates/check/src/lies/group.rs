@@ -126,7 +126,7 @@ fn gossip(source: &mut Source<'_>) -> Bytes {
 impl Draw for Message {
     fn draw(source: &mut Source<'_>) -> Message {
         let (view, ballot) = (source.view(), ballot(source));
-        match source.rng.below(21) {
+        match source.rng.below(22) {
             0 => Message::Chain(chain::Message::draw(source)),
             1 if source.is_member => Message::Detector(gossip(source)),
             1 => Message::Detector(Bytes::from(source.rng.next_u64().to_be_bytes().to_vec())),
@@ -169,6 +169,7 @@ impl Draw for Message {
             },
             18 => Message::Challenge { token: source.word(), nonce: source.word() },
             19 => Message::Response { nonce: source.word() },
+            20 => Message::Present { view },
             _ => Message::Unreachable { view, members: source.some(3, Source::rank) },
         }
     }
@@ -203,6 +204,7 @@ impl Draw for Message {
             Message::Challenge { .. } => "lie_group_challenge",
             Message::Response { .. } => "lie_group_response",
             Message::Unreachable { .. } => "lie_group_unreachable",
+            Message::Present { .. } => "lie_group_present",
         }
     }
 
@@ -229,6 +231,7 @@ impl Draw for Message {
             "lie_group_challenge",
             "lie_group_response",
             "lie_group_unreachable",
+            "lie_group_present",
         ]);
         kinds
     }

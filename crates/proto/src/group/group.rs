@@ -42,7 +42,7 @@ pub struct Group {
     // says so.
     pub(super) claims: BTreeSet<NodeId>,
     pub(super) claimed_since: Option<Instant>,
-    // When members said last that they are in the present view.
+    // When members said last that they are in the present view, and accepted no other.
     pub(super) present: BTreeMap<NodeId, Instant>,
     // Members that have not answered an attempt, and since when.
     pub(super) unanswered: BTreeMap<NodeId, Instant>,
@@ -376,7 +376,8 @@ impl Group {
         if cx.now < self.excluded_after {
             return;
         }
-        self.excluded_after = cx.now + cx.shared.repeat_every;
+        // Several may ask each `repeat_every`.
+        self.excluded_after = cx.now + cx.shared.repeat_every / 4;
         self.tell(cx, node, Message::Excluded { view: self.view.id() });
     }
 
@@ -555,6 +556,7 @@ impl Protocol for Group {
                 self.receive_install(cx, from, after, made_at, members);
             }
             Message::Installed { view } => self.receive_installed(cx, from, view),
+            Message::Present { view } => self.receive_present(cx, from, view),
             Message::Fetch { view, origin, from: first, to } => {
                 self.answer_fetch(cx, from, view, origin, first, to);
             }

@@ -475,7 +475,10 @@ impl Group {
             return;
         }
         if view == present {
-            self.note_present(cx, from);
+            let is_open = self.is_member() && self.acceptor.accepted.is_none();
+            if is_open && self.view.rank(from).is_some() {
+                self.tell(cx, from, Message::Present { view });
+            }
         } else if self.is_member()
             && view.0.checked_add(1) == Some(present.0)
             && self.view.rank(from).is_some()
@@ -488,16 +491,14 @@ impl Group {
         }
     }
 
-    /// A member says that it is in the present view. It may want to know who else is.
-    fn note_present(&mut self, cx: &mut Cx<'_>, from: NodeId) {
-        if !self.is_member() || self.view.rank(from).is_none() {
-            return;
+    /// A member says that it is in this view, and has accepted no other to follow it.
+    pub(super) fn receive_present(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId) {
+        if view != self.view.id() || self.view.rank(from).is_none() || !self.is_member() {
+            return cx.count("group_late_answer", 1);
         }
         self.claims.remove(&from);
-        let before = self.present.insert(from, cx.now);
-        if before.is_none_or(|before| cx.now.since(before) >= cx.shared.answer_within / 4) {
-            self.tell(cx, from, Message::Installed { view: self.view.id() });
-        }
+        self.present.insert(from, cx.now);
+        self.judge_claims(cx);
     }
 
     pub(super) fn receive_excluded(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId) {

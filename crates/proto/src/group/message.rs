@@ -225,9 +225,15 @@ pub enum Message {
         /// The members, oldest first.
         members: Vec<Contact>,
     },
-    /// The answer.
+    /// The answer; and a question to others, whether it still is the present view.
     Installed {
         /// The view that was installed.
+        view: ViewId,
+    },
+    /// The answer to the question: it is the present view here, and no other was accepted to follow
+    /// it.
+    Present {
+        /// The view.
         view: ViewId,
     },
     /// To a survivor that has them: send me these blocks of the view that ends.
@@ -301,6 +307,7 @@ impl fmt::Display for Message {
                 write!(f, "install after {after}: {} members", members.len())
             }
             Message::Installed { view } => write!(f, "installed {view}"),
+            Message::Present { view } => write!(f, "present {view}"),
             Message::Fetch { view, origin, from, to } => {
                 write!(f, "fetch {view} origin {origin} {from}..{to}")
             }
@@ -472,7 +479,7 @@ impl Wire for Message {
             }
             Message::Accept { proposal, .. } => 8 + BALLOT_BYTES + proposal.wire_len(),
             Message::Install { members, .. } => 8 + BALLOT_BYTES + contacts_len(members),
-            Message::Installed { .. } | Message::Excluded { .. } => 8,
+            Message::Installed { .. } | Message::Present { .. } | Message::Excluded { .. } => 8,
             Message::Fetch { .. } => 28,
             Message::Flushed(frame) => {
                 // A frame's head counts the tag.
@@ -601,6 +608,10 @@ impl Wire for Message {
                 head.put_u16(members.len() as u16);
                 members.iter().for_each(|&rank| head.put_u32(rank));
             }
+            Message::Present { view } => {
+                head.put_u8(21);
+                head.put_u64(view.0);
+            }
         }
         None
     }
@@ -634,7 +645,7 @@ impl Wire for Message {
                 return Ok(Message::Challenge { token, nonce });
             }
             19 => return Ok(Message::Response { nonce: take_u64(bytes)? }),
-            4..=12 | 14 | 20 => {}
+            4..=12 | 14 | 20 | 21 => {}
             _ => return Err(DecodeError::UnknownTag(tag)),
         }
         let view = ViewId(take_u64(bytes)?);
@@ -682,6 +693,7 @@ impl Wire for Message {
                 to: take_u64(bytes)?,
             },
             14 => Message::Excluded { view },
+            21 => Message::Present { view },
             _ => {
                 let count = take_count(bytes, 4)?;
                 let members = (0..count).map(|_| take_u32(bytes)).collect::<Result<_, _>>()?;

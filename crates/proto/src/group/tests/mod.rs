@@ -101,6 +101,7 @@ fn messages() -> Vec<(Message, &'static [u8])> {
         (Message::Rejected { view, promised: ballot }, &[9]),
         (Message::Install { after: view, made_at: ballot, members: vec![contact(1, "")] }, &[10]),
         (Message::Installed { view }, &[11]),
+        (Message::Present { view }, &[21, 0, 0, 0, 0, 0, 0, 0, 5]),
         (Message::Fetch { view, origin: 1, from: 2, to: 3 }, &[12]),
         (Message::Flushed(frame), &[13]),
         (Message::Excluded { view }, &[14]),
@@ -155,8 +156,8 @@ fn counts_that_promise_more_than_there_is_cost_no_memory() {
         assert_eq!(decode_exact::<Message>(bytes), Err(expected));
     }
     assert_eq!(
-        decode_exact::<Message>(Bytes::from_static(&[21])),
-        Err(DecodeError::UnknownTag(21))
+        decode_exact::<Message>(Bytes::from_static(&[22])),
+        Err(DecodeError::UnknownTag(22))
     );
     let unreachable = Bytes::from_static(&[20, 0, 0, 0, 0, 0, 0, 0, 5, 4, 0]);
     assert_eq!(
@@ -414,7 +415,7 @@ fn one_member_that_is_believed_down_by_none_cannot_say_that_the_group_went_on() 
             for _ in 0..30 {
                 cx.now += Duration::from_millis(100);
                 if is_denied {
-                    let present = Message::Installed { view: ViewId(3) };
+                    let present = Message::Present { view: ViewId(3) };
                     group.handle_message(cx, NodeId(2), present);
                     group.handle_message(cx, NodeId(1), Message::Excluded { view: ViewId(9) });
                 }
