@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 use super::Order;
 use super::interface::Event;
@@ -11,6 +12,10 @@ use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol};
 /// A sender that is first heard of below this number is taken for one that began just now, so that
 /// its packets from 0 on are missed; of any other, what was before is none of this member's.
 const FIRST_SEQ_MAX: u64 = 16;
+
+/// What others say of later packets than the sender itself has spoken of counts for so long; no
+/// datagram of the sender that a repair overtook is under way for longer.
+const CLAIM_LASTS: Duration = Duration::from_secs(5);
 
 /// Whose packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +93,10 @@ pub(super) struct Flow {
     /// The sender has sent all packets below this, by its own word. Repairs do not say of which of
     /// its lives the packets are that they name: what they name beyond is not told lost.
     confirmed: u64,
+    /// The number after the last packet that came from the sender, or that it has spoken of.
+    heard: u64,
+    /// When another member last gave or named a packet from there on.
+    claimed: Instant,
 }
 
 impl Flow {
@@ -106,6 +115,8 @@ impl Flow {
             slots: VecDeque::new(),
             told: floor,
             confirmed: 0,
+            heard: floor,
+            claimed: Instant::ZERO,
         }
     }
 
@@ -147,6 +158,47 @@ impl Flow {
         self.has_begun && !self.is_heard() && seq < self.base && self.floor < self.base
     }
 
+    /// Another member gives or names this packet.
+    pub(super) fn claim(&mut self, now: Instant, seq: u64) {
+        if seq >= self.heard {
+            self.claimed = now;
+        }
+    }
+
+    /// The sender itself says that it has sent all packets below `end`.
+    pub(super) fn hear(&mut self, end: u64) {
+        self.heard = self.heard.max(end);
+    }
+
+    /// True if this packet, which has just come from its sender for the first time, shows that it
+    /// never sent later ones of which others spoke: they have not done so for long, and because of
+    /// them there is no place for it.
+    pub(super) fn was_led_on(&self, now: Instant, seq: u64, checksum: u32) -> bool {
+        let has_place = match self.slot(seq) {
+            Some(Slot::Held(held)) => held.checksum == checksum,
+            Some(Slot::Missing(_) | Slot::Doubtful) => true,
+            Some(Slot::Past | Slot::Lost) => false,
+            None => seq >= self.next(),
+        };
+        !has_place && seq >= self.heard && now.since(self.claimed) >= CLAIM_LASTS
+    }
+
+    /// Goes on at this packet, which is before some that others spoke of and that never were. Those
+    /// before it that are missing are lost. Calls `each` as `lose_before` does.
+    pub(super) fn go_back<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        seq: u64,
+        mut each: impl FnMut(u64, u32),
+    ) {
+        self.lose_before(cx, ledger, seq, &mut each);
+        self.drop_missing(ledger, each);
+        self.clear(ledger);
+        self.generation += 1;
+        (self.floor, self.base, self.told, self.confirmed) = (seq, seq, seq, seq);
+    }
+
     /// Once it has ended: the number after the last packet that was told, if any was.
     pub(super) fn end(&self) -> Option<u64> {
         self.is_heard().then_some(self.confirmed)
@@ -185,18 +237,24 @@ impl Flow {
     }
 
     /// Begins anew. Of the flow only repairs had spoken: the application was told nothing of it.
-    pub(super) fn begin_anew(
-        &mut self,
-        ledger: &mut Ledger,
-        mut each: impl FnMut(u64, Option<u32>),
-    ) {
-        for (seq, slot) in (self.base..).zip(self.slots.drain(..)) {
+    /// Calls `each` as `lose_before` does.
+    pub(super) fn begin_anew(&mut self, ledger: &mut Ledger, each: impl FnMut(u64, u32)) {
+        self.drop_missing(ledger, each);
+        self.slots.clear();
+        self.has_begun = false;
+    }
+
+    /// Does not wait for what is missing any more, without a report.
+    fn drop_missing(&mut self, ledger: &mut Ledger, mut each: impl FnMut(u64, u32)) {
+        for (seq, slot) in (self.base..).zip(&mut self.slots) {
             if let Slot::Missing(missing) = slot {
                 ledger.missing -= 1;
-                each(seq, missing.checksum);
+                if let Some(checksum) = missing.checksum {
+                    each(seq, checksum);
+                }
+                *slot = Slot::Doubtful;
             }
         }
-        self.has_begun = false;
     }
 
     pub(super) fn slot(&self, seq: u64) -> Option<&Slot> {
@@ -348,15 +406,16 @@ impl Flow {
         }
     }
 
-    /// Gives up all that is missing. Calls `each` with the number and checksum of those that
-    /// repairs have named.
-    pub(super) fn lose_all<P: Protocol<Event = Event>>(
+    /// Gives up all that is missing below `end`. Calls `each` with the number and checksum of those
+    /// that repairs have named.
+    pub(super) fn lose_before<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
+        end: u64,
         mut each: impl FnMut(u64, u32),
     ) {
-        for seq in self.base..self.next() {
+        for seq in self.base..end.min(self.next()) {
             if let Some(missing) = self.missing(seq) {
                 if let Some(checksum) = missing.checksum {
                     each(seq, checksum);

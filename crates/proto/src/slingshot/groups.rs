@@ -236,7 +236,7 @@ impl Slingshot {
     fn end_flow(&mut self, cx: &mut Cx<'_>, at: u32) {
         let flow = &mut self.flows[at as usize];
         let decoder = &mut self.decoder;
-        flow.lose_all(cx, &mut self.ledger, |seq, checksum| {
+        flow.lose_before(cx, &mut self.ledger, u64::MAX, |seq, checksum| {
             decoder.forget(PacketId { flow: at, checksum, seq });
         });
         flow.clear(&mut self.ledger);

@@ -29,6 +29,7 @@ impl Slingshot {
         let Data { group, incarnation, seq, checksum, payload } = data;
         let Some((group, member)) = self.find_member(cx, group, from) else { return };
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
+        self.hear(cx, at, seq, checksum);
         let was_overtaken = self.flows[at as usize].arrive_late(seq, checksum);
         if was_overtaken {
             cx.count("slingshot_overtaken", 1);
@@ -58,6 +59,7 @@ impl Slingshot {
     ) {
         let Some((group, member)) = self.find_member(cx, group, from) else { return };
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
+        self.flows[at as usize].hear(next);
         self.begin(cx, at, next);
         self.confirm(cx, at, next);
         self.reach(cx, at, next);
@@ -200,6 +202,7 @@ impl Slingshot {
         let Found { group, member, seq, .. } = self.find_named(cx, view, name).ok()?;
         let at = self.flow_of(cx, group, member, None)?;
         let flow = &mut self.flows[at as usize];
+        flow.claim(cx.now, seq);
         flow.begin(seq);
         if seq >= flow.next() {
             self.reach(cx, at, seq + 1);
@@ -214,6 +217,20 @@ impl Slingshot {
         Some(PacketId { flow: at, checksum: name.checksum, seq })
     }
 
+    /// This packet has come from its sender. If others have spoken of later ones that were never
+    /// sent, the flow goes on here.
+    fn hear(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64, checksum: u32) {
+        let flow = &mut self.flows[at as usize];
+        if flow.was_led_on(cx.now, seq, checksum) {
+            cx.count("slingshot_gone_back", 1);
+            let decoder = &mut self.decoder;
+            flow.go_back(cx, &mut self.ledger, seq, |seq, checksum| {
+                decoder.forget(PacketId { flow: at, checksum, seq });
+            });
+        }
+        flow.hear(seq + 1);
+    }
+
     /// The sender itself speaks of this packet. If it is one before all that repairs have named,
     /// these were of another life of the sender, or it was overtaken by those of it.
     fn begin(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64) {
@@ -222,9 +239,7 @@ impl Slingshot {
             cx.count("slingshot_begun_anew", 1);
             let decoder = &mut self.decoder;
             flow.begin_anew(&mut self.ledger, |seq, checksum| {
-                if let Some(checksum) = checksum {
-                    decoder.forget(PacketId { flow: at, checksum, seq });
-                }
+                decoder.forget(PacketId { flow: at, checksum, seq });
             });
         }
         flow.begin(seq);
@@ -275,6 +290,9 @@ impl Slingshot {
         self.flows[at as usize].confirm(seq + 1);
         let window = cx.shared.window_packets as u64;
         let flow = &mut self.flows[at as usize];
+        if way != Way::Direct {
+            flow.claim(cx.now, seq);
+        }
         if seq == flow.next() {
             // Makes room for it.
             flow.reach_to_hold(cx, &mut self.ledger, seq, window);

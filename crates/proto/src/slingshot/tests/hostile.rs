@@ -307,3 +307,44 @@ fn a_configuration_that_cannot_work_says_which_knob() {
     }
     assert!(Rate::new(33, 1).is_err() && Rate::new(32, 32).is_ok());
 }
+
+/// A member makes up a packet of another one, far ahead. What that one sends then is refused, since
+/// it was told lost or is too old; nothing tells it from late copies until others have been silent
+/// of later packets for five seconds.
+#[test]
+fn who_others_speak_of_falsely_is_heard_again_and_nothing_of_it_is_told_twice() {
+    for (order, keep) in [Order::Unordered, Order::Fifo]
+        .into_iter()
+        .flat_map(|order| [ms(1_000), ms(20_000)].map(|keep| (order, keep)))
+    {
+        let mut bench = Bench::new(published(4).with_order(order).with_keep(keep));
+        (0..3).for_each(|seq| bench.data(1, seq));
+        bench.repair(3, &[(1, 99), (1, 2)]);
+        let supply = Supply { view: ViewId(0), rank: 1, data: packet(G, 1, 100) };
+        bench.repair(3, &[(1, 100), (1, 2)]);
+        bench.message(3, Message::Supply(supply));
+        bench.pass(ms(1_600));
+        let what = format!("{order:?}, kept {keep:?}");
+        let told = bench.told().join(" ");
+        assert!(told.contains("g0/n1.100 recovered") && told.contains(" lost"), "{what}: {told}");
+        bench.data(1, 3);
+        assert!(bench.told().is_empty(), "{what}: it may be a late copy");
+        // A copy of what it has spoken of itself, however late, is not told again.
+        bench.pass(ms(4_000));
+        (0..4).for_each(|seq| bench.data(1, seq));
+        assert!(bench.told().is_empty() && bench.count("slingshot_gone_back") == 0, "{what}");
+        (5..8).for_each(|seq| bench.data(1, seq));
+        let expected = [5, 6, 7].map(|seq| format!("g0/n1.{seq} direct"));
+        assert_eq!(bench.told(), expected, "{what}");
+        (0..8).for_each(|seq| bench.data(1, seq));
+        assert_eq!(bench.count("slingshot_gone_back"), 1, "{what}");
+        assert!(bench.told().is_empty(), "{what}");
+        // It goes on as before: gaps are missed, and what others say counts.
+        bench.data(1, 9);
+        bench.repair(2, &[(1, 8)]);
+        let mut told = bench.told();
+        told.sort();
+        assert_eq!(told, ["g0/n1.8 recovered after 0ns", "g0/n1.9 direct"], "{what}");
+        assert_eq!(bench.node.packets_missing(), 0);
+    }
+}

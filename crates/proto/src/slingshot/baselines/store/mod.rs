@@ -212,7 +212,7 @@ impl Store {
         sender: NodeId,
     ) {
         if let Some(mut flow) = self.flows.remove(&(group, sender)) {
-            flow.lose_all(cx, &mut self.ledger, |_, _| ());
+            flow.lose_before(cx, &mut self.ledger, u64::MAX, |_, _| ());
             flow.clear(&mut self.ledger);
         }
     }
