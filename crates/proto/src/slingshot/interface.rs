@@ -71,7 +71,7 @@ pub enum Event {
         group: GroupId,
         /// Who sent them.
         sender: NodeId,
-        /// The sender's incarnation.
+        /// The sender's incarnation; 0 if it is not known, since nothing has come from it yet.
         incarnation: u64,
         /// The number of the first.
         first: u64,

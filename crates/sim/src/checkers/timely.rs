@@ -35,7 +35,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A sender in one of its lives.
+/// A sender in one of its lives; 0 while the receiver does not know in which.
 type Source = (NodeId, u64);
 
 /// Watches members of group 0. Applications ask for [`Event::Sent`] of each packet.
@@ -82,12 +82,13 @@ impl TimelyLedger {
         if missing > 0 {
             self.fail(Rule::Accounting, at, node, format!("{missing} packets stay missing"));
         }
-        let reported = self.reported.get(&node).into_iter().flatten();
-        let hole = reported.into_iter().find_map(|(source, numbers)| {
-            let mut pairs = numbers.iter().zip(numbers.iter().skip(1));
-            pairs
-                .find(|(before, next)| *before + 1 < **next)
-                .map(|(before, _)| (*source, before + 1))
+        let hole = self.reported.get(&node).and_then(|reported| {
+            reported.iter().find_map(|(&source, numbers)| {
+                let pairs = numbers.iter().zip(numbers.iter().skip(1));
+                let mut holes = pairs.flat_map(|(before, next)| before + 1..*next);
+                let hole = holes.find(|&number| !is_in_unknown_life(reported, source, number));
+                hole.map(|number| (source, number))
+            })
         });
         if let Some(((sender, incarnation), number)) = hole {
             let what = format!("nothing was reported of {sender}.{number} of life {incarnation}");
@@ -124,6 +125,18 @@ impl TimelyLedger {
             self.fail(Rule::Integrity, at, node, what);
         }
     }
+}
+
+/// True if the packet was reported while the receiver did not know the sender's life, or, if that
+/// is what `life` says, of any life.
+fn is_in_unknown_life(
+    reported: &BTreeMap<Source, BTreeSet<u64>>,
+    (sender, life): Source,
+    number: u64,
+) -> bool {
+    let lives = if life == 0 { 1..=u64::MAX } else { 0..=0 };
+    let mut others = reported.range((sender, *lives.start())..=(sender, *lives.end()));
+    others.any(|(_, numbers)| numbers.contains(&number))
 }
 
 impl<P: Protocol<Command = Command, Event = Event>> Observer<P> for TimelyLedger {
