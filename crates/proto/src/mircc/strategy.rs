@@ -28,6 +28,7 @@ pub enum Strategy {
     #[default]
     BestRoute,
     /// All next hops at once that are not down: the first Data counts. Costs the Data of each hop.
+    /// Where all are down each has its turn.
     Multicast,
     /// The next hop with the shortest smoothed round trip that is not down. Hops that are not in
     /// use are measured every 5 s with a copy of an Interest.
@@ -185,14 +186,16 @@ impl Choosing<'_> {
             let is_up = |&&place: &&usize| !hops[place].health.is_down();
             let up = order.iter().filter(is_up).map(|&place| hops[place].next);
             chosen.asked.extend(up);
-            if chosen.asked.is_empty() {
-                chosen.asked.extend(order.iter().map(|&place| hops[place].next));
-            }
-        } else if let Some(first) = self.first(hops, &order) {
-            chosen.asked.push(hops[first].next);
-            hops[first].health.sent_at = Some(self.now);
         }
-        if self.occasion == Occasion::New {
+        let mut is_up = !chosen.asked.is_empty();
+        if let Some(first) = self.first(hops, &order).filter(|_| !is_up) {
+            let Hop { next, health, .. } = &mut hops[first];
+            chosen.asked.push(*next);
+            health.sent_at = Some(self.now);
+            is_up = !health.is_down();
+        }
+        // With all of them down each has its turn, alone: a copy could be in its way.
+        if self.occasion == Occasion::New && is_up {
             for place in order {
                 let Hop { next, health, .. } = &mut hops[place];
                 if !chosen.asked.contains(next) && self.is_probe_due(health) {
@@ -329,9 +332,9 @@ mod tests {
     fn with_all_hops_down_each_has_its_turn() {
         let mut hops = hops(2);
         hops.iter_mut().for_each(|hop| _ = hop.health.note_overdue(at(0), 1, at(0)));
-        let turns =
-            [1, 2, 3, 4].map(|millis| choose(&mut hops, (millis, BEST, Occasion::New), &[])[0]);
-        assert_eq!(turns, [hop(0), hop(1), hop(0), hop(1)]);
+        let turns = [1, 2, 3_000, 4_000]
+            .map(|millis| choose(&mut hops, (millis, BEST, Occasion::New), &[]));
+        assert_eq!(turns, [[hop(0)], [hop(1)], [hop(0)], [hop(1)]]);
     }
 
     #[test]
@@ -351,9 +354,10 @@ mod tests {
         };
         assert_eq!(failed(&mut hops, &[0, 2]), [hop(1)]);
         assert_eq!(failed(&mut hops, &[0, 1, 2]), []);
-        // With all of them down there is nothing to choose between.
+        // With all of them down each has its turn, those first that had none.
         hops.iter_mut().for_each(|hop| _ = hop.health.note_overdue(at(0), 1, at(0)));
-        assert_eq!(new(&mut hops, 1_020), [hop(0), hop(1), hop(2)]);
+        let turns = [20_000, 40_000, 60_000, 80_000].map(|millis| new(&mut hops, millis));
+        assert_eq!(turns, [[hop(0)], [hop(2)], [hop(1)], [hop(0)]]);
     }
 
     #[test]
