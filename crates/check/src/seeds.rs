@@ -61,6 +61,18 @@ pub fn run_all<const N: usize>(
     (count, totals.into_inner().expect("no panic"))
 }
 
+/// Runs seeds that failed once, whatever `PACELINE_TEST_SEEDS` says.
+///
+/// # Panics
+/// With what the first seed that fails said.
+pub fn run_found<T>(found: &[u64], run: impl Fn(u64) -> Result<T, String>) {
+    for &seed in found {
+        if let Err(what) = run(seed) {
+            panic!("seed {seed}: {what}");
+        }
+    }
+}
+
 /// Runs a scenario again through each codec, and says so if that gives another digest.
 pub fn check_digests<D: PartialEq>(
     digest: &D,

@@ -75,6 +75,12 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
     Ok([outcome.severed, whole, cut_off, outcome.totals.fetched, outcome.totals.failed])
 }
 
+/// Copies by a hop without a path back came first, so that those by the other hop were refused.
+#[test]
+fn seeds_that_failed_once_fetch() {
+    seeds::run_found(&[10_217], run);
+}
+
 #[test]
 fn seeds_fetch_what_one_whole_path_leads_to_where_links_are_cut_for_good() {
     let (count, [severed, whole, cut_off, fetched, failed]) = seeds::run_all(run);
