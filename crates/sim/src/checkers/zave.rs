@@ -25,7 +25,7 @@ pub enum Rule {
     SufficientPrincipals,
     /// Lists go up, no node stands in one twice, and none in its own.
     OrderedSuccessorLists,
-    /// A principal stays one as long as it lives.
+    /// A principal stays one as long as it lives, once each list that was told before is there.
     LossOfPrincipal,
 }
 
@@ -41,13 +41,17 @@ const SUCCESSORS: usize = 8;
 /// How long it may take until a failure is found out.
 const FOUND_OUT: Duration = Duration::from_secs(4);
 
+/// How long a list that a member was told is under way at most. In the proof it is read at once.
+const UNDER_WAY: Duration = Duration::from_secs(1);
+
 /// Watches a ring.
 pub struct RingChecker {
     space: Space,
     // Off where faults go beyond what the invariant is proved for.
     is_armed: bool,
     members: BTreeMap<NodeId, Vec<NodeId>>,
-    principals: BTreeSet<NodeId>,
+    // Since when they are.
+    principals: BTreeMap<NodeId, Instant>,
     // Nodes that failed and began anew, perhaps before that was found out.
     restarted: BTreeMap<NodeId, Instant>,
     is_sufficient: bool,
@@ -62,7 +66,7 @@ impl RingChecker {
             space: config.space(),
             is_armed,
             members: BTreeMap::new(),
-            principals: BTreeSet::new(),
+            principals: BTreeMap::new(),
             restarted: BTreeMap::new(),
             is_sufficient: false,
             checks: 0,
@@ -128,18 +132,23 @@ impl RingChecker {
         let principals = self.find_principals();
         // In the proof a failure is found out before the same identifier is there again.
         self.restarted.retain(|_, since| *since + FOUND_OUT > at);
-        self.principals.retain(|node| !self.restarted.contains_key(node));
+        self.principals.retain(|node, _| !self.restarted.contains_key(node));
         // Zave's proof begins with principals enough.
-        let lost = self.principals.iter().find(|it| !principals.contains(it));
-        if let Some(&lost) = lost.filter(|_| self.is_sufficient) {
+        let is_lost = |&(node, &since): &(&NodeId, &Instant)| {
+            !principals.contains(node) && since + UNDER_WAY <= at
+        };
+        let lost = self.principals.iter().find(is_lost).filter(|_| self.is_sufficient);
+        if let Some((lost, _)) = lost {
             broken(Rule::LossOfPrincipal, node, format!("{lost} is skipped"));
         }
         if self.is_sufficient && principals.len() <= SUCCESSORS {
             let what = format!("{} principals", principals.len());
             broken(Rule::SufficientPrincipals, node, what);
         }
-        self.is_sufficient |= principals.len() > SUCCESSORS;
-        self.principals = principals;
+        let since = |node| (node, self.principals.get(&node).copied().unwrap_or(at));
+        self.principals = principals.into_iter().map(since).collect();
+        let is_lasting = |since: &&Instant| **since + UNDER_WAY <= at;
+        self.is_sufficient |= self.principals.values().filter(is_lasting).count() > SUCCESSORS;
         self.violation = found;
     }
 
