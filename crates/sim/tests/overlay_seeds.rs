@@ -27,6 +27,12 @@ fn run(seed: u64) -> Result<Outcome, String> {
     with_router!(scenario.algorithm, R => run_with::<R>(&scenario))
 }
 
+/// A node gave away, while its ring came apart, what it was then responsible for.
+#[test]
+fn seeds_that_failed_once_keep_what_was_acknowledged() {
+    seeds::run_found(&[13_180], run);
+}
+
 #[test]
 fn seeds_reach_the_responsible_and_keep_what_was_acknowledged() {
     let measured = |outcome: Outcome| {

@@ -322,10 +322,10 @@ impl<R: Router> Overlay<R> {
 
     /// The responsible node says that this one need not hold a record.
     fn drop_surplus(&mut self, cx: &mut Cx<'_, R>, key: Key, version: Version) {
-        let is_mine =
-            self.is_member() && self.router.next_hop(key, &mut R::Walk::default()).hop == Hop::Here;
-        if is_mine {
-            // Two nodes hold themselves responsible. Tables will tell.
+        let is_mine = self.router.next_hop(key, &mut R::Walk::default()).hop == Hop::Here;
+        if self.is_member() && (is_mine || !self.is_settled(cx)) {
+            // Two nodes hold themselves responsible, or this one does not know yet of what it is.
+            // Tables will tell.
             return self.rest().sync.hurry();
         }
         if self.store_mut().drop_record(key, version) {
