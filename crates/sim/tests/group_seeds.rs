@@ -27,6 +27,13 @@ fn seeds_agree_on_views_and_on_what_was_delivered_in_them() {
     }
 }
 
+/// A member was left out by an old proposal: neither its proposer nor the one that outbid it was
+/// heard by all.
+#[test]
+fn seeds_that_failed_once_agree() {
+    seeds::run_found(&[14_770], |seed| Scenario::draw(seed).run_repeated());
+}
+
 #[test]
 fn seeds_with_saturating_phases_let_every_member_submit() {
     seeds::run_saturated(|seed| {

@@ -49,6 +49,11 @@ impl Acceptor {
     pub(super) fn has_attempts_of(&self, node: NodeId) -> bool {
         self.attempts.contains_key(&node)
     }
+
+    /// True if the node made so many attempts of which nothing came that others need not wait.
+    pub(super) fn is_vain(&self, proposer: NodeId) -> bool {
+        self.attempts.get(&proposer) >= Some(&ATTEMPTS_MAX)
+    }
 }
 
 /// How an attempt that names a view stands to the view here.
@@ -122,11 +127,10 @@ impl Group {
     /// asked by then and knows who answers, so an attempt that can succeed takes a round trip.
     fn makes_way_for(&self, cx: &Cx<'_>, proposer: NodeId) -> Option<Ballot> {
         let acceptor = &self.acceptor;
-        let is_vain = |node: NodeId| acceptor.attempts.get(&node) >= Some(&ATTEMPTS_MAX);
         acceptor.promised.filter(|promised| {
             promised.proposer != proposer
-                && is_vain(proposer)
-                && !is_vain(promised.proposer)
+                && acceptor.is_vain(proposer)
+                && !acceptor.is_vain(promised.proposer)
                 && self.is_alive(promised.proposer)
                 && cx.now < acceptor.promised_at + cx.shared.answer_within * ATTEMPT_TAKES
         })

@@ -423,6 +423,14 @@ impl Group {
             let _ = self.promise(cx, promised);
         }
         if self.proposer.as_ref().is_some_and(|proposer| proposer.ballot < promised) {
+            let (other, me) = (promised.proposer, self.me.member.node);
+            let alive = self.alive_ranks();
+            if self.acceptor.is_vain(other) && !self.acceptor.is_vain(me) && self.is_quorum(&alive)
+            {
+                // Members that know how often the other has failed do not make way for it, so that
+                // nothing would come of either attempt.
+                return self.attempt(cx, &alive);
+            }
             // The other goes on; should it not, this member's turn comes again, not at the same
             // time as everybody else's.
             self.proposer = None;
