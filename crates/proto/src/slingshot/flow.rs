@@ -97,6 +97,10 @@ pub(super) struct Flow {
     heard: u64,
     /// When another member last gave or named a packet from there on.
     claimed: Instant,
+    /// The numbers and checksums of the last packets that others gave from there on.
+    given: VecDeque<(u64, u32)>,
+    /// Before it went back the flow was here: what others gave below was told.
+    was_at: u64,
 }
 
 impl Flow {
@@ -117,11 +121,13 @@ impl Flow {
             confirmed: 0,
             heard: floor,
             claimed: Instant::ZERO,
+            given: VecDeque::new(),
+            was_at: 0,
         }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>()
+        self.slots.capacity() * size_of::<Slot>() + self.given.capacity() * size_of::<(u64, u32)>()
     }
 
     /// The number after the last packet that is known to exist.
@@ -165,22 +171,61 @@ impl Flow {
         }
     }
 
+    /// Another member gave this packet, and it was told. As many are remembered as the window has.
+    pub(super) fn note_given(&mut self, seq: u64, checksum: u32, window: u64) {
+        if seq >= self.heard {
+            if self.given.len() as u64 >= window {
+                self.given.pop_front();
+            }
+            self.given.push_back((seq, checksum));
+        }
+    }
+
     /// The sender itself says that it has sent all packets below `end`.
     pub(super) fn hear(&mut self, end: u64) {
         self.heard = self.heard.max(end);
+        if self.heard >= self.was_at {
+            // The packet before the end is perhaps looked at just now.
+            self.given.retain(|&(seq, _)| seq + 1 >= self.heard);
+        }
     }
 
     /// True if this packet, which has just come from its sender for the first time, shows that it
     /// never sent later ones of which others spoke: they have not done so for long, and because of
-    /// them there is no place for it.
-    pub(super) fn was_led_on(&self, now: Instant, seq: u64, checksum: u32) -> bool {
+    /// them there is no place for it. It is no further back than what they gave is remembered.
+    pub(super) fn was_led_on(&self, now: Instant, seq: u64, checksum: u32, window: u64) -> bool {
         let has_place = match self.slot(seq) {
             Some(Slot::Held(held)) => held.checksum == checksum,
             Some(Slot::Missing(_) | Slot::Doubtful) => true,
             Some(Slot::Past | Slot::Lost) => false,
             None => seq >= self.next(),
         };
-        !has_place && seq >= self.heard && now.since(self.claimed) >= CLAIM_LASTS
+        !has_place
+            && seq >= self.heard
+            && self.next() - seq <= window
+            && now.since(self.claimed) >= CLAIM_LASTS
+    }
+
+    /// True if the flow has gone back, and this packet was told before it did.
+    pub(super) fn was_told_before(&self, seq: u64, checksum: u32) -> bool {
+        seq < self.was_at && self.given.contains(&(seq, checksum))
+    }
+
+    /// A packet that was told is missing, or the next: it is not told again.
+    pub(super) fn pass_by<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        ledger: &mut Ledger,
+        seq: u64,
+    ) {
+        if seq == self.next() {
+            self.slots.push_back(Slot::Past);
+        } else if let Some(slot @ (Slot::Missing(_) | Slot::Doubtful)) = self.slot_mut(seq) {
+            let before = std::mem::replace(slot, Slot::Past);
+            ledger.missing -= usize::from(matches!(before, Slot::Missing(_)));
+        }
+        self.tell_in_order(cx, ledger);
+        self.trim(ledger);
     }
 
     /// Goes on at this packet, which is before some that others spoke of and that never were. Those
@@ -193,6 +238,10 @@ impl Flow {
         mut each: impl FnMut(u64, u32),
     ) {
         self.lose_before(cx, ledger, seq, &mut each);
+        if ledger.order == Order::Fifo {
+            self.given.retain(|&(seq, _)| seq < self.told);
+        }
+        self.was_at = self.was_at.max(self.next());
         self.drop_missing(ledger, each);
         self.clear(ledger);
         self.generation += 1;

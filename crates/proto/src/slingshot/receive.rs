@@ -220,8 +220,9 @@ impl Slingshot {
     /// This packet has come from its sender. If others have spoken of later ones that were never
     /// sent, the flow goes on here.
     fn hear(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64, checksum: u32) {
+        let window = cx.shared.window_packets as u64;
         let flow = &mut self.flows[at as usize];
-        if flow.was_led_on(cx.now, seq, checksum) {
+        if flow.was_led_on(cx.now, seq, checksum, window) {
             cx.count("slingshot_gone_back", 1);
             let decoder = &mut self.decoder;
             flow.go_back(cx, &mut self.ledger, seq, |seq, checksum| {
@@ -321,12 +322,20 @@ impl Slingshot {
             }
             Some(Slot::Doubtful) | None => {}
         }
+        if flow.was_told_before(seq, checksum) {
+            flow.pass_by(cx, &mut self.ledger, seq);
+            cx.count("slingshot_duplicate", 1);
+            return false;
+        }
         if way == Way::Recovered {
             self.patience.note(cx.now.since(since));
         }
         let payload = payload.clone();
         let held = Held { payload, checksum, since, arrived: cx.now, way };
         flow.fill(cx, &mut self.ledger, seq, held);
+        if way != Way::Direct {
+            flow.note_given(seq, checksum, window);
+        }
         let generation = flow.generation;
         self.keep(cx, Kept { at: cx.now, flow: at, generation, seq });
         true

@@ -348,3 +348,31 @@ fn who_others_speak_of_falsely_is_heard_again_and_nothing_of_it_is_told_twice() 
         assert_eq!(bench.node.packets_missing(), 0);
     }
 }
+
+/// The same by a pause: repairs brought what its sender's own datagrams, which came before it and
+/// were read after it, bring again.
+#[test]
+fn packets_whose_datagrams_come_long_after_repairs_brought_them_are_told_once() {
+    for order in [Order::Unordered, Order::Fifo] {
+        let mut bench = Bench::new(published(4).with_order(order));
+        bench.data(1, 0);
+        bench.data(2, 0);
+        (1..6).for_each(|seq| bench.repair(3, &[(1, seq), (2, 0)]));
+        let told = bench.told();
+        assert_eq!(told.len(), 7, "{told:?}");
+        bench.pass(ms(6_000));
+        // What came long ago is let go of.
+        (1..3).for_each(|seq| bench.data(2, seq));
+        bench.told();
+        for seq in [2, 1, 3] {
+            bench.data(1, seq);
+        }
+        // Two of them come by repairs once more.
+        bench.repair(3, &[(1, 4), (2, 2)]);
+        bench.repair(3, &[(1, 5), (2, 2)]);
+        bench.data(1, 6);
+        assert_eq!(bench.told(), ["g0/n1.6 direct"], "{order:?}");
+        assert_eq!(bench.count("slingshot_gone_back"), 1);
+        assert_eq!(bench.node.packets_missing(), 0);
+    }
+}
