@@ -50,7 +50,8 @@ impl Acceptor {
         self.attempts.contains_key(&node)
     }
 
-    /// True if the node made so many attempts of which nothing came that others need not wait.
+    /// True if the node made [`ATTEMPTS_MAX`] attempts to end the view and sent no proposal after
+    /// any of them: the other members no longer wait for it.
     pub(super) fn is_vain(&self, proposer: NodeId) -> bool {
         self.attempts.get(&proposer) >= Some(&ATTEMPTS_MAX)
     }

@@ -99,7 +99,8 @@ pub(super) struct Flow {
     claimed: Instant,
     /// The numbers and checksums of the last packets that others gave from there on.
     given: VecDeque<(u64, u32)>,
-    /// Before it went back the flow was here: what others gave below was told.
+    /// The end of the window before the flow last went back; 0 if it never did. This member has
+    /// delivered what `given` names below it.
     was_at: u64,
 }
 
@@ -171,7 +172,8 @@ impl Flow {
         }
     }
 
-    /// Another member gave this packet, and it was told. As many are remembered as the window has.
+    /// Another member gave this packet, and this one delivers it. The flow remembers as many of
+    /// these as its window has packets.
     pub(super) fn note_given(&mut self, seq: u64, checksum: u32, window: u64) {
         if seq >= self.heard {
             if self.given.len() as u64 >= window {
@@ -206,24 +208,19 @@ impl Flow {
             && now.since(self.claimed) >= CLAIM_LASTS
     }
 
-    /// True if the flow has gone back, and this packet was told before it did.
+    /// True if this member delivered the packet before the flow went back.
     pub(super) fn was_told_before(&self, seq: u64, checksum: u32) -> bool {
         seq < self.was_at && self.given.contains(&(seq, checksum))
     }
 
-    /// A packet that was told is missing, or the next: it is not told again.
+    /// Marks a packet that is missing, or the next, as one that this member has delivered already.
     pub(super) fn pass_by<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
         seq: u64,
     ) {
-        if seq == self.next() {
-            self.slots.push_back(Slot::Past);
-        } else if let Some(slot @ (Slot::Missing(_) | Slot::Doubtful)) = self.slot_mut(seq) {
-            let before = std::mem::replace(slot, Slot::Past);
-            ledger.missing -= usize::from(matches!(before, Slot::Missing(_)));
-        }
+        self.put(ledger, seq, Slot::Past);
         self.tell_in_order(cx, ledger);
         self.trim(ledger);
     }
@@ -401,13 +398,18 @@ impl Flow {
         if ledger.order == Order::Unordered {
             ledger.deliver(cx, &self.source, seq, &held);
         }
+        self.put(ledger, seq, Slot::Held(held));
+        self.tell_in_order(cx, ledger);
+    }
+
+    /// Fills the slot of a packet that is missing, or makes the next one.
+    fn put(&mut self, ledger: &mut Ledger, seq: u64, slot: Slot) {
         if seq == self.next() {
-            self.slots.push_back(Slot::Held(held));
-        } else if let Some(slot) = self.slot_mut(seq) {
-            let before = std::mem::replace(slot, Slot::Held(held));
+            self.slots.push_back(slot);
+        } else if let Some(place) = self.slot_mut(seq) {
+            let before = std::mem::replace(place, slot);
             ledger.missing -= usize::from(matches!(before, Slot::Missing(_)));
         }
-        self.tell_in_order(cx, ledger);
     }
 
     /// A packet has come from its sender. True if it was there already by another way: a repair of

@@ -134,8 +134,8 @@ fn is_in_unknown_life(
     (sender, life): Source,
     number: u64,
 ) -> bool {
-    let lives = if life == 0 { 1..=u64::MAX } else { 0..=0 };
-    let mut others = reported.range((sender, *lives.start())..=(sender, *lives.end()));
+    let (first, last) = if life == 0 { (1, u64::MAX) } else { (0, 0) };
+    let mut others = reported.range((sender, first)..=(sender, last));
     others.any(|(_, numbers)| numbers.contains(&number))
 }
 

@@ -25,7 +25,8 @@ pub enum Rule {
     SufficientPrincipals,
     /// Lists go up, no node stands in one twice, and none in its own.
     OrderedSuccessorLists,
-    /// A principal stays one as long as it lives, once each list that was told before is there.
+    /// A principal stays one as long as it lives. Members may still adopt lists that others sent
+    /// before it became one.
     LossOfPrincipal,
 }
 

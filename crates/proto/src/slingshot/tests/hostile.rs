@@ -308,9 +308,9 @@ fn a_configuration_that_cannot_work_says_which_knob() {
     assert!(Rate::new(33, 1).is_err() && Rate::new(32, 32).is_ok());
 }
 
-/// A member makes up a packet of another one, far ahead. What that one sends then is refused, since
-/// it was told lost or is too old; nothing tells it from late copies until others have been silent
-/// of later packets for five seconds.
+/// A member makes up a packet of another one, far ahead. Receivers then refuse what that sender
+/// sends: they have reported it lost, and it may be a late copy. They accept it again once no other
+/// member has named a later packet for five seconds.
 #[test]
 fn who_others_speak_of_falsely_is_heard_again_and_nothing_of_it_is_told_twice() {
     for (order, keep) in [Order::Unordered, Order::Fifo]
