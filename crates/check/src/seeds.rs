@@ -33,12 +33,18 @@ pub fn run_all<const N: usize>(
             if seed >= first + count {
                 return;
             }
+            let begun = seed - first;
+            if begun > 0 && begun.is_multiple_of(1_000) {
+                println!("{begun} of {count} seeds");
+            }
             match run(seed) {
                 Ok(measured) => {
                     let mut totals = totals.lock().expect("no panic under the lock");
                     totals.iter_mut().zip(measured).for_each(|(total, one)| *total += one);
                 }
                 Err(what) => {
+                    // At once: what ends a long run early must not take this with it.
+                    println!("seed {seed}: {}", what.lines().next().unwrap_or_default());
                     failures.lock().expect("no panic under the lock").push((seed, what));
                 }
             }
@@ -51,9 +57,6 @@ pub fn run_all<const N: usize>(
     });
     let mut failures = failures.into_inner().expect("no panic");
     failures.sort();
-    for (seed, what) in failures.iter().skip(1) {
-        println!("seed {seed}: {}", what.lines().next().unwrap_or_default());
-    }
     let seeds: Vec<u64> = failures.iter().map(|&(seed, _)| seed).collect();
     if let Some((seed, what)) = failures.first() {
         panic!("{} of {count} seeds failed: {seeds:?}\nseed {seed}: {what}", seeds.len());

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use paceline_proto::slingshot::{self, Slingshot};
 use paceline_proto::walk::{self, Server};
 
 use crate::lies::{Draw, DrawWalk, Known, Source};
-use crate::{Forgers, Misdeed, Rogues, Tamper, Verdict, Wrapped};
+use crate::{Forgers, Misdeed, Rogues, Tamper, Verdict, Wrapped, seeds};
 
 /// Counts the messages that strangers send.
 pub const LIES: &str = "stranger_lies";
@@ -201,9 +202,21 @@ impl LieTally {
         self.add_all(&forgers.told());
     }
 
-    /// Adds what the rogue nodes of a run did.
-    pub fn add_rogues(&self, rogues: &Rogues) {
+    /// Runs a scenario with rogue nodes, and adds what they did. What goes wrong, a panic among it,
+    /// comes with the command that runs the seed of the suite again.
+    pub fn run_rogues<T>(
+        &self,
+        (suite, seed): (&str, u64),
+        rogues: &Rogues,
+        scenario: &dyn fmt::Debug,
+        run: impl FnOnce() -> Result<T, String>,
+    ) -> Result<T, String> {
+        let result = seeds::caught(run).map_err(|what| {
+            let replay = seeds::replay(suite, seed);
+            format!("{what}\nreplay: {replay}\nrogue: {rogues}\n{scenario:#?}")
+        })?;
         self.add_all(&rogues.told());
+        Ok(result)
     }
 
     fn add_all(&self, told: &BTreeMap<&'static str, u64>) {

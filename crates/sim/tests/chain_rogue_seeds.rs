@@ -248,12 +248,8 @@ fn seeds_go_on_in_the_next_view_after_members_were_rogue() {
     let tally = LieTally::default();
     let run = |seed| {
         let Some(world) = World::draw(seed) else { return Ok([0; 5]) };
-        let result = seeds::caught(|| world.run()).map_err(|what| {
-            let World { rogues, until, scenario, .. } = &world;
-            format!("{what}\nreplay: {}\nrogue until {until}: {rogues}", scenario.replay())
-        })?;
-        tally.add_rogues(&world.rogues);
-        Ok(result)
+        let World { rogues, scenario, .. } = &world;
+        tally.run_rogues((scenario.suite, seed), rogues, scenario, || world.run())
     };
     let (count, [runs, delivered, held, goes_on, events]) = seeds::run_all(run);
     let (held, events) = (held / runs.max(1), events / runs.max(1));

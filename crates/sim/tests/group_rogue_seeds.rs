@@ -228,12 +228,8 @@ fn seeds_agree_and_go_on_after_members_were_rogue() {
     let tally = LieTally::default();
     let run = |seed| {
         let world = World::draw(seed);
-        let result = seeds::caught(|| world.run()).map_err(|what| {
-            let World { rogues, until, scenario, .. } = &world;
-            format!("{what}\nreplay: {}\nrogue until {until}: {rogues}", scenario.replay())
-        })?;
-        tally.add_rogues(&world.rogues);
-        Ok(result)
+        let World { rogues, scenario, .. } = &world;
+        tally.run_rogues((scenario.suite, seed), rogues, scenario, || world.run())
     };
     let (count, [delivered, held, lost, late, unheard]) = seeds::run_all(run);
     let held = held / count;

@@ -246,14 +246,8 @@ fn seeds_end_fetches_after_forwarders_were_rogue() {
     let tally = LieTally::default();
     let run = |seed| {
         let world = World::draw(seed);
-        let result = seeds::caught(|| world.run()).map_err(|what| {
-            let World { rogues, until, crashes, scenario, .. } = &world;
-            let replay = seeds::replay(scenario.suite, seed);
-            let after = format!("rogue until {until} ms: {rogues}, then crash {crashes:?}");
-            format!("{what}\nreplay: {replay}\n{after}\n{scenario:#?}")
-        })?;
-        tally.add_rogues(&world.rogues);
-        Ok(result)
+        let World { rogues, crashes, scenario, .. } = &world;
+        tally.run_rogues((scenario.suite, seed), rogues, &(crashes, scenario), || world.run())
     };
     let (count, [whole, failed, failed_crashed, signed, false_segments]) = seeds::run_all(run);
     println!(

@@ -220,14 +220,13 @@ fn seeds_agree_and_go_on_after_nodes_were_rogue() {
     let tally = LieTally::default();
     let run = |seed| {
         let world = World::draw(seed);
-        let run = || with_router!(world.scenario.algorithm, R => world.run::<R>());
-        let result = seeds::caught(run).map_err(|what| {
-            let World { rogues, until, scenario, .. } = &world;
-            let (algorithm, replay) = (scenario.algorithm, scenario.replay());
-            format!("{what}\nreplay: {replay}\n{algorithm:?}, rogue until {until}: {rogues}")
-        })?;
-        tally.add_rogues(&world.rogues);
-        Ok(result)
+        let World { rogues, scenario, .. } = &world;
+        tally.run_rogues(
+            (scenario.suite, seed),
+            rogues,
+            scenario,
+            || with_router!(scenario.algorithm, R => world.run::<R>()),
+        )
     };
     let (count, [found, in_flight, stored]) = seeds::run_all(run);
     let (in_flight, stored) = (in_flight / count, stored / count);

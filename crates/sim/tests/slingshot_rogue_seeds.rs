@@ -206,13 +206,8 @@ impl<P: Member> Observer<P> for Told {
 /// Runs a seed, and counts what its rogue members did.
 fn run(seed: u64, tally: &LieTally) -> Result<[u64; 3], String> {
     let world = World::draw(seed);
-    let result = seeds::caught(|| world.run()).map_err(|what| {
-        let World { rogues, until, scenario, .. } = &world;
-        let (config, replay) = (&scenario.config, seeds::replay(scenario.suite, seed));
-        format!("{what}\nreplay: {replay}\nrogue until {until} ms: {rogues}\n{config:#?}")
-    })?;
-    tally.add_rogues(&world.rogues);
-    Ok(result)
+    let World { rogues, scenario, .. } = &world;
+    tally.run_rogues((scenario.suite, seed), rogues, scenario, || world.run())
 }
 
 /// Members took a packet that a rogue one made up, far ahead, for its sender's.

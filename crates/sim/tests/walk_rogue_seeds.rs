@@ -247,22 +247,16 @@ impl<P: Node> Observer<P> for Walked {
 fn run(seed: u64, tally: &LieTally) -> Result<[u64; 4], String> {
     let Some(world) = World::draw(seed) else { return Ok([0; 4]) };
     let server = |_: NodeId, config, part| Server::new(config, part).expect("it is possible");
-    let run = || {
+    let World { rogues, scenario, .. } = &world;
+    tally.run_rogues((scenario.suite, seed), rogues, scenario, || {
         let alone = world.run(true, server)?;
-        let beside = world
-            .run(false, |node, config, part| world.rogues.wrap(node, server(node, config, part)))?;
+        let beside =
+            world.run(false, |node, config, part| rogues.wrap(node, server(node, config, part)))?;
         if beside.paths != alone.paths {
             return Err("walks went elsewhere".into());
         }
         Ok([beside.paths.len() as u64, beside.before, beside.bytes_max as u64, beside.events])
-    };
-    let result = seeds::caught(run).map_err(|what| {
-        let World { rogues, until, scenario, .. } = &world;
-        let replay = seeds::replay(scenario.suite, seed);
-        format!("{what}\nreplay: {replay}\nrogue until {until}: {rogues}\n{scenario:#?}")
-    })?;
-    tally.add_rogues(&world.rogues);
-    Ok(result)
+    })
 }
 
 #[test]

@@ -22,15 +22,45 @@ struct Begun {
     attempt: u8,
 }
 
+/// The walks that were begun and are not done, by number and by age.
+#[derive(Debug, Default)]
+struct Open {
+    walks: BTreeMap<u64, Begun>,
+    ages: BTreeSet<(Instant, u64)>,
+}
+
+impl Open {
+    fn begin(&mut self, walk: u64, new: Begun) -> &mut Begun {
+        self.walks.entry(walk).or_insert_with(|| {
+            self.ages.insert((new.first, walk));
+            new
+        })
+    }
+
+    fn end(&mut self, walk: u64) -> Option<Begun> {
+        let begun = self.walks.remove(&walk)?;
+        self.ages.remove(&(begun.first, walk));
+        Some(begun)
+    }
+
+    fn oldest(&self) -> Option<(u64, &Begun)> {
+        self.ages.first().map(|(_, walk)| (*walk, &self.walks[walk]))
+    }
+}
+
 /// A job that was asked for.
 #[derive(Debug)]
 pub(super) struct JobLedger {
     job: Job,
     asked: Instant,
     regenerates: bool,
-    begun: BTreeMap<u64, Begun>,
+    open: Open,
+    /// What was under way when it was last looked at, in the order of the numbers.
+    under_way: Vec<UnderWay>,
     told: BTreeSet<u64>,
     failed: BTreeSet<u64>,
+    /// Walks that were told of or given up since it was looked at.
+    just_over: Vec<u64>,
     /// How many walks of each source were told of.
     of_sources: BTreeMap<Vertex, u64>,
     /// Attempts of all walks that are over.
@@ -49,9 +79,11 @@ impl JobLedger {
             job,
             asked: at,
             regenerates: recovery == Recovery::Regenerate,
-            begun: BTreeMap::new(),
+            open: Open::default(),
+            under_way: Vec::new(),
             told: BTreeSet::new(),
             failed: BTreeSet::new(),
+            just_over: Vec::new(),
             of_sources: BTreeMap::new(),
             attempts: 0,
             steps: 0,
@@ -89,7 +121,8 @@ impl JobLedger {
         }
         self.check_source(walk)?;
         world.check(&self.job, walk)?;
-        self.begun.remove(&number);
+        self.open.end(number);
+        self.just_over.push(number);
         self.attempts += u64::from(walk.attempts);
         self.steps += u64::from(walk.steps);
         self.unconsumed += 1;
@@ -129,7 +162,8 @@ impl JobLedger {
             ));
         }
         self.attempts += u64::from(attempt);
-        let begun = self.begun.remove(&walk);
+        self.just_over.push(walk);
+        let begun = self.open.end(walk);
         let age = at.since(begun.map_or(self.asked, |begun| begun.earliest));
         if self.regenerates || attempt < config.attempts_max && age < config.walk_time_max {
             let what = format!("walk {walk} is given up at attempt {attempt}, after {age:?}");
@@ -138,38 +172,38 @@ impl JobLedger {
         Ok(())
     }
 
-    /// Walks that are under way.
+    /// Walks that are under way, in the order of their numbers. Only those are looked up that were
+    /// not, or at another attempt, when it was last looked at.
     pub(super) fn look(
         &mut self,
         at: Instant,
         under_way: &[UnderWay],
         (config, stood): (&Config, Duration),
     ) -> Result<(), Broken> {
-        for (place, UnderWay { walk, attempt, .. }) in under_way.iter().enumerate() {
-            if under_way[..place].last().is_some_and(|other| other.walk == *walk) {
+        let place = |walk: u64| under_way.binary_search_by_key(&walk, |of| of.walk);
+        let mut just_over = std::mem::take(&mut self.just_over).into_iter();
+        if let Some(walk) = just_over.find(|&walk| place(walk).is_ok()) {
+            let what = format!("walk {walk} is over and under way");
+            return Err((Rule::Copies, what));
+        }
+        let before = std::mem::take(&mut self.under_way);
+        let (mut old, mut last) = (before.iter().peekable(), None);
+        for UnderWay { walk, attempt, .. } in under_way {
+            if last.replace(*walk) == Some(*walk) {
                 let what = format!("two attempts at walk {walk} are under way");
                 return Err((Rule::Copies, what));
             }
-            if self.told.contains(walk) || self.failed.contains(walk) {
-                let what = format!("walk {walk} is over and under way");
-                return Err((Rule::Copies, what));
+            while let Some(gone) = old.next_if(|of| of.walk < *walk) {
+                self.leave(gone.walk);
             }
-            let earliest = if *attempt > 1 { self.asked } else { at };
-            let new = Begun { first: at, earliest, attempt: *attempt };
-            let begun = self.begun.entry(*walk).or_insert(new);
-            if *attempt < begun.attempt || *attempt > config.attempts_max {
-                let (was, most) = (begun.attempt, config.attempts_max);
-                let what = format!("attempt {attempt} at walk {walk}, after {was}, at most {most}");
-                return Err((Rule::Completion, what));
+            let was = old.next_if(|of| of.walk == *walk);
+            if was.is_none_or(|of| of.attempt != *attempt) {
+                self.attempt(at, (*walk, *attempt), config)?;
             }
-            begun.attempt = *attempt;
         }
-        if self.regenerates {
-            // Whose walks are complete has no further need of the others.
-            let is_under_way =
-                |walk: &u64| under_way.binary_search_by(|of| of.walk.cmp(walk)).is_ok();
-            self.begun.retain(|walk, _| is_under_way(walk));
-        }
+        old.for_each(|gone| self.leave(gone.walk));
+        self.under_way = before;
+        under_way.clone_into(&mut self.under_way);
         let count = under_way.len();
         if count > self.job.in_flight_max {
             let what = format!("{count} walks under way, at most {}", self.job.in_flight_max);
@@ -181,12 +215,42 @@ impl JobLedger {
             return Err((Rule::Credits, what));
         }
         let age_max = config.walk_time_max + TICK + stood;
-        let old = self.begun.iter().find(|(_, begun)| at.since(begun.first) > age_max);
+        let old = self.open.oldest().filter(|(_, begun)| at.since(begun.first) > age_max);
         if let Some((walk, begun)) = old {
             let what = format!("walk {walk} has not ended, begun at {}: {begun:?}", begun.first);
             return Err((Rule::Completion, what));
         }
         Ok(())
+    }
+
+    /// A walk is under way that was not, or at another attempt.
+    fn attempt(
+        &mut self,
+        at: Instant,
+        (walk, attempt): (u64, u8),
+        config: &Config,
+    ) -> Result<(), Broken> {
+        if self.told.contains(&walk) || self.failed.contains(&walk) {
+            let what = format!("walk {walk} is over and under way");
+            return Err((Rule::Copies, what));
+        }
+        let earliest = if attempt > 1 { self.asked } else { at };
+        let begun = self.open.begin(walk, Begun { first: at, earliest, attempt });
+        if attempt < begun.attempt || attempt > config.attempts_max {
+            let (was, most) = (begun.attempt, config.attempts_max);
+            let what = format!("attempt {attempt} at walk {walk}, after {was}, at most {most}");
+            return Err((Rule::Completion, what));
+        }
+        begun.attempt = attempt;
+        Ok(())
+    }
+
+    /// A walk is no longer under way.
+    fn leave(&mut self, walk: u64) {
+        // Whose walks are complete has no further need of the others.
+        if self.regenerates {
+            self.open.end(walk);
+        }
     }
 
     /// The job has ended.
