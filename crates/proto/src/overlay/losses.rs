@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::command::Role;
 use super::message::{Answer, Body, MISSING_MAX};
 use super::node::{Cx, Overlay};
-use super::router::{keep_distinct, keep_nearest};
+use super::router::{keep_distinct, keep_least};
 use super::{Chore, Hop, Key, Router, Topic};
 use crate::core::{Instant, NodeId};
 
@@ -355,17 +355,21 @@ impl<R: Router> Overlay<R> {
         self.router.contacts(&mut census);
         census.extend(&lost);
         keep_distinct(0, &mut census);
+        let census: Vec<(Key, NodeId)> =
+            census.into_iter().map(|node| (space.key(node), node)).collect();
         // Where as many failed together as have copies, all of them may have been the holders of
         // something.
         let mut kept: BTreeSet<NodeId> = BTreeSet::new();
+        let mut around: Vec<(Key, NodeId)> = Vec::new();
         for key in
             lost.iter().map(|&node| space.key(node)).filter(|&key| self.is_concerned(cx, key))
         {
-            let mut around = census.clone();
-            keep_nearest::<R>(&space, key, 4 * copies, 0, &mut around);
-            around.retain(|node| lost.contains(node));
+            around.clear();
+            around.extend(census.iter().map(|&(at, node)| (R::distance(key, at), node)));
+            keep_least(4 * copies, &mut around);
+            around.retain(|(_, node)| losses.contains(*node));
             if around.len() >= copies {
-                kept.extend(around);
+                kept.extend(around.iter().map(|&(_, node)| node));
             }
         }
         lost.into_iter().filter(|node| !kept.contains(node)).collect()
@@ -378,10 +382,11 @@ impl<R: Router> Overlay<R> {
         }
         let at = cx.shared.space.key(to);
         let lost = self.rest_if_any().into_iter().flat_map(|rest| &rest.losses.lost);
-        let missed = lost.filter(|(_, loss)| loss.found_at.is_none()).map(|(&node, _)| node);
-        let mut nodes: Vec<NodeId> = missed.filter(|&node| node != to).collect();
-        nodes.sort_by_key(|&node| R::distance(cx.shared.space.key(node), at));
-        nodes.truncate(MISSING_MAX);
+        let missed = lost.filter(|(node, loss)| loss.found_at.is_none() && **node != to);
+        let distance = |node| R::distance(cx.shared.space.key(node), at);
+        let mut nearest: Vec<_> = missed.map(|(&node, _)| (distance(node), node)).collect();
+        keep_least(MISSING_MAX, &mut nearest);
+        let nodes: Vec<NodeId> = nearest.into_iter().map(|(_, node)| node).collect();
         if !nodes.is_empty() {
             self.tell(cx, to, Body::Missing { nodes });
         }

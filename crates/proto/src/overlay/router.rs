@@ -176,12 +176,17 @@ pub(super) fn keep_nearest<R: Router>(
 ) {
     let mut nodes: Vec<(Key, NodeId)> =
         out.drain(start..).map(|node| (R::distance(key, space.key(node)), node)).collect();
+    keep_least(count, &mut nodes);
+    out.extend(nodes.into_iter().map(|(_, node)| node));
+}
+
+/// Keeps the `count` nodes with the least distances, the least first.
+pub(super) fn keep_least(count: usize, nodes: &mut Vec<(Key, NodeId)>) {
     if count < nodes.len() {
         nodes.select_nth_unstable(count);
         nodes.truncate(count);
     }
     nodes.sort_unstable();
-    out.extend(nodes.into_iter().map(|(_, node)| node));
 }
 
 /// Keeps each of the nodes from place `start` on once, in the order of their handles.
