@@ -9,14 +9,16 @@ use std::time::Duration;
 use paceline_proto::core::{
     Context, Counters, Instant, Lane, NodeId, Outbox, PeerState, Protocol, Rng, View, mix,
 };
+use paceline_proto::ndn::PACKET_BYTES_MAX;
 
 use crate::fault::Fault;
 use crate::groups::Groups;
-use crate::network::{LinkRule, Network, NetworkConfig, NodeBacklog};
+use crate::network::{LinkRule, Network, NetworkConfig, NodeBacklog, Overhead, Shape};
 use crate::observer::{Input, Observer, Reply};
 use crate::queue::RadixHeap;
 use crate::slab::Slab;
 use crate::trace::Digest;
+use crate::wires::Wires;
 
 /// Datagrams held for a paused node, bytes; Linux's default receive buffer.
 const PAUSED_DATAGRAM_BYTES_MAX: usize = 212_992;
@@ -75,6 +77,21 @@ impl SimConfig {
             faults: FaultSupport::None,
             datagram_bytes_max: 1_200,
             sends_per_call_max: 1 << 20,
+        }
+    }
+
+    /// A run of `nodes` nodes that send each other NDN packets over these wires, and reach nobody
+    /// else. Forwarders pace by the bytes of a packet, so a link adds none.
+    pub fn of_forwarders(nodes: usize, seed: u64, wires: Wires) -> SimConfig {
+        SimConfig {
+            network: NetworkConfig {
+                shape: Shape::Mesh,
+                overhead: Overhead::None,
+                wires: Some(Arc::new(wires)),
+                ..NetworkConfig::default()
+            },
+            datagram_bytes_max: PACKET_BYTES_MAX,
+            ..SimConfig::new(nodes, seed)
         }
     }
 }

@@ -19,7 +19,7 @@ use paceline_proto::mircc::{
 };
 use paceline_proto::ndn::{Body, Class, Data, NackReason, Name, Packet, Signer, Stamps, Trust};
 use paceline_sim::checkers::mircc::{MirccLedger, Node, Rule, Share};
-use paceline_sim::{Fault, FaultSupport, NetworkConfig, Overhead, Shape, Sim, SimConfig, Wires};
+use paceline_sim::{Fault, FaultSupport, Sim, SimConfig, Wires};
 
 /// What nodes do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -378,15 +378,8 @@ fn shared(loss: f64) -> Result<(f64, f64), String> {
     setups[producer.index()].objects = vec![object(0), object(1)];
     let config = Config { signer: Signer::Null, ..Config::default() };
     let mut ledger = MirccLedger::new(&config, setups.clone(), None);
-    let mut sim_config = SimConfig::new(4, 1);
-    sim_config.datagram_bytes_max = 8_800;
+    let mut sim_config = SimConfig::of_forwarders(4, 1, wires);
     sim_config.faults = FaultSupport::Any;
-    sim_config.network = NetworkConfig {
-        shape: Shape::Mesh,
-        overhead: Overhead::None,
-        wires: Some(Arc::new(wires)),
-        ..NetworkConfig::default()
-    };
     let shared = Arc::new(config.clone());
     let make = |node: NodeId| Forwarder::new(setups[node.index()].clone(), &config);
     let mut sim = Sim::new(sim_config, shared, make);
@@ -457,14 +450,7 @@ fn limited(pace: Pace, bug: Option<Bug>) -> Result<(), String> {
     let mut config = Config { signer: Signer::Null, ..Config::default() };
     config.shaper.queue_max = 10;
     let mut ledger = MirccLedger::new(&config, setups.clone(), None);
-    let mut sim_config = SimConfig::new(3, 1);
-    sim_config.datagram_bytes_max = 8_800;
-    sim_config.network = NetworkConfig {
-        shape: Shape::Mesh,
-        overhead: Overhead::None,
-        wires: Some(Arc::new(wires)),
-        ..NetworkConfig::default()
-    };
+    let sim_config = SimConfig::of_forwarders(3, 1, wires);
     let shared = Arc::new(config.clone());
     let make = |node: NodeId| sabotaged(setups[node.index()].clone(), &config, bug);
     let mut sim = Sim::new(sim_config, shared, make);

@@ -18,7 +18,7 @@ use paceline_proto::ndn::{
     Body, Class, Data, Header, Interest, Meta, NackReason, Name, Packet, PathLabel, Signer, Trust,
 };
 use paceline_sim::checkers::mircc::MirccLedger;
-use paceline_sim::{NetworkConfig, Observer, Overhead, Reply, Shape, Sim, SimConfig, Wires};
+use paceline_sim::{Observer, Reply, Sim, SimConfig, Wires};
 
 const HONEST: NodeId = NodeId(0);
 const ATTACKER: NodeId = NodeId(1);
@@ -321,14 +321,7 @@ fn run(attack: Attack, config: Config) -> Outcome {
     setups[PRODUCER.index()].objects = vec![object("/p/0"), object("/p/own")];
     let config = Config { signer: Signer::Digest, ..config };
     config.check().expect("within the ranges");
-    let mut sim_config = SimConfig::new(6, 1);
-    sim_config.datagram_bytes_max = 8_800;
-    sim_config.network = NetworkConfig {
-        shape: Shape::Mesh,
-        overhead: Overhead::None,
-        wires: Some(Arc::new(wires)),
-        ..NetworkConfig::default()
-    };
+    let sim_config = SimConfig::of_forwarders(6, 1, wires);
     // What the attacker gives is true to its name, or not signed as it says.
     let mut published = setups.clone();
     published[PRODUCER.index()].objects.push(Object {

@@ -22,9 +22,7 @@ use paceline_proto::core::{Instant, LinkFaults, NodeId, Payload, Rng};
 use paceline_proto::mircc::{Command, Event, Fetch, Forwarder};
 use paceline_proto::ndn::{Data, Packet, Signer, Trust};
 use paceline_sim::checkers::mircc::Node;
-use paceline_sim::{
-    Fault, FaultSupport, NetworkConfig, Observer, Overhead, Reply, Shape, Sim, SimConfig,
-};
+use paceline_sim::{Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
 /// The others fetch so long after the rogue forwarders stop,
 const AGREE: Duration = Duration::from_secs(10);
@@ -99,17 +97,11 @@ impl World {
     fn run(&self) -> Result<[u64; 5], String> {
         let scenario = &self.scenario;
         let (topology, setups) = (&scenario.topology, scenario.setups());
-        let mut config = SimConfig::new(setups.len(), scenario.seed);
-        config.network = NetworkConfig {
-            shape: Shape::Mesh,
-            overhead: Overhead::None,
-            wires: Some(Arc::new(topology.wires())),
-            link: scenario.link,
-            ..NetworkConfig::default()
-        };
+        let wires = topology.wires();
+        let mut config = SimConfig::of_forwarders(setups.len(), scenario.seed, wires);
+        config.network.link = scenario.link;
         config.codec = scenario.codec;
         config.faults = FaultSupport::Any;
-        config.datagram_bytes_max = 8_800;
         let make = |node: NodeId| {
             let to: Vec<NodeId> = topology.faces(node.0).map(|(peer, _)| peer).collect();
             let setup = setups[node.index()].clone();

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use paceline_proto::ndn::PACKET_BYTES_MAX;
+
 use super::range::AddressRange;
 use crate::config::{EVENTS_BYTES_MAX, Exposure};
 
-/// The longest packet of NDN, in bytes: `MAX_NDN_PACKET_SIZE` of ndn-cxx.
-const NDN_PACKET_BYTES_MAX: usize = 8_800;
 /// The longest payload of a UDP datagram over IPv4.
 const UDP_BYTES_MAX: usize = 65_507;
 
@@ -43,7 +43,7 @@ impl FacesConfig {
             unproven_bytes_per_second: 100_000,
             face_idle_after: Duration::from_secs(300),
             face_yields_after: Duration::from_secs(10),
-            datagram_bytes_max: NDN_PACKET_BYTES_MAX,
+            datagram_bytes_max: PACKET_BYTES_MAX,
             datagram_queue_bytes_max: 4 << 20,
             datagram_send_bytes: None,
             datagram_receive_bytes: 8 << 20,

@@ -41,7 +41,7 @@ pub(super) struct Acceptor {
     // Blocks that were flushed here since what is missing was asked for again.
     flushed: u64,
     // How often nothing came of what was asked for.
-    unanswered: usize,
+    fruitless: usize,
 }
 
 impl Acceptor {
@@ -222,7 +222,7 @@ impl Group {
         }
         self.acceptor.attempts.remove(&from);
         self.acceptor.asked = vec![0; proposal.cuts.len()];
-        self.acceptor.unanswered = 0;
+        self.acceptor.fruitless = 0;
         self.acceptor.pending = Some((ballot, proposal));
         self.flush(cx);
     }
@@ -301,14 +301,14 @@ impl Group {
         let holder = self.view.node(cut.holder as usize);
         let kept = proposal.kept.iter().map(|&rank| self.view.node(rank as usize));
         let kept: Vec<NodeId> = kept.collect();
-        let other = turn(self.acceptor.unanswered, holder, ballot.proposer, &kept);
+        let other = turn(self.acceptor.fruitless, holder, ballot.proposer, &kept);
         if other == self.me.member.node { holder } else { other }
     }
 
     /// Asks again for what has not come.
     pub(super) fn repeat_flush(&mut self, cx: &mut Cx<'_>) {
         let is_fruitless = std::mem::take(&mut self.acceptor.flushed) == 0;
-        self.acceptor.unanswered += usize::from(is_fruitless);
+        self.acceptor.fruitless += usize::from(is_fruitless);
         self.acceptor.asked.iter_mut().for_each(|asked| *asked = 0);
         self.flush(cx);
     }
@@ -373,8 +373,8 @@ impl Group {
 /// proposer, who has everything once it has flushed itself, since the link to the holder may be
 /// dead; and then each of those that are kept, since both may have freed what another member told
 /// them was with all.
-fn turn(unanswered: usize, holder: NodeId, proposer: NodeId, kept: &[NodeId]) -> NodeId {
-    match unanswered {
+fn turn(fruitless: usize, holder: NodeId, proposer: NodeId, kept: &[NodeId]) -> NodeId {
+    match fruitless {
         1 => proposer,
         odd if odd % 2 == 1 => kept[(odd / 2 - 1) % kept.len()],
         _ => holder,

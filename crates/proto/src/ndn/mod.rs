@@ -31,7 +31,7 @@ pub use interest::{Interest, InterestExtra, LIFETIME_DEFAULT};
 pub use join::JoinRates;
 pub use label::PathLabel;
 pub use name::{Component, Components, NAME_BYTES_MAX, NAME_COMPONENTS_MAX, Name, NameError};
-pub use packet::{Body, Fragment, Packet};
+pub use packet::{Body, Fragment, PACKET_BYTES_MAX, Packet};
 pub use signature::{KeyError, SignatureType, Signer, Trust, VerifyError};
 
 #[cfg(test)]

@@ -10,6 +10,9 @@ use super::label::PathLabel;
 use super::tlv::{self, Element, Reader, kind};
 use crate::core::{DecodeError, Payload, Wire};
 
+/// The longest packet of NDN, in bytes: `MAX_NDN_PACKET_SIZE` of ndn-cxx.
+pub const PACKET_BYTES_MAX: usize = 8_800;
+
 /// What is in one datagram: an Interest, Data, a refusal, or a part of one, and what goes with it
 /// for a hop.
 ///

@@ -12,9 +12,7 @@ use paceline_proto::mircc::{
     Setup,
 };
 use paceline_proto::ndn::{Class, Name, Signer, Trust};
-use paceline_sim::{
-    FaultSupport, NetworkConfig, Observer, Overhead, Reply, Shape, Sim, SimConfig, Wires,
-};
+use paceline_sim::{FaultSupport, Observer, Reply, Sim, SimConfig, Wires};
 
 /// Bytes of content of a segment: with all that is around it 1,100 bytes on the link.
 pub const SEGMENT_BYTES: usize = 1_000;
@@ -59,15 +57,8 @@ impl Net {
     }
 
     pub fn start(self, seed: u64, config: Config) -> Sim<'static, Forwarder> {
-        let mut sim_config = SimConfig::new(self.nodes as usize, seed);
-        sim_config.datagram_bytes_max = 8_800;
+        let mut sim_config = SimConfig::of_forwarders(self.nodes as usize, seed, self.wires);
         sim_config.faults = FaultSupport::Any;
-        sim_config.network = NetworkConfig {
-            shape: Shape::Mesh,
-            overhead: Overhead::None,
-            wires: Some(Arc::new(self.wires)),
-            ..NetworkConfig::default()
-        };
         let config = Arc::new(Config { signer: Signer::Null, ..config });
         let (setups, shared) = (self.setups, Arc::clone(&config));
         Sim::new(sim_config, config, move |node| Forwarder::new(setups[&node].clone(), &shared))

@@ -19,10 +19,7 @@ use paceline_proto::mircc::{
 };
 use paceline_proto::ndn::{Name, Signer, Trust};
 use paceline_sim::checkers::mircc::{MirccLedger, Node, Totals};
-use paceline_sim::{
-    Codec, Digest, Fault, FaultSupport, NetworkConfig, Observer, Overhead, Reply, Shape, Sim,
-    SimConfig, Wires,
-};
+use paceline_sim::{Codec, Digest, Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 use topology::{PREFIX, Topology};
 
 /// Faults end by then, milliseconds.
@@ -197,11 +194,11 @@ impl Scenario {
         mut make: impl FnMut(NodeId, Setup) -> P,
     ) -> Result<Outcome, String> {
         let setups = self.setups();
-        let mut config = SimConfig::new(setups.len(), self.seed);
-        config.network = self.network(self.topology.wires());
+        let wires = self.topology.wires();
+        let mut config = SimConfig::of_forwarders(setups.len(), self.seed, wires);
+        config.network.link = self.link;
         config.codec = self.codec;
         config.faults = FaultSupport::Any;
-        config.datagram_bytes_max = 8_800;
         let strangers = self.topology.strangers.iter().copied().map(NodeId);
         let ledger = MirccLedger::new(&self.config, setups.clone(), strangers);
         let start = |node: NodeId| make(node, setups[node.index()].clone());
@@ -272,16 +269,6 @@ impl Scenario {
             crashed_amid: count(CRASHED_AMID),
             silent_max: observer.1.silent_max,
         })
-    }
-
-    fn network(&self, wires: Wires) -> NetworkConfig {
-        NetworkConfig {
-            shape: Shape::Mesh,
-            overhead: Overhead::None,
-            wires: Some(Arc::new(wires)),
-            link: self.link,
-            ..NetworkConfig::default()
-        }
     }
 
     /// Whoever is linked to a node that came back is given its face to it again, and its routes.

@@ -20,8 +20,8 @@ use crate::core::{
     Backlog, Context, Instant, Lane, NodeId, Outbox, Payload, PeerState, Protocol, Rng,
 };
 use crate::ndn::{
-    Body, Class, Data, Fragment, Header, Interest, Meta, NackReason, Name, Packet, PathLabel,
-    Signer, Token, Trust,
+    Body, Class, Data, Fragment, Header, Interest, Meta, NackReason, Name, PACKET_BYTES_MAX,
+    Packet, PathLabel, Signer, Token, Trust,
 };
 
 struct NoBacklog;
@@ -128,7 +128,7 @@ impl Bench {
             rng: &mut self.rng,
             outbox: &mut self.outbox,
             backlog: &NoBacklog,
-            datagram_bytes_max: 8_800,
+            datagram_bytes_max: PACKET_BYTES_MAX,
         };
         handler(&mut self.node, &mut cx);
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use paceline_proto::core::Instant;
 use paceline_proto::mircc::{Config, FaceConfig, FaceReport};
-use paceline_proto::ndn::{Class, Stamps};
+use paceline_proto::ndn::{Class, PACKET_BYTES_MAX, Stamps};
 
 use super::measure::LinkUse;
 use super::node::LIFETIME_MAX;
@@ -74,7 +74,7 @@ impl Link {
     pub(super) fn wait_max(&self) -> Duration {
         let rate = self.face.out_bits_per_second;
         rate.map_or(Duration::ZERO, |rate| {
-            let bits = (self.face.queue_bytes_max + 8_800) as u64 * 8;
+            let bits = (self.face.queue_bytes_max + PACKET_BYTES_MAX) as u64 * 8;
             Duration::from_nanos(bits.saturating_mul(1_000_000_000) / rate.max(1))
         })
     }
