@@ -55,8 +55,8 @@ pub(super) struct JobLedger {
     asked: Instant,
     regenerates: bool,
     open: Open,
-    /// What was under way when it was last looked at, in the order of the numbers.
-    under_way: Vec<UnderWay>,
+    /// The walks under way, and which attempt at each.
+    under_way: BTreeMap<u64, u8>,
     told: BTreeSet<u64>,
     failed: BTreeSet<u64>,
     /// Walks that were told of or given up since it was looked at.
@@ -80,7 +80,7 @@ impl JobLedger {
             asked: at,
             regenerates: recovery == Recovery::Regenerate,
             open: Open::default(),
-            under_way: Vec::new(),
+            under_way: BTreeMap::new(),
             told: BTreeSet::new(),
             failed: BTreeSet::new(),
             just_over: Vec::new(),
@@ -172,39 +172,39 @@ impl JobLedger {
         Ok(())
     }
 
-    /// Walks that are under way, in the order of their numbers. Only those are looked up that were
-    /// not, or at another attempt, when it was last looked at.
-    pub(super) fn look(
+    /// Walks are no longer under way, and others are, since it was last looked at. One that is at
+    /// another attempt is among both.
+    pub(super) fn look<'a>(
         &mut self,
         at: Instant,
-        under_way: &[UnderWay],
+        (less, more): (
+            impl Iterator<Item = &'a UnderWay> + Clone,
+            impl Iterator<Item = &'a UnderWay>,
+        ),
         (config, stood): (&Config, Duration),
     ) -> Result<(), Broken> {
-        let place = |walk: u64| under_way.binary_search_by_key(&walk, |of| of.walk);
-        let mut just_over = std::mem::take(&mut self.just_over).into_iter();
-        if let Some(walk) = just_over.find(|&walk| place(walk).is_ok()) {
-            let what = format!("walk {walk} is over and under way");
-            return Err((Rule::Copies, what));
+        for of in less.clone() {
+            self.under_way.remove(&of.walk);
         }
-        let before = std::mem::take(&mut self.under_way);
-        let (mut old, mut last) = (before.iter().peekable(), None);
-        for UnderWay { walk, attempt, .. } in under_way {
-            if last.replace(*walk) == Some(*walk) {
+        for UnderWay { walk, attempt, .. } in more {
+            if self.under_way.insert(*walk, *attempt).is_some() {
                 let what = format!("two attempts at walk {walk} are under way");
                 return Err((Rule::Copies, what));
             }
-            while let Some(gone) = old.next_if(|of| of.walk < *walk) {
-                self.leave(gone.walk);
-            }
-            let was = old.next_if(|of| of.walk == *walk);
-            if was.is_none_or(|of| of.attempt != *attempt) {
-                self.attempt(at, (*walk, *attempt), config)?;
+            self.attempt(at, (*walk, *attempt), config)?;
+        }
+        let mut just_over = std::mem::take(&mut self.just_over).into_iter();
+        if let Some(walk) = just_over.find(|walk| self.under_way.contains_key(walk)) {
+            let what = format!("walk {walk} is over and under way");
+            return Err((Rule::Copies, what));
+        }
+        if self.regenerates {
+            // Whose walks are complete has no further need of the others.
+            for of in less.filter(|of| !self.under_way.contains_key(&of.walk)) {
+                self.open.end(of.walk);
             }
         }
-        old.for_each(|gone| self.leave(gone.walk));
-        self.under_way = before;
-        under_way.clone_into(&mut self.under_way);
-        let count = under_way.len();
+        let count = self.under_way.len();
         if count > self.job.in_flight_max {
             let what = format!("{count} walks under way, at most {}", self.job.in_flight_max);
             return Err((Rule::Credits, what));
@@ -243,14 +243,6 @@ impl JobLedger {
         }
         begun.attempt = attempt;
         Ok(())
-    }
-
-    /// A walk is no longer under way.
-    fn leave(&mut self, walk: u64) {
-        // Whose walks are complete has no further need of the others.
-        if self.regenerates {
-            self.open.end(walk);
-        }
     }
 
     /// The job has ended.

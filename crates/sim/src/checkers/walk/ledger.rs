@@ -67,8 +67,8 @@ const REFUSED: [&str; 7] = [
 
 /// Watches servers of walks.
 ///
-/// Cost: of each call linear in the walkers that its node holds and the walks that it has under
-/// way.
+/// Cost: of each call a comparison for each walker that its node holds and each walk that it has
+/// under way, and a search for each that has changed.
 #[derive(Debug)]
 pub struct WalkLedger {
     world: World,
@@ -190,7 +190,7 @@ impl WalkLedger {
             if is_home {
                 self.call.home.push(key);
             } else {
-                self.call.came.entry(key).or_default().add(steps);
+                self.call.came.entry(key).or_default().push(steps);
                 self.call.came_count += 1;
             }
         }

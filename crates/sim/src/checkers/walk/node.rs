@@ -1,8 +1,11 @@
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use paceline_proto::core::{Instant, NodeId};
-use paceline_proto::walk::{Census, Config, JobId, Message, Server, Trail, UnderWay};
+use paceline_proto::walk::{
+    Census, Config, JobId, Message, Server, Trail, Traveller, UnderWay, Vertex,
+};
 
 use super::job::JobLedger;
 use super::queue::{Change, Queue};
@@ -12,28 +15,27 @@ use super::{Broken, Rule};
 /// An attempt at a walk: its home, the number of its job, its token.
 pub(super) type Key = (NodeId, u64, u64);
 
-/// Copies of an attempt at a node.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Copies {
-    pub(super) count: u32,
-    /// The fewest and the most steps that one of them has taken.
-    steps: (u32, u32),
+/// Copies of attempts: how many steps each has taken.
+pub(super) type Copies = BTreeMap<Key, Vec<u32>>;
+
+fn copies_of(copies: &Copies, key: Key) -> &[u32] {
+    copies.get(&key).map_or(&[], Vec::as_slice)
 }
 
-impl Copies {
-    /// One more, which has taken so many steps.
-    pub(super) fn add(&mut self, steps: u32) {
-        let (least, most) = if self.count == 0 { (steps, steps) } else { self.steps };
-        self.count += 1;
-        self.steps = (least.min(steps), most.max(steps));
-    }
+/// A walker that is at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sight {
+    key: Key,
+    steps: u32,
+    /// Where it is and was before, if it is in the queue; else it waits for company to leave.
+    queued: Option<(Vertex, Vertex)>,
 }
 
 /// What goes in and out in a call.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     /// What came, to go on.
-    pub(super) came: BTreeMap<Key, Copies>,
+    pub(super) came: Copies,
     pub(super) came_count: usize,
     /// What came home.
     pub(super) home: Vec<Key>,
@@ -57,10 +59,14 @@ pub(super) struct Call {
 #[derive(Debug, Default)]
 pub(super) struct NodeLedger {
     pub(super) jobs: BTreeMap<JobId, JobLedger>,
-    held: BTreeMap<Key, Copies>,
+    held: Copies,
+    /// The same, in the order in which the node has them.
+    listed: Vec<Sight>,
     /// Since when what waits for company does.
     waiting: BTreeMap<Key, Instant>,
     under_way: Vec<UnderWay>,
+    /// How many of each job.
+    under_way_of: BTreeMap<JobId, usize>,
     /// Of the servers as homes, and of each client.
     queues: Vec<Queue>,
     census: Census,
@@ -100,18 +106,17 @@ impl NodeLedger {
     /// Steps that an attempt had taken when it came to be here, which now has taken `steps`. Of
     /// several copies, the one that was next to that.
     pub(super) fn steps_before(&self, call: &Call, key: Key, steps: u32) -> usize {
-        let copies = [self.held.get(&key), call.came.get(&key)];
-        let copies = || copies.into_iter().flatten();
-        if copies().map(|copies| copies.count).sum::<u32>() > 2 {
+        let (held, came) = (copies_of(&self.held, key), copies_of(&call.came, key));
+        if held.len() + came.len() > 2 {
             return steps as usize;
         }
-        let of = copies().flat_map(|copies| [copies.steps.0, copies.steps.1]);
-        of.filter(|&before| before <= steps).max().unwrap_or(0) as usize
+        let copies = held.iter().chain(came).copied();
+        copies.filter(|&before| before <= steps).max().unwrap_or(0) as usize
     }
 
     /// Walkers that are here.
     pub(super) fn held(&self) -> u64 {
-        self.held.values().map(|copies| u64::from(copies.count)).sum()
+        self.listed.len() as u64
     }
 
     /// The node after a call. What became of its walkers.
@@ -126,20 +131,24 @@ impl NodeLedger {
         let census = server.census();
         let change = since(&self.census, &census);
         self.census = census;
-        let mut under_way: Vec<UnderWay> = server.under_way().collect();
-        under_way.sort_unstable_by_key(|of| (of.of, of.walk));
-        let held = self.look(node, server, call, (world, foreign))?;
+        let under_way: Vec<UnderWay> = server.under_way().collect();
+        let turns = Changes::new(&self.under_way, &under_way);
+        let listed = self.look(node, server, call, (world, foreign))?;
 
-        // What is here or has left was here, came, or is new.
+        // What is here or has left was here, came, or is new. Of what is not named in the changes
+        // or the call as much is here as before.
+        let Changes { less, more } = Changes::new(&self.listed, &listed);
+        let mut changes: BTreeMap<Key, (usize, usize)> = BTreeMap::new();
+        less.iter().for_each(|sight| changes.entry(sight.key).or_default().0 += 1);
+        more.iter().for_each(|sight| changes.entry(sight.key).or_default().1 += 1);
+        for &key in call.came.keys().chain(call.left.keys()) {
+            changes.entry(key).or_default();
+        }
         let (mut gone, mut fresh) = (Vec::new(), 0);
-        let known = self.held.keys().chain(call.came.keys()).chain(held.keys());
-        let mut keys: Vec<Key> = known.chain(call.left.keys()).copied().collect();
-        keys.sort_unstable();
-        keys.dedup();
-        for key in keys {
-            let count = |of: &BTreeMap<Key, Copies>| of.get(&key).map_or(0, |copies| copies.count);
-            let before = count(&self.held) + count(&call.came);
-            let after = count(&held) + call.left.get(&key).copied().unwrap_or(0);
+        for (key, (less, more)) in changes {
+            let held = copies_of(&self.held, key).len();
+            let before = held + copies_of(&call.came, key).len();
+            let after = held - less + more + call.left.get(&key).map_or(0, |&left| left as usize);
             if before == 0 && after == 1 && key.0 == node && is_fresh(key) {
                 let is_own = |of: &UnderWay| (of.job, of.token) == (key.1, key.2);
                 if !under_way.iter().any(is_own) {
@@ -168,7 +177,7 @@ impl NodeLedger {
             );
             return Err((Rule::Conservation, what));
         }
-        self.check_told(call, &mut gone)?;
+        self.check_told(call, &turns, &mut gone)?;
         self.check_waiting(at, server, call, config)?;
         let queues = server.queues().map(|(length, average)| Queue { length, average });
         let after: Vec<Queue> = queues.collect();
@@ -184,45 +193,60 @@ impl NodeLedger {
         };
         queued.check(&config.queue, &change)?;
         self.queues = after;
-        self.held = held;
+        less.iter().for_each(|sight| remove(&mut self.held, sight));
+        for sight in &more {
+            self.held.entry(sight.key).or_default().push(sight.steps);
+        }
+        self.listed = listed;
         self.under_way = under_way;
-        self.check_jobs(at, call, config)?;
+        self.check_jobs(at, call, (&turns, config))?;
         let Census { generated, lost, refused, marked, .. } = change;
         Ok(Tally { generated, dropped, lost, refused, marked })
     }
 
-    /// What is here now.
+    /// What is here now. What was not when it was last looked at may be.
     fn look(
         &self,
         node: NodeId,
         server: &Server,
         call: &Call,
         (world, foreign): (&World, &BTreeSet<Key>),
-    ) -> Result<BTreeMap<Key, Copies>, Broken> {
-        let mut held: BTreeMap<Key, Copies> = BTreeMap::new();
-        let mut enter = |key, steps| held.entry(key).or_default().add(steps);
+    ) -> Result<Vec<Sight>, Broken> {
+        let mut listed = Vec::with_capacity(self.listed.len() + call.came_count);
+        let mut old = Cursor::new(&self.listed);
         for (head, traveller) in server.queued() {
-            let key = (head.home, head.job, traveller.token);
-            world.check_queued(node, &head.kind, &traveller.walker)?;
-            if head.trail == Trail::Vertices && !foreign.contains(&key) {
-                let from = self.steps_before(call, key, traveller.walker.steps);
-                let way = (traveller.walker.source, &*traveller.path);
-                world.check_here(node, &head.kind, way, from)?;
+            let Traveller { token, walker, path, .. } = traveller;
+            let key = (head.home, head.job, *token);
+            let queued = Some((walker.at, walker.previous));
+            let sight = Sight { key, steps: walker.steps, queued };
+            listed.push(sight);
+            if old.find(&sight).is_some() {
+                continue;
             }
-            enter(key, traveller.walker.steps);
+            world.check_queued(node, &head.kind, walker)?;
+            if head.trail == Trail::Vertices && !foreign.contains(&key) {
+                let from = self.steps_before(call, key, walker.steps);
+                world.check_here(node, &head.kind, (walker.source, path), from)?;
+            }
         }
         for (to, message) in server.leaving() {
-            travellers(to, message).for_each(|(key, steps)| enter(key, steps));
+            let walkers = travellers(to, message);
+            listed.extend(walkers.map(|(key, steps)| Sight { key, steps, queued: None }));
         }
-        Ok(held)
+        Ok(listed)
     }
 
     /// Walks that are told of have come home in this call.
-    fn check_told(&self, call: &Call, gone: &mut Vec<Key>) -> Result<(), Broken> {
+    fn check_told(
+        &self,
+        call: &Call,
+        turns: &Changes<UnderWay>,
+        gone: &mut Vec<Key>,
+    ) -> Result<(), Broken> {
         let mut home: Vec<Key> = call.home.iter().copied().chain(gone.drain(..)).collect();
         for (job, walk, attempt) in &call.told {
             let is_it = |of: &&UnderWay| (of.of, of.walk, of.attempt) == (*job, *walk, *attempt);
-            let of = self.under_way.iter().find(is_it);
+            let of = turns.less.iter().chain(&self.under_way).find(is_it);
             let came = of.and_then(|of| {
                 home.iter().position(|&(_, job, token)| job == of.job && of.is_of(token))
             });
@@ -264,16 +288,30 @@ impl NodeLedger {
         }
     }
 
-    fn check_jobs(&mut self, at: Instant, call: &Call, config: &Config) -> Result<(), Broken> {
-        let NodeLedger { jobs, under_way, stood, .. } = self;
-        if let Some(of) = under_way.iter().find(|of| !jobs.contains_key(&of.of)) {
-            let what = format!("walk {} is under way, and its job is over", of.walk);
+    fn check_jobs(
+        &mut self,
+        at: Instant,
+        call: &Call,
+        (turns, config): (&Changes<UnderWay>, &Config),
+    ) -> Result<(), Broken> {
+        let NodeLedger { jobs, under_way_of, stood, .. } = self;
+        for of in &turns.less {
+            if let Entry::Occupied(mut count) = under_way_of.entry(of.of) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+        turns.more.iter().for_each(|of| *under_way_of.entry(of.of).or_default() += 1);
+        if let Some(id) = under_way_of.keys().find(|id| !jobs.contains_key(id)) {
+            let what = format!("walks of job {} are under way, and it is over", id.0);
             return Err((Rule::Copies, what));
         }
         for (id, job) in jobs.iter_mut() {
-            let from = under_way.partition_point(|of| of.of < *id);
-            let to = under_way.partition_point(|of| of.of <= *id);
-            job.look(at, &under_way[from..to], (config, *stood))?;
+            let less = turns.less.iter().filter(|of| of.of == *id);
+            let more = turns.more.iter().filter(|of| of.of == *id);
+            job.look(at, (less, more), (config, *stood))?;
             if job.is_over() {
                 let what = format!("job {} goes on with {}", id.0, job.progress());
                 return Err((Rule::Completion, what));
@@ -290,6 +328,66 @@ impl NodeLedger {
                 Err((Rule::Completion, format!("job {} is refused, and can be done", id.0)))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// What one of two lists has and the other has not.
+#[derive(Debug)]
+struct Changes<T> {
+    less: Vec<T>,
+    more: Vec<T>,
+}
+
+impl<T: Copy + PartialEq> Changes<T> {
+    /// Of a list `before` and `after`. What moved in it may be in both, and is then in both as
+    /// often.
+    fn new(before: &[T], after: &[T]) -> Changes<T> {
+        let (mut less, mut more) = (Vec::new(), Vec::new());
+        let mut old = Cursor::new(before);
+        for item in after {
+            match old.find(item) {
+                Some(passed) => less.extend_from_slice(passed),
+                None => more.push(*item),
+            }
+        }
+        less.extend_from_slice(old.rest);
+        Changes { less, more }
+    }
+}
+
+/// A place in a list that is compared with a later one.
+struct Cursor<'a, T> {
+    rest: &'a [T],
+}
+
+/// How far an item may be from the place in the list.
+const AHEAD_MAX: usize = 512;
+
+impl<'a, T: PartialEq> Cursor<'a, T> {
+    fn new(list: &'a [T]) -> Cursor<'a, T> {
+        Cursor { rest: list }
+    }
+
+    /// Goes on behind the next item that is equal to this one; what it passed on the way. None if
+    /// there is none near.
+    fn find(&mut self, item: &T) -> Option<&'a [T]> {
+        let ahead = &self.rest[..self.rest.len().min(AHEAD_MAX)];
+        let place = ahead.iter().position(|other| other == item)?;
+        let passed = &self.rest[..place];
+        self.rest = &self.rest[place + 1..];
+        Some(passed)
+    }
+}
+
+/// Takes out a copy that has taken as many steps.
+fn remove(copies: &mut Copies, sight: &Sight) {
+    if let Entry::Occupied(mut of) = copies.entry(sight.key) {
+        if let Some(place) = of.get().iter().position(|&steps| steps == sight.steps) {
+            of.get_mut().swap_remove(place);
+        }
+        if of.get().is_empty() {
+            of.remove();
         }
     }
 }
