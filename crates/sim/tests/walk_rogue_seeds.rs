@@ -116,7 +116,11 @@ impl World {
             }
         }
         let conduct = Conduct::draw(&mut rng, at(from), at(until));
-        let known = Known { vertices: scenario.vertices, steps_max: 300, ..Known::default() };
+        let known = Known {
+            vertices: scenario.vertices,
+            steps_max: scenario.lie_steps_max(),
+            ..Known::default()
+        };
         let rogues = Rogues::new(rogues, known, conduct);
         Some(World { scenario, rogues, honest, until: at(until) })
     }

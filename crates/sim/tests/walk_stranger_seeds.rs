@@ -21,7 +21,11 @@ fn seeds_hold_their_promises_beside_strangers_that_lie() {
         scenario.suite = "walk_stranger_seeds";
         scenario.strangers = 1 + rng.below(3);
         let lies = Lies::draw(&mut rng, [500, 2_000, 10_000], at(2 * FAULTS_MS));
-        let known = Known { vertices: scenario.vertices, steps_max: 300, ..Known::default() };
+        let known = Known {
+            vertices: scenario.vertices,
+            steps_max: scenario.lie_steps_max(),
+            ..Known::default()
+        };
         let strangers = Strangers::new(scenario.nodes(), known, lies);
         let make = |node, config, part| {
             let server = Server::new(config, part).expect("what is drawn is possible");

@@ -22,8 +22,12 @@ use paceline_sim::{Codec, Digest, Fault, FaultSupport, Observer, Overhead, Reply
 pub const FAULTS_MS: u32 = 300;
 /// Within this time after that all jobs are to be over: seconds.
 const COMPLETE_S: u64 = 120;
-/// Events of a run at most.
-const EVENTS_MAX: u64 = 300_000;
+/// Events of a run at most: several times as many as any has that ends.
+const EVENTS_MAX: u64 = 3_000_000;
+/// Steps of a stranger's walker at most,
+const LIE_STEPS_MAX: u32 = 300;
+/// where the network makes no more than so many of it that way.
+const LIE_COPIES_MAX: f64 = 10.0;
 
 /// A run, wholly drawn from its seed.
 #[derive(Clone, Debug)]
@@ -78,6 +82,13 @@ pub struct Outcome {
 impl Scenario {
     pub fn nodes(&self) -> u32 {
         self.servers + self.clients
+    }
+
+    /// Steps of a stranger's walker at most. Each step may be a datagram, which the network may
+    /// deliver twice: then two walkers go on.
+    pub fn lie_steps_max(&self) -> u32 {
+        let steps = (LIE_COPIES_MAX.ln() / self.link.duplicate.ln_1p()) as u32;
+        steps.min(LIE_STEPS_MAX)
     }
 
     pub fn graph(&self) -> Graph {
@@ -148,7 +159,9 @@ impl Scenario {
             && sim.step(&mut observers)
         {
             if sim.events_handled() > EVENTS_MAX {
-                return Err(format!("{EVENTS_MAX} events and no end at {}", sim.now()));
+                let now = sim.now();
+                let open = observers.observer.0.observer.check_complete(now).err();
+                return Err(format!("{EVENTS_MAX} events and no end at {now}: {open:?}"));
             }
         }
         let now = sim.now();
