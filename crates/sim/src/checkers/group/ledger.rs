@@ -446,7 +446,9 @@ impl<P: Host> Observer<P> for GroupLedger {
                 self.note_view(at, node, view);
             }
             Event::Excluded => {
-                let found = self.lives.note_excluded(at, &self.calm, node);
+                let view = self.progress.get(&node).and_then(|progress| progress.view);
+                let view = view.and_then(|view| self.views.get(&view)).map_or(&[][..], |of| of);
+                let found = self.lives.note_excluded(at, &self.calm, node, view);
                 self.judge(at, node, found);
             }
             Event::Direct { .. } => self.note_direct(at, node, event),

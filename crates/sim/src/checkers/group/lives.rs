@@ -106,16 +106,23 @@ impl Lives {
         missing.try_for_each(|&member| self.check_excluded(at, calm, member))
     }
 
-    /// A node was told that it is excluded.
+    /// A node was told that it is excluded from a view of these members. Where most of them are
+    /// gone, nobody can keep it: it may give up its place and join others.
     pub(super) fn note_excluded(
         &mut self,
         at: Instant,
         calm: &Calm,
         node: NodeId,
+        view: &[Member],
     ) -> Result<(), Broken> {
         let life = self.lives.entry(node).or_default();
         life.is_renewed = true;
         let Some(incarnation) = life.incarnation else { return Ok(()) };
+        let is_gone = |of: &&Member| self.gone.contains(&(of.node, of.incarnation));
+        if view.iter().filter(is_gone).count() > view.len() / 2 {
+            self.gone.insert((node, incarnation));
+            return Ok(());
+        }
         self.check_excluded(at, calm, Member { node, incarnation })
     }
 
