@@ -14,8 +14,8 @@ use paceline_sim::{Codec, Fault};
 
 use super::{FAULTS_MS, Scenario, at, millis};
 
-/// Walkers in a queue at most where sources never slow down.
-const OPEN_LOOP_QUEUE_MAX: usize = 1_000;
+/// Walkers in a queue at most where sources are paced.
+const PACED_QUEUE_MAX: usize = 1_000;
 /// Labels of edges are these.
 const LABELS: u32 = 3;
 
@@ -116,9 +116,10 @@ fn draw_config(rng: &mut Rng) -> Config {
     if rng.chance(0.4) {
         config.generation = draw_generation(rng);
     }
-    if let Generation::Paced(PacedConfig { control: Control::Never, .. }) = config.generation {
-        // Sources that never slow down fill the queues, and a hop takes as long as a queue is.
-        config.queue.limit = config.queue.limit.min(OPEN_LOOP_QUEUE_MAX);
+    if let Generation::Paced(_) = config.generation {
+        // Sources that slow down for lost walkers only, or never, fill the queues, and a hop takes
+        // as long as a queue is.
+        config.queue.limit = config.queue.limit.min(PACED_QUEUE_MAX);
     }
     config.attempts_max = [1, 3, 16, 255][rng.below(4) as usize];
     config.timeout_min = millis([0, 1, 20][rng.below(3) as usize]);
