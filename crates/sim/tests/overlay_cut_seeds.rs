@@ -169,6 +169,13 @@ fn run(seed: u64) -> Result<Measured, String> {
     judged.map_err(|what| format!("{what}\n{cuts:?}"))
 }
 
+/// The first called a key absent that it knew to be removed, and that was written again since by a
+/// host that is cut off now. Of the second the last host that is reached leaves.
+#[test]
+fn seeds_that_failed_once_serve() {
+    seeds::run_found(&[7_593, 3_641], run);
+}
+
 #[test]
 fn seeds_serve_the_hosts_whose_links_work() {
     let (count, [severed, puts, stored, reads, found, absent]) = seeds::run_all(run);

@@ -48,7 +48,8 @@ impl<R: Router> Overlay<R> {
                         Answer::Found { version, value: value.clone() }
                     }
                 }
-                Some((_, None)) => Answer::Absent,
+                // Whoever failed may hold a later value than what is known to be removed here.
+                Some((_, None)) => self.nothing_under(cx, key, is_settled),
                 None if may_ask && !self.other_replicas(cx, key).is_empty() => {
                     missing.push(key);
                     continue;
@@ -126,7 +127,7 @@ impl<R: Router> Overlay<R> {
                 Some(Record { stamp, value: Some(value), .. }) => {
                     Answer::Found { version: stamp.version, value }
                 }
-                Some(_) => Answer::Absent,
+                Some(_) => self.nothing_under(cx, key, is_settled),
                 // Whoever might have it did not say.
                 None if job.untold.contains(&key) => Answer::Busy,
                 None => self.nothing_under(cx, key, is_settled),

@@ -163,6 +163,8 @@ pub struct OverlayLedger {
     // Acknowledged in the present call.
     acknowledged: Vec<(NodeId, u64, Key, usize)>,
     dividing: Option<Dividing>,
+    // Links are cut for good: whoever leaves may reach nobody that could hold what it holds.
+    is_severed: bool,
     // Requests that are asked once all is quiet.
     final_from: Option<Instant>,
     outcomes: u64,
@@ -199,6 +201,7 @@ impl OverlayLedger {
             held_keys: BTreeMap::new(),
             acknowledged: Vec::new(),
             dividing: None,
+            is_severed: false,
             final_from: None,
             outcomes: 0,
             failed: 0,
@@ -429,7 +432,7 @@ impl OverlayLedger {
             if let Some(under) = self.under.get_mut(&key) {
                 under.holders.remove(&node);
             }
-            self.check_held(at, node, key);
+            self.check_held(at, node, key, false);
         }
     }
 
@@ -471,8 +474,8 @@ impl OverlayLedger {
         }
     }
 
-    /// A node lost what it held.
-    fn lose(&mut self, at: Instant, node: NodeId) {
+    /// A node lost what it held. `may_be_last`: also what nobody else holds.
+    fn lose(&mut self, at: Instant, node: NodeId, may_be_last: bool) {
         self.changes.remove(&node);
         for key in self.held_keys.remove(&node).unwrap_or_default() {
             if let Some(under) = self.under.get_mut(&key)
@@ -480,11 +483,11 @@ impl OverlayLedger {
             {
                 under.losses.push(at);
             }
-            self.check_held(at, node, key);
+            self.check_held(at, node, key, may_be_last);
         }
     }
 
-    fn check_held(&mut self, at: Instant, node: NodeId, key: Key) {
+    fn check_held(&mut self, at: Instant, node: NodeId, key: Key, may_be_last: bool) {
         let window = self.terms.repaired_within;
         let Some(under) = self.under.get_mut(&key) else {
             return;
@@ -503,7 +506,7 @@ impl OverlayLedger {
         // Those that failed while the answer was on its way count too.
         let from = Instant::from_nanos(from.as_nanos().saturating_sub(ANSWER.as_nanos() as u64));
         let losses = under.losses.iter().filter(|&&loss| loss >= from).count();
-        if losses >= copies {
+        if losses >= copies || may_be_last {
             under.is_lost = true;
         } else {
             let what = format!("{key}: the last of {copies} copies is gone after {losses} losses");
@@ -633,7 +636,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
                     }
                 }
             }
-            Event::Left => self.lose(at, node),
+            Event::Left => self.lose(at, node, self.is_severed),
             _ => {}
         }
         if self.violation.is_some() {
@@ -653,8 +656,9 @@ impl<P: Host> Observer<P> for OverlayLedger {
     }
 
     fn on_fault(&mut self, at: Instant, fault: &Fault) {
+        self.is_severed |= matches!(fault, Fault::Sever(..));
         if let Fault::Crash(node) = fault {
-            self.lose(at, *node);
+            self.lose(at, *node, false);
             // It may have crashed in the midst of this.
             self.dividing = None;
             // Nobody is told any more, and it does not know what it was told.
