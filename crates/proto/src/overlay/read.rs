@@ -48,8 +48,7 @@ impl<R: Router> Overlay<R> {
                         Answer::Found { version, value: value.clone() }
                     }
                 }
-                // Whoever failed may hold a later value than what is known to be removed here.
-                Some((_, None)) => self.nothing_under(cx, key, is_settled),
+                Some((_, None)) => Answer::Absent,
                 None if may_ask && !self.other_replicas(cx, key).is_empty() => {
                     missing.push(key);
                     continue;
@@ -127,7 +126,7 @@ impl<R: Router> Overlay<R> {
                 Some(Record { stamp, value: Some(value), .. }) => {
                     Answer::Found { version: stamp.version, value }
                 }
-                Some(_) => self.nothing_under(cx, key, is_settled),
+                Some(_) => Answer::Absent,
                 // Whoever might have it did not say.
                 None if job.untold.contains(&key) => Answer::Busy,
                 None => self.nothing_under(cx, key, is_settled),

@@ -163,8 +163,9 @@ pub struct OverlayLedger {
     // Acknowledged in the present call.
     acknowledged: Vec<(NodeId, u64, Key, usize)>,
     dividing: Option<Dividing>,
-    // Links are cut for good: whoever leaves may reach nobody that could hold what it holds.
-    is_severed: bool,
+    // Links that are cut for good, from the first to the second.
+    severed: BTreeSet<(NodeId, NodeId)>,
+    members: BTreeSet<NodeId>,
     // Requests that are asked once all is quiet.
     final_from: Option<Instant>,
     outcomes: u64,
@@ -201,7 +202,8 @@ impl OverlayLedger {
             held_keys: BTreeMap::new(),
             acknowledged: Vec::new(),
             dividing: None,
-            is_severed: false,
+            severed: BTreeSet::new(),
+            members: BTreeSet::new(),
             final_from: None,
             outcomes: 0,
             failed: 0,
@@ -432,7 +434,7 @@ impl OverlayLedger {
             if let Some(under) = self.under.get_mut(&key) {
                 under.holders.remove(&node);
             }
-            self.check_held(at, node, key, false);
+            self.check_held(at, node, key, usize::MAX);
         }
     }
 
@@ -474,8 +476,17 @@ impl OverlayLedger {
         }
     }
 
-    /// A node lost what it held. `may_be_last`: also what nobody else holds.
-    fn lose(&mut self, at: Instant, node: NodeId, may_be_last: bool) {
+    /// A node lost what it held.
+    fn lose(&mut self, at: Instant, node: NodeId) {
+        self.members.remove(&node);
+        let is_reached = |other: &&NodeId| {
+            !self.severed.contains(&(node, **other)) && !self.severed.contains(&(**other, node))
+        };
+        let could_hold = if self.severed.is_empty() {
+            usize::MAX
+        } else {
+            1 + self.members.iter().filter(is_reached).count()
+        };
         self.changes.remove(&node);
         for key in self.held_keys.remove(&node).unwrap_or_default() {
             if let Some(under) = self.under.get_mut(&key)
@@ -483,11 +494,12 @@ impl OverlayLedger {
             {
                 under.losses.push(at);
             }
-            self.check_held(at, node, key, may_be_last);
+            self.check_held(at, node, key, could_hold);
         }
     }
 
-    fn check_held(&mut self, at: Instant, node: NodeId, key: Key, may_be_last: bool) {
+    /// A node holds the key no more. Where links are cut for good only so many could.
+    fn check_held(&mut self, at: Instant, node: NodeId, key: Key, could_hold: usize) {
         let window = self.terms.repaired_within;
         let Some(under) = self.under.get_mut(&key) else {
             return;
@@ -506,7 +518,7 @@ impl OverlayLedger {
         // Those that failed while the answer was on its way count too.
         let from = Instant::from_nanos(from.as_nanos().saturating_sub(ANSWER.as_nanos() as u64));
         let losses = under.losses.iter().filter(|&&loss| loss >= from).count();
-        if losses >= copies || may_be_last {
+        if losses >= copies.min(could_hold) {
             under.is_lost = true;
         } else {
             let what = format!("{key}: the last of {copies} copies is gone after {losses} losses");
@@ -636,7 +648,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
                     }
                 }
             }
-            Event::Left => self.lose(at, node, self.is_severed),
+            Event::Left => self.lose(at, node),
             _ => {}
         }
         if self.violation.is_some() {
@@ -646,6 +658,11 @@ impl<P: Host> Observer<P> for OverlayLedger {
 
     fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
         self.end_dividing(at);
+        if protocol.overlay().is_member() {
+            self.members.insert(node);
+        } else {
+            self.members.remove(&node);
+        }
         self.mirror(at, node, protocol);
         if !self.acknowledged.is_empty() {
             self.take_acknowledged(at);
@@ -656,9 +673,11 @@ impl<P: Host> Observer<P> for OverlayLedger {
     }
 
     fn on_fault(&mut self, at: Instant, fault: &Fault) {
-        self.is_severed |= matches!(fault, Fault::Sever(..));
+        if let Fault::Sever(from, to) = *fault {
+            self.severed.insert((from, to));
+        }
         if let Fault::Crash(node) = fault {
-            self.lose(at, *node, false);
+            self.lose(at, *node);
             // It may have crashed in the midst of this.
             self.dividing = None;
             // Nobody is told any more, and it does not know what it was told.
