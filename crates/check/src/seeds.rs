@@ -43,7 +43,7 @@ pub fn run_all<const N: usize>(
                     totals.iter_mut().zip(measured).for_each(|(total, one)| *total += one);
                 }
                 Err(what) => {
-                    // At once: what ends a long run early must not take this with it.
+                    // Printed now, so that it is known also if the run is ended early.
                     println!("seed {seed}: {}", what.lines().next().unwrap_or_default());
                     failures.lock().expect("no panic under the lock").push((seed, what));
                 }

@@ -498,7 +498,8 @@ impl OverlayLedger {
         }
     }
 
-    /// A node holds the key no more. Where links are cut for good only so many could.
+    /// A node no longer holds the key. `could_hold`: where links are cut for good, how many nodes
+    /// could: this one and those that it reaches and that reach it.
     fn check_held(&mut self, at: Instant, node: NodeId, key: Key, could_hold: usize) {
         let window = self.terms.repaired_within;
         let Some(under) = self.under.get_mut(&key) else {

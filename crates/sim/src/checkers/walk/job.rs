@@ -59,7 +59,7 @@ pub(super) struct JobLedger {
     under_way: BTreeMap<u64, u8>,
     told: BTreeSet<u64>,
     failed: BTreeSet<u64>,
-    /// Walks that were told of or given up since it was looked at.
+    /// Walks that were told of or given up since the last look.
     just_over: Vec<u64>,
     /// How many walks of each source were told of.
     of_sources: BTreeMap<Vertex, u64>,
@@ -172,8 +172,8 @@ impl JobLedger {
         Ok(())
     }
 
-    /// Walks are no longer under way, and others are, since it was last looked at. One that is at
-    /// another attempt is among both.
+    /// What has changed since the last look: the walks in `less` are no longer under way, those in
+    /// `more` now are. A walk at another attempt is in both.
     pub(super) fn look<'a>(
         &mut self,
         at: Instant,

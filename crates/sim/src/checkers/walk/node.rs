@@ -135,8 +135,8 @@ impl NodeLedger {
         let turns = Changes::new(&self.under_way, &under_way);
         let listed = self.look(node, server, call, (world, foreign))?;
 
-        // What is here or has left was here, came, or is new. Of what is not named in the changes
-        // or the call as much is here as before.
+        // Each walker that is here or has left was here, came, or is new. How many copies there are
+        // has changed only for keys in the changes and in the call.
         let Changes { less, more } = Changes::new(&self.listed, &listed);
         let mut changes: BTreeMap<Key, (usize, usize)> = BTreeMap::new();
         less.iter().for_each(|sight| changes.entry(sight.key).or_default().0 += 1);
@@ -204,7 +204,7 @@ impl NodeLedger {
         Ok(Tally { generated, dropped, lost, refused, marked })
     }
 
-    /// What is here now. What was not when it was last looked at may be.
+    /// Lists the walkers that are here now. The node may serve those that were not here before.
     fn look(
         &self,
         node: NodeId,
@@ -332,7 +332,7 @@ impl NodeLedger {
     }
 }
 
-/// What one of two lists has and the other has not.
+/// The difference of two lists.
 #[derive(Debug)]
 struct Changes<T> {
     less: Vec<T>,
@@ -340,8 +340,8 @@ struct Changes<T> {
 }
 
 impl<T: Copy + PartialEq> Changes<T> {
-    /// Of a list `before` and `after`. What moved in it may be in both, and is then in both as
-    /// often.
+    /// Compares a list before and after. An item that moved may be both in `less` and in `more`,
+    /// then as often in each.
     fn new(before: &[T], after: &[T]) -> Changes<T> {
         let (mut less, mut more) = (Vec::new(), Vec::new());
         let mut old = Cursor::new(before);
@@ -361,7 +361,7 @@ struct Cursor<'a, T> {
     rest: &'a [T],
 }
 
-/// How far an item may be from the place in the list.
+/// How many items are searched from the place on.
 const AHEAD_MAX: usize = 512;
 
 impl<'a, T: PartialEq> Cursor<'a, T> {
@@ -369,8 +369,8 @@ impl<'a, T: PartialEq> Cursor<'a, T> {
         Cursor { rest: list }
     }
 
-    /// Goes on behind the next item that is equal to this one; what it passed on the way. None if
-    /// there is none near.
+    /// Moves past the next item that is equal to this one, and returns the items before it. `None`,
+    /// without a move, if none of the next [`AHEAD_MAX`] is.
     fn find(&mut self, item: &T) -> Option<&'a [T]> {
         let ahead = &self.rest[..self.rest.len().min(AHEAD_MAX)];
         let place = ahead.iter().position(|other| other == item)?;
@@ -380,7 +380,7 @@ impl<'a, T: PartialEq> Cursor<'a, T> {
     }
 }
 
-/// Takes out a copy that has taken as many steps.
+/// Removes one copy that has taken as many steps as this one.
 fn remove(copies: &mut Copies, sight: &Sight) {
     if let Entry::Occupied(mut of) = copies.entry(sight.key) {
         if let Some(place) = of.get().iter().position(|&steps| steps == sight.steps) {
