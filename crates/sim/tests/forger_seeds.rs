@@ -159,11 +159,7 @@ fn walk_seeds_keep_their_promises_beside_forgers() {
         // The last one is a client that was here before.
         scenario.strangers = forgers + 1;
         let lies = Lies::draw(&mut rng, [2_000, 5_000, 20_000], at(2 * FAULTS_MS));
-        let mut known = Known {
-            vertices: scenario.vertices,
-            steps_max: scenario.lie_steps_max(),
-            ..Known::default()
-        };
+        let mut known = scenario.known();
         let gone = note_gone(&mut known, NodeId(scenario.nodes() + forgers));
         let forgers = Forgers::new(scenario.nodes(), known, lies, gone);
         scenario.gate = forgers.gate();

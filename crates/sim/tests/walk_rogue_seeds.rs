@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_check::lies::Known;
 use paceline_check::{Conduct, LieTally, Misdeed, Rogues, seeds};
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Rng};
 use paceline_proto::walk::{
@@ -116,11 +115,7 @@ impl World {
             }
         }
         let conduct = Conduct::draw(&mut rng, at(from), at(until));
-        let known = Known {
-            vertices: scenario.vertices,
-            steps_max: scenario.lie_steps_max(),
-            ..Known::default()
-        };
+        let known = scenario.known();
         let rogues = Rogues::new(rogues, known, conduct);
         Some(World { scenario, rogues, honest, until: at(until) })
     }

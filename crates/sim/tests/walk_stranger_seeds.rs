@@ -6,7 +6,6 @@
 
 mod walk_swarm;
 
-use paceline_check::lies::Known;
 use paceline_check::{LieTally, Lies, Strangers, seeds};
 use paceline_proto::core::Rng;
 use paceline_proto::walk::{Message, Server};
@@ -21,11 +20,7 @@ fn seeds_hold_their_promises_beside_strangers_that_lie() {
         scenario.suite = "walk_stranger_seeds";
         scenario.strangers = 1 + rng.below(3);
         let lies = Lies::draw(&mut rng, [500, 2_000, 10_000], at(2 * FAULTS_MS));
-        let known = Known {
-            vertices: scenario.vertices,
-            steps_max: scenario.lie_steps_max(),
-            ..Known::default()
-        };
+        let known = scenario.known();
         let strangers = Strangers::new(scenario.nodes(), known, lies);
         let make = |node, config, part| {
             let server = Server::new(config, part).expect("what is drawn is possible");

@@ -12,6 +12,7 @@ use std::time::Duration;
 use paceline_check::amid::CRASHED_AMID;
 use paceline_check::clock::{ByClock, Clocks};
 use paceline_check::cuts::SEVERED;
+use paceline_check::lies::Known;
 use paceline_check::{Gate, Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Rng};
 use paceline_proto::walk::{Command, Config, Event, Graph, Job, JobId, Owners, Part, Server};
@@ -24,9 +25,9 @@ pub const FAULTS_MS: u32 = 300;
 const COMPLETE_S: u64 = 120;
 /// Events of a run at most: several times as many as any has that ends.
 const EVENTS_MAX: u64 = 3_000_000;
-/// Steps of a stranger's walker at most,
+/// Steps of a walker that a stranger or a rogue node makes up, at most.
 const LIE_STEPS_MAX: u32 = 300;
-/// where the network makes no more than so many of it that way.
+/// Copies of such a walker that a network which duplicates datagrams may make, on average.
 const LIE_COPIES_MAX: f64 = 10.0;
 
 /// A run, wholly drawn from its seed.
@@ -84,11 +85,13 @@ impl Scenario {
         self.servers + self.clients
     }
 
-    /// Steps of a stranger's walker at most. Each step may be a datagram, which the network may
-    /// deliver twice: then two walkers go on.
-    pub fn lie_steps_max(&self) -> u32 {
+    /// What nodes that lie know. The walkers that they make up take few steps where the network
+    /// duplicates datagrams: each step may be a datagram, and of one that arrives twice two
+    /// walkers go on.
+    pub fn known(&self) -> Known {
         let steps = (LIE_COPIES_MAX.ln() / self.link.duplicate.ln_1p()) as u32;
-        steps.min(LIE_STEPS_MAX)
+        let steps_max = steps.min(LIE_STEPS_MAX);
+        Known { vertices: self.vertices, steps_max, ..Known::default() }
     }
 
     pub fn graph(&self) -> Graph {

@@ -106,8 +106,8 @@ impl Lives {
         missing.try_for_each(|&member| self.check_excluded(at, calm, member))
     }
 
-    /// A node was told that it is excluded from a view of these members. Where most of them are
-    /// gone, nobody can keep it: it may give up its place and join others.
+    /// A node was told that it is excluded from a view of these members. If most of them have
+    /// crashed or left, the rest cannot install another view, so the node may leave this one.
     pub(super) fn note_excluded(
         &mut self,
         at: Instant,
@@ -121,7 +121,6 @@ impl Lives {
         let is_gone = |of: &&Member| self.gone.contains(&(of.node, of.incarnation));
         if view.iter().filter(is_gone).count() > view.len() / 2 {
             self.gone.insert((node, incarnation));
-            return Ok(());
         }
         self.check_excluded(at, calm, Member { node, incarnation })
     }

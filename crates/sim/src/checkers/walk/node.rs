@@ -133,11 +133,10 @@ impl NodeLedger {
         self.census = census;
         let under_way: Vec<UnderWay> = server.under_way().collect();
         let turns = Changes::new(&self.under_way, &under_way);
-        let listed = self.look(node, server, call, (world, foreign))?;
+        let (listed, Changes { less, more }) = self.look(node, server, call, (world, foreign))?;
 
         // Each walker that is here or has left was here, came, or is new. How many copies there are
         // has changed only for keys in the changes and in the call.
-        let Changes { less, more } = Changes::new(&self.listed, &listed);
         let mut changes: BTreeMap<Key, (usize, usize)> = BTreeMap::new();
         less.iter().for_each(|sight| changes.entry(sight.key).or_default().0 += 1);
         more.iter().for_each(|sight| changes.entry(sight.key).or_default().1 += 1);
@@ -204,23 +203,24 @@ impl NodeLedger {
         Ok(Tally { generated, dropped, lost, refused, marked })
     }
 
-    /// Lists the walkers that are here now. The node may serve those that were not here before.
+    /// Lists the walkers that are here now, and what has changed. The node may serve those that are
+    /// new here.
     fn look(
         &self,
         node: NodeId,
         server: &Server,
         call: &Call,
         (world, foreign): (&World, &BTreeSet<Key>),
-    ) -> Result<Vec<Sight>, Broken> {
+    ) -> Result<(Vec<Sight>, Changes<Sight>), Broken> {
         let mut listed = Vec::with_capacity(self.listed.len() + call.came_count);
-        let mut old = Cursor::new(&self.listed);
+        let mut comparison = Comparison::new(&self.listed);
         for (head, traveller) in server.queued() {
             let Traveller { token, walker, path, .. } = traveller;
             let key = (head.home, head.job, *token);
             let queued = Some((walker.at, walker.previous));
             let sight = Sight { key, steps: walker.steps, queued };
             listed.push(sight);
-            if old.find(&sight).is_some() {
+            if !comparison.is_new(&sight) {
                 continue;
             }
             world.check_queued(node, &head.kind, walker)?;
@@ -230,10 +230,13 @@ impl NodeLedger {
             }
         }
         for (to, message) in server.leaving() {
-            let walkers = travellers(to, message);
-            listed.extend(walkers.map(|(key, steps)| Sight { key, steps, queued: None }));
+            for (key, steps) in travellers(to, message) {
+                let sight = Sight { key, steps, queued: None };
+                comparison.is_new(&sight);
+                listed.push(sight);
+            }
         }
-        Ok(listed)
+        Ok((listed, comparison.end()))
     }
 
     /// Walks that are told of have come home in this call.
@@ -332,7 +335,8 @@ impl NodeLedger {
     }
 }
 
-/// The difference of two lists.
+/// The difference of two lists. An item that moved may be both in `less` and in `more`, then as
+/// often in each.
 #[derive(Debug)]
 struct Changes<T> {
     less: Vec<T>,
@@ -340,43 +344,45 @@ struct Changes<T> {
 }
 
 impl<T: Copy + PartialEq> Changes<T> {
-    /// Compares a list before and after. An item that moved may be both in `less` and in `more`,
-    /// then as often in each.
     fn new(before: &[T], after: &[T]) -> Changes<T> {
-        let (mut less, mut more) = (Vec::new(), Vec::new());
-        let mut old = Cursor::new(before);
+        let mut comparison = Comparison::new(before);
         for item in after {
-            match old.find(item) {
-                Some(passed) => less.extend_from_slice(passed),
-                None => more.push(*item),
-            }
+            comparison.is_new(item);
         }
-        less.extend_from_slice(old.rest);
-        Changes { less, more }
+        comparison.end()
     }
 }
 
-/// A place in a list that is compared with a later one.
-struct Cursor<'a, T> {
+/// Compares the items of a list, one after the other, with those of an earlier list.
+struct Comparison<'a, T> {
     rest: &'a [T],
+    changes: Changes<T>,
 }
 
-/// How many items are searched from the place on.
+/// How many items of the earlier list are searched for the next item of the later one.
 const AHEAD_MAX: usize = 512;
 
-impl<'a, T: PartialEq> Cursor<'a, T> {
-    fn new(list: &'a [T]) -> Cursor<'a, T> {
-        Cursor { rest: list }
+impl<'a, T: Copy + PartialEq> Comparison<'a, T> {
+    fn new(before: &'a [T]) -> Comparison<'a, T> {
+        Comparison { rest: before, changes: Changes { less: Vec::new(), more: Vec::new() } }
     }
 
-    /// Moves past the next item that is equal to this one, and returns the items before it. `None`,
-    /// without a move, if none of the next [`AHEAD_MAX`] is.
-    fn find(&mut self, item: &T) -> Option<&'a [T]> {
+    /// Takes the next item of the later list. True if it is not among the next [`AHEAD_MAX`] items
+    /// of the earlier list; otherwise the items before it there are gone.
+    fn is_new(&mut self, item: &T) -> bool {
         let ahead = &self.rest[..self.rest.len().min(AHEAD_MAX)];
-        let place = ahead.iter().position(|other| other == item)?;
-        let passed = &self.rest[..place];
+        let Some(place) = ahead.iter().position(|other| other == item) else {
+            self.changes.more.push(*item);
+            return true;
+        };
+        self.changes.less.extend_from_slice(&self.rest[..place]);
         self.rest = &self.rest[place + 1..];
-        Some(passed)
+        false
+    }
+
+    fn end(mut self) -> Changes<T> {
+        self.changes.less.extend_from_slice(self.rest);
+        self.changes
     }
 }
 
