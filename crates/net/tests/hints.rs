@@ -93,6 +93,28 @@ async fn a_hint_is_asked_three_times_and_gets_no_message_and_no_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_node_that_only_asks_is_asked_twelve_times_and_gets_less_than_three_times_as_much() {
+    let node = open_node();
+    let (addr, asker) = (node.node.local_addr(), Stranger::new(9, 1000));
+    learn(&node, 9, asker.socket.local_addr().expect("bound"));
+    node.send(9, Lane::Datagram, 1, vec![0; 1000]);
+    asker.socket.set_nonblocking(true).expect("a socket");
+    let (mut sent, mut received, mut questions) = (0, 0, 0);
+    let mut buffer = [0; 2000];
+    while node.count("proof_failed") == 0 {
+        asker.say(addr, Kind::Who, b"a nonce!");
+        sent += WHO_BYTES;
+        wait(Duration::from_millis(100)).await;
+        while let Ok((bytes, _)) = asker.socket.recv_from(&mut buffer) {
+            received += bytes;
+            questions += usize::from(buffer[1] == 3);
+        }
+        assert!(questions <= 12 && received < 3 * sent, "{received} bytes for {sent}");
+    }
+    assert_eq!(questions, 12);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_waits_for_a_proof_leaves_with_it_in_order_and_at_once() {
     let node = open_node();
     let bystander = Bystander::new();

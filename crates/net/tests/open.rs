@@ -153,6 +153,31 @@ async fn a_new_run_at_the_same_address_proves_it_too_and_waits_for_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_new_run_elsewhere_that_only_asks_is_answered_once_the_run_before_is_silent() {
+    let node = open_node();
+    let (addr, first) = (node.node.local_addr(), Stranger::new(9, 1000));
+    first.proves_itself(&node).await;
+    let second = first.restarted();
+    let asks = async || {
+        second.say(addr, Kind::Who, b"a nonce!");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        second.answers_all(addr);
+    };
+    // While the run before answers, it is refused.
+    for _ in 0..30 {
+        asks().await;
+        first.answers_all(addr);
+    }
+    assert_eq!(node.count("peer_moved"), 0);
+    for _ in 0..50 {
+        asks().await;
+    }
+    assert_eq!(node.count("peer_moved"), 1);
+    second.asks(addr);
+    assert_ne!(second.tag.get(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_later_start_that_has_proven_nothing_keeps_nobody_out() {
     let mut node = open_node();
     let addr = node.node.local_addr();

@@ -3,9 +3,9 @@
 //!
 //! In an open membership a Hello that announces a later session than the known one, whose address
 //! is proven, changes nothing by itself. Its sender is asked who it is with a nonce, at the address
-//! that the Hello came from, and only a Hello that repeats the nonce counts. If that address is not
-//! the known one, the run at the known address is asked as well: while it answers, the claim is
-//! refused.
+//! that the Hello came from, and only a Hello that repeats the nonce counts. So is whoever sends a
+//! Who from another address than the known one. If that address is not the known one, the run at
+//! the known address is asked as well: while it answers, the claim is refused.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -402,7 +402,8 @@ impl<P: Hosted> Driver<P> {
     }
 
     /// Answers a peer's Who with a Hello, at its proven address. A peer without one is answered
-    /// where the Who came from; the Hello is at most twice as long.
+    /// where the Who came from; the Hello is at most twice as long. If that is another address than
+    /// the proven one, whoever is there is asked: a new run hears no answer before it has moved.
     fn answer_who(&mut self, place: usize, from: SocketAddr, header: &Header, nonce: &[u8]) {
         let now = self.now;
         let peer = self.peers.at(place);
@@ -411,8 +412,15 @@ impl<P: Hosted> Driver<P> {
         if may(&mut peer.hello_after, now) {
             self.queue_hello(header.sender, addr, nonce);
         }
-        if self.config.is_open && is_proven && addr == from {
+        if !self.config.is_open {
+            return;
+        }
+        if !is_proven {
+            self.note_question(header.sender, from);
+        } else if addr == from {
             self.renew_tag(place, header);
+        } else if may(&mut self.peers.at(place).who_after, now) {
+            self.challenge(header.sender, from);
         }
     }
 

@@ -9,7 +9,8 @@
 //!
 //! An address that does not answer gets [`ASKS_FIRST`] questions of 32 bytes: together less than
 //! three times the Hello or the message that named it. While the protocol goes on sending, one more
-//! question follows at intervals that grow to [`RETRY_MAX`].
+//! question follows at intervals that grow to [`RETRY_MAX`]. A node that knows this one at another
+//! address answers there, and asks here: each such question is worth one more, up to [`ASKS_MAX`].
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -36,6 +37,8 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 const WAITING_BYTES_IN_ALL_MAX: usize = 16 << 20;
 /// Questions to an address, the first time.
 const ASKS_FIRST: u32 = 3;
+/// Questions to an address that does not answer and asks in turn.
+const ASKS_MAX: u32 = 12;
 /// Wait for an answer before the second question; it doubles.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// How long the answer may take.
@@ -374,6 +377,19 @@ impl<P: Hosted> Driver<P> {
         open.asked += 1;
         open.next_at = now + wait;
         self.challenge(node, addr);
+    }
+
+    /// A node that has not answered from this address asks from there who this one is.
+    pub(super) fn note_question(&mut self, node: NodeId, from: SocketAddr) {
+        let now = self.now;
+        if let Some(open) = self.proofs.open.get_mut(&node)
+            && open.addr == from
+            && (open.asks_max..ASKS_MAX).contains(&open.asked)
+        {
+            open.asks_max = open.asked + 1;
+            open.next_at = now + CLAIM_EVERY;
+            open.until = open.until.max(now + 2 * CLAIM_EVERY);
+        }
     }
 
     pub(super) fn give_up_proof(&mut self, node: NodeId) {
