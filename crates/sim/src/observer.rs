@@ -9,6 +9,8 @@ use crate::fault::Fault;
 
 /// What a handler is called with.
 pub enum Input<'a, P: Protocol> {
+    /// The node starts anew.
+    Start,
     /// A message arrived.
     Message {
         /// Its sender.

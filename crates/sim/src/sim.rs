@@ -588,6 +588,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
                 self.push(self.now, Event::Peer { node, peer, state: PeerState::Down });
             }
         }
+        observer.before_call(self.now, node, &Input::Start);
         self.call(node, observer, |protocol, cx| protocol.handle_start(cx));
     }
 

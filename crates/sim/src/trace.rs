@@ -92,6 +92,7 @@ where
 {
     fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
         match input {
+            Input::Start => self.row(at, node, "start", "", &""),
             Input::Message { from, message } => {
                 self.row(at, node, "receive", &from.0.to_string(), message);
             }

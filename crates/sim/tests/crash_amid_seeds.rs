@@ -109,15 +109,24 @@ fn mircc_seeds_keep_their_promises_where_crashes_come_in_a_call() {
     });
 }
 
+fn walk(seed: u64) -> Result<[u64; 2], String> {
+    let mut scenario = walk_swarm::Scenario::draw(seed);
+    scenario.suite = "crash_amid_seeds walk";
+    let nodes: Vec<NodeId> = (0..scenario.nodes()).map(NodeId).collect();
+    let until = walk_swarm::at(walk_swarm::FAULTS_MS);
+    add_crashes(seed, &mut scenario.faults, &nodes, until);
+    let outcome = scenario.run()?;
+    Ok([outcome.totals.finished, outcome.crashed_amid])
+}
+
+/// The checker took what a node counted in its last call for lost, or what it sent for sent by its
+/// next life.
+#[test]
+fn walk_seeds_that_failed_once_keep_their_promises() {
+    seeds::run_found(&[2_076, 2_486, 3_148, 3_220], walk);
+}
+
 #[test]
 fn walk_seeds_keep_their_promises_where_crashes_come_in_a_call() {
-    run_all(|seed| {
-        let mut scenario = walk_swarm::Scenario::draw(seed);
-        scenario.suite = "crash_amid_seeds walk";
-        let nodes: Vec<NodeId> = (0..scenario.nodes()).map(NodeId).collect();
-        let until = walk_swarm::at(walk_swarm::FAULTS_MS);
-        add_crashes(seed, &mut scenario.faults, &nodes, until);
-        let outcome = scenario.run()?;
-        Ok([outcome.totals.finished, outcome.crashed_amid])
-    });
+    run_all(walk);
 }

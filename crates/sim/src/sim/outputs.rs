@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use paceline_proto::core::{
-    GroupId, Instant, Lane, NodeId, Protocol, Wire, decode_exact, encode_to_bytes,
+    Counters, GroupId, Instant, Lane, NodeId, Protocol, Wire, decode_exact, encode_to_bytes,
 };
 
 use super::{ArmedTimer, Codec, Drain, Event, FaultSupport, Life, Sim};
@@ -92,6 +92,7 @@ impl<P: Protocol> Sim<'_, P> {
         outbox.sends.truncate(sends - outbox.group_sends.len());
         outbox.timers.clear();
         outbox.drains.clear();
+        outbox.counters = Counters::default();
         if !tells {
             outbox.events.clear();
         }
