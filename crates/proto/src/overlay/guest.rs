@@ -70,8 +70,8 @@ impl<R: Router> Overlay<R> {
             (store.iter().filter(|(_, held)| is_value(held)).count(), store.bytes())
         });
         let (role, contacts) = (self.role, contacts.len());
-        let missing = self.losses();
-        let is_settled = self.is_member() && self.is_settled(cx) && missing < cx.shared.copies();
+        let (missing, losses) = (self.missing().count(), self.losses());
+        let is_settled = self.is_member() && self.is_settled(cx) && losses < cx.shared.copies();
         cx.deliver(Event::Described { id, role, contacts, is_settled, missing, values, bytes });
     }
 }

@@ -5,11 +5,13 @@
 //! have failed: one that is left gives what it holds. Once `copies` of them have failed together,
 //! or were cut off, the value may be with them only, and the answer is [`Answer::Unsettled`].
 //!
-//! So a node remembers who failed. A failure is forgotten once the node is back; once the copies
-//! that were lost have been made anew elsewhere, which takes one that was left; once records as old
-//! as the failure have expired; or when the operator says so. Nodes tell their neighbours whom they
-//! miss ([`Body::Missing`]): on a ring a node knows only the last of those before it, and a joiner
-//! knows none.
+//! So a node remembers who failed. A failure is forgotten once the node is back, unless it was
+//! started again while others are gone: it may have held copies of what is with those only now, and
+//! is told so when it joins. A failure is forgotten, too, once the copies that were lost have been
+//! made anew elsewhere, which takes one that was left; once records as old as the failure have
+//! expired; or when the operator says so. Nodes tell their neighbours whom they miss
+//! ([`Body::Missing`]): on a ring a node knows only the last of those before it, and a joiner knows
+//! none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -90,6 +92,14 @@ struct Loss {
     // Another member named it, which has it in its table: the link between the two may be cut, and
     // no other.
     named_at: Option<Instant>,
+    // It is back and holds nothing of what it held.
+    is_empty: bool,
+}
+
+impl Loss {
+    fn new(since: Instant) -> Loss {
+        Loss { since, found_at: None, named_at: None, is_empty: false }
+    }
 }
 
 impl Losses {
@@ -139,7 +149,7 @@ impl Losses {
             let oldest = oldest.map(|(&node, _)| node).expect("the list is full");
             self.lost.remove(&oldest);
         }
-        self.lost.insert(node, Loss { since: now, found_at: None, named_at: None });
+        self.lost.insert(node, Loss::new(now));
         if self.gone.len() < LOSSES_MAX {
             self.gone.insert(node);
         }
@@ -158,8 +168,24 @@ impl Losses {
         }
     }
 
-    /// The node handed over what it held, or holds nothing.
-    pub(super) fn forgive(&mut self, node: NodeId, now: Instant) {
+    /// The node is no member, or not yet again: what it held others hold, or nobody does. It comes
+    /// back empty.
+    pub(super) fn find_empty(&mut self, node: NodeId, now: Instant) {
+        self.find(node, now);
+        match self.lost.get_mut(&node) {
+            Some(loss) => loss.is_empty = true,
+            None => self.forgive(node, now),
+        }
+    }
+
+    /// This node itself had failed: it was a member before it was started.
+    fn note_own(&mut self, node: NodeId, now: Instant) {
+        let loss = Loss { found_at: Some(now), is_empty: true, ..Loss::new(now) };
+        self.lost.entry(node).or_insert(loss);
+    }
+
+    /// The node handed over what it held.
+    fn forgive(&mut self, node: NodeId, now: Instant) {
         self.take_back(node);
         self.lost.remove(&node);
         self.back.note(node, now);
@@ -211,15 +237,23 @@ impl<R: Router> Overlay<R> {
         }
     }
 
+    /// A node asks that is no member: if it failed, it was started again.
+    pub(super) fn note_empty(&mut self, cx: &Cx<'_, R>, node: NodeId) {
+        if self.rest_if_any().is_some_and(|rest| rest.losses.contains(node)) {
+            self.rest().losses.find_empty(node, cx.now);
+        }
+    }
+
     /// How long it takes, at least, until others have copies of what a node held that failed.
     pub(super) fn repair_after(&self, cx: &Cx<'_, R>) -> Duration {
         4 * self.settle_after(cx) + 4 * cx.shared.sync_every
     }
 
     /// Nodes that failed and are neither back nor made up for: they may hold the only copies of
-    /// something.
+    /// something. Not those that were started again.
     pub fn missing(&self) -> impl Iterator<Item = NodeId> {
-        self.rest_if_any().into_iter().flat_map(|rest| rest.losses.nodes())
+        let lost = self.rest_if_any().into_iter().flat_map(|rest| &rest.losses.lost);
+        lost.filter(|(_, loss)| !loss.is_empty).map(|(&node, _)| node)
     }
 
     pub(super) fn losses(&self) -> usize {
@@ -308,9 +342,12 @@ impl<R: Router> Overlay<R> {
         for list in [&mut losses.retired, &mut losses.back, &mut losses.left] {
             list.expire(now, rumours_end);
         }
+        // What came back empty is one copy less of what only those may hold that are not back.
+        let is_anybody_gone = losses.lost.values().any(|loss| loss.found_at.is_none());
         losses.lost.retain(|_, loss| {
             let is_back = loss.found_at.is_some_and(|at| now >= at + taken_in_after);
-            !is_back && now < loss.since + lifetime_max
+            let is_whole = is_back && !(loss.is_empty && is_anybody_gone);
+            !is_whole && now < loss.since + lifetime_max
         });
         let losses_at = losses.last_at;
         if losses.probed_for != losses_at {
@@ -382,7 +419,12 @@ impl<R: Router> Overlay<R> {
         }
         let at = cx.shared.space.key(to);
         let lost = self.rest_if_any().into_iter().flat_map(|rest| &rest.losses.lost);
-        let missed = lost.filter(|(node, loss)| loss.found_at.is_none() && **node != to);
+        // The node itself, if it was started again: it does not know that it is missed.
+        let is_told = |node: NodeId, loss: &Loss| match node == to {
+            true => loss.is_empty,
+            false => loss.found_at.is_none(),
+        };
+        let missed = lost.filter(|(node, loss)| is_told(**node, loss));
         let distance = |node| R::distance(cx.shared.space.key(node), at);
         let mut nearest: Vec<_> = missed.map(|(&node, _)| (distance(node), node)).collect();
         keep_least(MISSING_MAX, &mut nearest);
@@ -402,12 +444,17 @@ impl<R: Router> Overlay<R> {
         if !contacts.contains(&from) {
             return;
         }
-        for &node in nodes.iter().filter(|node| !contacts.contains(node)) {
+        let (me, now) = (cx.node, cx.now);
+        let is_empty = self.store().is_none_or(|store| store.is_empty());
+        if nodes.contains(&me) && is_empty && now < self.rest().losses.whole_from {
+            self.rest().losses.note_own(me, now);
+        }
+        let others = |node: &&NodeId| **node != me && !contacts.contains(node);
+        for &node in nodes.iter().filter(others) {
             if self.rest().losses.is_news(node) && self.is_concerned(cx, cx.shared.space.key(node))
             {
                 self.note_loss(cx, node);
                 if self.rest().losses.contains(node) {
-                    let now = cx.now;
                     self.rest().upkeep.lose(node, now);
                 }
             }

@@ -350,7 +350,8 @@ pub enum Body<W> {
     },
     /// I leave.
     Goodbye,
-    /// I miss these nodes: they failed, and may hold the only copies of something near you.
+    /// I miss these nodes: they failed, and may hold the only copies of something near you. You are
+    /// among them if you failed and were started again.
     Missing {
         /// The nodes, those nearest to the receiver first.
         nodes: Vec<NodeId>,

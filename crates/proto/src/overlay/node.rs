@@ -427,7 +427,7 @@ impl<R: Router> Overlay<R> {
                     self.unanswered(cx, exchange);
                     let rest = self.rest();
                     rest.upkeep.find_again(from);
-                    rest.losses.forgive(from, cx.now);
+                    rest.losses.find_empty(from, cx.now);
                 }
             }
             Body::Goodbye => {

@@ -439,6 +439,7 @@ impl<R: Router> Overlay<R> {
             self.heard(cx, from);
         } else {
             self.router.forget(from);
+            self.note_empty(cx, from);
         }
         let mut nodes = Vec::new();
         self.router.tell(topic, &mut nodes);
