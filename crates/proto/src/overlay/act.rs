@@ -98,6 +98,9 @@ impl<R: Router> Overlay<R> {
         number: u32,
         answers: &[PutAnswer],
     ) {
+        if answers.is_empty() {
+            return self.wait_on(cx, from, number);
+        }
         let Some(exchange) = self.answered(cx, from, number) else {
             return;
         };

@@ -264,7 +264,7 @@ pub enum Body<W> {
     PutReply {
         /// The writer's number.
         exchange: u32,
-        /// In the order of the items.
+        /// In the order of the items. None to a put that came again while it is being written.
         answers: Vec<PutAnswer>,
     },
     /// Hold copies of these.
@@ -278,7 +278,7 @@ pub enum Body<W> {
     CopyReply {
         /// The sender's number.
         exchange: u32,
-        /// In the order of the records.
+        /// In the order of the records. None to copies that came again before they are on disk.
         answers: Vec<CopyAnswer>,
     },
     /// What do you hold under these keys?

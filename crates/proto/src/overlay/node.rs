@@ -488,6 +488,28 @@ impl<R: Router> Overlay<R> {
         self.tell(cx, to, body);
     }
 
+    /// A node that was asked again is still writing: its replicas or its disk are slow. It is asked
+    /// on until the write is given up; who began anew would only write more.
+    pub(super) fn wait_on(&mut self, cx: &mut Cx<'_, R>, from: NodeId, number: u32) {
+        let exchange = self.exchanges.get(number);
+        let Some(exchange) = exchange.filter(|exchange| exchange.to == from) else {
+            return cx.count("overlay_stale", 1);
+        };
+        let give_up_at = match (&exchange.body, exchange.cause) {
+            (Body::Put { .. }, Cause::Request(name)) => {
+                let request = self.rest_if_any().and_then(|rest| rest.requests.get(name));
+                request.map_or(cx.now, |request| request.give_up_at)
+            }
+            (Body::Copy { .. }, _) => exchange.sent_at + cx.shared.give_up_after(),
+            _ => return cx.count("overlay_bad_answer", 1),
+        };
+        let (sends_max, exchange) = (cx.shared.sends, self.exchanges.get_mut(number));
+        let exchange = exchange.expect("looked at above");
+        let is_last = exchange.due_at >= give_up_at;
+        exchange.due_at = exchange.due_at.min(give_up_at);
+        exchange.sends = if is_last { sends_max } else { exchange.sends.min(sends_max - 1) };
+    }
+
     /// A node did not answer, however often it was asked.
     pub(super) fn unanswered(&mut self, cx: &mut Cx<'_, R>, exchange: Exchange<R::Walk>) {
         match exchange.cause {

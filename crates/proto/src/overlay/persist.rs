@@ -41,6 +41,14 @@ impl Persisting {
         self.held_back.clear();
     }
 
+    /// True if the answer to these copies waits.
+    fn holds(&self, by: NodeId, number: u32) -> bool {
+        self.held_back.iter().any(|(_, answer)| match answer {
+            HeldBack::Copied { to, exchange, .. } => (*to, *exchange) == (by, number),
+            HeldBack::Written(_) => false,
+        })
+    }
+
     /// The next answer that may be given once so many records are on disk.
     fn next(&mut self, done: u64) -> Option<HeldBack> {
         let is_due = self.held_back.front().is_some_and(|(needed, _)| *needed <= done);
@@ -76,6 +84,10 @@ impl<R: Router> Overlay<R> {
             return self.tell(cx, to, Body::CopyReply { exchange, answers });
         }
         let persisting = &mut self.rest().persisting;
+        if persisting.holds(to, exchange) {
+            cx.count("overlay_duplicate", 1);
+            return self.tell(cx, to, Body::CopyReply { exchange, answers: Vec::new() });
+        }
         if persisting.held_back.len() >= HELD_BACK_MAX {
             return cx.count("overlay_disk_behind", 1);
         }

@@ -104,7 +104,8 @@ impl<R: Router> Overlay<R> {
         };
         // Parts of an own request may come one after the other, under its one name.
         if from != cx.node && rest.jobs.iter().any(|(_, job)| is_same(job)) {
-            return cx.count("overlay_duplicate", 1);
+            cx.count("overlay_duplicate", 1);
+            return self.give_put_answers(cx, from, exchange, Vec::new());
         }
         if rest.jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
             cx.count("overlay_jobs_full", 1);
@@ -315,6 +316,9 @@ impl<R: Router> Overlay<R> {
         number: u32,
         answers: &[CopyAnswer],
     ) {
+        if answers.is_empty() {
+            return self.wait_on(cx, from, number);
+        }
         let Some(exchange) = self.answered(cx, from, number) else {
             return;
         };

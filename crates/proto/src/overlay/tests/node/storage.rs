@@ -255,27 +255,58 @@ fn what_goes_to_disk_is_told_and_comes_back() {
     assert!(matches!(net.outcomes()[&key(1)], Outcome::Found { .. }));
 }
 
-#[test]
-fn a_write_is_acknowledged_once_all_its_holders_have_it_on_disk() {
+/// The same, and each answers once it has its records on disk.
+fn replicated_on_disk() -> Net {
     let mut net = replicated();
     net.config = net.config.clone().with_durable(true).with_awaits_disk(true);
+    net
+}
+
+#[test]
+fn a_write_is_acknowledged_once_all_its_holders_have_it_on_disk() {
+    let mut net = replicated_on_disk();
     net.request(0, 1, Operation::Put(vec![put(1, "v")]), Style::Recursive);
     let persisted = |net: &mut Net, node: u32| {
         let command = Command::Persisted { number: 1 };
         net.call(n(node), |node, cx| node.handle_command(cx, command));
         net.deliver();
     };
+    let is_silent = |net: &mut Net| net.outcomes().is_empty() && net.counter("asked_again") == 0;
     assert_eq!(net.count("copy reply"), 0, "the copies are on no disk");
     persisted(&mut net, 2);
     assert_eq!((net.count("copy reply"), net.count("put reply")), (1, 0));
+    // What comes again meanwhile is not written twice, and who sent it waits on.
+    net.wait(Duration::from_secs(6));
+    assert!(is_silent(&mut net), "it is on one disk");
+    assert!(net.count("n3 -> n1: copy reply: []") > 0 && net.count("put reply: []") > 0);
     persisted(&mut net, 3);
-    assert_eq!((net.count("copy reply"), net.count("put reply")), (2, 0));
-    assert!(net.outcomes().is_empty(), "it is not on the disk of the responsible node");
-    // What comes again meanwhile is not written twice.
-    net.wait(Duration::from_secs(2));
-    assert!(net.outcomes().is_empty() && net.counter("duplicate") > 0);
+    net.wait(Duration::from_secs(5));
+    assert!(is_silent(&mut net), "it is not on the disk of the responsible node");
     persisted(&mut net, 1);
     assert_eq!(net.outcomes()[&key(1)], Outcome::Stored { copies: 3 });
+    assert_eq!(net.counter("unanswered"), 0);
+}
+
+#[test]
+fn a_write_that_gets_to_no_disk_is_given_up_in_time() {
+    for slow in [1, 3] {
+        let mut net = replicated_on_disk();
+        net.request(0, 1, Operation::Put(vec![put(1, "v")]), Style::Recursive);
+        for node in (1..4).filter(|&node| node != slow) {
+            let command = Command::Persisted { number: 1 };
+            net.call(n(node), |node, cx| node.handle_command(cx, command));
+            net.deliver();
+        }
+        net.wait(Duration::from_secs(11));
+        assert!(net.outcomes().is_empty());
+        net.wait(Duration::from_secs(3));
+        let failed = Outcome::Failed(FailReason::TimedOut);
+        assert_eq!(net.outcomes()[&key(1)], failed, "n{slow} is slow");
+        // Nobody asks any more.
+        let sent = net.sent.len();
+        net.wait(Duration::from_secs(60));
+        assert_eq!(net.sent.len(), sent);
+    }
 }
 
 #[test]
