@@ -292,11 +292,6 @@ impl Config {
         self.copies.into()
     }
 
-    /// How long a request or a write may take until it is given up.
-    pub(super) fn give_up_after(&self) -> Duration {
-        self.answer_within * self.attempts.into()
-    }
-
     /// The largest bundle, items.
     pub fn items_max(&self) -> usize {
         ITEMS_MAX

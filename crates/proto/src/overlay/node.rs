@@ -56,6 +56,8 @@ pub(super) struct Rest {
 
 /// How much longer a node waits for an answer that waits for a disk.
 const DISK_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a node may go on saying that it is still writing.
+const WRITE_WITHIN: Duration = Duration::from_secs(60);
 /// Keys of which a writer remembers how high versions may have gone.
 const FLOORS_MAX: usize = 4096;
 /// How much higher one write may take the version: a step for each node that may take it for the
@@ -489,22 +491,16 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A node that was asked again is still writing: its replicas or its disk are slow. It is asked
-    /// on until the write is given up; who began anew would only write more.
+    /// on for a while; who began anew would only write more.
     pub(super) fn wait_on(&mut self, cx: &mut Cx<'_, R>, from: NodeId, number: u32) {
-        let exchange = self.exchanges.get(number);
+        let exchange = self.exchanges.get_mut(number);
         let Some(exchange) = exchange.filter(|exchange| exchange.to == from) else {
             return cx.count("overlay_stale", 1);
         };
-        let give_up_at = match (&exchange.body, exchange.cause) {
-            (Body::Put { .. }, Cause::Request(name)) => {
-                let request = self.rest_if_any().and_then(|rest| rest.requests.get(name));
-                request.map_or(cx.now, |request| request.give_up_at)
-            }
-            (Body::Copy { .. }, _) => exchange.sent_at + cx.shared.give_up_after(),
-            _ => return cx.count("overlay_bad_answer", 1),
-        };
-        let (sends_max, exchange) = (cx.shared.sends, self.exchanges.get_mut(number));
-        let exchange = exchange.expect("looked at above");
+        if !matches!(exchange.body, Body::Put { .. } | Body::Copy { .. }) {
+            return cx.count("overlay_bad_answer", 1);
+        }
+        let (give_up_at, sends_max) = (exchange.sent_at + WRITE_WITHIN, cx.shared.sends);
         let is_last = exchange.due_at >= give_up_at;
         exchange.due_at = exchange.due_at.min(give_up_at);
         exchange.sends = if is_last { sends_max } else { exchange.sends.min(sends_max - 1) };

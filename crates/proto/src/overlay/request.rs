@@ -193,7 +193,7 @@ impl<R: Router> Overlay<R> {
         style: Style,
     ) -> u32 {
         let due_at = cx.now + cx.shared.answer_within;
-        let give_up_at = cx.now + cx.shared.give_up_after();
+        let give_up_at = cx.now + cx.shared.answer_within * cx.shared.attempts.into();
         let salt = (cx.incarnation >> 16) as u16;
         let rest = self.rest();
         rest.requests.set_salt(salt);

@@ -276,11 +276,11 @@ fn a_write_is_acknowledged_once_all_its_holders_have_it_on_disk() {
     persisted(&mut net, 2);
     assert_eq!((net.count("copy reply"), net.count("put reply")), (1, 0));
     // What comes again meanwhile is not written twice, and who sent it waits on.
-    net.wait(Duration::from_secs(6));
+    net.wait(Duration::from_secs(30));
     assert!(is_silent(&mut net), "it is on one disk");
     assert!(net.count("n3 -> n1: copy reply: []") > 0 && net.count("put reply: []") > 0);
     persisted(&mut net, 3);
-    net.wait(Duration::from_secs(5));
+    net.wait(Duration::from_secs(29));
     assert!(is_silent(&mut net), "it is not on the disk of the responsible node");
     persisted(&mut net, 1);
     assert_eq!(net.outcomes()[&key(1)], Outcome::Stored { copies: 3 });
@@ -297,9 +297,9 @@ fn a_write_that_gets_to_no_disk_is_given_up_in_time() {
             net.call(n(node), |node, cx| node.handle_command(cx, command));
             net.deliver();
         }
-        net.wait(Duration::from_secs(11));
+        net.wait(Duration::from_secs(59));
         assert!(net.outcomes().is_empty());
-        net.wait(Duration::from_secs(3));
+        net.wait(Duration::from_secs(6));
         let failed = Outcome::Failed(FailReason::TimedOut);
         assert_eq!(net.outcomes()[&key(1)], failed, "n{slow} is slow");
         // Nobody asks any more.
