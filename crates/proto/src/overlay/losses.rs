@@ -6,9 +6,9 @@
 //! or were cut off, the value may be with them only, and the answer is [`Answer::Unsettled`].
 //!
 //! So a node remembers who failed. A failure is forgotten once the node is back, unless it was
-//! started again while others are gone: it may have held copies of what is with those only now, and
-//! is told so when it joins. A failure is forgotten, too, once the copies that were lost have been
-//! made anew elsewhere, which takes one that was left; once records as old as the failure have
+//! started again, empty, while others are missing: records of which it held a copy may now be only
+//! at those, and its neighbours tell it so when it joins. Nodes also forget a failure once the
+//! remaining holders have made new copies of the records; once records as old as the failure have
 //! expired; or when the operator says so. Nodes tell their neighbours whom they miss
 //! ([`Body::Missing`]): on a ring a node knows only the last of those before it, and a joiner knows
 //! none.

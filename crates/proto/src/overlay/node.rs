@@ -490,8 +490,8 @@ impl<R: Router> Overlay<R> {
         self.tell(cx, to, body);
     }
 
-    /// A node that was asked again is still writing: its replicas or its disk are slow. It is asked
-    /// on for a while; who began anew would only write more.
+    /// A node that was asked again is still writing: its replicas or its disk are slow. This node
+    /// repeats the same write for up to [`WRITE_WITHIN`]; a new attempt would add to the load.
     pub(super) fn wait_on(&mut self, cx: &mut Cx<'_, R>, from: NodeId, number: u32) {
         let exchange = self.exchanges.get_mut(number);
         let Some(exchange) = exchange.filter(|exchange| exchange.to == from) else {

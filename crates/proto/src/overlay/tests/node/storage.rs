@@ -278,6 +278,7 @@ fn a_write_is_acknowledged_once_all_its_holders_have_it_on_disk() {
     // What comes again meanwhile is not written twice, and who sent it waits on.
     net.wait(Duration::from_secs(30));
     assert!(is_silent(&mut net), "it is on one disk");
+    assert!(net.counter("duplicate") > 0);
     assert!(net.count("n3 -> n1: copy reply: []") > 0 && net.count("put reply: []") > 0);
     persisted(&mut net, 3);
     net.wait(Duration::from_secs(29));
