@@ -10,9 +10,9 @@ pub enum Fault {
     /// The node stops at once and forgets everything.
     Crash(NodeId),
     /// The node crashes in the midst of what it does: in the next handler call that sends more
-    /// messages than this, once so many have left. The crash discards its other messages, its timers
-    /// and its counts; the application gets all of the call's events or none. Observers see a
-    /// [`Fault::Crash`] then (`sim_crashed_amid`).
+    /// messages than this, once so many have left. The crash discards its other messages, its
+    /// timers and its counts; the application gets all of the call's events or none. Observers see
+    /// a [`Fault::Crash`] then (`sim_crashed_amid`).
     CrashAmid {
         /// Which node.
         node: NodeId,

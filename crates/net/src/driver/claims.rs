@@ -4,8 +4,9 @@
 //! In an open membership a Hello that announces a later session than the known one, whose address
 //! is proven, changes nothing by itself. Its sender is asked who it is with a nonce, at the address
 //! that the Hello came from, and only a Hello that repeats the nonce counts. A Who from another
-//! address than the known one is answered with such a question, too. If the address is not the known
-//! one, this node also asks the run at the known address: while that answers, it refuses the claim.
+//! address than the known one is answered with such a question, too. If the address is not the
+//! known one, this node also asks the run at the known address: while that answers, it refuses the
+//! claim.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -403,8 +403,8 @@ impl<P: Hosted> Driver<P> {
 
     /// Answers a peer's Who with a Hello, at its proven address. A peer without one is answered
     /// where the Who came from; the Hello is at most twice as long. If the Who came from another
-    /// address than the proven one, this node sends a question there: a new run of the peer does not
-    /// receive the Hello, and its answer to the question begins a claim.
+    /// address than the proven one, this node sends a question there: a new run of the peer does
+    /// not receive the Hello, and its answer to the question begins a claim.
     fn answer_who(&mut self, place: usize, from: SocketAddr, header: &Header, nonce: &[u8]) {
         let now = self.now;
         let peer = self.peers.at(place);
