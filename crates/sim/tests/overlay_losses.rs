@@ -41,6 +41,15 @@ fn keys() -> Vec<Key> {
     (0..KEYS).map(|number| Key::of(&number.to_be_bytes())).collect()
 }
 
+fn items() -> Vec<Item> {
+    let item = |key: Key| Item {
+        key,
+        value: Payload::from(key.to_bytes().to_vec()),
+        lifetime: Duration::from_secs(3600),
+    };
+    keys().into_iter().map(item).collect()
+}
+
 impl<R: Table + 'static> Run<R> {
     /// Hosts that joined one by one and hold all keys, with this many copies each.
     fn new(hosts: u32, copies: u8) -> Run<R> {
@@ -60,13 +69,7 @@ impl<R: Table + 'static> Run<R> {
             run.command(at(50 + 100 * u64::from(host)), host, join([0]));
         }
         run.until(at(50 + 100 * u64::from(hosts) + 4000));
-        let item = |key: Key| Item {
-            key,
-            value: Payload::from(key.to_bytes().to_vec()),
-            lifetime: Duration::from_secs(3600),
-        };
-        let items = keys().into_iter().map(item).collect();
-        let stored = run.ask(0, Operation::Put(items));
+        let stored = run.ask(0, Operation::Put(items()));
         let copies = usize::from(copies).min(hosts as usize);
         assert!(stored.values().all(|told| *told == Outcome::Stored { copies }), "{stored:?}");
         run.wait(Duration::from_secs(4));
@@ -86,11 +89,21 @@ impl<R: Table + 'static> Run<R> {
     }
 
     fn ask(&mut self, host: u32, operation: Operation) -> BTreeMap<Key, Outcome> {
+        self.ask_for(host, operation, ANSWER)
+    }
+
+    /// The outcomes that come within a time.
+    fn ask_for(
+        &mut self,
+        host: u32,
+        operation: Operation,
+        time: Duration,
+    ) -> BTreeMap<Key, Outcome> {
         let id = self.next_id;
         self.next_id += 1;
         let command = Command::Request { id, operation, style: Style::Recursive };
         self.command(self.sim.now(), host, command);
-        self.wait(ANSWER);
+        self.wait(time);
         self.told.0.remove(&id).unwrap_or_default()
     }
 
@@ -154,6 +167,7 @@ for_each_router!(
     a_key_that_was_never_stored_is_absent_once_the_operator_accepts_the_losses,
     a_host_that_hears_nobody_and_still_speaks_is_missing,
     a_host_that_only_others_reach_is_not_written_for,
+    a_key_that_was_removed_without_its_host_and_written_again_there_is_not_absent,
 );
 
 mod each {
@@ -275,5 +289,40 @@ mod each {
             let absent = absent.into_iter().filter(|(_, told)| *told == Outcome::Absent).count();
             assert_eq!(absent, 0, "{} at {host}: stored keys are absent", R::NAME);
         }
+    }
+    /// The others have the marks of what was removed until they have handed them over.
+    pub fn a_key_that_was_removed_without_its_host_and_written_again_there_is_not_absent<
+        R: Table + 'static,
+    >() {
+        let mut marks = 0;
+        for after in (1500..2700).step_by(20) {
+            let mut run = Run::<R>::new(3, 1);
+            run.cut([1]);
+            run.wait(Duration::from_secs(10));
+            let removed = run.ask(0, Operation::Remove(keys()));
+            assert!(removed.values().all(|told| *told == Outcome::Removed));
+            run.sim.fault_at(run.sim.now(), Fault::Heal);
+            run.wait(Duration::from_millis(after));
+            let told = run.ask_for(1, Operation::Put(items()), Duration::from_millis(20));
+            let is_stored = |(_, told): &(_, Outcome)| matches!(told, Outcome::Stored { .. });
+            let stored: Vec<Key> = told.into_iter().filter(is_stored).map(|(key, _)| key).collect();
+            let holds = |host: u32, key: Key, is_removed: bool| {
+                let held = run.sim.node(NodeId(host)).store()?.get(key, run.sim.now())?;
+                (held.value.is_none() == is_removed).then_some(())
+            };
+            let is_marked = |&&key: &&Key| {
+                let marked = holds(0, key, true).or(holds(2, key, true));
+                marked.and(holds(1, key, false)).is_some()
+            };
+            marks += stored.iter().filter(is_marked).count();
+            run.cut([1]);
+            let end = run.sim.now() + Duration::from_secs(60);
+            while run.sim.now() < end {
+                let told = run.ask(0, Operation::Get(stored.clone()));
+                let absent = told.values().filter(|told| **told == Outcome::Absent).count();
+                assert_eq!(absent, 0, "{}: cut again {after} ms after it was back", R::NAME);
+            }
+        }
+        assert!(marks > 0, "{}: all marks were handed over at once", R::NAME);
     }
 }

@@ -87,6 +87,8 @@ impl Dated {
 #[derive(Debug)]
 struct Loss {
     since: Instant,
+    // When it last fell silent or answered again.
+    changed_at: Instant,
     // It was heard from. The table has yet to take it in.
     found_at: Option<Instant>,
     // Another member named it, which has it in its table: the link between the two may be cut, and
@@ -98,7 +100,7 @@ struct Loss {
 
 impl Loss {
     fn new(since: Instant) -> Loss {
-        Loss { since, found_at: None, named_at: None, is_empty: false }
+        Loss { since, changed_at: since, found_at: None, named_at: None, is_empty: false }
     }
 }
 
@@ -140,6 +142,7 @@ impl Losses {
             // It failed again before it was taken in again.
             if let Some(loss) = self.lost.get_mut(&node) {
                 loss.found_at = None;
+                loss.changed_at = now;
             }
             return false;
         }
@@ -164,6 +167,7 @@ impl Losses {
             && loss.found_at.is_none()
         {
             loss.found_at = Some(now);
+            loss.changed_at = now;
             self.back.note(node, now);
         }
     }
@@ -217,7 +221,13 @@ impl Losses {
     }
 
     fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.lost.keys().copied()
+        self.nodes_since(Instant::ZERO)
+    }
+
+    /// Those that have failed or answered again since.
+    fn nodes_since(&self, since: Instant) -> impl Iterator<Item = NodeId> {
+        let lost = self.lost.iter().filter(move |(_, loss)| loss.changed_at >= since);
+        lost.map(|(&node, _)| node)
     }
 }
 
@@ -262,7 +272,17 @@ impl<R: Router> Overlay<R> {
 
     /// What to answer for a key of this node under which it found nothing.
     pub(super) fn nothing_under(&self, cx: &mut Cx<'_, R>, key: Key, is_settled: bool) -> Answer {
-        if is_settled && !self.may_be_lost(cx, key) && !self.is_contested(cx, key) {
+        if is_settled && !self.may_be_lost(cx, key, Instant::ZERO) && !self.is_contested(cx, key) {
+            return Answer::Absent;
+        }
+        cx.count("overlay_get_unsettled", 1);
+        Answer::Unsettled
+    }
+
+    /// What to answer for a key of this node that was removed, as it last knew at `known_at`. A
+    /// node that may hold the key alone and failed or came back since may have another value.
+    pub(super) fn removed_under(&self, cx: &mut Cx<'_, R>, key: Key, known_at: Instant) -> Answer {
+        if !self.may_be_lost(cx, key, known_at) && !self.is_contested(cx, key) {
             return Answer::Absent;
         }
         cx.count("overlay_get_unsettled", 1);
@@ -277,8 +297,9 @@ impl<R: Router> Overlay<R> {
         nodes.contains(&cx.node)
     }
 
-    /// True if nodes that failed may hold the only copies of a key of this node.
-    fn may_be_lost(&self, cx: &Cx<'_, R>, key: Key) -> bool {
+    /// True if nodes that failed, or answered again, since then may hold the only copies of a key
+    /// of this node.
+    fn may_be_lost(&self, cx: &Cx<'_, R>, key: Key, since: Instant) -> bool {
         let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
             return false;
         };
@@ -287,19 +308,20 @@ impl<R: Router> Overlay<R> {
             return false;
         }
         let is_close = |node: &NodeId| self.is_concerned(cx, space.key(*node));
-        if losses.is_partial && losses.nodes().filter(is_close).count() >= copies {
+        if losses.is_partial && losses.nodes_since(since).filter(is_close).count() >= copies {
             return true;
         }
         let own = R::distance(key, space.key(cx.node));
         let is_nearer = |node: &NodeId| R::distance(key, space.key(*node)) < own;
-        let nearer = losses.nodes().filter(is_nearer).count();
+        let nearer = losses.nodes_since(since).filter(is_nearer).count();
         // With so many gone whose part is this node's now, there may be more between of which
         // nobody who is left knows.
         let is_taken_over = |node: &NodeId| {
             let step = self.router.next_hop(space.key(*node), &mut R::Walk::default());
             step.hop == Hop::Here
         };
-        nearer >= copies || nearer > 0 && losses.nodes().filter(is_taken_over).count() >= copies
+        nearer >= copies
+            || nearer > 0 && losses.nodes_since(since).filter(is_taken_over).count() >= copies
     }
 
     /// True if others reach a node that is nearer to the key and does not answer this one. This

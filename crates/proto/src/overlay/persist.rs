@@ -4,7 +4,7 @@
 //! answers for records only once all that it told until then is on disk. The application writes
 //! whatever has gathered at once, so that one synchronisation of the disk serves many writes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::Router;
 use super::command::Event;
@@ -24,6 +24,8 @@ pub(super) struct Persisting {
     done: u64,
     // By how many must be on disk before they may be given.
     held_back: VecDeque<(u64, HeldBack)>,
+    // The senders and numbers of the copies among them.
+    copied: BTreeSet<(NodeId, u32)>,
 }
 
 /// An answer that waits for the disk.
@@ -39,20 +41,24 @@ impl Persisting {
     /// Answers that wait for the disk are not given any more.
     pub(super) fn drop_answers(&mut self) {
         self.held_back.clear();
+        self.copied.clear();
     }
 
-    /// True if the answer to these copies waits.
-    fn holds(&self, by: NodeId, number: u32) -> bool {
-        self.held_back.iter().any(|(_, answer)| match answer {
-            HeldBack::Copied { to, exchange, .. } => (*to, *exchange) == (by, number),
-            HeldBack::Written(_) => false,
-        })
+    /// An answer waits until all records told so far are on disk.
+    fn hold_back(&mut self, answer: HeldBack) {
+        if let HeldBack::Copied { to, exchange, .. } = &answer {
+            self.copied.insert((*to, *exchange));
+        }
+        self.held_back.push_back((self.told, answer));
     }
 
     /// The next answer that may be given once so many records are on disk.
     fn next(&mut self, done: u64) -> Option<HeldBack> {
-        let is_due = self.held_back.front().is_some_and(|(needed, _)| *needed <= done);
-        if is_due { self.held_back.pop_front().map(|(_, answer)| answer) } else { None }
+        let (_, answer) = self.held_back.pop_front_if(|(needed, _)| *needed <= done)?;
+        if let HeldBack::Copied { to, exchange, .. } = &answer {
+            self.copied.remove(&(*to, *exchange));
+        }
+        Some(answer)
     }
 }
 
@@ -84,15 +90,14 @@ impl<R: Router> Overlay<R> {
             return self.tell(cx, to, Body::CopyReply { exchange, answers });
         }
         let persisting = &mut self.rest().persisting;
-        if persisting.holds(to, exchange) {
+        if persisting.copied.contains(&(to, exchange)) {
             cx.count("overlay_duplicate", 1);
             return self.tell(cx, to, Body::CopyReply { exchange, answers: Vec::new() });
         }
         if persisting.held_back.len() >= HELD_BACK_MAX {
             return cx.count("overlay_disk_behind", 1);
         }
-        let held_back = HeldBack::Copied { to, exchange, answers };
-        persisting.held_back.push_back((persisting.told, held_back));
+        persisting.hold_back(HeldBack::Copied { to, exchange, answers });
     }
 
     /// Ends a write whose copies are where they belong, once it is on this node's disk too.
@@ -102,8 +107,7 @@ impl<R: Router> Overlay<R> {
         }
         let rest = self.rest();
         let name = rest.jobs.insert(Job::Write(job));
-        let persisting = &mut rest.persisting;
-        persisting.held_back.push_back((persisting.told, HeldBack::Written(name)));
+        rest.persisting.hold_back(HeldBack::Written(name));
     }
 
     /// All records up to this number are on disk.

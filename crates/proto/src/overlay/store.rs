@@ -28,6 +28,8 @@ pub struct Held {
     pub value: Option<Payload>,
     // The neighbourhood in which all others that are to hold it said they do; 0 for none.
     pub(super) settled_in: u64,
+    // When it was stored, or another node last had the same.
+    pub(super) known_at: Instant,
 }
 
 /// What became of a record that was to be stored.
@@ -82,9 +84,10 @@ impl Store {
         bytes_max: usize,
         records_max: usize,
     ) -> Accepted {
-        let old = self.records.get(&record.key);
-        if let Some(old) = old.filter(|old| old.expires_at > now) {
+        let mut old = self.records.get_mut(&record.key);
+        if let Some(old) = old.as_deref_mut().filter(|old| old.expires_at > now) {
             if old.stamp == record.stamp {
+                old.known_at = now;
                 return Accepted::Known;
             }
             // Two writes may have got one version, from a node that lost its memory in between.
@@ -92,13 +95,14 @@ impl Store {
                 return Accepted::Newer(old.stamp);
             }
         }
-        let freed = old.map_or(0, Held::bytes);
         let is_more = old.is_none();
+        let freed = old.map_or(0, |old| old.bytes());
         let held = Held {
             stamp: record.stamp,
             expires_at: now + Duration::from_millis(record.lifetime_ms.into()),
             value: record.value.clone(),
             settled_in: 0,
+            known_at: now,
         };
         let bytes = self.bytes - freed + held.bytes();
         // What says that a record was removed makes room rather than takes it.
@@ -134,6 +138,16 @@ impl Store {
             && held.stamp.version == version
         {
             held.settled_in = neighbourhood;
+        }
+    }
+
+    /// Another node has the same mark of a removed record.
+    pub(super) fn confirm_removed(&mut self, key: Key, version: Version, now: Instant) {
+        if let Some(held) = self.records.get_mut(&key)
+            && held.stamp.version == version
+            && held.value.is_none()
+        {
+            held.known_at = now;
         }
     }
 

@@ -308,9 +308,9 @@ impl OverlayLedger {
                 }
             }
             Outcome::Absent => self.check_absent(at, node, key),
-            // Who failed for good may have held it, or not: those that are left cannot know.
+            // Who failed for good may have held a value, or not: those that are left cannot know.
             Outcome::Failed(FailReason::Unsettled)
-                if self.is_held_by_none(key)
+                if self.newest_value(key).is_none()
                     && (self.terms.has_strangers
                         || (0..nodes).any(|node| !sim.is_alive(NodeId(node)))) => {}
             other => {
@@ -334,18 +334,19 @@ impl OverlayLedger {
         }
     }
 
-    fn is_held_by_none(&self, key: Key) -> bool {
-        self.under.get(&key).is_none_or(|under| under.holders.is_empty())
+    /// The newest that a node holds under the key, unless it is the mark of a removal.
+    fn newest_value(&self, key: Key) -> Option<(Version, u64)> {
+        let under = self.under.get(&key)?;
+        let &(version, hash) = under.holders.values().max_by_key(|(version, _)| *version)?;
+        Some((version, hash?))
     }
 
     /// What this outcome must not be at a node that is cut off from others for good: what others
     /// hold is not absent.
     pub fn check_cut_off(&mut self, at: Instant, node: NodeId, key: Key, outcome: &Outcome) {
-        let Some(under) = self.under.get(&key).filter(|_| *outcome == Outcome::Absent) else {
-            return;
-        };
-        let newest = under.holders.values().max_by_key(|(version, _)| *version);
-        if let Some((version, Some(_))) = newest {
+        if *outcome == Outcome::Absent
+            && let Some((version, _)) = self.newest_value(key)
+        {
             let what = format!("{key} is called absent, and others hold {version}");
             self.broken(Rule::Absence, at, node, what);
         }
