@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oracle::{
-    ANSWER, Oracle, Order, PATIENCE, QUESTION, Report, Running, UP, bind, loopback, note,
-    open_node, start,
+    ANSWER, Oracle, Order, PATIENCE, QUESTION, Report, Running, UP, bind, loopback, open_node,
+    start,
 };
 use paceline_net::{
     AddressRange, BindError, BoundFaces, Closed, Exposure, FaceError, FacesConfig, LOCAL, Peers,
     StartError, TrySubmitError,
 };
-use paceline_proto::core::{Lane, LinkFaults, Loss, NodeId, PeerState};
+use paceline_proto::core::{LinkFaults, Loss, NodeId, PeerState};
 
 /// A socket that is no node, and asks one.
 struct Stranger(UdpSocket);

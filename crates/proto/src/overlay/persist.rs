@@ -54,7 +54,8 @@ impl Persisting {
 
     /// The next answer that may be given once so many records are on disk.
     fn next(&mut self, done: u64) -> Option<HeldBack> {
-        let (_, answer) = self.held_back.pop_front_if(|(needed, _)| *needed <= done)?;
+        let _ = self.held_back.front().filter(|(needed, _)| *needed <= done)?;
+        let (_, answer) = self.held_back.pop_front()?;
         if let HeldBack::Copied { to, exchange, .. } = &answer {
             self.copied.remove(&(*to, *exchange));
         }
