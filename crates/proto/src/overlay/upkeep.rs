@@ -17,6 +17,8 @@ use crate::core::{Instant, NodeId, mix};
 const LOST_MAX: usize = 64;
 /// How often they are.
 const LOST_TRIES_MAX: u8 = 10;
+/// How many a node that has nobody else looks for in one turn.
+const LOST_IF_ALONE: usize = 8;
 
 /// Turns without a change after which turns become seldom.
 const QUIET_TURNS: u32 = 8;
@@ -60,10 +62,11 @@ impl Upkeep {
         self.lost.iter().any(|(lost, ..)| *lost == node)
     }
 
-    /// A node that it is time to look for. Who has nobody else does not give up, nor who misses
-    /// the node for what it may hold.
+    /// The node that it is time to look for and that waits for longest. Who has nobody else does
+    /// not give up, nor who misses the node for what it may hold.
     fn next_lost(&mut self, now: Instant, is_alone: bool, losses: &Losses) -> Option<NodeId> {
-        let (node, tries, next_at) = self.lost.iter_mut().find(|(.., at)| *at <= now)?;
+        let due = self.lost.iter_mut().filter(|(.., at)| *at <= now);
+        let (node, tries, next_at) = due.min_by_key(|(.., at)| *at)?;
         *tries = tries.saturating_add(1);
         *next_at = now + Duration::from_secs(1 << (*tries).min(if is_alone { 2 } else { 6 }));
         let node = *node;
@@ -335,14 +338,16 @@ impl<R: Router> Overlay<R> {
         let now = cx.now;
         let is_alone = !self.router.has_joined();
         let Rest { upkeep, losses, .. } = self.rest();
-        let lost = upkeep.next_lost(now, is_alone, losses);
+        let count = if is_alone { LOST_IF_ALONE } else { 1 };
+        let lost: Vec<NodeId> =
+            (0..count).map_while(|_| upkeep.next_lost(now, is_alone, losses)).collect();
         upkeep.quiet = if upkeep.table == table { upkeep.quiet + 1 } else { 0 };
         upkeep.table = table;
         let slow = 1u32 << upkeep.quiet.saturating_sub(QUIET_TURNS).min(16);
         upkeep.skip = slow.min(slowest as u32) - 1;
         let turn = upkeep.turn;
         upkeep.turn += 1;
-        if let Some(node) = lost {
+        for node in lost {
             self.ask(cx, node, Cause::Lost, 0, None, Body::Ping { exchange: 0 });
         }
         let mut chores = Vec::new();
@@ -465,7 +470,20 @@ impl<R: Router> Overlay<R> {
         self.note_answer(cx, from);
         let now = cx.now;
         self.rest().losses.note_named(nodes, now);
-        self.router.told(from, topic, nodes, &mut chores);
+        match topic {
+            // The first is the predecessor, or none.
+            Topic::Neighbours => self.router.told(from, topic, nodes, &mut chores),
+            // Those that do not answer must not come back by hearsay: nodes that name them to each
+            // other would never forget them.
+            Topic::Nearest(_) | Topic::Row(..) => {
+                let (lost, nodes): (Vec<NodeId>, Vec<NodeId>) =
+                    nodes.iter().partition(|&&node| self.is_lost(node));
+                self.router.told(from, topic, &nodes, &mut chores);
+                for node in lost {
+                    self.look_for(cx, node);
+                }
+            }
+        }
         if let Some(joining) = &mut self.rest().joining {
             joining.is_told = true;
         }
