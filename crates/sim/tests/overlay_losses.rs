@@ -167,6 +167,7 @@ for_each_router!(
     a_key_that_was_never_stored_is_absent_once_the_operator_accepts_the_losses,
     a_host_that_hears_nobody_and_still_speaks_is_missing,
     a_host_that_only_others_reach_is_not_written_for,
+    what_the_greater_part_writes_is_not_absent_in_the_smaller,
     a_key_that_was_removed_without_its_host_and_written_again_there_is_not_absent,
 );
 
@@ -324,5 +325,32 @@ mod each {
             }
         }
         assert!(marks > 0, "{}: all marks were handed over at once", R::NAME);
+    }
+
+    pub fn what_the_greater_part_writes_is_not_absent_in_the_smaller<R: Table + 'static>() {
+        for (hosts, copies, cut) in
+            [(3, 3, 1), (3, 2, 1), (4, 3, 1), (5, 3, 2), (6, 3, 1), (6, 8, 1), (6, 3, 3)]
+        {
+            let mut run = Run::<R>::new(hosts, copies);
+            run.cut(0..cut);
+            run.wait(Duration::from_secs(15));
+            let key = |number: u64| Key::of(&(1_000 + number).to_be_bytes());
+            let item = |number| Item {
+                key: key(number),
+                value: Payload::from(vec![1]),
+                lifetime: Duration::from_secs(3600),
+            };
+            let told = run.ask(cut, Operation::Put((0..40).map(item).collect()));
+            let is_stored = |told: &Outcome| matches!(told, Outcome::Stored { .. });
+            let stored: Vec<Key> =
+                told.into_iter().filter(|(_, told)| is_stored(told)).map(|(key, _)| key).collect();
+            assert!(stored.len() > 30, "{}: {} of 40 are stored", R::NAME, stored.len());
+            // For longer than it takes to make new copies of what failed nodes held.
+            for _ in 0..9 {
+                let told = run.ask(0, Operation::Get(stored.clone()));
+                let absent = told.values().filter(|told| **told == Outcome::Absent).count();
+                assert_eq!(absent, 0, "{}: {cut} of {hosts}, {copies} copies", R::NAME);
+            }
+        }
     }
 }

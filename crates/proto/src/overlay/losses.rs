@@ -3,7 +3,9 @@
 //! A node that has nothing under a key may call it absent only if a stored value would have reached
 //! it. That is so while fewer than `copies` of the nodes that were to hold the key before this one
 //! have failed: one that is left gives what it holds. Once `copies` of them have failed together,
-//! or were cut off, the value may be with them only, and the answer is [`Answer::Unsettled`].
+//! or were cut off, the value may be with them only, and the answer is [`Answer::Unsettled`]. It is
+//! that for all keys while half of the nodes are missing: cut off together, they write without this
+//! one.
 //!
 //! So a node remembers who failed. A failure is forgotten once the node is back, unless it was
 //! started again, empty, while others are missing: records of which it held a copy may now be only
@@ -27,6 +29,11 @@ use crate::core::{Instant, NodeId};
 const LOSSES_MAX: usize = 1024;
 /// The most nodes in each of the lists `retired`, `back` and `left`.
 const DATED_MAX: usize = 256;
+
+/// How many nodes around a key, or around a node, matter to what is said of it.
+const fn nodes_around(copies: usize) -> usize {
+    8 * copies + 8
+}
 
 /// Nodes that failed and may hold the only copies of something.
 #[derive(Debug, Default)]
@@ -279,7 +286,7 @@ impl<R: Router> Overlay<R> {
         Answer::Unsettled
     }
 
-    /// What to answer for a key of this node that was removed, as it last knew at `known_at`. A
+    /// What to answer for a key of this node that was removed. The mark was stored at `known_at`: a
     /// node that may hold the key alone and failed or came back since may have another value.
     pub(super) fn removed_under(&self, cx: &mut Cx<'_, R>, key: Key, known_at: Instant) -> Answer {
         if !self.may_be_lost(cx, key, known_at) && !self.is_contested(cx, key) {
@@ -293,7 +300,7 @@ impl<R: Router> Overlay<R> {
     /// node held may be nearest to this one though many are nearer to that node.
     fn is_concerned(&self, cx: &Cx<'_, R>, key: Key) -> bool {
         let mut nodes = Vec::new();
-        self.router.replicas(key, 8 * cx.shared.copies() + 8, &mut nodes);
+        self.router.replicas(key, nodes_around(cx.shared.copies()), &mut nodes);
         nodes.contains(&cx.node)
     }
 
@@ -304,6 +311,11 @@ impl<R: Router> Overlay<R> {
             return false;
         };
         let (space, copies) = (cx.shared.space, cx.shared.copies());
+        // A joiner has its marks from others, and they may be older than the failures.
+        let since = if losses.is_partial { Instant::ZERO } else { since };
+        if self.is_in_smaller_part(cx, since) {
+            return true;
+        }
         if losses.lost.len() < copies {
             return false;
         }
@@ -322,6 +334,34 @@ impl<R: Router> Overlay<R> {
         };
         nearer >= copies
             || nearer > 0 && losses.nodes_since(since).filter(is_taken_over).count() >= copies
+    }
+
+    /// True if at least half of the nodes around this one are missing. If they were cut off
+    /// together they have taken over all keys, those of this node too, and joiners may help them to
+    /// hold what is written there.
+    fn is_in_smaller_part(&self, cx: &Cx<'_, R>, since: Instant) -> bool {
+        let (space, copies) = (cx.shared.space, cx.shared.copies());
+        let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
+            return false;
+        };
+        if losses.lost.is_empty() {
+            return false;
+        }
+        let (own, lost) = (space.key(cx.node), losses.nodes_since(since).collect::<BTreeSet<_>>());
+        let census = self.census(cx, losses).into_iter();
+        let mut around: Vec<_> = census.map(|(at, node)| (R::distance(at, own), node)).collect();
+        keep_least(nodes_around(copies), &mut around);
+        let missing = around.iter().filter(|(_, node)| lost.contains(node)).count();
+        2 * missing >= around.len()
+    }
+
+    /// This node, those in its table, and those that failed.
+    fn census(&self, cx: &Cx<'_, R>, losses: &Losses) -> Vec<(Key, NodeId)> {
+        let mut nodes = vec![cx.node];
+        self.router.contacts(&mut nodes);
+        nodes.extend(losses.nodes());
+        keep_distinct(0, &mut nodes);
+        nodes.into_iter().map(|node| (cx.shared.space.key(node), node)).collect()
     }
 
     /// True if others reach a node that is nearer to the key and does not answer this one. This
@@ -406,16 +446,14 @@ impl<R: Router> Overlay<R> {
         let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
             return Vec::new();
         };
+        if self.is_in_smaller_part(cx, Instant::ZERO) {
+            return Vec::new();
+        }
         let lost: Vec<NodeId> = losses.nodes().collect();
         if lost.len() < copies {
             return lost;
         }
-        let mut census = vec![cx.node];
-        self.router.contacts(&mut census);
-        census.extend(&lost);
-        keep_distinct(0, &mut census);
-        let census: Vec<(Key, NodeId)> =
-            census.into_iter().map(|node| (space.key(node), node)).collect();
+        let census = self.census(cx, losses);
         // Where as many failed together as have copies, all of them may have been the holders of
         // something.
         let mut kept: BTreeSet<NodeId> = BTreeSet::new();

@@ -28,7 +28,7 @@ pub struct Held {
     pub value: Option<Payload>,
     // The neighbourhood in which all others that are to hold it said they do; 0 for none.
     pub(super) settled_in: u64,
-    // When it was stored, or another node last had the same.
+    // When it was stored here.
     pub(super) known_at: Instant,
 }
 
@@ -84,10 +84,9 @@ impl Store {
         bytes_max: usize,
         records_max: usize,
     ) -> Accepted {
-        let mut old = self.records.get_mut(&record.key);
-        if let Some(old) = old.as_deref_mut().filter(|old| old.expires_at > now) {
+        let old = self.records.get(&record.key);
+        if let Some(old) = old.filter(|old| old.expires_at > now) {
             if old.stamp == record.stamp {
-                old.known_at = now;
                 return Accepted::Known;
             }
             // Two writes may have got one version, from a node that lost its memory in between.
@@ -138,16 +137,6 @@ impl Store {
             && held.stamp.version == version
         {
             held.settled_in = neighbourhood;
-        }
-    }
-
-    /// Another node has the same mark of a removed record.
-    pub(super) fn confirm_removed(&mut self, key: Key, version: Version, now: Instant) {
-        if let Some(held) = self.records.get_mut(&key)
-            && held.stamp.version == version
-            && held.value.is_none()
-        {
-            held.known_at = now;
         }
     }
 

@@ -221,9 +221,6 @@ impl<R: Router> Overlay<R> {
                 continue;
             };
             let (held_version, settled_in) = (held.stamp.version, held.settled_in);
-            if held.value.is_none() {
-                self.store_mut().confirm_removed(key, version, cx.now);
-            }
             if step.is_none_or(|step| key > step.until) {
                 step = Some(self.router.next_hop(key, &mut R::Walk::default()));
             }
