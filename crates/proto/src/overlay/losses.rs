@@ -286,10 +286,14 @@ impl<R: Router> Overlay<R> {
         Answer::Unsettled
     }
 
-    /// What to answer for a key of this node that was removed. The mark was stored at `known_at`: a
-    /// node that may hold the key alone and failed or came back since may have another value.
-    pub(super) fn removed_under(&self, cx: &mut Cx<'_, R>, key: Key, known_at: Instant) -> Answer {
-        if !self.may_be_lost(cx, key, known_at) && !self.is_contested(cx, key) {
+    /// What to answer for a key of this node that was removed. If this node took the removal, a
+    /// node that may hold the key alone has another value only if it failed or came back since. The
+    /// mark of one that another node took may be of any age.
+    pub(super) fn removed_under(&self, cx: &mut Cx<'_, R>, key: Key) -> Answer {
+        let held = self.store.as_ref().and_then(|store| store.get(key, cx.now));
+        let own = held.filter(|held| held.stamp.version.by == cx.node.0);
+        let since = own.map_or(Instant::ZERO, |held| held.stored_at);
+        if !self.may_be_lost(cx, key, since) && !self.is_contested(cx, key) {
             return Answer::Absent;
         }
         cx.count("overlay_get_unsettled", 1);
@@ -311,7 +315,7 @@ impl<R: Router> Overlay<R> {
             return false;
         };
         let (space, copies) = (cx.shared.space, cx.shared.copies());
-        // A joiner has its marks from others, and they may be older than the failures.
+        // It may have got its own marks back from others, which kept them for longer than it did.
         let since = if losses.is_partial { Instant::ZERO } else { since };
         if self.is_in_smaller_part(cx, since) {
             return true;
@@ -347,21 +351,26 @@ impl<R: Router> Overlay<R> {
         if losses.lost.is_empty() {
             return false;
         }
+        let census = self.census(cx, losses);
+        // The keys of nodes are not free, and nearly always so few are missing.
+        if 2 * losses.lost.len() < census.len().min(nodes_around(copies)) {
+            return false;
+        }
         let (own, lost) = (space.key(cx.node), losses.nodes_since(since).collect::<BTreeSet<_>>());
-        let census = self.census(cx, losses).into_iter();
-        let mut around: Vec<_> = census.map(|(at, node)| (R::distance(at, own), node)).collect();
+        let distance = |node| (R::distance(space.key(node), own), node);
+        let mut around: Vec<_> = census.into_iter().map(distance).collect();
         keep_least(nodes_around(copies), &mut around);
         let missing = around.iter().filter(|(_, node)| lost.contains(node)).count();
         2 * missing >= around.len()
     }
 
     /// This node, those in its table, and those that failed.
-    fn census(&self, cx: &Cx<'_, R>, losses: &Losses) -> Vec<(Key, NodeId)> {
+    fn census(&self, cx: &Cx<'_, R>, losses: &Losses) -> Vec<NodeId> {
         let mut nodes = vec![cx.node];
         self.router.contacts(&mut nodes);
         nodes.extend(losses.nodes());
         keep_distinct(0, &mut nodes);
-        nodes.into_iter().map(|node| (cx.shared.space.key(node), node)).collect()
+        nodes
     }
 
     /// True if others reach a node that is nearer to the key and does not answer this one. This
@@ -453,7 +462,8 @@ impl<R: Router> Overlay<R> {
         if lost.len() < copies {
             return lost;
         }
-        let census = self.census(cx, losses);
+        let census: Vec<(Key, NodeId)> =
+            self.census(cx, losses).into_iter().map(|node| (space.key(node), node)).collect();
         // Where as many failed together as have copies, all of them may have been the holders of
         // something.
         let mut kept: BTreeSet<NodeId> = BTreeSet::new();

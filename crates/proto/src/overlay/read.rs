@@ -39,8 +39,8 @@ impl<R: Router> Overlay<R> {
         let (mut answers, mut missing, mut bytes) = (Vec::new(), Vec::new(), 0);
         for key in keys {
             let held = self.store.as_ref().and_then(|store| store.get(key, now));
-            let answer = match held.map(|held| (held.stamp.version, &held.value, held.known_at)) {
-                Some((version, Some(value), _)) => {
+            let answer = match held.map(|held| (held.stamp.version, &held.value)) {
+                Some((version, Some(value))) => {
                     bytes += value.len();
                     if bytes > bytes_max && bytes > value.len() {
                         Answer::Again
@@ -48,7 +48,7 @@ impl<R: Router> Overlay<R> {
                         Answer::Found { version, value: value.clone() }
                     }
                 }
-                Some((_, None, known_at)) => self.removed_under(cx, key, known_at),
+                Some((_, None)) => self.removed_under(cx, key),
                 None if may_ask && !self.other_replicas(cx, key).is_empty() => {
                     missing.push(key);
                     continue;
@@ -120,15 +120,13 @@ impl<R: Router> Overlay<R> {
         let is_settled = self.is_settled(cx);
         let answer = |&key: &Key| {
             let stored = self.store.as_ref().and_then(|store| store.record(key, now));
-            let held = self.store.as_ref().and_then(|store| store.get(key, now));
-            let known_at = held.map_or(now, |held| held.known_at);
             let found = job.found.iter().filter(|record| record.key == key).cloned();
             let newest = stored.into_iter().chain(found).max_by_key(|record| record.stamp.version);
             let answer = match newest {
                 Some(Record { stamp, value: Some(value), .. }) => {
                     Answer::Found { version: stamp.version, value }
                 }
-                Some(_) => self.removed_under(cx, key, known_at),
+                Some(_) => self.removed_under(cx, key),
                 // Whoever might have it did not say.
                 None if job.untold.contains(&key) => Answer::Busy,
                 None => self.nothing_under(cx, key, is_settled),

@@ -29,7 +29,7 @@ pub struct Held {
     // The neighbourhood in which all others that are to hold it said they do; 0 for none.
     pub(super) settled_in: u64,
     // When it was stored here.
-    pub(super) known_at: Instant,
+    pub(super) stored_at: Instant,
 }
 
 /// What became of a record that was to be stored.
@@ -94,14 +94,14 @@ impl Store {
                 return Accepted::Newer(old.stamp);
             }
         }
+        let freed = old.map_or(0, Held::bytes);
         let is_more = old.is_none();
-        let freed = old.map_or(0, |old| old.bytes());
         let held = Held {
             stamp: record.stamp,
             expires_at: now + Duration::from_millis(record.lifetime_ms.into()),
             value: record.value.clone(),
             settled_in: 0,
-            known_at: now,
+            stored_at: now,
         };
         let bytes = self.bytes - freed + held.bytes();
         // What says that a record was removed makes room rather than takes it.

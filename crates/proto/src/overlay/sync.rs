@@ -220,17 +220,16 @@ impl<R: Router> Overlay<R> {
                 lacking.push(place);
                 continue;
             };
-            let (held_version, settled_in) = (held.stamp.version, held.settled_in);
             if step.is_none_or(|step| key > step.until) {
                 step = Some(self.router.next_hop(key, &mut R::Walk::default()));
             }
             replicas.clear();
             self.router.replicas(key, cx.shared.copies(), &mut replicas);
             let is_mine = step.is_some_and(|step| step.hop == Hop::Here) && self.is_member();
-            let is_settled = replicas.len() <= 1 || settled_in == neighbourhood;
+            let is_settled = replicas.len() <= 1 || held.settled_in == neighbourhood;
             if is_mine && is_settled && !replicas.contains(&from) {
                 surplus.push(place);
-            } else if held_version > version {
+            } else if held.stamp.version > version {
                 newer.push(place);
             }
         }
