@@ -65,7 +65,7 @@ struct Run<'a, R: Table> {
 }
 
 impl<R: Table + 'static> Run<'_, R> {
-    /// Some of these hosts ask; what each was told.
+    /// The first [`ASKING`] of these hosts make a request. Returns the outcomes that each received.
     fn ask(
         &mut self,
         id: u64,

@@ -41,12 +41,12 @@ fn keys() -> Vec<Key> {
     (0..KEYS).map(|number| Key::of(&number.to_be_bytes())).collect()
 }
 
+fn item(key: Key) -> Item {
+    let value = Payload::from(key.to_bytes().to_vec());
+    Item { key, value, lifetime: Duration::from_secs(3600) }
+}
+
 fn items() -> Vec<Item> {
-    let item = |key: Key| Item {
-        key,
-        value: Payload::from(key.to_bytes().to_vec()),
-        lifetime: Duration::from_secs(3600),
-    };
     keys().into_iter().map(item).collect()
 }
 
@@ -334,13 +334,8 @@ mod each {
             let mut run = Run::<R>::new(hosts, copies);
             run.cut(0..cut);
             run.wait(Duration::from_secs(15));
-            let key = |number: u64| Key::of(&(1_000 + number).to_be_bytes());
-            let item = |number| Item {
-                key: key(number),
-                value: Payload::from(vec![1]),
-                lifetime: Duration::from_secs(3600),
-            };
-            let told = run.ask(cut, Operation::Put((0..40).map(item).collect()));
+            let fresh = (1_000..1_040u64).map(|number| item(Key::of(&number.to_be_bytes())));
+            let told = run.ask(cut, Operation::Put(fresh.collect()));
             let is_stored = |told: &Outcome| matches!(told, Outcome::Stored { .. });
             let stored: Vec<Key> =
                 told.into_iter().filter(|(_, told)| is_stored(told)).map(|(key, _)| key).collect();

@@ -222,8 +222,8 @@ fn run(seed: u64, tally: &LieTally) -> Result<[u64; 3], String> {
     tally.run_rogues((scenario.suite, seed), rogues, scenario, judge)
 }
 
-/// A node was left alone, and did not get to ask those it knew for all those it was told of; or
-/// nodes told each other of one that did not answer any more, and kept it.
+/// A node whose contacts had all failed pinged made-up nodes again and again, and its former
+/// contacts never; or nodes of Koorde named a crashed node to each other, and kept it as an edge.
 #[test]
 fn seeds_that_failed_once_agree_and_go_on() {
     let tally = LieTally::default();

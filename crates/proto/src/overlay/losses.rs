@@ -3,9 +3,9 @@
 //! A node that has nothing under a key may call it absent only if a stored value would have reached
 //! it. That is so while fewer than `copies` of the nodes that were to hold the key before this one
 //! have failed: one that is left gives what it holds. Once `copies` of them have failed together,
-//! or were cut off, the value may be with them only, and the answer is [`Answer::Unsettled`]. It is
-//! that for all keys while half of the nodes are missing: cut off together, they write without this
-//! one.
+//! or were cut off, the value may be with them only, and the answer is [`Answer::Unsettled`].
+//! While at least half of the nodes around it are missing, a node gives that answer for each key
+//! under which it has nothing: if those nodes were cut off together, they store values without it.
 //!
 //! So a node remembers who failed. A failure is forgotten once the node is back, unless it was
 //! started again, empty, while others are missing: records of which it held a copy may now be only
@@ -30,7 +30,8 @@ const LOSSES_MAX: usize = 1024;
 /// The most nodes in each of the lists `retired`, `back` and `left`.
 const DATED_MAX: usize = 256;
 
-/// How many nodes around a key, or around a node, matter to what is said of it.
+/// A node keeps account of failures only near itself: it looks at this many nodes, those nearest to
+/// a key or to itself.
 const fn nodes_around(copies: usize) -> usize {
     8 * copies + 8
 }
