@@ -564,6 +564,9 @@ async fn emulated_faults_lose_and_delay_what_is_sent_to_a_face() {
 #[tokio::test]
 #[cfg(not(debug_assertions))]
 async fn what_only_streams_and_groups_have_is_counted_and_dropped() {
+    use oracle::note;
+    use paceline_proto::core::Lane;
+
     let (_open, addr) = open_node(|config| config);
     let mut asker = start(bind(loopback()), &[addr]);
     asker.order(Order::Send(NodeId(0), Lane::Stream, note(QUESTION, 1)));
