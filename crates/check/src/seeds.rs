@@ -125,9 +125,9 @@ pub fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     })
 }
 
-/// The command that runs one seed of a test of the simulator again.
-pub fn replay(test: &str, seed: u64) -> String {
-    replay_with(&format!("-p paceline-sim --test {test}"), seed)
+/// The command that runs one seed of a suite of the simulator again.
+pub fn replay(suite: &str, seed: u64) -> String {
+    replay_with(&format!("-p paceline-sim --test it {suite}::"), seed)
 }
 
 /// The command that runs one seed again of the test that cargo chooses by these arguments.

@@ -1,6 +1,8 @@
 //! What guests of a table leave behind in the memory of its hosts. Alone in its file: it counts all
 //! that the process allocates.
 
+#[allow(dead_code, reason = "the other tests use the rest")]
+#[path = "it/support/mod.rs"]
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};

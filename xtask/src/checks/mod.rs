@@ -193,8 +193,8 @@ fn release_tests(arguments: &[&str], of_tests: &[&str], variable: Option<(&str, 
 
 /// Runs the tests of the library that measure time beside strangers that lie, one by one.
 fn attacks() -> Result<Outcome, String> {
-    let tests = ["paceline", "--test=beside_lies", "--test=walk_homes"];
-    Ok(release_tests(&tests, &["--ignored", "--test-threads=1"], None))
+    let tests = ["beside_lies::", "walk_homes::", "--ignored", "--test-threads=1"];
+    Ok(release_tests(&["paceline", "--test=it"], &tests, None))
 }
 
 /// Runs the exhaustive test of the agreement, longer.
@@ -209,21 +209,23 @@ fn seeds() -> Result<Outcome, String> {
     let seeds = std::env::var("PACELINE_TEST_SEEDS").unwrap_or_else(|_| "20000".into());
     let mut rows = Vec::new();
     let mut passed = true;
+    let program = ["test", "--release", "--package", "paceline-sim", "--test=it"];
+    // Built first, so that the seconds are those of the seeds.
+    let built = cargo(&program).args(["--no-run", "--quiet"]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        return Err("the tests of paceline-sim do not compile".into());
+    }
     for suite in seeded_suites()? {
-        let arguments = ["test", "--release", "--package", "paceline-sim", "--test", &suite];
-        println!("PACELINE_TEST_SEEDS={seeds} cargo {} seeds", arguments.join(" "));
-        // Built first, so that the seconds are those of the seeds.
-        let built = cargo(&arguments).args(["--no-run", "--quiet"]).status();
-        if !built.is_ok_and(|status| status.success()) {
-            return Err(format!("{suite} does not compile"));
-        }
+        let filter = format!("{suite}::");
+        let arguments = [&program[..], &[&filter]].concat();
+        println!("PACELINE_TEST_SEEDS={seeds} cargo {}", arguments.join(" "));
         let mut command = cargo(&arguments);
-        command.args(["seeds", "--", "--nocapture"]).env("PACELINE_TEST_SEEDS", &seeds);
+        command.args(["--", "--nocapture"]).env("PACELINE_TEST_SEEDS", &seeds);
         let started = Instant::now();
         let tally = run_tests(command);
         let seconds = format!("{:.1}", started.elapsed().as_secs_f64());
         if tally.passed + tally.failed == 0 {
-            return Err(format!("no test of {suite} has `seeds` in its name"));
+            return Err(format!("`{suite}` has no test"));
         }
         passed &= tally.failed == 0;
         let verdict = if tally.failed == 0 { "passed" } else { "FAILED" };
@@ -235,7 +237,7 @@ fn seeds() -> Result<Outcome, String> {
 
 /// The names of the simulator's tests that run random seeds.
 fn seeded_suites() -> Result<Vec<String>, String> {
-    let folder = root().join("crates/sim/tests");
+    let folder = root().join("crates/sim/tests/it");
     let entries = std::fs::read_dir(&folder)
         .map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

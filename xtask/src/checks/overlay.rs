@@ -62,7 +62,7 @@ pub fn table() -> Result<Outcome, String> {
 pub fn disks() -> Result<Outcome, String> {
     let seeds = ["paceline", "--lib", "dht::failing_disks"];
     let seeds = release_tests(&seeds, &[], Some(("PACELINE_TEST_SEEDS", "20000")));
-    let kills = ["paceline-cli", "--test=dht_failures", "killed_together"];
+    let kills = ["paceline-cli", "--test=it", "killed_together"];
     let kills = release_tests(&kills, &[], Some(("PACELINE_TEST_ROUNDS", "20")));
     Ok(Outcome::of([seeds, kills].iter().all(|one| matches!(one, Outcome::Passed))))
 }
@@ -71,7 +71,7 @@ pub fn disks() -> Result<Outcome, String> {
 pub fn parquet() -> Result<Outcome, String> {
     let mut arguments = vec!["test", "--release", "--package", "paceline-cli"];
     arguments.extend(["--features", "paceline-cli/parquet"]);
-    arguments.extend(["--test", "dht", "--test", "graph", "--test", "walk", "parquet"]);
+    arguments.extend(["--test=it", "parquet"]);
     let tally = run_tests(cargo(&arguments));
     Ok(Outcome::of(tally.passed == 3 && tally.failed == 0))
 }

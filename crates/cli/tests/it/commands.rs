@@ -1,0 +1,229 @@
+//! The other commands: shapes of their documents, and what they leave.
+
+use crate::support;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use support::{Place, is_self_contained, keys};
+
+#[test]
+fn reproduce_prints_the_published_shape_and_writes_a_report() {
+    let place = Place::new();
+    let (ran, document) = place.json(&["reproduce", "chain", "--quick", "--out", "figures"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(keys(&document), ["results"]);
+    let results = document["results"].as_array().unwrap();
+    assert_eq!(results.len(), 41);
+    let row = [
+        "digest", "events", "high", "id", "low", "measured", "note", "paper", "pass", "scenario",
+        "seed", "unit",
+    ];
+    assert!(results.iter().all(|result| keys(result) == row && result["pass"] == true));
+    let html = std::fs::read_to_string(place.path().join("figures/report.html")).unwrap();
+    assert!(is_self_contained(&html) && html.contains("<svg") && html.contains("C N / (N - 1)"));
+}
+
+#[test]
+fn reproduce_fails_if_a_figure_does() {
+    let place = Place::new();
+    let sets = ["--set", "duration=3ms", "--set", "measure.warmup=0s"];
+    let (ran, document) = place.json(&[&["reproduce", "chain", "--quick"], &sets[..]].concat());
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    let results = document["results"].as_array().unwrap();
+    assert!(results.iter().any(|result| result["pass"] == false));
+}
+
+#[test]
+fn a_sweep_resumes_merges_and_reports() {
+    let place = Place::new();
+    place.write(
+        "s.toml",
+        "duration = \"200ms\"\n[topology]\nnodes = 4\nrate = \"1Gbit\"\n\
+         [protocol]\nkind = \"chain\"\n\
+         [measure]\nfigures = \"throughput\"\nwarmup = \"5ms\"\n\
+         [sweep]\nseeds = 2\n\"topology.nodes\" = [2, 4]\n\
+         \"protocol.topology\" = [\"chain\", \"tree\"]\n",
+    );
+    for shard in ["1", "2"] {
+        let (part, out) = (format!("{shard}/2"), format!("part-{shard}"));
+        let (ran, _) = place.json(&["sweep", "s.toml", "--shard", &part, "--out", &out]);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+    }
+    let merge = ["sweep", "s.toml", "--merge", "part-1", "part-2", "--out", "all"];
+    let (ran, merged) = place.json(&merge);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(merged["cells"], 8);
+    assert_eq!(merged["results"].as_array().unwrap().len(), 8);
+    let (_, whole) = place.json(&["sweep", "s.toml", "--threads", "2", "--out", "whole"]);
+    let digests = |document: &serde_json::Value| -> Vec<String> {
+        let cells = document["results"].as_array().unwrap();
+        cells.iter().map(|cell| cell["digest"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(digests(&merged), digests(&whole));
+    let (_, again) = place.json(&["sweep", "s.toml", "--out", "whole"]);
+    assert_eq!(again["resumed"], 8);
+    let html = |path: &str| std::fs::read_to_string(place.path().join(path)).unwrap();
+    assert!(
+        is_self_contained(&html("all/report.html")) && html("all/report.html").contains("<svg")
+    );
+    std::fs::remove_file(place.path().join("all/report.html")).unwrap();
+    assert_eq!(place.run(&["report", "all"]).status, 0);
+    assert!(html("all/report.html").contains("tree"));
+}
+
+#[test]
+fn bench_simulator_measures_chain_and_queue() {
+    let place = Place::new();
+    let (ran, document) = place.json(&["bench", "simulator", "--nodes-max", "1000"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(keys(&document), ["machine", "results"]);
+    assert!(document["machine"]["cores"].as_u64().unwrap() >= 1);
+    let rows = document["results"].as_array().unwrap();
+    let whats: Vec<&str> = rows.iter().map(|row| row["what"].as_str().unwrap()).collect();
+    assert_eq!(whats, ["chain", "hold", "hold-binary-heap"]);
+    for row in rows {
+        for key in ["nodes", "pending", "ns_per_event", "bytes_per_node"] {
+            assert!(row.get(key).is_some(), "{row}");
+        }
+        assert!(row["ns_per_event"].as_f64().unwrap() > 0.0);
+    }
+    assert!(rows[0]["bytes_per_node"].as_f64().unwrap() <= 64.0, "{}", rows[0]);
+}
+
+#[test]
+fn bench_coding_compares_every_kernel_with_copying() {
+    let place = Place::new();
+    let (ran, document) = place.json(&["bench", "coding", "--milliseconds", "1"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(keys(&document), ["machine", "results"]);
+    let rows = document["results"].as_array().unwrap();
+    for what in ["copy", "xor", "multiply-add", "encode", "decode"] {
+        let mut of_that = rows.iter().filter(|row| row["what"] == what);
+        let row = of_that.find(|row| row["packet_bytes"] == 1024).expect(what);
+        assert!(row["of_copy"].as_f64().unwrap() > 0.0, "{row}");
+        let is_of_a_code = what.ends_with("code");
+        assert_eq!(row["packets_per_s"].is_f64(), is_of_a_code, "{row}");
+    }
+}
+
+#[test]
+fn bench_slingshot_measures_growing_groups_and_more_of_them() {
+    let place = Place::new();
+    let args = ["bench", "slingshot", "--most", "16", "--packets", "10000"];
+    let (ran, document) = place.json(&args);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(keys(&document), ["machine", "results"]);
+    let rows = document["results"].as_array().unwrap();
+    let sizes: Vec<_> =
+        rows.iter().map(|row| (row["members"].as_u64(), row["groups"].as_u64())).collect();
+    assert_eq!(sizes, [(16, 1), (64, 1), (64, 16)].map(|(n, g)| (Some(n), Some(g))));
+    assert!(rows.iter().all(|row| row["ns_per_packet"].as_f64().unwrap() > 0.0), "{rows:?}");
+}
+
+#[test]
+fn every_shell_gets_a_completion_script() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = place.run(&["completions", shell]);
+        assert_eq!(ran.status, 0);
+        assert!(ran.stdout.contains("reproduce"), "{shell}");
+    }
+}
+
+#[test]
+fn doctor_and_list_say_what_there_is() {
+    let place = Place::new();
+    let (ran, document) = place.json(&["doctor"]);
+    let checks = document["checks"].as_array().unwrap();
+    let row = ["advice", "found", "name", "needed_for", "required", "state"];
+    assert!(checks.len() > 8 && checks.iter().all(|check| keys(check) == row));
+    let lacks = checks.iter().any(|check| check["required"] == true && check["state"] != "ok");
+    assert_eq!(ran.status, i32::from(lacks));
+    let (_, document) = place.json(&["list"]);
+    let scenarios = document["scenarios"].as_array().unwrap();
+    assert!(scenarios.iter().any(|scenario| scenario["name"] == "chain/ten"));
+    assert!(place.run(&["--version"]).stdout.starts_with("paceline "));
+}
+
+#[test]
+fn a_reader_that_leaves_ends_it_quietly() {
+    let place = Place::new();
+    let mut command = place.command(&["completions", "bash"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    assert_eq!(said, "");
+}
+
+#[test]
+fn bench_walk_holds_the_papers_order_and_says_what_does_not() {
+    let place = Place::new();
+    let small = ["bench", "walk", "--on", "sim", "--walks", "30"];
+    let (ran, document) = place.json(&small);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let methods = document["results"][0]["methods"].as_array().unwrap();
+    assert_eq!(methods.len(), 7);
+    let exact = methods.iter().find(|method| method["method"] == "mark-exact").unwrap();
+    assert_eq!(exact["dropped"], 0.0);
+    // Without congestion nobody is better than anybody.
+    let idle = ["bench", "walk", "--on", "sim", "--walks", "1", "--block", "10"];
+    let (ran, document) = place.json(&idle);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    let missed = document["results"][0]["missed"][0].as_str().unwrap();
+    assert!(ran.stderr.contains(missed), "{}", ran.stderr);
+    let refused = place.error(&["bench", "walk", "--hop", "5s"], 2);
+    assert!(refused.contains("1us to 1s"), "{refused}");
+}
+
+#[test]
+fn walks_between_processes_are_those_of_the_simulator() {
+    let place = Place::new();
+    let deliveries = |world: &[&str]| {
+        let mut arguments = vec!["run", "walk/e1"];
+        arguments.extend(["--set", "walks=10", "--set", "method=window", "--set", "service=0s"]);
+        arguments.extend(["--set", "timeout_min=500ms"]);
+        arguments.extend_from_slice(world);
+        let (ran, document) = place.json(&arguments);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        document["deliveries"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(deliveries(&[]), deliveries(&["--on", "sockets", "--processes"]));
+}
+
+#[test]
+fn a_wrong_setting_of_a_sweep_is_one_error_before_anything_runs() {
+    let place = Place::new();
+    // The warm-up is as long.
+    let sweep = ["sweep", "chain/throughput", "--set", "duration=100ms", "--out", "wrong"];
+    let said = place.error(&sweep, 2);
+    assert_eq!(said.matches("error:").count(), 1, "{said}");
+    assert!(said.lines().count() < 10, "{said}");
+    assert!(!place.path().join("wrong").exists(), "the folder is free for the right settings");
+}
+
+#[test]
+fn a_sweep_names_the_figures_that_are_out_of_band() {
+    let place = Place::new();
+    let sets = ["duration=3ms", "measure.warmup=0s", "sweep.topology.nodes=[2, 4]"];
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    let words: Vec<&str> = ["sweep", "chain/throughput"].into_iter().chain(sets).collect();
+    let ran = place.run(&words);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("  chain/throughput/") && ran.stdout.contains("band "),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn the_report_of_a_reproduction_is_found() {
+    let place = Place::new();
+    place.json(&["reproduce", "chain", "--quick", "--out", "figures"]);
+    let (ran, document) = place.json(&["report", "figures"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(document["report"], "figures/report.html");
+}

@@ -1,0 +1,20 @@
+//! The tests of the command line, which run the binary: one program, built and linked once.
+
+mod bench_fetch;
+mod cluster;
+mod commands;
+mod dht;
+mod dht_failures;
+mod documented;
+mod endings;
+mod graph;
+mod members;
+mod multicast;
+mod named;
+mod run;
+mod sockets;
+mod stops;
+mod support;
+mod terminal;
+mod walk;
+mod walk_servers;

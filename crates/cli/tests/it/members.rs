@@ -1,0 +1,194 @@
+//! Members at the shell: restarts elsewhere, the environment, outputs that close, clusters that do
+//! not start.
+#![cfg(unix)]
+
+use crate::support;
+
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use support::{Place, free_port, free_ports};
+
+/// Far more than a member takes to join or to end.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A member that runs until it is dropped.
+struct Member {
+    child: Child,
+    stderr: Receiver<String>,
+}
+
+impl Member {
+    fn start(place: &Place, arguments: &[&str]) -> Member {
+        let mut command = place.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (lines, stderr) = channel();
+        let from = child.stderr.take().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(from).lines().map_while(Result::ok) {
+                let _ = lines.send(line);
+            }
+        });
+        Member { child, stderr }
+    }
+
+    /// The next line that says this.
+    fn says(&self, wanted: &str) -> String {
+        let end = Instant::now() + SOON;
+        let mut said = Vec::new();
+        while let Ok(line) = self.stderr.recv_timeout(end.saturating_duration_since(Instant::now()))
+        {
+            if line.contains(wanted) {
+                return line;
+            }
+            said.push(line);
+        }
+        panic!("`{wanted}` was not said: {said:#?}");
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    fn has_ended(&mut self) -> i32 {
+        let end = Instant::now() + SOON;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it has not ended");
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn address(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+#[test]
+fn a_member_comes_back_with_its_id_on_another_port_however_it_ended() {
+    let place = Place::new();
+    let seed = address(free_port());
+    let founder =
+        Member::start(&place, &["broadcast", "--bootstrap", "--bind", &seed, "--id", "1"]);
+    founder.says("listens on");
+    // In order: it leaves; it is killed; it is killed again at once.
+    for end in ["-INT", "-KILL", "-KILL", "-TERM"] {
+        let begun = Instant::now();
+        let mut member = Member::start(&place, &["broadcast", "--seed", &seed, "--id", "3"]);
+        member.says("n1 n3");
+        founder.says("n1 n3");
+        assert!(begun.elapsed() < SOON);
+        member.signal(end);
+        member.has_ended();
+    }
+}
+
+#[test]
+fn seeds_of_the_environment_are_for_who_joins_and_stop_nobody_else() {
+    let place = Place::new();
+    let first = free_ports(3);
+    let seeds = address(first);
+    let run = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        command.env("PACELINE_SEEDS", &seeds).env("PACELINE_STATE", place.path());
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let port = first.to_string();
+    for service in ["dht", "walk", "group"] {
+        let up = ["up", "-n", "2", "--port", &port, "--service", service, "--cluster", service];
+        assert!(run(&up).contains("2 started"));
+        if service == "dht" {
+            assert!(run(&["dht", "put", "k", "v", "--cluster", "dht"]).contains("stored on"));
+            assert_eq!(run(&["dht", "get", "k", "--cluster", "dht"]).trim(), "v");
+        }
+        assert!(run(&["down", "--cluster", service]).contains("2 ended"));
+    }
+    let start = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        let mut child =
+            command.env("PACELINE_SEEDS", &seeds).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        stderr.read_line(&mut line).unwrap();
+        (child, stderr, line)
+    };
+    let (mut founder, _first, said) = start(&["node", "--bootstrap", "--bind", &seeds]);
+    assert!(said.contains("listens on"), "{said}");
+    let (mut member, _second, said) = start(&["node"]);
+    assert!(said.contains("listens on"), "it joins by the environment alone: {said}");
+    for child in [&mut member, &mut founder] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_member_ends_once_nobody_reads_its_output() {
+    let place = Place::new();
+    for command in ["broadcast", "node"] {
+        let mut member = Member::start(&place, &[command, "--bootstrap"]);
+        member.says("listens on");
+        // As `| head` does.
+        drop(member.child.stdout.take());
+        assert_eq!(member.has_ended(), 0, "{command}");
+    }
+}
+
+#[test]
+fn a_cluster_that_cannot_start_leaves_nothing_behind_and_says_why_once() {
+    let place = Place::new();
+    let first = free_ports(3);
+    let busy = UdpSocket::bind(("127.0.0.1", first + 1)).unwrap();
+    let port = first.to_string();
+    let up = ["up", "-n", "3", "--port", &port, "--state", "state"];
+    let said = place.error(&up, 2);
+    assert_eq!(said.matches("error:").count(), 1, "{said}");
+    assert!(said.contains(&format!("port {} of 127.0.0.1 is in use", first + 1)), "{said}");
+    assert!(!place.path().join("state/paceline").exists());
+    // The first one's port is free again.
+    drop(busy);
+    assert!(place.run(&up).stdout.contains("3 started, 0 were running"));
+    // What ran before stays, if more cannot be started.
+    let busy = UdpSocket::bind(("127.0.0.1", first + 3)).unwrap();
+    place.error(&["up", "-n", "4", "--port", &port, "--state", "state"], 2);
+    drop(busy);
+    assert!(place.run(&["down", "--state", "state"]).stdout.contains("3 ended"));
+}
+
+#[test]
+fn members_take_times_with_units_and_names_of_addresses() {
+    let place = Place::new();
+    let nowhere = address(free_port());
+    for within in ["200ms", "0.2"] {
+        let said = place.error(&["node", "--seed", &nowhere, "--join-within", within], 2);
+        assert!(said.contains("within 200ms"), "{said}");
+    }
+    let said = place.error(&["node", "--seed", &nowhere, "--join-within", "5x"], 2);
+    assert!(said.contains("unknown unit `x`"), "{said}");
+    let bind = format!("localhost:{}", free_port());
+    let member = Member::start(&place, &["node", "--bootstrap", "--bind", &bind]);
+    member.says("listens on 127.0.0.1");
+    for command in [&["broadcast"][..], &["node"]] {
+        let said = place.error(command, 2);
+        assert!(said.contains("--seed HOST:PORT") && said.contains("--bootstrap"), "{said}");
+    }
+    let said = place.error(&["dht", "get", "k"], 2);
+    assert!(said.contains("PACELINE_SEEDS") && !said.contains("bootstrap"), "{said}");
+}

@@ -1,0 +1,116 @@
+//! `paceline multicast` and `paceline bench multicast` on loopback.
+
+use crate::support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use support::{Place, free_port};
+
+/// A receiver that ends with the test.
+struct Receiver(Child);
+
+impl Receiver {
+    fn start(mut command: Command) -> Receiver {
+        Receiver(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Waits for its end and gives what it printed.
+    fn lines(&mut self) -> Vec<Value> {
+        let stdout = BufReader::new(self.0.stdout.take().unwrap());
+        let lines: Vec<String> = stdout.lines().map(Result::unwrap).collect();
+        assert!(self.0.wait().unwrap().success());
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn lines_that_are_sent_are_received_by_all_others() {
+    let place = Place::new();
+    let address = format!("127.0.0.1:{}", free_port());
+    let receive = |arguments: &[&str]| {
+        let receive = ["multicast", "recv", "--count", "3", "--json"];
+        Receiver::start(place.command(&[&receive[..], arguments].concat()))
+    };
+    let mut first = receive(&["--bootstrap", "--bind", &address, "--id", "1"]);
+    let mut second = receive(&["--seed", &address, "--id", "2"]);
+    let send = ["multicast", "send", "--seed", &address, "--id", "3", "--members", "3"];
+    let mut command = place.command(&send);
+    let mut sender = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    sender.stdin.take().unwrap().write_all(b"one\ntwo\nthree\n").unwrap();
+    let said = sender.wait_with_output().unwrap();
+    let said = (said.status.success(), String::from_utf8(said.stderr).unwrap());
+    assert!(said.0 && said.1.contains("3 packets sent"), "{}", said.1);
+    for lines in [first.lines(), second.lines()] {
+        let texts = lines.iter().filter(|line| line["sender"] == 3);
+        let texts: Vec<&str> = texts.filter_map(|line| line["text"].as_str()).collect();
+        assert_eq!(texts, ["one", "two", "three"], "{lines:?}");
+        assert_eq!(lines.last().unwrap()["lost"], 0);
+    }
+}
+
+#[test]
+fn the_tuner_says_what_it_takes_and_what_no_setting_can() {
+    let place = Place::new();
+    let target = ["multicast", "tune", "--within", "10ms", "--recover", "95%"];
+    let (ran, chosen) = place.json(&[&target[..], &["--overhead", "30%"]].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(chosen["is_within_reach"], true);
+    assert!(chosen["recovered_in_time"].as_f64().unwrap() >= 0.95, "{chosen}");
+    assert!(chosen["overhead"].as_f64().unwrap() <= 0.3, "{chosen}");
+    let (ran, chosen) = place.json(&[&target[..], &["--expect-rate", "100/s"]].concat());
+    assert_eq!((ran.status, &chosen["is_within_reach"]), (1, &Value::Bool(false)));
+    assert!(ran.stderr.contains("out of reach"), "{}", ran.stderr);
+    let message = place.error(&["multicast", "tune", "--recover", "0.9"], 2);
+    assert!(message.contains("--within"), "{message}");
+    let message = place.error(&[&target[..], &["--overhead", "1%"]].concat(), 2);
+    assert!(message.contains("the least is 0.059"), "{message}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_sent() {
+    let place = Place::new();
+    let refused = |arguments: &[&str], why: &str| {
+        let send = ["multicast", "send", "--bootstrap"];
+        let message = place.error(&[&send[..], arguments].concat(), 2);
+        assert!(message.contains(why), "{arguments:?}: {message}");
+    };
+    refused(&["--rate-of-fire", "8"], "such as 8,3");
+    refused(&["--rate-of-fire", "0,3"], "1 to 32");
+    refused(&["--rate-of-fire", "8,3", "--within", "10ms"], "cannot be used with");
+    refused(&["--within", "10ms", "--recover", "1.0"], "below 100 %");
+    refused(&["--code", "rlc", "--window", "1"], "at least 2");
+    refused(&["--rate", "0/s"], "sends nothing");
+    refused(&["--lost-after", "100ms"], "at least the deadline");
+    refused(&["--datagram", "100"], "200");
+}
+
+#[test]
+fn the_bench_measures_what_comes_back_and_books_every_packet() {
+    let place = Place::new();
+    let bench = ["bench", "multicast", "--members", "4", "--rate", "400/s", "--loss", "5%"];
+    let settings = ["--seconds", "2s", "--setting", "xor,4,2,ask", "--setting", "rlc16,4,2"];
+    let (ran, document) = place.json(&[&bench[..], &settings].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let rows = document["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        let number = |key: &str| row[key].as_f64().unwrap();
+        // 5 % of 800 packets at three receivers each.
+        assert!((60.0..200.0).contains(&number("lost")), "{row}");
+        assert!(number("recovered") > 0.5, "{row}");
+        assert_eq!((number("untold"), number("corrupt")), (0.0, 0.0), "{row}");
+        assert!(number("receive_buffer_bytes") > 0.0, "{row}");
+    }
+    let message = place.error(&["bench", "multicast", "--setting", "xor"], 2);
+    assert!(message.contains("rlc32,8,2,ask"), "{message}");
+}

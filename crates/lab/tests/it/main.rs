@@ -1,0 +1,10 @@
+//! The tests of the lab's services and figures: one program, built and linked once.
+
+mod chain_figures;
+mod groups;
+mod mircc;
+mod mircc_figures;
+mod mircc_random;
+mod slingshot;
+mod two_worlds;
+mod walk;

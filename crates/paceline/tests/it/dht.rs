@@ -1,0 +1,371 @@
+//! A distributed hash table over loopback sockets, all hosts in this process.
+
+use crate::support;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline::dht::{Key, Results, Style, VALUE_BYTES_MAX};
+use paceline::{Algorithm, Dht, DhtBuilder, DhtError, Host, KeyError};
+use support::builder;
+
+const HOSTS: u32 = 16;
+/// Longer than anything takes on a machine that others use.
+const SOON: Duration = Duration::from_secs(30);
+
+fn address(dht: &Dht) -> String {
+    dht.local_addr().to_string()
+}
+
+async fn table(hosts: u32, change: impl Fn(DhtBuilder) -> DhtBuilder) -> Vec<Dht> {
+    let mut dhts = vec![change(builder(0)).bootstrap().await.unwrap()];
+    for id in 1..hosts {
+        let seed = address(&dhts[0]);
+        dhts.push(change(builder(id)).join([seed]).await.unwrap());
+    }
+    dhts
+}
+
+fn key(number: usize) -> Bytes {
+    Bytes::from(format!("key {number}"))
+}
+
+fn value(number: usize) -> Bytes {
+    Bytes::from(format!("value {number} ").repeat(1 + number % 40))
+}
+
+fn entries(count: usize) -> impl Iterator<Item = (Bytes, Bytes)> + Send + 'static {
+    (0..count).map(|number| (key(number), value(number)))
+}
+
+/// All results went well; each place came once.
+async fn all_done<T: std::fmt::Debug>(mut results: Results<T>, count: usize) -> Vec<T> {
+    let mut values: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    while let Some(result) = results.next().await {
+        let value = result.outcome.unwrap_or_else(|error| panic!("{:?}: {error}", result.key));
+        assert!(values[result.place as usize].replace(value).is_none(), "told twice");
+    }
+    values.into_iter().map(|value| value.expect("each is told")).collect()
+}
+
+async fn read_all(dht: &Dht, count: usize) {
+    let read = all_done(dht.get_all((0..count).map(key)), count).await;
+    for (number, read) in read.into_iter().enumerate() {
+        assert_eq!(read, Some(value(number)), "{number}");
+    }
+}
+
+/// Waits until the hosts together hold so many values.
+async fn held(dhts: &[Dht], count: usize) {
+    let mut values = 0;
+    let all_held = async {
+        loop {
+            values = 0;
+            for dht in dhts {
+                values += dht.stat().await.unwrap().values;
+            }
+            if values == count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(SOON, all_held).await;
+    assert!(in_time.is_ok(), "{values} values are held instead of {count}");
+}
+
+#[tokio::test]
+async fn what_is_put_at_one_host_is_read_and_removed_at_others() {
+    for algorithm in Algorithm::ALL {
+        let dhts = table(5, |builder| builder.algorithm(algorithm)).await;
+        assert_eq!(dhts[1].put("apples", "17").await.unwrap(), 3, "{algorithm}");
+        assert_eq!(dhts[2].get("apples").await.unwrap().unwrap(), "17");
+        assert_eq!(dhts[2].put("apples", "").await.unwrap(), 3);
+        assert_eq!(dhts[3].get("apples").await.unwrap().unwrap(), "");
+        assert_eq!(dhts[3].get("pears").await.unwrap(), None);
+        dhts[4].remove("apples").await.unwrap();
+        assert_eq!(dhts[1].get("apples").await.unwrap(), None);
+
+        let seed = address(&dhts[3]);
+        let guest = builder(77).algorithm(algorithm).visit([seed]).await.unwrap();
+        assert_eq!(guest.put("plums", "5").await.unwrap(), 3, "{algorithm}");
+        assert_eq!(dhts[0].get("plums").await.unwrap().unwrap(), "5");
+        all_done(guest.put_all(entries(200)), 200).await;
+        read_all(&guest, 200).await;
+        read_all(&dhts[1], 200).await;
+        all_done(guest.remove_all((0..200).map(key)), 200).await;
+        assert_eq!(dhts[2].get(key(7)).await.unwrap(), None);
+        guest.leave().await.unwrap();
+        assert_eq!(dhts[2].get("plums").await.unwrap().unwrap(), "5");
+    }
+}
+
+#[tokio::test]
+async fn two_of_sixteen_stop_at_once_and_everything_acknowledged_is_read_and_copied_anew() {
+    const COUNT: usize = 2000;
+    let mut dhts = table(HOSTS, |builder| builder).await;
+    let copies = all_done(dhts[5].put_all(entries(COUNT)), COUNT).await;
+    assert!(copies.iter().all(|&copies| copies == 3));
+    read_all(&dhts[11], COUNT).await;
+    for place in [9, 3] {
+        dhts.remove(place).stop().await;
+    }
+    read_all(&dhts[0], COUNT).await;
+    held(&dhts, 3 * COUNT).await;
+    read_all(&dhts[7], COUNT).await;
+}
+
+#[tokio::test]
+async fn a_host_that_leaves_hands_over_what_it_holds() {
+    let mut dhts = table(4, |builder| builder.copies(1)).await;
+    all_done(dhts[0].put_all(entries(500)), 500).await;
+    held(&dhts, 500).await;
+    let leaver = dhts.remove(2);
+    assert!(leaver.stat().await.unwrap().values > 0);
+    leaver.leave().await.unwrap();
+    assert_eq!(leaver.get("key 1").await, Err(KeyError::Closed));
+    read_all(&dhts[1], 500).await;
+    held(&dhts, 500).await;
+}
+
+#[tokio::test]
+async fn a_host_that_starts_with_its_file_hands_back_what_it_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |id: u32| folder.path().join(format!("{id}.redb"));
+    let durable = |id: u32| builder(id).copies(1).durable(file(id));
+    let first = durable(0).bootstrap().await.unwrap();
+    let second = durable(1).join([address(&first)]).await.unwrap();
+    all_done(first.put_all(entries(300)), 300).await;
+    first.remove(key(8)).await.unwrap();
+    // What was written before it had its place comes to it.
+    let some = async {
+        while second.stat().await.unwrap().values == 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(SOON, some).await.expect("it holds its part");
+    assert!(matches!(
+        durable(1).join([address(&first)]).await.err(),
+        Some(DhtError::Disk(error)) if error.reason.contains("file of its own")
+    ));
+    second.stop().await;
+
+    // Another host with the same file: what it held belongs elsewhere in part.
+    let again = builder(9).copies(1).durable(file(1)).join([address(&first)]).await.unwrap();
+    held(&[first.clone(), again.clone()], 299).await;
+    let kept = || (0..300).filter(|&number| number != 8);
+    let read = all_done(first.get_all(kept().map(key)), 299).await;
+    assert!(read.into_iter().eq(kept().map(|number| Some(value(number)))));
+    // The host that is gone may have taken another value under the removed key, for all they know.
+    let removed = async {
+        while first.get(key(8)).await != Ok(None) {
+            for dht in [&first, &again] {
+                dht.accept_losses().unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(SOON, removed).await.expect("it is absent once the loss is accepted");
+
+    // And all of them, from their files alone.
+    again.stop().await;
+    first.stop().await;
+    let first = durable(0).bootstrap().await.unwrap();
+    let second = builder(9).copies(1).durable(file(1)).join([address(&first)]).await.unwrap();
+    held(&[first.clone(), second.clone()], 299).await;
+    assert_eq!(second.get(key(8)).await.unwrap(), None);
+    assert_eq!(second.get(key(9)).await.unwrap(), Some(value(9)));
+}
+
+#[tokio::test]
+async fn keys_and_values_of_wrong_sizes_and_keys_named_twice_are_refused_and_the_rest_is_done() {
+    let dhts = table(2, |builder| builder).await;
+    let dht = &dhts[0];
+    assert_eq!(dht.put("", "x").await, Err(KeyError::Empty));
+    assert_eq!(dht.get([0; 513]).await, Err(KeyError::TooLong { bytes: 513 }));
+    let largest = vec![7; VALUE_BYTES_MAX + 1];
+    let bytes = largest.len();
+    assert_eq!(dht.put("k", &largest).await, Err(KeyError::ValueTooLarge { bytes }));
+    assert_eq!(dht.put([1; 512], &largest[1..]).await, Ok(2));
+    assert_eq!(dhts[1].get([1; 512]).await.unwrap().unwrap(), largest[1..]);
+
+    let pairs = [("a", "1"), ("", "2"), ("b", "3"), ("a", "4"), ("c", "5")];
+    let pairs = pairs.map(|(key, value)| (Bytes::from(key), Bytes::from(value)));
+    let mut results = dht.put_all(pairs);
+    let mut failed = Vec::new();
+    while let Some(result) = results.next().await {
+        failed.extend(result.outcome.err().map(|error| (result.place, error)));
+    }
+    failed.sort_by_key(|(place, _)| *place);
+    assert_eq!(failed, [(1, KeyError::Empty), (3, KeyError::Duplicate { window: 1024 })]);
+    assert_eq!(dht.get("a").await.unwrap().unwrap(), "1", "the first of them is written");
+    // Beyond the window the later one is written later.
+    let apart = (0..1500).map(|number| (key(number % 1200), value(number)));
+    let written = all_done(dht.put_all(apart), 1500).await;
+    assert_eq!(written.len(), 1500);
+    assert_eq!(dhts[1].get(key(250)).await.unwrap(), Some(value(1450)));
+}
+
+#[tokio::test]
+async fn a_caller_that_does_not_read_results_holds_up_nobody_else() {
+    let dhts = table(3, |builder| builder.bundles_in_flight(2).window(64).bundle(8)).await;
+    let (told, asked) = tokio::sync::mpsc::channel(1);
+    let mut results = dhts[0].put_all_from(asked);
+    let mut fed = 0;
+    let fill = async {
+        for entry in entries(10_000) {
+            told.send(entry).await.unwrap();
+            fed += 1;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(1), fill).await.is_err());
+    // Results that wait, two bundles, one window, and what waits in the channel.
+    assert!(fed < 256 + 2 * 8 + 2 * 64 + 64, "{fed} were taken");
+    dhts[0].put("another", "call").await.unwrap();
+    drop(told);
+    let mut places = HashSet::new();
+    while let Some(result) = results.next().await {
+        result.outcome.unwrap();
+        places.insert(result.place);
+    }
+    assert_eq!(places.len(), fed);
+}
+
+#[tokio::test]
+async fn who_cannot_join_is_told_why() {
+    let dhts = table(2, |builder| builder).await;
+    let seed = address(&dhts[0]);
+    let soon = Duration::from_millis(700);
+    let error = |joined: Result<Dht, DhtError>| joined.err().expect("not in").to_string();
+    let text = error(builder(5).within(soon).join(["127.0.0.1:1"]).await);
+    assert!(text.contains("127.0.0.1:1") && text.contains("is one running"), "{text}");
+    let other = builder(5).algorithm(Algorithm::Pastry).within(soon).join([&seed]).await;
+    assert!(error(other).contains("algorithm"));
+    assert!(error(builder(5).join([] as [&str; 0]).await).contains("no seed"));
+    assert!(error(builder(5).join(["127.0.0.1"]).await).contains("expected HOST:PORT"));
+    let text = error(builder(5).bundle(0).join([&seed]).await);
+    assert_eq!(text, "bundle is 0, which must be 1 to 1024");
+    assert!(error(builder(5).copies(0).join([&seed]).await).contains("copies is 0"));
+    let nowhere = builder(5).durable(Path::new("/no/such/folder/file"));
+    assert!(error(nowhere.bootstrap().await).contains("/no/such/folder/file"));
+    let guest = builder(5).durable("file").visit([&seed]).await;
+    assert!(matches!(guest.err(), Some(DhtError::DurableGuest)));
+    let twin = builder(1).within(Duration::from_secs(2)).join([&seed]).await;
+    assert!(matches!(twin.err(), Some(DhtError::IdInUse)));
+    dhts[0].put("still", "here").await.unwrap();
+}
+
+#[tokio::test]
+async fn recursive_guests_read_and_write_like_iterative_ones() {
+    for algorithm in Algorithm::ALL {
+        let dhts = table(6, |builder| builder.algorithm(algorithm)).await;
+        let visit = |style| {
+            let host = Host::builder("test").start().unwrap();
+            host.dht("table").algorithm(algorithm).style(style).visit([address(&dhts[2])])
+        };
+        let recursive = visit(Style::Recursive).await.unwrap();
+        let iterative = visit(Style::Iterative).await.unwrap();
+        let stored = all_done(recursive.put_all(entries(200)), 200).await;
+        assert!(stored.iter().all(|&copies| copies == 3), "{algorithm}");
+        read_all(&recursive, 200).await;
+        read_all(&iterative, 200).await;
+        // One asks for the next hop, the other hands its bundles over.
+        let counted = |dht: &Dht, name: &str| dht.stats().counters.count(name);
+        assert_eq!(counted(&recursive, "overlay_find"), 0, "{algorithm}");
+        assert!(counted(&recursive, "overlay_route") > 0, "{algorithm}");
+        assert_eq!(counted(&iterative, "overlay_route"), 0, "{algorithm}");
+        for dht in &dhts {
+            assert!(dht.stat().await.unwrap().contacts < 6, "a guest stands in a table");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_payload_is_delivered_once_for_each_key_at_its_host() {
+    let dhts = table(6, |builder| builder).await;
+    let mut readers: Vec<_> = dhts.iter().map(Dht::deliveries).collect();
+    let host = Host::builder("test").start().unwrap();
+    let guest = host.dht("table").style(Style::Recursive).visit([address(&dhts[0])]).await.unwrap();
+    let payload = Bytes::from("for all");
+    for sender in [&dhts[1], &guest] {
+        all_done(sender.send_all((0..60).map(key), payload.clone()), 60).await;
+        let mut reached = HashSet::new();
+        while reached.len() < 60 {
+            for reader in &mut readers {
+                let soon = Duration::from_millis(50);
+                while let Ok(Some(delivery)) = tokio::time::timeout(soon, reader.next()).await {
+                    assert_eq!((delivery.origin, &delivery.payload), (sender.id(), &payload));
+                    let fresh = delivery.keys.iter().all(|&key| reached.insert(key));
+                    assert!(fresh, "a key was delivered twice");
+                }
+            }
+        }
+        let keys: HashSet<Key> = (0..60).map(|number| Key::of(&key(number))).collect();
+        assert_eq!(reached, keys);
+    }
+    let large = Bytes::from(vec![0; VALUE_BYTES_MAX + 1]);
+    let refused = dhts[0].send_all([key(1)], large).next().await.unwrap().outcome;
+    assert!(matches!(refused, Err(KeyError::ValueTooLarge { .. })), "{refused:?}");
+    let mut ended = dhts[3].deliveries();
+    dhts[3].stop().await;
+    assert!(ended.next().await.is_none());
+}
+
+/// Changes a bit of each `pattern`, wherever it stands. Returns in how many places.
+fn damage(bytes: &mut [u8], pattern: &[u8]) -> usize {
+    let windows = bytes.windows(pattern.len()).enumerate();
+    let places: Vec<usize> =
+        windows.filter(|(_, window)| *window == pattern).map(|(place, _)| place).collect();
+    for &place in &places {
+        bytes[place] ^= 1;
+    }
+    places.len()
+}
+
+#[tokio::test]
+async fn a_host_whose_file_is_damaged_is_filled_again_by_the_others() {
+    const COUNT: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |id: u32| folder.path().join(format!("{id}.redb"));
+    let first = builder(0).durable(file(0)).bootstrap().await.unwrap();
+    let mut dhts = vec![first];
+    for id in 1..3 {
+        let seed = address(&dhts[0]);
+        dhts.push(builder(id).durable(file(id)).join([seed]).await.unwrap());
+    }
+    let copies = all_done(dhts[0].put_all(entries(COUNT)), COUNT).await;
+    assert!(copies.iter().all(|&copies| copies == 3));
+    dhts.remove(2).stop().await;
+    let mut bytes = std::fs::read(file(2)).unwrap();
+    assert!(damage(&mut bytes, b"value ") >= COUNT, "values stand in the file as they are");
+    std::fs::write(file(2), bytes).unwrap();
+    let again = builder(2).durable(file(2)).join([address(&dhts[0])]).await.unwrap();
+    let damaged = again.damaged_file().expect("its file is damaged").clone();
+    assert!(damaged.file == file(2) && damaged.kept_as.exists(), "{damaged}");
+    dhts.push(again);
+    held(&dhts, 3 * COUNT).await;
+    read_all(&dhts[2], COUNT).await;
+    assert_eq!(dhts[0].damaged_file(), None);
+}
+
+#[tokio::test]
+async fn hosts_that_are_left_say_on_how_many_hosts_a_value_is_and_fail_if_that_is_too_few() {
+    let mut dhts = table(3, |builder| builder).await;
+    dhts.truncate(1);
+    let alone = &dhts[0];
+    let left = async {
+        while alone.stat().await.unwrap().contacts > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(SOON, left).await.expect("it notices that the others are gone");
+    assert_eq!(alone.put("k", "v").await, Err(KeyError::FewCopies { copies: 1 }));
+    assert_eq!(alone.get("k").await.unwrap().unwrap(), "v", "it is written all the same");
+    assert_eq!(alone.remove("k").await, Err(KeyError::FewCopies { copies: 1 }));
+    // What is left is all there is.
+    alone.accept_losses().unwrap();
+    assert_eq!(alone.put("k", "v").await, Ok(1));
+    assert_eq!(alone.get("other").await, Ok(None));
+}

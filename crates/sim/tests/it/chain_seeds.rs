@@ -1,0 +1,33 @@
+//! Random groups under random faults: everything accepted is delivered everywhere, once, in order.
+//!
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
+//! first one.
+
+use crate::chain_swarm;
+
+use chain_swarm::{Outcome, Scenario, honest};
+use paceline_check::seeds;
+
+#[test]
+fn seeds_deliver_everything_everywhere_and_come_to_rest() {
+    let measured = |outcome: Outcome| {
+        let Outcome { deliveries, events, resumed, lost, .. } = outcome;
+        [deliveries, events, resumed, lost]
+    };
+    let (count, totals) = seeds::run_all(|seed| Scenario::draw(seed).run_repeated().map(measured));
+    let [deliveries, events, resumed, lost] = totals;
+    println!(
+        "{count} seeds: {deliveries} deliveries, {events} events, {resumed} resumed, {lost} lost"
+    );
+    assert!(count < 100 || (deliveries > 0 && resumed > 0 && lost > 0), "the seeds tested nothing");
+}
+
+#[test]
+fn seeds_with_saturating_phases_let_every_member_submit() {
+    seeds::run_saturated(|seed| {
+        let scenario = Scenario::draw_saturated(seed);
+        let outcome = scenario.run(honest(&scenario.config))?;
+        let saturating = scenario.phases.iter().map(|phase| phase.senders.len() as u64).sum();
+        Ok([outcome.deliveries, outcome.events, saturating])
+    });
+}

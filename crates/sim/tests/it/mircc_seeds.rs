@@ -1,0 +1,44 @@
+//! Networks of named data under faults, over seeds: what is fetched comes, as it was published and
+//! once; nobody sends faster than it may, nothing goes round, and no bound is passed.
+//!
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
+//! first one.
+
+use crate::mircc_swarm;
+
+use mircc_swarm::{Outcome, Scenario};
+use paceline_check::seeds;
+use paceline_sim::checkers::mircc::Totals;
+
+/// Runs a seed; every sixteenth also through the other codec, and a second time.
+fn run(seed: u64) -> Result<Outcome, String> {
+    let scenario = Scenario::draw(seed);
+    let outcome = scenario.run()?;
+    if seed.is_multiple_of(16) {
+        let again = |codec| Ok(Scenario { codec, ..scenario.clone() }.run()?.digest);
+        seeds::check_digests(&outcome.digest, again, || format!("{scenario:#?}"))?;
+    }
+    Ok(outcome)
+}
+
+#[test]
+fn seeds_fetch_what_was_published_at_the_rates_they_are_told_and_come_to_rest() {
+    let measured = |outcome: Outcome| {
+        let Totals { segments, fetched, failed, forgotten } = outcome.totals;
+        let Outcome { events, loops, refused, expired, stored, full, .. } = outcome;
+        [segments, fetched, failed, forgotten, loops, refused, expired, stored, full, events]
+    };
+    let (count, totals) = seeds::run_all(|seed| run(seed).map(measured));
+    let [segments, fetched, failed, forgotten, loops, refused, expired, stored, full, events] =
+        totals;
+    println!(
+        "{count} seeds: {segments} segments of {fetched} objects, {failed} given up, {loops} \
+         loops ({forgotten} forgotten), {refused} refused, {full} found no room, {expired} \
+         expired, {stored} from stores, {events} events"
+    );
+    let is_tested = [segments, fetched, loops, refused, expired, stored, full];
+    assert!(
+        count < 100 || is_tested.iter().all(|&total| total > 0),
+        "the seeds tested nothing: {totals:?}"
+    );
+}

@@ -1,0 +1,55 @@
+//! Multicast in time under faults, over seeds: what is told was sent, once and in time, nothing is
+//! forgotten, and no bound is passed.
+//!
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
+//! first one.
+
+use crate::slingshot_swarm;
+
+use paceline_check::seeds;
+use paceline_proto::slingshot::{Code, Rate, Slingshot};
+use paceline_sim::checkers::slingshot::Totals;
+use slingshot_swarm::{Outcome, Scenario, recovered_share};
+
+/// Runs a seed; every eighth also through the other codec, and a second time.
+fn run(seed: u64) -> Result<Outcome, String> {
+    let scenario = Scenario::draw(seed);
+    let outcome = scenario.run()?;
+    if seed.is_multiple_of(8) {
+        let again = |codec| Ok(Scenario { codec, ..scenario.clone() }.run()?.digest);
+        seeds::check_digests(&outcome.digest, again, || format!("{scenario:#?}"))?;
+    }
+    Ok(outcome)
+}
+
+#[test]
+fn seeds_tell_what_was_sent_once_and_in_time_and_forget_nothing() {
+    let measured = |outcome: Outcome| {
+        let Totals { direct, recovered, pulled, lost, late } = outcome.totals;
+        [direct, recovered, pulled, lost, late, outcome.refused, outcome.overrun, outcome.events]
+    };
+    let (count, totals) = seeds::run_all(|seed| run(seed).map(measured));
+    let [direct, recovered, pulled, lost, late, refused, overrun, events] = totals;
+    println!(
+        "{count} seeds: {direct} direct, {recovered} recovered, {pulled} pulled, {lost} lost, \
+         {late} late, {refused} refused, {overrun} overrun, {events} events"
+    );
+    assert!(
+        count < 100 || totals.iter().all(|&total| total > 0),
+        "the seeds tested nothing: {totals:?}"
+    );
+}
+
+#[test]
+fn the_recovered_share_of_a_clean_run_is_what_the_closed_form_says() {
+    for (r, c, code, loss) in [
+        (8, 3, Code::Xor { stagger: 1 }, 0.01),
+        (8, 5, Code::Xor { stagger: 1 }, 0.05),
+        (4, 1, Code::Xor { stagger: 1 }, 0.02),
+        (8, 3, Code::Rlc { window: 32 }, 0.01),
+    ] {
+        let share = recovered_share(Rate { r, c }, code, loss, Slingshot::new);
+        println!("({r},{c}) {code:?} at {loss}: {share:?}");
+        share.expect("no promise is broken");
+    }
+}

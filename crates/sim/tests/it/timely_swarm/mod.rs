@@ -1,0 +1,226 @@
+//! One seed, one group, one set of faults, for each protocol that Slingshot is compared with.
+
+pub mod faulty;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use faulty::{Bug, Faulty};
+use paceline_check::{Wrapped, seeds};
+use paceline_proto::core::{
+    GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Protocol, Rng, View,
+};
+use paceline_proto::slingshot::baselines::{ack, nak, srm};
+use paceline_proto::slingshot::{
+    Code, Command, Config, Event, Order, Pull, Rate, RepairBy, Slingshot,
+};
+use paceline_sim::checkers::timely::TimelyLedger;
+use paceline_sim::{Codec, Digest, Fault, FaultSupport, Multicast, NetworkConfig, Sim, SimConfig};
+
+/// Faults and traffic end by then, milliseconds.
+const FAULTS_MS: u32 = 1_000;
+
+/// A protocol that Slingshot is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    Ack,
+    SenderFec,
+    Nak,
+    DigestPull,
+    Srm,
+}
+
+impl Baseline {
+    pub const ALL: [Baseline; 5] =
+        [Baseline::Ack, Baseline::SenderFec, Baseline::Nak, Baseline::DigestPull, Baseline::Srm];
+}
+
+/// A run, wholly drawn from its seed.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub baseline: Baseline,
+    pub config: Config,
+    pub network: NetworkConfig,
+    pub codec: Codec,
+    pub faults: Vec<(Instant, Fault)>,
+    pub packets: u32,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    pub digest: Digest,
+    pub delivered: u64,
+    pub lost: u64,
+    pub events: u64,
+}
+
+fn at(ms: u32) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms.into())
+}
+
+impl Scenario {
+    /// Draws a run. Every option is off in some seeds.
+    pub fn draw(seed: u64, baseline: Baseline) -> Scenario {
+        let mut rng = Rng::new(seed, 0x71e1);
+        let nodes = 2 + rng.below(7);
+        Scenario {
+            seed,
+            baseline,
+            config: draw_config(&mut rng, nodes, baseline),
+            network: draw_network(&mut rng),
+            codec: if rng.chance(0.2) { Codec::CheckWire } else { Codec::Typed },
+            faults: draw_faults(&mut rng, nodes),
+            packets: 50 + rng.below(200),
+        }
+    }
+
+    /// Runs the scenario; with a bug, every member has it.
+    pub fn run(&self, bug: Option<Bug>) -> Result<Outcome, String> {
+        let base = self.config.clone();
+        let result = seeds::caught(|| match self.baseline {
+            Baseline::SenderFec => {
+                self.run_checked(base, bug, Slingshot::new, Slingshot::packets_missing)
+            }
+            Baseline::Ack => {
+                let config = ack::Config::new(base).build().expect("within the ranges");
+                self.run_checked(config, bug, ack::Ack::new, ack::Ack::packets_missing)
+            }
+            Baseline::Nak => {
+                let config = nak::Config::sender(base).build().expect("within the ranges");
+                self.run_checked(config, bug, nak::Nak::new, nak::Nak::packets_missing)
+            }
+            Baseline::DigestPull => {
+                let config = nak::Config::digest(base).build().expect("within the ranges");
+                self.run_checked(config, bug, nak::Nak::new, nak::Nak::packets_missing)
+            }
+            Baseline::Srm => {
+                let distance = srm::Distance::Fixed(Duration::from_millis(1));
+                let config = srm::Config::new(base).with_distance(distance);
+                let config = config.build().expect("within the ranges");
+                self.run_checked(config, bug, srm::Srm::new, srm::Srm::packets_missing)
+            }
+        });
+        let replay = seeds::replay("timely_seeds", self.seed);
+        result.map_err(|what| format!("{what}\nreplay: {replay}\n{self:#?}"))
+    }
+
+    fn run_checked<P>(
+        &self,
+        shared: P::Shared,
+        bug: Option<Bug>,
+        make: impl Fn(&P::Shared) -> P,
+        missing: impl Fn(&P) -> usize,
+    ) -> Result<Outcome, String>
+    where
+        P: Protocol<Command = Command, Event = Event>,
+        P::Shared: Clone,
+        P::Message: paceline_proto::core::Wire,
+    {
+        let nodes = self.config.roster().len() as u32;
+        let mut config = SimConfig::new(nodes as usize, self.seed);
+        config.network = self.network.clone();
+        config.codec = self.codec;
+        config.faults = FaultSupport::Any;
+        let members = shared.clone();
+        let make = |_| Wrapped::new(make(&members), bug.map(Faulty::new));
+        let mut sim = Sim::new(config, Arc::new(shared), make);
+        let mut rng = Rng::new(self.seed, 0x3055);
+        for number in 0..self.packets {
+            // Each packet has bytes of its own.
+            let mut bytes = vec![number as u8; 4 + rng.below(200) as usize];
+            bytes[..4].copy_from_slice(&number.to_be_bytes());
+            let ticket = u64::from(number) + 1;
+            let payload = Payload::from(bytes);
+            let command = Command::Multicast { group: GroupId(0), payload, ticket };
+            sim.command_at(at(rng.below(FAULTS_MS)), NodeId(rng.below(nodes)), command);
+        }
+        for (at, fault) in &self.faults {
+            sim.fault_at(*at, fault.clone());
+        }
+        let mut ledger = TimelyLedger::new(self.config.order() == Order::Fifo);
+        sim.run_until(at(30_000), &mut ledger);
+        for node in (0..nodes).map(NodeId).filter(|&node| sim.is_alive(node)) {
+            ledger.check_accounts(sim.now(), node, missing(sim.node(node).node()));
+        }
+        match ledger.violation() {
+            Some(violation) => Err(violation.to_string()),
+            None => Ok(Outcome {
+                digest: sim.digest(),
+                delivered: ledger.delivered,
+                lost: ledger.lost,
+                events: sim.events_handled(),
+            }),
+        }
+    }
+}
+
+fn draw_config(rng: &mut Rng, nodes: u32, baseline: Baseline) -> Config {
+    let on = |rng: &mut Rng| rng.chance(0.5);
+    let millis = |rng: &mut Rng, most| Duration::from_millis(1 + u64::from(rng.below(most)));
+    let (r, c) = (1 + rng.below(8) as usize, 1 + rng.below(4) as usize);
+    let deadline = millis(rng, 100);
+    let config = Config::new(View::roster((0..nodes).map(NodeId)))
+        .with_rate(Rate::new(r, c).expect("within the ranges"))
+        .with_order(if on(rng) { Order::Fifo } else { Order::Unordered })
+        .with_pull(on(rng).then(Pull::default))
+        .with_flush_after(on(rng).then(|| millis(rng, 20)))
+        .with_heartbeat_after(on(rng).then(|| millis(rng, 50)))
+        .with_deadline(deadline)
+        .with_lost_after(deadline + millis(rng, 400));
+    let config = match baseline {
+        Baseline::SenderFec => config
+            .with_repair_by(RepairBy::Sender)
+            .with_code(Code::Rlc { window: 8 + rng.below(24) as usize }),
+        _ => config,
+    };
+    config.build().expect("drawn within the ranges")
+}
+
+fn draw_network(rng: &mut Rng) -> NetworkConfig {
+    let on = |rng: &mut Rng| rng.chance(0.5);
+    let micros = |rng: &mut Rng, most| Duration::from_micros(u64::from(rng.below(most)));
+    let loss = Loss::Independent(0.1 * rng.unit());
+    NetworkConfig {
+        multicast: if on(rng) { Multicast::Native } else { Multicast::FanOut },
+        link: LinkFaults {
+            delay: micros(rng, 500),
+            jitter: micros(rng, 3_000),
+            loss: if on(rng) { loss } else { Loss::None },
+            duplicate: if on(rng) { 0.1 } else { 0.0 },
+            reorder: if on(rng) { 0.1 } else { 0.0 },
+            reorder_delay: micros(rng, 20_000),
+            ..LinkFaults::default()
+        },
+        receive_loss: match rng.below(3) {
+            0 => Loss::None,
+            1 => Loss::Independent(0.02),
+            _ => Loss::GilbertElliott { good_to_bad: 0.01, bad_to_good: 0.2, bad_loss: 1.0 },
+        },
+        ..NetworkConfig::default()
+    }
+}
+
+fn draw_faults(rng: &mut Rng, nodes: u32) -> Vec<(Instant, Fault)> {
+    let mut faults = Vec::new();
+    for _ in 0..rng.below(4) {
+        let (node, when) = (NodeId(rng.below(nodes)), rng.below(FAULTS_MS));
+        match rng.below(3) {
+            0 => {
+                faults.push((at(when), Fault::Crash(node)));
+                faults.push((at(when + rng.below(300)), Fault::Restart(node)));
+            }
+            1 => {
+                let pause = Duration::from_millis(u64::from(1 + rng.below(300)));
+                faults.push((at(when), Fault::Pause(node, pause)));
+            }
+            _ => {
+                let side = (0..nodes).map(NodeId).filter(|_| rng.chance(0.3)).collect();
+                faults.push((at(when), Fault::Partition(vec![side])));
+                faults.push((at(when + 1 + rng.below(200)), Fault::Heal));
+            }
+        }
+    }
+    faults
+}

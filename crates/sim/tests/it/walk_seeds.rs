@@ -1,0 +1,64 @@
+//! Servers of walks under faults, over seeds: every walker is accounted for, every walk is told of
+//! once or given up, and goes where it goes in memory.
+//!
+//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
+//! first one.
+
+use crate::walk_swarm;
+
+use paceline_check::seeds;
+use paceline_sim::checkers::walk::Totals;
+use walk_swarm::{Outcome, Scenario};
+
+/// Runs a seed; every sixteenth also through the other codec, and a second time.
+fn run(seed: u64) -> Result<Outcome, String> {
+    let scenario = Scenario::draw(seed);
+    let outcome = scenario.run()?;
+    if seed.is_multiple_of(16) {
+        let again = |codec| Ok(Scenario { codec, ..scenario.clone() }.run()?.digest);
+        seeds::check_digests(&outcome.digest, again, || format!("{scenario:#?}"))?;
+    }
+    Ok(outcome)
+}
+
+#[test]
+fn seeds_account_for_every_walker_and_tell_of_every_walk_as_it_goes_in_memory() {
+    let measured = |outcome: Outcome| {
+        let Outcome { totals, events, messages_lost, .. } = outcome;
+        let Totals { finished, repeated, failed, steps, ended, refused_jobs, generated, .. } =
+            totals;
+        let Totals { dropped, marked, sent, crashed, doubled, bundled, late, .. } = totals;
+        [
+            finished,
+            repeated,
+            failed,
+            steps,
+            ended,
+            refused_jobs,
+            generated,
+            dropped,
+            marked,
+            sent,
+            crashed,
+            doubled,
+            bundled,
+            late,
+            messages_lost,
+            events,
+        ]
+    };
+    let (count, totals) = seeds::run_all(|seed| run(seed).map(measured));
+    let [finished, repeated, failed, steps, ended, refused, generated, dropped, marked, ..] =
+        totals;
+    let [.., sent, crashed, doubled, bundled, late, lost, events] = totals;
+    println!(
+        "{count} seeds: {finished} walks of {steps} steps in {ended} jobs ({refused} refused), \
+         {repeated} of more than one attempt, {failed} given up; {generated} walkers, {dropped} \
+         dropped, {marked} marked, {sent} sent ({bundled} in company), {doubled} doubled, \
+         {crashed} gone with their server, {late} late; {lost} messages lost, {events} events"
+    );
+    assert!(
+        count < 100 || totals.iter().all(|&total| total > 0),
+        "the seeds tested nothing: {totals:?}"
+    );
+}
