@@ -1,8 +1,10 @@
 //! `cargo xtask test`: the steps a change must pass.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::chosen::{Named, chosen};
 use crate::shell::{answers, cargo};
@@ -35,7 +37,23 @@ impl Tally {
 struct Step {
     name: &'static str,
     what: &'static str,
-    run: fn() -> Tally,
+    /// Seconds that it takes at most from a clean checkout, on two cores.
+    budget_s: u32,
+    run: Run,
+}
+
+/// How a step is done.
+#[derive(Clone, Copy)]
+enum Run {
+    /// By a call.
+    Call(fn() -> Tally),
+    /// By cargo.
+    Cargo(&'static [&'static str]),
+    /// By cargo while the tests run, if they are chosen too: those wait for timers more than for
+    /// the processor. What cargo prints is shown when the tests are over.
+    CargoBesideTests(&'static [&'static str]),
+    /// By the tests.
+    Tests,
 }
 
 impl Named for Step {
@@ -54,90 +72,182 @@ const STEPS: &[Step] = &[
     Step {
         name: "setup",
         what: "the tools of the network lab, and Python",
-        run: || Tally::one(setup::setup()),
+        budget_s: 30,
+        run: Run::Call(|| Tally::one(setup::setup())),
     },
     Step {
         name: "peers",
         what: "python-ndn in a virtual environment, for the tests",
-        run: || Tally::one(peers::make(&peers::PYTHON_NDN)),
+        budget_s: 30,
+        run: Run::Call(|| Tally::one(peers::make(&peers::PYTHON_NDN))),
     },
     Step {
         name: "fmt",
         what: "cargo fmt --check",
-        run: || cargo_step(&["fmt", "--all", "--check"]),
+        budget_s: 10,
+        run: Run::Cargo(&["fmt", "--all", "--check"]),
     },
     Step {
         name: "supply",
         what: "licences, sources and versions of what is built in, by cargo-deny",
-        run: || Tally::one(supply::check()),
+        budget_s: 90,
+        run: Run::Call(|| Tally::one(supply::check())),
     },
-    Step { name: "tidy", what: "the sources' form", run: || Tally::one(tidy::run()) },
+    Step {
+        name: "tidy",
+        what: "the sources' form",
+        budget_s: 5,
+        run: Run::Call(|| Tally::one(tidy::run())),
+    },
+    Step {
+        name: "build",
+        what: "cargo test --release --workspace --no-run",
+        budget_s: 900,
+        run: Run::Cargo(&["test", "--release", "--workspace", "--no-run"]),
+    },
+    Step {
+        name: "tests",
+        what: "cargo test --release --workspace",
+        budget_s: 900,
+        run: Run::Tests,
+    },
     Step {
         name: "clippy",
         what: "cargo clippy, warnings refused",
-        run: || {
-            cargo_step(&[
-                "clippy",
-                "--release",
-                "--workspace",
-                "--all-targets",
-                "--quiet",
-                "--",
-                "-D",
-                "warnings",
-            ])
-        },
+        budget_s: 180,
+        run: Run::CargoBesideTests(&[
+            "clippy",
+            "--release",
+            "--workspace",
+            "--all-targets",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ]),
     },
     Step {
         name: "doc",
         what: "cargo doc, warnings refused",
-        run: || cargo_step(&["doc", "--release", "--workspace", "--no-deps", "--quiet"]),
+        budget_s: 90,
+        run: Run::CargoBesideTests(&["doc", "--release", "--workspace", "--no-deps", "--quiet"]),
     },
-    Step { name: "tests", what: "cargo test --release --workspace", run: tests },
 ];
+
+/// What a step came to.
+struct Done {
+    tally: Tally,
+    took: Duration,
+    /// What it printed, if that has not been shown yet.
+    printed: Vec<u8>,
+}
 
 /// Runs the named steps, or all.
 pub fn test(names: &[String]) -> Result<bool, String> {
     let Some(chosen) = chosen("step", STEPS, names)? else { return Ok(true) };
     let began = Instant::now();
+    let has_tests = chosen.iter().any(|step| matches!(step.run, Run::Tests));
+    let beside = chosen.iter().filter_map(|step| match step.run {
+        Run::CargoBesideTests(arguments) if has_tests => Some(arguments),
+        _ => None,
+    });
+    let mut beside = Beside::Waiting(beside.collect());
     let mut total = Tally::default();
     let mut rows = Vec::new();
     for step in chosen {
         println!("\n== {}: {}", step.name, step.what);
-        let started = Instant::now();
-        let tally = (step.run)();
-        let seconds = started.elapsed().as_secs_f64();
-        let verdict = if tally.failed == 0 { "passed" } else { "FAILED" };
-        println!("== {}: {verdict} in {seconds:.1} s", step.name);
+        let done = match step.run {
+            Run::CargoBesideTests(_) if has_tests => beside.next(),
+            Run::CargoBesideTests(arguments) | Run::Cargo(arguments) => {
+                shown(|| succeeded(arguments, cargo_step(arguments).status()))
+            }
+            Run::Call(call) => shown(call),
+            Run::Tests => shown(|| tests(|| beside.start())),
+        };
+        print!("{}", String::from_utf8_lossy(&done.printed));
+        let seconds = done.took.as_secs_f64();
+        let verdict = if done.tally.failed == 0 { "passed" } else { "FAILED" };
+        let over = if seconds > step.budget_s.into() { ", over its budget" } else { "" };
+        println!("== {}: {verdict} in {seconds:.1} s{over}", step.name);
         rows.push(vec![
             step.name.to_string(),
             format!("{seconds:.1}"),
-            tally.passed.to_string(),
-            tally.failed.to_string(),
-            tally.ignored.to_string(),
+            step.budget_s.to_string(),
+            done.tally.passed.to_string(),
+            done.tally.failed.to_string(),
+            done.tally.ignored.to_string(),
         ]);
-        total.add(tally);
+        total.add(done.tally);
     }
     println!();
-    table::print(&["step", "seconds", "passed", "failed", "ignored"], &rows);
+    table::print(&["step", "seconds", "budget", "passed", "failed", "ignored"], &rows);
     println!("\n{:.1} s", began.elapsed().as_secs_f64());
     println!("{} passed, {} failed", total.passed, total.failed);
     Ok(total.failed == 0)
 }
 
-fn cargo_step(arguments: &[&str]) -> Tally {
+/// A step that shows what it does while it does it.
+fn shown(step: impl FnOnce() -> Tally) -> Done {
+    let started = Instant::now();
+    let tally = step();
+    Done { tally, took: started.elapsed(), printed: Vec::new() }
+}
+
+/// What cargo is to do while the tests run, one after the other.
+enum Beside {
+    Waiting(Vec<&'static [&'static str]>),
+    Running(Receiver<Done>),
+}
+
+impl Beside {
+    /// Begins, if it has not. Not before the tests are built: cargo builds one thing at a time.
+    fn start(&mut self) {
+        let Beside::Waiting(commands) = self else { return };
+        let commands = std::mem::take(commands);
+        let (done, results) = channel();
+        thread::spawn(move || {
+            for arguments in commands {
+                let started = Instant::now();
+                let (status, printed) = match cargo_step(arguments).output() {
+                    Ok(output) => (Ok(output.status), output.stderr),
+                    Err(error) => (Err(error), Vec::new()),
+                };
+                let tally = succeeded(arguments, status);
+                // Nobody waits any more if the steps ended by a panic.
+                let _ = done.send(Done { tally, took: started.elapsed(), printed });
+            }
+        });
+        *self = Beside::Running(results);
+    }
+
+    /// The next of them, when it is done.
+    fn next(&mut self) -> Done {
+        // The tests may have ended before one of them said a word.
+        self.start();
+        let Beside::Running(results) = self else { unreachable!("it has been started") };
+        results.recv().expect("as many are done as were to be done")
+    }
+}
+
+fn cargo_step(arguments: &[&str]) -> Command {
     let component = arguments[0];
-    if !answers("cargo", &[component, "--version"]) && component != "doc" {
+    if !answers("cargo", &[component, "--version"]) && !["doc", "test"].contains(&component) {
         println!("cargo {component} is not installed: `rustup component add {component}`");
     }
-    let status = cargo(arguments).env("RUSTDOCFLAGS", "-D warnings").status();
+    let mut command = cargo(arguments);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    command
+}
+
+fn succeeded(arguments: &[&str], status: std::io::Result<ExitStatus>) -> Tally {
     if let Err(error) = &status {
         println!("cannot run cargo {}: {error}", arguments.join(" "));
     }
     Tally::one(status.is_ok_and(|status| status.success()))
 }
 
-fn tests() -> Tally {
+/// All tests. `begun` is called when the first of them runs.
+fn tests(begun: impl FnOnce()) -> Tally {
     let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
     let peer = &peers::PYTHON_NDN;
     // Without it its tests skip, and the step `peers` has failed.
@@ -147,11 +257,16 @@ fn tests() -> Tally {
         }
         Err(error) => println!("{error}"),
     }
-    run_tests(command)
+    run_tests_and(command, begun)
 }
 
 /// Runs a `cargo test`, passes on what it prints, and adds up the result lines.
-pub fn run_tests(mut command: Command) -> Tally {
+pub fn run_tests(command: Command) -> Tally {
+    run_tests_and(command, || ())
+}
+
+/// The same; and `begun` is called when the first of them runs.
+fn run_tests_and(mut command: Command, begun: impl FnOnce()) -> Tally {
     let mut child = match command.stdout(Stdio::piped()).spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -160,8 +275,12 @@ pub fn run_tests(mut command: Command) -> Tally {
         }
     };
     let output = child.stdout.take().expect("standard output was piped");
-    let mut total = Tally::default();
+    let (mut total, mut begun) = (Tally::default(), Some(begun));
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+        // Cargo itself speaks on standard error.
+        if let Some(begun) = begun.take() {
+            begun();
+        }
         let line = String::from_utf8_lossy(&line);
         println!("{line}");
         total.add(result_line(&line).unwrap_or_default());
