@@ -102,7 +102,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "build",
         what: "cargo test --release --workspace --no-run",
-        budget_s: 900,
+        budget_s: 1100,
         run: Run::Cargo(&["test", "--release", "--workspace", "--no-run"]),
     },
     Step {
