@@ -1,13 +1,13 @@
 // Checkers find the node of each protocol in what wraps it.
 
+use crate::checkers::tables::Table;
+use crate::checkers::{chain, group, mircc, overlay, slingshot, walk};
 use paceline_proto::chain::Chain;
 use paceline_proto::group::Group;
 use paceline_proto::mircc::Forwarder;
 use paceline_proto::overlay::Overlay;
 use paceline_proto::slingshot::Slingshot;
 use paceline_proto::walk::Server;
-use paceline_sim::checkers::tables::Table;
-use paceline_sim::checkers::{chain, group, mircc, overlay, slingshot, walk};
 
 use crate::{Tamper, Wrapped};
 

@@ -1,10 +1,11 @@
-//! What tests of the protocols share: runs over seeds, nodes that are tampered with, strangers that
-//! send false messages, some in the names of others, and members that turn rogue. For development
-//! only: nothing of the product depends on it.
+//! What tests of the protocols share: checkers of what is promised, runs over seeds, nodes that are
+//! tampered with, strangers that send false messages, some in the names of others, and members
+//! that turn rogue. For development only: nothing of the product depends on it.
 #![forbid(unsafe_code)]
 
 mod access;
 pub mod amid;
+pub mod checkers;
 pub mod clock;
 pub mod cuts;
 mod forger;

@@ -4,7 +4,6 @@
 //! and release, with typed messages and through their encoding. Parallelism is over runs.
 #![forbid(unsafe_code)]
 
-pub mod checkers;
 mod fault;
 mod groups;
 mod links;

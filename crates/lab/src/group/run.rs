@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::time::Instant as WallClock;
 
 use paceline_sim::Codec;
-use paceline_sim::checkers::group::GroupLedger;
 
 use super::figures::{Measured, figures};
 use super::tracks::Tracks;
@@ -15,8 +14,7 @@ use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;
 use crate::world::{Outcome, Simulated, run_on_loopback, simulate_traced};
 
-/// Runs a group scenario in the simulator, every promise of the group checked after every event,
-/// and writes a trace of it to a file if there is one.
+/// Runs a group scenario in the simulator, and writes a trace of it to a file if there is one.
 pub fn run(
     scenario: &Scenario,
     seed: u64,
@@ -28,16 +26,9 @@ pub fn run(
     let check_wire = members.broadcast().plan().check_wire;
     let codec = if check_wire { Codec::CheckWire } else { Codec::Typed };
     let simulated = Simulated { scenario, seed, codec, trace };
-    let mut checkers = (GroupLedger::new(&members.shared), Tracks::default());
-    let (ledger, outcome) = simulate_traced(&members, &simulated, &mut checkers, progress)?;
-    let (promises, tracks) = checkers;
+    let mut tracks = Tracks::default();
+    let (ledger, outcome) = simulate_traced(&members, &simulated, &mut tracks, progress)?;
     let mut result = result(&members, scenario, seed, &ledger, &outcome);
-    let broken = promises.violation();
-    let metric = Metric::new("promises_broken", f64::from(u8::from(broken.is_some())), "");
-    result.summary.push(metric);
-    if let Some(broken) = broken {
-        return Err(LabError::Run(broken.to_string()));
-    }
     if members.measure == Measure::Repair {
         result.drawings = tracks.drawings(scenario);
     }

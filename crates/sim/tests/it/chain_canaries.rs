@@ -5,14 +5,14 @@
 use crate::chain_swarm;
 
 use chain_swarm::{Scenario, honest};
+use paceline_check::checkers::chain::Rule;
+use paceline_check::checkers::offered::Phase;
 use paceline_check::{Tamper, Wrapped};
 use paceline_proto::chain::{Chain, Command, Config, Event, Message, Timer, Topology};
 use paceline_proto::core::{
     Context, Instant, Lane, NodeId, Outgoing, Payload, Protocol, View, ViewId,
 };
 use paceline_sim::Codec;
-use paceline_sim::checkers::chain::Rule;
-use paceline_sim::checkers::offered::Phase;
 use std::time::Duration;
 
 /// What one member does wrong, once or always.

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chain_swarm::Scenario;
+use paceline_check::checkers::chain::Member;
 use paceline_check::lies::Known;
 use paceline_check::{Conduct, LieTally, Misdeed, Rogues, seeds};
 use paceline_proto::chain::{Chain, Command, Config, Event, Message};
 use paceline_proto::core::{self, Instant, LinkFaults, NodeId, Payload, Rng, View, ViewId};
-use paceline_sim::checkers::chain::Member;
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Shape, Sim, SimConfig};
 
 /// The others broadcast in the old view so long after the rogue members stop,

@@ -12,6 +12,7 @@ use crate::overlay_swarm;
 use crate::slingshot_swarm;
 use crate::walk_swarm;
 
+use paceline_check::checkers::tables::Table;
 use paceline_check::clock::{ClockCounts, Clocks};
 use paceline_check::{Wrapped, seeds};
 use paceline_proto::core::{NodeId, Protocol};
@@ -20,7 +21,6 @@ use paceline_proto::mircc::Forwarder;
 use paceline_proto::overlay::Overlay;
 use paceline_proto::slingshot::Slingshot;
 use paceline_proto::walk::Server;
-use paceline_sim::checkers::tables::Table;
 
 /// Parts in a million that a clock gains or loses at most.
 const DRIFT_PPM_MAX: u32 = 10_000;

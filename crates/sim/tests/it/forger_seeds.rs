@@ -25,6 +25,7 @@ use crate::walk_swarm;
 use std::time::Duration;
 
 use acts::{Act, crash_for_good, gone, with_moves};
+use paceline_check::checkers::tables::Table;
 use paceline_check::lies::{DrawWalk, Known};
 use paceline_check::moves::Move;
 use paceline_check::{Forgers, LieTally, Lies, Verdict, seeds};
@@ -33,7 +34,6 @@ use paceline_proto::group::{self, Group};
 use paceline_proto::overlay::{self, Overlay, Router};
 use paceline_proto::slingshot::{self, Slingshot};
 use paceline_proto::walk::{self, Server};
-use paceline_sim::checkers::tables::Table;
 
 /// What is to become of forged messages.
 const VERDICTS: [Verdict; 3] = [Verdict::Met, Verdict::Own, Verdict::Gone];

@@ -6,12 +6,12 @@ use crate::group_swarm;
 use std::time::Duration;
 
 use group_swarm::{Outcome, Scenario, at};
+use paceline_check::checkers::offered::Phase;
 use paceline_check::lies::Known;
 use paceline_check::{Lies, Strangers};
 use paceline_proto::core::NodeId;
 use paceline_proto::group::Group;
 use paceline_sim::Shape;
-use paceline_sim::checkers::offered::Phase;
 
 const NODES: u32 = 4;
 /// When members send, milliseconds.

@@ -12,6 +12,8 @@ use std::time::Duration;
 use group_swarm::boundary::{Stop, Trigger};
 use group_swarm::hunt::Hunt;
 use group_swarm::{Act, Scenario, at, join, message};
+use paceline_check::checkers::group::{Host, Rule};
+use paceline_check::checkers::offered::Phase;
 use paceline_proto::chain::{self, Frame};
 use paceline_proto::core::{
     Context, Instant, Lane, NodeId, Outbox, Outgoing, Payload, PeerState, Protocol, View, ViewId,
@@ -20,8 +22,6 @@ use paceline_proto::group::{
     Ballot, Command, Config, Event, Group, Message, Proposal, Received, Timer,
 };
 use paceline_sim::Fault;
-use paceline_sim::checkers::group::{Host, Rule};
-use paceline_sim::checkers::offered::Phase;
 
 /// Whom the others forget, if they forget one.
 const IGNORED: NodeId = NodeId(2);

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use group_swarm::{Act, Application, FAULTS, HEAL, Scenario, at, honest, message};
+use paceline_check::checkers::group::GroupLedger;
 use paceline_check::cuts::{Cuts, SEVERED};
 use paceline_check::seeds;
 use paceline_proto::core::{Instant, Member, NodeId, Rng};
 use paceline_proto::group::{Command, Group, Role};
-use paceline_sim::checkers::group::GroupLedger;
 use paceline_sim::{FaultSupport, Sim, SimConfig};
 
 /// Messages of each member after the faults.

@@ -5,10 +5,10 @@ use crate::group_swarm;
 use std::collections::BTreeSet;
 
 use group_swarm::Scenario;
+use paceline_check::checkers::group::Rule;
 use paceline_check::{Tamper, Wrapped};
 use paceline_proto::core::{Context, Member, NodeId, Protocol};
 use paceline_proto::group::{Command, Event, Group, SendFailure};
-use paceline_sim::checkers::group::Rule;
 
 /// A run of the swarm must find a bug within so many seeds.
 const SEEDS_MAX: u64 = 1000;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use group_swarm::{Scenario, at, config, honest, join, message};
+use paceline_check::checkers::group::GroupLedger;
 use paceline_proto::core::{Instant, NodeId, ViewId};
 use paceline_proto::group::{Command, Config, Event, Group};
-use paceline_sim::checkers::group::GroupLedger;
 use paceline_sim::{FaultSupport, Observer, Reply, Sim, SimConfig};
 
 const IDLER: NodeId = NodeId(2);

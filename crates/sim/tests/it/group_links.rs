@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use group_swarm::{Act, Application, Scenario, at, config, honest, join, message};
+use paceline_check::checkers::group::{GroupLedger, Host};
 use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::chain;
 use paceline_proto::core::{Context, Instant, NodeId, Protocol, Rng};
 use paceline_proto::group::{Event, Group, Message, Refusal, Role};
-use paceline_sim::checkers::group::{GroupLedger, Host};
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Shape, Sim, SimConfig};
 
 /// Those that stay are told nothing of an origin for at most so long: the time until a link counts

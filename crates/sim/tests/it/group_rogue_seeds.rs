@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use group_swarm::{Act, Application, Scenario, at, join, message};
+use paceline_check::checkers::group::Host;
 use paceline_check::lies::Known;
 use paceline_check::{Conduct, LieTally, Misdeed, Rogues, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Rng};
 use paceline_proto::group::{Event, Group, Message, Role};
-use paceline_sim::checkers::group::Host;
 use paceline_sim::{Codec, Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
 /// The others agree so long after the rogue members stop,

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use group_swarm::hunt::Hunt;
 use group_swarm::{Act, Scenario, at};
+use paceline_check::checkers::group::{Host, Layers, Rule};
 use paceline_proto::chain;
 use paceline_proto::core::{
     Context, Lane, NodeId, Outbox, Outgoing, PeerState, Protocol, Rng, View,
 };
 use paceline_proto::group::{Command, Config, Event, Group, Message, Timer};
 use paceline_sim::Fault;
-use paceline_sim::checkers::group::{Host, Layers, Rule};
 
 /// The node that has the bug, or is concerned by it, where not all are.
 const NODE: NodeId = NodeId(2);

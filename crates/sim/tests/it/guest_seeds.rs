@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use overlay_swarm::{Algorithm, Scenario, at, with_router};
+use paceline_check::checkers::overlay::Host;
+use paceline_check::checkers::tables::Table;
 use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::core::{
     Context, Instant, LinkFaults, NodeId, Payload, PeerState, Protocol, Rng,
@@ -22,8 +24,6 @@ use paceline_proto::overlay::{Command, Event, Item, Key, Operation, Outcome, Ove
 use paceline_proto::walk::{
     self, Graph, Job, JobId, Kind, Length, Owners, Server, Sources, Supply, Trail, Vertex,
 };
-use paceline_sim::checkers::overlay::Host;
-use paceline_sim::checkers::tables::Table;
 use paceline_sim::{Codec, Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
 const GUESTS: u32 = 1000;

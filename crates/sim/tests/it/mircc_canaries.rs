@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mircc_swarm::{Scenario, object_name};
+use paceline_check::checkers::mircc::{MirccLedger, Node, Rule, Share};
 use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::core::{
     Context, Instant, Lane, LinkFaults, Loss, NodeId, Outgoing, Payload, Wire, mix,
@@ -18,7 +19,6 @@ use paceline_proto::mircc::{
     Command, Config, Event, FaceConfig, Fetch, FlowCounts, Forwarder, Object, Pace, Setup, Timer,
 };
 use paceline_proto::ndn::{Body, Class, Data, NackReason, Name, Packet, Signer, Stamps, Trust};
-use paceline_sim::checkers::mircc::{MirccLedger, Node, Rule, Share};
 use paceline_sim::{Fault, FaultSupport, Sim, SimConfig, Wires};
 
 /// What nodes do wrong.

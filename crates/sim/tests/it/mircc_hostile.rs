@@ -6,6 +6,7 @@ use crate::mircc_lies;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::checkers::mircc::MirccLedger;
 use paceline_check::{Tamper, Wrapped};
 use paceline_proto::core::{
     Context, Instant, Lane, NodeId, Payload, Rng, decode_exact, encode_to_bytes,
@@ -16,7 +17,6 @@ use paceline_proto::mircc::{
 use paceline_proto::ndn::{
     Body, Class, Data, Header, Interest, Meta, NackReason, Name, Packet, PathLabel, Signer, Trust,
 };
-use paceline_sim::checkers::mircc::MirccLedger;
 use paceline_sim::{Observer, Reply, Sim, SimConfig, Wires};
 
 const HONEST: NodeId = NodeId(0);

@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mircc_swarm::{FAULTS_MS, Scenario, at, object_name};
+use paceline_check::checkers::mircc::Node;
 use paceline_check::lies::Known;
 use paceline_check::{Conduct, LieTally, Misdeed, Rogues, seeds};
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Payload, Rng};
 use paceline_proto::mircc::{Command, Event, Fetch, Forwarder};
 use paceline_proto::ndn::{Data, Packet, Signer, Trust};
-use paceline_sim::checkers::mircc::Node;
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
 /// The others fetch so long after the rogue forwarders stop,

@@ -5,10 +5,10 @@ use crate::mircc_net;
 use std::time::Duration;
 
 use mircc_net::{Net, Received, at, with};
+use paceline_check::checkers::mircc::MirccLedger;
 use paceline_proto::core::{Instant, NodeId};
 use paceline_proto::mircc::{Config, Forwarder, Multipath, Pace, Strategy};
 use paceline_proto::ndn::Signer;
-use paceline_sim::checkers::mircc::MirccLedger;
 use paceline_sim::{Fault, Sim};
 
 /// Segments of the object that is fetched.

@@ -7,8 +7,8 @@
 use crate::mircc_swarm;
 
 use mircc_swarm::{Outcome, Scenario};
+use paceline_check::checkers::mircc::Totals;
 use paceline_check::seeds;
-use paceline_sim::checkers::mircc::Totals;
 
 /// Runs a seed; every sixteenth also through the other codec, and a second time.
 fn run(seed: u64) -> Result<Outcome, String> {

@@ -17,12 +17,12 @@ use crate::overlay_swarm;
 use std::time::Duration;
 
 use acts::with_moves;
+use paceline_check::checkers::tables::Table;
 use paceline_check::moves::{Move, Whereabouts};
 use paceline_check::{Wrapped, seeds};
 use paceline_proto::core::{Instant, NodeId, Rng};
 use paceline_proto::group::Group;
 use paceline_proto::overlay::Overlay;
-use paceline_sim::checkers::tables::Table;
 
 fn rng(seed: u64) -> Rng {
     Rng::new(seed, 0x30fe)

@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use overlay_swarm::{Algorithm, Scenario, at};
+use paceline_check::checkers::overlay::{MessageOf, Rule};
+use paceline_check::checkers::tables::Table;
+use paceline_check::checkers::zave;
 use paceline_check::{Tamper, Wrapped};
 use paceline_proto::core::{Context, Lane, NodeId, Payload, Protocol};
 use paceline_proto::overlay::{
     Answer, Body, Chord, Command, CopyAnswer, Event, Kademlia, Key, Koorde, Overlay, Pastry,
     Purpose, Route, Tapestry, Timer,
 };
-use paceline_sim::checkers::overlay::{MessageOf, Rule};
-use paceline_sim::checkers::tables::Table;
-use paceline_sim::checkers::zave;
 
 /// A run of the swarm must find a bug within so many seeds.
 const SEEDS_MAX: u64 = 300;

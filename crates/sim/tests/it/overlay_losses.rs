@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use overlay_swarm::{at, config, join};
+use paceline_check::checkers::tables::Table;
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Payload};
 use paceline_proto::overlay::{
     Chord, Command, Event, FailReason, Item, Kademlia, Key, Koorde, Operation, Outcome, Overlay,
     Pastry, Style, Tapestry,
 };
-use paceline_sim::checkers::tables::Table;
 use paceline_sim::{Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig};
 
 /// Keys that are stored before hosts fail.

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use overlay_swarm::{Act, Algorithm, Scenario, at, join, with_router};
+use paceline_check::checkers::overlay::Host;
+use paceline_check::checkers::tables::Table;
 use paceline_check::lies::{DrawWalk, Known};
 use paceline_check::{Conduct, LieTally, Misdeed, Rogues, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
     Command, Event, Item, Key, Message, Operation, Oracle, Outcome, Overlay, Router, Style,
 };
-use paceline_sim::checkers::overlay::Host;
-use paceline_sim::checkers::tables::Table;
 use paceline_sim::{Codec, Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
 /// The others write so long after the rogue nodes stop,

@@ -6,8 +6,8 @@
 use crate::overlay_swarm;
 
 use overlay_swarm::{Outcome, Scenario, honest, with_router};
+use paceline_check::checkers::tables::Table;
 use paceline_check::seeds;
-use paceline_sim::checkers::tables::Table;
 
 fn run_with<R: Table + 'static>(scenario: &Scenario) -> Result<Outcome, String> {
     let outcome = scenario.run(honest::<R>(&scenario.config))?;

@@ -13,11 +13,11 @@
 use crate::overlay_swarm;
 
 use overlay_swarm::{FAULTS, Outcome, Scenario, at, with_router};
+use paceline_check::checkers::tables::Table;
 use paceline_check::lies::{DrawWalk, Known};
 use paceline_check::{LieTally, Lies, Strangers, seeds};
 use paceline_proto::core::Rng;
 use paceline_proto::overlay::{Message, Overlay, Router};
-use paceline_sim::checkers::tables::Table;
 
 fn run_with<R>(scenario: &Scenario, lies: Lies, tally: &LieTally) -> Result<Outcome, String>
 where

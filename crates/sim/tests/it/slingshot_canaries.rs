@@ -8,12 +8,12 @@ use crate::slingshot_swarm;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use paceline_check::checkers::slingshot::Rule;
 use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::core::{Context, GroupId, NodeId, Outgoing, Payload};
 use paceline_proto::slingshot::{
     Ages, Code, Config, Event, How, Message, Name, NamesBuilder, Rate, Repair, Slingshot, Timer,
 };
-use paceline_sim::checkers::slingshot::Rule;
 use slingshot_swarm::{Scenario, recovered_share};
 
 /// What members do wrong.

@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::checkers::slingshot::Member;
 use paceline_check::lies::Known;
 use paceline_check::{Conduct, LieTally, Misdeed, Rogues, seeds};
 use paceline_proto::core::{GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::slingshot::{Command, Event, Message, Slingshot};
-use paceline_sim::checkers::slingshot::Member;
 use paceline_sim::{Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig};
 use slingshot_swarm::{GROUPS, Scenario, at};
 

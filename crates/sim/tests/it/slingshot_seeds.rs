@@ -6,9 +6,9 @@
 
 use crate::slingshot_swarm;
 
+use paceline_check::checkers::slingshot::Totals;
 use paceline_check::seeds;
 use paceline_proto::slingshot::{Code, Rate, Slingshot};
-use paceline_sim::checkers::slingshot::Totals;
 use slingshot_swarm::{Outcome, Scenario, recovered_share};
 
 /// Runs a seed; every eighth also through the other codec, and a second time.

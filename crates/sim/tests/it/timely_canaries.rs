@@ -3,8 +3,8 @@
 
 use crate::timely_swarm;
 
+use paceline_check::checkers::timely::Rule;
 use paceline_check::seeds;
-use paceline_sim::checkers::timely::Rule;
 use timely_swarm::faulty::Bug;
 use timely_swarm::{Baseline, Scenario};
 

@@ -9,13 +9,13 @@ use crate::walk_swarm;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::checkers::walk::Rule;
 use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::core::{Context, NodeId};
 use paceline_proto::walk::{
     Command, Config, Discipline, Event, Generation, Graph, Message, Owners, PacedConfig, Part,
     QueueConfig, Recovery, Server, Stop, Timer,
 };
-use paceline_sim::checkers::walk::Rule;
 use walk_swarm::Scenario;
 
 /// What nodes do wrong.

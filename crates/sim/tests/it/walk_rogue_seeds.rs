@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::checkers::walk::Node;
 use paceline_check::{Conduct, LieTally, Misdeed, Rogues, seeds};
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Rng};
 use paceline_proto::walk::{
     Command, Config, Event, Head, Job, JobId, Kind, Length, Message, Part, QueueConfig, Server,
     Sources, Trail, Traveller, Vertex,
 };
-use paceline_sim::checkers::walk::Node;
 use paceline_sim::{Fault, FaultSupport, Observer, Overhead, Reply, Sim, SimConfig};
 use walk_swarm::draw::regenerates;
 use walk_swarm::{Scenario, at, millis};

@@ -6,8 +6,8 @@
 
 use crate::walk_swarm;
 
+use paceline_check::checkers::walk::Totals;
 use paceline_check::seeds;
-use paceline_sim::checkers::walk::Totals;
 use walk_swarm::{Outcome, Scenario};
 
 /// Runs a seed; every sixteenth also through the other codec, and a second time.

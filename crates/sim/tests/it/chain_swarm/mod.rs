@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::checkers::chain::{ChainLedger, Member};
+use paceline_check::checkers::offered::Phase;
 use paceline_check::seeds;
 use paceline_proto::chain::{Chain, Command, Config, Event, Topology, Urgency};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
-use paceline_sim::checkers::chain::{ChainLedger, Member};
-use paceline_sim::checkers::offered::Phase;
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Overhead, Reply, Shape,
     Sim, SimConfig, Streams,

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::checkers::group::{GroupLedger, Host, Layers};
 use paceline_proto::core::{
     Context, Instant, NodeId, Outbox, Outgoing, PeerState, Protocol, Rng, View, ViewId,
 };
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
-use paceline_sim::checkers::group::{GroupLedger, Host, Layers};
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
 use super::{Application, HEAL, Scenario, at, join, message};

@@ -1,8 +1,8 @@
 //! Runs that look for a planted bug, and the same runs without it, which must find nothing.
 
+use paceline_check::checkers::group::Host;
 use paceline_proto::core::NodeId;
 use paceline_proto::group::Config;
-use paceline_sim::checkers::group::Host;
 
 use super::Scenario;
 use super::boundary::{Case, Stop, Trigger, boundaries};

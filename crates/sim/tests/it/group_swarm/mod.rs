@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_check::amid::CRASHED_AMID;
+use paceline_check::checkers::group::{GroupLedger, Host};
+use paceline_check::checkers::offered::Phase;
 use paceline_check::{Gate, Honest, LIES, seeds};
 use paceline_proto::core::{
     Instant, Lane, LinkFaults, Loss, Member, NodeId, Payload, Rng, View, ViewId,
 };
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 use paceline_proto::{chain, detector};
-use paceline_sim::checkers::group::{GroupLedger, Host};
-use paceline_sim::checkers::offered::Phase;
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Reply, Shape, Sim,
     SimConfig,

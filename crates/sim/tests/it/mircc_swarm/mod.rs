@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_check::amid::CRASHED_AMID;
+use paceline_check::checkers::mircc::{MirccLedger, Node, Totals};
 use paceline_check::clock::{ByClock, Clocks};
 use paceline_check::cuts::SEVERED;
 use paceline_check::{LIES, seeds};
@@ -16,7 +17,6 @@ use paceline_proto::mircc::{
     Setup, ShaperConfig, Strategy,
 };
 use paceline_proto::ndn::{Name, Signer, Trust};
-use paceline_sim::checkers::mircc::{MirccLedger, Node, Totals};
 use paceline_sim::{Codec, Digest, Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 use topology::{PREFIX, Topology};
 

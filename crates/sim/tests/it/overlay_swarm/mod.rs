@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_check::amid::CRASHED_AMID;
+use paceline_check::checkers::overlay::{Host, OverlayLedger, Terms};
+use paceline_check::checkers::tables::Table;
+use paceline_check::checkers::zave::RingChecker;
 use paceline_check::{Gate, Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
     Command, Config, Event, Item, Key, Operation, Outcome as Told, Overlay, Space, Style,
 };
-use paceline_sim::checkers::overlay::{Host, OverlayLedger, Terms};
-use paceline_sim::checkers::tables::Table;
-use paceline_sim::checkers::zave::RingChecker;
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig,
 };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_check::amid::CRASHED_AMID;
+use paceline_check::checkers::slingshot::{Member, SlingshotLedger, Totals};
 use paceline_check::clock::{ByClock, Clocks};
 use paceline_check::cuts::SEVERED;
 use paceline_check::{Gate, Honest, LIES, Wrapped, seeds};
@@ -13,7 +14,6 @@ use paceline_proto::core::{GroupId, Instant, LinkFaults, Loss, NodeId, Payload, 
 use paceline_proto::slingshot::{
     Code, Command, Config, Event, Order, Pull, PullFrom, Rate, Slingshot, tuner,
 };
-use paceline_sim::checkers::slingshot::{Member, SlingshotLedger, Totals};
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Multicast, NetworkConfig, Observer, Reply, Sim, SimConfig,
 };

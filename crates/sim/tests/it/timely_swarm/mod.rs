@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use faulty::{Bug, Faulty};
+use paceline_check::checkers::timely::TimelyLedger;
 use paceline_check::{Wrapped, seeds};
 use paceline_proto::core::{
     GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Protocol, Rng, View,
@@ -14,7 +15,6 @@ use paceline_proto::slingshot::baselines::{ack, nak, srm};
 use paceline_proto::slingshot::{
     Code, Command, Config, Event, Order, Pull, Rate, RepairBy, Slingshot,
 };
-use paceline_sim::checkers::timely::TimelyLedger;
 use paceline_sim::{Codec, Digest, Fault, FaultSupport, Multicast, NetworkConfig, Sim, SimConfig};
 
 /// Faults and traffic end by then, milliseconds.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_check::amid::CRASHED_AMID;
+use paceline_check::checkers::walk::{Node, Totals, WalkLedger, World};
 use paceline_check::clock::{ByClock, Clocks};
 use paceline_check::cuts::SEVERED;
 use paceline_check::lies::Known;
 use paceline_check::{Gate, Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Rng};
 use paceline_proto::walk::{Command, Config, Event, Graph, Job, JobId, Owners, Part, Server};
-use paceline_sim::checkers::walk::{Node, Totals, WalkLedger, World};
 use paceline_sim::{Codec, Digest, Fault, FaultSupport, Observer, Overhead, Reply, Sim, SimConfig};
 
 /// Faults end by then, milliseconds.

@@ -1,8 +1,8 @@
 //! Checkers: what must hold in every run, judged from outside the protocol.
 //!
-//! A checker is an [`Observer`](crate::Observer) with a ledger of its own. It sees inputs, outputs
-//! and public accessors only, costs amortised constant time an event and origin, and stops the run
-//! at the first violation.
+//! A checker is an [`Observer`](paceline_sim::Observer) with a ledger of its own. It sees inputs,
+//! outputs and public accessors only, costs amortised constant time an event and origin, and stops
+//! the run at the first violation.
 
 use std::fmt;
 

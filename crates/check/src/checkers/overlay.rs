@@ -13,7 +13,7 @@ use paceline_proto::overlay::{
 
 use super::Violation;
 use super::tables::Table;
-use crate::{Fault, Input, Observer, Reply, Sim};
+use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
 /// What an overlay promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use paceline_proto::group::{Group, Message, Role};
 
 use super::super::hops::{Hop, Passage};
 use super::{Broken, Host, Rule};
-use crate::Input;
+use paceline_sim::Input;
 
 /// What all hops carry.
 #[derive(Debug, Default)]

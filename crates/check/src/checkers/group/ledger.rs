@@ -15,7 +15,7 @@ use super::layers::Looks;
 use super::lives::Lives;
 use super::transmissions::Transmissions;
 use super::{Broken, Layers};
-use crate::{Fault, Input, Observer, Reply, Sim};
+use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
 /// What a group promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::measure::LinkUse;
 use super::names::{Key, Names};
 use super::node::{LIFETIME_MAX, NodeLedger};
 use super::{Broken, Node, Rule};
-use crate::{Fault, Input, Observer, Reply, Sim};
+use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
 /// What was told, over all consumers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::life::{Delivery, Life};
 use super::packets::Packets;
 use super::repairs::{Cause, check_sum};
 use super::{Broken, Member, Rule};
-use crate::{Fault, Input, Observer, Reply, Sim};
+use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
 /// How packets were told, over all members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

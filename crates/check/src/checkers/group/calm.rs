@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use paceline_proto::core::{Instant, Loss, NodeId};
 
-use crate::Fault;
+use paceline_sim::Fault;
 
 /// How long after its cause a member may still be excluded: nobody can tell at once that a fault is
 /// over, and an attempt that was made meanwhile goes on, for `answer_within` by default.

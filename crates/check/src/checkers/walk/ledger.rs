@@ -8,7 +8,7 @@ use super::job::{JobLedger, refusal};
 use super::node::{Call, Key, NodeLedger, Tally, travellers};
 use super::world::World;
 use super::{Broken, Node, Rule};
-use crate::{Fault, Input, Observer, Reply, Sim};
+use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
 /// What was seen, over all nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use paceline_proto::core::{Instant, NodeId, Payload, Protocol};
 use paceline_proto::slingshot::{Command, Event};
 
 use super::Violation;
-use crate::{Fault, Input, Observer, Reply};
+use paceline_sim::{Fault, Input, Observer, Reply};
 
 /// A promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

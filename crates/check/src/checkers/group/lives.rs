@@ -7,7 +7,7 @@ use paceline_proto::group::{Command, Config, Group, Role};
 
 use super::calm::Calm;
 use super::{Broken, Rule};
-use crate::Fault;
+use paceline_sim::Fault;
 
 /// A node from the outside.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use paceline_proto::core::{
 use super::Violation;
 use super::hops::{Hop, Passage};
 use super::offered::{Offer, Offered};
-use crate::{Input, Observer, Reply, Sim};
+use paceline_sim::{Input, Observer, Reply, Sim};
 
 /// What a group promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use paceline_proto::overlay::{Config, Key, Space};
 use super::Violation;
 use super::overlay::Host;
 use super::tables::Table;
-use crate::{Fault, Observer, Reply};
+use paceline_sim::{Fault, Observer, Reply};
 
 /// What the ring of Chord promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
