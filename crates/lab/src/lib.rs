@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
-pub mod broadcast;
+pub mod chain;
 mod error;
 pub mod figure;
 pub mod group;
@@ -35,7 +35,7 @@ pub use progress::{Progress, Quiet};
 use std::path::Path;
 use std::sync::Arc;
 
-use broadcast::Broadcast;
+use chain::Broadcast;
 use figure::Reproduction;
 use group::Members;
 use paceline_sim::Streams;
@@ -45,7 +45,7 @@ use world::Prepared;
 
 /// What `paceline reproduce` knows, by name.
 pub const REPRODUCTIONS: &[Reproduction] = &[
-    broadcast::REPRODUCTION,
+    chain::REPRODUCTION,
     group::REPRODUCTION,
     overlay::REPRODUCTION,
     slingshot::REPRODUCTION,
@@ -74,9 +74,9 @@ struct Registered {
 const REGISTERED: &[Registered] = &[
     Registered {
         name: "chain",
-        keys: broadcast::KEYS,
-        simulate: broadcast::run,
-        run_on_sockets: broadcast::run_on_sockets,
+        keys: chain::KEYS,
+        simulate: chain::run,
+        run_on_sockets: chain::run_on_sockets,
         serve: |prepared| {
             let service = Broadcast::read(prepared.scenario());
             prepared.serve(service)

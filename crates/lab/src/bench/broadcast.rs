@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::netns;
 use crate::LabError;
-use crate::broadcast::{Broadcast, Ledger};
+use crate::chain::{Broadcast, Ledger};
 use crate::group::Members;
 use crate::machine::load_average;
 use crate::progress::Progress;

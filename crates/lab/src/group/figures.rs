@@ -7,7 +7,7 @@ use paceline_proto::core::Instant;
 use super::report::sections;
 use super::{Measure, Members, run};
 use crate::LabError;
-use crate::broadcast::{Ledger, NodeLedger};
+use crate::chain::{Ledger, NodeLedger};
 use crate::figure::{Figure, Reproduction, Scale, Settings};
 use crate::progress::{Progress, Quiet};
 use crate::scenario::{Fault, Scenario, ScenarioFile};

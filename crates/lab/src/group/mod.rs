@@ -20,7 +20,7 @@ pub use run::{run, run_on_sockets};
 pub(crate) use scenario::KEYS;
 pub use scenario::Measure;
 
-use crate::broadcast::{Attendance, Broadcast, Ledger};
+use crate::chain::{Attendance, Broadcast, Ledger};
 use crate::scenario::{Fault, Scenario};
 use crate::world::{Answer, Service, Start, answer};
 

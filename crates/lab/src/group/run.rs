@@ -8,7 +8,7 @@ use super::figures::{Measured, figures};
 use super::tracks::Tracks;
 use super::{Measure, Members};
 use crate::LabError;
-use crate::broadcast::{Ledger, summed_up};
+use crate::chain::{Ledger, summed_up};
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult};
 use crate::scenario::Scenario;

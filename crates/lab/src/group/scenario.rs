@@ -8,7 +8,10 @@ use paceline_proto::{chain, detector};
 
 use super::{Members, absentees};
 use crate::LabError;
-use crate::broadcast::{self, Broadcast, read_protocol, read_window, read_workload, wrong_knob};
+use crate::chain::{
+    Broadcast, MEASURE_KEYS, PROTOCOL_KEYS, Plan, WORKLOAD_KEYS, read_protocol, read_window,
+    read_workload, wrong_knob,
+};
 use crate::scenario::{KnownKeys, Scenario, Table};
 
 /// Which figures a scenario gives.
@@ -28,11 +31,11 @@ pub enum Measure {
 
 /// The keys that the tables of this file accept: the broadcast's, and some more.
 pub(crate) const KEYS: KnownKeys = &[
-    ("protocol", broadcast::PROTOCOL_KEYS),
+    ("protocol", PROTOCOL_KEYS),
     ("protocol", MEMBERSHIP_KEYS),
-    ("workload", broadcast::WORKLOAD_KEYS),
+    ("workload", WORKLOAD_KEYS),
     ("workload", &["join_after"]),
-    ("measure", broadcast::MEASURE_KEYS),
+    ("measure", MEASURE_KEYS),
 ];
 
 const MEMBERSHIP_KEYS: &[&str] = &[
@@ -78,7 +81,7 @@ impl Members {
         let measure = table.choice_or("figures", &MEASURES, "deliveries")?;
         let window = read_window(&mut table, scenario)?;
         table.finish()?;
-        let plan = broadcast::Plan { topology, window, check_wire, ..plan };
+        let plan = Plan { topology, window, check_wire, ..plan };
         let view = View::roster((0..nodes).map(NodeId));
         Ok(Members {
             shared: config.into(),

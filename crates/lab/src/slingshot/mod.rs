@@ -39,7 +39,7 @@ pub use setup::Setup;
 pub(crate) use setup::{ACK_KEYS, DIGEST_KEYS, FEC_KEYS, KEYS, NAK_KEYS, SRM_KEYS};
 pub use watch::Watch;
 
-use crate::broadcast::{Content, Messages, Verdict};
+use crate::chain::{Content, Messages, Verdict};
 use crate::world::{Answer, Service};
 
 /// A scenario of multicast in time for one protocol, ready to run in either world.

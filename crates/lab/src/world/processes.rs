@@ -404,7 +404,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::broadcast::Broadcast;
+    use crate::chain::Broadcast;
     use crate::progress::Quiet;
     use crate::scenario::ScenarioFile;
 
