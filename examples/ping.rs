@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 use paceline::net::{Bound, NodeConfig, Roster};
 use paceline::proto::core::*;
 use paceline_sim::{Observer, Reply, Sim, SimConfig};
@@ -21,7 +21,7 @@ impl Wire for Message {
         9
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         let (tag, number) = match self {
             Message::Ping(number) => (0, number),
             Message::Pong(number) => (1, number),

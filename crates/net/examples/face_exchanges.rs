@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 use paceline_net::{BoundFaces, FaceNode, FacesConfig, Hosted};
 use paceline_proto::core::{
     Context, DecodeError, Lane, NodeId, Payload, Protocol, Wire, take_u8, take_u64,
@@ -42,7 +42,7 @@ impl Wire for Packet {
     fn wire_len(&self) -> usize {
         9 + self.filler.len()
     }
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         head.put_u8(self.kind as u8);
         head.put_u64(self.number);
         Some(&self.filler)

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 use paceline_net::{Bound, NodeConfig, Roster};
 use paceline_proto::core::{Context, DecodeError, Lane, NodeId, Payload, Protocol, Wire, take_u8};
 
@@ -32,7 +32,7 @@ impl Wire for Frame {
     fn wire_len(&self) -> usize {
         1 + self.payload.len()
     }
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         head.put_u8(self.hops_left);
         Some(&self.payload)
     }

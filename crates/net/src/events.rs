@@ -172,7 +172,7 @@ mod tests {
             0
         }
 
-        fn encode(&self, _: &mut impl bytes::BufMut) -> Option<&Payload> {
+        fn encode(&self, _: &mut bytes::BytesMut) -> Option<&Payload> {
             None
         }
 

@@ -387,7 +387,7 @@ mod tests {
             0
         }
 
-        fn encode(&self, _: &mut impl bytes::BufMut) -> Option<&paceline_proto::core::Payload> {
+        fn encode(&self, _: &mut bytes::BytesMut) -> Option<&paceline_proto::core::Payload> {
             None
         }
 

@@ -171,7 +171,7 @@ mod tests {
         fn wire_len(&self) -> usize {
             1 + self.1.len()
         }
-        fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+        fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
             head.put_u8(self.0);
             Some(&self.1)
         }

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use paceline::named::{AddressRange, FaceConfig, Forwarder, Interest, Name, Serving};
-use paceline::proto::core::Wire;
+use paceline::proto::core::encode_to_bytes;
 use paceline::proto::ndn::Packet;
 
 /// Longer than anything here takes, even on a busy machine.
@@ -102,9 +102,7 @@ impl Asker<'_> {
 }
 
 fn encoded(interest: Interest) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    assert!(Packet::from(interest).encode(&mut bytes).is_none());
-    bytes
+    encode_to_bytes(&Packet::from(interest)).to_vec()
 }
 
 /// A row of the table: what is asked, and how.

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::Topology;
 use crate::core::{DecodeError, Payload, ViewId, Wire, take_u8, take_u16, take_u32, take_u64};
@@ -65,7 +65,7 @@ impl Frame {
         head.put_u8(self.topology.code());
     }
 
-    pub(crate) fn encode(&self, head: &mut impl BufMut) {
+    pub(crate) fn encode(&self, head: &mut BytesMut) {
         self.encode_fixed(head);
         head.put_u32(self.checksum);
         head.put_u32(self.stable_lag);
@@ -253,7 +253,7 @@ impl Wire for Message {
         }
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         let mut put = |tag: u8, words: &[u64]| {
             head.put_u8(tag);
             words.iter().for_each(|&word| head.put_u64(word));

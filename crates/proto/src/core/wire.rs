@@ -1,4 +1,4 @@
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
 use super::Payload;
@@ -12,7 +12,7 @@ pub trait Wire: Sized {
     fn wire_len(&self) -> usize;
 
     /// Writes the head and returns the payload that follows it, if the message has one.
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload>;
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload>;
 
     /// Reads one message from exactly `bytes`; a payload shares them.
     ///
@@ -26,7 +26,7 @@ impl<M: Wire> Wire for Box<M> {
         (**self).wire_len()
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         (**self).encode(head)
     }
 
@@ -41,7 +41,7 @@ impl Wire for () {
         0
     }
 
-    fn encode(&self, _head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, _head: &mut BytesMut) -> Option<&Payload> {
         None
     }
 

@@ -1,6 +1,6 @@
 //! A block of a message to one member, and its form in bytes.
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::core::{DecodeError, Payload, ViewId, take_u16, take_u32, take_u64};
 
@@ -54,7 +54,7 @@ impl Direct {
         head.put_u16(self.count);
     }
 
-    pub(super) fn encode(&self, head: &mut impl BufMut) {
+    pub(super) fn encode(&self, head: &mut BytesMut) {
         self.encode_fixed(head);
         head.put_u32(self.checksum);
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::direct::Direct;
 use crate::chain;
@@ -106,7 +106,7 @@ impl Refusal {
         }
     }
 
-    fn encode(self, head: &mut impl BufMut) {
+    fn encode(self, head: &mut BytesMut) {
         match self {
             Refusal::IdInUse => head.put_u8(0),
             Refusal::Full => head.put_u8(1),
@@ -343,7 +343,7 @@ impl Contact {
         CONTACT_BYTES_MIN + self.address.len()
     }
 
-    fn encode(&self, head: &mut impl BufMut) {
+    fn encode(&self, head: &mut BytesMut) {
         debug_assert!(self.address.len() <= ADDRESS_BYTES_MAX);
         head.put_u32(self.member.node.0);
         head.put_u64(self.member.incarnation);
@@ -364,7 +364,7 @@ impl Contact {
     }
 }
 
-fn put_ballot(head: &mut impl BufMut, ballot: Ballot) {
+fn put_ballot(head: &mut BytesMut, ballot: Ballot) {
     head.put_u32(ballot.round);
     head.put_u32(ballot.proposer.0);
 }
@@ -390,7 +390,7 @@ fn contacts_len(contacts: &[Contact]) -> usize {
     2 + contacts.iter().map(Contact::wire_len).sum::<usize>()
 }
 
-fn put_contacts(head: &mut impl BufMut, contacts: &[Contact]) {
+fn put_contacts(head: &mut BytesMut, contacts: &[Contact]) {
     head.put_u16(contacts.len() as u16);
     contacts.iter().for_each(|contact| contact.encode(head));
 }
@@ -419,7 +419,7 @@ impl Proposal {
             + CUT_BYTES * self.cuts.len()
     }
 
-    fn encode(&self, head: &mut impl BufMut) {
+    fn encode(&self, head: &mut BytesMut) {
         put_ballot(head, self.made_at);
         head.put_u8(self.is_adopted.into());
         head.put_u16(self.kept.len() as u16);
@@ -491,7 +491,7 @@ impl Wire for Message {
         }
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         match self {
             Message::Chain(message) => {
                 head.put_u8(0);

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::core::{DecodeError, Payload, Wire, take_u8};
 use crate::{group, slingshot};
@@ -36,7 +36,7 @@ impl Wire for Message {
             }
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         match self {
             Message::Group(message) => {
                 head.put_u8(0);

@@ -195,7 +195,7 @@ impl Data {
     }
 
     /// Writes the head of the element and returns what follows, or writes all of it.
-    pub(super) fn encode(&self, out: &mut impl BufMut) -> Option<&Payload> {
+    pub(super) fn encode(&self, out: &mut BytesMut) -> Option<&Payload> {
         match &self.0.form {
             Form::Wire { whole, .. } => Some(whole),
             Form::Parts { .. } => {

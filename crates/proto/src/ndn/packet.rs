@@ -1,6 +1,6 @@
 use std::fmt;
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::data::Data;
 use super::header::{Class, Header, NackReason, Token, field};
@@ -98,7 +98,7 @@ impl Body {
     }
 
     /// Writes the element, or returns it.
-    fn encode(&self, out: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, out: &mut BytesMut) -> Option<&Payload> {
         match self {
             Body::Interest(interest) => interest.write(out),
             Body::Data(data) => return data.encode(out),
@@ -160,7 +160,7 @@ impl Wire for Packet {
         }
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         let body_len = self.body.encoded_len();
         if let Some(len) = self.value_len(body_len) {
             tlv::put_head(head, field::LP_PACKET, len);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::message::{
     ADDRESS_BYTES_MAX, Addresses, Answer, CANDIDATES_MAX, CopyAnswer, Found, ITEMS_MAX,
@@ -21,7 +21,7 @@ pub(super) const STAMP_BYTES: usize = VERSION_BYTES + 12;
 pub(super) const RECORD_BYTES: usize = Key::BYTES + STAMP_BYTES + 8;
 pub(super) const ITEM_BYTES: usize = Key::BYTES + 16;
 
-pub(super) fn put_key(head: &mut impl BufMut, key: Key) {
+pub(super) fn put_key(head: &mut BytesMut, key: Key) {
     head.put_slice(&key.to_bytes());
 }
 
@@ -75,7 +75,7 @@ pub(super) fn check_ascending(keys: impl Iterator<Item = Key>) -> Result<(), Dec
 
 /// Writes all values but the last, which is returned.
 pub(super) fn put_values<'a>(
-    head: &mut impl BufMut,
+    head: &mut BytesMut,
     values: impl Iterator<Item = &'a Payload>,
 ) -> Option<&'a Payload> {
     let mut last: Option<&Payload> = None;
@@ -96,7 +96,7 @@ pub(super) fn take_values(bytes: &mut Bytes, lengths: &[u32]) -> Result<Vec<Payl
     lengths.iter().map(value).collect()
 }
 
-pub(super) fn put_length(head: &mut impl BufMut, value: Option<&Payload>) {
+pub(super) fn put_length(head: &mut BytesMut, value: Option<&Payload>) {
     head.put_u32(value.map_or(REMOVED, |value| value.len() as u32));
 }
 
@@ -108,7 +108,7 @@ pub(super) fn take_length(bytes: &mut Bytes, may_be_removed: bool) -> Result<u32
     }
 }
 
-pub(super) fn put_version(head: &mut impl BufMut, version: Version) {
+pub(super) fn put_version(head: &mut BytesMut, version: Version) {
     head.put_u64(version.count);
     head.put_u32(version.by);
 }
@@ -117,7 +117,7 @@ pub(super) fn take_version(bytes: &mut Bytes) -> Result<Version, DecodeError> {
     Ok(Version { count: take_u64(bytes)?, by: take_u32(bytes)? })
 }
 
-pub(super) fn put_stamp(head: &mut impl BufMut, stamp: Stamp) {
+pub(super) fn put_stamp(head: &mut BytesMut, stamp: Stamp) {
     put_version(head, stamp.version);
     head.put_u32(stamp.writer);
     head.put_u64(stamp.write);
@@ -131,7 +131,7 @@ pub(super) fn range_len(range: &Option<Box<(Key, Key)>>) -> usize {
     1 + range.as_ref().map_or(0, |_| 2 * Key::BYTES)
 }
 
-pub(super) fn put_range(head: &mut impl BufMut, range: &Option<Box<(Key, Key)>>) {
+pub(super) fn put_range(head: &mut BytesMut, range: &Option<Box<(Key, Key)>>) {
     head.put_u8(range.is_some().into());
     if let Some(range) = range {
         put_key(head, range.0);
@@ -146,7 +146,7 @@ pub(super) fn take_range(bytes: &mut Bytes) -> Result<Option<Box<(Key, Key)>>, D
     Ok(Some(Box::new((take_key(bytes)?, take_key(bytes)?))))
 }
 
-pub(super) fn put_nodes(head: &mut impl BufMut, nodes: &[NodeId]) {
+pub(super) fn put_nodes(head: &mut BytesMut, nodes: &[NodeId]) {
     nodes.iter().for_each(|node| head.put_u32(node.0));
 }
 
@@ -163,7 +163,7 @@ impl Addresses {
         }
     }
 
-    pub(super) fn encode(&self, head: &mut impl BufMut) {
+    pub(super) fn encode(&self, head: &mut BytesMut) {
         let Some(list) = &self.0 else {
             return;
         };
@@ -204,7 +204,7 @@ impl Purpose {
         }
     }
 
-    pub(super) fn encode(&self, head: &mut impl BufMut) {
+    pub(super) fn encode(&self, head: &mut BytesMut) {
         match self {
             Purpose::Locate => head.put_u8(0),
             Purpose::Get => head.put_u8(1),
@@ -250,7 +250,7 @@ pub(super) fn targets_len<W: Wire>(targets: &[Target<W>]) -> usize {
     2 + targets.iter().map(|target| Key::BYTES + target.walk.wire_len()).sum::<usize>()
 }
 
-pub(super) fn put_targets<W: Wire>(head: &mut impl BufMut, targets: &[Target<W>]) {
+pub(super) fn put_targets<W: Wire>(head: &mut BytesMut, targets: &[Target<W>]) {
     head.put_u16(targets.len() as u16);
     for target in targets {
         put_key(head, target.key);
@@ -290,7 +290,7 @@ impl Answer {
         self.head_len() + self.value().map_or(0, Payload::len)
     }
 
-    pub(super) fn encode(&self, head: &mut impl BufMut) {
+    pub(super) fn encode(&self, head: &mut BytesMut) {
         head.put_u8(match self {
             Answer::Here => 0,
             Answer::Delivered => 1,
@@ -351,7 +351,7 @@ impl<W: Wire> Found<W> {
         4 + 2 + segments + ended + 4 * self.nodes.len() + walks + range_len(&self.range)
     }
 
-    pub(super) fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    pub(super) fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         head.put_u32(self.exchange);
         put_range(head, &self.range);
         head.put_u16(self.segments.len() as u16);
@@ -418,7 +418,7 @@ impl<W: Wire> Found<W> {
     }
 }
 
-pub(super) fn put_record(head: &mut impl BufMut, record: &Record) {
+pub(super) fn put_record(head: &mut BytesMut, record: &Record) {
     put_key(head, record.key);
     put_stamp(head, record.stamp);
     head.put_u32(record.lifetime_ms);
@@ -539,7 +539,7 @@ pub(super) fn topic_len(topic: &Topic) -> usize {
     }
 }
 
-pub(super) fn put_topic(head: &mut impl BufMut, topic: &Topic) {
+pub(super) fn put_topic(head: &mut BytesMut, topic: &Topic) {
     match topic {
         Topic::Neighbours => head.put_u8(0),
         Topic::Row(row, key) => {
@@ -569,7 +569,7 @@ pub(super) fn take_topic(bytes: &mut Bytes) -> Result<Topic, DecodeError> {
     })
 }
 
-pub(super) fn put_places(head: &mut impl BufMut, places: &[u16]) {
+pub(super) fn put_places(head: &mut BytesMut, places: &[u16]) {
     head.put_u16(places.len() as u16);
     places.iter().for_each(|&place| head.put_u16(place));
 }

@@ -1,4 +1,4 @@
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::list::List;
 use super::place::Place;
@@ -80,7 +80,7 @@ impl Wire for Walk {
         }
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         match self {
             Walk::Start => head.put_u8(START),
             Walk::Last => head.put_u8(LAST),

@@ -1,4 +1,4 @@
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::Key;
 use crate::core::{DecodeError, Payload, Wire, take_u8};
@@ -30,7 +30,7 @@ impl Wire for Leg {
         1
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         head.put_u8(*self as u8);
         None
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::Key;
 use super::fields::*;
@@ -58,7 +58,7 @@ impl<W: Wire> Wire for Message<W> {
         1 + self.addresses.wire_len() + body
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         let flag = if self.addresses.0.is_some() { HAS_ADDRESSES } else { 0 };
         head.put_u8(tag_of(&self.body) | flag);
         self.addresses.encode(head);

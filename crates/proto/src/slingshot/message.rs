@@ -483,7 +483,7 @@ impl Wire for Message {
         }
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         match self {
             Message::Data(data) => {
                 head.put_u8(0);

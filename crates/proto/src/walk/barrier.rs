@@ -1,6 +1,6 @@
 //! What servers that walk in supersteps tell each other beside walkers, and its form in bytes.
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::core::{DecodeError, take_u8, take_u32, take_u64};
 
@@ -43,7 +43,7 @@ impl Barrier {
             }
     }
 
-    pub(super) fn encode(self, head: &mut impl BufMut) {
+    pub(super) fn encode(self, head: &mut BytesMut) {
         let (tag, superstep, count) = match self {
             Barrier::Ready { superstep, left } => (READY, superstep, Some(left)),
             Barrier::Go { superstep } => (GO, superstep, None),

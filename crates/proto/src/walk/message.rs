@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use super::barrier::Barrier;
@@ -215,7 +215,7 @@ impl Head {
         WALKER_BYTES + more
     }
 
-    fn encode(&self, head: &mut impl BufMut) {
+    fn encode(&self, head: &mut BytesMut) {
         head.put_u32(self.home.0);
         head.put_u64(self.job);
         head.put_u64(self.plan);
@@ -267,7 +267,7 @@ impl Head {
         Ok(Head { home, job, plan, kind, trail })
     }
 
-    fn encode_walker(&self, traveller: &Traveller, head: &mut impl BufMut) {
+    fn encode_walker(&self, traveller: &Traveller, head: &mut BytesMut) {
         let Traveller { token, walker, path, drawn, is_marked, detours } = traveller;
         let detours = (*detours).min(DETOURS_MAX);
         // In one piece: a check of the buffer's room for each number costs more than the number.
@@ -347,7 +347,7 @@ impl Ended {
         ENDED_BYTES + 4 * self.path.len()
     }
 
-    fn encode(&self, head: &mut impl BufMut) {
+    fn encode(&self, head: &mut BytesMut) {
         let dead_end = if self.stop == Stop::DeadEnd { DEAD_END } else { 0 };
         let mut fixed = [0; ENDED_BYTES];
         fixed[..8].copy_from_slice(&self.token.to_be_bytes());
@@ -431,7 +431,7 @@ impl Wire for Message {
         }
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         match self {
             Message::Walkers { head: job, walkers } => {
                 head.put_u8(WALKERS);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::config::{BundleConfig, Discipline, PassConfig, QueueConfig};
 use super::graph::Vertex;
@@ -155,7 +155,7 @@ impl Upkeep {
         }
     }
 
-    pub(super) fn encode(&self, head: &mut impl BufMut) {
+    pub(super) fn encode(&self, head: &mut BytesMut) {
         match self {
             Upkeep::Open(plan, replaces) => {
                 head.put_u8(OPEN);
@@ -334,7 +334,7 @@ impl Chunk {
         Chunk::HEAD_BYTES + lists + edges
     }
 
-    fn encode(&self, head: &mut impl BufMut) {
+    fn encode(&self, head: &mut BytesMut) {
         head.put_u32(self.from.vertex);
         head.put_u32(self.from.edge);
         head.put_u16(self.owners.len() as u16);
@@ -398,7 +398,7 @@ const DISCIPLINES: [Discipline; 3] =
 /// Bytes of how walkers pass.
 const PASS_BYTES: usize = 1 + 4 + 4 + 8 + 8 + 1 + 4 + 2 + 4;
 
-fn encode_pass(PassConfig { queue, bundle }: &PassConfig, head: &mut impl BufMut) {
+fn encode_pass(PassConfig { queue, bundle }: &PassConfig, head: &mut BytesMut) {
     let place = DISCIPLINES.iter().position(|other| *other == queue.discipline);
     head.put_u8(place.expect("all disciplines are listed") as u8);
     head.put_u32(queue.min_th as u32);
@@ -432,7 +432,7 @@ fn decode_pass(bytes: &mut Bytes) -> Result<PassConfig, DecodeError> {
     Ok(pass)
 }
 
-fn encode_address(address: &Bytes, head: &mut impl BufMut) {
+fn encode_address(address: &Bytes, head: &mut BytesMut) {
     head.put_u8(address.len() as u8);
     head.put_slice(address);
 }
@@ -457,7 +457,7 @@ fn decode_carried(flags: u8) -> Result<(bool, bool), DecodeError> {
     Ok((flags & WEIGHTED != 0, flags & LABELLED != 0))
 }
 
-fn encode_edges(targets: &[Vertex], weights: &[f32], labels: &[u8], head: &mut impl BufMut) {
+fn encode_edges(targets: &[Vertex], weights: &[f32], labels: &[u8], head: &mut BytesMut) {
     targets.iter().for_each(|&target| head.put_u32(target));
     weights.iter().for_each(|weight| head.put_u32(weight.to_bits()));
     head.put_slice(labels);
@@ -499,7 +499,7 @@ pub(super) fn edit_bytes((_, change): &(Vertex, Change)) -> usize {
         }
 }
 
-fn encode_edit((vertex, change): &(Vertex, Change), head: &mut impl BufMut) {
+fn encode_edit((vertex, change): &(Vertex, Change), head: &mut BytesMut) {
     head.put_u32(*vertex);
     match *change {
         Change::Set { to, weight, label } => {
@@ -555,7 +555,7 @@ fn outcome_bytes(outcome: &Outcome) -> usize {
     }
 }
 
-fn encode_outcome(outcome: &Outcome, head: &mut impl BufMut) {
+fn encode_outcome(outcome: &Outcome, head: &mut BytesMut) {
     match outcome {
         Outcome::Done(version) => {
             head.put_u8(0);

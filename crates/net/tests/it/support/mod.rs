@@ -6,7 +6,7 @@ pub mod stranger;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 use paceline_net::{Bound, Events, Node, NodeConfig, Roster};
 use paceline_proto::core::{
     Context, DecodeError, GroupId, Instant, Lane, Membership, NodeId, Payload, PeerState, Protocol,
@@ -28,7 +28,7 @@ impl Wire for Letter {
         9 + self.payload.len()
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         head.put_u8(match self.lane {
             Lane::Datagram => 0,
             Lane::Stream => 1,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 use paceline_net::{BoundFaces, Events, FaceNode, FacesConfig};
 use paceline_proto::core::{
     Context, DecodeError, Instant, Lane, NodeId, Payload, PeerState, Protocol, Wire, take_u8,
@@ -32,7 +32,7 @@ impl Wire for Note {
         5 + self.filler.len()
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         head.put_u8(self.tag);
         head.put_u32(self.number);
         Some(&self.filler)

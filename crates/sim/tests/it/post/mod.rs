@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 use paceline_proto::core::{
     Context, DecodeError, GroupId, Instant, Lane, Membership, NodeId, Payload, PeerState, Protocol,
     Wire, take_u64,
@@ -29,7 +29,7 @@ impl Wire for Parcel {
         PARCEL_HEAD_BYTES + self.filling.len()
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         head.put_u64(self.number);
         Some(&self.filling)
     }

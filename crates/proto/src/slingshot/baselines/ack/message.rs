@@ -1,6 +1,6 @@
 use std::fmt;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::core::{DecodeError, GroupId, Payload, Wire, take_u8, take_u32, take_u64};
 use crate::slingshot::Data;
@@ -55,7 +55,7 @@ impl Wire for Message {
         }
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         match self {
             Message::Data(data) | Message::Again(data) => {
                 head.put_u8(u8::from(matches!(self, Message::Again(_))));

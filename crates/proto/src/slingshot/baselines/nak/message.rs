@@ -1,6 +1,6 @@
 use std::fmt;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::core::{DecodeError, GroupId, Payload, ViewId, Wire, take_u8, take_u32, take_u64};
 use crate::slingshot::message::take_seq;
@@ -91,7 +91,7 @@ impl Wire for Message {
         }
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         match self {
             Message::Data(data) => {
                 head.put_u8(0);

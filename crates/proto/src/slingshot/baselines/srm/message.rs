@@ -1,6 +1,6 @@
 use std::fmt;
 
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::core::{
     DecodeError, GroupId, Payload, ViewId, Wire, split, take_u8, take_u16, take_u32, take_u64,
@@ -94,7 +94,7 @@ impl Session {
         Ok(Session { view, group, incarnation, next, stamp, reached, echoes })
     }
 
-    fn encode(&self, head: &mut impl BufMut) {
+    fn encode(&self, head: &mut BytesMut) {
         head.put_u64(self.view.0);
         head.put_u32(self.group.0);
         head.put_u64(self.incarnation);
@@ -181,7 +181,7 @@ impl Wire for Message {
         }
     }
 
-    fn encode(&self, head: &mut impl BufMut) -> Option<&Payload> {
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         match self {
             Message::Data(data) => {
                 head.put_u8(0);
