@@ -5,11 +5,12 @@
 
 use std::time::Instant as WallClock;
 
+use paceline_proto::overlay::Algorithm;
 use serde::Serialize;
 
 use crate::LabError;
 use crate::machine::{process_cpu, resident_bytes_max};
-use crate::overlay::{Algorithm, run as run_overlay};
+use crate::overlay::run as run_overlay;
 use crate::parallel::costliest_first;
 use crate::progress::{Progress, Quiet};
 use crate::run::RunResult;

@@ -6,9 +6,9 @@
 //! at least 2 % around their middle. Runs are deterministic: a value outside of its band is a
 //! change of the protocol.
 
-use paceline_proto::overlay::Style;
+use paceline_proto::overlay::{Algorithm, Style};
 
-use super::{Algorithm, Grouping};
+use super::Grouping;
 
 pub(super) type Band = (f64, f64);
 

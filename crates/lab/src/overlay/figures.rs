@@ -1,14 +1,14 @@
 //! The published figures of collective forwarding beside what the protocol measures.
 
 use paceline_proto::core::Counters;
-use paceline_proto::overlay::Style;
+use paceline_proto::overlay::{Algorithm, Style};
 
 use super::expected::{
     Expected, bundle_expected, hops_expected, multicast_expected, packets_expected, time_expected,
 };
 use super::report::sections;
 use super::worked;
-use super::{Action, Algorithm, Grouping, Ledger, Measure, Settings, run};
+use super::{Action, Grouping, Ledger, Measure, Settings, run};
 use crate::LabError;
 use crate::figure::{self, Figure, Reproduction, Scale};
 use crate::parallel::costliest_first;

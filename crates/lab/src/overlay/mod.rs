@@ -20,7 +20,7 @@ use paceline_proto::overlay::{Command, Config, Event, Key, Oracle, Overlay, Rout
 
 pub use figures::REPRODUCTION;
 pub use ledger::{Ledger, Tally};
-pub use plan::{Action, Algorithm, Grouping, Pace, Phase, Plan, Tables};
+pub use plan::{Action, Grouping, Pace, Phase, Plan, Tables};
 pub use run::{run, run_on_sockets, serve};
 pub(crate) use scenario::KEYS;
 pub use scenario::{Measure, Settings};

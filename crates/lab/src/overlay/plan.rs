@@ -1,53 +1,9 @@
 //! What is asked for, by whom, when, and in which bundles.
 
-use std::fmt;
 use std::time::Duration;
 
 use paceline_proto::core::{NodeId, Payload, mix};
 use paceline_proto::overlay::{Item, Key, Operation, Outcome, Style};
-
-/// A routing algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Algorithm {
-    /// Stoica et al. 2001.
-    Chord,
-    /// Kaashoek and Karger 2003.
-    Koorde,
-    /// Rowstron and Druschel 2001.
-    Pastry,
-    /// Zhao et al. 2004.
-    Tapestry,
-    /// Maymounkov and Mazieres 2002.
-    Kademlia,
-}
-
-impl Algorithm {
-    /// All five.
-    pub const ALL: [Algorithm; 5] = [
-        Algorithm::Chord,
-        Algorithm::Koorde,
-        Algorithm::Pastry,
-        Algorithm::Tapestry,
-        Algorithm::Kademlia,
-    ];
-
-    /// Its name, in lower case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::Chord => "chord",
-            Algorithm::Koorde => "koorde",
-            Algorithm::Pastry => "pastry",
-            Algorithm::Tapestry => "tapestry",
-            Algorithm::Kademlia => "kademlia",
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// Where nodes have their tables from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

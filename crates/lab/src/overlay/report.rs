@@ -1,6 +1,8 @@
 //! What a report says of the overlay figures: plots of them.
 
-use super::{Algorithm, run};
+use paceline_proto::overlay::Algorithm;
+
+use super::run;
 use crate::LabError;
 use crate::figure::{Figure, Settings};
 use crate::progress::{Progress, Quiet};

@@ -3,12 +3,14 @@ use std::sync::Arc;
 use std::time::Instant as WallClock;
 
 use paceline_net::Hosted;
-use paceline_proto::overlay::{Chord, Kademlia, Koorde, Overlay, Pastry, Router, Tapestry};
+use paceline_proto::overlay::{
+    Algorithm, Chord, Kademlia, Koorde, Overlay, Pastry, Router, Tapestry,
+};
 use paceline_sim::Codec;
 
 use super::figures::{MESSAGES, Measured, figures};
 use super::tree::Tree;
-use super::{Action, Algorithm, Ledger, Measure, Requests, Settings, Tables, Tally};
+use super::{Action, Ledger, Measure, Requests, Settings, Tables, Tally};
 use crate::LabError;
 use crate::progress::Progress;
 use crate::run::{Metric, RunResult, Sample};

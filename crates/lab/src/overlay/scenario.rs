@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use paceline_proto::core::mix;
 use paceline_proto::overlay::{
-    Chord, Config, ConfigError, Kademlia, Koorde, Pastry, PingPolicy, Shape, Space, Style, Tapestry,
+    Algorithm, Chord, Config, ConfigError, Kademlia, Koorde, Pastry, PingPolicy, Shape, Space,
+    Style, Tapestry,
 };
 
-use super::plan::{Action, Algorithm, Grouping, Pace, Phase, Plan, Tables};
+use super::plan::{Action, Grouping, Pace, Phase, Plan, Tables};
 use crate::LabError;
 use crate::scenario::{KnownKeys, Scenario, ScenarioFile, Table};
 

@@ -1,15 +1,13 @@
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::Roster;
 use paceline_proto::overlay::{
-    Chord, Command, Config, Kademlia, Koorde, Overlay, Pastry, Router, Shape, Space, Style,
-    Tapestry,
+    Algorithm, Chord, Command, Config, Kademlia, Koorde, Overlay, Pastry, Router, Shape, Space,
+    Style, Tapestry,
 };
 
 use super::desk::{Desk, Phase};
@@ -22,62 +20,6 @@ use crate::group::{JoinError, resolve};
 
 /// Records given back to the overlay at once.
 const RESTORED_TOGETHER: usize = 1024;
-
-/// How hosts are found that are responsible for keys. All hosts of a table need the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Algorithm {
-    /// A ring with fingers.
-    #[default]
-    Chord,
-    /// A ring with the edges of a de Bruijn graph.
-    Koorde,
-    /// Prefixes of digits, with the nearest hosts at the end.
-    Pastry,
-    /// Prefixes of digits, with surrogates at the end.
-    Tapestry,
-    /// Buckets by the exclusive-or of keys.
-    Kademlia,
-}
-
-impl Algorithm {
-    /// All of them.
-    pub const ALL: [Algorithm; 5] = [
-        Algorithm::Chord,
-        Algorithm::Koorde,
-        Algorithm::Pastry,
-        Algorithm::Tapestry,
-        Algorithm::Kademlia,
-    ];
-
-    /// The name, in lower case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::Chord => Chord::NAME,
-            Algorithm::Koorde => Koorde::NAME,
-            Algorithm::Pastry => Pastry::NAME,
-            Algorithm::Tapestry => Tapestry::NAME,
-            Algorithm::Kademlia => Kademlia::NAME,
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Algorithm {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Algorithm, String> {
-        let found = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text);
-        found.ok_or_else(|| {
-            let names = Algorithm::ALL.map(Algorithm::name);
-            format!("`{text}` is no algorithm: one of {}", names.join(", "))
-        })
-    }
-}
 
 /// A table that is to be founded, joined or visited; made by [`Host::dht`].
 pub struct DhtBuilder {

@@ -30,13 +30,13 @@ mod row;
 mod snapshot;
 mod storage;
 
-pub use builder::{Algorithm, DhtBuilder};
+pub use builder::DhtBuilder;
 pub use bulk::{KeyResult, Results};
 pub use desk::{Deliveries, Delivery};
 pub use error::{DamagedFile, DhtError, DiskError, KeyError};
 pub use file::{FILE_THREAD, read_file};
 pub use handle::{Dht, DhtStat};
-pub use paceline_proto::overlay::{Key, Role, Shape, Style};
+pub use paceline_proto::overlay::{Algorithm, Key, Role, Shape, Style};
 
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 512;

@@ -36,6 +36,7 @@
 
 mod act;
 mod addresses;
+mod algorithm;
 mod bundle;
 mod cells;
 mod chord;
@@ -73,6 +74,7 @@ mod tests;
 mod upkeep;
 mod wire;
 
+pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use chord::Chord;
 pub use command::{
     Command, Event, FailReason, Item, JoinFailure, Operation, Outcome, RejectReason, Role, Style,

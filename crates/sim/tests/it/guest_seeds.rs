@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use overlay_swarm::{Algorithm, Scenario, at, with_router};
+use overlay_swarm::{Scenario, algorithm_of, at, with_router};
 use paceline_check::checkers::overlay::Host;
 use paceline_check::checkers::tables::Table;
 use paceline_check::{Tamper, Wrapped, seeds};
@@ -189,7 +189,7 @@ impl<P: Host> Observer<P> for Told {
 fn overlay_run<R: Table + 'static>(seed: u64) -> Result<[u64; 4], String> {
     let mut rng = Rng::new(seed, 0x9057);
     let hosts = 4 + rng.below(4);
-    let mut scenario = Scenario::new(seed, Algorithm::of_seed(seed / 10), hosts);
+    let mut scenario = Scenario::new(seed, algorithm_of(seed / 10), hosts);
     let config = scenario.config.with_copies(1 + rng.below(3) as u8);
     scenario.config = config.with_addresses_max(ADDRESSES_MAX);
     let shared = scenario.config.clone().build().map_err(|error| error.to_string())?;
@@ -289,7 +289,7 @@ fn overlay_hosts_hold_after_a_thousand_guests_what_they_held_before() {
         if !is_run(seed) {
             return Ok([0; 5]);
         }
-        let run = || with_router!(Algorithm::of_seed(seed / 10), R => overlay_run::<R>(seed));
+        let run = || with_router!(algorithm_of(seed / 10), R => overlay_run::<R>(seed));
         let [joined, outcomes, amid, addresses] = seeds::caught(run)
             .map_err(|what| format!("{what}\nreplay: {}", seeds::replay("guest_seeds", seed)))?;
         Ok([1, joined, outcomes, amid, addresses])

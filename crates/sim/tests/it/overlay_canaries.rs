@@ -8,15 +8,15 @@ use crate::overlay_swarm;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use overlay_swarm::{Algorithm, Scenario, at};
+use overlay_swarm::{Scenario, at};
 use paceline_check::checkers::overlay::{MessageOf, Rule};
 use paceline_check::checkers::tables::Table;
 use paceline_check::checkers::zave;
 use paceline_check::{Tamper, Wrapped};
 use paceline_proto::core::{Context, Lane, NodeId, Payload, Protocol};
 use paceline_proto::overlay::{
-    Answer, Body, Chord, Command, CopyAnswer, Event, Kademlia, Key, Koorde, Overlay, Pastry,
-    Purpose, Route, Tapestry, Timer,
+    Algorithm, Answer, Body, Chord, Command, CopyAnswer, Event, Kademlia, Key, Koorde, Overlay,
+    Pastry, Purpose, Route, Tapestry, Timer,
 };
 
 /// A run of the swarm must find a bug within so many seeds.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use overlay_swarm::{Act, Algorithm, Scenario, at, join, with_router};
+use overlay_swarm::{Act, Scenario, algorithm_of, at, join, with_router};
 use paceline_check::checkers::overlay::Host;
 use paceline_check::checkers::tables::Table;
 use paceline_check::lies::{DrawWalk, Known};
@@ -59,7 +59,7 @@ impl World {
     fn draw(seed: u64) -> World {
         let mut rng = Rng::new(seed, 0x409e);
         let nodes = 4 + rng.below(8);
-        let mut scenario = Scenario::new(seed, Algorithm::of_seed(seed), nodes);
+        let mut scenario = Scenario::new(seed, algorithm_of(seed), nodes);
         scenario.suite = "overlay_rogue_seeds";
         scenario.config = scenario
             .config

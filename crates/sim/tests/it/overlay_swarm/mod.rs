@@ -12,7 +12,7 @@ use paceline_check::checkers::zave::RingChecker;
 use paceline_check::{Gate, Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
-    Command, Config, Event, Item, Key, Operation, Outcome as Told, Overlay, Space, Style,
+    Algorithm, Command, Config, Event, Item, Key, Operation, Outcome as Told, Overlay, Space, Style,
 };
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig,
@@ -31,28 +31,9 @@ pub const CUT: u64 = 30_000;
 /// and what is asked then has its outcome, or is given up, within this.
 pub const CUT_ANSWER: u64 = 12_000;
 
-/// Which router the nodes have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    Chord,
-    Koorde,
-    Pastry,
-    Tapestry,
-    Kademlia,
-}
-
-impl Algorithm {
-    /// Consecutive seeds have different ones.
-    pub fn of_seed(seed: u64) -> Algorithm {
-        let all = [
-            Algorithm::Chord,
-            Algorithm::Koorde,
-            Algorithm::Pastry,
-            Algorithm::Tapestry,
-            Algorithm::Kademlia,
-        ];
-        all[(seed % all.len() as u64) as usize]
-    }
+/// Consecutive seeds have different algorithms.
+pub fn algorithm_of(seed: u64) -> Algorithm {
+    Algorithm::ALL[(seed % Algorithm::ALL.len() as u64) as usize]
 }
 
 /// Evaluates an expression with `$router` as the type of an algorithm's router.
@@ -60,23 +41,23 @@ impl Algorithm {
 macro_rules! with_router {
     ($algorithm:expr, $router:ident => $body:expr) => {
         match $algorithm {
-            $crate::overlay_swarm::Algorithm::Chord => {
+            ::paceline_proto::overlay::Algorithm::Chord => {
                 type $router = ::paceline_proto::overlay::Chord;
                 $body
             }
-            $crate::overlay_swarm::Algorithm::Koorde => {
+            ::paceline_proto::overlay::Algorithm::Koorde => {
                 type $router = ::paceline_proto::overlay::Koorde;
                 $body
             }
-            $crate::overlay_swarm::Algorithm::Pastry => {
+            ::paceline_proto::overlay::Algorithm::Pastry => {
                 type $router = ::paceline_proto::overlay::Pastry;
                 $body
             }
-            $crate::overlay_swarm::Algorithm::Tapestry => {
+            ::paceline_proto::overlay::Algorithm::Tapestry => {
                 type $router = ::paceline_proto::overlay::Tapestry;
                 $body
             }
-            $crate::overlay_swarm::Algorithm::Kademlia => {
+            ::paceline_proto::overlay::Algorithm::Kademlia => {
                 type $router = ::paceline_proto::overlay::Kademlia;
                 $body
             }
@@ -167,7 +148,7 @@ impl Scenario {
     /// Draws a run. Every kind of fault is off in some seeds.
     pub fn draw(seed: u64) -> Scenario {
         let mut rng = Rng::new(seed, 0x0e71);
-        let algorithm = Algorithm::of_seed(seed);
+        let algorithm = algorithm_of(seed);
         let nodes = match rng.below(10) {
             0 => 1 + rng.below(4),
             1 => 30 + rng.below(10),
