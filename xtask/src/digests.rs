@@ -1,5 +1,6 @@
 //! `cargo xtask digests`: the same run gives the same digest, however it is built and driven.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::shell::{Build, paceline, root};
@@ -34,7 +35,7 @@ const VARIANTS: &[Variant] = &[
 
 /// Runs the named scenarios, or all that are built in, and compares.
 pub fn run(names: &[String]) -> Result<bool, String> {
-    let scenarios = if names.is_empty() { built_in() } else { names.to_vec() };
+    let scenarios = if names.is_empty() { built_in(root()) } else { names.to_vec() };
     if scenarios.is_empty() {
         println!("there is no scenario under scenarios/");
         return Ok(false);
@@ -91,9 +92,9 @@ fn digest(scenario: &str, variant: &Variant) -> Result<String, String> {
     }
 }
 
-/// The scenarios in the tree by the names the command line knows: `chain/ten`.
-pub fn built_in() -> Vec<String> {
-    let folder = root().join("scenarios");
+/// The scenarios in a tree by the names the command line knows: `chain/ten`.
+pub fn built_in(tree: &Path) -> Vec<String> {
+    let folder = tree.join("scenarios");
     let mut names: Vec<String> = entries(&folder)
         .into_iter()
         .flat_map(|protocol| entries(&protocol))
@@ -108,7 +109,7 @@ pub fn built_in() -> Vec<String> {
     names
 }
 
-fn entries(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+fn entries(folder: &Path) -> Vec<std::path::PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };

@@ -2,6 +2,7 @@
 
 mod checks;
 mod chosen;
+mod compare;
 mod digests;
 mod peers;
 mod setup;
@@ -29,6 +30,12 @@ Tasks:
   tidy               Check the sources' form: sizes, leftovers, module docs, links, layers
   digests [NAME..]   Run built-in scenarios in debug and release, with one thread and with many,
                      typed and through the codec, and compare the digests of the runs
+  compare REVISION [NAME..] [--except NAME].. [--debug]
+                     Build a revision under target/compare and this tree, and compare what they do:
+                     digests, metrics and figures of scenarios, deliveries on sockets, totals of
+                     seeded tests (PACELINE_TEST_SEEDS of them, by default 200) and golden vectors.
+                     Names choose parts (vectors, scenarios, sockets, seeds), scenarios or suites;
+                     those after `--except`, and metrics, may differ
   verify [NAME..]    The long checks: figures, soaks, many seeds, the network lab (root).
                      With names, only those; `--list` prints them.
   help               This text
@@ -79,6 +86,7 @@ fn main() -> ExitCode {
         "peers" => peers::run(rest).map(Ended::from),
         "tidy" => no_arguments(rest).map(|()| tidy::run()).map(Ended::from),
         "digests" => digests::run(rest).map(Ended::from),
+        "compare" => compare::run(rest).map(Ended::from),
         "verify" => verify::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

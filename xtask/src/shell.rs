@@ -52,7 +52,8 @@ pub enum Build {
 }
 
 impl Build {
-    fn folder(self) -> &'static str {
+    /// The folder in the target folder that cargo puts it into.
+    pub fn folder(self) -> &'static str {
         match self {
             Build::Debug => "debug",
             Build::Release => "release",
@@ -152,14 +153,25 @@ pub fn paceline(
     environment: &[(&str, &str)],
     at_most: Duration,
 ) -> Result<Ran, String> {
+    paceline_of(&build.binary()?, root(), arguments, environment, at_most)
+}
+
+/// The same with this binary, started in this folder.
+pub fn paceline_of(
+    program: &Path,
+    folder: &Path,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+    at_most: Duration,
+) -> Result<Ran, String> {
     let line = format!("paceline {} --json", arguments.join(" "));
     let started = Instant::now();
-    let child = Command::new(build.binary()?)
+    let child = Command::new(program)
         .args(arguments)
         .arg("--json")
         .envs(environment.iter().copied())
         .env("PATH", path_with_system_folders())
-        .current_dir(root())
+        .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

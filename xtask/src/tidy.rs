@@ -87,7 +87,8 @@ pub fn findings(root: &Path) -> Result<Vec<String>, String> {
             _ => {}
         }
     }
-    let unmentioned = built_in().into_iter().filter(|scenario| !prose.contains(scenario.as_str()));
+    let unmentioned =
+        built_in(root).into_iter().filter(|scenario| !prose.contains(scenario.as_str()));
     found.extend(unmentioned.map(|scenario| format!("scenario {scenario}: not in README or docs")));
     Ok(found)
 }

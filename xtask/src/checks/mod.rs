@@ -16,6 +16,7 @@ mod soak;
 mod tcp;
 mod walk;
 
+use std::path::Path;
 use std::time::Instant;
 
 use crate::chosen::Named;
@@ -215,7 +216,7 @@ fn seeds() -> Result<Outcome, String> {
     if !built.is_ok_and(|status| status.success()) {
         return Err("the tests of paceline-sim do not compile".into());
     }
-    for suite in seeded_suites()? {
+    for suite in seeded_suites(root())? {
         let filter = format!("{suite}::");
         let arguments = [&program[..], &[&filter]].concat();
         println!("PACELINE_TEST_SEEDS={seeds} cargo {}", arguments.join(" "));
@@ -235,9 +236,9 @@ fn seeds() -> Result<Outcome, String> {
     Ok(Outcome::of(passed))
 }
 
-/// The names of the simulator's tests that run random seeds.
-fn seeded_suites() -> Result<Vec<String>, String> {
-    let folder = root().join("crates/sim/tests/it");
+/// The names of the simulator's tests in a tree that run random seeds.
+pub fn seeded_suites(tree: &Path) -> Result<Vec<String>, String> {
+    let folder = tree.join("crates/sim/tests/it");
     let entries = std::fs::read_dir(&folder)
         .map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_seeds_of_each_protocol_are_among_the_suites() {
-        let suites = seeded_suites().expect("the folder is there");
+        let suites = seeded_suites(root()).expect("the folder is there");
         for suite in ["chain_seeds", "group_seeds", "mircc_seeds", "slingshot_seeds", "walk_seeds"]
         {
             assert!(suites.iter().any(|name| name == suite), "{suite} is not in {suites:?}");
