@@ -3,13 +3,16 @@
 mod checks;
 mod chosen;
 mod compare;
+mod count;
 mod digests;
+mod modules;
 mod peers;
 mod setup;
 mod shell;
 mod steps;
 mod supply;
 mod table;
+mod tally;
 mod tidy;
 mod verify;
 
@@ -27,7 +30,10 @@ Tasks:
                      with venv for peers
   peers [NAME..]     Install other implementations that ours is tried against, and print their
                      interpreters. With names, only those; `--list` prints them.
-  tidy               Check the sources' form: sizes, leftovers, module docs, links, layers
+  tidy               Check the sources' form: sizes, leftovers, module docs, links, layers,
+                     circles of modules
+  tidy --count [REV] Count lines of source and of tests by crate; with a revision of git beside
+                     what they were there
   digests [NAME..]   Run built-in scenarios in debug and release, with one thread and with many,
                      typed and through the codec, and compare the digests of the runs
   compare REVISION [NAME..] [--except NAME].. [--debug]
@@ -84,7 +90,11 @@ fn main() -> ExitCode {
         "test" => steps::test(rest).map(Ended::from),
         "setup" => no_arguments(rest).map(|()| setup::setup()).map(Ended::from),
         "peers" => peers::run(rest).map(Ended::from),
-        "tidy" => no_arguments(rest).map(|()| tidy::run()).map(Ended::from),
+        "tidy" => match rest {
+            [] => Ok(tidy::run().into()),
+            [option, revision @ ..] if option == "--count" => count::run(revision).map(Ended::from),
+            [argument, ..] => Err(format!("unexpected argument `{argument}`")),
+        },
         "digests" => digests::run(rest).map(Ended::from),
         "compare" => compare::run(rest).map(Ended::from),
         "verify" => verify::run(rest),

@@ -3,8 +3,8 @@
 
 use std::process::{Command, Output};
 
-use crate::checks::Outcome;
 use crate::shell::{root, tool};
+use crate::tally::Outcome;
 
 const VERSION: &str = "0.20.2";
 

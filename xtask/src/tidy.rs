@@ -1,10 +1,12 @@
 //! `cargo xtask tidy`: the sources' form, checked without compiling. Also a test.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::digests::built_in;
+use crate::modules::Modules;
 use crate::shell::root;
 
 const LINES_MAX: usize = 800;
@@ -62,6 +64,7 @@ pub fn findings(root: &Path) -> Result<Vec<String>, String> {
     let files = files(root)?;
     let mut found = Vec::new();
     let mut prose = String::new();
+    let mut crates: BTreeMap<String, Modules> = BTreeMap::new();
     for file in &files {
         let path = root.join(file);
         // A file may be deleted and not yet committed.
@@ -76,7 +79,12 @@ pub fn findings(root: &Path) -> Result<Vec<String>, String> {
             continue;
         };
         match file.extension().and_then(|extension| extension.to_str()) {
-            Some("rs" | "py") => source(&name, &text, &mut found),
+            Some("rs" | "py") => {
+                source(&name, &text, &mut found);
+                if let Some((package, file)) = name.split_once("/src/") {
+                    crates.entry(package.to_owned()).or_default().add(file, &text);
+                }
+            }
             Some("md") => {
                 links(root, file, &text, &mut found);
                 if name == "README.md" || name.starts_with("docs/") {
@@ -90,11 +98,17 @@ pub fn findings(root: &Path) -> Result<Vec<String>, String> {
     let unmentioned =
         built_in(root).into_iter().filter(|scenario| !prose.contains(scenario.as_str()));
     found.extend(unmentioned.map(|scenario| format!("scenario {scenario}: not in README or docs")));
+    for (package, modules) in crates {
+        for cycle in modules.cycles() {
+            // Until the last of them is gone.
+            println!("{package}: modules in a circle: {cycle}");
+        }
+    }
     Ok(found)
 }
 
 /// What git keeps or would keep.
-fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
         .current_dir(root)

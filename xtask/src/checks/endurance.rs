@@ -56,7 +56,7 @@ pub fn soak() -> Result<Outcome, String> {
         return Ok(Outcome::LeftOut("memory is read from /proc".into()));
     }
     let minutes = std::env::var("PACELINE_SOAK_MINUTES").unwrap_or_else(|_| "30".into());
-    let minutes: u64 = minutes.parse().map_err(|_| "PACELINE_SOAK_MINUTES is no number")?;
+    let minutes: u64 = minutes.parse().map_err(|_| "PACELINE_SOAK_MINUTES is not a number")?;
     if minutes < 7 {
         return Err("PACELINE_SOAK_MINUTES: at least 7, of which 5 warm up".into());
     }

@@ -91,6 +91,6 @@ fn run(nodes: u64, senders: &str, more: &[&str]) -> Result<serde_json::Value, St
     if !ran.succeeded {
         return Err(format!("the run failed: {}", ran.json));
     }
-    let rows = ran.json["results"].as_array().ok_or("`results` is no array")?;
+    let rows = ran.json["results"].as_array().ok_or("`results` is not an array")?;
     rows.first().cloned().ok_or("`results` is empty".to_owned())
 }

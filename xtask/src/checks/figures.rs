@@ -14,7 +14,7 @@ const TOUR_AT_MOST: Duration = Duration::from_secs(60);
 /// Every figure, at full size.
 pub fn reproduce() -> Result<Outcome, String> {
     let ran = paceline(Build::Release, &["reproduce"], &[], REPRODUCE_AT_MOST)?;
-    let results = ran.json["results"].as_array().ok_or("`results` is no array")?;
+    let results = ran.json["results"].as_array().ok_or("`results` is not an array")?;
     let text = |value: &Value| match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

@@ -12,7 +12,7 @@ const VERSION: &str = "0.13.1";
 /// input that breaks a promise is named, and kept in `fuzz/artifacts`.
 pub fn fuzz() -> Result<Outcome, String> {
     let minutes = std::env::var("PACELINE_FUZZ_MINUTES").unwrap_or_else(|_| "60".into());
-    let minutes: u64 = minutes.parse().map_err(|_| "PACELINE_FUZZ_MINUTES is no number")?;
+    let minutes: u64 = minutes.parse().map_err(|_| "PACELINE_FUZZ_MINUTES is not a number")?;
     if !has_nightly(&["rustc"]) {
         return Ok(Outcome::LeftOut("there is no nightly toolchain of rustup".into()));
     }

@@ -29,7 +29,7 @@ pub fn speed() -> Result<Outcome, String> {
         environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let figures = bounds::best_of(ATTEMPTS, || {
         let ran = paceline(Build::Release, &["bench", "mircc"], &environment, AT_MOST)?;
-        let rows = ran.json["results"].as_array().ok_or("`results` is no array")?;
+        let rows = ran.json["results"].as_array().ok_or("`results` is not an array")?;
         Ok(figures(rows, ns3.is_ok()))
     })?;
     bounds::print(&figures);

@@ -21,24 +21,9 @@ use std::time::Instant;
 
 use crate::chosen::Named;
 use crate::shell::{cargo, root};
-use crate::steps::run_tests;
+pub use crate::tally::Outcome;
+use crate::tally::run_tests;
 use crate::{supply, table};
-
-/// How a check ended.
-pub enum Outcome {
-    /// Every bound was kept.
-    Passed,
-    /// A bound was broken; what was printed says which.
-    Failed,
-    /// This machine cannot run it, for this reason.
-    LeftOut(String),
-}
-
-impl Outcome {
-    fn of(passed: bool) -> Outcome {
-        if passed { Outcome::Passed } else { Outcome::Failed }
-    }
-}
 
 /// A long check. An error is a failure that kept it from its end.
 pub struct Check {

@@ -83,7 +83,7 @@ pub fn netns() -> Result<Outcome, String> {
 pub fn coding() -> Result<Outcome, String> {
     let figures = bounds::best_of(ATTEMPTS, || {
         let ran = paceline(Build::Release, &["bench", "coding"], &[], AT_MOST)?;
-        let rows = ran.json["results"].as_array().ok_or("`results` is no array")?;
+        let rows = ran.json["results"].as_array().ok_or("`results` is not an array")?;
         // The fastest instructions that the machine has.
         let fastest = |what: &str| {
             let rows = rows.iter().filter(|row| row["what"] == what);

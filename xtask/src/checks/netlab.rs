@@ -139,7 +139,7 @@ impl Case {
         if !ran.succeeded {
             return Err(format!("the run failed: {}", ran.json));
         }
-        let rows = ran.json["results"].as_array().ok_or("`results` is no array")?;
+        let rows = ran.json["results"].as_array().ok_or("`results` is not an array")?;
         let row = rows
             .iter()
             .find(|row| self.fits(row, membership))

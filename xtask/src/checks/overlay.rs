@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::bounds::{self, Bound, Figure};
 use super::{Outcome, release_tests};
 use crate::shell::{Build, cargo, paceline};
-use crate::steps::run_tests;
+use crate::tally::run_tests;
 
 use Bound::{AtLeast, AtMost};
 
@@ -26,7 +26,7 @@ fn figure(name: &str, measured: Option<f64>, floor: Bound) -> Figure {
 /// The experiment in which messages are counted, and gets among a million nodes.
 pub fn speed() -> Result<Outcome, String> {
     let ran = paceline(Build::Release, &["bench", "overlay", "--packets"], &[], AT_MOST)?;
-    let rows = ran.json["results"].as_array().ok_or("`results` is no array")?;
+    let rows = ran.json["results"].as_array().ok_or("`results` is not an array")?;
     let all = rows.last().ok_or("no results")?;
     let megabytes = all["resident_bytes_max"].as_f64().map(|bytes| bytes / 1e6);
     let mut figures = vec![
@@ -46,7 +46,7 @@ pub fn speed() -> Result<Outcome, String> {
 /// The table of processes on loopback.
 pub fn table() -> Result<Outcome, String> {
     let ran = paceline(Build::Release, &["bench", "dht"], &[], AT_MOST)?;
-    let phases = ran.json["phases"].as_array().ok_or("`phases` is no array")?;
+    let phases = ran.json["phases"].as_array().ok_or("`phases` is not an array")?;
     let count = |phase: &Value, key: &str| phase[key].as_f64();
     let lost = phases.iter().map(|phase| Some(count(phase, "failed")? + count(phase, "wrong")?));
     let figures = [
