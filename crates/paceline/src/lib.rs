@@ -102,20 +102,19 @@
 #![forbid(unsafe_code)]
 
 pub mod dht;
-mod events;
 mod group;
 mod host;
 pub mod multicast;
 pub mod named;
-mod send;
 pub mod walks;
 
 pub use dht::{Algorithm, Dht, DhtBuilder, DhtError, KeyError};
-pub use events::{Delivery, DirectDelivery, Event, Events};
-pub use group::{BroadcastError, Group, GroupBuilder, JoinError, Receipt, TryBroadcastError};
+pub use group::{
+    BroadcastError, Delivery, DirectDelivery, Event, Events, Group, GroupBuilder, JoinError,
+    Receipt, SendError, Sent, TryBroadcastError, TrySendError,
+};
 pub use host::{Host, HostBuilder, HostError};
 pub use multicast::{Multicast, MulticastBuilder, MulticastError};
-pub use send::{SendError, Sent, TrySendError};
 pub use walks::{WalkServer, Walks, WalksBuilder, WalksError};
 
 pub use paceline_net as net;

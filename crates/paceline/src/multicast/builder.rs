@@ -8,7 +8,7 @@ use paceline_proto::multicast::{Command, Config, Multicast as Protocol};
 use paceline_proto::{chain, detector, group, slingshot};
 
 use super::events::Events;
-use super::handle::{Multicast, Status};
+use super::{Multicast, Status};
 use crate::Host;
 use crate::group::{JoinError, resolve};
 

@@ -7,7 +7,7 @@ use paceline_proto::group::{self, Refusal};
 use paceline_proto::multicast::{self, Command, Multicast as Protocol};
 use paceline_proto::slingshot::{self, How, Rate, RejectReason};
 
-use super::handle::Status;
+use super::Status;
 use crate::group::{Joining, News};
 
 /// Events that are read before room for more of them is made.

@@ -8,8 +8,8 @@ use paceline_proto::ndn::Name;
 
 use super::desk::Desk;
 use super::error::ForwarderError;
-use super::forwarder::{Forwarder, Shared};
 use super::rib::Rib;
+use super::{Forwarder, Shared};
 
 /// What a forwarder needs to start; made by [`Forwarder::builder`].
 #[derive(Debug)]

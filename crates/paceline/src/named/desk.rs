@@ -12,8 +12,8 @@ use paceline_proto::mircc::{
 use paceline_proto::ndn::{Data, Interest, NackReason, Name};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::forwarder::{Answer, Shared};
 use super::rib::Rib;
+use super::{Answer, Shared};
 
 /// Events that are handed out at once.
 const BATCH_MAX: usize = 256;

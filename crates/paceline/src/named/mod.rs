@@ -30,17 +30,29 @@ mod control;
 mod desk;
 mod error;
 pub mod fetch;
-mod forwarder;
 mod metadata;
 mod probe;
 mod register;
 mod rib;
 pub mod serve;
 
+use builder::is_same;
+use desk::Desk;
+use paceline_net::{FaceNode, Stats};
+use paceline_proto::core::NodeId;
+use paceline_proto::mircc::{self, Command, Forwarder as Protocol};
+use rib::OperatorRoutes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
 pub use builder::ForwarderBuilder;
 pub use error::{AskError, ForwarderError, RegisterError};
 pub use fetch::{Fetch, FetchError, Fetched, Fetching, Progress, Undecoded, UndecodedFrom, Whole};
-pub use forwarder::{Answer, Forwarder, Report};
 pub use metadata::{Digest, FileMetadata, MetadataError};
 pub use probe::{Hop, Reply};
 pub use register::Registration;
@@ -55,3 +67,318 @@ pub use paceline_proto::ndn::{
     Data, Interest, KeyError, NackReason, Name, NameError, PathLabel, Signer, Stamps, Trust,
     VerifyError,
 };
+
+/// A running forwarder. Clones are of the same; when the last one is dropped, and nothing is served
+/// or fetched any more, it stops.
+#[derive(Clone)]
+pub struct Forwarder {
+    shared: Arc<Shared>,
+}
+
+/// What the clones of a handle share with what was started by them.
+struct Shared {
+    node: FaceNode<Protocol>,
+    desk: Arc<Desk>,
+    // Those of the operator, not those that neighbours registered.
+    routes: Mutex<BTreeSet<(Name, NodeId)>>,
+    numbers: AtomicU64,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The Data. It is not verified.
+    pub data: Data,
+    /// The path that it came by, from here on.
+    pub path: PathLabel,
+    /// What may be sent on that path.
+    pub stamps: Stamps,
+    /// The time since it was asked for.
+    pub round_trip: Duration,
+}
+
+/// How a forwarder is.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Tables, faces and flows.
+    pub state: mircc::Report,
+    /// The addresses of its faces.
+    pub addresses: BTreeMap<NodeId, SocketAddr>,
+    /// What it has counted.
+    pub stats: Stats,
+}
+
+impl Report {
+    /// The faces with their addresses. One that has just closed has none.
+    pub fn faces(&self) -> impl Iterator<Item = (SocketAddr, &FaceReport)> {
+        let address = |face: &FaceReport| self.addresses.get(&face.peer).copied();
+        self.state.faces.iter().filter_map(move |face| Some((address(face)?, face)))
+    }
+
+    /// Packets that were not sent to strangers, because these are not
+    /// [proven](ForwarderBuilder::faces_allowed) and the packet exceeded three times the bytes
+    /// received from there or the rate of the network.
+    pub fn withheld(&self) -> u64 {
+        let count = |name| self.stats.counters.count(name);
+        count("faces_unproven_allowance") + count("faces_unproven_rate")
+    }
+
+    /// The flow of this number, if it is not over.
+    pub fn flow(&self, flow: u64) -> Option<&FlowReport> {
+        self.state.flows.iter().find(|report| report.flow == flow)
+    }
+}
+
+impl Forwarder {
+    /// A forwarder that is to be started.
+    pub fn builder() -> ForwarderBuilder {
+        ForwarderBuilder::new()
+    }
+
+    fn new(shared: Arc<Shared>) -> Forwarder {
+        Forwarder { shared }
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.node.local_addr()
+    }
+
+    /// Adds a neighbour. If the address has a face already, that one ends with its routes and this
+    /// one takes its place.
+    ///
+    /// # Errors
+    /// If no face can have the address, or the forwarder has stopped.
+    pub async fn add_face(
+        &self,
+        address: SocketAddr,
+        face: FaceConfig,
+    ) -> Result<(), ForwarderError> {
+        let id = self.shared.node.open(address).await?;
+        self.command(Command::AddFace(id, face))
+    }
+
+    /// Takes a neighbour away, and the routes to it. False if there was none. A stranger comes back
+    /// with its next packet.
+    ///
+    /// # Errors
+    /// If the forwarder has stopped.
+    pub async fn remove_face(&self, address: SocketAddr) -> Result<bool, ForwarderError> {
+        match self.face_at(address) {
+            None => Ok(false),
+            Some(id) => self.shared.node.close(id).await.map_err(|_| ForwarderError::Closed),
+        }
+    }
+
+    /// Adds that a neighbour leads to names with a prefix, at no cost.
+    ///
+    /// # Errors
+    /// If the address is no face, or the forwarder has stopped.
+    pub fn add_route(&self, prefix: Name, address: SocketAddr) -> Result<(), ForwarderError> {
+        self.add_route_with_cost(prefix, address, 0)
+    }
+
+    /// The same at a cost: any unit, lower is preferred. A route that is there gets the cost.
+    ///
+    /// # Errors
+    /// If the address is no face, or the forwarder has stopped.
+    pub fn add_route_with_cost(
+        &self,
+        prefix: Name,
+        address: SocketAddr,
+        cost: u32,
+    ) -> Result<(), ForwarderError> {
+        match self.face_at(address) {
+            None => Err(ForwarderError::NoFace { prefix, address }),
+            Some(peer) => {
+                self.shared.routes().insert((prefix.clone(), peer));
+                self.command(Command::AddRoute { prefix, peer, cost })?;
+                self.shared.desk.routes_added.notify_one();
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets how Interests for names with a prefix choose among next hops. Default
+    /// [`Strategy::BestRoute`].
+    ///
+    /// # Errors
+    /// If the forwarder has stopped.
+    pub fn set_strategy(&self, prefix: Name, strategy: Strategy) -> Result<(), ForwarderError> {
+        self.command(Command::SetStrategy { prefix, strategy })
+    }
+
+    /// Takes that away again.
+    ///
+    /// # Errors
+    /// If the address is no face, or the forwarder has stopped.
+    pub fn remove_route(&self, prefix: Name, address: SocketAddr) -> Result<(), ForwarderError> {
+        match self.face_at(address) {
+            None => Err(ForwarderError::NoFace { prefix, address }),
+            Some(peer) => {
+                self.shared.routes().remove(&(prefix.clone(), peer));
+                self.command(Command::RemoveRoute { prefix, peer })
+            }
+        }
+    }
+
+    /// How it is.
+    ///
+    /// # Errors
+    /// If it has stopped.
+    pub async fn report(&self) -> Result<Report, ForwarderError> {
+        let id = self.shared.number();
+        let report = self.shared.desk.expect_report(id);
+        self.command(Command::Report(id))?;
+        let state = report.await.map_err(|_| ForwarderError::Closed)?;
+        Ok(Report {
+            address: self.local_addr(),
+            state,
+            addresses: self.shared.node.faces().into_iter().collect(),
+            stats: self.shared.node.stats(),
+        })
+    }
+
+    /// Sends one Interest and waits for what comes of it.
+    ///
+    /// # Errors
+    /// If it is refused, or nothing comes within its lifetime, or the forwarder has stopped.
+    pub async fn ask(&self, interest: Interest, path: PathLabel) -> Result<Answer, AskError> {
+        self.ask_by(interest, Way::By(path)).await
+    }
+
+    /// The same by a way that no label may name.
+    async fn ask_by(&self, interest: Interest, way: Way) -> Result<Answer, AskError> {
+        let id = self.shared.number();
+        let lifetime = interest.lifetime();
+        let answer = self.shared.desk.expect_answer(id);
+        let question = Question { interest, ..Question::new(id, Name::root()) };
+        let question = match way {
+            Way::By(path) => Question { path, ..question },
+            Way::To(face) => Question { to: Some(face), ..question },
+            Way::Any => Question { discovers: true, ..question },
+        };
+        self.shared.node.command(Command::Ask(Box::new(question)))?;
+        match answer.await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(Some(reason))) => Err(AskError::Refused(reason)),
+            Ok(Err(None)) => Err(AskError::Unanswered(lifetime)),
+            Err(_) => Err(AskError::Closed),
+        }
+    }
+
+    /// Asks again and again, for as long as this: an Interest or its answer may get lost, or be
+    /// refused because too much is under way. Where several faces lead there, one of them may know
+    /// no route while another does, so that is no refusal until it was heard some times.
+    ///
+    /// Where a path is known that leads there, it is taken first, and then by turns with what the
+    /// strategies of forwarders say: either may have failed since.
+    async fn ask_within(
+        &self,
+        interest: &Interest,
+        known: PathLabel,
+        within: Duration,
+    ) -> Result<Answer, AskError> {
+        let end = Instant::now() + within;
+        let several = self.shared.node.faces().len() > 1 || !known.is_empty();
+        let mut no_routes_left = if several { NO_ROUTES_MAX } else { 0 };
+        let mut is_steered = false;
+        loop {
+            is_steered = !is_steered;
+            let path = if is_steered { known } else { PathLabel::EMPTY };
+            let asked = self.ask(interest.clone(), path).await;
+            let is_passing = match &asked {
+                Err(AskError::Unanswered(_)) => true,
+                Err(AskError::Refused(NackReason::NoRoute)) if no_routes_left > 0 => {
+                    no_routes_left -= 1;
+                    continue;
+                }
+                Err(AskError::Refused(reason)) => *reason != NackReason::NoRoute,
+                _ => false,
+            };
+            if !is_passing {
+                return asked;
+            }
+            if Instant::now() >= end {
+                return match asked {
+                    Err(AskError::Unanswered(_)) => Err(AskError::Unanswered(within)),
+                    asked => asked,
+                };
+            }
+            if let Err(AskError::Refused(_)) = asked {
+                tokio::time::sleep(AGAIN_AFTER).await;
+            }
+        }
+    }
+
+    /// The files of a folder under a prefix: to be started.
+    pub fn serve(&self, folder: impl Into<PathBuf>, prefix: Name) -> Serve {
+        Serve::new(self.clone(), folder.into(), prefix)
+    }
+
+    /// What has this name, into a file: to be started.
+    pub fn fetch(&self, name: Name, out: impl Into<PathBuf>) -> Fetch {
+        Fetch::new(self.clone(), name, out.into())
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> Stats {
+        self.shared.node.stats()
+    }
+
+    /// Stops it, with all that is served and fetched.
+    pub async fn stop(&self) {
+        self.shared.node.stop().await;
+    }
+
+    fn face_at(&self, address: SocketAddr) -> Option<NodeId> {
+        let faces = self.shared.node.faces();
+        faces.into_iter().find(|&(_, face)| is_same(face, address)).map(|(id, _)| id)
+    }
+
+    fn command(&self, command: Command) -> Result<(), ForwarderError> {
+        self.shared.node.command(command).map_err(|_| ForwarderError::Closed)
+    }
+}
+
+/// The way that an Interest of this node's own takes.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The path of this label; where it is empty, what the strategies of forwarders say.
+    By(PathLabel),
+    /// To this face, whatever the routes say.
+    To(NodeId),
+    /// Any: each forwarder chooses at random, so that paths are discovered.
+    Any,
+}
+
+/// How often one of several faces may say that it knows no route.
+const NO_ROUTES_MAX: usize = 12;
+/// How long to wait after a refusal that will pass.
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+impl Shared {
+    fn new(node: FaceNode<Protocol>, desk: Arc<Desk>, routes: BTreeSet<(Name, NodeId)>) -> Shared {
+        Shared { node, desk, routes: Mutex::new(routes), numbers: AtomicU64::new(1) }
+    }
+
+    /// Where names go by the operator's word: to faces that are open, and to this node itself.
+    fn operator_routes(&self) -> OperatorRoutes {
+        let mut routes = self.routes();
+        routes.retain(|&(_, face)| self.node.addr(face).is_some());
+        let faces = routes.iter().map(|(prefix, face)| (prefix.clone(), Some(*face)));
+        faces.chain(self.desk.served().into_iter().map(|prefix| (prefix, None))).collect()
+    }
+
+    // A panic while the lock is held leaves the routes intact.
+    fn routes(&self) -> MutexGuard<'_, BTreeSet<(Name, NodeId)>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that no other question, report or flow has.
+    fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+}

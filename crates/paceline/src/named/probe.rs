@@ -9,7 +9,7 @@ use std::time::Duration;
 use paceline_proto::ndn::{Interest, NackReason, Name, NameError, PathLabel, Stamps};
 
 use super::error::AskError;
-use super::forwarder::{Answer, Forwarder, Way};
+use super::{Answer, Forwarder, Way};
 
 /// How long one Interest waits for its answer.
 const LIFETIME: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::control::{Parameters, Response};
 use super::error::{AskError, RegisterError};
-use super::forwarder::{Forwarder, Shared, Way};
+use super::{Forwarder, Shared, Way};
 
 /// How often a registration is said again.
 const RENEW_AFTER: Duration = Duration::from_secs(60);

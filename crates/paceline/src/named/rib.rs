@@ -14,8 +14,8 @@ use paceline_proto::mircc::Command;
 use paceline_proto::ndn::{Data, Interest, Meta, Name, Signer};
 use tokio::time::Instant;
 
+use super::Shared;
 use super::control::{Parameters, Response};
-use super::forwarder::Shared;
 
 /// Prefixes that one neighbour may register.
 const OF_ONE_MAX: usize = 256;

@@ -8,7 +8,7 @@ use paceline_net::{Bound, Events, Node, Roster};
 use paceline_proto::core::NodeId;
 use paceline_proto::walk::{Command, Config, Event, PassConfig, Server};
 
-use super::client::Walks;
+use super::Walks;
 use super::desk::Desk;
 use super::error::WalksError;
 use super::server::WalkServer;

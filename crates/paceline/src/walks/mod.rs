@@ -20,14 +20,201 @@
 //! Nothing is authenticated: whoever reaches a server's port can give it another graph.
 
 mod builder;
-mod client;
 mod desk;
 mod error;
 mod server;
 mod walking;
 
+use builder::Found;
+use bytes::Bytes;
+use desk::Desk;
+use paceline_net::{Node, Stats};
+use paceline_proto::core::{NodeId, mix};
+use paceline_proto::walk::{
+    Command, Discipline, Edit, EditError, Graph, Job, JobId, Owners, PassConfig, Server, Supply,
+    SupplyFault,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 pub use builder::WalksBuilder;
-pub use client::{SharedGraph, Walks};
 pub use error::WalksError;
 pub use server::WalkServer;
 pub use walking::{Walked, Walking};
+
+/// A graph that servers are to share.
+#[derive(Clone, Debug)]
+pub struct SharedGraph {
+    /// The graph.
+    pub graph: Arc<Graph>,
+    /// Its weights as they were given, row by row, if edges have any.
+    pub weights: Option<Arc<Vec<f32>>>,
+    /// For each vertex the place of its server among those that the client is
+    /// [connected](WalksBuilder::connect) to.
+    pub owners: Vec<u16>,
+}
+
+/// A client of servers of walks. Clones are of the same; when the last one and all
+/// [`Walking`]s are dropped it stops.
+#[derive(Clone)]
+pub struct Walks {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    node: Node<Server>,
+    desk: Arc<Desk>,
+    servers: Vec<Found>,
+    pass: Option<PassConfig>,
+    numbers: AtomicU64,
+}
+
+impl Walks {
+    fn new(
+        node: Node<Server>,
+        desk: Arc<Desk>,
+        servers: Vec<Found>,
+        pass: Option<PassConfig>,
+    ) -> Walks {
+        let numbers = AtomicU64::new(1);
+        Walks { shared: Arc::new(Shared { node, desk, servers, pass, numbers }) }
+    }
+
+    /// The servers, in the order in which vertices are shared out to them.
+    pub fn servers(&self) -> Vec<SocketAddr> {
+        self.shared.servers.iter().map(|server| server.address).collect()
+    }
+
+    /// Servers that do not answer at present: walks that come to them wait.
+    pub fn silent(&self) -> Vec<SocketAddr> {
+        let silent = self.shared.desk.silent();
+        let servers = self.shared.servers.iter().filter(|server| silent.contains(&server.node));
+        servers.map(|server| server.address).collect()
+    }
+
+    /// Gives each server its part of a graph, unless they have it; returns once they do. For as
+    /// long as this client lives, a server that has begun anew is given its part again.
+    ///
+    /// # Errors
+    /// If the servers have another graph and it is not to be replaced; if one does not take its
+    /// part, or they get no further with it for `within`.
+    pub async fn supply(
+        &self,
+        graph: &SharedGraph,
+        replaces: bool,
+        within: Duration,
+    ) -> Result<(), WalksError> {
+        let servers: Vec<NodeId> = self.shared.servers.iter().map(|server| server.node).collect();
+        let id = name_of(graph, &servers, self.shared.pass.as_ref());
+        let count = graph.owners.len() as u32;
+        let owners = Owners::new(servers, graph.owners.clone());
+        let vertices = graph.graph.vertices();
+        let owners = owners.ok_or(SupplyFault::Vertices { graph: vertices, owners: count })?;
+        let address = |server: &Found| Bytes::from(server.address.to_string());
+        let supply = Supply {
+            id,
+            graph: graph.graph.clone(),
+            weights: graph.weights.clone(),
+            owners: Arc::new(owners),
+            addresses: self.shared.servers.iter().map(address).collect(),
+            replaces,
+            pass: self.shared.pass,
+        };
+        let mut told = self.shared.desk.expect_supply(id);
+        self.command(Command::Supply(Box::new(supply)))?;
+        let mut reached = 0;
+        let told = loop {
+            let told = tokio::time::timeout(within, &mut told).await;
+            let before = std::mem::replace(&mut reached, self.shared.desk.supplied());
+            if told.is_ok() || reached == before {
+                break told;
+            }
+        };
+        match told {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(SupplyFault::Other(server, _)))) => {
+                let found = self.shared.servers.iter().find(|found| found.node == server);
+                Err(found.map_or(WalksError::Closed, |found| WalksError::OtherGraph(found.address)))
+            }
+            Ok(Ok(Err(fault))) => Err(fault.into()),
+            Ok(Err(_)) => Err(WalksError::Closed),
+            Err(_) => Err(WalksError::SupplyTime(within)),
+        }
+    }
+
+    /// How far [`supply`](Self::supply) is: for each server the vertices that it has been told of,
+    /// its own with their edges, and all servers together.
+    pub fn supplied(&self) -> u64 {
+        self.shared.desk.supplied()
+    }
+
+    /// Begins walks. The job's own id does not count: it is given one.
+    ///
+    /// # Errors
+    /// If the node has stopped. A job that cannot be is told of by [`Walking::next`].
+    pub fn run(&self, job: Job) -> Result<Walking, WalksError> {
+        let id = JobId(self.shared.numbers.fetch_add(1, Ordering::Relaxed));
+        let told = self.shared.desk.expect_job(id);
+        self.command(Command::Run(Box::new(Job { id, ..job })))?;
+        Ok(Walking::new(self.shared.clone(), id, told))
+    }
+
+    /// Changes rows, in this order, while walks pass: what becomes of each, in the same order. An
+    /// edit that is done tells the version that the row has now; a move, how often the vertex has
+    /// moved.
+    ///
+    /// An edit is made once, also if messages get lost, unless its server begins anew meanwhile.
+    ///
+    /// # Errors
+    /// If the node has stopped.
+    pub async fn edit(&self, edits: Vec<Edit>) -> Result<Vec<Result<u32, EditError>>, WalksError> {
+        let id = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
+        let told = self.shared.desk.expect_edits(id);
+        self.command(Command::Edit(id, edits))?;
+        told.await.map_err(|_| WalksError::Closed)
+    }
+
+    /// What the node counted.
+    pub fn stats(&self) -> Stats {
+        self.shared.node.stats()
+    }
+
+    /// Stops the client. Servers keep the graph.
+    pub async fn stop(&self) {
+        self.shared.node.stop().await;
+    }
+
+    fn command(&self, command: Command) -> Result<(), WalksError> {
+        self.shared.node.command(command).map_err(|_| WalksError::Closed)
+    }
+}
+
+/// A number that differs for another graph, another partition, and walkers that pass otherwise.
+fn name_of(graph: &SharedGraph, servers: &[NodeId], pass: Option<&PassConfig>) -> u64 {
+    let SharedGraph { graph, weights, owners } = graph;
+    let mut name = mix(graph.edges() ^ u64::from(graph.vertices()) << 32);
+    let mut add = |word: u64| name = mix(name ^ word);
+    graph.offsets().iter().for_each(|&offset| add(offset));
+    graph.targets().iter().for_each(|&target| add(target.into()));
+    let weights = weights.iter().flat_map(|weights| weights.iter());
+    weights.for_each(|weight| add(weight.to_bits().into()));
+    graph.labels().unwrap_or_default().iter().for_each(|&label| add(label.into()));
+    owners.iter().for_each(|&owner| add(owner.into()));
+    servers.iter().for_each(|server| add(server.0.into()));
+    if let Some(PassConfig { queue, bundle }) = pass {
+        let discipline = match queue.discipline {
+            Discipline::TailDrop => 1,
+            Discipline::RedDrop => 2,
+            Discipline::RedMark => 3,
+        };
+        add(discipline << 1 | u64::from(queue.is_gentle));
+        [queue.min_th, queue.max_th, queue.limit, bundle.walkers_max]
+            .into_iter()
+            .for_each(|number| add(number as u64));
+        [queue.max_p, queue.weight].into_iter().for_each(|number| add(number.to_bits()));
+        add(bundle.deadline.as_micros() as u64);
+    }
+    name.max(1)
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use paceline_proto::walk::{Census, Command, JobId, JobReport, Walk};
 use tokio::sync::mpsc;
 
-use super::client::Shared;
+use super::Shared;
 use super::desk::Told;
 use super::error::WalksError;
 

@@ -243,7 +243,7 @@ async fn what_cannot_be_is_refused_with_its_reason() {
     assert!(odd.to_string().contains("a graph of 300 vertices with a partition of 5"), "{odd}");
     walks.supply(&shared, false, SOON).await.unwrap();
     assert!(refused(job(300, 0)).await.contains("no walks are asked for"));
-    assert!(refused(job(301, 1)).await.contains("source 300 is no vertex"));
+    assert!(refused(job(301, 1)).await.contains("source 300 is not a vertex"));
     let kind = Kind::Metapath(Arc::from([1]));
     assert!(refused(Job { kind, ..job(300, 1) }).await.contains("no labels"));
     let length = Length::Steps(20_000);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use paceline_proto::ndn::tlv::kind;
 use paceline_proto::ndn::{Data, Interest, NackReason, Name, PathLabel};
 
+use super::super::Answer;
 use super::super::error::AskError;
-use super::super::forwarder::Answer;
 use super::super::metadata::{Digest, FileMetadata, MetadataError};
 use super::part::Plan;
 use super::{Fetch, FetchError};

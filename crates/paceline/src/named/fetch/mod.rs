@@ -14,8 +14,8 @@ use paceline_proto::ndn::{Data, Name, NameError, PathLabel, Trust, VerifyError};
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 
+use super::Forwarder;
 use super::error::AskError;
-use super::forwarder::Forwarder;
 use super::metadata::{Digest, MetadataError};
 use discover::Found;
 use part::{Finished, Part, PartError, Plan};

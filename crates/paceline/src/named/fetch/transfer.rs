@@ -6,8 +6,8 @@ use std::sync::Arc;
 use paceline_proto::mircc::{self, Command, FlowCounts};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::super::Shared;
 use super::super::desk::News;
-use super::super::forwarder::Shared;
 use super::part::Part;
 use super::{FetchError, Progress};
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use paceline_proto::core::DecodeError;
 use paceline_proto::mircc::Undecodable;
 
-use super::super::forwarder::Forwarder;
+use super::super::Forwarder;
 
 /// Packets that came during a fetch and could not be decoded, by sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use super::forwarder::{Forwarder, Shared};
+use super::{Forwarder, Shared};
 use folder::{Answer, Folder, Hidden};
 
 /// Interests that may wait to be answered. Beyond them whoever asks is told that it is too much.

@@ -6,7 +6,7 @@ use paceline_net::{Events as NodeEvents, Node};
 use paceline_proto::core::{Member, NodeId, View, ViewId};
 use paceline_proto::group::{Command, Event as GroupEvent, Group, Refusal, SendFailure};
 
-use crate::group::{BroadcastError, Joining, News, Status};
+use super::{BroadcastError, Joining, News, Status};
 
 /// Messages that are consumed before their credit goes back together.
 const CONSUMED_TOGETHER: usize = 8;

@@ -1,3 +1,8 @@
+//! Groups: members that agree on who they are, and broadcast to each other.
+
+mod events;
+mod send;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -16,8 +21,10 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::Host;
-use crate::events::{Event, Events};
-use crate::send::Sending;
+
+pub use events::{Delivery, DirectDelivery, Event, Events};
+use send::Sending;
+pub use send::{SendError, Sent, TrySendError};
 
 /// Why a node did not become a member.
 #[derive(Debug, Error)]

@@ -10,7 +10,7 @@ use paceline_proto::group::{Command, Direct, SendFailure};
 use thiserror::Error;
 use tokio::sync::{Notify, oneshot};
 
-use crate::group::{BroadcastError, Group};
+use super::{BroadcastError, Group};
 
 /// Why a message to one member was not accepted, or what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
