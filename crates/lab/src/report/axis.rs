@@ -1,9 +1,4 @@
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use serde::{Deserialize, Serialize};
-
-use crate::figure::number;
 
 /// How numbers lie along an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +90,7 @@ impl Axis {
 
 const TICKS_MAX: usize = 8;
 
-/// An axis with its range, as plotters wants it.
+/// An axis with its range.
 #[derive(Clone, Debug)]
 pub(super) struct Fitted {
     scale: Scale,
@@ -111,39 +106,21 @@ impl Fitted {
         self
     }
 
-    fn ticks(&self, count: usize) -> Vec<f64> {
+    /// Where a value lies: 0 at the lower end, 1 at the upper one.
+    pub(super) fn share(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
+        }
+    }
+
+    /// Round numbers within the range, about `count` of them if linear.
+    pub(super) fn ticks(&self, count: usize) -> Vec<f64> {
         match (&self.ticks, self.scale) {
             (Some(ticks), _) => ticks.clone(),
             (None, Scale::Linear) => linear_ticks(self.low, self.high, count),
             (None, Scale::Log) => log_ticks(self.low, self.high),
         }
-    }
-}
-
-impl Ranged for Fitted {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (begin, end): (i32, i32)) -> i32 {
-        let share = match self.scale {
-            Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
-        };
-        begin + (share * f64::from(end - begin)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        self.ticks(hint.bold_points().clamp(2, TICKS_MAX))
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.low..self.high
-    }
-}
-
-impl ValueFormatter<f64> for Fitted {
-    fn format_ext(&self, value: &f64) -> String {
-        number(*value)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Reports: one HTML file that needs nothing else, on screen or on paper.
 
 mod axis;
+mod draw;
 mod html;
 mod plot;
+mod svg;
 mod sweep;
 
 use std::collections::BTreeMap;

@@ -99,16 +99,16 @@ fn a_report_contains_what_ran_and_what_came_out() {
     let html = sample_report().to_html();
     for part in [
         "<h1>chain/ten</h1>",
-        "Ten nodes in a chain &amp; one sends.",
+        "Ten nodes in a chain &#38; one sends.",
         "1 figure is out of band. Of 2 published values 1 lie,",
         "<code>chain/rounds-x10-n10</code>",
         "exactly 18",
         "100 to 120",
-        "shown &lt;without&gt; a band",
+        "shown &#60;without&#62; a band",
         "prefers-color-scheme: dark",
         "@media print",
         "cores",
-        "nodes = 4 # a &lt; b",
+        "nodes = 4 # a &#60; b",
         "aria-label=\"Latency\"",
     ] {
         assert!(html.contains(part), "{part} is missing");

@@ -1,15 +1,15 @@
 //! What a run gives, and the folder it is kept in.
 
-mod csv;
 mod folder;
+mod series;
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use csv::field as csv_field;
-pub use csv::{parse_series, series_csv};
 pub use folder::{FORMAT, Manifest, Place, Run, WorldKind};
+pub(crate) use series::table as csv_table;
+pub use series::{parse_series, series_csv};
 
 use crate::figure::{Figure, null_is_nan};
 use crate::report::Plot;

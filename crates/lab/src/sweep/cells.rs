@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,8 @@ use super::Shard;
 use super::plan::{Cell, PLAN_FILE, Plan};
 use crate::LabError;
 use crate::figure::Figure;
-use crate::run::{Metric, RunResult, csv_field};
+use crate::run::{Metric, RunResult, csv_table};
+use crate::scenario::ScenarioFile;
 
 /// The version of a sweep folder's format.
 const FORMAT: u32 = 1;
@@ -137,24 +137,20 @@ pub fn merge(plan: &Plan, folders: &[PathBuf]) -> Result<Vec<FinishedCell>, LabE
 /// The merged table: axes, seed, metric, value, unit; one row a metric, in the order of the grid.
 /// The same for any number of threads or shards.
 pub fn sweep_csv(plan: &Plan, finished: &[FinishedCell]) -> String {
-    let mut text: String =
-        plan.axes().iter().map(|axis| format!("{},", csv_field(&axis.key))).collect();
-    text.push_str("seed,metric,value,unit\n");
-    for cell in finished {
-        let values: String =
-            cell.values.iter().map(|value| format!("{},", csv_field(value))).collect();
-        let figures = cell
-            .figures
-            .iter()
-            .map(|figure| (figure.id.as_str(), figure.measured, figure.unit.as_str()));
-        let metrics = cell.metrics.iter().map(|m| (&*m.metric, m.value, &*m.unit));
-        for (metric, value, unit) in metrics.chain(figures) {
-            let (metric, unit) = (csv_field(metric), csv_field(unit));
-            writeln!(text, "{values}{},{metric},{value},{unit}", cell.seed)
-                .expect("text takes all");
+    let axes = plan.axes().iter().map(|axis| axis.key.as_str());
+    csv_table(1024, axes.chain(["seed", "metric", "value", "unit"]), |rows| {
+        for cell in finished {
+            let seed = cell.seed.to_string();
+            let metrics = cell.metrics.iter().map(|m| (&*m.metric, m.value, &*m.unit));
+            let figures = cell.figures.iter().map(|f| (&*f.id, f.measured, &*f.unit));
+            for (metric, value, unit) in metrics.chain(figures) {
+                let values = cell.values.iter().map(String::as_str);
+                let value = value.to_string();
+                rows.write_record(values.chain([seed.as_str(), metric, value.as_str(), unit]))?;
+            }
         }
-    }
-    text
+        Ok(())
+    })
 }
 
 fn in_order(plan: &Plan, mut finished: BTreeMap<String, FinishedCell>) -> Vec<FinishedCell> {
@@ -192,9 +188,15 @@ fn read_manifest(folder: &Path) -> Result<Manifest, LabError> {
         .map_err(|error| LabError::folder(&path, format!("not the manifest of a sweep: {error}")))
 }
 
-/// The name of the scenario that a folder holds a sweep of.
-pub(super) fn scenario_name(folder: &Path) -> Result<String, LabError> {
-    Ok(read_manifest(folder)?.scenario)
+impl Plan {
+    /// The plan of the sweep that a folder holds.
+    pub fn of_folder(folder: &Path) -> Result<Plan, LabError> {
+        let path = folder.join(PLAN_FILE);
+        let text = std::fs::read_to_string(&path).map_err(LabError::read(&path))?;
+        // A scenario without a name goes by its file's, which is another one here.
+        let name = read_manifest(folder)?.scenario;
+        Plan::new(&ScenarioFile::parse(&format!("{name}.toml"), &text)?)
+    }
 }
 
 fn check(folder: &Path, plan: &Plan) -> Result<(), LabError> {

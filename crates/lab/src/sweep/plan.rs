@@ -1,4 +1,3 @@
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::LabError;
@@ -120,15 +119,6 @@ impl Plan {
     /// The scenario with `[sweep]`, as TOML: the whole plan.
     pub fn to_toml(&self) -> &str {
         &self.as_given
-    }
-
-    /// The plan of the sweep that a folder holds.
-    pub fn of_folder(folder: &Path) -> Result<Plan, LabError> {
-        let path = folder.join(PLAN_FILE);
-        let text = std::fs::read_to_string(&path).map_err(LabError::read(&path))?;
-        // A scenario without a name goes by its file's, which is another one here.
-        let name = super::cells::scenario_name(folder)?;
-        Plan::new(&ScenarioFile::parse(&format!("{name}.toml"), &text)?)
     }
 
     fn fill(
