@@ -1,3 +1,4 @@
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +7,6 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use paceline_lab::Progress;
-
-use crate::ui::is_watched;
 
 /// Work that takes less shows no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
@@ -117,4 +116,9 @@ impl Drop for Bars {
     fn drop(&mut self) {
         self.finish();
     }
+}
+
+/// True if a person looks at standard error.
+fn is_watched() -> bool {
+    io::stderr().is_terminal()
 }

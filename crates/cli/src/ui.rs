@@ -208,11 +208,6 @@ fn write(out: &mut impl Write, bytes: &[u8]) -> Result<(), CliError> {
     }
 }
 
-/// True if a person looks at standard error.
-pub fn is_watched() -> bool {
-    io::stderr().is_terminal()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

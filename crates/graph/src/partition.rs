@@ -57,8 +57,8 @@ pub enum PartitionError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// A line of the file is no part.
-    #[error("{}: line {line}: `{found}` is no part: a number of 0 to 65534 is", path.display())]
+    /// A line of the file is not a part.
+    #[error("{}: line {line}: `{found}` is not a part: expected 0 to 65534", path.display())]
     Line {
         /// The file.
         path: PathBuf,
@@ -297,7 +297,7 @@ mod tests {
         };
         let partition = parse("2\n0\r\n 1 \n2", 4).unwrap();
         assert_eq!((partition.owners(), partition.parts()), (&[2, 0, 1, 2][..], 3));
-        let wrong = "x.part.3: line 2: `-1` is no part: a number of 0 to 65534 is";
+        let wrong = "x.part.3: line 2: `-1` is not a part: expected 0 to 65534";
         assert_eq!(parse("0\n-1\n", 2).unwrap_err(), wrong);
         assert!(parse("0\n65535\n", 2).unwrap_err().contains("line 2: `65535`"));
         assert!(parse("0\n1\n", 3).unwrap_err().contains("2 parts for 3 vertices"));

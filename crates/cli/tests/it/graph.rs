@@ -139,7 +139,7 @@ fn drawn_graphs_are_the_same_for_the_same_seed() {
     assert_eq!(drawn["edges"], 20 * 19);
     for (arguments, wrong) in [
         (&["sbm", "--sizes", "5,5", "--matrix", "1,0"][..], "symmetric matrix of 2 x 2"),
-        (&["sbm", "--sizes", "5", "--matrix", "x"], "`x` is no number"),
+        (&["sbm", "--sizes", "5", "--matrix", "x"], "`x` is not a number"),
         (&["sbm", "--sizes", "0"], "0 vertices"),
         (&["sbm", "--sizes", "5", "--a", "2"], "not between 0 and 1"),
         (&["rmat", "--scale", "32"], "0..=31"),
@@ -171,7 +171,7 @@ fn parts_are_written_read_and_judged() {
     place.write("bad.part", "0\n1\nx\n0\n1\n");
     place.write("short.part", "0\n1\n");
     for (arguments, wrong) in [
-        (&["--read", "bad.part"][..], "bad.part: line 3: `x` is no part"),
+        (&["--read", "bad.part"][..], "bad.part: line 3: `x` is not a part"),
         (&["--read", "short.part"], "short.part: 2 parts for 5 vertices"),
         (&["--parts", "0"], "1..=65535"),
         (&["--parts", "2", "--out", "no/part"], "there is no folder no"),

@@ -193,8 +193,8 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         (&["missing.tsv"], "missing.tsv: "),
         (&["small.tsv", "--walks", "0"], "0 is not in 1.."),
         (&["small.tsv", "--source", "77"], "--source 77: the graph has no vertex of this id"),
-        (&["small.tsv", "--sources", "some.txt"], "some.txt: line 2: `77` is no vertex"),
-        (&["small.tsv", "--sources", "word.txt"], "word.txt: line 2: `two` is no id"),
+        (&["small.tsv", "--sources", "some.txt"], "some.txt: line 2: `77` is not a vertex"),
+        (&["small.tsv", "--sources", "word.txt"], "word.txt: line 2: `two` is not an id"),
         (&["small.tsv", "--sources", "none.txt"], "none.txt: no source in it"),
         (&["small.tsv", "--sources", "gone.txt"], "gone.txt: "),
         (&["small.tsv", "--out", "w.dat"], "w.dat: the name says no format"),
@@ -448,7 +448,7 @@ fn parquet_walks_are_those_of_the_text() {
             let Field::ListInternal(list) = path else { panic!("{path:?} is no list") };
             let id = |field: &Field| match field {
                 Field::Long(id) => *id as u64,
-                other => panic!("{other:?} is no id"),
+                other => panic!("{other:?} is not an id"),
             };
             list.elements().iter().map(id).collect()
         })

@@ -89,7 +89,7 @@ pub fn read(path: &Path, plain: Plain, options: &Options) -> Result<NamedGraph, 
                 return Err(FileError::Damaged { path: path.to_owned(), line, source });
             }
             Some(BlockError::LongLine) => {
-                let wanted = format!("a line of more than {BLOCK_BYTES} bytes is no edge");
+                let wanted = format!("a line of more than {BLOCK_BYTES} bytes is not an edge");
                 return Err(FileError::line(path, line + 1, b"..", wanted));
             }
             None => batch = next,
@@ -226,7 +226,7 @@ fn is_heading(line: &[u8]) -> bool {
 
 fn id(field: &[u8]) -> Result<u64, String> {
     number(field).ok_or_else(|| {
-        format!("`{}` is no id: a whole number of 0 to {} is", shown(field), u64::MAX)
+        format!("`{}` is not an id: expected a whole number from 0 to {}", shown(field), u64::MAX)
     })
 }
 
@@ -250,12 +250,12 @@ pub fn weight(field: &[u8]) -> Result<f32, String> {
 
 /// What is wrong with a weight, and what would be right.
 pub fn no_weight(found: &str) -> String {
-    format!("`{found}` is no weight: a number of 0 to {:e} is", f32::MAX)
+    format!("`{found}` is not a weight: expected a number from 0 to {:e}", f32::MAX)
 }
 
 fn label(field: &[u8]) -> Result<u8, String> {
     let number = number(field).and_then(|number| u8::try_from(number).ok());
-    number.ok_or_else(|| format!("`{}` is no label: a number of 0 to 255 is", shown(field)))
+    number.ok_or_else(|| format!("`{}` is not a label: expected 0 to 255", shown(field)))
 }
 
 /// A field as errors repeat it.

@@ -80,7 +80,9 @@ pub fn read(path: &Path, plain: Plain, options: csr::Options) -> Result<NamedGra
                 Some(to @ 1..) if to <= vertices => rows.targets.push((to - 1) as Vertex),
                 _ => {
                     let found = shown(word);
-                    return Err(text.fault(format!("`{found}` is no vertex: 1 to {vertices} is")));
+                    return Err(
+                        text.fault(format!("`{found}` is not a vertex: expected 1 to {vertices}"))
+                    );
                 }
             }
             if let Some(weights) = &mut weights {

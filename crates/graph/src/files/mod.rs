@@ -21,11 +21,11 @@ pub(crate) use error::excerpt;
 pub use ids::Ids;
 pub(crate) use npy::write_header as write_npy_header;
 pub(crate) use output::append_number;
-pub use output::{NewFile, open_unlinked, write, write_as};
+pub use output::{NewFile, open_unlinked};
 pub(crate) use output::{keep, temporary};
 
 use std::fs::File;
-use std::io::{BufReader, Cursor, Read, Seek};
+use std::io::{BufReader, BufWriter, Cursor, Read, Seek};
 use std::path::Path;
 
 use paceline_proto::walk::Graph;
@@ -138,6 +138,44 @@ fn read_from(
         Format::Edges => edges::read(path, input::decompressed(path, file)?, options),
         Format::Metis => metis::read(path, input::decompressed(path, file)?, options.edges),
         Format::Npz => npz::read(path, BufReader::new(file), options.edges),
+        Format::Parquet => Err(FileError::without_parquet(path)),
+    }
+}
+
+/// Writes a graph in the format that the file's name asks for ([`Format::of`]).
+///
+/// [`write_as`] says what becomes of what a format cannot hold.
+pub fn write(path: &Path, named: &NamedGraph) -> Result<(), FileError> {
+    write_as(path, Format::of(path), named)
+}
+
+/// Writes a graph in a format.
+///
+/// What a format cannot hold is refused, with these exceptions: edge lists lose isolated vertices
+/// if ids have gaps, and give edges with a label and no weight the weight 1; METIS and Parquet
+/// lose labels; METIS calls vertices by their numbers from 1.
+pub fn write_as(path: &Path, format: Format, named: &NamedGraph) -> Result<(), FileError> {
+    let at = |source| FileError::system(path, source);
+    match format {
+        Format::Edges => {
+            let mut file = NewFile::create(path)?;
+            output::write_edges(named, &mut file).map_err(at)?;
+            file.finish()
+        }
+        Format::Metis => {
+            let mut file = NewFile::create(path)?;
+            metis::write(path, named, &mut file)?;
+            file.finish()
+        }
+        Format::Npz => {
+            let out = BufWriter::with_capacity(output::WRITE_BYTES, temporary(path)?);
+            let mut out = npz::write(named, out).map_err(at)?;
+            out.rewind().map_err(at)?;
+            keep(path, out.into_inner().map_err(|error| at(error.into_error()))?)
+        }
+        #[cfg(feature = "parquet")]
+        Format::Parquet => parquet::write(path, named),
+        #[cfg(not(feature = "parquet"))]
         Format::Parquet => Err(FileError::without_parquet(path)),
     }
 }

@@ -1,15 +1,15 @@
 //! Files that appear whole or not at all.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tempfile::NamedTempFile;
 
+use super::NamedGraph;
 use super::error::FileError;
-use super::{Format, NamedGraph, metis, npz};
 
 /// A file that is being written, under another name in the same folder. [`NewFile::finish`] gives
 /// it its name, in the place of what had it; without that nothing is left of it.
@@ -26,7 +26,7 @@ enum Out {
 }
 
 /// Bytes written to the system at once.
-const WRITE_BYTES: usize = 1 << 20;
+pub const WRITE_BYTES: usize = 1 << 20;
 
 impl NewFile {
     /// Begins a file that will have this name.
@@ -115,45 +115,8 @@ pub fn keep(path: &Path, file: NamedTempFile) -> Result<(), FileError> {
     file.persist(path).map(|_| ()).map_err(|error| FileError::system(path, error.error))
 }
 
-/// Writes a graph in the format that the file's name asks for ([`Format::of`]).
-///
-/// [`write_as`] says what becomes of what a format cannot hold.
-pub fn write(path: &Path, named: &NamedGraph) -> Result<(), FileError> {
-    write_as(path, Format::of(path), named)
-}
-
-/// Writes a graph in a format.
-///
-/// What a format cannot hold is refused, with these exceptions: edge lists lose isolated vertices
-/// if ids have gaps, and give edges with a label and no weight the weight 1; METIS and Parquet
-/// lose labels; METIS calls vertices by their numbers from 1.
-pub fn write_as(path: &Path, format: Format, named: &NamedGraph) -> Result<(), FileError> {
-    let at = |source| FileError::system(path, source);
-    match format {
-        Format::Edges => {
-            let mut file = NewFile::create(path)?;
-            write_edges(named, &mut file).map_err(at)?;
-            file.finish()
-        }
-        Format::Metis => {
-            let mut file = NewFile::create(path)?;
-            metis::write(path, named, &mut file)?;
-            file.finish()
-        }
-        Format::Npz => {
-            let out = BufWriter::with_capacity(WRITE_BYTES, temporary(path)?);
-            let mut out = npz::write(named, out).map_err(at)?;
-            out.rewind().map_err(at)?;
-            keep(path, out.into_inner().map_err(|error| at(error.into_error()))?)
-        }
-        #[cfg(feature = "parquet")]
-        Format::Parquet => super::parquet::write(path, named),
-        #[cfg(not(feature = "parquet"))]
-        Format::Parquet => Err(FileError::without_parquet(path)),
-    }
-}
-
-fn write_edges(named: &NamedGraph, out: &mut impl Write) -> io::Result<()> {
+/// Writes an edge list.
+pub fn write_edges(named: &NamedGraph, out: &mut impl Write) -> io::Result<()> {
     let graph = &named.graph;
     let (weights, labels) = (named.weights.as_deref(), graph.labels());
     writeln!(out, "# Nodes: {} Edges: {}", graph.vertices(), graph.edges())?;

@@ -115,7 +115,8 @@ impl Values {
             ),
         };
         let id = |entry: usize, number: i64| {
-            let wrong = || (entry, format!("`{number}` is no id: whole numbers from 0 on are"));
+            let wrong =
+                || (entry, format!("`{number}` is not an id: expected a whole number from 0"));
             u64::try_from(number).map_err(|_| wrong())
         };
         match self {
@@ -314,10 +315,10 @@ mod tests {
         let wrong = read_file(&[(source, None), (target, Some(1))]).unwrap_err();
         assert!(wrong.contains("0 entries in 1 rows of a column"), "{wrong}");
         let wrong = read_file(&[(source, Some(-5)), (target, Some(1))]).unwrap_err();
-        assert!(wrong.contains("row 0, column `source`: `-5` is no id"), "{wrong}");
+        assert!(wrong.contains("row 0, column `source`: `-5` is not an id"), "{wrong}");
         let weight = ("required int64 weight", Some(-2));
         let wrong = read_file(&[(source, Some(5)), (target, Some(1)), weight]).unwrap_err();
-        assert!(wrong.contains("row 0, column `weight`: `-2` is no weight"), "{wrong}");
+        assert!(wrong.contains("row 0, column `weight`: `-2` is not a weight"), "{wrong}");
         let real = ("required double target", Some(1));
         assert!(read_file(&[(source, Some(5)), real]).unwrap_err().contains("are no ids"));
     }

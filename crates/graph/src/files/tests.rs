@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::csr::{Edges, Rows};
-use crate::files::output::write as write_to;
+use crate::files::write as write_to;
 
 fn parse(name: &str, text: &[u8]) -> Result<NamedGraph, String> {
     read_bytes(Path::new(name), text.to_vec(), &Options::default()).map_err(|e| e.to_string())
@@ -56,7 +56,7 @@ fn columns_can_be_told() {
     assert_eq!(read(Columns::Weight).unwrap().weights, Some(vec![3.0]));
     assert_eq!(read(Columns::Label).unwrap().graph.labels(), Some(&[3][..]));
     let wrong = read(Columns::WeightLabel).unwrap_err().to_string();
-    assert!(wrong.contains("`999999` is no label: a number of 0 to 255 is"), "{wrong}");
+    assert!(wrong.contains("`999999` is not a label: expected 0 to 255"), "{wrong}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn options_are_heeded_in_every_format() {
 #[test]
 fn wrong_lines_are_named_with_what_would_be_right() {
     let refused = |text: &[u8]| parse("x.txt", text).unwrap_err();
-    let id = "is no id: a whole number of 0 to 18446744073709551615 is";
+    let id = "is not an id: expected a whole number from 0 to 18446744073709551615";
     assert_eq!(refused(b"0 1\n#\n0 a\n"), format!("x.txt: line 3: `0 a`: `a` {id}"));
     assert!(refused(b"0 1\n-1 0").contains(&format!("line 2: `-1 0`: `-1` {id}")));
     assert!(refused(b"0 18446744073709551616\n").contains(id));
@@ -106,7 +106,7 @@ fn wrong_lines_are_named_with_what_would_be_right() {
     assert!(refused(b"0,,1\n").contains(id));
     assert!(refused(b"0 1\n0 1 5\n").contains("line 2: `0 1 5`: it has more fields"));
     assert!(refused(b"0 1 2\n0 1\n").contains("line 2: `0 1`: its weight is missing"));
-    let weight = "is no weight: a number of 0 to 3.4028235e38 is";
+    let weight = "is not a weight: expected a number from 0 to 3.4028235e38";
     for wrong in ["-1", "NaN", "inf", "1e39", "x"] {
         let found = refused(format!("0 1 2\n0 1 {wrong}\n").as_bytes());
         assert_eq!(found, format!("x.txt: line 2: `0 1 {wrong}`: `{wrong}` {weight}"));
@@ -187,10 +187,10 @@ fn metis_counts_that_do_not_fit_are_refused() {
     assert!(refused(b"3 1\n2\n1\n").contains("it has 2 rows for the 3 vertices"));
     assert!(refused(b"2 2\n2\n1\n").contains("it speaks of 2 edges, each at both ends, and has 2"));
     assert!(refused(b"2 1\n2\n1\n1\n").contains("line 4: `1`: a row beyond those of the 2"));
-    assert!(refused(b"2 1\n3\n1\n").contains("line 2: `3`: `3` is no vertex: 1 to 2 is"));
-    assert!(refused(b"2 1\n0\n1\n").contains("`0` is no vertex"));
+    assert!(refused(b"2 1\n3\n1\n").contains("line 2: `3`: `3` is not a vertex: expected 1 to 2"));
+    assert!(refused(b"2 1\n0\n1\n").contains("`0` is not a vertex"));
     assert!(refused(b"2 1 1\n2\n1 7\n").contains("line 2: `2`: the last edge's weight is missing"));
-    assert!(refused(b"2 1 1\n2 -1\n1 7\n").contains("`-1` is no weight"));
+    assert!(refused(b"2 1 1\n2 -1\n1 7\n").contains("`-1` is not a weight"));
     assert!(refused(b"2 1 10\n\n1 2\n").contains("1 numbers of the vertex come first"));
     assert!(refused(b"9999999999 1\n").contains("where 4294967295 are possible"));
     assert_eq!(refused(b"% only\n"), "x.graph: no edges in it");

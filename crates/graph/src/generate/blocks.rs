@@ -222,7 +222,7 @@ mod tests {
         assert!(refused(&[], &[]).contains("0 vertices"));
         assert!(refused(&[1, 2], &[&[0.1, 0.2]]).contains("it has 1 rows"));
         assert!(refused(&[1, 2], &[&[0.1, 0.2], &[0.2]]).contains("row 1 has 1"));
-        assert!(refused(&[1], &[&[1.1]]).contains("1.1 is no probability"));
+        assert!(refused(&[1], &[&[1.1]]).contains("1.1 is not a probability"));
         let skew = refused(&[1, 2], &[&[0.1, 0.2], &[0.3, 0.1]]);
         assert!(skew.contains("1 to 0 is 0.3, 0 to 1 is 0.2"), "{skew}");
     }

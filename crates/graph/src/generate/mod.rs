@@ -16,7 +16,7 @@ pub enum GenerateError {
     #[error("{0} vertices: 1 to {max} are possible", max = Graph::VERTICES_MAX)]
     Vertices(u64),
     /// An edge probability that is none.
-    #[error("{0} is no probability: 0 to 1 is")]
+    #[error("{0} is not a probability: expected 0 to 1")]
     Probability(String),
     /// RMAT's four probabilities are not one in sum.
     #[error("the probabilities of the quadrants sum up to {0}: 1 is right")]

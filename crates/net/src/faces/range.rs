@@ -50,10 +50,10 @@ impl fmt::Display for AddressRange {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RangeError {
     /// What stands before the slash is no address.
-    #[error("`{0}` is no IP address: write a range like 10.0.0.0/8 or fd00::/8")]
+    #[error("`{0}` is not an IP address: expected a range like 10.0.0.0/8 or fd00::/8")]
     Address(String),
-    /// What stands behind the slash is no number of bits.
-    #[error("`{length}` is no length of a prefix: write 0 to {bits_max} behind `{address}/`")]
+    /// What stands behind the slash is not a number of bits.
+    #[error("`{length}` is not a prefix length: expected 0 to {bits_max} behind `{address}/`")]
     Length {
         /// What stands there.
         length: String,
@@ -179,14 +179,17 @@ mod tests {
     #[test]
     fn what_is_no_range_is_refused_with_what_would_do() {
         for (text, says) in [
-            ("", "`` is no IP address: write a range like 10.0.0.0/8 or fd00::/8"),
-            ("10.0.0/8", "`10.0.0` is no IP address: write a range like 10.0.0.0/8 or fd00::/8"),
-            ("host/8", "`host` is no IP address: write a range like 10.0.0.0/8 or fd00::/8"),
-            ("10.0.0.0/33", "`33` is no length of a prefix: write 0 to 32 behind `10.0.0.0/`"),
-            ("10.0.0.0/", "`` is no length of a prefix: write 0 to 32 behind `10.0.0.0/`"),
-            ("10.0.0.0/+8", "`+8` is no length of a prefix: write 0 to 32 behind `10.0.0.0/`"),
-            ("10.0.0.0/8/8", "`8/8` is no length of a prefix: write 0 to 32 behind `10.0.0.0/`"),
-            ("fd00::/129", "`129` is no length of a prefix: write 0 to 128 behind `fd00::/`"),
+            ("", "`` is not an IP address: expected a range like 10.0.0.0/8 or fd00::/8"),
+            (
+                "10.0.0/8",
+                "`10.0.0` is not an IP address: expected a range like 10.0.0.0/8 or fd00::/8",
+            ),
+            ("host/8", "`host` is not an IP address: expected a range like 10.0.0.0/8 or fd00::/8"),
+            ("10.0.0.0/33", "`33` is not a prefix length: expected 0 to 32 behind `10.0.0.0/`"),
+            ("10.0.0.0/", "`` is not a prefix length: expected 0 to 32 behind `10.0.0.0/`"),
+            ("10.0.0.0/+8", "`+8` is not a prefix length: expected 0 to 32 behind `10.0.0.0/`"),
+            ("10.0.0.0/8/8", "`8/8` is not a prefix length: expected 0 to 32 behind `10.0.0.0/`"),
+            ("fd00::/129", "`129` is not a prefix length: expected 0 to 128 behind `fd00::/`"),
             ("10.1.0.0/8", "`10.1.0.0/8` has bits set behind its first 8: write 10.0.0.0/8"),
             ("fd00::1/64", "`fd00::1/64` has bits set behind its first 64: write fd00::/64"),
             (

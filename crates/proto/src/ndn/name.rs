@@ -412,11 +412,11 @@ pub enum NameError {
     /// What is before `=` is neither a number from 1 to 65,535 nor a word that stands for one.
     #[error("name has a component of unknown type")]
     Kind,
-    /// What is after `seg=` or the like is no number.
-    #[error("name has a number that is none")]
+    /// What is after `seg=` or the like is not a number.
+    #[error("invalid number in name component")]
     Number,
     /// What is after `sha256digest=` or the like is not 64 hexadecimal digits.
-    #[error("name has a digest that is none")]
+    #[error("invalid digest in name component")]
     Digest,
 }
 

@@ -267,8 +267,8 @@ pub enum Refusal {
     /// The kind of walk makes no sense here.
     #[error(transparent)]
     Kind(#[from] KindError),
-    /// A source is no vertex.
-    #[error("source {0} is no vertex: there are {1}")]
+    /// A source is not a vertex.
+    #[error("source {0} is not a vertex: there are {1}")]
     NoSuchSource(Vertex, u32),
     /// Nothing is asked for.
     #[error("no walks are asked for: sources and walks are at least 1 each")]

@@ -143,7 +143,7 @@ impl Node2Vec {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KindError {
     /// A chance that is none.
-    #[error("{0} is no probability: 0 to 1 is")]
+    #[error("{0} is not a probability: expected 0 to 1")]
     Chance(String),
     /// A parameter of node2vec out of range.
     #[error("node2vec's {name} is {value}: 0.01 to 100 is possible")]

@@ -17,7 +17,7 @@ pub enum Change {
         /// Its label; 0 where edges have none.
         label: u8,
     },
-    /// There is no edge to this vertex, whatever its label.
+    /// There is not an edge to this vertex, whatever its label.
     Cut {
         /// Where it would lead.
         to: Vertex,

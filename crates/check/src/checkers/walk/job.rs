@@ -289,7 +289,7 @@ pub(super) fn refusal<'a>(
     } else if job.walks == 0 || job.sources.is_empty() {
         Some("no walks")
     } else if sources().any(|source| source >= world.vertices()) {
-        Some("a source that is no vertex")
+        Some("a source that is not a vertex")
     } else {
         None
     }

@@ -184,7 +184,7 @@ fn wrong(error: &GenerateError) -> CliError {
 
 fn numbers(text: &str) -> Result<Vec<f64>, CliError> {
     let number = |word: &str| {
-        let wrong = || CliError::Input(format!("`{word}` is no number: 0 to 1 is right"));
+        let wrong = || CliError::Input(format!("`{word}` is not a number: expected 0 to 1"));
         word.trim().parse::<f64>().map_err(|_| wrong())
     };
     text.split(',').map(number).collect()

@@ -72,7 +72,7 @@ impl FromStr for Route {
         let (address, cost) = match hop.split_once(',') {
             None => (hop, 0),
             Some((address, cost)) => {
-                let whole = |_| format!("`{cost}` is no cost: expected a whole number from 0");
+                let whole = |_| format!("`{cost}` is not a cost: expected a whole number from 0");
                 (address, cost.parse().map_err(whole)?)
             }
         };
@@ -97,7 +97,7 @@ impl FromStr for StrategyChoice {
             "best-route" => Strategy::BestRoute,
             "multicast" => Strategy::Multicast,
             "adaptive" => Strategy::Adaptive,
-            other => return Err(format!("`{other}` is no strategy: {names}")),
+            other => return Err(format!("`{other}` is not a strategy: {names}")),
         };
         Ok(StrategyChoice { prefix: parse_name(prefix)?, strategy })
     }
@@ -112,7 +112,7 @@ pub fn parse_name(text: &str) -> Result<Name, String> {
 fn address_of(text: &str) -> Result<SocketAddr, String> {
     let plain = match text.split_once("://") {
         Some(("udp" | "udp4" | "udp6", plain)) => plain,
-        Some((scheme, _)) => return Err(format!("`{scheme}` is no kind of face: expected udp")),
+        Some((scheme, _)) => return Err(format!("`{scheme}` is not a kind of face: expected udp")),
         None => text,
     };
     let unresolved = |error: std::io::Error| format!("`{plain}` cannot be resolved: {error}");

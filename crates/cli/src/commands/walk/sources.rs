@@ -61,8 +61,8 @@ fn read(path: &Path, ids: &Ids) -> Result<Vec<Vertex>, CliError> {
         }
         let shown: String = text.chars().take(40).collect();
         let wrong = |what: &str| named(format!("line {number}: `{shown}` {what}"));
-        let id = text.parse().map_err(|_| wrong("is no id: a whole number from 0 on is"))?;
-        vertices.push(ids.vertex(id).ok_or_else(|| wrong("is no vertex of the graph"))?);
+        let id = text.parse().map_err(|_| wrong("is not an id: expected a whole number from 0"))?;
+        vertices.push(ids.vertex(id).ok_or_else(|| wrong("is not a vertex of the graph"))?);
     }
     if vertices.is_empty() {
         return Err(named("no source in it: an id a line is expected".to_owned()));

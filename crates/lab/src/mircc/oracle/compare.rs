@@ -17,6 +17,6 @@ pub fn distance_max(measured: &[f64], expected: &[f64]) -> f64 {
         if measured == expected { 0.0 } else { ((measured - expected) / expected).abs() }
     };
     let distances = measured.iter().zip(expected).map(distance);
-    // `f64::max` would pass over a rate that is no number.
+    // `f64::max` would pass over a rate that is not a number.
     distances.fold(0.0, |most, each| if each.is_nan() || each > most { each } else { most })
 }

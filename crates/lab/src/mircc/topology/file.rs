@@ -1,9 +1,6 @@
-use std::path::Path;
 use std::time::Duration;
 
-use super::graph::{Graph, GraphError};
-use super::{graphml, ndnsim};
-use crate::LabError;
+use super::graph::GraphError;
 use crate::scenario::units::{parse_duration, parse_rate};
 use crate::scenario::{Diagnostic, Origin, Rate, Source};
 
@@ -21,24 +18,6 @@ pub struct Defaults {
     /// Packets. Default: none, so that it is left to who uses the network.
     pub queue_packets: Option<u32>,
 }
-
-/// Reads a network from a file: GraphML if its name ends in `.graphml` or `.xml`, an annotated
-/// topology of ndnSIM if it ends in `.txt`.
-pub fn load(path: &Path, defaults: &Defaults) -> Result<Graph, LabError> {
-    let read: Reader = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("graphml" | "xml") => graphml::read,
-        Some("txt") => ndnsim::read,
-        _ => {
-            let problem = format!("{}: unknown kind of network file", path.display());
-            let accepted = "accepted: .graphml or .xml (GraphML), .txt (ndnSIM annotated topology)";
-            return Err(Diagnostic::new(problem).with_note(accepted).into());
-        }
-    };
-    let text = std::fs::read_to_string(path).map_err(LabError::read(path))?;
-    read(&path.display().to_string(), &text, defaults)
-}
-
-type Reader = fn(&str, &str, &Defaults) -> Result<Graph, LabError>;
 
 /// A problem at these bytes of the file.
 pub(super) fn at(
@@ -85,6 +64,7 @@ pub(super) fn delay(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::load;
     use super::*;
 
     #[test]

@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
         if let Some(value) = self.of_edge(data, RAW_RATE) {
             let bits = value.text.parse::<f64>().unwrap_or(f64::NAN);
             if !(1.0..=1e18).contains(&bits) {
-                let problem = format!("`{}` is no rate", value.text);
+                let problem = format!("`{}` is not a rate", value.text);
                 return Err(at(self.source, value.span.clone(), problem)
                     .with_note("accepted: bits a second, from 1 to 1e18, such as 10000000000.0"));
             }
@@ -291,7 +291,7 @@ impl<'a> Reader<'a> {
         };
         match value.text.parse::<f64>() {
             Ok(degrees) if degrees.abs() <= most => Ok(Some(degrees)),
-            _ => Err(at(self.source, value.span, format!("`{}` is no place", value.text))
+            _ => Err(at(self.source, value.span, format!("`{}` is not a coordinate", value.text))
                 .with_note(format!("accepted: degrees from -{most} to {most}"))),
         }
     }

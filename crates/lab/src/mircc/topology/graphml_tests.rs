@@ -137,12 +137,16 @@ fn each_kind_of_mistake_has_its_line_and_words() {
         (format!("{TWO}<edge target=\"b\"/>"), 4, "the edge has no source"),
         (edge(""), 4, "the edge has no rate"),
         (edge(rate), 4, "the edge has no delay, and where `a` lies is not said"),
-        (data("LinkSpeedRaw", "0.0"), 5, "`0.0` is no rate"),
-        (data("LinkSpeedRaw", "-1e9"), 5, "`-1e9` is no rate"),
+        (data("LinkSpeedRaw", "0.0"), 5, "`0.0` is not a rate"),
+        (data("LinkSpeedRaw", "-1e9"), 5, "`-1e9` is not a rate"),
         (data("linkspeedraw", "fast"), 5, "accepted: bits a second"),
         (data("bandwidth", "0Mbps"), 5, "the rate `0Mbps` is zero"),
         (edge(&format!("{rate}<data key=\"latency\">5</data>")), 5, "`5` has no unit"),
-        ("<node id=\"a\">\n<data key=\"lat\">91</data></node>".to_owned(), 4, "`91` is no place"),
+        (
+            "<node id=\"a\">\n<data key=\"lat\">91</data></node>".to_owned(),
+            4,
+            "`91` is not a coordinate",
+        ),
         ("<hyperedge/>".to_owned(), 3, "a hyperedge is no link"),
         (
             format!(

@@ -18,10 +18,31 @@ mod random;
 mod routes;
 
 pub use builtin::{Abilene, Branch, Diamond, Dumbbell, Slingshot};
-pub use file::{Defaults, load};
+pub use file::Defaults;
 pub use flows::Flows;
 pub use graph::{Consumer, Graph, GraphError, Link, Neighbour, Port, Producer};
 pub use graphml::read as read_graphml;
 pub use ndnsim::read as read_ndnsim;
 pub use random::{Random, Ways};
 pub use routes::{Path, Routes, Routing};
+
+use crate::LabError;
+use crate::scenario::Diagnostic;
+
+/// Reads a network from a file: GraphML if its name ends in `.graphml` or `.xml`, an annotated
+/// topology of ndnSIM if it ends in `.txt`.
+pub fn load(path: &std::path::Path, defaults: &Defaults) -> Result<Graph, LabError> {
+    let read: Reader = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("graphml" | "xml") => graphml::read,
+        Some("txt") => ndnsim::read,
+        _ => {
+            let problem = format!("{}: unknown kind of network file", path.display());
+            let accepted = "accepted: .graphml or .xml (GraphML), .txt (ndnSIM annotated topology)";
+            return Err(Diagnostic::new(problem).with_note(accepted).into());
+        }
+    };
+    let text = std::fs::read_to_string(path).map_err(LabError::read(path))?;
+    read(&path.display().to_string(), &text, defaults)
+}
+
+type Reader = fn(&str, &str, &Defaults) -> Result<Graph, LabError>;

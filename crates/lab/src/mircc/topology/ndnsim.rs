@@ -221,8 +221,12 @@ impl Reader<'_> {
         };
         match word.text.strip_suffix('p').unwrap_or(word.text).parse() {
             Ok(packets) if packets > 0 => Ok(Some(packets)),
-            _ => Err(at(self.source, word.span.clone(), format!("`{}` is no queue", word.text))
-                .with_note("accepted: packets, at least 1: 100, 100p")),
+            _ => Err(at(
+                self.source,
+                word.span.clone(),
+                format!("`{}` is not a queue length", word.text),
+            )
+            .with_note("accepted: packets, at least 1: 100, 100p")),
         }
     }
 
@@ -340,7 +344,7 @@ D E
             ("A B -5Mbps 1 1ms", 6, "does not begin with a number of zero or more"),
             ("A B 5 1 1ms", 6, "`5` has no unit"),
             ("A B 5Mbps 1 -1ms", 6, "does not begin with a number of zero or more"),
-            ("A B 5Mbps 1 1ms 0", 6, "`0` is no queue"),
+            ("A B 5Mbps 1 1ms 0", 6, "`0` is not a queue length"),
             ("A B 5Mbps 1 1ms many", 6, "accepted: packets, at least 1"),
             ("A B 5Mbps 1 1ms 10 ns3::RateErrorModel", 6, "one value too many"),
             ("A", 6, "`A` is alone on its line"),

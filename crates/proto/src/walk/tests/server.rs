@@ -261,7 +261,7 @@ fn a_job_that_cannot_be_done_is_refused_with_the_reason() {
     assert!(refuse(Job { sources: Sources::Range(2..2), ..good.clone() }).contains("no walks"));
     assert_eq!(
         refuse(Job { sources: Sources::Range(3..5), ..good.clone() }),
-        "job 1 refused: source 4 is no vertex: there are 4"
+        "job 1 refused: source 4 is not a vertex: there are 4"
     );
     assert_eq!(
         refuse(Job { kind: Kind::Metapath(Arc::from([1])), ..good.clone() }),

@@ -245,7 +245,7 @@ fn draw_sources(rng: &mut Rng, vertices: u32) -> Sources {
     if rng.chance(0.5) {
         let first = rng.below(vertices);
         let count = rng.below((vertices - first).min(12) + 1);
-        // One that is no vertex, now and then.
+        // One that is not a vertex, now and then.
         let over = if rng.chance(0.03) { vertices } else { 0 };
         return Sources::Range(first..first + count + over);
     }
