@@ -54,6 +54,7 @@ pub enum Order {
     Ask(NodeId, u32),
     /// So many questions at once, each as long.
     AskMany(NodeId, u32, usize),
+    #[cfg_attr(debug_assertions, expect(dead_code, reason = "its test is of release builds"))]
     Send(NodeId, Lane, Note),
     SetTimers(Vec<(Duration, u32)>),
     Disconnect(NodeId),
