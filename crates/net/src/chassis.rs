@@ -1,4 +1,4 @@
-//! What every driver is built on: its protocol, the application's queues, and the task.
+//! What every driver is built on: the protocol, the application's queues, and the task.
 //!
 //! Each poll of the task is a *turn*: take the sources that woke, let the driver serve them, and
 //! publish. A source that has more is put on the list of the next turn, and the task yields in
@@ -9,11 +9,12 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use paceline_proto::core::{Backlog, Context, Counters, Instant, NodeId, Outbox, Rng};
+use paceline_proto::core::{Backlog, Counters, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::events::EventSender;
-use crate::handle::{Common, Control, Ends, Hosted, Input, Stopped};
+use crate::events::EventGate;
+use crate::handle::{Common, Control, Ends, Stopped};
+use crate::machine::{Call, Io, Machine, Requests, Sender};
 use crate::ready::{ReadyList, Source};
 use crate::stats::{Held, Traffic};
 
@@ -21,23 +22,15 @@ use crate::stats::{Held, Traffic};
 const INPUTS_MAX: usize = 128;
 
 /// A driver: what a task runs, turn by turn.
-pub(crate) trait Drive: Unpin {
-    /// What it drives.
-    type Protocol: Hosted;
-    /// What the application may tell it.
-    type Order;
-
+pub(crate) trait Drive: Sender + Send {
     /// What it is built on.
-    fn chassis(&mut self) -> &mut Chassis<Self::Protocol, Self::Order>;
+    fn chassis(&mut self) -> &mut Chassis;
 
     /// Calls a handler and carries out what it asked for.
-    fn handle(&mut self, call: impl FnOnce(&mut Self::Protocol, &mut Context<'_, Self::Protocol>));
+    fn handle(&mut self, call: Call);
 
     /// Serves the sources that woke.
     fn turn(&mut self, woken: &mut Vec<Source>);
-
-    /// Sources that the next turn is to serve, whether they wake or not.
-    fn again(&mut self) -> &mut Vec<Source>;
 
     /// True if the next turn is to follow at once.
     fn has_more(&self) -> bool;
@@ -56,160 +49,141 @@ pub(crate) trait Drive: Unpin {
 
     /// Hands the protocol what the application has sent, a turn's share of it.
     fn take_inputs(&mut self) {
-        let mut batch = std::mem::take(&mut self.chassis().input_batch);
         let mut taken = 0;
         while taken < INPUTS_MAX {
-            match self.chassis().poll_inputs(&mut batch) {
-                Poll::Pending => break,
+            match self.chassis().poll_inputs() {
+                Poll::Pending => return,
                 // Every handle is gone.
-                Poll::Ready(0) => {
-                    self.begin_stop(None);
-                    break;
+                Poll::Ready(0) => return self.begin_stop(None),
+                Poll::Ready(count) => {
+                    taken += count;
+                    (0..count).for_each(|_| self.handle(Call::Input));
                 }
-                Poll::Ready(count) => taken += count,
-            }
-            for input in batch.drain(..) {
-                self.chassis().handled_bytes += input.bytes() as u64;
-                self.handle(|protocol, cx| input.call(protocol, cx));
             }
         }
-        if taken >= INPUTS_MAX {
-            self.again().push(Source::Inputs);
-        }
-        self.chassis().input_batch = batch;
+        self.chassis().again.push(Source::Inputs);
+    }
+
+    /// Sends the messages of the last call; returns how many went to single nodes.
+    fn send_all(&mut self) -> usize
+    where
+        Self: Sized,
+    {
+        // Sending calls no handler, so the protocol is not missed meanwhile.
+        let Some(mut machine) = self.chassis().machine.take() else { return 0 };
+        let count = machine.send_all(self);
+        self.chassis().machine = Some(machine);
+        count
     }
 }
 
-/// A protocol, and what the application has of it.
-pub(crate) struct Chassis<P: Hosted, O> {
-    protocol: P,
-    shared: Arc<P::Shared>,
-    node: NodeId,
-    incarnation: u64,
-    rng: Rng,
-    /// What the last handler asked for.
-    pub(crate) outbox: Outbox<P>,
-
-    inputs: mpsc::UnboundedReceiver<Input<P>>,
+/// What a driver is built on: a protocol, and what the application has of it.
+pub(crate) struct Chassis {
+    // Absent only while its messages are sent.
+    machine: Option<Box<dyn Machine>>,
+    /// What the last call asked for.
+    pub(crate) requests: Requests,
     inputs_waker: Waker,
-    input_batch: Vec<Input<P>>,
-    handled_bytes: u64,
-    controls: mpsc::UnboundedReceiver<Control<O>>,
-    controls_waker: Waker,
-    events: EventSender<P>,
+    gate: EventGate,
     common: Arc<Common>,
 
     /// The list that sources put themselves on.
     pub(crate) ready: Arc<ReadyList>,
     woken: Vec<Source>,
+    /// Sources that the next turn is to serve, whether they wake or not.
+    pub(crate) again: Vec<Source>,
     /// Whether the node is to go on.
     pub(crate) life: Life,
 }
 
-/// Whom a driver is built for.
-pub(crate) struct Crew<P: Hosted> {
-    /// The protocol.
-    pub(crate) protocol: P,
-    /// What all nodes may read.
-    pub(crate) shared: Arc<P::Shared>,
-    /// The node as the protocol knows it.
-    pub(crate) node: NodeId,
-    /// Its incarnation.
-    pub(crate) incarnation: u64,
-    /// Seed of its random numbers.
-    pub(crate) seed: u64,
+/// What the application tells a driver whose orders are `O`.
+pub(crate) struct Controls<O> {
+    controls: mpsc::UnboundedReceiver<Control<O>>,
+    waker: Waker,
 }
 
-impl<P: Hosted, O> Chassis<P, O> {
-    /// A protocol that has not been started.
-    pub(crate) fn new(crew: Crew<P>, ends: Ends<P, O>) -> Chassis<P, O> {
-        let ready = Arc::new(ReadyList::default());
-        ends.events.set_waker(ready.waker(Source::Events));
-        Chassis {
-            protocol: crew.protocol,
-            shared: crew.shared,
-            node: crew.node,
-            incarnation: crew.incarnation,
-            rng: Rng::new(crew.seed, u64::from(crew.node.0)),
-            outbox: Outbox::default(),
-            inputs: ends.inputs,
-            inputs_waker: ready.waker(Source::Inputs),
-            input_batch: Vec::new(),
-            handled_bytes: 0,
-            controls: ends.controls,
-            controls_waker: ready.waker(Source::Controls),
-            events: ends.events,
-            common: ends.common,
-            ready,
-            woken: Vec::new(),
-            life: Life::Running,
-        }
-    }
-
-    /// Calls a handler, which writes into the outbox.
-    pub(crate) fn call(
-        &mut self,
-        now: Instant,
-        backlog: &dyn Backlog,
-        datagram_bytes_max: usize,
-        call: impl FnOnce(&mut P, &mut Context<'_, P>),
-    ) {
-        let mut cx = Context {
-            now,
-            node: self.node,
-            incarnation: self.incarnation,
-            shared: &*self.shared,
-            rng: &mut self.rng,
-            outbox: &mut self.outbox,
-            backlog,
-            datagram_bytes_max,
-        };
-        call(&mut self.protocol, &mut cx);
-    }
-
-    /// Passes the events in the outbox on.
-    pub(crate) fn tell_events(&mut self, counters: &mut Counters) {
-        self.events.send_all(self.outbox.events.drain(..), counters);
-    }
-
-    /// True while the driver must not read from peers, because the application has not received
-    /// the events that they caused.
-    pub(crate) fn holds_peers(&mut self, counters: &mut Counters) -> bool {
-        self.events.is_holding(counters)
-    }
-
-    /// What the application tells the driver next.
-    pub(crate) fn next_control(&mut self) -> Option<Control<O>> {
-        let mut cx = TaskContext::from_waker(&self.controls_waker);
-        match self.controls.poll_recv(&mut cx) {
+impl<O> Controls<O> {
+    /// The next of them.
+    pub(crate) fn next(&mut self) -> Option<Control<O>> {
+        match self.controls.poll_recv(&mut TaskContext::from_waker(&self.waker)) {
             // The end of the inputs is what counts.
             Poll::Ready(None) | Poll::Pending => None,
             Poll::Ready(control) => control,
         }
     }
+}
 
-    /// How many commands and views wait for the protocol.
-    pub(crate) fn inputs_waiting(&self) -> usize {
-        self.inputs.len()
+impl Chassis {
+    /// A chassis with a protocol that has not been started, and what the application tells its
+    /// driver.
+    pub(crate) fn new<O>(ends: Ends<O>) -> (Chassis, Controls<O>) {
+        let ready = Arc::new(ReadyList::default());
+        ends.gate.set_waker(ready.waker(Source::Events));
+        let controls = Controls { controls: ends.controls, waker: ready.waker(Source::Controls) };
+        let chassis = Chassis {
+            machine: Some(ends.machine),
+            requests: Requests::default(),
+            inputs_waker: ready.waker(Source::Inputs),
+            gate: ends.gate,
+            common: ends.common,
+            ready,
+            woken: Vec::new(),
+            again: Vec::new(),
+            life: Life::Running,
+        };
+        (chassis, controls)
     }
 
-    fn poll_inputs(&mut self, batch: &mut Vec<Input<P>>) -> Poll<usize> {
-        let mut cx = TaskContext::from_waker(&self.inputs_waker);
-        self.inputs.poll_recv_many(&mut cx, batch, INPUTS_MAX)
+    /// The protocol.
+    pub(crate) fn machine(&mut self) -> &mut dyn Machine {
+        present(&mut self.machine)
+    }
+
+    /// Calls a handler. What it asks for is in the requests, and its messages wait to be sent.
+    pub(crate) fn call(
+        &mut self,
+        call: Call,
+        now: Instant,
+        backlog: &dyn Backlog,
+        datagram_bytes_max: usize,
+    ) {
+        let requests = &mut self.requests;
+        let io = &mut Io { now, backlog, datagram_bytes_max, requests };
+        present(&mut self.machine).call(io, call);
+    }
+
+    /// True while the driver must not read from peers, because the application has not received
+    /// the events that they caused.
+    pub(crate) fn holds_peers(&mut self, counters: &mut Counters) -> bool {
+        self.gate.is_holding(counters)
+    }
+
+    /// How many commands and views wait for the protocol.
+    pub(crate) fn inputs_waiting(&mut self) -> usize {
+        self.machine().inputs_waiting()
+    }
+
+    fn poll_inputs(&mut self) -> Poll<usize> {
+        let cx = &mut TaskContext::from_waker(&self.inputs_waker);
+        present(&mut self.machine).poll_inputs(cx, INPUTS_MAX)
     }
 
     /// Lets the application know what is admitted, what is held and what was counted.
     pub(crate) fn publish(&mut self, traffic: Traffic, held: Held, counters: &mut Counters) {
-        let limit = self.handled_bytes.saturating_add(self.protocol.admission() as u64);
-        self.common.admission.set_limit(limit);
-        self.common.stats.publish(traffic, held, [&mut self.outbox.counters, counters]);
+        let machine = present(&mut self.machine);
+        self.common.admission.set_limit(machine.admitted_bytes());
+        self.common.stats.publish(traffic, held, [machine.counters(), counters]);
     }
 }
 
-impl<P: Hosted, O> Drop for Chassis<P, O> {
+fn present(machine: &mut Option<Box<dyn Machine>>) -> &mut dyn Machine {
+    &mut **machine.as_mut().expect("sending calls no handler")
+}
+
+impl Drop for Chassis {
     fn drop(&mut self) {
         // Who waits for admission is let through, to find the inputs closed.
-        self.inputs.close();
+        self.machine = None;
         self.common.admission.set_limit(u64::MAX);
         self.ready.clear();
     }
@@ -249,11 +223,11 @@ impl Life {
 }
 
 /// A driver as a task.
-pub(crate) struct Task<D>(D);
+pub(crate) struct Task(Box<dyn Drive>);
 
-impl<D: Drive + Send + 'static> Task<D> {
+impl Task {
     /// Runs the driver in this runtime until its node has stopped.
-    pub(crate) fn spawn(driver: D, runtime: &tokio::runtime::Handle) {
+    pub(crate) fn spawn(driver: Box<dyn Drive>, runtime: &tokio::runtime::Handle) {
         runtime.spawn(async {
             // Fairness is the driver's own: each of its turns is bounded and ends in a yield.
             let ended = tokio::task::unconstrained(Task(driver)).await;
@@ -263,14 +237,15 @@ impl<D: Drive + Send + 'static> Task<D> {
     }
 }
 
-impl<D: Drive> Future for Task<D> {
+impl Future for Task {
     type Output = Ended;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Ended> {
-        let driver = &mut self.0;
-        let mut woken = std::mem::take(&mut driver.chassis().woken);
-        woken.append(driver.again());
-        driver.chassis().ready.take(cx.waker(), &mut woken);
+        let driver = &mut *self.0;
+        let chassis = driver.chassis();
+        let mut woken = std::mem::take(&mut chassis.woken);
+        woken.append(&mut chassis.again);
+        chassis.ready.take(cx.waker(), &mut woken);
         driver.turn(&mut woken);
         woken.clear();
         driver.chassis().woken = woken;

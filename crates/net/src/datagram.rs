@@ -5,12 +5,13 @@ use std::net::{SocketAddr, UdpSocket};
 use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
-use paceline_proto::core::{Counters, Wire};
+use paceline_proto::core::Counters;
 use quinn_udp::Transmit;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::arrivals::Arrivals;
+use crate::machine::Encode;
 use crate::stats::Traffic;
 use crate::sys;
 use crate::trains::{Part, TRAIN_LENGTH_MAX, Trains};
@@ -161,7 +162,7 @@ impl Datagrams {
 }
 
 /// Appends a message with its payload.
-pub(crate) fn write(message: &impl Wire, out: &mut BytesMut) {
+pub(crate) fn write(message: &dyn Encode, out: &mut BytesMut) {
     if let Some(payload) = message.encode(out) {
         payload.for_each_chunk(|chunk| out.extend_from_slice(chunk));
     }

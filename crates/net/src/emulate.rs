@@ -77,8 +77,7 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// Perfect links.
-    pub(crate) fn new(rng: Rng) -> Emulator {
+    fn new(rng: Rng) -> Emulator {
         Emulator {
             all: LinkFaults::default(),
             single: BTreeMap::new(),
@@ -87,19 +86,35 @@ impl Emulator {
         }
     }
 
-    /// Puts faults on all links.
-    pub(crate) fn set_all(&mut self, faults: LinkFaults) {
-        self.all = faults;
-        self.single.clear();
+    /// Changes the faults of a node's links; its emulator is seeded from `rng` when there is none.
+    /// `place` finds the number by which the emulator knows a peer, if it is known.
+    pub(crate) fn change(
+        emulator: &mut Option<Box<Emulator>>,
+        rng: &mut Rng,
+        (to, faults): (Peers, LinkFaults),
+        place: impl FnOnce(NodeId) -> Option<usize>,
+    ) {
+        let changed = emulator.get_or_insert_with(|| {
+            let seed = rng.next_u64();
+            Box::new(Emulator::new(Rng::new(seed, 0)))
+        });
+        match to {
+            Peers::All => {
+                changed.all = faults;
+                changed.single.clear();
+            }
+            Peers::One(node) => {
+                if let Some(place) = place(node) {
+                    changed.single.insert(place, faults);
+                }
+            }
+        }
+        if changed.is_perfect() {
+            *emulator = None;
+        }
     }
 
-    /// Puts faults on the link to one peer.
-    pub(crate) fn set_one(&mut self, peer: usize, faults: LinkFaults) {
-        self.single.insert(peer, faults);
-    }
-
-    /// True if no link has a fault.
-    pub(crate) fn is_perfect(&self) -> bool {
+    fn is_perfect(&self) -> bool {
         self.all.is_perfect() && self.single.values().all(LinkFaults::is_perfect)
     }
 

@@ -56,33 +56,30 @@ impl<P: Protocol> Drop for Events<P> {
     }
 }
 
-/// The driver's end of the queue.
+/// The protocol's end of the queue.
 pub(crate) struct EventSender<P: Protocol> {
     events: mpsc::UnboundedSender<P::Event>,
+    waiting: Arc<Waiting>,
+}
+
+/// The driver's view of the queue: whether what waits in it holds the node's peers back.
+#[derive(Debug)]
+pub(crate) struct EventGate {
     waiting: Arc<Waiting>,
     bytes_max: usize,
     is_holding: bool,
 }
 
-/// A queue of events that holds its driver back at `bytes_max` bytes, and the account of both.
-pub(crate) fn event_queue<P: Protocol>(
-    bytes_max: usize,
-) -> (EventSender<P>, Events<P>, Arc<Waiting>) {
+/// A queue of events that holds its driver back at `bytes_max` bytes.
+pub(crate) fn event_queue<P: Protocol>(bytes_max: usize) -> (EventSender<P>, Events<P>, EventGate) {
     let (sender, events) = mpsc::unbounded_channel();
     let waiting = Arc::new(Waiting { release_at: bytes_max / 2, ..Waiting::default() });
-    let sender =
-        EventSender { events: sender, waiting: waiting.clone(), bytes_max, is_holding: false };
+    let sender = EventSender { events: sender, waiting: waiting.clone() };
     let events = Events { events, waiting: waiting.clone() };
-    (sender, events, waiting)
+    (sender, events, EventGate { waiting, bytes_max, is_holding: false })
 }
 
 impl<P: Protocol> EventSender<P> {
-    /// `waker` is woken once the driver may go on.
-    pub(crate) fn set_waker(&self, waker: Waker) {
-        // Set once, when the driver is assembled.
-        let _ = self.waiting.waker.set(waker);
-    }
-
     /// Passes events on. Those that have no receiver any more are counted.
     pub(crate) fn send_all(&self, events: impl Iterator<Item = P::Event>, counters: &mut Counters) {
         for event in events {
@@ -94,6 +91,19 @@ impl<P: Protocol> EventSender<P> {
                 counters.add("event_discarded", 1);
             }
         }
+    }
+}
+
+impl EventGate {
+    /// The account of what waits.
+    pub(crate) fn waiting(&self) -> Arc<Waiting> {
+        self.waiting.clone()
+    }
+
+    /// `waker` is woken once the driver may go on.
+    pub(crate) fn set_waker(&self, waker: Waker) {
+        // Set once, when the driver is assembled.
+        let _ = self.waiting.waker.set(waker);
     }
 
     /// True while the driver is to take nothing from peers.
@@ -206,37 +216,38 @@ mod tests {
 
     #[test]
     fn a_driver_is_held_at_the_bound_and_woken_at_half_of_it() {
-        let (mut sender, mut events, waiting) = event_queue::<Numbers>(100);
-        let woken = Arc::new(Woken::default());
-        sender.set_waker(woken.clone().into());
+        let (sender, mut events, mut gate) = event_queue::<Numbers>(100);
+        let (woken, waiting) = (Arc::new(Woken::default()), gate.waiting());
+        gate.set_waker(woken.clone().into());
         let mut counters = Counters::default();
         sender.send_all([30, 0, 30, 39].into_iter(), &mut counters);
-        assert!(!sender.is_holding(&mut counters));
+        assert!(!gate.is_holding(&mut counters));
         sender.send_all([40].into_iter(), &mut counters);
         assert_eq!(waiting.bytes(), 139);
-        assert!(sender.is_holding(&mut counters) && sender.is_holding(&mut counters));
+        assert!(gate.is_holding(&mut counters) && gate.is_holding(&mut counters));
         assert_eq!(counters.count("event_held_peers"), 1);
         // 109, 109 and 79 are left.
         assert_eq!([(); 3].map(|()| events.try_recv()), [Some(30), Some(0), Some(30)]);
-        assert!(sender.is_holding(&mut counters));
+        assert!(gate.is_holding(&mut counters));
         assert_eq!(woken.0.load(SeqCst), 0);
         assert_eq!(events.try_recv(), Some(39));
         assert_eq!(woken.0.load(SeqCst), 1);
-        assert!(!sender.is_holding(&mut counters));
+        assert!(!gate.is_holding(&mut counters));
         assert_eq!(events.try_recv(), Some(40));
         assert_eq!((woken.0.load(SeqCst), waiting.bytes()), (1, 0));
     }
 
     #[test]
     fn a_queue_that_nobody_will_read_holds_nobody() {
-        let (mut sender, events, waiting) = event_queue::<Numbers>(100);
+        let (sender, events, mut gate) = event_queue::<Numbers>(100);
+        let waiting = gate.waiting();
         let mut counters = Counters::default();
         sender.send_all([70, 70].into_iter(), &mut counters);
-        assert!(sender.is_holding(&mut counters));
+        assert!(gate.is_holding(&mut counters));
         drop(events);
-        assert!(!sender.is_holding(&mut counters));
+        assert!(!gate.is_holding(&mut counters));
         sender.send_all([70, 70].into_iter(), &mut counters);
-        assert!(!sender.is_holding(&mut counters));
+        assert!(!gate.is_holding(&mut counters));
         assert_eq!((waiting.bytes(), counters.count("event_discarded")), (0, 2));
     }
 }

@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use paceline_proto::core::{Context, Protocol, View};
+use paceline_proto::core::Protocol;
 use socket2::SockRef;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Admission;
 use crate::error::{Closed, TrySubmitError};
-use crate::events::{EventSender, Events, Waiting, event_queue};
+use crate::events::{EventGate, Events, Waiting, event_queue};
+use crate::machine::{Crew, Input, Machine, Typed};
 use crate::stats::{SharedStats, Stats};
 
 /// A protocol that a node can run: its parts may move to the node's task.
@@ -46,32 +47,6 @@ pub struct Stopped {
     pub abandoned_bytes: usize,
 }
 
-/// What the application sends to the protocol, in order.
-pub(crate) enum Input<P: Protocol> {
-    /// A command, and the bytes that it was admitted with.
-    Command(P::Command, usize),
-    /// An installed view.
-    View(Arc<View>),
-}
-
-impl<P: Protocol> Input<P> {
-    /// The bytes that it was admitted with.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Input::Command(_, bytes) => *bytes,
-            Input::View(_) => 0,
-        }
-    }
-
-    /// Calls the protocol's handler for it.
-    pub(crate) fn call(self, protocol: &mut P, cx: &mut Context<'_, P>) {
-        match self {
-            Input::Command(command, _) => protocol.handle_command(cx, command),
-            Input::View(view) => protocol.handle_view(cx, &view),
-        }
-    }
-}
-
 /// What the application tells the driver, whose orders are `O`. Heeded even while the node is
 /// paused.
 pub(crate) enum Control<O> {
@@ -91,46 +66,60 @@ pub(crate) struct Common {
     pub(crate) waiting: Arc<Waiting>,
 }
 
-/// The application's end of what leads to a running driver.
-pub(crate) struct Handle<P: Protocol, O> {
+/// What tells one kind of node from another: its driver's orders, and what its handles know.
+pub trait Kind: Clone {
+    /// What only this kind of driver may be told.
+    type Order;
+}
+
+/// A handle to a running node, of either kind: [`Node`](crate::Node) or
+/// [`FaceNode`](crate::FaceNode). Clones lead to the same node; when the last one is dropped the
+/// node sends what is queued and stops.
+pub struct Handle<P: Protocol, K: Kind> {
     inputs: mpsc::UnboundedSender<Input<P>>,
-    controls: mpsc::UnboundedSender<Control<O>>,
-    pub(crate) common: Arc<Common>,
+    controls: mpsc::UnboundedSender<Control<K::Order>>,
+    common: Arc<Common>,
+    pub(crate) kind: K,
 }
 
 /// The driver's end.
-pub(crate) struct Ends<P: Protocol, O> {
-    pub(crate) inputs: mpsc::UnboundedReceiver<Input<P>>,
+pub(crate) struct Ends<O> {
+    pub(crate) machine: Box<dyn Machine>,
     pub(crate) controls: mpsc::UnboundedReceiver<Control<O>>,
-    pub(crate) events: EventSender<P>,
+    pub(crate) gate: EventGate,
     pub(crate) common: Arc<Common>,
 }
 
-/// The ends of all queues of a node with this UDP socket, which is held back at so many bytes of
-/// events.
-pub(crate) fn connect<P: Protocol, O>(
-    udp: &std::net::UdpSocket,
-    local_addr: SocketAddr,
+/// The ends of all queues of a node with this protocol and this UDP socket, which is held back at
+/// so many bytes of events.
+pub(crate) fn connect<P: Hosted, K: Kind>(
+    kind: K,
+    crew: Crew<P>,
+    (udp, local_addr): (&std::net::UdpSocket, SocketAddr),
     events_bytes_max: usize,
-) -> (Handle<P, O>, Events<P>, Ends<P, O>) {
+) -> (Handle<P, K>, Events<P>, Ends<K::Order>) {
     let (inputs, inputs_out) = mpsc::unbounded_channel();
     let (controls, controls_out) = mpsc::unbounded_channel();
-    let (events, events_out, waiting) = event_queue(events_bytes_max);
+    let (sender, events, gate) = event_queue(events_bytes_max);
     let common = Arc::new(Common {
         admission: Admission::default(),
         stats: SharedStats::default(),
         local_addr,
         datagram_receive_bytes: SockRef::from(udp).recv_buffer_size().unwrap_or(0),
-        waiting,
+        waiting: gate.waiting(),
     });
-    let ends =
-        Ends { inputs: inputs_out, controls: controls_out, events, common: Arc::clone(&common) };
-    (Handle { inputs, controls, common }, events_out, ends)
+    let machine = Box::new(Typed::new(crew, inputs_out, sender));
+    let ends = Ends { machine, controls: controls_out, gate, common: Arc::clone(&common) };
+    (Handle { inputs, controls, common, kind }, events, ends)
 }
 
-impl<P: Protocol, O> Handle<P, O> {
-    /// Submits a command that counts `bytes`, if anything is admitted.
-    pub(crate) fn try_submit(
+impl<P: Protocol, K: Kind> Handle<P, K> {
+    /// Submits a command that counts `bytes` against what the protocol admits. While anything is
+    /// admitted one more command passes, whatever its size.
+    ///
+    /// # Errors
+    /// Gives the command back if nothing is admitted, or the node has stopped.
+    pub fn try_submit(
         &self,
         command: P::Command,
         bytes: usize,
@@ -147,8 +136,21 @@ impl<P: Protocol, O> Handle<P, O> {
         })
     }
 
-    /// Makes a command once it is admitted, and submits it.
-    pub(crate) async fn submit_with(
+    /// Submits a command as soon as the protocol admits it. Dropping the future before it is
+    /// ready submits nothing.
+    ///
+    /// # Errors
+    /// If the node has stopped; the command is dropped.
+    pub async fn submit(&self, command: P::Command, bytes: usize) -> Result<(), Closed> {
+        self.submit_with(bytes, || command).await
+    }
+
+    /// Like [`submit`](Handle::submit), but makes the command only once it is admitted: for
+    /// commands that say when they were accepted.
+    ///
+    /// # Errors
+    /// If the node has stopped.
+    pub async fn submit_with(
         &self,
         bytes: usize,
         make: impl FnOnce() -> P::Command,
@@ -157,18 +159,30 @@ impl<P: Protocol, O> Handle<P, O> {
         self.input(Input::Command(make(), bytes))
     }
 
+    /// Passes a command that needs no admission: the return of credits, a query.
+    ///
+    /// The queue to the protocol does not bound these, so their number must be bounded by
+    /// something else, such as the events they answer.
+    ///
+    /// # Errors
+    /// If the node has stopped; the command is dropped.
+    pub fn command(&self, command: P::Command) -> Result<(), Closed> {
+        self.input(Input::Command(command, 0))
+    }
+
     /// Passes something that needs no admission.
     pub(crate) fn input(&self, input: Input<P>) -> Result<(), Closed> {
         self.inputs.send(input).map_err(|_| Closed)
     }
 
     /// Tells the driver something.
-    pub(crate) fn order(&self, order: O) -> Result<(), Closed> {
+    pub(crate) fn order(&self, order: K::Order) -> Result<(), Closed> {
         self.controls.send(Control::Order(order)).map_err(|_| Closed)
     }
 
-    /// Stops the node and waits for its end.
-    pub(crate) async fn stop(&self) -> Stopped {
+    /// Stops the node: it goes on until what it has queued is sent and its streams are flushed, at
+    /// most `stop_within`, and closes its sockets. Returns at once if it has already stopped.
+    pub async fn stop(&self) -> Stopped {
         let stopped = Stopped { abandoned_bytes: 0 };
         let (reply, answer) = oneshot::channel();
         match self.controls.send(Control::Stop(reply)) {
@@ -177,20 +191,32 @@ impl<P: Protocol, O> Handle<P, O> {
         }
     }
 
-    /// What the node has counted.
-    pub(crate) fn stats(&self) -> Stats {
+    /// What the node has counted, as of the end of its last turn.
+    pub fn stats(&self) -> Stats {
         let mut stats = self.common.stats.snapshot();
         stats.held.events_bytes = self.common.waiting.bytes();
         stats
     }
+
+    /// The address that the node listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.common.local_addr
+    }
+
+    /// What the kernel granted for datagrams that have arrived and wait, in bytes: on Linux twice
+    /// what was asked for, at most twice `net.core.rmem_max`. 0 if it did not say.
+    pub fn datagram_receive_bytes(&self) -> usize {
+        self.common.datagram_receive_bytes
+    }
 }
 
-impl<P: Protocol, O> Clone for Handle<P, O> {
+impl<P: Protocol, K: Kind> Clone for Handle<P, K> {
     fn clone(&self) -> Self {
         Handle {
             inputs: self.inputs.clone(),
             controls: self.controls.clone(),
             common: Arc::clone(&self.common),
+            kind: self.kind.clone(),
         }
     }
 }

@@ -4,22 +4,22 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use paceline_proto::core::{Protocol, View};
+use paceline_proto::core::View;
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::TcpListener;
 
-use crate::chassis::{Crew, Task};
+use crate::chassis::Task;
 use crate::config::{Exposure, NodeConfig};
 use crate::driver::{Driver, Order, Parts};
 use crate::emulate::EmulateChange;
-use crate::error::{BindError, Closed, StartError, TrySubmitError};
+use crate::error::{BindError, Closed, StartError};
 use crate::events::Events;
-use crate::handle::{Handle, Hosted, Input, Stopped, connect};
+use crate::handle::{Handle, Hosted, Kind, connect};
+use crate::machine::{Crew, Input};
 use crate::multicast::{MulticastUse, Way};
 use crate::nonces::Nonces;
 use crate::record::{ClusterTag, Session};
 use crate::roster::Roster;
-use crate::stats::Stats;
 
 /// Connections that the kernel holds until they are accepted.
 const LISTEN_BACKLOG: i32 = 1024;
@@ -103,14 +103,15 @@ impl Bound {
             None => getrandom::u64().map_err(StartError::Random)?,
         };
         let multicast = self.multicast.describe(ClusterTag::of(&self.config.cluster));
-        let (handle, events, ends) =
-            connect(&self.udp, self.local_addr, self.config.events_bytes_max);
-        let facts = Arc::new(Facts { incarnation: session.incarnation(), multicast });
-        let incarnation = facts.incarnation;
+        let incarnation = session.incarnation();
+        let kind = Member { incarnation, multicast: Arc::new(multicast) };
+        let crew = Crew { protocol, shared, node, incarnation, seed };
+        let socket = (&self.udp, self.local_addr);
+        let (handle, events, ends) = connect(kind, crew, socket, self.config.events_bytes_max);
         let driver = Driver::start(Parts {
-            crew: Crew { protocol, shared, node, incarnation, seed },
             ends,
             config: self.config,
+            seed,
             session,
             nonces: Nonces::new(key),
             roster,
@@ -118,23 +119,25 @@ impl Bound {
             udp: self.udp,
             multicast: self.multicast,
         })?;
-        Task::spawn(driver, &runtime);
-        Ok((Node { handle, facts }, events))
+        Task::spawn(Box::new(driver), &runtime);
+        Ok((handle, events))
     }
-}
-
-/// What there is to know of a node that does not change.
-#[derive(Debug)]
-struct Facts {
-    incarnation: u64,
-    multicast: MulticastUse,
 }
 
 /// A handle to a running node. Clones lead to the same node; when the last one is dropped the
 /// node flushes its streams and stops.
-pub struct Node<P: Protocol> {
-    handle: Handle<P, Order>,
-    facts: Arc<Facts>,
+pub type Node<P> = Handle<P, Member>;
+
+/// The kind of a node that is a member of a cluster, and what there is to know of it that does not
+/// change.
+#[derive(Clone, Debug)]
+pub struct Member {
+    incarnation: u64,
+    multicast: Arc<MulticastUse>,
+}
+
+impl Kind for Member {
+    type Order = Order;
 }
 
 impl<P: Hosted> Node<P> {
@@ -153,58 +156,12 @@ impl<P: Hosted> Node<P> {
         Bound::bind(addr, config)?.start(roster, protocol, shared)
     }
 
-    /// Submits a command that counts `bytes` against what the protocol admits. While anything is
-    /// admitted one more command passes, whatever its size.
-    ///
-    /// # Errors
-    /// Gives the command back if nothing is admitted, or the node has stopped.
-    pub fn try_submit(
-        &self,
-        command: P::Command,
-        bytes: usize,
-    ) -> Result<(), TrySubmitError<P::Command>> {
-        self.handle.try_submit(command, bytes)
-    }
-
-    /// Submits a command as soon as the protocol admits it. Dropping the future before it is
-    /// ready submits nothing.
-    ///
-    /// # Errors
-    /// If the node has stopped; the command is dropped.
-    pub async fn submit(&self, command: P::Command, bytes: usize) -> Result<(), Closed> {
-        self.handle.submit_with(bytes, || command).await
-    }
-
-    /// Like [`Node::submit`], but makes the command only once it is admitted: for commands that
-    /// say when they were accepted.
-    ///
-    /// # Errors
-    /// If the node has stopped.
-    pub async fn submit_with(
-        &self,
-        bytes: usize,
-        make: impl FnOnce() -> P::Command,
-    ) -> Result<(), Closed> {
-        self.handle.submit_with(bytes, make).await
-    }
-
-    /// Passes a command that needs no admission: the return of credits, a query.
-    ///
-    /// The queue to the protocol does not bound these, so their number must be bounded by
-    /// something else, such as the events they answer.
-    ///
-    /// # Errors
-    /// If the node has stopped; the command is dropped.
-    pub fn command(&self, command: P::Command) -> Result<(), Closed> {
-        self.handle.input(Input::Command(command, 0))
-    }
-
     /// Installs a view, in order with the commands.
     ///
     /// # Errors
     /// If the node has stopped.
     pub fn install_view(&self, view: Arc<View>) -> Result<(), Closed> {
-        self.handle.input(Input::View(view))
+        self.input(Input::View(view))
     }
 
     /// Looks for members at these addresses until they answer; the protocol is told of each as a
@@ -213,7 +170,7 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped.
     pub fn seek(&self, seeds: Vec<SocketAddr>) -> Result<(), Closed> {
-        self.handle.order(Order::Seeds(seeds))
+        self.order(Order::Seeds(seeds))
     }
 
     /// Changes what the node emulates, from its next turn on.
@@ -221,46 +178,18 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped.
     pub fn emulate(&self, change: EmulateChange) -> Result<(), Closed> {
-        self.handle.order(Order::Emulate(change))
-    }
-
-    /// Stops the node: it goes on until its streams are flushed, at most `stop_within`, and
-    /// closes its sockets. Returns at once if it has already stopped.
-    pub async fn stop(&self) -> Stopped {
-        self.handle.stop().await
-    }
-
-    /// What the node has counted, as of the end of its last turn.
-    pub fn stats(&self) -> Stats {
-        self.handle.stats()
-    }
-
-    /// The address that the node listens on.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.handle.common.local_addr
-    }
-
-    /// What the kernel granted for datagrams that have arrived and wait, in bytes: on Linux twice
-    /// what was asked for, at most twice `net.core.rmem_max`. 0 if it did not say.
-    pub fn datagram_receive_bytes(&self) -> usize {
-        self.handle.common.datagram_receive_bytes
+        self.order(Order::Emulate(change))
     }
 
     /// How messages to groups leave: what [`NodeConfig::with_multicast`] came to on this machine.
     /// While links are emulated ([`Node::emulate`]) they leave as copies whatever this says.
     pub fn multicast(&self) -> &MulticastUse {
-        &self.facts.multicast
+        &self.kind.multicast
     }
 
     /// The random number by which protocols know this run of the node. Never 0.
     pub fn incarnation(&self) -> u64 {
-        self.facts.incarnation
-    }
-}
-
-impl<P: Protocol> Clone for Node<P> {
-    fn clone(&self) -> Self {
-        Node { handle: self.handle.clone(), facts: Arc::clone(&self.facts) }
+        self.kind.incarnation
     }
 }
 

@@ -12,12 +12,13 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use paceline_proto::core::{Instant, Rng, Wire};
+use paceline_proto::core::{Instant, Rng};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::config::NodeConfig;
+use crate::machine::{Encode, Encoded};
 use crate::queue::WriteQueue;
 use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES, SESSION_BYTES};
 use crate::share::Share;
@@ -91,12 +92,12 @@ pub(crate) enum Drain {
 }
 
 /// The stream to one peer.
-pub(crate) struct Outgoing<M> {
+pub(crate) struct Outgoing {
     pub(crate) phase: Phase,
     pub(crate) outlook: Outlook,
     pub(crate) queue: WriteQueue,
     /// Held back by emulated faults, in order, each with the instant of its release.
-    pub(crate) held: VecDeque<(Instant, M)>,
+    pub(crate) held: VecDeque<(Instant, Encoded)>,
     held_bytes: usize,
     // All that waits.
     queued: TallyPart,
@@ -109,14 +110,14 @@ pub(crate) struct Outgoing<M> {
     waker: Waker,
 }
 
-impl<M: Wire> Outgoing<M> {
+impl Outgoing {
     /// True if nothing is connected, dialled, or waits to be.
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle) && self.queued_bytes() == 0
     }
 
     /// A stream that is not dialled yet.
-    pub(crate) fn new(queued: TallyPart, waker: Waker) -> Outgoing<M> {
+    pub(crate) fn new(queued: TallyPart, waker: Waker) -> Outgoing {
         Outgoing {
             phase: Phase::Idle,
             outlook: Outlook::Up,
@@ -260,7 +261,7 @@ impl<M: Wire> Outgoing<M> {
     }
 
     /// Appends a message to the queue.
-    pub(crate) fn push(&mut self, mut header: Header, message: &M) {
+    pub(crate) fn push(&mut self, mut header: Header, message: &dyn Encode) {
         header.sequence = self.sequence;
         self.sequence += 1;
         self.queue.push(&header, message);
@@ -268,7 +269,7 @@ impl<M: Wire> Outgoing<M> {
     }
 
     /// Holds a message back until `until`, or until the one before it is released.
-    pub(crate) fn hold(&mut self, until: Instant, message: M) -> Instant {
+    pub(crate) fn hold(&mut self, until: Instant, message: Encoded) -> Instant {
         let until = self.held.back().map_or(until, |&(last, _)| last.max(until));
         self.held_bytes += WriteQueue::record_bytes(&message);
         self.held.push_back((until, message));
@@ -277,7 +278,7 @@ impl<M: Wire> Outgoing<M> {
     }
 
     /// The next message whose time has come.
-    pub(crate) fn release(&mut self, now: Instant) -> Option<M> {
+    pub(crate) fn release(&mut self, now: Instant) -> Option<Encoded> {
         self.held.front().filter(|(until, _)| *until <= now)?;
         let (_, message) = self.held.pop_front()?;
         self.held_bytes -= WriteQueue::record_bytes(&message);

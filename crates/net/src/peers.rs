@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::core::{Backlog, Instant, NodeId, Wire};
+use paceline_proto::core::{Backlog, Instant, NodeId};
 
 use crate::driver::Claim;
 use crate::outgoing::Outgoing;
@@ -53,14 +53,14 @@ enum Introduction {
 }
 
 /// A member of the roster, this node included.
-pub(crate) struct Peer<M> {
+pub(crate) struct Peer {
     pub(crate) node: NodeId,
     pub(crate) addr: SocketAddr,
     pub(crate) proof: Proof,
     /// The newest session that the peer has announced, and its tag.
     pub(crate) session: Option<(Session, u32)>,
     pub(crate) reach: Reach,
-    pub(crate) outgoing: Outgoing<M>,
+    pub(crate) outgoing: Outgoing,
     /// The slot of the stream that the peer dialled.
     pub(crate) incoming: Option<usize>,
     introduction: Introduction,
@@ -111,8 +111,8 @@ pub(crate) enum Learned {
 }
 
 /// All members.
-pub(crate) struct PeerTable<M> {
-    peers: Vec<Peer<M>>,
+pub(crate) struct PeerTable {
+    peers: Vec<Peer>,
     // Sorted by id.
     places: Vec<(NodeId, usize)>,
     to_flush: Vec<usize>,
@@ -152,9 +152,9 @@ impl Former {
     }
 }
 
-impl<M: Wire> PeerTable<M> {
+impl PeerTable {
     /// The members of `roster`, none of them dialled.
-    pub(crate) fn new(roster: &Roster, ready: &Arc<ReadyList>) -> PeerTable<M> {
+    pub(crate) fn new(roster: &Roster, ready: &Arc<ReadyList>) -> PeerTable {
         let mut table = PeerTable {
             peers: Vec::new(),
             places: Vec::new(),
@@ -289,7 +289,7 @@ impl<M: Wire> PeerTable<M> {
     }
 
     /// The member at a place.
-    pub(crate) fn at(&mut self, place: usize) -> &mut Peer<M> {
+    pub(crate) fn at(&mut self, place: usize) -> &mut Peer {
         &mut self.peers[place]
     }
 
@@ -299,7 +299,7 @@ impl<M: Wire> PeerTable<M> {
     }
 
     /// All members in roster order.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer<M>> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
         self.peers.iter_mut()
     }
 
@@ -369,7 +369,7 @@ impl<M: Wire> PeerTable<M> {
     }
 }
 
-impl<M: Wire> Backlog for PeerTable<M> {
+impl Backlog for PeerTable {
     fn backlog_bytes(&self, to: NodeId) -> usize {
         self.place(to).map_or(0, |place| self.peers[place].outgoing.queued_bytes())
     }
@@ -378,23 +378,6 @@ impl<M: Wire> Backlog for PeerTable<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Clone)]
-    struct Nothing;
-
-    impl Wire for Nothing {
-        fn wire_len(&self) -> usize {
-            0
-        }
-
-        fn encode(&self, _: &mut bytes::BytesMut) -> Option<&paceline_proto::core::Payload> {
-            None
-        }
-
-        fn decode(_: &mut bytes::Bytes) -> Result<Nothing, paceline_proto::core::DecodeError> {
-            Ok(Nothing)
-        }
-    }
 
     #[test]
     fn where_former_peers_were_is_forgotten_in_time_but_for_those_that_came_back() {
@@ -417,7 +400,7 @@ mod tests {
         let ready = Arc::new(ReadyList::default());
         let addr = |port: u32| SocketAddr::from(([127, 0, 0, 1], port as u16));
         let own = Roster::new([(NodeId(0), addr(1))]).unwrap();
-        let mut table: PeerTable<Nothing> = PeerTable::new(&own, &ready);
+        let mut table: PeerTable = PeerTable::new(&own, &ready);
         for node in 1..PEERS_MAX as u32 {
             let place =
                 table.place_or_insert(NodeId(node), addr(node), Instant::ZERO, &ready).unwrap();
@@ -441,9 +424,9 @@ mod tests {
         let ready = Arc::new(ReadyList::default());
         let addr = |port: u32| SocketAddr::from(([127, 0, 0, 1], port as u16));
         let own = Roster::new([(NodeId(0), addr(1))]).unwrap();
-        let mut table: PeerTable<Nothing> = PeerTable::new(&own, &ready);
+        let mut table: PeerTable = PeerTable::new(&own, &ready);
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-        let insert = |table: &mut PeerTable<Nothing>, node: u32, seconds| {
+        let insert = |table: &mut PeerTable, node: u32, seconds| {
             table.place_or_insert(NodeId(node), addr(node), at(seconds), &ready).unwrap()
         };
         assert_eq!([1, 2, 3].map(|node| insert(&mut table, node, 0)), [1, 2, 3]);
@@ -461,9 +444,8 @@ mod tests {
         table.at(1).proof = Proof::Proven;
         assert_eq!([8, 9, 10, 11].map(|node| insert(&mut table, node, 1400)), [3, 4, 5, 1]);
         // Only what was proven is sent to again, and where it was.
-        let recall = |table: &mut PeerTable<Nothing>, node| {
-            table.place_or_recall(NodeId(node), at(1400), &ready)
-        };
+        let recall =
+            |table: &mut PeerTable, node| table.place_or_recall(NodeId(node), at(1400), &ready);
         assert_eq!(recall(&mut table, 5), None);
         let place = recall(&mut table, 6).expect("it was proven");
         assert_eq!((table.at(place).addr, table.at(place).proof), (addr(6), Proof::Hinted));

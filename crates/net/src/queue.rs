@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use paceline_proto::core::{Payload, Wire};
+use paceline_proto::core::Payload;
 
+use crate::machine::Encode;
 use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES};
 
 /// Payloads below this are copied next to their head: cheaper than a slice of their own.
@@ -33,12 +34,12 @@ pub(crate) struct WriteQueue {
 
 impl WriteQueue {
     /// The length on a stream of the record that carries this message.
-    pub(crate) fn record_bytes(message: &impl Wire) -> usize {
+    pub(crate) fn record_bytes(message: &dyn Encode) -> usize {
         LENGTH_BYTES + HEADER_BYTES + message.wire_len()
     }
 
     /// Appends a message as one record.
-    pub(crate) fn push(&mut self, header: &Header, message: &impl Wire) {
+    pub(crate) fn push(&mut self, header: &Header, message: &dyn Encode) {
         let body_bytes = message.wire_len();
         let before = self.queued_bytes;
         self.push_head(header, body_bytes);
@@ -160,7 +161,7 @@ impl WriteQueue {
 
 #[cfg(test)]
 mod tests {
-    use paceline_proto::core::{DecodeError, NodeId};
+    use paceline_proto::core::{DecodeError, NodeId, Wire};
 
     use super::*;
     use crate::record::{ClusterTag, Kind};

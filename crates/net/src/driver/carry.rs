@@ -4,110 +4,58 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_proto::core::{Copies, GroupId, Instant, Lane, Membership, NodeId, Outgoing, Wire};
+use paceline_proto::core::{Copies, GroupId, Instant, Lane, Membership, NodeId};
 
 use super::datagrams::{Content, Datagram};
 use super::{Deadline, Driver};
-use crate::Hosted;
+use crate::chassis::Drive;
+use crate::machine::{Encode, Encoded, Sender};
 use crate::outgoing::{Outlook, Phase};
 use crate::peers::Proof;
 use crate::queue::WriteQueue;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, LENGTH_BYTES};
 
-impl<P: Hosted> Driver<P> {
-    /// Empties the outbox. Calls no handler.
+impl Driver {
+    /// Does what the last call asked for. Calls no handler.
     pub(super) fn carry_out(&mut self) {
-        for (node, address) in std::mem::take(&mut self.chassis.outbox.contacts) {
+        let mut requests = std::mem::take(&mut self.chassis.requests);
+        for (node, address) in requests.contacts.drain(..) {
             self.learn_address(node, &address);
         }
-        for (group, membership) in self.chassis.outbox.memberships.drain(..) {
-            let is_change = match membership {
-                Membership::Joined => self.groups.insert(group),
-                Membership::Left => self.groups.remove(&group),
-            };
-            let Some(native) = self.multicast.as_mut().filter(|_| is_change) else { continue };
-            let changed = match membership {
-                Membership::Joined => native.join(group),
-                Membership::Left => native.leave(group),
-            };
-            if let Err(error) = changed {
-                tracing::error!(group = group.0, %error, "cannot join or leave an address");
-                self.counters.add("multicast_membership_failed", 1);
-            }
+        for (group, membership) in requests.memberships.drain(..) {
+            self.change_membership(group, membership);
         }
-        if !self.chassis.outbox.group_sends.is_empty() {
-            let mut sends = std::mem::take(&mut self.chassis.outbox.group_sends);
-            for (group, message) in sends.drain(..) {
-                self.send_group(group, &message);
-            }
-            self.chassis.outbox.group_sends = sends;
-        }
-        if !self.chassis.outbox.sends.is_empty() {
-            let mut sends = std::mem::take(&mut self.chassis.outbox.sends);
-            for send in sends.drain(..) {
-                self.send(send);
-            }
-            self.chassis.outbox.sends = sends;
+        if self.send_all() > 0 {
             self.keep_within_memory();
         }
-        for (at, timer) in self.chassis.outbox.timers.drain(..) {
-            self.deadlines.set(at, Deadline::Timer(timer));
+        for (at, slot) in requests.timers.drain(..) {
+            self.deadlines.set(at, Deadline::Timer(slot));
         }
-        self.chassis.tell_events(&mut self.counters);
-        for (to, below_bytes) in self.chassis.outbox.drains.drain(..) {
+        for (to, below_bytes) in requests.drains.drain(..) {
             if let Some(place) = self.peers.place(to) {
                 self.peers.at(place).outgoing.await_drain(below_bytes);
                 self.peers.list_flush(place);
             }
         }
-        while let Some(peer) = self.chassis.outbox.disconnects.pop() {
+        while let Some(peer) = requests.disconnects.pop() {
             self.disconnect(peer);
         }
+        self.chassis.requests = requests;
     }
 
-    fn send(&mut self, send: Outgoing<P::Message>) {
-        let place = self.peers.place_or_recall(send.to, self.now, &self.chassis.ready);
-        let Some(place) = place else {
-            self.counters.add("send_unknown_member", 1);
-            return;
+    fn change_membership(&mut self, group: GroupId, membership: Membership) {
+        let is_change = match membership {
+            Membership::Joined => self.groups.insert(group),
+            Membership::Left => self.groups.remove(&group),
         };
-        let copies = self.draw(place, send.lane);
-        match send.lane {
-            Lane::Stream => self.send_stream(place, send.message, copies),
-            Lane::Datagram => {
-                if HEADER_BYTES + send.message.wire_len() > self.config.datagram_bytes_max {
-                    self.counters.add("datagram_unsendable", 1);
-                    return;
-                }
-                self.send_datagram(place, Content::Message(send.message), copies);
-            }
-        }
-    }
-
-    /// Sends a message to a group: once where there is multicast, else to every other node that is
-    /// known, which drops it unless it has joined.
-    fn send_group(&mut self, group: GroupId, message: &P::Message) {
-        if HEADER_BYTES + GROUP_BYTES + message.wire_len() > self.config.datagram_bytes_max {
-            self.counters.add("datagram_unsendable", 1);
-            return;
-        }
-        let record = self.group_record(group, message);
-        // Each emulated link does something else to its copy.
-        let is_emulated = self.is_cut || self.emulator.is_some();
-        if let Some(native) = self.multicast.as_ref().filter(|_| !is_emulated) {
-            let to = native.address(group);
-            return self.send_multicast(to, &record);
-        }
-        for place in 0..self.peers.len() {
-            if self.peers.at(place).node == self.config.node {
-                continue;
-            }
-            if !self.is_group_copy_due(place) {
-                self.counters.add("proof_dropped", 1);
-                continue;
-            }
-            let copies = self.draw(place, Lane::Datagram);
-            self.send_datagram(place, Content::Record(record.clone()), copies);
+        let Some(native) = self.multicast.as_mut().filter(|_| is_change) else { return };
+        let changed = match membership {
+            Membership::Joined => native.join(group),
+            Membership::Left => native.leave(group),
+        };
+        if let Err(error) = changed {
+            tracing::error!(group = group.0, %error, "cannot join or leave an address");
+            self.counters.add("multicast_membership_failed", 1);
         }
     }
 
@@ -132,8 +80,8 @@ impl<P: Hosted> Driver<P> {
         }
     }
 
-    fn send_stream(&mut self, place: usize, message: P::Message, copies: Copies) {
-        let record_bytes = WriteQueue::record_bytes(&message);
+    fn send_stream(&mut self, place: usize, message: &dyn Encode, copies: Copies) {
+        let record_bytes = WriteQueue::record_bytes(message);
         if record_bytes - LENGTH_BYTES > self.config.record_bytes_max {
             tracing::error!(record_bytes, "a message is longer than `record_bytes_max`");
             self.counters.add("stream_unsendable", 1);
@@ -168,14 +116,14 @@ impl<P: Hosted> Driver<P> {
         };
         let outgoing = &mut self.peers.at(place).outgoing;
         if until > self.now || !outgoing.held.is_empty() {
-            let until = outgoing.hold(until, message);
+            let until = outgoing.hold(until, Encoded::new(message));
             self.deadlines.set(until, Deadline::Release { place });
         } else {
-            self.queue_stream(place, &message);
+            self.queue_stream(place, message);
         }
     }
 
-    fn queue_stream(&mut self, place: usize, message: &P::Message) {
+    fn queue_stream(&mut self, place: usize, message: &dyn Encode) {
         self.traffic.stream_messages_out += 1;
         self.peers.at(place).outgoing.push(self.header, message);
         self.peers.list_flush(place);
@@ -189,7 +137,7 @@ impl<P: Hosted> Driver<P> {
         self.peers.list_flush(place);
     }
 
-    fn send_datagram(&mut self, place: usize, content: Content<P::Message>, copies: Copies) {
+    fn send_datagram(&mut self, place: usize, content: Content<'_>, copies: Copies) {
         match copies {
             Copies::None => self.counters.add("emulated_loss", 1),
             Copies::One(delay) if delay.is_zero() => {
@@ -223,6 +171,53 @@ impl<P: Hosted> Driver<P> {
         self.counters.add("stream_disconnected", 1);
         self.close_incoming_of(place);
         self.break_outgoing(place);
+    }
+}
+
+impl Sender for Driver {
+    fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode) {
+        let Some(place) = self.peers.place_or_recall(to, self.now, &self.chassis.ready) else {
+            self.counters.add("send_unknown_member", 1);
+            return;
+        };
+        let copies = self.draw(place, lane);
+        match lane {
+            Lane::Stream => self.send_stream(place, message, copies),
+            Lane::Datagram => {
+                if HEADER_BYTES + message.wire_len() > self.config.datagram_bytes_max {
+                    self.counters.add("datagram_unsendable", 1);
+                    return;
+                }
+                self.send_datagram(place, Content::Message(message), copies);
+            }
+        }
+    }
+
+    /// Sends a message to a group: once where there is multicast, else to every other node that is
+    /// known, which drops it unless it has joined.
+    fn send_group(&mut self, group: GroupId, message: &dyn Encode) {
+        if HEADER_BYTES + GROUP_BYTES + message.wire_len() > self.config.datagram_bytes_max {
+            self.counters.add("datagram_unsendable", 1);
+            return;
+        }
+        let record = self.group_record(group, message);
+        // Each emulated link does something else to its copy.
+        let is_emulated = self.is_cut || self.emulator.is_some();
+        if let Some(native) = self.multicast.as_ref().filter(|_| !is_emulated) {
+            let to = native.address(group);
+            return self.send_multicast(to, &record);
+        }
+        for place in 0..self.peers.len() {
+            if self.peers.at(place).node == self.config.node {
+                continue;
+            }
+            if !self.is_group_copy_due(place) {
+                self.counters.add("proof_dropped", 1);
+                continue;
+            }
+            let copies = self.draw(place, Lane::Datagram);
+            self.send_datagram(place, Content::Record(record.clone()), copies);
+        }
     }
 }
 

@@ -15,7 +15,6 @@ use paceline_proto::core::{Instant, NodeId};
 
 use super::Driver;
 use super::datagrams::{TAKEN_IN_USE, TAKEN_LATER, may};
-use crate::Hosted;
 use crate::nonces::NONCE_BYTES;
 use crate::outgoing::Phase;
 use crate::peers::{Peer, Proof};
@@ -76,7 +75,7 @@ impl Claim {
     }
 }
 
-impl<P: Hosted> Driver<P> {
+impl Driver {
     /// Takes the Hello of a known peer.
     pub(super) fn take_hello(
         &mut self,

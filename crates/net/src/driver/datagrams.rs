@@ -5,14 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use paceline_proto::core::{GroupId, Instant, NodeId, Wire, decode_exact, take_u32};
+use paceline_proto::core::{GroupId, Instant, NodeId, take_u32};
 
 use super::Driver;
-use crate::Hosted;
 use crate::arrivals::{Arrived, Ask, Received};
 use crate::chassis::Drive;
 use crate::datagram::write;
 use crate::emulate::ReceiveLoss;
+use crate::machine::{Call, Encode};
 use crate::nonces::Nonce;
 use crate::peers::{Proof, Reach};
 use crate::ready::Source;
@@ -32,17 +32,17 @@ const WHO_EVERY: Duration = Duration::from_millis(20);
 const ECHOED_MAX: usize = 64;
 
 /// A message that goes by datagram.
-pub(super) struct Datagram<M> {
+pub(super) struct Datagram<'a> {
     /// The receiver's place in the table of peers.
     pub(super) place: usize,
     /// What it is.
-    pub(super) content: Content<M>,
+    pub(super) content: Content<'a>,
 }
 
 /// What a datagram holds.
-pub(super) enum Content<M> {
+pub(super) enum Content<'a> {
     /// A message to the peer alone.
-    Message(M),
+    Message(&'a dyn Encode),
     /// A record: a message to a group, the same for several peers, or one that is held back.
     Record(Bytes),
 }
@@ -65,9 +65,9 @@ enum Hellos {
     Taken,
 }
 
-impl<P: Hosted> Driver<P> {
+impl Driver {
     /// Queues a datagram for a peer, behind a Hello if it is the first.
-    pub(super) fn queue_datagram(&mut self, datagram: &Datagram<P::Message>) {
+    pub(super) fn queue_datagram(&mut self, datagram: &Datagram<'_>) {
         let Datagram { place, ref content } = *datagram;
         let peer = self.peers.at(place);
         if peer.reach == Reach::Cut {
@@ -82,7 +82,7 @@ impl<P: Hosted> Driver<P> {
         let header = self.header_to(place);
         match content {
             Content::Message(message) => {
-                self.queue_record(addr, header, message.wire_len(), |out| write(message, out));
+                self.queue_record(addr, header, message.wire_len(), |out| write(*message, out));
             }
             Content::Record(record) => {
                 self.datagrams.push(addr, record.len(), &mut self.counters, |out| {
@@ -95,7 +95,7 @@ impl<P: Hosted> Driver<P> {
     }
 
     /// A message to a group as it goes to everybody.
-    pub(super) fn group_record(&mut self, group: GroupId, message: &P::Message) -> Bytes {
+    pub(super) fn group_record(&mut self, group: GroupId, message: &dyn Encode) -> Bytes {
         let header = Header { kind: Kind::Group, ..self.header };
         self.record(header, GROUP_BYTES + message.wire_len(), |out| {
             out.extend_from_slice(&group.0.to_be_bytes());
@@ -105,7 +105,7 @@ impl<P: Hosted> Driver<P> {
 
     /// What a datagram holds as it is held back: bytes take less room than what they are of, and
     /// many share what is allocated for them.
-    pub(super) fn held_record(&mut self, content: Content<P::Message>) -> Bytes {
+    pub(super) fn held_record(&mut self, content: Content<'_>) -> Bytes {
         let message = match content {
             Content::Message(message) => message,
             Content::Record(record) => return record,
@@ -116,7 +116,7 @@ impl<P: Hosted> Driver<P> {
         }
         let header = self.number(self.header).encode();
         self.held.extend_from_slice(&header);
-        write(&message, &mut self.held);
+        write(message, &mut self.held);
         debug_assert_eq!(self.held.len(), bytes, "`wire_len` is exact");
         self.held.split().freeze()
     }
@@ -230,7 +230,7 @@ impl<P: Hosted> Driver<P> {
             }
         }
         if handled >= DATAGRAMS_MAX {
-            self.again.push(Source::Datagrams);
+            self.chassis.again.push(Source::Datagrams);
         }
         self.record_batch = batch;
     }
@@ -269,7 +269,7 @@ impl<P: Hosted> Driver<P> {
             }
         }
         if handled >= DATAGRAMS_MAX {
-            self.again.push(Source::Multicast);
+            self.chassis.again.push(Source::Multicast);
         }
         self.multicast_batch = batch;
     }
@@ -396,8 +396,8 @@ impl<P: Hosted> Driver<P> {
             self.counters.add("emulated_receive_loss", 1);
             return Ok(());
         }
-        let message = decode_exact(body).map_err(|_| Refusal::Undecodable)?;
-        self.handle(|protocol, cx| protocol.handle_message(cx, header.sender, message));
+        self.chassis.machine().decode(body).map_err(|_| Refusal::Undecodable)?;
+        self.handle(Call::Message(header.sender));
         Ok(())
     }
 

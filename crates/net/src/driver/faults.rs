@@ -3,12 +3,11 @@
 use paceline_proto::core::{LinkFaults, Loss, NodeId};
 
 use super::Driver;
-use crate::Hosted;
 use crate::emulate::{EmulateChange, Emulator, Peers, ReceiveLoss};
 use crate::peers::Reach;
 use crate::ready::Source;
 
-impl<P: Hosted> Driver<P> {
+impl Driver {
     pub(super) fn emulate(&mut self, change: EmulateChange) {
         match change {
             EmulateChange::Faults { to, faults } => self.set_faults(to, faults),
@@ -30,22 +29,8 @@ impl<P: Hosted> Driver<P> {
     }
 
     fn set_faults(&mut self, to: Peers, faults: LinkFaults) {
-        let rng = &mut self.driver_rng;
-        let emulator = self.emulator.get_or_insert_with(|| {
-            let seed = rng.next_u64();
-            Box::new(Emulator::new(paceline_proto::core::Rng::new(seed, 0)))
-        });
-        match to {
-            Peers::All => emulator.set_all(faults),
-            Peers::One(node) => {
-                if let Some(place) = self.peers.place(node) {
-                    emulator.set_one(place, faults);
-                }
-            }
-        }
-        if emulator.is_perfect() {
-            self.emulator = None;
-        }
+        let (emulator, rng) = (&mut self.emulator, &mut self.driver_rng);
+        Emulator::change(emulator, rng, (to, faults), |node| self.peers.place(node));
     }
 
     fn set_receive_loss(&mut self, loss: Loss) {
@@ -63,8 +48,8 @@ impl<P: Hosted> Driver<P> {
             peer.reach = reach;
             if reach == Reach::Open {
                 // Whatever woke these meanwhile was left unread and unwritten.
-                self.again.extend(peer.incoming.map(Source::Incoming));
-                self.again.push(Source::Outgoing(place));
+                self.chassis.again.extend(peer.incoming.map(Source::Incoming));
+                self.chassis.again.push(Source::Outgoing(place));
             }
         }
     }

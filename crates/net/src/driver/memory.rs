@@ -6,7 +6,6 @@
 //! [`NodeConfig::with_memory_bytes_max`]: crate::NodeConfig::with_memory_bytes_max
 
 use super::Driver;
-use crate::Hosted;
 use crate::incoming::{Incoming, Speaker};
 use crate::outgoing::Phase;
 use crate::peers::Proof;
@@ -21,7 +20,7 @@ enum Standing {
     Known,
 }
 
-impl<P: Hosted> Driver<P> {
+impl Driver {
     /// What the node holds for peers.
     pub(super) fn held(&self) -> Held {
         Held {

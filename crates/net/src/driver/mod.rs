@@ -19,23 +19,23 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use paceline_proto::core::{Context, Counters, GroupId, Instant, NodeId, PeerState, Protocol, Rng};
+use paceline_proto::core::{Counters, GroupId, Instant, NodeId, PeerState, Rng};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 pub(crate) use self::claims::Claim;
 use self::datagrams::{Content, Datagram};
 use self::proofs::Proofs;
-use crate::Hosted;
 use crate::alarm::Alarm;
 use crate::arrivals::{Arrived, Ask};
-use crate::chassis::{Chassis, Crew, Drive};
+use crate::chassis::{Chassis, Controls, Drive};
 use crate::config::NodeConfig;
 use crate::datagram::Datagrams;
 use crate::deadlines::{Clock, Deadlines};
 use crate::emulate::{EmulateChange, Emulator, ReceiveLoss};
 use crate::handle::{Control, Ends, Stopped};
 use crate::incoming::{Cue, Incoming, Unfinished};
+use crate::machine::Call;
 use crate::multicast::{Native, Way};
 use crate::nonces::{Nonce, Nonces};
 use crate::peers::PeerTable;
@@ -53,7 +53,7 @@ const FLUSH_ROUNDS_MAX: usize = 8;
 const TIMERS_MAX: usize = 256;
 
 /// What the application tells the driver.
-pub(crate) enum Order {
+pub enum Order {
     /// Addresses at which members may be found.
     Seeds(Vec<SocketAddr>),
     /// Other faults.
@@ -61,9 +61,9 @@ pub(crate) enum Order {
 }
 
 /// Something that has a deadline.
-enum Deadline<P: Protocol> {
-    /// A timer of the protocol.
-    Timer(P::Timer),
+enum Deadline {
+    /// The timer of the protocol in this slot.
+    Timer(u32),
     /// The next attempt to dial a peer, unless `attempt` is not the latest any more.
     Redial { place: usize, attempt: u64 },
     /// The end of an attempt to dial a peer.
@@ -87,8 +87,9 @@ enum Deadline<P: Protocol> {
 }
 
 /// A node's sockets and its protocol.
-pub(crate) struct Driver<P: Hosted> {
-    chassis: Chassis<P, Order>,
+pub(crate) struct Driver {
+    chassis: Chassis,
+    controls: Controls<Order>,
     config: NodeConfig,
     header: Header,
     /// Our Hello as the first record of a stream.
@@ -105,7 +106,7 @@ pub(crate) struct Driver<P: Hosted> {
     datagrams_numbered: u64,
     // While arrivals do not signal: when to ask for them again.
     datagrams_from: Instant,
-    peers: PeerTable<P::Message>,
+    peers: PeerTable,
     // What is sent to others is not for this node.
     groups: BTreeSet<GroupId>,
     // Nothing where messages to groups leave as copies only.
@@ -119,7 +120,7 @@ pub(crate) struct Driver<P: Hosted> {
     pool: ReadPool,
     // Of the records that have not come whole.
     records: Tally,
-    deadlines: Deadlines<Deadline<P>>,
+    deadlines: Deadlines<Deadline>,
     // Room for the next records that are held back.
     held: BytesMut,
     alarm: Alarm,
@@ -129,7 +130,6 @@ pub(crate) struct Driver<P: Hosted> {
     // Nonces of others that this node has repeated: refusals answer them.
     echoed: VecDeque<Nonce>,
 
-    again: Vec<Source>,
     // To be served once peers are heard again.
     put_off: Vec<Source>,
     record_batch: Vec<Arrived>,
@@ -149,10 +149,11 @@ pub(crate) struct Driver<P: Hosted> {
 }
 
 /// All that a driver is made of.
-pub(crate) struct Parts<P: Hosted> {
-    pub(crate) crew: Crew<P>,
-    pub(crate) ends: Ends<P, Order>,
+pub(crate) struct Parts {
+    pub(crate) ends: Ends<Order>,
     pub(crate) config: NodeConfig,
+    /// Seed of the node's random numbers.
+    pub(crate) seed: u64,
     pub(crate) session: Session,
     pub(crate) nonces: Nonces,
     pub(crate) roster: crate::Roster,
@@ -161,12 +162,11 @@ pub(crate) struct Parts<P: Hosted> {
     pub(crate) multicast: Way,
 }
 
-impl<P: Hosted> Driver<P> {
+impl Driver {
     /// Assembles a driver and starts the protocol; the first turn comes with the first poll.
-    pub(crate) fn start(parts: Parts<P>) -> std::io::Result<Driver<P>> {
-        let Parts { config, session, .. } = parts;
-        let seed = parts.crew.seed;
-        let chassis = Chassis::new(parts.crew, parts.ends);
+    pub(crate) fn start(parts: Parts) -> std::io::Result<Driver> {
+        let Parts { config, session, seed, .. } = parts;
+        let (mut chassis, controls) = Chassis::new(parts.ends);
         let ready = &chassis.ready;
         let datagrams = Datagrams::new(
             parts.udp,
@@ -189,6 +189,14 @@ impl<P: Hosted> Driver<P> {
         let multicast = parts.multicast.start(header.cluster, waker)?;
         let clock = Clock::start();
         let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
+        // Each source is polled once, which registers its waker.
+        chassis.again.extend([
+            Source::Inputs,
+            Source::Controls,
+            Source::Listener,
+            Source::Datagrams,
+            Source::Multicast,
+        ]);
         let mut driver = Driver {
             hello: streams::hello_record(&header, &session),
             header,
@@ -217,14 +225,6 @@ impl<P: Hosted> Driver<P> {
             notices: Vec::new(),
             seeds: Vec::new(),
             echoed: VecDeque::new(),
-            // Each source is polled once, which registers its waker.
-            again: vec![
-                Source::Inputs,
-                Source::Controls,
-                Source::Listener,
-                Source::Datagrams,
-                Source::Multicast,
-            ],
             put_off: Vec::new(),
             record_batch: Vec::new(),
             multicast_batch: Vec::new(),
@@ -240,8 +240,9 @@ impl<P: Hosted> Driver<P> {
             warnings: WarnLimit::new(),
             config,
             chassis,
+            controls,
         };
-        driver.handle(|protocol, cx| protocol.handle_start(cx));
+        driver.handle(Call::Start);
         driver.publish();
         Ok(driver)
     }
@@ -286,12 +287,12 @@ impl<P: Hosted> Driver<P> {
     /// Lists what was put off for the next turn, if the application has received enough.
     fn take_up(&mut self) {
         if !self.put_off.is_empty() && !self.holds_peers() {
-            self.again.append(&mut self.put_off);
+            self.chassis.again.append(&mut self.put_off);
         }
     }
 
     fn take_controls(&mut self) {
-        while let Some(control) = self.chassis.next_control() {
+        while let Some(control) = self.controls.next() {
             match control {
                 Control::Order(Order::Seeds(seeds)) => self.look_for(seeds),
                 Control::Order(Order::Emulate(change)) => self.emulate(change),
@@ -308,9 +309,7 @@ impl<P: Hosted> Driver<P> {
         for _ in 0..TIMERS_MAX {
             let Some(deadline) = self.deadlines.take_due_before(self.now, number) else { break };
             match deadline {
-                Deadline::Timer(timer) => {
-                    self.handle(|protocol, cx| protocol.handle_timer(cx, timer));
-                }
+                Deadline::Timer(slot) => self.handle(Call::Timer(slot)),
                 Deadline::Redial { place, attempt } => self.redial(place, attempt),
                 Deadline::Greeting { place, attempt } => self.give_up_attempt(place, attempt),
                 Deadline::HalfOpen { slot, number } => self.give_up_half_open(slot, number),
@@ -319,14 +318,14 @@ impl<P: Hosted> Driver<P> {
                 Deadline::Datagram { place, record } => {
                     self.queue_datagram(&Datagram { place, content: Content::Record(record) });
                 }
-                Deadline::Accept => self.again.push(Source::Listener),
+                Deadline::Accept => self.chassis.again.push(Source::Listener),
                 Deadline::Seeds => self.ask_seeds(),
                 Deadline::Proofs => self.look_at_proofs(),
                 Deadline::Stop => self.chassis.life.end(),
             }
         }
         if self.deadlines.earliest() <= self.now {
-            self.again.push(Source::Deadline);
+            self.chassis.again.push(Source::Deadline);
         }
     }
 
@@ -336,7 +335,7 @@ impl<P: Hosted> Driver<P> {
         let mut batch = std::mem::take(&mut self.flush_batch);
         for _ in 0..FLUSH_ROUNDS_MAX {
             for (node, state) in std::mem::take(&mut self.notices) {
-                self.handle(|protocol, cx| protocol.handle_peer(cx, node, state));
+                self.handle(Call::Peer(node, state));
             }
             self.peers.take_flushes(&mut batch);
             for place in batch.drain(..) {
@@ -351,19 +350,14 @@ impl<P: Hosted> Driver<P> {
     }
 }
 
-impl<P: Hosted> Unpin for Driver<P> {}
-
-impl<P: Hosted> Drive for Driver<P> {
-    type Protocol = P;
-    type Order = Order;
-
-    fn chassis(&mut self) -> &mut Chassis<P, Order> {
+impl Drive for Driver {
+    fn chassis(&mut self) -> &mut Chassis {
         &mut self.chassis
     }
 
-    fn handle(&mut self, call: impl FnOnce(&mut P, &mut Context<'_, P>)) {
+    fn handle(&mut self, call: Call) {
         let datagram_bytes_max = self.config.datagram_message_bytes_max();
-        self.chassis.call(self.now, &self.peers, datagram_bytes_max, call);
+        self.chassis.call(call, self.now, &self.peers, datagram_bytes_max);
         self.carry_out();
     }
 
@@ -378,7 +372,7 @@ impl<P: Hosted> Drive for Driver<P> {
         }
         if let Some(until) = self.paused_until {
             if self.now < until {
-                self.again.append(woken);
+                self.chassis.again.append(woken);
                 return self.alarm.set(until);
             }
             self.paused_until = None;
@@ -405,12 +399,12 @@ impl<P: Hosted> Drive for Driver<P> {
         // While a stream gathers there is a turn in time, so that a datagram need not make one.
         let is_wanted = self.gathering.is_empty();
         if self.datagrams.arrivals.signal(is_wanted) {
-            self.again.push(Source::Datagrams);
+            self.chassis.again.push(Source::Datagrams);
         }
         if self.multicast.as_mut().is_some_and(|native| native.arrivals.signal(is_wanted)) {
-            self.again.push(Source::Multicast);
+            self.chassis.again.push(Source::Multicast);
         }
-        if self.again.contains(&Source::Deadline) {
+        if self.chassis.again.contains(&Source::Deadline) {
             // The next turn follows at once, and sets it.
             return;
         }
@@ -419,12 +413,9 @@ impl<P: Hosted> Drive for Driver<P> {
         self.alarm.set(self.deadlines.earliest().min(streams));
     }
 
-    fn again(&mut self) -> &mut Vec<Source> {
-        &mut self.again
-    }
-
     fn has_more(&self) -> bool {
-        let more = !self.again.is_empty() || !self.notices.is_empty() || self.peers.has_flushes();
+        let more =
+            !self.chassis.again.is_empty() || !self.notices.is_empty() || self.peers.has_flushes();
         more && self.paused_until.is_none()
     }
 

@@ -17,11 +17,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_proto::core::{Instant, NodeId, PeerState, Wire};
+use paceline_proto::core::{Instant, NodeId, PeerState};
 
 use super::datagrams::{Content, Datagram};
 use super::{Deadline, Driver};
-use crate::Hosted;
 use crate::bucket::TokenBucket;
 use crate::config::Exposure;
 use crate::datagram::write;
@@ -139,7 +138,7 @@ impl Proofs {
     }
 }
 
-impl<P: Hosted> Driver<P> {
+impl Driver {
     /// Where a nonce that came back was sent to, if it was made for this node: to where the record
     /// came from, to `addr`, or to a seed whose id was not known.
     pub(super) fn proven_at(
@@ -268,7 +267,7 @@ impl<P: Hosted> Driver<P> {
     }
 
     /// Keeps a datagram until the peer's address is proven.
-    pub(super) fn hold_datagram(&mut self, place: usize, content: &Content<P::Message>) {
+    pub(super) fn hold_datagram(&mut self, place: usize, content: &Content<'_>) {
         let bytes = HEADER_BYTES
             + match content {
                 Content::Message(message) => message.wire_len(),
@@ -280,7 +279,7 @@ impl<P: Hosted> Driver<P> {
         }
         let record = match content {
             Content::Message(message) => {
-                self.record(self.header, message.wire_len(), |out| write(message, out))
+                self.record(self.header, message.wire_len(), |out| write(*message, out))
             }
             Content::Record(record) => record.clone(),
         };

@@ -7,7 +7,6 @@ use paceline_proto::core::PeerState;
 
 use super::datagrams::TAKEN_LATER;
 use super::{Deadline, Driver};
-use crate::Hosted;
 use crate::peers::Proof;
 use crate::record::{Header, Kind, Refusal, Session};
 
@@ -16,7 +15,7 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// Seeds looked for at once.
 const SEEDS_MAX: usize = 64;
 
-impl<P: Hosted> Driver<P> {
+impl Driver {
     /// Begins to look for members at these addresses.
     pub(super) fn look_for(&mut self, seeds: Vec<SocketAddr>) {
         let is_idle = self.seeds.is_empty();

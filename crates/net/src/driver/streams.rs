@@ -4,14 +4,14 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use paceline_proto::core::{Instant, PeerState, decode_exact};
+use paceline_proto::core::{Instant, PeerState};
 use tokio::net::TcpStream;
 
 use super::{Deadline, Driver};
-use crate::Hosted;
 use crate::chassis::Drive;
 use crate::gather::Gather;
 use crate::incoming::{Cue, Filled, Incoming, Speaker, Unfinished};
+use crate::machine::Call;
 use crate::outgoing::{Drain, Flushed, HELLO_BYTES, Outlook, Phase, abort_on_close};
 use crate::peers::{Learned, Proof, Reach};
 use crate::ready::Source;
@@ -37,7 +37,7 @@ pub(super) fn hello_record(header: &Header, session: &Session) -> Bytes {
     record.freeze()
 }
 
-impl<P: Hosted> Driver<P> {
+impl Driver {
     /// Starts an attempt to connect to a peer.
     pub(super) fn dial(&mut self, place: usize) {
         let peer = self.peers.at(place);
@@ -55,7 +55,7 @@ impl<P: Hosted> Driver<P> {
         }
         let deadline = Deadline::Greeting { place, attempt };
         self.deadlines.set(self.now + self.config.hello_within, deadline);
-        self.again.push(Source::Outgoing(place));
+        self.chassis.again.push(Source::Outgoing(place));
     }
 
     /// The wait after a failed attempt is over.
@@ -174,7 +174,7 @@ impl<P: Hosted> Driver<P> {
             self.notices.push((header.sender, PeerState::Up { incarnation }));
         }
         // Registers for the peer's close, and flushes.
-        self.again.push(Source::Outgoing(place));
+        self.chassis.again.push(Source::Outgoing(place));
         self.peers.list_flush(place);
         Ok(())
     }
@@ -213,11 +213,11 @@ impl<P: Hosted> Driver<P> {
         }
         match flushed {
             Ok(Flushed::Settled) => {}
-            Ok(Flushed::More) => self.again.push(Source::Outgoing(place)),
+            Ok(Flushed::More) => self.chassis.again.push(Source::Outgoing(place)),
             Err(_) => return self.break_outgoing(place),
         }
         if peer.outgoing.take_drain() == Drain::Reached {
-            self.handle(|protocol, cx| protocol.handle_drained(cx, node));
+            self.handle(Call::Drained(node));
         }
     }
 
@@ -258,7 +258,7 @@ impl<P: Hosted> Driver<P> {
                 }
             }
         }
-        self.again.push(Source::Listener);
+        self.chassis.again.push(Source::Listener);
     }
 
     fn add_incoming(&mut self, stream: TcpStream) {
@@ -278,7 +278,7 @@ impl<P: Hosted> Driver<P> {
         self.incoming[slot] = Some(Incoming::new(stream, number, gather, held, waker));
         let deadline = Deadline::HalfOpen { slot, number };
         self.deadlines.set(self.now + self.config.hello_within, deadline);
-        self.again.push(Source::Incoming(slot));
+        self.chassis.again.push(Source::Incoming(slot));
     }
 
     /// Makes room among the streams that have not said Hello.
@@ -332,7 +332,7 @@ impl<P: Hosted> Driver<P> {
             return self.watch_unfinished(slot, false);
         }
         if !of.is_last_call {
-            self.again.push(Source::Incoming(slot));
+            self.chassis.again.push(Source::Incoming(slot));
             return self.watch_unfinished(slot, true);
         }
         self.counters.add("record_timed_out", 1);
@@ -459,7 +459,7 @@ impl<P: Hosted> Driver<P> {
             }
             incoming.settle(&mut self.pool);
             if read >= READ_BYTES_MAX {
-                self.again.push(Source::Incoming(slot));
+                self.chassis.again.push(Source::Incoming(slot));
                 return Ok(Filled::Bytes(read));
             }
         }
@@ -486,9 +486,9 @@ impl<P: Hosted> Driver<P> {
                 if !fits {
                     return Err(Refusal::Malformed);
                 }
-                let message = decode_exact(record).map_err(|_| Refusal::Undecodable)?;
+                self.chassis.machine().decode(record).map_err(|_| Refusal::Undecodable)?;
                 self.traffic.stream_messages_in += 1;
-                self.handle(|protocol, cx| protocol.handle_message(cx, node, message));
+                self.handle(Call::Message(node));
                 Ok(())
             }
         }

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use super::Driver;
 use super::datagrams::may;
-use crate::Hosted;
 use crate::nonces::{NONCE_BYTES, TAG_BYTES};
 use crate::peers::Proof;
 use crate::record::{Header, SESSION_BYTES};
@@ -22,7 +21,7 @@ use crate::record::{Header, SESSION_BYTES};
 /// Age from which a tag may be out of date, when its peer sends a Who.
 const TAG_FRESH: Duration = Duration::from_secs(1);
 
-impl<P: Hosted> Driver<P> {
+impl Driver {
     /// The verification tag that what comes from this peer alone must carry.
     pub(super) fn own_tag(&mut self, place: usize) -> u32 {
         if !self.config.is_open {

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{
-    Backlog, Context, Copies, Counters, Instant, Lane, LinkFaults, NodeId, Outgoing, PeerState,
-    Protocol, Rng, Wire, decode_exact,
+    Backlog, Copies, Counters, GroupId, Instant, Lane, LinkFaults, NodeId, PeerState, Rng,
 };
 use tokio::sync::oneshot;
 
@@ -21,12 +20,13 @@ use super::table::FaceTable;
 use super::unproven::NetworkRates;
 use crate::alarm::Alarm;
 use crate::arrivals::{Arrived, Ask, Received};
-use crate::chassis::{Chassis, Crew, Drive};
+use crate::chassis::{Chassis, Controls, Drive};
 use crate::datagram::{Datagrams, write};
 use crate::deadlines::{Clock, Deadlines};
 use crate::emulate::{Emulator, Peers};
 use crate::error::FaceError;
-use crate::handle::{Control, Ends, Hosted, Stopped};
+use crate::handle::{Control, Ends, Stopped};
+use crate::machine::{Call, Encode, Encoded, Sender};
 use crate::ready::Source;
 use crate::stats::{Held, Traffic, WarnLimit};
 use crate::sys;
@@ -42,7 +42,7 @@ const INPUTS_WAITING_MAX: usize = 1024;
 const TIMERS_MAX: usize = 256;
 
 /// What the application tells the driver.
-pub(super) enum Order {
+pub enum Order {
     /// A static face.
     Open { addr: SocketAddr, reply: oneshot::Sender<Result<NodeId, FaceError>> },
     /// A face is needed no more, whoever opened it.
@@ -52,11 +52,11 @@ pub(super) enum Order {
 }
 
 /// Something that has a deadline.
-enum Deadline<P: Protocol> {
-    /// A timer of the protocol.
-    Timer(P::Timer),
+enum Deadline {
+    /// The timer of the protocol in this slot.
+    Timer(u32),
     /// An emulated link held a datagram back until now.
-    Datagram(Box<(NodeId, P::Message)>),
+    Datagram(Box<(NodeId, Encoded)>),
     /// A face may have been idle for long enough.
     Idle,
     /// The end of a graceful stop.
@@ -119,8 +119,9 @@ impl Backlog for NoStreams {
 }
 
 /// A node's socket, faces and protocol.
-pub(super) struct FaceDriver<P: Hosted> {
-    chassis: Chassis<P, Order>,
+pub(super) struct FaceDriver {
+    chassis: Chassis,
+    controls: Controls<Order>,
     config: FacesConfig,
     clock: Clock,
     now: Instant,
@@ -132,9 +133,8 @@ pub(super) struct FaceDriver<P: Hosted> {
     // A look for idle faces is due at some time.
     is_idle_watched: bool,
     notices: VecDeque<(NodeId, PeerState)>,
-    deadlines: Deadlines<Deadline<P>>,
+    deadlines: Deadlines<Deadline>,
     alarm: Alarm,
-    again: Vec<Source>,
     batch: Vec<Arrived>,
     driver_rng: Rng,
     emulator: Option<Box<Emulator>>,
@@ -145,20 +145,21 @@ pub(super) struct FaceDriver<P: Hosted> {
 }
 
 /// All that a driver is made of.
-pub(super) struct Parts<P: Hosted> {
-    pub(super) crew: Crew<P>,
-    pub(super) ends: Ends<P, Order>,
+pub(super) struct Parts {
+    pub(super) ends: Ends<Order>,
     pub(super) config: FacesConfig,
+    /// Seed of the node's random numbers.
+    pub(super) seed: u64,
     pub(super) udp: std::net::UdpSocket,
     pub(super) table: FaceTable,
 }
 
-impl<P: Hosted> FaceDriver<P> {
+impl FaceDriver {
     /// Assembles a driver and starts the protocol; the first turn comes with the first poll.
-    pub(super) fn start(parts: Parts<P>) -> std::io::Result<FaceDriver<P>> {
+    pub(super) fn start(parts: Parts) -> std::io::Result<FaceDriver> {
         let config = parts.config;
-        let driver_rng = Rng::new(parts.crew.seed, u64::from(LOCAL.0) | 1 << 32);
-        let chassis = Chassis::new(parts.crew, parts.ends);
+        let driver_rng = Rng::new(parts.seed, u64::from(LOCAL.0) | 1 << 32);
+        let (mut chassis, controls) = Chassis::new(parts.ends);
         let ready = &chassis.ready;
         let waker = ready.waker(Source::Datagrams);
         let limits = (config.datagram_queue_bytes_max, TRAIN_LENGTH_MAX);
@@ -168,8 +169,11 @@ impl<P: Hosted> FaceDriver<P> {
         let clock = Clock::start();
         let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
         let unproven_rates = NetworkRates::new(config.unproven_bytes_per_second);
+        // Each source is polled once, which registers its waker.
+        chassis.again.extend([Source::Controls, Source::Inputs, Source::Datagrams]);
         let mut driver = FaceDriver {
             chassis,
+            controls,
             config,
             clock,
             now: clock.now(),
@@ -181,8 +185,6 @@ impl<P: Hosted> FaceDriver<P> {
             notices: VecDeque::new(),
             deadlines: Deadlines::new(),
             alarm,
-            // Each source is polled once, which registers its waker.
-            again: vec![Source::Controls, Source::Inputs, Source::Datagrams],
             batch: Vec::new(),
             driver_rng,
             emulator: None,
@@ -191,13 +193,13 @@ impl<P: Hosted> FaceDriver<P> {
             warnings: WarnLimit::new(),
             withheld_warnings: WarnLimit::new(),
         };
-        driver.handle(|protocol, cx| protocol.handle_start(cx));
+        driver.handle(Call::Start);
         driver.publish();
         Ok(driver)
     }
 
     fn take_controls(&mut self) {
-        while let Some(control) = self.chassis.next_control() {
+        while let Some(control) = self.controls.next() {
             match control {
                 Control::Order(Order::Open { addr, reply }) => {
                     let opened = self.faces.open(addr, self.now);
@@ -239,7 +241,7 @@ impl<P: Hosted> FaceDriver<P> {
             }
         }
         if handled >= DATAGRAMS_MAX {
-            self.again.push(Source::Datagrams);
+            self.chassis.again.push(Source::Datagrams);
         }
         self.batch = batch;
     }
@@ -279,15 +281,12 @@ impl<P: Hosted> FaceDriver<P> {
             self.faces.credit(node, bytes);
         }
         // Decoded first: what is no message opens no face.
-        let message = match decode_exact(datagram) {
-            Ok(message) => message,
-            Err(error) => {
-                if let Some(node) = face {
-                    self.handle(|protocol, cx| protocol.handle_undecodable(cx, node, error));
-                }
-                return Err(Refusal::Undecodable);
+        if let Err(error) = self.chassis.machine().decode(datagram) {
+            if let Some(node) = face {
+                self.handle(Call::Undecodable(node, error));
             }
-        };
+            return Err(Refusal::Undecodable);
+        }
         let node = match face {
             Some(node) => node,
             None => {
@@ -296,7 +295,7 @@ impl<P: Hosted> FaceDriver<P> {
                 node
             }
         };
-        self.handle(|protocol, cx| protocol.handle_message(cx, node, message));
+        self.handle(Call::Message(node));
         Ok(node)
     }
 
@@ -350,7 +349,7 @@ impl<P: Hosted> FaceDriver<P> {
     }
 
     fn tell(&mut self, node: NodeId, state: PeerState) {
-        self.handle(|protocol, cx| protocol.handle_peer(cx, node, state));
+        self.handle(Call::Peer(node, state));
     }
 
     fn tell_notices(&mut self) {
@@ -375,80 +374,51 @@ impl<P: Hosted> FaceDriver<P> {
                 return;
             };
             match deadline {
-                Deadline::Timer(timer) => {
-                    self.handle(|protocol, cx| protocol.handle_timer(cx, timer));
-                }
+                Deadline::Timer(slot) => self.handle(Call::Timer(slot)),
                 Deadline::Datagram(held) => self.queue(held.0, &held.1),
                 Deadline::Idle => self.close_idle(),
                 Deadline::Stop => self.chassis.life.end(),
             }
         }
-        self.again.push(Source::Deadline);
+        self.chassis.again.push(Source::Deadline);
     }
 
-    /// Empties the outbox. Calls no handler.
+    /// Does what the last call asked for. Calls no handler.
     fn carry_out(&mut self) {
-        let outbox = &mut self.chassis.outbox;
-        let strange = outbox.memberships.len()
-            + outbox.group_sends.len()
-            + outbox.drains.len()
-            + outbox.contacts.len();
-        if strange > 0 {
-            debug_assert!(false, "a protocol on faces has no groups, streams or contacts");
-            self.counters.add("faces_unsupported", strange as u64);
-            outbox.memberships.clear();
-            outbox.group_sends.clear();
-            outbox.drains.clear();
-            outbox.contacts.clear();
+        let mut requests = std::mem::take(&mut self.chassis.requests);
+        let unsupported =
+            requests.memberships.len() + requests.drains.len() + requests.contacts.len();
+        if unsupported > 0 {
+            self.note_unsupported(unsupported);
+            requests.memberships.clear();
+            requests.drains.clear();
+            requests.contacts.clear();
         }
-        if !outbox.sends.is_empty() {
-            let mut sends = std::mem::take(&mut outbox.sends);
-            for send in sends.drain(..) {
-                self.send(send);
-            }
-            self.chassis.outbox.sends = sends;
+        self.send_all();
+        for (at, slot) in requests.timers.drain(..) {
+            self.deadlines.set(at, Deadline::Timer(slot));
         }
-        for (at, timer) in self.chassis.outbox.timers.drain(..) {
-            self.deadlines.set(at, Deadline::Timer(timer));
-        }
-        self.chassis.tell_events(&mut self.counters);
-        while let Some(node) = self.chassis.outbox.disconnects.pop() {
+        while let Some(node) = requests.disconnects.pop() {
             self.close(node);
         }
+        self.chassis.requests = requests;
     }
 
-    fn send(&mut self, send: Outgoing<P::Message>) {
-        let Outgoing { to, lane, message } = send;
-        if lane == Lane::Stream {
-            debug_assert!(false, "a protocol on faces has no streams");
-            self.counters.add("faces_unsupported", 1);
-            return;
-        }
-        let copies = match &mut self.emulator {
-            None => return self.queue(to, &message),
-            Some(emulator) => emulator.draw(to.index(), lane),
-        };
-        match copies {
-            Copies::None => self.counters.add("emulated_loss", 1),
-            Copies::One(delay) => self.queue_after(delay, to, message),
-            Copies::Two(first, second) => {
-                self.counters.add("emulated_duplicate", 1);
-                self.queue_after(first, to, message.clone());
-                self.queue_after(second, to, message);
-            }
-        }
+    fn note_unsupported(&mut self, requests: usize) {
+        debug_assert!(false, "a protocol on faces has no groups, streams or contacts");
+        self.counters.add("faces_unsupported", requests as u64);
     }
 
-    fn queue_after(&mut self, delay: Duration, to: NodeId, message: P::Message) {
+    fn queue_after(&mut self, delay: Duration, to: NodeId, message: &dyn Encode) {
         if delay.is_zero() {
-            self.queue(to, &message);
+            self.queue(to, message);
         } else {
-            let held = Deadline::Datagram(Box::new((to, message)));
+            let held = Deadline::Datagram(Box::new((to, Encoded::new(message))));
             self.deadlines.set(self.now + delay, held);
         }
     }
 
-    fn queue(&mut self, to: NodeId, message: &P::Message) {
+    fn queue(&mut self, to: NodeId, message: &dyn Encode) {
         let Some((addr, allowance)) = self.faces.way_to(to) else {
             self.counters.add("send_unknown_face", 1);
             return;
@@ -480,35 +450,44 @@ impl<P: Hosted> FaceDriver<P> {
     }
 
     fn set_faults(&mut self, to: Peers, faults: LinkFaults) {
-        let rng = &mut self.driver_rng;
-        let emulator = self
-            .emulator
-            .get_or_insert_with(|| Box::new(Emulator::new(Rng::new(rng.next_u64(), 0))));
-        match to {
-            Peers::All => emulator.set_all(faults),
-            Peers::One(node) if self.faces.addr(node).is_some() => {
-                emulator.set_one(node.index(), faults);
-            }
-            Peers::One(_) => {}
-        }
-        if emulator.is_perfect() {
-            self.emulator = None;
-        }
+        let (emulator, rng) = (&mut self.emulator, &mut self.driver_rng);
+        let place = |node: NodeId| self.faces.addr(node).map(|_| node.index());
+        Emulator::change(emulator, rng, (to, faults), place);
     }
 }
 
-impl<P: Hosted> Unpin for FaceDriver<P> {}
+impl Sender for FaceDriver {
+    fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode) {
+        if lane == Lane::Stream {
+            return self.note_unsupported(1);
+        }
+        let copies = match &mut self.emulator {
+            None => return self.queue(to, message),
+            Some(emulator) => emulator.draw(to.index(), lane),
+        };
+        match copies {
+            Copies::None => self.counters.add("emulated_loss", 1),
+            Copies::One(delay) => self.queue_after(delay, to, message),
+            Copies::Two(first, second) => {
+                self.counters.add("emulated_duplicate", 1);
+                self.queue_after(first, to, message);
+                self.queue_after(second, to, message);
+            }
+        }
+    }
 
-impl<P: Hosted> Drive for FaceDriver<P> {
-    type Protocol = P;
-    type Order = Order;
+    fn send_group(&mut self, _group: GroupId, _message: &dyn Encode) {
+        self.note_unsupported(1);
+    }
+}
 
-    fn chassis(&mut self) -> &mut Chassis<P, Order> {
+impl Drive for FaceDriver {
+    fn chassis(&mut self) -> &mut Chassis {
         &mut self.chassis
     }
 
-    fn handle(&mut self, call: impl FnOnce(&mut P, &mut Context<'_, P>)) {
-        self.chassis.call(self.now, &NoStreams, self.config.datagram_bytes_max, call);
+    fn handle(&mut self, call: Call) {
+        self.chassis.call(call, self.now, &NoStreams, self.config.datagram_bytes_max);
         self.carry_out();
     }
 
@@ -538,12 +517,8 @@ impl<P: Hosted> Drive for FaceDriver<P> {
         self.alarm.set(self.deadlines.earliest());
     }
 
-    fn again(&mut self) -> &mut Vec<Source> {
-        &mut self.again
-    }
-
     fn has_more(&self) -> bool {
-        !self.again.is_empty()
+        !self.chassis.again.is_empty()
     }
 
     fn publish(&mut self) {

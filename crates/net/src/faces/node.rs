@@ -11,13 +11,13 @@ use super::LOCAL;
 use super::config::FacesConfig;
 use super::driver::{FaceDriver, Order, Parts};
 use super::table::{Directory, FaceTable};
-use crate::chassis::{Crew, Task};
+use crate::chassis::Task;
 use crate::config::Exposure;
 use crate::emulate::Peers;
-use crate::error::{BindError, Closed, FaceError, StartError, TrySubmitError};
+use crate::error::{BindError, Closed, FaceError, StartError};
 use crate::events::Events;
-use crate::handle::{Handle, Hosted, Input, Stopped, connect};
-use crate::stats::Stats;
+use crate::handle::{Handle, Hosted, Kind, connect};
+use crate::machine::Crew;
 
 /// A UDP socket that is bound and not used yet.
 ///
@@ -91,71 +91,28 @@ impl BoundFaces {
                 return Err(FaceError::Twice { addr }.into());
             }
         }
-        let (handle, events, ends) =
-            connect(&self.udp, self.local_addr, self.config.events_bytes_max);
-        let directory = table.directory();
         let crew = Crew { protocol, shared, node: LOCAL, incarnation, seed };
-        let driver =
-            FaceDriver::start(Parts { crew, ends, config: self.config, udp: self.udp, table })?;
-        Task::spawn(driver, &runtime);
-        Ok((FaceNode { handle, directory }, events))
+        let (kind, socket) = (Faces(table.directory()), (&self.udp, self.local_addr));
+        let (handle, events, ends) = connect(kind, crew, socket, self.config.events_bytes_max);
+        let parts = Parts { ends, config: self.config, seed, udp: self.udp, table };
+        Task::spawn(Box::new(FaceDriver::start(parts)?), &runtime);
+        Ok((handle, events))
     }
 }
 
 /// A handle to a running node with faces. Clones lead to the same node; when the last one is
 /// dropped the node sends what is queued and stops.
-pub struct FaceNode<P: Protocol> {
-    handle: Handle<P, Order>,
-    directory: Directory,
+pub type FaceNode<P> = Handle<P, Faces>;
+
+/// The kind of a node with faces, and the addresses of those that are open.
+#[derive(Clone, Debug)]
+pub struct Faces(Directory);
+
+impl Kind for Faces {
+    type Order = Order;
 }
 
-impl<P: Hosted> FaceNode<P> {
-    /// Submits a command that counts `bytes` against what the protocol admits. While anything is
-    /// admitted one more command passes, whatever its size.
-    ///
-    /// # Errors
-    /// Gives the command back if nothing is admitted, or the node has stopped.
-    pub fn try_submit(
-        &self,
-        command: P::Command,
-        bytes: usize,
-    ) -> Result<(), TrySubmitError<P::Command>> {
-        self.handle.try_submit(command, bytes)
-    }
-
-    /// Submits a command as soon as the protocol admits it. Dropping the future before it is
-    /// ready submits nothing.
-    ///
-    /// # Errors
-    /// If the node has stopped; the command is dropped.
-    pub async fn submit(&self, command: P::Command, bytes: usize) -> Result<(), Closed> {
-        self.handle.submit_with(bytes, || command).await
-    }
-
-    /// Like [`FaceNode::submit`], but makes the command only once it is admitted: for commands that
-    /// say when they were accepted.
-    ///
-    /// # Errors
-    /// If the node has stopped.
-    pub async fn submit_with(
-        &self,
-        bytes: usize,
-        make: impl FnOnce() -> P::Command,
-    ) -> Result<(), Closed> {
-        self.handle.submit_with(bytes, make).await
-    }
-
-    /// Passes a command that needs no admission: the return of credits, a query.
-    ///
-    /// The queue to the protocol does not bound these, so their number must be bounded by
-    /// something else, such as the events they answer.
-    ///
-    /// # Errors
-    /// If the node has stopped; the command is dropped.
-    pub fn command(&self, command: P::Command) -> Result<(), Closed> {
-        self.handle.input(Input::Command(command, 0))
-    }
-
+impl<P: Protocol> FaceNode<P> {
     /// Opens a static face while the node runs. The protocol is told that it is up, unless the
     /// address has a face already; then that one is meant, and stays.
     ///
@@ -163,7 +120,7 @@ impl<P: Hosted> FaceNode<P> {
     /// If no face can have the address, or the node has stopped.
     pub async fn open(&self, addr: SocketAddr) -> Result<NodeId, FaceError> {
         let (reply, answer) = oneshot::channel();
-        self.handle.order(Order::Open { addr, reply }).map_err(|Closed| FaceError::Closed)?;
+        self.order(Order::Open { addr, reply }).map_err(|Closed| FaceError::Closed)?;
         answer.await.unwrap_or(Err(FaceError::Closed))
     }
 
@@ -174,18 +131,18 @@ impl<P: Hosted> FaceNode<P> {
     /// If the node has stopped.
     pub async fn close(&self, node: NodeId) -> Result<bool, Closed> {
         let (reply, answer) = oneshot::channel();
-        self.handle.order(Order::Close { node, reply })?;
+        self.order(Order::Close { node, reply })?;
         answer.await.map_err(|_| Closed)
     }
 
     /// The address of a face that is open, IPv4 in its own form.
     pub fn addr(&self, node: NodeId) -> Option<SocketAddr> {
-        self.directory.addr(node)
+        self.kind.0.addr(node)
     }
 
     /// All faces that are open, with their addresses, by number.
     pub fn faces(&self) -> Vec<(NodeId, SocketAddr)> {
-        self.directory.faces()
+        self.kind.0.faces()
     }
 
     /// Puts faults on what is sent to faces, in place of earlier ones, from the next turn on;
@@ -194,34 +151,6 @@ impl<P: Hosted> FaceNode<P> {
     /// # Errors
     /// If the node has stopped.
     pub fn emulate(&self, to: Peers, faults: LinkFaults) -> Result<(), Closed> {
-        self.handle.order(Order::Emulate { to, faults })
-    }
-
-    /// Stops the node: it goes on until what it has queued is sent, at most `stop_within`, and
-    /// closes its socket. Returns at once if it has already stopped.
-    pub async fn stop(&self) -> Stopped {
-        self.handle.stop().await
-    }
-
-    /// What the node has counted, as of the end of its last turn.
-    pub fn stats(&self) -> Stats {
-        self.handle.stats()
-    }
-
-    /// The address that the node listens on.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.handle.common.local_addr
-    }
-
-    /// What the kernel granted for datagrams that have arrived and wait, in bytes: on Linux twice
-    /// what was asked for, at most twice `net.core.rmem_max`. 0 if it did not say.
-    pub fn datagram_receive_bytes(&self) -> usize {
-        self.handle.common.datagram_receive_bytes
-    }
-}
-
-impl<P: Protocol> Clone for FaceNode<P> {
-    fn clone(&self) -> Self {
-        FaceNode { handle: self.handle.clone(), directory: self.directory.clone() }
+        self.order(Order::Emulate { to, faults })
     }
 }

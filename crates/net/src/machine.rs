@@ -1,0 +1,306 @@
+//! The boundary between drivers and protocols. A driver moves bytes and knows no protocol's types.
+//!
+//! [`Machine`] is a protocol as a driver sees it; [`Typed`] makes one of any [`Protocol`]. Nothing
+//! else below the handles has a protocol for a type parameter, so that the drivers are compiled
+//! once, with this crate, and not for each protocol by each crate that starts a node.
+
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use bytes::{Bytes, BytesMut};
+use paceline_proto::core::{
+    Backlog, Context, Counters, DecodeError, GroupId, Instant, Lane, Membership, NodeId, Outbox,
+    Outgoing, Payload, PeerState, Protocol, Rng, View, Wire, decode_exact,
+};
+use tokio::sync::mpsc;
+
+use crate::events::EventSender;
+use crate::handle::Hosted;
+use crate::slots::Slots;
+
+/// A protocol as its driver sees it.
+///
+/// A driver makes one call at a time and carries out what it asked for before the next: the
+/// requests that it wrote into [`Io`], and its messages ([`Machine::send_all`]).
+pub(crate) trait Machine: Send {
+    /// Calls a handler.
+    fn call(&mut self, io: &mut Io<'_>, call: Call);
+
+    /// Decodes a message and keeps it for [`Call::Message`]. Calls no handler.
+    fn decode(&mut self, bytes: Bytes) -> Result<(), DecodeError>;
+
+    /// Hands over the messages of the last call: those to groups first, each kind in call order.
+    /// Returns how many went to single nodes.
+    fn send_all(&mut self, sender: &mut dyn Sender) -> usize;
+
+    /// Takes up to `at_most` inputs from the application's queue, one [`Call::Input`] each.
+    /// Ready with 0 once every handle is gone; pending if there are none now.
+    fn poll_inputs(&mut self, cx: &mut TaskContext<'_>, at_most: usize) -> Poll<usize>;
+
+    /// How many inputs wait in the application's queue.
+    fn inputs_waiting(&self) -> usize;
+
+    /// Bytes that the application may submit in all: those handled, and what the protocol admits
+    /// beyond them.
+    fn admitted_bytes(&self) -> u64;
+
+    /// What the protocol has counted since the counters were last drained.
+    fn counters(&mut self) -> &mut Counters;
+}
+
+/// A handler to call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Call {
+    /// The node starts.
+    Start,
+    /// The driver learned something about a peer.
+    Peer(NodeId, PeerState),
+    /// The message that was decoded last arrived from this peer.
+    Message(NodeId),
+    /// What came from this peer is no message.
+    Undecodable(NodeId, DecodeError),
+    /// The timer in this slot fired.
+    Timer(u32),
+    /// The backlog to this peer fell below what was asked for.
+    Drained(NodeId),
+    /// The next input of the application, which [`Machine::poll_inputs`] has taken.
+    Input,
+}
+
+/// What a driver brings to a call, and where it finds what was asked for.
+pub(crate) struct Io<'a> {
+    /// The present.
+    pub(crate) now: Instant,
+    /// The driver's links.
+    pub(crate) backlog: &'a dyn Backlog,
+    /// The largest message, in bytes, that a datagram carries.
+    pub(crate) datagram_bytes_max: usize,
+    /// What the call asks for, but for messages.
+    pub(crate) requests: &'a mut Requests,
+}
+
+/// What a call asked for, but for messages and events. Reused by the driver.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// Groups to join or leave, in order.
+    pub(crate) memberships: Vec<(GroupId, Membership)>,
+    /// Timers to arm: when each is due, and its slot.
+    pub(crate) timers: Vec<(Instant, u32)>,
+    /// Peers and the backlog in bytes below which the protocol wants to hear of them.
+    pub(crate) drains: Vec<(NodeId, usize)>,
+    /// Peers whose connections are to be closed.
+    pub(crate) disconnects: Vec<NodeId>,
+    /// Nodes and where they are.
+    pub(crate) contacts: Vec<(NodeId, Bytes)>,
+}
+
+/// A driver as the taker of messages.
+pub(crate) trait Sender {
+    /// Sends a message to a node.
+    fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode);
+
+    /// Sends a message to a group.
+    fn send_group(&mut self, group: GroupId, message: &dyn Encode);
+}
+
+/// The sending half of [`Wire`], whatever the type of the message. A driver has a message encoded
+/// where it is to stand, so that it is not copied.
+pub(crate) trait Encode {
+    /// The exact encoded length in bytes, payload included.
+    fn wire_len(&self) -> usize;
+
+    /// Appends the head and returns the payload that follows it, if the message has one.
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload>;
+}
+
+impl<M: Wire> Encode for M {
+    fn wire_len(&self) -> usize {
+        Wire::wire_len(self)
+    }
+
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
+        Wire::encode(self, head)
+    }
+}
+
+/// A message that an emulated link holds back, in its form on the wire. It shares the payload.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    head: Bytes,
+    payload: Option<Payload>,
+}
+
+impl Encoded {
+    /// Encodes a message.
+    pub(crate) fn new(message: &dyn Encode) -> Encoded {
+        let mut head = BytesMut::new();
+        let payload = message.encode(&mut head).cloned();
+        Encoded { head: head.freeze(), payload }
+    }
+}
+
+impl Encode for Encoded {
+    fn wire_len(&self) -> usize {
+        self.head.len() + self.payload.as_ref().map_or(0, Payload::len)
+    }
+
+    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
+        head.extend_from_slice(&self.head);
+        self.payload.as_ref()
+    }
+}
+
+/// What the application sends to the protocol, in order.
+pub(crate) enum Input<P: Protocol> {
+    /// A command, and the bytes that it was admitted with.
+    Command(P::Command, usize),
+    /// An installed view.
+    View(Arc<View>),
+}
+
+impl<P: Protocol> Input<P> {
+    fn bytes(&self) -> usize {
+        match self {
+            Input::Command(_, bytes) => *bytes,
+            Input::View(_) => 0,
+        }
+    }
+}
+
+/// A protocol that has not been started, and the node that it is for.
+pub(crate) struct Crew<P: Hosted> {
+    /// The protocol.
+    pub(crate) protocol: P,
+    /// What all nodes may read.
+    pub(crate) shared: Arc<P::Shared>,
+    /// The node as the protocol knows it.
+    pub(crate) node: NodeId,
+    /// Its incarnation.
+    pub(crate) incarnation: u64,
+    /// Seed of its random numbers.
+    pub(crate) seed: u64,
+}
+
+/// A protocol, and its ends of the application's queues.
+pub(crate) struct Typed<P: Hosted> {
+    protocol: P,
+    shared: Arc<P::Shared>,
+    node: NodeId,
+    incarnation: u64,
+    rng: Rng,
+    outbox: Outbox<P>,
+    timers: Slots<P::Timer>,
+    decoded: Option<P::Message>,
+    inputs: mpsc::UnboundedReceiver<Input<P>>,
+    // What was taken from the queue, the next input last.
+    taken: Vec<Input<P>>,
+    handled_bytes: u64,
+    events: EventSender<P>,
+}
+
+impl<P: Hosted> Typed<P> {
+    /// A protocol between these queues.
+    pub(crate) fn new(
+        crew: Crew<P>,
+        inputs: mpsc::UnboundedReceiver<Input<P>>,
+        events: EventSender<P>,
+    ) -> Typed<P> {
+        Typed {
+            protocol: crew.protocol,
+            shared: crew.shared,
+            node: crew.node,
+            incarnation: crew.incarnation,
+            rng: Rng::new(crew.seed, u64::from(crew.node.0)),
+            outbox: Outbox::default(),
+            timers: Slots::default(),
+            decoded: None,
+            inputs,
+            taken: Vec::new(),
+            handled_bytes: 0,
+            events,
+        }
+    }
+
+    /// Passes on what the handler asked for, but for messages.
+    fn hand_over(&mut self, requests: &mut Requests) {
+        let outbox = &mut self.outbox;
+        requests.memberships.append(&mut outbox.memberships);
+        requests.drains.append(&mut outbox.drains);
+        requests.disconnects.append(&mut outbox.disconnects);
+        requests.contacts.append(&mut outbox.contacts);
+        let timers = outbox.timers.drain(..);
+        requests.timers.extend(timers.map(|(at, timer)| (at, self.timers.insert(timer))));
+        self.events.send_all(outbox.events.drain(..), &mut outbox.counters);
+    }
+}
+
+impl<P: Hosted> Machine for Typed<P> {
+    fn call(&mut self, io: &mut Io<'_>, call: Call) {
+        let cx = &mut Context {
+            now: io.now,
+            node: self.node,
+            incarnation: self.incarnation,
+            shared: &*self.shared,
+            rng: &mut self.rng,
+            outbox: &mut self.outbox,
+            backlog: io.backlog,
+            datagram_bytes_max: io.datagram_bytes_max,
+        };
+        let protocol = &mut self.protocol;
+        match call {
+            Call::Start => protocol.handle_start(cx),
+            Call::Peer(peer, state) => protocol.handle_peer(cx, peer, state),
+            Call::Message(from) => {
+                let message = self.decoded.take().expect("a message was decoded before the call");
+                protocol.handle_message(cx, from, message);
+            }
+            Call::Undecodable(from, error) => protocol.handle_undecodable(cx, from, error),
+            Call::Timer(slot) => protocol.handle_timer(cx, self.timers.remove(slot)),
+            Call::Drained(to) => protocol.handle_drained(cx, to),
+            Call::Input => {
+                let input = self.taken.pop().expect("an input was taken before the call");
+                self.handled_bytes += input.bytes() as u64;
+                match input {
+                    Input::Command(command, _) => protocol.handle_command(cx, command),
+                    Input::View(view) => protocol.handle_view(cx, &view),
+                }
+            }
+        }
+        self.hand_over(io.requests);
+    }
+
+    fn decode(&mut self, bytes: Bytes) -> Result<(), DecodeError> {
+        self.decoded = Some(decode_exact(bytes)?);
+        Ok(())
+    }
+
+    fn send_all(&mut self, sender: &mut dyn Sender) -> usize {
+        for (group, message) in self.outbox.group_sends.drain(..) {
+            sender.send_group(group, &message);
+        }
+        let count = self.outbox.sends.len();
+        for Outgoing { to, lane, message } in self.outbox.sends.drain(..) {
+            sender.send(to, lane, &message);
+        }
+        count
+    }
+
+    fn poll_inputs(&mut self, cx: &mut TaskContext<'_>, at_most: usize) -> Poll<usize> {
+        debug_assert!(self.taken.is_empty(), "each input that was taken is called for");
+        let polled = self.inputs.poll_recv_many(cx, &mut self.taken, at_most);
+        self.taken.reverse();
+        polled
+    }
+
+    fn inputs_waiting(&self) -> usize {
+        self.inputs.len()
+    }
+
+    fn admitted_bytes(&self) -> u64 {
+        self.handled_bytes.saturating_add(self.protocol.admission() as u64)
+    }
+
+    fn counters(&mut self) -> &mut Counters {
+        &mut self.outbox.counters
+    }
+}
