@@ -1,7 +1,10 @@
 //! What several protocols are made of.
 //!
-//! A part has no messages and no timers of its own: a protocol calls it, and is told what came of
-//! it.
+//! A part has no messages and no handlers: a protocol calls it, and acts on what it returns.
 
+pub(crate) mod block_flow;
+pub(crate) mod deadline;
 pub mod fec;
-pub(crate) mod pacer;
+pub(crate) mod rtt;
+pub(crate) mod slots;
+pub(crate) mod token_bucket;

@@ -1,0 +1,193 @@
+//! Values in numbered places, under ids that outlive them safely.
+
+/// Names a value for as long as it is in its place. A place that is used again has another
+/// generation, so that an id of an earlier value finds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SlotId {
+    /// The place, from 0 on.
+    pub(crate) place: u32,
+    /// Tells the value from others that had the place before or have it later.
+    pub(crate) generation: u32,
+}
+
+/// A table of values, each under a [`SlotId`].
+///
+/// Of the generations `GENERATION_BITS` bits are kept, so that an id fits where it travels; those
+/// of a place repeat after as many uses. Each place is aligned as `Align` is.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots<T, const GENERATION_BITS: u32 = 32, Align = ()> {
+    places: Vec<Place<T, Align>>,
+    // The place that was freed last, or `NONE`; each names the one that was freed before it.
+    free: u32,
+    len: u32,
+    first_generation: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Place<T, Align> {
+    generation: u32,
+    next_free: u32,
+    value: Option<T>,
+    _align: [Align; 0],
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<T, const GENERATION_BITS: u32, Align> Default for Slots<T, GENERATION_BITS, Align> {
+    fn default() -> Self {
+        Slots { places: Vec::new(), free: NONE, len: 0, first_generation: 0 }
+    }
+}
+
+impl<T, const GENERATION_BITS: u32, Align> Slots<T, GENERATION_BITS, Align> {
+    const GENERATION_MAX: u32 = u32::MAX >> (32 - GENERATION_BITS);
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Puts a value in and returns its id. There are to be fewer than 2^32 - 1.
+    pub(crate) fn insert(&mut self, value: T) -> SlotId {
+        self.len += 1;
+        if self.free == NONE {
+            let generation = self.first_generation;
+            self.places.push(Place { generation, next_free: NONE, value: Some(value), _align: [] });
+            return SlotId { place: self.places.len() as u32 - 1, generation };
+        }
+        let id =
+            SlotId { place: self.free, generation: self.places[self.free as usize].generation };
+        let place = &mut self.places[self.free as usize];
+        self.free = place.next_free;
+        place.value = Some(value);
+        id
+    }
+
+    /// The value of this id, if it is still there.
+    pub(crate) fn get(&self, id: SlotId) -> Option<&T> {
+        let place = self.places.get(id.place as usize)?;
+        place.value.as_ref().filter(|_| place.generation == id.generation)
+    }
+
+    /// The value of this id, to be changed.
+    pub(crate) fn get_mut(&mut self, id: SlotId) -> Option<&mut T> {
+        let place = self.places.get_mut(id.place as usize)?;
+        place.value.as_mut().filter(|_| place.generation == id.generation)
+    }
+
+    /// Takes the value of this id out.
+    pub(crate) fn remove(&mut self, id: SlotId) -> Option<T> {
+        let place = self.places.get_mut(id.place as usize)?;
+        if place.generation != id.generation {
+            return None;
+        }
+        let value = place.value.take()?;
+        place.generation = place.generation.wrapping_add(1) & Self::GENERATION_MAX;
+        place.next_free = self.free;
+        self.free = id.place;
+        self.len -= 1;
+        Some(value)
+    }
+
+    /// Removes all values. Places are used again from the first on.
+    pub(crate) fn clear(&mut self) {
+        (self.free, self.len) = (NONE, 0);
+        for (place, held) in self.places.iter_mut().enumerate().rev() {
+            if held.value.take().is_some() {
+                held.generation = held.generation.wrapping_add(1) & Self::GENERATION_MAX;
+            }
+            held.next_free = self.free;
+            self.free = place as u32;
+        }
+    }
+
+    /// The generation of a place: what a look at it reads first.
+    pub(crate) fn generation(&self, place: u32) -> Option<u32> {
+        self.places.get(place as usize).map(|place| place.generation)
+    }
+
+    /// All values, by place.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotId, &T)> {
+        (0..).zip(&self.places).filter_map(|(place, held)| {
+            Some((SlotId { place, generation: held.generation }, held.value.as_ref()?))
+        })
+    }
+
+    /// All values, by place, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().filter_map(|place| place.value.as_mut())
+    }
+
+    /// Bytes of memory that it holds, without what values hold themselves.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<Place<T, Align>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_finds_its_own_value_and_none_that_took_its_place() {
+        let mut slots: Slots<&str> = Slots::default();
+        let (a, b) = (slots.insert("a"), slots.insert("b"));
+        assert_eq!((a.place, b.place, slots.len()), (0, 1, 2));
+        assert_eq!((slots.remove(a), slots.remove(a)), (Some("a"), None));
+        assert_eq!(slots.get(a), None);
+        let c = slots.insert("c");
+        assert_eq!((c.place, c.generation), (0, 1));
+        assert!(slots.get(a).is_none() && slots.get_mut(a).is_none() && slots.remove(a).is_none());
+        *slots.get_mut(c).unwrap() = "d";
+        assert_eq!(slots.iter().collect::<Vec<_>>(), [(c, &"d"), (b, &"b")]);
+        assert_eq!((slots.iter_mut().count(), slots.len()), (2, 2));
+        assert_eq!(slots.get(SlotId { place: 7, generation: 0 }), None);
+    }
+
+    #[test]
+    fn the_place_that_was_freed_last_is_used_first() {
+        let mut slots: Slots<u32> = Slots::default();
+        let ids: Vec<SlotId> = (0..4).map(|value| slots.insert(value)).collect();
+        [1, 3, 0].into_iter().for_each(|nth: usize| assert!(slots.remove(ids[nth]).is_some()));
+        let places: Vec<u32> = (0..4).map(|value| slots.insert(value).place).collect();
+        assert_eq!(places, [0, 3, 1, 4]);
+    }
+
+    #[test]
+    fn no_id_of_before_finds_anything_once_all_are_removed() {
+        let mut slots: Slots<u32> = Slots::default();
+        let before: Vec<SlotId> = (0..3).map(|value| slots.insert(value)).collect();
+        slots.remove(before[1]);
+        slots.clear();
+        assert_eq!((slots.len(), slots.iter().count()), (0, 0));
+        let after: Vec<SlotId> = (0..4).map(|value| slots.insert(value)).collect();
+        assert_eq!(after.iter().map(|id| id.place).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert!(before.iter().all(|&id| slots.get(id).is_none()));
+        assert_eq!((slots.generation(0), slots.generation(4)), (Some(1), None));
+    }
+
+    #[test]
+    fn generations_have_as_many_bits_as_their_ids_have_room_for() {
+        let mut slots: Slots<(), 2> = Slots::default();
+        let mut generations = Vec::new();
+        for _ in 0..5 {
+            let id = slots.insert(());
+            generations.push(id.generation);
+            slots.remove(id);
+        }
+        assert_eq!(generations, [0, 1, 2, 3, 0]);
+    }
+
+    #[test]
+    fn places_are_aligned_as_asked() {
+        #[repr(align(64))]
+        struct Line;
+        let mut slots: Slots<[u64; 5], 28, Line> = Slots::default();
+        (0..4).for_each(|_| {
+            slots.insert([0; 5]);
+        });
+        assert_eq!(slots.heap_bytes(), 4 * 64);
+        assert!(slots.iter().all(|(_, value)| value.as_ptr() as usize / 64 * 64 + 64
+            >= value.as_ptr() as usize + size_of::<[u64; 5]>()));
+    }
+}
