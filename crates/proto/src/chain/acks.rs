@@ -70,45 +70,41 @@ impl Chain {
     }
 
     pub(super) fn arm_ack(&mut self, cx: &mut Cx<'_>) {
-        if !self.is_ack_armed {
-            self.is_ack_armed = true;
-            cx.set_timer(cx.shared.ack_after, Timer::Ack);
-        }
+        self.ack.set_after(cx, cx.shared.ack_after, Timer::Ack);
     }
 
     pub(super) fn arm_remind(&mut self, cx: &mut Cx<'_>) {
-        if self.is_remind_armed {
+        if self.remind.is_armed() {
             return;
         }
         let own = self.rank;
         let held = self.flows.iter().filter(|flow| Some(flow.rank) != own && flow.is_unstable());
         if let Some(at) = held.map(|flow| flow.remind_at).filter(|&at| at < Instant::MAX).min() {
-            self.is_remind_armed = true;
-            cx.set_timer((at - cx.now).max(cx.shared.ack_after), Timer::Remind);
+            self.remind.set(cx, at.max(cx.now + cx.shared.ack_after), Timer::Remind);
         }
     }
 
     /// The window is closed. A member's credit may have got lost after it freed its blocks, when it
     /// has no reason left to repeat it; so the origin asks.
     pub(super) fn arm_probe(&mut self, cx: &mut Cx<'_>) {
-        let Some(own) = self.own.as_mut().filter(|_| !self.is_probe_armed) else {
+        let Some(own) = self.own.as_mut().filter(|_| !self.probe.is_armed()) else {
             return;
         };
         own.probes = 0;
         own.probed_progress = own.progress();
-        self.is_probe_armed = true;
-        cx.set_timer(remind_pause(cx.shared.ack_after, 0), Timer::Probe);
+        self.probe.set_after(cx, remind_pause(cx.shared.ack_after, 0), Timer::Probe);
     }
 
     pub(super) fn probe_timer(&mut self, cx: &mut Cx<'_>) {
-        self.is_probe_armed = false;
+        if !self.probe.fired(cx.now) {
+            return;
+        }
         let (own_rank, view) = (self.rank, self.view.id());
         // With nothing in flight the window is open, and what waits waits for a hop.
         let is_waiting = |own: &&mut Box<Own>| own.is_held_back() && !own.waiting.is_empty();
         let Some(own) = self.own.as_mut().filter(is_waiting) else {
             return;
         };
-        self.is_probe_armed = true;
         if own.probed_progress == own.progress() {
             own.probes += 1;
             for rank in own.holding_back().filter(|&rank| Some(rank as u32) != own_rank) {
@@ -119,7 +115,7 @@ impl Chain {
             own.probes = 0;
             own.probed_progress = own.progress();
         }
-        cx.set_timer(remind_pause(cx.shared.ack_after, own.probes), Timer::Probe);
+        self.probe.set_after(cx, remind_pause(cx.shared.ack_after, own.probes), Timer::Probe);
     }
 
     pub(super) fn answer_probe(&mut self, cx: &mut Cx<'_>, from: usize, incarnation: u64) {
@@ -141,7 +137,9 @@ impl Chain {
     }
 
     pub(super) fn ack_timer(&mut self, cx: &mut Cx<'_>) {
-        self.is_ack_armed = false;
+        if !self.ack.fired(cx.now) {
+            return;
+        }
         for place in 0..self.flows.len() {
             let flow = &self.flows[place];
             let has_news = flow.received != flow.acknowledged_received
@@ -174,7 +172,9 @@ impl Chain {
     }
 
     pub(super) fn remind_timer(&mut self, cx: &mut Cx<'_>) {
-        self.is_remind_armed = false;
+        if !self.remind.fired(cx.now) {
+            return;
+        }
         for place in 0..self.flows.len() {
             let flow = &mut self.flows[place];
             let is_late = flow.is_unstable() && flow.remind_at <= cx.now;

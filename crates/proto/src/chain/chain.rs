@@ -10,6 +10,7 @@ use super::unread::{Owed, Unread};
 use super::uplink::Uplink;
 use super::{Config, Topology};
 use crate::core::{Context, NodeId, Payload, PeerState, Protocol, View};
+use crate::parts::deadline::Deadline;
 
 /// What the application asks of its member.
 #[derive(Clone, Debug)]
@@ -114,10 +115,10 @@ pub struct Chain {
     // What each origin got of all hops together. Made where there are several.
     pub(super) uplink: Option<Box<Uplink>>,
     pub(super) in_links: Vec<InLink>,
-    pub(super) is_ack_armed: bool,
-    pub(super) is_remind_armed: bool,
-    pub(super) is_resync_armed: bool,
-    pub(super) is_probe_armed: bool,
+    pub(super) ack: Deadline,
+    pub(super) remind: Deadline,
+    pub(super) resync: Deadline,
+    pub(super) probe: Deadline,
     pub(super) queue_bytes_left: usize,
 }
 
@@ -137,10 +138,10 @@ impl Chain {
             out_links: Vec::new(),
             uplink: None,
             in_links: Vec::new(),
-            is_ack_armed: false,
-            is_remind_armed: false,
-            is_resync_armed: false,
-            is_probe_armed: false,
+            ack: Deadline::UNARMED,
+            remind: Deadline::UNARMED,
+            resync: Deadline::UNARMED,
+            probe: Deadline::UNARMED,
             queue_bytes_left: QUEUE_BYTES_MIN.min(config.queue_bytes),
         }
     }
@@ -189,10 +190,7 @@ impl Chain {
     /// While this member's window is closed: the members that keep it closed, and a number that
     /// changes with whatever they consume. Those that do not read, or are slow.
     pub fn held_back_by(&self) -> Option<(u64, impl Iterator<Item = NodeId>)> {
-        let own = self.own.as_ref().filter(|own| self.is_probe_armed && !own.waiting.is_empty())?;
-        if !own.is_held_back() {
-            return None;
-        }
+        let own = self.own.as_ref().filter(|own| self.is_window_closed(own))?;
         let me = self.rank.map(|rank| rank as usize);
         let others = own.holding_back().filter(move |&rank| Some(rank) != me);
         Some((own.progress(), others.map(|rank| self.view.node(rank))))
@@ -378,10 +376,7 @@ impl Protocol for Chain {
         match timer {
             Timer::Ack => self.ack_timer(cx),
             Timer::Remind => self.remind_timer(cx),
-            Timer::Resync => {
-                self.is_resync_armed = false;
-                self.ask_resync(cx);
-            }
+            Timer::Resync => self.resync_timer(cx),
             Timer::Probe => self.probe_timer(cx),
         }
     }

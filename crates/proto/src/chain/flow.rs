@@ -4,6 +4,7 @@ use super::Topology;
 use super::message::Frame;
 use super::pipeline::Transfer;
 use crate::core::{Instant, Payload, ViewId};
+use crate::parts::block_flow::{Assembly, Credit};
 
 /// A block as a member holds it: what [`Frame`] carries beyond its place on a hop.
 #[derive(Clone, Debug)]
@@ -62,19 +63,8 @@ pub(super) struct Flow {
     pub(super) received_bytes: u64,
     /// All blocks below this are here.
     pub(super) received: u64,
-    // All blocks below this belong to delivered messages.
-    delivered: u64,
-    // All blocks below this belong to messages that the application consumed.
-    consumed: u64,
-    // The credit given so far.
-    granted: u64,
-    // Delivered messages that were not consumed: how far behind the one before each ends, the first
-    // behind `consumed`, and its bytes.
-    unconsumed: VecDeque<(u32, u32)>,
-    unconsumed_bytes: usize,
-    // The blocks of the message in assembly.
-    assembly: Vec<Payload>,
-    assembly_bytes: usize,
+    credit: Credit,
+    assembly: Assembly,
     pub(super) acknowledged_received: u64,
     pub(super) acknowledged_consumed: u64,
     /// Bytes that have come since the last acknowledgement.
@@ -99,13 +89,8 @@ impl Flow {
             held_bytes: 0,
             received_bytes: 0,
             received: 0,
-            delivered: 0,
-            consumed: 0,
-            granted: 0,
-            unconsumed: VecDeque::new(),
-            unconsumed_bytes: 0,
-            assembly: Vec::new(),
-            assembly_bytes: 0,
+            credit: Credit::default(),
+            assembly: Assembly::default(),
             acknowledged_received: 0,
             acknowledged_consumed: 0,
             unacknowledged_bytes: 0,
@@ -134,12 +119,7 @@ impl Flow {
     /// The credit given to the origin: blocks below it are consumed, or moved to assembly while
     /// nothing else waited for the application. Never falls.
     pub(super) fn credit(&self) -> u64 {
-        self.granted
-    }
-
-    fn grant(&mut self) {
-        let credit = if self.consumed == self.delivered { self.received } else { self.consumed };
-        self.granted = self.granted.max(credit);
+        self.credit.granted()
     }
 
     /// Takes a block, if it is within the window from the credit on and there is room.
@@ -147,9 +127,9 @@ impl Flow {
         if self.has(seq) {
             return Err(Refusal::Duplicate);
         }
-        let is_beyond = seq >= self.granted + room.window_blocks as u64
+        let is_beyond = seq >= self.credit() + room.window_blocks as u64
             || self.held_bytes + block.payload.len() > room.window_bytes
-            || self.unconsumed_bytes > room.unconsumed_bytes_max;
+            || self.credit.unconsumed_bytes() > room.unconsumed_bytes_max;
         if is_beyond {
             return Err(Refusal::BeyondCredit);
         }
@@ -177,68 +157,33 @@ impl Flow {
         while let Some(block) = self.block(self.received) {
             let (index, count, payload) = (block.index, block.count, block.payload.clone());
             self.received += 1;
-            let fits = usize::from(index) == self.assembly.len()
-                && self.assembly_bytes + payload.len() <= message_bytes_max;
-            if !fits {
+            if !self.assembly.fits(index, &payload, message_bytes_max) {
                 misfits += 1;
                 self.assembly.clear();
-                self.assembly_bytes = 0;
                 continue;
             }
-            let payload = if count == 1 {
-                payload
-            } else {
-                self.assembly_bytes += payload.len();
-                self.assembly.push(payload);
-                if self.assembly.len() < usize::from(count) {
-                    self.grant();
-                    continue;
-                }
-                self.assembly_bytes = 0;
-                let whole = Payload::concat(&self.assembly);
-                self.assembly.clear();
-                whole
+            let Some(payload) = self.assembly.add(payload, count) else {
+                self.credit.grant(self.received);
+                continue;
             };
             let first = self.received - u64::from(count);
-            self.mark_delivered(payload.len());
+            self.credit.deliver(self.received, payload.len());
             deliver(Complete { first, end: self.received, payload });
         }
-        self.grant();
+        self.credit.grant(self.received);
         misfits
-    }
-
-    fn mark_delivered(&mut self, bytes: usize) {
-        // Only an origin that sent four thousand million misfits gets beyond the type, and less
-        // credit then.
-        let blocks = u32::try_from(self.received - self.delivered).unwrap_or(u32::MAX);
-        let bytes_held = u32::try_from(bytes).expect("a message is smaller than 4 GiB");
-        self.unconsumed.push_back((blocks, bytes_held));
-        self.unconsumed_bytes += bytes;
-        self.delivered = self.received;
     }
 
     /// Delivered messages that were not consumed, oldest first: the number after the last block,
     /// blocks and bytes.
     pub(super) fn unconsumed(&self) -> impl Iterator<Item = (u64, u64, u64)> {
-        self.unconsumed.iter().scan(self.consumed, |end, &(blocks, bytes)| {
-            *end += u64::from(blocks);
-            Some((*end, blocks.into(), bytes.into()))
-        })
+        self.credit.unconsumed()
     }
 
     /// The application consumed all messages that end at or below `through`.
     pub(super) fn consume(&mut self, through: u64) {
-        while let Some(&(blocks, bytes)) = self.unconsumed.front() {
-            let end = self.consumed + u64::from(blocks);
-            if end > through {
-                break;
-            }
-            self.consumed = end;
-            self.unconsumed_bytes -= bytes as usize;
-            self.unacknowledged_consumed_bytes += bytes as usize;
-            self.unconsumed.pop_front();
-        }
-        self.grant();
+        self.unacknowledged_consumed_bytes += self.credit.consume(through);
+        self.credit.grant(self.received);
     }
 
     /// The next send of the transfer that starts at `first`, as the receiver's position and the

@@ -15,10 +15,13 @@ impl Chain {
         let broken = self.out_links.iter().filter(|link| link.state == LinkState::Resyncing);
         for link in broken {
             cx.send(link.peer, Lane::Stream, Message::Resync { view, next: link.next() });
-            if !self.is_resync_armed {
-                self.is_resync_armed = true;
-                cx.set_timer(cx.shared.resync_after, Timer::Resync);
-            }
+            self.resync.set_after(cx, cx.shared.resync_after, Timer::Resync);
+        }
+    }
+
+    pub(super) fn resync_timer(&mut self, cx: &mut Cx<'_>) {
+        if self.resync.fired(cx.now) {
+            self.ask_resync(cx);
         }
     }
 

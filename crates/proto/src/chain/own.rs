@@ -6,6 +6,7 @@ use super::unread::Owed;
 use super::window::Window;
 use super::{Plan, Topology};
 use crate::core::Payload;
+use crate::parts::block_flow::Flight;
 
 /// A message of this member that waits to be sent, or is half sent.
 #[derive(Debug)]
@@ -35,9 +36,8 @@ pub(super) struct Own {
     // By rank. This member's own row stays at the maximum.
     received: Watermarks,
     consumed: Watermarks,
-    // Bytes of the blocks from `consumed.lowest` on.
-    in_flight: VecDeque<u32>,
-    in_flight_bytes: usize,
+    // The blocks from `consumed.lowest` on.
+    flight: Flight,
     /// The progress of the window when it was last looked at, and how often since it was asked in
     /// vain for credit that may have got lost.
     pub(super) probed_progress: u64,
@@ -109,7 +109,7 @@ impl Own {
 
     /// True if some member's application has not consumed something.
     pub(super) fn is_held_back(&self) -> bool {
-        !self.in_flight.is_empty() || !self.owed_max.is_nothing()
+        !self.flight.is_empty() || !self.owed_max.is_nothing()
     }
 
     /// The ranks of the members that keep the window from moving.
@@ -119,7 +119,7 @@ impl Own {
 
     fn holds_back(&self, rank: usize) -> bool {
         let is_slowest =
-            !self.in_flight.is_empty() && self.consumed.marks[rank] == self.consumed.lowest;
+            !self.flight.is_empty() && self.consumed.marks[rank] == self.consumed.lowest;
         is_slowest || self.owed.get(rank).is_some_and(|owed| !owed.is_nothing())
     }
 
@@ -170,18 +170,17 @@ impl Own {
 
     /// Blocks that some member's application has not consumed.
     pub(super) fn in_flight_blocks(&self) -> usize {
-        self.in_flight.len()
+        self.flight.blocks()
     }
 
     /// The same in bytes.
     pub(super) fn in_flight_bytes(&self) -> usize {
-        self.in_flight_bytes
+        self.flight.bytes()
     }
 
     /// A block of this many bytes leaves.
     pub(super) fn inject(&mut self, bytes: usize) -> u64 {
-        self.in_flight.push_back(bytes as u32);
-        self.in_flight_bytes += bytes;
+        self.flight.send(bytes);
         self.next += 1;
         self.next - 1
     }
@@ -219,9 +218,7 @@ impl Own {
     pub(super) fn raise_consumed(&mut self, rank: usize, consumed: u64) {
         let before = self.consumed.lowest;
         self.consumed.raise(rank, consumed);
-        for _ in before..self.consumed.lowest {
-            self.in_flight_bytes -= self.in_flight.pop_front().unwrap_or(0) as usize;
-        }
+        self.flight.consume(self.consumed.lowest - before);
     }
 
     /// True if the window has room for a block of this many bytes.
@@ -232,11 +229,11 @@ impl Own {
         window_bytes: usize,
     ) -> bool {
         let Owed { blocks: owed_blocks, bytes: owed_bytes } = self.owed_max;
-        if self.in_flight.is_empty() && self.owed_max.is_nothing() {
+        if self.flight.is_empty() && self.owed_max.is_nothing() {
             return true;
         }
-        let blocks = owed_blocks.saturating_add(self.in_flight.len() as u64);
-        let bytes = owed_bytes.saturating_add((self.in_flight_bytes + bytes) as u64);
+        let blocks = owed_blocks.saturating_add(self.flight.blocks() as u64);
+        let bytes = owed_bytes.saturating_add((self.flight.bytes() + bytes) as u64);
         blocks < window_blocks as u64 && bytes <= window_bytes as u64
     }
 

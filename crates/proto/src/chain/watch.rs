@@ -50,9 +50,13 @@ impl Chain {
         let own = self.own.as_deref();
         let me = self.rank.map(|rank| rank as usize);
         own.into_iter().flat_map(move |own| {
-            let is_closed = self.is_probe_armed && !own.waiting.is_empty() && own.is_held_back();
-            own.awaited(is_closed).filter(move |&rank| Some(rank) != me)
+            own.awaited(self.is_window_closed(own)).filter(move |&rank| Some(rank) != me)
         })
+    }
+
+    /// Whether messages of this member wait because others have not consumed earlier ones.
+    pub(super) fn is_window_closed(&self, own: &Own) -> bool {
+        self.probe.is_armed() && !own.waiting.is_empty() && own.is_held_back()
     }
 
     /// The first own block that some member has not acknowledged, and how many other members have.

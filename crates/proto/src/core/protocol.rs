@@ -217,6 +217,14 @@ impl<P: Protocol> Context<'_, P> {
         self.outbox.timers.push((self.now + after, timer));
     }
 
+    /// Tells the driver where a node is said to be, in a form that only drivers of sockets read. An
+    /// empty address says nothing.
+    pub fn note_address(&mut self, node: NodeId, address: &Bytes) {
+        if !address.is_empty() {
+            self.outbox.contacts.push((node, address.clone()));
+        }
+    }
+
     /// Tells the local application.
     pub fn deliver(&mut self, event: P::Event) {
         self.outbox.events.push(event);

@@ -16,6 +16,7 @@ use crate::core::{
     Context, Instant, Lane, Member, NodeId, Outbox, PeerState, Protocol, View, ViewId, Wire,
 };
 use crate::detector::{self, Detector, Health};
+use crate::parts::deadline::Deadline;
 
 /// A node's part in a group.
 pub struct Group {
@@ -69,7 +70,7 @@ pub struct Group {
     early_bytes: usize,
     pub(super) repeat_at: Instant,
     pub(super) excluded_after: Instant,
-    armed_at: Instant,
+    wake_up: Deadline,
 }
 
 /// This member's window is closed.
@@ -124,7 +125,7 @@ impl Group {
             early_bytes: 0,
             repeat_at: Instant::MAX,
             excluded_after: Instant::ZERO,
-            armed_at: Instant::MAX,
+            wake_up: Deadline::UNARMED,
         }
     }
 
@@ -437,11 +438,11 @@ impl Group {
     /// Before an input. If the driver should have woken this member earlier, it stood still: what
     /// others were to do meanwhile is done perhaps, and waits to be read. The time does not count.
     fn make_up_for_stall(&mut self, cx: &Cx<'_>) {
-        let lost = cx.now - self.armed_at;
+        let lost = self.wake_up.late_by(cx.now);
         if lost.is_zero() {
             return;
         }
-        self.armed_at = Instant::MAX;
+        self.wake_up.fired(cx.now);
         if let Some(proposer) = &mut self.proposer {
             proposer.since += lost;
         }
@@ -457,9 +458,10 @@ impl Group {
     }
 
     fn arm(&mut self, cx: &mut Cx<'_>, deadline: Instant) {
-        if deadline != Instant::MAX && (deadline < self.armed_at || self.armed_at <= cx.now) {
-            self.armed_at = deadline.max(cx.now);
-            cx.set_timer(self.armed_at - cx.now, Timer::Group);
+        if deadline != Instant::MAX {
+            // One that is due now may fire before this input or after it.
+            self.wake_up.fired(cx.now);
+            self.wake_up.set(cx, deadline, Timer::Group);
         }
     }
 
@@ -574,9 +576,8 @@ impl Protocol for Group {
                 return self.settle_broadcast(cx);
             }
             Timer::Group => {
-                if self.armed_at <= cx.now {
-                    self.armed_at = Instant::MAX;
-                }
+                // Whichever fire it is, the parts below look at their own deadlines.
+                self.wake_up.fired(cx.now);
                 if self.is_member() {
                     self.with_detector(cx, |detector, now, out| detector.poll(now, out));
                 }

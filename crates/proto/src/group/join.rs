@@ -99,9 +99,7 @@ impl Group {
         if oldest != self.me.member.node {
             let is_suspect = self.links.is_kept_out_over(member.node, self.me.member.node);
             if is_suspect && let Some(nonce) = self.links.echo(&contact, || cx.rng.next_u64()) {
-                if !contact.address.is_empty() {
-                    cx.outbox.contacts.push((member.node, contact.address.clone()));
-                }
+                cx.note_address(member.node, &contact.address);
                 let token = contact.token;
                 return self.tell(cx, member.node, Message::Challenge { token, nonce });
             }
@@ -119,9 +117,7 @@ impl Group {
         } else if !self.has_room_for(cx, member.node) {
             return self.tell(cx, member.node, refused(Refusal::Full));
         } else {
-            if !contact.address.is_empty() {
-                cx.outbox.contacts.push((member.node, contact.address.clone()));
-            }
+            cx.note_address(member.node, &contact.address);
             let nonce = cx.rng.next_u64();
             let joiner = Joiner {
                 contact,
@@ -455,9 +451,7 @@ impl Group {
             last.rank(node).is_some_and(|rank| view_ref.contains(last.members()[rank]))
         });
         for contact in &self.contacts {
-            if !contact.address.is_empty() {
-                cx.outbox.contacts.push((contact.member.node, contact.address.clone()));
-            }
+            cx.note_address(contact.member.node, &contact.address);
         }
         cx.deliver(Event::View(view.clone()));
         self.watch_view(cx);

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use super::direct::Direct;
 use crate::core::{Instant, Member, Payload, ViewId};
+use crate::parts::block_flow::{Assembly, Credit, Flight};
 
 /// What both ends must agree on.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +54,7 @@ pub(super) struct Outbound {
     received: u64,
     consumed: u64,
     // What each block from `consumed` to `unsent` takes of the window.
-    flight: VecDeque<u32>,
-    flight_bytes: usize,
+    flight: Flight,
     // The same of the blocks from `received` to `next`.
     hop_bytes: usize,
     /// When to ask the other how far it is, should it have said nothing until then.
@@ -85,8 +85,7 @@ impl Outbound {
             unsent: 0,
             received: 0,
             consumed: 0,
-            flight: VecDeque::new(),
-            flight_bytes: 0,
+            flight: Flight::default(),
             hop_bytes: 0,
             probe_at: Instant::MAX,
             probes: 0,
@@ -144,11 +143,10 @@ impl Outbound {
         }
         let is_new = self.next == self.unsent;
         if is_new {
-            if self.flight_bytes > 0 && self.flight_bytes + bytes > limits.window_bytes {
+            if self.flight.bytes() > 0 && self.flight.bytes() + bytes > limits.window_bytes {
                 return None;
             }
-            self.flight.push_back(bytes as u32);
-            self.flight_bytes += bytes;
+            self.flight.send(bytes);
             self.unsent += 1;
         }
         self.hop_bytes += bytes;
@@ -183,14 +181,11 @@ impl Outbound {
         if received > self.received {
             let place = |number: u64| (number - self.consumed) as usize;
             let sent = place(self.received)..place(received.min(self.next).max(self.received));
-            let bytes: usize = self.flight.range(sent).map(|&bytes| bytes as usize).sum();
-            self.hop_bytes -= bytes;
+            self.hop_bytes -= self.flight.bytes_of(sent);
             self.received = received;
             self.next = self.next.max(received);
         }
-        for _ in self.consumed..consumed {
-            self.flight_bytes -= self.flight.pop_front().unwrap_or(0) as usize;
-        }
+        self.flight.consume(consumed.saturating_sub(self.consumed));
         self.consumed = self.consumed.max(consumed);
         while let Some(letter) = self.letters.front() {
             if letter.first + u64::from(letter.blocks) > self.received {
@@ -226,17 +221,11 @@ pub(super) enum Refusal {
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) from: Member,
-    // All blocks below this are here; all below that are consumed, or granted for other reasons.
+    // All blocks below this are here.
     received: u64,
-    granted: u64,
-    // What the blocks from `granted` on take of the window.
-    held_bytes: usize,
-    // Delivered messages that were not consumed: the number after the last block, and what they
-    // take of the window.
-    unconsumed: VecDeque<(u64, usize)>,
-    // The blocks of the message in assembly, their payloads' bytes, and what they take.
-    assembly: Vec<Payload>,
-    assembly_bytes: usize,
+    credit: Credit,
+    assembly: Assembly,
+    // What the blocks in assembly from the credit on take of the window.
     assembly_held_bytes: usize,
     // What was consumed since the sender was told.
     untold_bytes: usize,
@@ -247,11 +236,8 @@ impl Inbound {
         Inbound {
             from,
             received: 0,
-            granted: 0,
-            held_bytes: 0,
-            unconsumed: VecDeque::new(),
-            assembly: Vec::new(),
-            assembly_bytes: 0,
+            credit: Credit::default(),
+            assembly: Assembly::default(),
             assembly_held_bytes: 0,
             untold_bytes: 0,
         }
@@ -259,14 +245,18 @@ impl Inbound {
 
     /// Bytes that are held for the sender: delivered and not consumed, or in assembly.
     pub(super) fn memory_bytes(&self) -> usize {
-        let unconsumed: usize = self.unconsumed.iter().map(|&(_, bytes)| bytes).sum();
-        unconsumed + self.assembly_bytes
+        self.credit.unconsumed_bytes() + self.assembly.bytes()
+    }
+
+    /// What the blocks from the credit on take of the window.
+    fn held_bytes(&self) -> usize {
+        self.credit.unconsumed_bytes() + self.assembly_held_bytes
     }
 
     /// What the sender is to be told: blocks below the one are here, below the other consumed.
     pub(super) fn marks(&mut self) -> (u64, u64) {
         self.untold_bytes = 0;
-        (self.received, self.granted)
+        (self.received, self.credit.granted())
     }
 
     /// Takes a block; the message if that makes it whole, with the number after its last block.
@@ -282,58 +272,37 @@ impl Inbound {
             return Err(Refusal::Gap);
         }
         let bytes = cost(&block.payload);
-        if self.held_bytes > 0 && self.held_bytes + bytes > limits.window_bytes {
+        if self.held_bytes() > 0 && self.held_bytes() + bytes > limits.window_bytes {
             return Err(Refusal::BeyondCredit);
         }
-        let fits = usize::from(block.index) == self.assembly.len()
-            && block.payload.len() <= limits.block_bytes_max
-            && self.assembly_bytes + block.payload.len() <= limits.message_bytes_max;
+        let fits = block.payload.len() <= limits.block_bytes_max
+            && self.assembly.fits(block.index, &block.payload, limits.message_bytes_max);
         if !fits {
             return Err(Refusal::Misfit);
         }
         self.received += 1;
-        self.held_bytes += bytes;
         self.assembly_held_bytes += bytes;
-        self.assembly_bytes += block.payload.len();
-        self.assembly.push(block.payload);
-        if self.assembly.len() < usize::from(block.count) {
-            self.grant_assembly();
+        let Some(whole) = self.assembly.add(block.payload, block.count) else {
+            self.grant();
             return Ok(None);
-        }
-        let whole = match self.assembly.len() {
-            1 => self.assembly.pop().expect("one block is there"),
-            _ => Payload::concat(&self.assembly),
         };
-        self.unconsumed.push_back((self.received, self.assembly_held_bytes));
-        self.assembly.clear();
-        (self.assembly_bytes, self.assembly_held_bytes) = (0, 0);
+        self.credit.deliver(self.received, std::mem::take(&mut self.assembly_held_bytes));
         Ok(Some((self.received, whole)))
     }
 
     /// The application consumed all messages that end at or below `through`. True if the sender
     /// is to be told; of less it hears with the next acknowledgement, or when it asks.
     pub(super) fn consume(&mut self, through: u64, limits: Limits) -> bool {
-        while let Some(&(end, bytes)) = self.unconsumed.front() {
-            if end > through {
-                break;
-            }
-            self.unconsumed.pop_front();
-            self.granted = end;
-            self.held_bytes -= bytes;
-            self.untold_bytes += bytes;
-        }
-        self.grant_assembly();
+        self.untold_bytes += self.credit.consume(through);
+        self.grant();
         self.untold_bytes >= limits.window_bytes / 4
     }
 
-    /// While nothing else waits for the application the blocks in assembly take no credit, or a
-    /// message longer than the window would not get through.
-    fn grant_assembly(&mut self) {
-        if self.unconsumed.is_empty() {
-            self.granted = self.received;
-            self.untold_bytes += self.assembly_held_bytes;
-            self.held_bytes -= self.assembly_held_bytes;
-            self.assembly_held_bytes = 0;
+    /// While nothing waits for the application the blocks in assembly take no credit.
+    fn grant(&mut self) {
+        self.credit.grant(self.received);
+        if self.credit.is_all_consumed() {
+            self.untold_bytes += std::mem::take(&mut self.assembly_held_bytes);
         }
     }
 }
@@ -384,7 +353,7 @@ mod tests {
         assert_eq!(told, [1, 2]);
         assert!(!out.is_waiting() && out.queued_bytes() == 0);
         inbound.consume(11, LIMITS);
-        assert_eq!((inbound.marks(), inbound.held_bytes), ((11, 11), 0));
+        assert_eq!((inbound.marks(), inbound.held_bytes()), ((11, 11), 0));
     }
 
     #[test]
