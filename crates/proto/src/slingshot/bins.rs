@@ -366,7 +366,9 @@ impl Slingshot {
 
     /// Sends the bins whose packets have waited long enough as they are.
     pub(super) fn flush_timer(&mut self, cx: &mut Cx<'_>) {
-        self.is_flush_armed = false;
+        if !self.flush.fired(cx.now) {
+            return;
+        }
         if self.bins.is_stale {
             self.plan_bins(cx);
         }
@@ -378,12 +380,11 @@ impl Slingshot {
 
     /// Sees to it that the member is woken for the next partial bin.
     pub(super) fn arm_flush(&mut self, cx: &mut Cx<'_>) {
-        if self.is_flush_armed {
+        if self.flush.is_armed() {
             return;
         }
         if let Some(due) = self.bins.due() {
-            self.is_flush_armed = true;
-            cx.set_timer(due.since(cx.now), Timer::Flush);
+            self.flush.set(cx, due, Timer::Flush);
         }
     }
 

@@ -21,7 +21,9 @@ impl Slingshot {
 
     /// Says how much was sent, to the groups to which nothing has been sent for long.
     pub(super) fn beat_timer(&mut self, cx: &mut Cx<'_>) {
-        self.is_beat_armed = false;
+        if !self.beat.fired(cx.now) {
+            return;
+        }
         let Some(after) = cx.shared.heartbeat_after else { return };
         while let Some(Reverse((_, id))) =
             self.beats.peek().copied().filter(|beat| beat.0.0 <= cx.now)
@@ -51,11 +53,8 @@ impl Slingshot {
     /// Sees to it that the member is woken for the next heartbeat.
     pub(super) fn arm_beat(&mut self, cx: &mut Cx<'_>) {
         let Some(after) = cx.shared.heartbeat_after else { return };
-        let Some(Reverse((due, _))) = self.beats.peek().filter(|_| !self.is_beat_armed) else {
-            return;
-        };
-        self.is_beat_armed = true;
+        let Some(&Reverse((due, _))) = self.beats.peek() else { return };
         // What is sent next is due after this at the earliest.
-        cx.set_timer(due.since(cx.now).min(after), Timer::Heartbeat);
+        self.beat.set(cx, due.min(cx.now + after), Timer::Heartbeat);
     }
 }

@@ -9,6 +9,7 @@ use super::message::{Data, Message, Name, Names, Supply};
 use super::slingshot::{Cx, PacketId, Slingshot};
 use super::{Config, Pull, PullFrom};
 use crate::core::{Instant, Lane, NodeId, ViewId};
+use crate::parts::token_bucket::{TokenBucket, time_for};
 
 /// Packets that one question names, at most.
 const ASKED_AT_ONCE: usize = 32;
@@ -58,31 +59,10 @@ impl Patience {
     }
 }
 
-/// Packets that others may be given now.
-#[derive(Debug, Default)]
-pub(super) struct Allowance {
-    /// In nanoseconds of the time that earns them.
-    earned: u64,
-    at: Option<Instant>,
-}
-
-impl Allowance {
-    /// How much may gather: a tenth of a second's.
-    const GATHERS: u64 = 100_000_000;
-
-    /// Takes one, if there is one.
-    pub(super) fn take(&mut self, now: Instant, per_second: u32) -> bool {
-        let price = 1_000_000_000 / u64::from(per_second.max(1));
-        let most = Allowance::GATHERS.max(price);
-        let passed = self.at.map_or(most, |at| now.since(at).as_nanos() as u64);
-        self.at = Some(now);
-        self.earned = self.earned.saturating_add(passed).min(most);
-        let is_granted = per_second > 0 && self.earned >= price;
-        if is_granted {
-            self.earned -= price;
-        }
-        is_granted
-    }
+/// Tokens for packets that others are given: those of a tenth of a second at once, at least one.
+pub(super) fn allowance(per_second: u32) -> TokenBucket {
+    let most = Duration::from_millis(100);
+    TokenBucket::full(most.saturating_sub(time_for(1.0, per_second.into())))
 }
 
 impl Slingshot {
@@ -107,7 +87,9 @@ impl Slingshot {
 
     /// Asks for what is missing for long, and gives up what is of no use any more.
     pub(super) fn gap_timer(&mut self, cx: &mut Cx<'_>) {
-        self.is_gap_armed = false;
+        if !self.gap.fired(cx.now) {
+            return;
+        }
         let mut asks_left = cx.shared.pull.map_or(0, |pull| pull.asks_max);
         while let Some(Reverse(gap)) = self.gaps.peek().copied().filter(|gap| gap.0.due <= cx.now) {
             self.gaps.pop();
@@ -223,7 +205,7 @@ impl Slingshot {
             else {
                 continue;
             };
-            if !self.allowance.take(cx.now, pull.supplies_per_second) {
+            if !self.allowance.try_take(cx.now, 1.0, pull.supplies_per_second.into()) {
                 cx.count("slingshot_ask_refused", 1);
                 continue;
             }
@@ -245,14 +227,13 @@ impl Slingshot {
         if self.ledger.missing == 0 {
             self.gaps.clear();
         }
-        let Some(Reverse(gap)) = self.gaps.peek().filter(|_| !self.is_gap_armed) else { return };
+        let Some(Reverse(gap)) = self.gaps.peek().filter(|_| !self.gap.is_armed()) else { return };
         // What is missed next is due after this at the earliest.
         let least = cx
             .shared
             .pull
             .map_or(cx.shared.lost_after, |pull| pull.after_min.min(pull.retry_after));
-        self.is_gap_armed = true;
-        cx.set_timer(gap.due.since(cx.now).min(least), Timer::Gap);
+        self.gap.set(cx, gap.due.min(cx.now + least), Timer::Gap);
     }
 }
 
@@ -294,13 +275,13 @@ mod tests {
 
     #[test]
     fn an_allowance_gathers_for_a_tenth_of_a_second_and_no_longer() {
-        let mut allowance = Allowance::default();
+        let mut bucket = allowance(500);
         let mut granted = |at_ms: u64| {
             let now = Instant::from_nanos(at_ms * 1_000_000);
-            (0..1000).filter(|_| allowance.take(now, 500)).count()
+            (0..1000).filter(|_| bucket.try_take(now, 1.0, 500.0)).count()
         };
         assert_eq!([granted(0), granted(0), granted(10), granted(9_000)], [50, 0, 5, 50]);
-        assert!(!Allowance::default().take(Instant::ZERO, 0));
-        assert!(Allowance::default().take(Instant::ZERO, 1), "one is always enough for one");
+        assert!(!allowance(0).try_take(Instant::ZERO, 1.0, 0.0));
+        assert!(allowance(1).try_take(Instant::ZERO, 1.0, 1.0), "one is always enough for one");
     }
 }

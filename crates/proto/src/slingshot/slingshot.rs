@@ -9,11 +9,13 @@ use super::interface::{Command, Event, RejectReason, Timer};
 use super::ledger::{Counts, Ledger, ledger_counts};
 use super::message::{Data, Message, Name, Names, NamesBuilder, checksum};
 use super::parted::Parted;
-use super::pull::{Allowance, Gap, Patience};
+use super::pull::{Gap, Patience, allowance};
 use super::steering::Steering;
 use super::{Code, Config, Rate, RepairBy};
 use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol, View, ViewId};
+use crate::parts::deadline::Deadline;
 use crate::parts::fec::{Bounds, Decoder, Method};
+use crate::parts::token_bucket::TokenBucket;
 
 pub(super) type Cx<'a> = Context<'a, Slingshot>;
 
@@ -61,12 +63,12 @@ pub struct Slingshot {
     pub(super) patience: Patience,
     /// If there is a target.
     pub(super) steering: Option<Steering>,
-    pub(super) allowance: Allowance,
+    pub(super) allowance: TokenBucket,
     /// Groups to which this node has sent, by when to say how much.
     pub(super) beats: BinaryHeap<Reverse<(Instant, GroupId)>>,
-    pub(super) is_flush_armed: bool,
-    pub(super) is_gap_armed: bool,
-    pub(super) is_beat_armed: bool,
+    pub(super) flush: Deadline,
+    pub(super) gap: Deadline,
+    pub(super) beat: Deadline,
     /// For their memory: the packets of a repair, what was computed, whom to ask for what.
     pub(super) named: Vec<PacketId>,
     pub(super) recovered: Vec<(PacketId, Payload)>,
@@ -104,11 +106,11 @@ impl Slingshot {
             gaps: BinaryHeap::new(),
             patience: Patience::new(config),
             steering: Steering::new(config),
-            allowance: Allowance::default(),
+            allowance: allowance(config.pull.map_or(0, |pull| pull.supplies_per_second)),
             beats: BinaryHeap::new(),
-            is_flush_armed: false,
-            is_gap_armed: false,
-            is_beat_armed: false,
+            flush: Deadline::UNARMED,
+            gap: Deadline::UNARMED,
+            beat: Deadline::UNARMED,
             named: Vec::new(),
             recovered: Vec::new(),
             unverified: Vec::new(),

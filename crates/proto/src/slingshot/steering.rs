@@ -14,6 +14,7 @@ use super::slingshot::{Cx, Slingshot};
 use super::tuner::{self, Conditions, Corrector, Target};
 use super::{Config, ConfigError, Rate};
 use crate::core::Instant;
+use crate::parts::deadline::Deadline;
 
 /// How often a member looks at what it has measured.
 const TURN: Duration = Duration::from_secs(1);
@@ -82,7 +83,7 @@ pub(super) struct Steering {
     /// Packets of all, among seconds.
     packets: Counts,
     since: Instant,
-    pub(super) is_armed: bool,
+    next_turn: Deadline,
 }
 
 /// Something that happens, and how often it could have.
@@ -156,7 +157,7 @@ impl Steering {
             losses: Counts::default(),
             packets: Counts::default(),
             since: Instant::ZERO,
-            is_armed: false,
+            next_turn: Deadline::UNARMED,
         })
     }
 
@@ -214,22 +215,24 @@ impl Steering {
 impl Slingshot {
     /// Packets are under way: what becomes of them will be looked at.
     pub(super) fn arm_steering(&mut self, cx: &mut Cx<'_>) {
-        let Some(steering) = self.steering.as_mut().filter(|steering| !steering.is_armed) else {
+        let Some(steering) = &mut self.steering else { return };
+        if steering.next_turn.is_armed() {
             return;
-        };
+        }
         let tally = &self.ledger.tally;
         if tally.direct + tally.own + tally.missed > 0 {
-            steering.is_armed = true;
             steering.since = cx.now;
-            cx.set_timer(TURN, Timer::Steer);
+            steering.next_turn.set_after(cx, TURN, Timer::Steer);
         }
     }
 
     /// Looks at what was measured since the last turn, and changes the rate of fire if that is
     /// called for.
     pub(super) fn steer(&mut self, cx: &mut Cx<'_>) {
-        let Some(steering) = &mut self.steering else { return };
-        steering.is_armed = false;
+        let Some(steering) = self.steering.as_mut() else { return };
+        if !steering.next_turn.fired(cx.now) {
+            return;
+        }
         let tally = std::mem::take(&mut self.ledger.tally).settled();
         let joined = self.groups.iter().filter(|group| group.is_joined);
         let (groups, members) = joined

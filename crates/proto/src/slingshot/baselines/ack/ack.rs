@@ -4,9 +4,11 @@ use std::sync::Arc;
 use super::config::Config;
 use super::message::Message;
 use crate::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View};
+use crate::parts::deadline::Deadline;
+use crate::parts::token_bucket::TokenBucket;
 use crate::slingshot::baselines::store::{Counts, Key, Store, store_counts};
 use crate::slingshot::flow::Way;
-use crate::slingshot::pull::Allowance;
+use crate::slingshot::pull::allowance;
 use crate::slingshot::{Command, Data, Event};
 
 type Cx<'a> = Context<'a, Ack>;
@@ -40,9 +42,9 @@ pub struct Ack {
     due: BTreeSet<(Instant, GroupId, u64)>,
     /// What is missing, by when it is given up. Some of it has come meanwhile.
     missed: VecDeque<(Instant, Key)>,
-    allowance: Allowance,
-    is_resend_armed: bool,
-    is_give_up_armed: bool,
+    allowance: TokenBucket,
+    resend: Deadline,
+    give_up: Deadline,
 }
 
 impl Ack {
@@ -53,9 +55,9 @@ impl Ack {
             pending: BTreeMap::new(),
             due: BTreeSet::new(),
             missed: VecDeque::new(),
-            allowance: Allowance::default(),
-            is_resend_armed: false,
-            is_give_up_armed: false,
+            allowance: allowance(config.resends_per_second),
+            resend: Deadline::UNARMED,
+            give_up: Deadline::UNARMED,
         }
     }
 
@@ -128,7 +130,9 @@ impl Ack {
 
     /// Sends packets again to the members that have not acknowledged them.
     fn resend_timer(&mut self, cx: &mut Cx<'_>) {
-        self.is_resend_armed = false;
+        if !self.resend.fired(cx.now) {
+            return;
+        }
         let config = cx.shared;
         while let Some(&(due, group, seq)) = self.due.first().filter(|(due, ..)| *due <= cx.now) {
             self.due.remove(&(due, group, seq));
@@ -140,7 +144,7 @@ impl Ack {
                 continue;
             };
             for &to in &pending.unacknowledged {
-                if self.allowance.take(cx.now, config.resends_per_second) {
+                if self.allowance.try_take(cx.now, 1.0, config.resends_per_second.into()) {
                     cx.count("ack_resent", 1);
                     cx.send(to, Lane::Datagram, Message::Again(data.clone()));
                 } else {
@@ -156,7 +160,9 @@ impl Ack {
 
     /// Reports what has been missing for too long.
     fn give_up_timer(&mut self, cx: &mut Cx<'_>) {
-        self.is_give_up_armed = false;
+        if !self.give_up.fired(cx.now) {
+            return;
+        }
         while let Some(&(_, key)) = self.missed.front().filter(|(due, _)| *due <= cx.now) {
             self.missed.pop_front();
             if self.store.missing(key).is_some() {
@@ -189,13 +195,11 @@ impl Ack {
             self.missed.retain(|&(_, key)| store.missing(key).is_some());
         }
         self.store.flush(cx);
-        if let Some(&(due, ..)) = self.due.first().filter(|_| !self.is_resend_armed) {
-            self.is_resend_armed = true;
-            cx.set_timer(due.since(cx.now), Timer::Resend);
+        if let Some(&(due, ..)) = self.due.first() {
+            self.resend.set(cx, due, Timer::Resend);
         }
-        if let Some(&(due, _)) = self.missed.front().filter(|_| !self.is_give_up_armed) {
-            self.is_give_up_armed = true;
-            cx.set_timer(due.since(cx.now), Timer::GiveUp);
+        if let Some(&(due, _)) = self.missed.front() {
+            self.give_up.set(cx, due, Timer::GiveUp);
         }
     }
 }

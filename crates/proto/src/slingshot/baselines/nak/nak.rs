@@ -5,9 +5,11 @@ use std::time::Duration;
 use super::config::{Answer, Config};
 use super::message::Message;
 use crate::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View, ViewId};
+use crate::parts::deadline::Deadline;
+use crate::parts::token_bucket::TokenBucket;
 use crate::slingshot::baselines::store::{Counts, Key, Store, store_counts};
 use crate::slingshot::flow::Way;
-use crate::slingshot::pull::Allowance;
+use crate::slingshot::pull::allowance;
 use crate::slingshot::{Command, Data, Event, Names, NamesBuilder, Supply};
 
 type Cx<'a> = Context<'a, Nak>;
@@ -56,10 +58,10 @@ pub struct Nak {
     received: BTreeMap<GroupId, VecDeque<(Key, u32)>>,
     /// What was sent to a group again just now.
     quiet: BTreeSet<Key>,
-    allowance: Allowance,
+    allowance: TokenBucket,
     /// By group to which this node has sent.
     beats: BTreeMap<GroupId, Beat>,
-    is_beat_armed: bool,
+    beat: Deadline,
     names: NamesBuilder,
 }
 
@@ -72,9 +74,9 @@ impl Nak {
             turn: 0,
             received: BTreeMap::new(),
             quiet: BTreeSet::new(),
-            allowance: Allowance::default(),
+            allowance: allowance(config.supplies_per_second),
             beats: BTreeMap::new(),
-            is_beat_armed: false,
+            beat: Deadline::UNARMED,
             names: NamesBuilder::default(),
         }
     }
@@ -217,7 +219,7 @@ impl Nak {
                 cx.count("nak_ask_quiet", 1);
                 continue;
             }
-            if !self.allowance.take(cx.now, config.supplies_per_second) {
+            if !self.allowance.try_take(cx.now, 1.0, config.supplies_per_second.into()) {
                 cx.count("nak_ask_refused", 1);
                 continue;
             }
@@ -276,7 +278,9 @@ impl Nak {
 
     /// Says how much was sent, to the groups to which nothing has been sent for long.
     fn beat_timer(&mut self, cx: &mut Cx<'_>) {
-        self.is_beat_armed = false;
+        if !self.beat.fired(cx.now) {
+            return;
+        }
         let Some(after) = cx.shared.base.heartbeat_after else { return };
         let joined: BTreeMap<GroupId, u64> = self.store.joined().collect();
         let beats_max = cx.shared.base.heartbeats_max;
@@ -300,11 +304,8 @@ impl Nak {
     fn arm_beat(&mut self, cx: &mut Cx<'_>) {
         let Some(after) = cx.shared.base.heartbeat_after else { return };
         let Some(due) = self.beats.values().map(|beat| beat.due).min() else { return };
-        if !self.is_beat_armed {
-            self.is_beat_armed = true;
-            // What is sent next is due after this at the earliest.
-            cx.set_timer(due.since(cx.now).min(after), Timer::Heartbeat);
-        }
+        // What is sent next is due after this at the earliest.
+        self.beat.set(cx, due.min(cx.now + after), Timer::Heartbeat);
     }
 
     /// Forgets what came to groups of which this node is not a member any more.
