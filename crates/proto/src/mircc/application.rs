@@ -1,7 +1,6 @@
 //! This node's own application: what it fetches, asks, publishes and answers.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use super::face::FaceId;
 use super::fib::NextHop;
@@ -147,8 +146,8 @@ impl Forwarder {
                 }
             }
         }
-        if !self.local.is_empty() && !std::mem::replace(&mut self.is_local_set, true) {
-            cx.set_timer(Duration::ZERO, Timer::Local);
+        if !self.local.is_empty() {
+            self.local_timer.set(cx, cx.now, Timer::Local);
         }
     }
 

@@ -16,13 +16,20 @@ use super::unanswered::Unanswered;
 use super::undecodable::Undecodable;
 use crate::core::{Instant, NodeId};
 use crate::ndn::{Body, Class, Packet, Stamps};
-use crate::parts::pacer::time_for;
+use crate::parts::deadline::Deadline;
+use crate::parts::slots::{SlotId, Slots};
+use crate::parts::token_bucket::time_for;
 
 /// Names a face for as long as it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FaceId {
-    pub(super) slot: u32,
-    pub(super) generation: u32,
+pub struct FaceId(SlotId);
+
+#[cfg(test)]
+impl FaceId {
+    /// The id of the first face in this place.
+    pub(super) const fn first(place: u32) -> FaceId {
+        FaceId(SlotId { place, generation: 0 })
+    }
 }
 
 /// The round trip taken for a face's flows until one has told its own.
@@ -91,7 +98,6 @@ pub(super) struct Control {
     data_min: f64,
     // The interval that is being measured.
     since: Instant,
-    is_timed: bool,
     primary: Arrivals,
     secondary: Arrivals,
     other_way_bits: f64,
@@ -110,6 +116,8 @@ pub(super) struct Face {
     pub(super) link: Link<Box<Packet>>,
     pub(super) shaper: Shaper<Held>,
     pub(super) control: Option<Control>,
+    /// When the interval of the control ends.
+    pub(super) interval_timer: Deadline,
     pub(super) sizes: Sizes,
     pub(super) marker: Marker,
     pub(super) counts: FaceCounts,
@@ -140,6 +148,7 @@ impl Face {
             link: Link::new(out, face.queue_bytes_max, config.catch_up),
             shaper: Shaper::new(both, config.shaper, config.catch_up),
             control: back.map(|capacity| Control::new(config, capacity)),
+            interval_timer: Deadline::UNARMED,
             sizes: Sizes::default(),
             marker: Marker::new(config.mark_after),
             counts: FaceCounts::default(),
@@ -171,7 +180,7 @@ impl Face {
         if let Some(trip) = round_trip {
             control.longest = control.longest.max(trip.min(ROUND_TRIP_MAX));
         }
-        let begins = !std::mem::replace(&mut control.is_timed, true);
+        let begins = !self.interval_timer.is_armed();
         if begins {
             control.since = now;
         }
@@ -212,8 +221,7 @@ impl Face {
         let is_idle = control.demand == 0.0 && control.observed_in == 0.0;
         control.other_way_bits = 0.0;
         control.since = now;
-        control.is_timed = !(is_idle && control.controller.is_at_rest());
-        control.is_timed
+        !(is_idle && control.controller.is_at_rest())
     }
 
     /// How long the interval that begins now is.
@@ -321,7 +329,6 @@ impl Control {
             round_trip_min: config.controller.round_trip_min,
             data_min: config.controller.round_trip_data_min,
             since: Instant::ZERO,
-            is_timed: false,
             primary: Arrivals::default(),
             secondary: Arrivals::default(),
             other_way_bits: 0.0,
@@ -347,8 +354,7 @@ impl Control {
 /// The faces of a node.
 #[derive(Debug, Default)]
 pub(super) struct Faces {
-    slots: Vec<(u32, Option<Box<Face>>)>,
-    free: Vec<u32>,
+    faces: Slots<Box<Face>>,
     // By neighbour.
     ids: BTreeMap<NodeId, FaceId>,
 }
@@ -356,26 +362,15 @@ pub(super) struct Faces {
 impl Faces {
     /// Adds a face; a neighbour has one at most.
     pub(super) fn add(&mut self, face: Face) -> FaceId {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push((0, None));
-            self.slots.len() as u32 - 1
-        });
-        let (generation, place) = &mut self.slots[slot as usize];
-        let id = FaceId { slot, generation: *generation };
-        self.ids.insert(face.peer, id);
-        *place = Some(Box::new(face));
+        let peer = face.peer;
+        let id = FaceId(self.faces.insert(Box::new(face)));
+        self.ids.insert(peer, id);
         id
     }
 
     /// Removes a face.
     pub(super) fn remove(&mut self, id: FaceId) -> Option<Box<Face>> {
-        let (generation, place) = self.slots.get_mut(id.slot as usize)?;
-        if *generation != id.generation {
-            return None;
-        }
-        let face = place.take()?;
-        *generation += 1;
-        self.free.push(id.slot);
+        let face = self.faces.remove(id.0)?;
         self.ids.remove(&face.peer);
         Some(face)
     }
@@ -386,13 +381,11 @@ impl Faces {
     }
 
     pub(super) fn get(&self, id: FaceId) -> Option<&Face> {
-        let (generation, face) = self.slots.get(id.slot as usize)?;
-        face.as_deref().filter(|_| *generation == id.generation)
+        self.faces.get(id.0).map(|face| &**face)
     }
 
     pub(super) fn get_mut(&mut self, id: FaceId) -> Option<&mut Face> {
-        let (generation, face) = self.slots.get_mut(id.slot as usize)?;
-        face.as_deref_mut().filter(|_| *generation == id.generation)
+        self.faces.get_mut(id.0).map(|face| &mut **face)
     }
 
     /// All faces, by neighbour.
@@ -401,11 +394,11 @@ impl Faces {
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Face> {
-        self.slots.iter_mut().filter_map(|(_, face)| face.as_deref_mut())
+        self.faces.iter_mut().map(|face| &mut **face)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ids.len()
+        self.faces.len()
     }
 }
 

@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_longest_prefix_counts_and_cheaper_hops_come_first() {
-        let [a, b, c] = [1, 2, 3].map(|face| NextHop::Face(FaceId { slot: face, generation: 0 }));
+        let [a, b, c] = [1, 2, 3].map(|face| NextHop::Face(FaceId::first(face)));
         let mut fib = Fib::default();
         fib.add(name("/p"), a, 20);
         fib.add(name("/p"), b, 10);

@@ -379,7 +379,7 @@ impl Forwarder {
         if rank == Rank::Doubted {
             cx.count("mircc_doubted", 1);
         } else if face.note_demand(cx.now, class, bytes, trip) {
-            cx.set_timer(face.interval(), Timer::Rates(to));
+            face.interval_timer.set_after(cx, face.interval(), Timer::Rates(to));
         }
         if let Some(entry) = self.pit.get_mut(id) {
             // Data for an earlier one is welcome still.

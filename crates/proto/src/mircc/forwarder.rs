@@ -19,6 +19,7 @@ use super::reassembly::Added;
 use super::store::Store;
 use crate::core::{Context, DecodeError, Instant, Lane, NodeId, PeerState, Protocol, Rng, Wire};
 use crate::ndn::{Body, NackReason, Packet};
+use crate::parts::deadline::Deadline;
 
 /// A node that forwards Interests and Data, and fetches and publishes for its application.
 ///
@@ -36,8 +37,8 @@ pub struct Forwarder {
     pub(super) questions: BTreeMap<u64, (Instant, u32)>,
     /// Answers to this node's own Interests, which a handler looks at last.
     pub(super) local: VecDeque<Local>,
-    pub(super) is_local_set: bool,
-    is_pending_set: bool,
+    pub(super) local_timer: Deadline,
+    pending_timer: Deadline,
     due: Vec<Due>,
     pub(super) wishes: Wishes,
 }
@@ -65,8 +66,8 @@ impl Forwarder {
             flows: BTreeMap::new(),
             questions: BTreeMap::new(),
             local: VecDeque::new(),
-            is_local_set: false,
-            is_pending_set: false,
+            local_timer: Deadline::UNARMED,
+            pending_timer: Deadline::UNARMED,
             due: Vec::new(),
             wishes: Wishes::default(),
         }
@@ -153,16 +154,17 @@ impl Forwarder {
 
     /// Sets the timer of the pending Interest table, if it is not set.
     pub(super) fn time_pending(&mut self, cx: Cx<'_, '_>) {
-        if !self.is_pending_set
+        if !self.pending_timer.is_armed()
             && let Some(at) = self.pit.next_tick(cx.now)
         {
-            self.is_pending_set = true;
-            cx.set_timer(at.since(cx.now), Timer::Pending);
+            self.pending_timer.set(cx, at, Timer::Pending);
         }
     }
 
     fn look_at_pending(&mut self, cx: Cx<'_, '_>) {
-        self.is_pending_set = false;
+        if !self.pending_timer.fired(cx.now) {
+            return;
+        }
         let mut due = std::mem::take(&mut self.due);
         self.pit.tick(cx.now, &mut due);
         for due in due.drain(..) {
@@ -261,26 +263,25 @@ impl Forwarder {
         if dropped > 0 {
             cx.count("mircc_reassembly_dropped", dropped);
         }
-        if !face.reassembly.is_timed
-            && let Some(due) = face.reassembly.due()
-        {
-            face.reassembly.is_timed = true;
-            cx.set_timer(due.since(cx.now), Timer::Reassembly(id));
+        if let Some(due) = face.reassembly.due() {
+            face.reassembly.timer.set(cx, due, Timer::Reassembly(id));
         }
     }
 
     fn expire_fragments(&mut self, cx: Cx<'_, '_>, id: FaceId) {
         let Some(face) = self.faces.get_mut(id) else { return };
-        face.reassembly.is_timed = false;
+        if !face.reassembly.timer.fired(cx.now) {
+            return;
+        }
         face.reassembly.expire(cx.now);
         self.time_reassembly(cx, id);
     }
 
     fn set_rates(&mut self, cx: Cx<'_, '_>, id: FaceId) {
         let Some(face) = self.faces.get_mut(id) else { return };
-        if face.end_interval(cx.now) {
+        if face.interval_timer.fired(cx.now) && face.end_interval(cx.now) {
             let after = face.interval();
-            cx.set_timer(after, Timer::Rates(id));
+            face.interval_timer.set_after(cx, after, Timer::Rates(id));
         }
     }
 }
@@ -345,7 +346,9 @@ impl Protocol for Forwarder {
             Timer::Rates(face) => self.set_rates(cx, face),
             Timer::Reassembly(face) => self.expire_fragments(cx, face),
             Timer::Pending => self.look_at_pending(cx),
-            Timer::Local => self.is_local_set = false,
+            Timer::Local => {
+                self.local_timer.fired(cx.now);
+            }
             Timer::Lane { flow, lane, number } => self.drive(cx, flow, |flow, cx, wishes| {
                 flow.handle_lane(cx.now, (lane, number), cx.shared, cx.rng, wishes);
             }),
@@ -353,7 +356,7 @@ impl Protocol for Forwarder {
                 flow.resend(cx.now, cx.shared, cx.rng, wishes);
             }),
             Timer::Discover(flow) => self.drive(cx, flow, |flow, cx, wishes| {
-                flow.discover(cx.now, cx.shared, cx.rng, wishes);
+                flow.handle_discover(cx.now, cx.shared, cx.rng, wishes);
             }),
         }
         self.take_local(cx);

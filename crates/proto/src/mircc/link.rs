@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::core::Instant;
-use crate::parts::pacer::{Pacer, time_for};
+use crate::parts::token_bucket::{TokenBucket, time_for};
 
 /// What became of something that was handed to a link.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) struct Link<T> {
     queue_bytes_max: usize,
     queue: VecDeque<(T, u32)>,
     queued_bytes: usize,
-    pacer: Pacer,
+    pacer: TokenBucket,
 }
 
 impl<T> Link<T> {
@@ -39,7 +39,7 @@ impl<T> Link<T> {
             queue_bytes_max,
             queue: VecDeque::new(),
             queued_bytes: 0,
-            pacer: Pacer::new(catch_up),
+            pacer: TokenBucket::empty(catch_up),
         }
     }
 
@@ -48,8 +48,8 @@ impl<T> Link<T> {
         let Some(rate) = self.bits_per_second else {
             return Sent::Leaves(item);
         };
-        if self.queue.is_empty() && self.pacer.free_at() <= now {
-            self.pacer.pass(now, bytes as f64 * 8.0, rate);
+        if self.queue.is_empty() && self.pacer.next_at() <= now {
+            self.pacer.take(now, bytes as f64 * 8.0, rate);
             return Sent::Leaves(item);
         }
         if self.queued_bytes + bytes > self.queue_bytes_max {
@@ -58,24 +58,24 @@ impl<T> Link<T> {
         let is_first = self.queue.is_empty();
         self.queue.push_back((item, bytes as u32));
         self.queued_bytes += bytes;
-        Sent::Waits(is_first.then(|| self.pacer.free_at()))
+        Sent::Waits(is_first.then(|| self.pacer.next_at()))
     }
 
     /// The next that may leave now.
     pub(super) fn take(&mut self, now: Instant) -> Option<T> {
-        if self.pacer.free_at() > now {
+        if self.pacer.next_at() > now {
             return None;
         }
         let (item, bytes) = self.queue.pop_front()?;
         self.queued_bytes -= bytes as usize;
         let rate = self.bits_per_second.expect("without a rate nothing waits");
-        self.pacer.pass(now, f64::from(bytes) * 8.0, rate);
+        self.pacer.take(now, f64::from(bytes) * 8.0, rate);
         Some(item)
     }
 
     /// When [`Link::take`] is to be called next; none if nothing waits.
     pub(super) fn due(&self) -> Option<Instant> {
-        (!self.queue.is_empty()).then(|| self.pacer.free_at())
+        (!self.queue.is_empty()).then(|| self.pacer.next_at())
     }
 
     /// Bytes that wait.

@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::core::Instant;
 use crate::ndn::{Fragment, Header, NackReason};
+use crate::parts::deadline::Deadline;
 
 /// Packets of a face that may be incomplete.
 const PACKETS_MAX: usize = 16;
@@ -68,8 +69,8 @@ pub(super) struct Reassembly {
     // The oldest first.
     packets: Vec<Incomplete>,
     bytes: usize,
-    /// True while a timer is set for the oldest.
-    pub(super) is_timed: bool,
+    /// When the oldest is to be looked at.
+    pub(super) timer: Deadline,
     /// Packets that were dropped for want of time or room, and were not told of yet.
     dropped: u64,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::core::Instant;
 use crate::ndn::Class;
-use crate::parts::pacer::{Pacer, time_for};
+use crate::parts::token_bucket::{TokenBucket, time_for};
 
 /// Weight of a new size in the means.
 const SIZE_WEIGHT: f64 = 1.0 / 8.0;
@@ -213,7 +213,7 @@ pub(super) struct Shaper<T> {
     link: Option<(f64, f64)>,
     config: ShaperConfig,
     rows: [Row<T>; 3],
-    pacer: Pacer,
+    pacer: TokenBucket,
 }
 
 impl<T> Shaper<T> {
@@ -222,7 +222,7 @@ impl<T> Shaper<T> {
         config: ShaperConfig,
         catch_up: Duration,
     ) -> Shaper<T> {
-        Shaper { link, config, rows: [Row::EMPTY; 3], pacer: Pacer::new(catch_up) }
+        Shaper { link, config, rows: [Row::EMPTY; 3], pacer: TokenBucket::empty(catch_up) }
     }
 
     /// Takes an Interest of so many bytes on the link; `observed_in` is what comes the other way,
@@ -238,7 +238,7 @@ impl<T> Shaper<T> {
             return Shaped::Leaves(item);
         }
         let is_first = self.is_empty();
-        if is_first && self.pacer.free_at() <= now {
+        if is_first && self.pacer.next_at() <= now {
             self.pass(now, bytes, sizes, observed_in);
             return Shaped::Leaves(item);
         }
@@ -251,12 +251,12 @@ impl<T> Shaper<T> {
             }
         }
         self.rows[rank as usize].push(item, bytes);
-        Shaped::Waits(is_first.then(|| self.pacer.free_at()), evicted)
+        Shaped::Waits(is_first.then(|| self.pacer.next_at()), evicted)
     }
 
     /// The next Interest that may leave now.
     pub(super) fn take(&mut self, now: Instant, sizes: &Sizes, observed_in: f64) -> Option<T> {
-        if self.pacer.free_at() > now {
+        if self.pacer.next_at() > now {
             return None;
         }
         let (item, bytes) = self.rows.iter_mut().find_map(Row::take_first)?;
@@ -266,7 +266,7 @@ impl<T> Shaper<T> {
 
     /// When [`Shaper::take`] is to be called next; none if nothing waits.
     pub(super) fn due(&self) -> Option<Instant> {
-        (!self.is_empty()).then(|| self.pacer.free_at())
+        (!self.is_empty()).then(|| self.pacer.next_at())
     }
 
     /// Bits of waiting Interests, primary and secondary.
@@ -299,7 +299,7 @@ impl<T> Shaper<T> {
 
     fn pass(&mut self, now: Instant, bytes: usize, sizes: &Sizes, observed_in: f64) {
         if let Some(rate) = self.rate(sizes, observed_in) {
-            self.pacer.pass(now, bytes as f64 * 8.0, rate);
+            self.pacer.take(now, bytes as f64 * 8.0, rate);
         }
     }
 

@@ -260,7 +260,7 @@ mod tests {
     }
 
     fn hop(slot: u32) -> NextHop {
-        NextHop::Face(FaceId { slot, generation: 0 })
+        NextHop::Face(FaceId::first(slot))
     }
 
     fn hops(count: u32) -> Vec<Hop> {

@@ -88,7 +88,7 @@ impl Unanswered {
 mod tests {
     use super::*;
 
-    const ASKER: FaceId = FaceId { slot: 1, generation: 0 };
+    const ASKER: FaceId = FaceId::first(1);
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
@@ -113,7 +113,7 @@ mod tests {
             assert!(!held.is_doubted(at(0), ASKER));
             (0..1_000).for_each(|_| held.count(at(0), ASKER));
             assert!(held.is_doubted(at(0), ASKER));
-            assert!(!held.is_doubted(at(0), FaceId { slot: 2, generation: 0 }));
+            assert!(!held.is_doubted(at(0), FaceId::first(2)));
             assert!(held.doubts());
             held
         };

@@ -8,7 +8,8 @@ use crate::core::{Instant, Rng};
 use crate::mircc::config::Config;
 use crate::mircc::interface::{Multipath, Timer};
 use crate::ndn::{Class, Header};
-use crate::parts::pacer::time_for;
+use crate::parts::deadline::Deadline;
+use crate::parts::token_bucket::time_for;
 
 /// Discovery Interests at the beginning of a flow, two a round trip.
 const FIRST: u32 = 8;
@@ -31,7 +32,7 @@ pub(super) struct Discovery {
     sent: u32,
     /// Evidence, since the last new path, that there are no more.
     evidence: u32,
-    is_set: bool,
+    timer: Deadline,
 }
 
 impl Discovery {
@@ -47,12 +48,25 @@ impl Discovery {
 
     /// True if a timer is set for the next discovery Interest.
     pub(super) fn is_set(&self) -> bool {
-        self.is_set
+        self.timer.is_armed()
     }
 }
 
 impl Flow {
     /// The discovery timer has fired.
+    pub(in crate::mircc) fn handle_discover(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        rng: &mut Rng,
+        out: &mut Wishes,
+    ) {
+        if self.discovery.timer.fired(now) {
+            self.discover(now, config, rng, out);
+        }
+    }
+
+    /// Sends a discovery Interest if there is one to send, and sets the timer for the next.
     pub(in crate::mircc) fn discover(
         &mut self,
         now: Instant,
@@ -60,7 +74,6 @@ impl Flow {
         rng: &mut Rng,
         out: &mut Wishes,
     ) {
-        self.discovery.is_set = false;
         if self.window.is_some() {
             return;
         }
@@ -75,7 +88,7 @@ impl Flow {
             let header = Header { discovers: true, ..self.header(class, None, config) };
             out.interests.push((header, interest));
             if self.rate_max.is_finite() {
-                self.limit.pass(now, self.data_bits, self.rate_max);
+                self.limit.take(now, self.data_bits, self.rate_max);
             }
             self.discovery.sent = self.discovery.sent.saturating_add(1);
             self.discovery.evidence = self.discovery.evidence.saturating_add(1);
@@ -86,8 +99,9 @@ impl Flow {
         let mean = self.round_trip.mean().or(self.is_data_known.then_some(ROUND_TRIP_GUESS));
         if let Some(mean) = mean {
             let after = self.discover_after(mean, config).max(Duration::from_millis(1));
-            self.discovery.is_set = true;
-            out.timers.push((now + after, Timer::Discover(self.id)));
+            if let Some(at) = self.discovery.timer.arm(now, now + after) {
+                out.timers.push((at, Timer::Discover(self.id)));
+            }
         }
     }
 

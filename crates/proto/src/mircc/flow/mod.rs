@@ -18,7 +18,7 @@ use super::interface::{
 };
 use crate::core::{Instant, Rng, mix};
 use crate::ndn::{Class, Data, Header, Interest, NackReason, Name, PathLabel, VerifyError};
-use crate::parts::pacer::{Pacer, time_for};
+use crate::parts::token_bucket::{TokenBucket, time_for};
 use board::Board;
 use discovery::Discovery;
 pub(super) use path::RoundTrip;
@@ -123,7 +123,7 @@ pub(super) struct Flow {
     lanes: Vec<Lane>,
     window: Option<Window>,
     // When the window, or a lane, may send the next, so that they keep to the flow's own limit.
-    limit: Pacer,
+    limit: TokenBucket,
     // Of Interests without a label, and of the whole flow.
     round_trip: RoundTrip,
     data_bits: f64,
@@ -165,7 +165,7 @@ impl Flow {
             draws: 0,
             lanes: vec![Lane::default()],
             window,
-            limit: Pacer::new(config.catch_up),
+            limit: TokenBucket::empty(config.catch_up),
             round_trip: RoundTrip::default(),
             data_bits: DATA_BITS,
             is_data_known: false,
@@ -224,7 +224,7 @@ impl Flow {
             let Some(interest) = self.interest(now, track, rng) else { break };
             out.interests.push((self.header(class, Some(path), config), interest));
             if self.rate_max.is_finite() {
-                self.limit.pass(now, self.data_bits, self.rate_max);
+                self.limit.take(now, self.data_bits, self.rate_max);
             }
             match (why, self.multipath) {
                 // What a late timer lost is made up for within a bound. Where each path has a rate
@@ -429,7 +429,7 @@ impl Flow {
             if self.board.out() >= size {
                 break;
             }
-            let free_at = self.limit.free_at();
+            let free_at = self.limit.next_at();
             if free_at > now {
                 if let Some(number) = self.lanes[0].set(now, free_at) {
                     out.timers.push((free_at, Timer::Lane { flow: self.id, lane: 0, number }));
@@ -439,7 +439,7 @@ impl Flow {
             let Some(interest) = self.interest(now, UNSTEERED, rng) else { break };
             out.interests.push((self.header(Class::Primary, None, config), interest));
             if self.rate_max.is_finite() {
-                self.limit.pass(now, self.data_bits, self.rate_max);
+                self.limit.take(now, self.data_bits, self.rate_max);
             }
         }
         self.set_resend(now, out);
@@ -655,7 +655,7 @@ impl Flow {
         }?;
         // Lanes that take turns, as paths come and go, keep to the flow's own limit together.
         let is_limited = self.rate_max.is_finite();
-        let due = if is_limited { due.max(self.limit.free_at()) } else { due };
+        let due = if is_limited { due.max(self.limit.next_at()) } else { due };
         Some((due.max(self.waits_until), why))
     }
 

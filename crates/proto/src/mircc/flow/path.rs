@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::core::Instant;
 use crate::ndn::{JoinRates, PathLabel, Stamps};
+use crate::parts::rtt::Rtt;
 
-/// Mean and deviation of round trips. Source: RFC 6298.
+/// Round-trip times: the estimate, and the shortest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::mircc) struct RoundTrip {
-    mean: Option<Duration>,
-    deviation: Duration,
+    rtt: Rtt,
     least: Option<Duration>,
 }
 
@@ -25,19 +25,12 @@ impl RoundTrip {
     /// Takes in a round trip.
     pub(in crate::mircc) fn note(&mut self, sample: Duration) {
         self.least = Some(self.least.map_or(sample, |least| least.min(sample)));
-        match self.mean {
-            None => (self.mean, self.deviation) = (Some(sample), sample / 2),
-            Some(mean) => {
-                let off = sample.abs_diff(mean);
-                self.deviation = (self.deviation * 3 + off) / 4;
-                self.mean = Some((mean * 7 + sample) / 8);
-            }
-        }
+        self.rtt.sample(sample);
     }
 
     /// The mean, once there is one.
     pub(in crate::mircc) fn mean(&self) -> Option<Duration> {
-        self.mean
+        self.rtt.smoothed()
     }
 
     /// The shortest one.
@@ -48,14 +41,13 @@ impl RoundTrip {
     /// How long most round trips take at most, once there is a mean. Source: RFC 9002, sections
     /// 6.1.2 and 6.2.1.
     pub(super) fn overdue_after(&self) -> Option<Duration> {
-        self.mean.map(|mean| (mean + self.deviation * 4).max(mean * 9 / 8))
+        self.mean().map(|mean| self.rtt.timeout(mean * 9 / 8, Duration::MAX))
     }
 
     /// After how long without an answer something is lost.
     pub(super) fn lost_after(&self) -> Duration {
-        let Some(mean) = self.mean else { return LOST_AFTER_MAX };
-        let after = (mean + self.deviation * 4).max(mean * 2);
-        after.max(LOST_AFTER_MIN).min(LOST_AFTER_MAX.max(mean * 2))
+        let twice = self.mean().unwrap_or_default() * 2;
+        self.rtt.timeout(twice.max(LOST_AFTER_MIN), twice.max(LOST_AFTER_MAX))
     }
 }
 

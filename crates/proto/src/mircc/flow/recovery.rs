@@ -12,6 +12,7 @@ use crate::mircc::config::Config;
 use crate::mircc::forward::AGAIN_AFTER;
 use crate::mircc::interface::{FetchError, Timer};
 use crate::ndn::Class;
+use crate::parts::deadline::Deadline;
 
 /// How soon after an Interest its segment is asked for again at the soonest: forwarders do not pass
 /// on a second Interest for a name before.
@@ -22,8 +23,8 @@ const BACKOFF_MAX: u32 = 6;
 /// When a flow looks what is lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
-    /// When the timer fires that counts; none if none is set.
-    timer_at: Option<Instant>,
+    /// When to look.
+    timer: Deadline,
     /// Since when nothing was sent and no Data came.
     silent_since: Instant,
     /// Probes since the last Data.
@@ -32,7 +33,7 @@ pub(super) struct Recovery {
 
 impl Recovery {
     pub(super) fn new(now: Instant) -> Recovery {
-        Recovery { timer_at: None, silent_since: now, probes: 0 }
+        Recovery { timer: Deadline::UNARMED, silent_since: now, probes: 0 }
     }
 
     /// An Interest leaves.
@@ -55,10 +56,9 @@ impl Flow {
         rng: &mut Rng,
         out: &mut Wishes,
     ) {
-        if self.recovery.timer_at.is_none_or(|at| at > now) {
-            return; // A sooner one was set instead, and has fired.
+        if !self.recovery.timer.fired(now) {
+            return;
         }
-        self.recovery.timer_at = None;
         let late = self.board.expire(now - self.lost_after());
         self.counts.timeouts += late as u64;
         if now >= self.heard_at + self.give_up_after && self.unread < self.unread_max {
@@ -164,9 +164,7 @@ impl Flow {
             self.board.overtaken_at(track, reordering)
         });
         let at = overtaken_at.min().into_iter().chain(self.probe_at()).fold(late_at, Ord::min);
-        let at = at.max(now);
-        if self.recovery.timer_at.is_none_or(|set| at < set) {
-            self.recovery.timer_at = Some(at);
+        if let Some(at) = self.recovery.timer.arm(now, at) {
             out.timers.push((at, Timer::Resend(self.id)));
         }
     }
