@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 use super::ahead;
 use super::graph::Vertex;
-use super::homes::{Barred, HomeId};
+use super::homes::{Barred, HomeId, credit_of};
 use super::message::{DETOURS_MAX, Head, MESSAGE_BYTES_MAX, Traveller};
-use super::server::Server;
+use super::server::{Guest, JobOf, Server};
 use super::upkeep::Holding;
 use super::walker::NOWHERE;
 use crate::core::{Context, Instant, NodeId};
@@ -63,6 +63,27 @@ impl Server {
             self.bring(cx, (head, home), traveller, vertex);
         }
         self.tell_moved(cx, from, &misled);
+    }
+
+    /// A walker that is not among those here goes to where the edges of `vertex` are.
+    pub(super) fn bring(
+        &mut self,
+        cx: &mut Context<'_, Server>,
+        (head, home): (&Arc<Head>, HomeId),
+        traveller: Traveller,
+        vertex: Vertex,
+    ) {
+        let Some(traveller) = self.route(cx, JobOf::Arriving(head), traveller, vertex) else {
+            return;
+        };
+        let steps = credit_of(&traveller.walker);
+        if !self.homes.has_credit(home, steps, self.config.home_steps_max) {
+            return self.refuse(cx, "walker_beyond_credit", 1);
+        }
+        match self.known.enter(head) {
+            Some(job) => self.enter(cx, Guest { job, home, traveller }),
+            None => self.refuse(cx, "walk_job_refused", 1),
+        }
     }
 
     /// Walkers that came are not let in.

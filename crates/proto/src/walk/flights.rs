@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use super::graph::Vertex;
 use crate::core::Instant;
+use crate::parts::slots::{SlotId, Slots};
 
 /// How fine deadlines are.
 const TICK: Duration = Duration::from_millis(1);
 /// Bits of a token that name the attempt, and those that name the walk in its place.
 const ATTEMPT_BITS: u32 = 8;
-const SERIAL_BITS: u32 = 28;
+const GENERATION_BITS: u32 = 28;
 /// The most walks in a list: each has a place of its own.
-pub(super) const FLIGHTS_MAX: usize = 1 << (64 - SERIAL_BITS - ATTEMPT_BITS);
+pub(super) const FLIGHTS_MAX: usize = 1 << (64 - GENERATION_BITS - ATTEMPT_BITS);
 
 /// A walk under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,23 +46,17 @@ impl Flight {
     }
 }
 
-/// A place in the list: the flight and its serial number, or a free one. In a cache line of its
-/// own: places are asked for in any order.
-#[derive(Clone, Debug)]
+/// Each flight is in a cache line of its own: places are asked for in any order.
+#[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Slot {
-    serial: u32,
-    flight: Option<Flight>,
-}
+struct CacheLine;
 
-/// All walks under way. A token names a place, a serial number and the attempt: which of a walk's
+/// All walks under way. A token names a place, its generation and the attempt: which of a walk's
 /// walkers comes home first does not matter, as all take the same path; who comes after that, to a
 /// place that is free or another's, is nobody's.
 #[derive(Clone, Debug, Default)]
 pub struct Flights {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    serial: u32,
+    slots: Slots<Flight, GENERATION_BITS, CacheLine>,
     /// Steps of all of them, and one for each.
     steps: u64,
     /// Tokens by the tick in which they are due.
@@ -71,7 +66,7 @@ pub struct Flights {
 impl Flights {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len()
     }
 
     /// Steps that they are to take, and one for each.
@@ -81,36 +76,19 @@ impl Flights {
 
     /// All of them, each with the token of its latest attempt.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Flight)> {
-        let slots = (0usize..).zip(&self.slots);
-        slots.filter_map(|(place, slot)| {
-            let flight = slot.flight.as_ref()?;
-            Some((token(place, slot.serial, flight.attempt), flight))
-        })
+        self.slots.iter().map(|(slot, flight)| (token(slot, flight.attempt), flight))
     }
 
     /// Enters a walk, and returns the token it is to carry. There are to be fewer than
     /// `FLIGHTS_MAX`.
     pub fn begin(&mut self, flight: Flight) -> u64 {
-        self.serial = (self.serial + 1) % (1 << SERIAL_BITS);
         self.steps += u64::from(flight.length) + 1;
-        let slot = Slot { serial: self.serial, flight: Some(flight) };
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.slots[place as usize] = slot;
-                place as usize
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() - 1
-            }
-        };
-        token(place, self.serial, flight.attempt)
+        token(self.slots.insert(flight), flight.attempt)
     }
 
     /// A walk is begun anew: what it is now, and its next token. None if it has ended.
     pub fn begin_anew(&mut self, token: u64, now: Instant) -> Option<(u64, Flight)> {
-        self.flight(token)?;
-        let flight = self.slots[place_of(token)].flight.as_mut()?;
+        let flight = self.flight_mut(token)?;
         flight.attempt += 1;
         (flight.sent, flight.is_waiting) = (now, false);
         let walk = token >> ATTEMPT_BITS << ATTEMPT_BITS;
@@ -119,21 +97,18 @@ impl Flights {
 
     /// A walk is to be begun anew later.
     pub fn let_wait(&mut self, token: u64) {
-        if self.flight(token).is_some()
-            && let Some(flight) = &mut self.slots[place_of(token)].flight
-        {
+        if let Some(flight) = self.flight_mut(token) {
             flight.is_waiting = true;
         }
     }
 
     /// The walk of a token, if it has not ended, whichever attempt the token is of.
     pub fn flight(&self, token: u64) -> Option<&Flight> {
-        let slot = self.slots.get(place_of(token))?;
-        let is_it = |flight: &&Flight| {
-            u64::from(slot.serial) == token >> ATTEMPT_BITS & ((1 << SERIAL_BITS) - 1)
-                && attempt_of(token) <= flight.attempt
-        };
-        slot.flight.as_ref().filter(is_it)
+        self.slots.get(slot_of(token)).filter(|flight| attempt_of(token) <= flight.attempt)
+    }
+
+    fn flight_mut(&mut self, token: u64) -> Option<&mut Flight> {
+        self.slots.get_mut(slot_of(token)).filter(|flight| attempt_of(token) <= flight.attempt)
     }
 
     /// The walk of a token that it waits for to come home: the token of its latest attempt.
@@ -146,20 +121,18 @@ impl Flights {
     /// Reads the places of these tokens together, so that they are near once each is asked for:
     /// among many walks under way each is a read of memory, which do not wait for each other.
     pub fn touch(&self, tokens: impl Iterator<Item = u64>) {
-        let slots = tokens.filter_map(|token| self.slots.get(place_of(token)));
-        std::hint::black_box(slots.fold(0, |read, slot| read ^ slot.serial));
+        let read = tokens.filter_map(|token| self.slots.generation(slot_of(token).place));
+        std::hint::black_box(read.fold(0, |all, generation| all ^ generation));
     }
 
     /// Takes a walk out.
     pub fn end(&mut self, token: u64) -> Option<Flight> {
         self.steps -= u64::from(self.flight(token)?.length) + 1;
-        self.free.push(place_of(token) as u32);
-        self.slots[place_of(token)].flight.take()
+        self.slots.remove(slot_of(token))
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.free.clear();
         self.slots.clear();
         self.due.clear();
         self.steps = 0;
@@ -189,18 +162,22 @@ impl Flights {
     /// Bytes that the list holds.
     pub fn memory_bytes(&self) -> usize {
         let due: usize = self.due.values().map(|tokens| tokens.capacity() * 8 + 64).sum();
-        self.slots.capacity() * size_of::<Slot>() + self.free.capacity() * 4 + due
+        self.slots.heap_bytes() + due
     }
 }
 
-fn token(place: usize, serial: u32, attempt: u8) -> u64 {
-    let walk = (place as u64) << SERIAL_BITS | u64::from(serial);
+fn token(slot: SlotId, attempt: u8) -> u64 {
+    let walk = u64::from(slot.place) << GENERATION_BITS | u64::from(slot.generation);
     walk << ATTEMPT_BITS | u64::from(attempt)
 }
 
 /// Where the walk of a token is.
-fn place_of(token: u64) -> usize {
-    (token >> (SERIAL_BITS + ATTEMPT_BITS)) as usize
+fn slot_of(token: u64) -> SlotId {
+    let walk = token >> ATTEMPT_BITS;
+    SlotId {
+        place: (walk >> GENERATION_BITS) as u32,
+        generation: (walk & ((1 << GENERATION_BITS) - 1)) as u32,
+    }
 }
 
 /// Which attempt a token is of, from 1 on.
@@ -228,14 +205,15 @@ mod tests {
         let first = flights.begin(flight(1));
         assert_eq!(flights.end(first), Some(flight(1)));
         let second = flights.begin(flight(2));
-        assert_eq!(place_of(first), place_of(second), "the place is used again");
+        assert_eq!(slot_of(first).place, slot_of(second).place, "the place is used again");
         assert_eq!(flights.end(first), None);
         assert_eq!(flights.flight(second), Some(&flight(2)));
         assert_eq!(flights.len(), 1);
         assert_eq!(flights.end(u64::MAX), None);
-        flights.serial = (1 << SERIAL_BITS) - 1;
+        flights.clear();
         let third = flights.begin(flight(3));
-        assert_eq!(flights.flight(third), Some(&flight(3)));
+        assert_eq!((flights.flight(second), flights.flight(third)), (None, Some(&flight(3))));
+        assert_eq!((flights.len(), flights.steps(), flights.memory_bytes()), (1, 4, 4 * 64));
     }
 
     #[test]

@@ -208,8 +208,8 @@ impl Server {
             return self.say_held(cx, from, id, Holding::Other(self.plan));
         }
         for (server, address) in &plan.servers {
-            if *server != cx.node && !address.is_empty() {
-                cx.outbox.contacts.push((*server, address.clone()));
+            if *server != cx.node {
+                cx.note_address(*server, address);
             }
         }
         let is_known = self.plan == id || self.holder.is_building(id);

@@ -3,32 +3,23 @@
 use std::time::Duration;
 
 use crate::core::Instant;
+use crate::parts::rtt::Rtt;
 
 /// Hops of walks whose average says how far single ones may be off: up to so many, all may be off
 /// together.
 const HOPS: u64 = 8;
 
-/// A smoothed time and its deviation. Source: RFC 2988, section 2, with the smoothed time updated
-/// before the deviation (the text of the slides gives no estimator):
-/// srtt <- 7/8 srtt + 1/8 t, dev <- 3/4 dev + 1/4 |t - srtt|.
+/// An estimate of times, and of how many it is made. The text of the slides gives no estimator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundTrip {
-    smoothed_nanos: u64,
-    deviation_nanos: u64,
+    rtt: Rtt,
     samples: u64,
 }
 
 impl RoundTrip {
     /// Takes a measured time in.
     pub fn sample(&mut self, time: Duration) {
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 8).min(u64::MAX / 8);
-        if self.samples == 0 {
-            (self.smoothed_nanos, self.deviation_nanos) = (nanos, nanos / 2);
-        } else {
-            self.smoothed_nanos = (7 * self.smoothed_nanos + nanos) / 8;
-            let off = self.smoothed_nanos.abs_diff(nanos);
-            self.deviation_nanos = (3 * self.deviation_nanos + off) / 4;
-        }
+        self.rtt.sample(time);
         self.samples += 1;
     }
 
@@ -37,18 +28,19 @@ impl RoundTrip {
         self.samples
     }
 
-    /// The time after which one is presumed lost: smoothed + 4 deviations.
+    /// The time after which a walk is presumed lost: the smoothed time and four deviations. There
+    /// is no bound before the first sample.
     pub fn timeout(&self) -> Duration {
-        Duration::from_nanos(self.smoothed_nanos + 4 * self.deviation_nanos)
+        self.rtt.timeout(Duration::ZERO, Duration::MAX)
     }
 
-    /// The same of so many hops, where what was taken in are times of one, averaged over walks of
-    /// some [`HOPS`]. Deviations of hops that do not know of each other add up by their squares.
+    /// Timeout for `hops` hops, where the samples are per-hop averages over walks of some [`HOPS`].
+    /// The deviations of independent hops add up by their squares.
     pub fn timeout_of(&self, hops: u32) -> Duration {
-        let hops = u64::from(hops);
-        let deviations = (HOPS * hops).isqrt().min(hops);
-        let deviation = self.deviation_nanos.saturating_mul(4 * deviations);
-        Duration::from_nanos(self.smoothed_nanos.saturating_mul(hops).saturating_add(deviation))
+        let deviations = (HOPS * u64::from(hops)).isqrt() as u32;
+        let smoothed = self.rtt.smoothed().unwrap_or_default().saturating_mul(hops);
+        let deviation = self.rtt.deviation().saturating_mul(4 * deviations.min(hops));
+        smoothed.saturating_add(deviation)
     }
 }
 

@@ -14,7 +14,7 @@ use super::config::{Config, ConfigError, Generation};
 use super::editor::Editor;
 use super::graph::{Adjacency, Vertex};
 use super::holder::Holder;
-use super::homes::{HOMES_MAX, HomeId, Homes, credit_of};
+use super::homes::{HOMES_MAX, HomeId, Homes};
 use super::interface::{Command, Event, Job, JobId, Refusal, UnderWay, Walk};
 use super::kind::{Kind, KindError, Length, Step};
 use super::known::{Known, SlotId};
@@ -30,6 +30,7 @@ use super::steps::Steps;
 use super::supplier::Supplier;
 use super::upkeep::{ADDRESS_BYTES_MAX, Upkeep};
 use crate::core::{Context, Instant, Lane, NodeId, PeerState, Protocol};
+use crate::parts::deadline::Deadline;
 
 /// Walks that are begun in a turn, at most.
 const GENERATED_MAX: usize = 1024;
@@ -56,6 +57,15 @@ pub(super) struct Guest {
     /// Whose queue it waits in.
     pub(super) home: HomeId,
     pub(super) traveller: Traveller,
+}
+
+/// How a walker names its job.
+#[derive(Clone, Copy)]
+pub(super) enum JobOf<'a> {
+    /// It has come, or is begun, and is not counted among those here.
+    Arriving(&'a Arc<Head>),
+    /// It was served, and is counted.
+    Served(SlotId),
 }
 
 /// A server of walks, and the home of those that its application asks for.
@@ -102,10 +112,10 @@ const LABELS_OF_STEP: u64 = 256;
 struct Armed {
     /// Whether the worker goes on by itself: who comes queues up.
     is_working: bool,
-    generate: Option<Instant>,
-    deadline: Option<Instant>,
-    upkeep: Option<Instant>,
-    leave: Option<Instant>,
+    generate: Deadline,
+    deadline: Deadline,
+    upkeep: Deadline,
+    leave: Deadline,
 }
 
 impl Server {
@@ -315,65 +325,54 @@ impl Server {
             let begun = self.runs.get(job).map_or(0, |run| run.steps().saturating_sub(steps));
             left = left.saturating_sub(begun);
         }
-        if let Some(at) = next
-            && self.armed.generate.is_none_or(|armed| at < armed)
-        {
-            self.armed.generate = Some(at);
-            cx.set_timer(at.since(cx.now), Timer::Generate);
+        if let Some(at) = next {
+            self.armed.generate.set(cx, at, Timer::Generate);
         }
     }
 
-    /// A walker that is not among those here is to be where the edges of `vertex` are.
-    pub(super) fn bring(
+    /// A walker that was served goes to where the edges of `vertex` are.
+    fn pass_on(&mut self, cx: &mut Context<'_, Server>, guest: Guest, vertex: Vertex) {
+        let Guest { job, home, traveller } = guest;
+        let Some(traveller) = self.route(cx, JobOf::Served(job), traveller, vertex) else {
+            return self.known.leave(job);
+        };
+        let guest = Guest { job, home, traveller };
+        match &mut self.steps {
+            Some(steps) => steps.stay(guest),
+            None => self.enter(cx, guest),
+        }
+    }
+
+    /// Sends a walker to the server that has the edges of `vertex`. Returns it if this one has
+    /// them.
+    pub(super) fn route(
         &mut self,
         cx: &mut Context<'_, Server>,
-        (head, home): (&Arc<Head>, HomeId),
+        job: JobOf<'_>,
         traveller: Traveller,
         vertex: Vertex,
-    ) {
-        match self.part.owner(vertex) {
-            Some(owner) if owner == cx.node => {
-                let steps = credit_of(&traveller.walker);
-                if !self.homes.has_credit(home, steps, self.config.home_steps_max) {
-                    return self.refuse(cx, "walker_beyond_credit", 1);
-                }
-                match self.known.enter(head) {
-                    Some(job) => self.enter(cx, Guest { job, home, traveller }),
-                    None => self.refuse(cx, "walk_job_refused", 1),
-                }
-            }
-            Some(owner) => {
-                self.census.departed += 1;
+    ) -> Option<Traveller> {
+        let owner = self.part.owner(vertex);
+        if owner == Some(cx.node) {
+            return Some(traveller);
+        }
+        let Some(owner) = owner else {
+            self.lose(cx);
+            return None;
+        };
+        self.census.departed += 1;
+        let head = match job {
+            JobOf::Arriving(head) => head,
+            JobOf::Served(job) => self.known.head(job),
+        };
+        match &mut self.steps {
+            Some(steps) => steps.leave(owner, head, traveller),
+            None => {
                 let config = &self.config.bundle;
                 self.bundler.send(cx, config, owner, head, Cargo::Walker(traveller));
             }
-            None => self.lose(cx),
         }
-    }
-
-    /// A walker that was served is to be where the edges of `vertex` are.
-    fn pass_on(&mut self, cx: &mut Context<'_, Server>, guest: Guest, vertex: Vertex) {
-        match (self.part.owner(vertex), &mut self.steps) {
-            (Some(owner), Some(steps)) if owner == cx.node => steps.stay(guest),
-            (Some(owner), None) if owner == cx.node => self.enter(cx, guest),
-            (Some(owner), steps) => {
-                self.census.departed += 1;
-                let config = &self.config.bundle;
-                let head = self.known.head(guest.job);
-                match steps {
-                    Some(steps) => steps.leave(owner, head, guest.traveller),
-                    None => {
-                        let walker = Cargo::Walker(guest.traveller);
-                        self.bundler.send(cx, config, owner, head, walker);
-                    }
-                }
-                self.known.leave(guest.job);
-            }
-            (None, _) => {
-                self.known.leave(guest.job);
-                self.lose(cx);
-            }
-        }
+        None
     }
 
     /// Nobody has what a walker needs.
@@ -383,7 +382,7 @@ impl Server {
     }
 
     /// A walker comes to the queue.
-    fn enter(&mut self, cx: &mut Context<'_, Server>, mut guest: Guest) {
+    pub(super) fn enter(&mut self, cx: &mut Context<'_, Server>, mut guest: Guest) {
         self.count_queue(cx.now);
         let queue = &self.config.queue;
         let is_full = self.homes.waiting() >= queue.limit;
@@ -616,21 +615,15 @@ impl Server {
 
     fn arm_deadline(&mut self, cx: &mut Context<'_, Server>) {
         let next = self.runs.iter().filter_map(|(_, run)| run.next_deadline()).min();
-        if let Some(at) = next
-            && self.armed.deadline.is_none_or(|armed| at < armed)
-        {
-            self.armed.deadline = Some(at);
-            cx.set_timer(at.since(cx.now), Timer::Deadline);
+        if let Some(at) = next {
+            self.armed.deadline.set(cx, at, Timer::Deadline);
         }
     }
 
     fn arm_upkeep(&mut self, cx: &mut Context<'_, Server>) {
         let next = [self.look_at(), self.editor.next_at(cx.now), self.give_again_at(cx.now)];
-        if let Some(at) = next.into_iter().flatten().min()
-            && self.armed.upkeep.is_none_or(|armed| at < armed)
-        {
-            self.armed.upkeep = Some(at);
-            cx.set_timer(at.since(cx.now), Timer::Upkeep);
+        if let Some(at) = next.into_iter().flatten().min() {
+            self.armed.upkeep.set(cx, at, Timer::Upkeep);
         }
     }
 
@@ -658,9 +651,8 @@ impl Server {
             return;
         };
         let at = oldest + self.config.bundle.deadline;
-        if at < *done && self.armed.leave.is_none_or(|armed| at < armed) {
-            self.armed.leave = Some(at);
-            cx.set_timer(at.since(cx.now), Timer::Leave);
+        if at < *done {
+            self.armed.leave.set(cx, at, Timer::Leave);
         }
     }
 
@@ -731,23 +723,17 @@ impl Protocol for Server {
         match timer {
             Timer::Work if self.steps.is_some() => self.work_steps(cx),
             Timer::Work => self.work(cx),
-            // The end of the call looks for who has waited long enough.
+            // Whichever fire it is: one that does not count finds nothing to do. For this one the
+            // end of the call looks who has waited long enough.
             Timer::Leave => {
-                if self.armed.leave.is_some_and(|at| at <= cx.now) {
-                    self.armed.leave = None;
-                }
+                self.armed.leave.fired(cx.now);
             }
-            // Taken as fired even if a later one is on its way: that one finds nothing to do.
             Timer::Generate => {
-                if self.armed.generate.is_some_and(|at| at <= cx.now) {
-                    self.armed.generate = None;
-                }
+                self.armed.generate.fired(cx.now);
                 self.runs.stir();
             }
             Timer::Deadline => {
-                if self.armed.deadline.is_some_and(|at| at <= cx.now) {
-                    self.armed.deadline = None;
-                }
+                self.armed.deadline.fired(cx.now);
                 for run in self.runs.iter_mut() {
                     let id = run.job.id;
                     run.take_overdue(&self.config, cx.now, |flight| {
@@ -756,9 +742,7 @@ impl Protocol for Server {
                 }
             }
             Timer::Upkeep => {
-                if self.armed.upkeep.is_some_and(|at| at <= cx.now) {
-                    self.armed.upkeep = None;
-                }
+                self.armed.upkeep.fired(cx.now);
                 self.look_after_servers(cx);
                 self.look_after_edits(cx);
                 self.give_again(cx);

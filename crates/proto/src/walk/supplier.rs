@@ -218,9 +218,7 @@ impl Server {
             return cx.deliver(Event::SupplyFailed(supply.id, fault));
         }
         for (&server, address) in supply.owners.servers().iter().zip(&supply.addresses) {
-            if !address.is_empty() {
-                cx.outbox.contacts.push((server, address.clone()));
-            }
+            cx.note_address(server, address);
         }
         let part = supply.part(cx.node);
         self.replace_part(cx, supply.id, part);

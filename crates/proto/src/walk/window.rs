@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::config::WindowConfig;
 use crate::core::Instant;
-use crate::parts::pacer::{Pacer, time_for};
+use crate::parts::token_bucket::{TokenBucket, time_for};
 
 /// The share of losses, averaged over windows, above which they count as a sign of congestion. A
 /// queue marks long before it loses, so a few losses come from somewhere else; and walkers that
@@ -42,7 +42,7 @@ pub(super) struct Window {
     /// idea: Zhang, Shenker and Clark, *Observations on the Dynamics of a Congestion Control
     /// Algorithm*, SIGCOMM 1991; the shares are Linux's for TCP (`tcp_pacing_ss_ratio`,
     /// `tcp_pacing_ca_ratio`).
-    pacer: Pacer,
+    pacer: TokenBucket,
     grown: Instant,
     /// Until when no walk is begun.
     paused: Instant,
@@ -148,7 +148,7 @@ impl Window {
             epoch: Epoch::new(now, 0.0),
             clean: 0,
             trip_nanos: 0.0,
-            pacer: Pacer::new(CATCH_UP),
+            pacer: TokenBucket::empty(CATCH_UP),
             grown: now,
             paused: now,
             cut: now,
@@ -167,8 +167,8 @@ impl Window {
         }
         let pace = if self.phase == Phase::Doubling { PACE_DOUBLING } else { PACE };
         let rate = pace * self.walks * 1e9 / self.trip_nanos;
-        self.pacer.pass(now, 1.0, rate);
-        if self.pacer.free_at() > now {
+        self.pacer.take(now, 1.0, rate);
+        if self.pacer.next_at() > now {
             // The next ones together.
             let crowd = time_for(self.config.batch as f64, rate).max(PACED_EACH);
             self.paused = self.paused.max(now + crowd);
