@@ -8,7 +8,7 @@ use super::ahead;
 use super::graph::Vertex;
 use super::homes::{Barred, HomeId, credit_of};
 use super::message::{DETOURS_MAX, Head, MESSAGE_BYTES_MAX, Traveller};
-use super::server::{Guest, JobOf, Server};
+use super::server::{JobOf, QueuedWalker, Server};
 use super::upkeep::Holding;
 use super::walker::NOWHERE;
 use crate::core::{Context, Instant, NodeId};
@@ -81,7 +81,7 @@ impl Server {
             return self.refuse(cx, "walker_beyond_credit", 1);
         }
         match self.known.enter(head) {
-            Some(job) => self.enter(cx, Guest { job, home, traveller }),
+            Some(job) => self.enter(cx, QueuedWalker { job, home, traveller }),
             None => self.refuse(cx, "walk_job_refused", 1),
         }
     }

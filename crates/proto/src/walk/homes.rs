@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::ahead::AHEAD;
 use super::red::Red;
-use super::server::{Guest, Server};
+use super::server::{QueuedWalker, Server};
 use super::walker::Walker;
 use crate::core::{Context, Instant, NodeId};
 
@@ -68,7 +68,7 @@ pub(super) struct Homes {
     waiting: usize,
     /// Queues that have run empty, whose memory the next homes use: clients that come one after
     /// another need the memory of one queue.
-    spare: Vec<VecDeque<Guest>>,
+    spare: Vec<VecDeque<QueuedWalker>>,
     /// Whether silent homes are forgotten. Without a plan clients send nothing that would show that
     /// they are alive.
     forgets: bool,
@@ -83,7 +83,7 @@ struct Home {
     heard: Instant,
     /// When its latest walker came, let in or not.
     came: Instant,
-    queue: VecDeque<Guest>,
+    queue: VecDeque<QueuedWalker>,
     red: Red,
     /// Steps that walkers in the queue have left.
     steps: u64,
@@ -195,16 +195,16 @@ impl Homes {
     }
 
     /// A walker waits for its turn.
-    pub(super) fn push(&mut self, guest: Guest) {
-        let id = guest.home;
+    pub(super) fn push(&mut self, queued: QueuedWalker) {
+        let id = queued.home;
         let home = &mut self.homes[id.index()];
         if !home.is_active {
             home.is_active = true;
             home.queue = self.spare.pop().unwrap_or_default();
             self.active.push_back(id);
         }
-        home.steps += credit_of(&guest.traveller.walker);
-        home.queue.push_back(guest);
+        home.steps += credit_of(&queued.traveller.walker);
+        home.queue.push_back(queued);
         self.waiting += 1;
     }
 
@@ -234,7 +234,7 @@ impl Homes {
     }
 
     /// Keeps the memory of a queue that has run empty, unless enough is kept.
-    fn set_aside(&mut self, queue: VecDeque<Guest>) {
+    fn set_aside(&mut self, queue: VecDeque<QueuedWalker>) {
         let room = self.spare_room() + queue.capacity();
         let has_room = self.spare.len() < SPARE_MAX && room <= SPARE_ROOM;
         if queue.capacity() > 0 && (has_room || self.spare.is_empty()) {
@@ -243,7 +243,7 @@ impl Homes {
     }
 
     /// The walker of a home that has waited longest.
-    pub(super) fn pop(&mut self, id: HomeId) -> Option<Guest> {
+    pub(super) fn pop(&mut self, id: HomeId) -> Option<QueuedWalker> {
         let home = &mut self.homes[id.index()];
         // The credit is read before the walker leaves the queue: read after, the compiler copies
         // the walker twice.
@@ -253,7 +253,7 @@ impl Homes {
     }
 
     /// The walker whose turn it is.
-    pub(super) fn next(&mut self) -> Option<Guest> {
+    pub(super) fn next(&mut self) -> Option<QueuedWalker> {
         let id = self.turn()?;
         self.pop(id)
     }
@@ -265,7 +265,7 @@ impl Homes {
 
     /// Takes the latest walker of the longest queue, if that queue stays at least as long as this
     /// home's with one more.
-    pub(super) fn cut_longest(&mut self, id: HomeId) -> Option<Guest> {
+    pub(super) fn cut_longest(&mut self, id: HomeId) -> Option<QueuedWalker> {
         let longest = self.longest_beyond(id)?;
         let home = &mut self.homes[longest.index()];
         home.steps -= credit_of(&home.queue.back()?.traveller.walker);
@@ -280,7 +280,7 @@ impl Homes {
     }
 
     /// Takes the walkers of silent homes. Returns the number of these homes, and the walkers.
-    pub(super) fn take_silent(&mut self, now: Instant) -> (usize, Vec<Guest>) {
+    pub(super) fn take_silent(&mut self, now: Instant) -> (usize, Vec<QueuedWalker>) {
         let pause = now.since(self.looked);
         if !self.forgets || pause < LOOK_EVERY {
             return (0, Vec::new());
@@ -310,7 +310,7 @@ impl Homes {
 
     /// Takes all walkers and forgets all homes, for another graph. `forgets`: whether its silent
     /// homes are forgotten.
-    pub(super) fn reset(&mut self, forgets: bool) -> Vec<Guest> {
+    pub(super) fn reset(&mut self, forgets: bool) -> Vec<QueuedWalker> {
         let mut gone = Vec::new();
         for place in 0..self.homes.len() {
             let mut queue = std::mem::take(&mut self.homes[place].queue);
@@ -358,12 +358,12 @@ impl Homes {
     }
 
     /// Waiting walkers of a home, in the order of service.
-    pub(super) fn of(&self, id: HomeId) -> impl Iterator<Item = &Guest> {
+    pub(super) fn of(&self, id: HomeId) -> impl Iterator<Item = &QueuedWalker> {
         self.homes[id.index()].queue.iter()
     }
 
     /// Waiting walkers, home by home.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Guest> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &QueuedWalker> {
         self.homes.iter().flat_map(|home| &home.queue)
     }
 
@@ -374,7 +374,7 @@ impl Homes {
 
     /// Bytes that the queues have.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.room() * size_of::<Guest>() + self.homes.capacity() * size_of::<Home>()
+        self.room() * size_of::<QueuedWalker>() + self.homes.capacity() * size_of::<Home>()
     }
 
     /// Walkers for which all queues have memory.
@@ -391,16 +391,16 @@ impl Homes {
 impl Server {
     /// Drops the walkers of silent homes.
     pub(super) fn forget_silent(&mut self, cx: &mut Context<'_, Server>) {
-        let (homes, guests) = self.homes.take_silent(cx.now);
+        let (homes, queued) = self.homes.take_silent(cx.now);
         if homes > 0 {
             cx.count("walk_home_forgotten", homes as u64);
         }
-        guests.into_iter().for_each(|guest| self.forget(cx, guest));
+        queued.into_iter().for_each(|queued| self.forget(cx, queued));
     }
 
     /// Drops a walker of a silent home.
-    pub(super) fn forget(&mut self, cx: &mut Context<'_, Server>, guest: Guest) {
-        self.known.leave(guest.job);
+    pub(super) fn forget(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker) {
+        self.known.leave(queued.job);
         self.census.lost += 1;
         cx.count("walker_forgotten", 1);
     }
@@ -419,17 +419,17 @@ mod tests {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    fn guest(home: HomeId, token: u64, steps_left: u32) -> Guest {
+    fn queued(home: HomeId, token: u64, steps_left: u32) -> QueuedWalker {
         let (kind, trail) = (Kind::Uniform, Trail::None);
         let head = Arc::new(Head { home: NodeId(1), job: 1, plan: 0, kind, trail });
         let job = Known::default().enter(&head).expect("there is room");
         let walker = Walker { steps_left, ..Walker::default() };
-        Guest { job, home, traveller: Traveller { token, walker, ..Traveller::NONE } }
+        QueuedWalker { job, home, traveller: Traveller { token, walker, ..Traveller::NONE } }
     }
 
     fn enter(homes: &mut Homes, node: u32, walkers: u64) -> HomeId {
         let id = homes.admit(NodeId(node), at(0), true).expect("there is room");
-        (0..walkers).for_each(|token| homes.push(guest(id, token, 9)));
+        (0..walkers).for_each(|token| homes.push(queued(id, token, 9)));
         id
     }
 
@@ -438,11 +438,11 @@ mod tests {
     fn serve(homes: &mut Homes, costs: &[(HomeId, u64)], turns: usize) -> Vec<u64> {
         let mut paid = vec![0; costs.len()];
         for _ in 0..turns {
-            let guest = homes.next().expect("all come again");
-            let place = costs.iter().position(|&(id, _)| id == guest.home).expect("a known home");
+            let queued = homes.next().expect("all come again");
+            let place = costs.iter().position(|&(id, _)| id == queued.home).expect("a known home");
             paid[place] += costs[place].1;
-            homes.charge(guest.home, costs[place].1);
-            homes.push(guest);
+            homes.charge(queued.home, costs[place].1);
+            homes.push(queued);
         }
         paid
     }
@@ -464,9 +464,9 @@ mod tests {
         let mut homes = Homes::default();
         let (one, _) = (enter(&mut homes, 1, 100), enter(&mut homes, 2, 100));
         let served = std::iter::from_fn(|| {
-            let guest = homes.next()?;
-            homes.charge(guest.home, 3);
-            Some(guest)
+            let queued = homes.next()?;
+            homes.charge(queued.home, 3);
+            Some(queued)
         });
         let tokens: Vec<u64> =
             served.filter(|of| of.home == one).map(|of| of.traveller.token).collect();
@@ -508,13 +508,13 @@ mod tests {
         homes.hear(NodeId(7), at(1));
         let most = homes.memory_bytes();
         let new = homes.admit(NodeId(5_000), at(2), true).expect("8 has no walkers");
-        homes.push(guest(new, 0, 1));
+        homes.push(queued(new, 0, 1));
         assert!(homes.index.contains_key(&NodeId(7)) && !homes.index.contains_key(&NodeId(8)));
         let new = homes.admit(NodeId(5_001), at(2), true).expect("nor has 7");
-        homes.push(guest(new, 0, 1));
+        homes.push(queued(new, 0, 1));
         assert_eq!(homes.admit(NodeId(5_002), at(2), true), Err(Barred::TooMany));
         assert_eq!((homes.homes.len(), homes.index.len()), (1 + HOMES_MAX, HOMES_MAX));
-        assert!(homes.memory_bytes() <= most + 16 * size_of::<Guest>());
+        assert!(homes.memory_bytes() <= most + 16 * size_of::<QueuedWalker>());
         let served = std::iter::from_fn(|| homes.next()).count();
         assert_eq!((served, homes.waiting()), (HOMES_MAX, 0));
     }

@@ -8,7 +8,7 @@ use super::run::Run;
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     runs: BTreeMap<u64, Run>,
-    is_stirred: bool,
+    is_dirty: bool,
 }
 
 impl Runs {
@@ -28,35 +28,35 @@ impl Runs {
         self.runs.get(&key)
     }
 
-    /// True if a job may be otherwise than when [`calm`](Self::calm) was called last. Nothing is
-    /// to be done for jobs that are not, until their timers come.
-    pub(super) fn is_stirred(&self) -> bool {
-        self.is_stirred
+    /// True if a job may have changed since [`clear_dirty`](Self::clear_dirty). One that has not
+    /// needs nothing until a timer of it fires.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.is_dirty
     }
 
-    /// All that is to be done now is done.
-    pub(super) fn calm(&mut self) {
-        self.is_stirred = false;
+    /// All jobs were looked at.
+    pub(super) fn clear_dirty(&mut self) {
+        self.is_dirty = false;
     }
 
-    /// A timer of theirs has come.
-    pub(super) fn stir(&mut self) {
-        self.is_stirred = true;
+    /// A timer of a job has fired.
+    pub(super) fn mark_dirty(&mut self) {
+        self.is_dirty = true;
     }
 
     pub(super) fn get_mut(&mut self, key: u64) -> Option<&mut Run> {
         let run = self.runs.get_mut(&key)?;
-        self.is_stirred = true;
+        self.is_dirty = true;
         Some(run)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Run> {
-        self.is_stirred = true;
+        self.is_dirty = true;
         self.runs.values_mut()
     }
 
     pub(super) fn insert(&mut self, key: u64, run: Run) {
-        self.is_stirred = true;
+        self.is_dirty = true;
         self.runs.insert(key, run);
     }
 

@@ -52,7 +52,7 @@ pub enum Timer {
 
 /// A walker in the queue.
 #[derive(Clone, Debug)]
-pub(super) struct Guest {
+pub(super) struct QueuedWalker {
     pub(super) job: SlotId,
     /// Whose queue it waits in.
     pub(super) home: HomeId,
@@ -78,7 +78,7 @@ pub struct Server {
     pub(super) known: Known,
     pub(super) homes: Homes,
     /// Whom the worker serves, and until when, where the time that takes is emulated.
-    serving: Option<(Guest, Instant)>,
+    serving: Option<(QueuedWalker, Instant)>,
     bundler: Bundler,
     pub(super) runs: Runs,
     /// Walks that are done in this turn.
@@ -182,10 +182,10 @@ impl Server {
 
     /// Walkers with the worker, and in the queue of each home in the order in which it is served.
     pub fn queued(&self) -> impl Iterator<Item = (&Head, &Traveller)> {
-        let serving = self.serving.iter().map(|(guest, _)| guest);
+        let serving = self.serving.iter().map(|(queued, _)| queued);
         serving
             .chain(self.homes.iter())
-            .map(|guest| (&**self.known.head(guest.job), &guest.traveller))
+            .map(|queued| (&**self.known.head(queued.job), &queued.traveller))
     }
 
     /// What waits for company to leave: to whom, and what would leave now.
@@ -331,15 +331,15 @@ impl Server {
     }
 
     /// A walker that was served goes to where the edges of `vertex` are.
-    fn pass_on(&mut self, cx: &mut Context<'_, Server>, guest: Guest, vertex: Vertex) {
-        let Guest { job, home, traveller } = guest;
+    fn pass_on(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker, vertex: Vertex) {
+        let QueuedWalker { job, home, traveller } = queued;
         let Some(traveller) = self.route(cx, JobOf::Served(job), traveller, vertex) else {
             return self.known.leave(job);
         };
-        let guest = Guest { job, home, traveller };
+        let queued = QueuedWalker { job, home, traveller };
         match &mut self.steps {
-            Some(steps) => steps.stay(guest),
-            None => self.enter(cx, guest),
+            Some(steps) => steps.stay(queued),
+            None => self.enter(cx, queued),
         }
     }
 
@@ -382,47 +382,47 @@ impl Server {
     }
 
     /// A walker comes to the queue.
-    pub(super) fn enter(&mut self, cx: &mut Context<'_, Server>, mut guest: Guest) {
+    pub(super) fn enter(&mut self, cx: &mut Context<'_, Server>, mut queued: QueuedWalker) {
         self.count_queue(cx.now);
         let queue = &self.config.queue;
         let is_full = self.homes.waiting() >= queue.limit;
-        let makes_room = is_full && self.homes.longest_beyond(guest.home).is_some();
+        let makes_room = is_full && self.homes.longest_beyond(queued.home).is_some();
         let length = match is_full && !makes_room {
             true => self.homes.waiting(),
-            false => self.homes.length(guest.home),
+            false => self.homes.length(queued.home),
         };
-        let red = self.homes.red(guest.home);
+        let red = self.homes.red(queued.home);
         match red.judge(queue, cx.now, length, self.config.service, cx.rng) {
             Verdict::Enter => {}
             Verdict::Mark => {
                 self.census.marked += 1;
-                let head = self.known.head(guest.job);
+                let head = self.known.head(queued.job);
                 if head.home != cx.node {
-                    guest.traveller.is_marked = true;
+                    queued.traveller.is_marked = true;
                 } else if let Some(run) = self.runs.get_mut(head.job) {
-                    run.on_marked_here(cx.now, guest.traveller.token);
+                    run.on_marked_here(cx.now, queued.traveller.token);
                 }
             }
             Verdict::Early => {
                 self.census.dropped_early += 1;
                 cx.count("walker_dropped_early", 1);
-                return self.on_dropped(cx, guest);
+                return self.on_dropped(cx, queued);
             }
-            Verdict::Full => return self.drop_full(cx, guest),
+            Verdict::Full => return self.drop_full(cx, queued),
         }
-        if makes_room && let Some(last) = self.homes.cut_longest(guest.home) {
+        if makes_room && let Some(last) = self.homes.cut_longest(queued.home) {
             self.drop_full(cx, last);
         }
         if self.config.service.is_zero() {
-            self.homes.push(guest);
+            self.homes.push(queued);
             if !std::mem::replace(&mut self.armed.is_working, true) {
                 cx.set_timer(std::time::Duration::ZERO, Timer::Work);
             }
         } else if self.serving.is_none() && !self.armed.is_working {
-            self.serving = Some((guest, cx.now + self.config.service));
+            self.serving = Some((queued, cx.now + self.config.service));
             cx.set_timer(self.config.service, Timer::Work);
         } else {
-            self.homes.push(guest);
+            self.homes.push(queued);
         }
         self.census.queue_max = self.census.queue_max.max(self.homes.waiting() as u64);
     }
@@ -436,26 +436,26 @@ impl Server {
     }
 
     /// There is no room for a walker.
-    fn drop_full(&mut self, cx: &mut Context<'_, Server>, guest: Guest) {
+    fn drop_full(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker) {
         self.census.dropped_full += 1;
         cx.count("walker_dropped_full", 1);
-        self.on_dropped(cx, guest);
+        self.on_dropped(cx, queued);
     }
 
-    fn on_dropped(&mut self, cx: &mut Context<'_, Server>, guest: Guest) {
-        let head = self.known.head(guest.job);
+    fn on_dropped(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker) {
+        let head = self.known.head(queued.job);
         if self.dropped.len() < HOMES_MAX || self.dropped.contains_key(&head.home) {
             *self.dropped.entry(head.home).or_default() += 1;
         }
         if head.home == cx.node
             && let Some(run) = self.runs.get_mut(head.job)
         {
-            let lost = run.on_dropped_here(&self.config, cx.now, guest.traveller.token);
+            let lost = run.on_dropped_here(&self.config, cx.now, queued.traveller.token);
             if let Lost::GivenUp(flight) = lost {
                 cx.deliver(Event::Failed(run.job.id, flight.walk, flight.attempt));
             }
         }
-        self.known.leave(guest.job);
+        self.known.leave(queued.job);
     }
 
     /// The worker goes on.
@@ -468,11 +468,11 @@ impl Server {
                 && let Some(home) = self.homes.turn()
             {
                 let next = self.homes.of(home).take(AHEAD);
-                ahead::touch(&self.part, next.map(|guest| &guest.traveller.walker));
+                ahead::touch(&self.part, next.map(|queued| &queued.traveller.walker));
                 let hops = left.min(AHEAD);
                 for _ in 0..hops {
-                    let Some(guest) = self.homes.pop(home) else { break };
-                    self.hop(cx, guest);
+                    let Some(queued) = self.homes.pop(home) else { break };
+                    self.hop(cx, queued);
                 }
                 left -= hops;
             }
@@ -482,11 +482,11 @@ impl Server {
             }
         } else {
             // On sockets a timer is late: what was done meanwhile is done now.
-            while let Some((guest, done)) = self.serving.take_if(|(_, done)| *done <= cx.now) {
+            while let Some((queued, done)) = self.serving.take_if(|(_, done)| *done <= cx.now) {
                 self.armed.is_working = true;
-                match self.homes.is_silent(guest.home, cx.now) {
-                    true => self.forget(cx, guest),
-                    false => self.hop(cx, guest),
+                match self.homes.is_silent(queued.home, cx.now) {
+                    true => self.forget(cx, queued),
+                    false => self.hop(cx, queued),
                 }
                 self.armed.is_working = false;
                 let next = self.homes.next();
@@ -503,10 +503,10 @@ impl Server {
     }
 
     /// A walker is served: it takes a step, or ends.
-    pub(super) fn hop(&mut self, cx: &mut Context<'_, Server>, mut guest: Guest) {
+    pub(super) fn hop(&mut self, cx: &mut Context<'_, Server>, mut queued: QueuedWalker) {
         self.census.visits += 1;
-        let traveller = &mut guest.traveller;
-        let head = self.known.head(guest.job);
+        let traveller = &mut queued.traveller;
+        let head = self.known.head(queued.job);
         let (before, at) = (traveller.walker.state, traveller.walker.at);
         let step = match head.trail {
             Trail::Versions => {
@@ -524,7 +524,7 @@ impl Server {
             Kind::Metapath(_) => self.part.row(at).map_or(0, |row| row.targets.len() as u64),
             _ => 0,
         };
-        self.homes.charge(guest.home, drawn.max(1) + labels / LABELS_OF_STEP);
+        self.homes.charge(queued.home, drawn.max(1) + labels / LABELS_OF_STEP);
         match step {
             Step::To(vertex) => {
                 traveller.detours = 0;
@@ -534,7 +534,7 @@ impl Server {
                 if head.trail == Trail::Versions {
                     traveller.path.push(traveller.drawn);
                 }
-                self.pass_on(cx, guest, vertex);
+                self.pass_on(cx, queued, vertex);
             }
             Step::Need(vertex) => {
                 // Whoever has judged a candidate is no longer where it was, however many are
@@ -542,26 +542,26 @@ impl Server {
                 let is_detour = traveller.walker.state == before;
                 traveller.detours = if is_detour { traveller.detours + 1 } else { 0 };
                 if traveller.detours > DETOURS_MAX {
-                    self.known.leave(guest.job);
+                    self.known.leave(queued.job);
                     return self.lose(cx);
                 }
-                self.pass_on(cx, guest, vertex);
+                self.pass_on(cx, queued, vertex);
             }
-            Step::Done => self.end(cx, guest, Stop::Length),
-            Step::DeadEnd => self.end(cx, guest, Stop::DeadEnd),
+            Step::Done => self.end(cx, queued, Stop::Length),
+            Step::DeadEnd => self.end(cx, queued, Stop::DeadEnd),
         }
     }
 
     /// A walk has ended here.
-    fn end(&mut self, cx: &mut Context<'_, Server>, guest: Guest, stop: Stop) {
+    fn end(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker, stop: Stop) {
         self.census.ended += 1;
-        let Traveller { token, walker, path, is_marked, .. } = guest.traveller;
+        let Traveller { token, walker, path, is_marked, .. } = queued.traveller;
         let (at, steps) = (walker.at, walker.steps);
         let ended = Ended { token, at, steps, stop, is_marked, path };
-        let head = self.known.head(guest.job);
+        let head = self.known.head(queued.job);
         if head.home == cx.node {
             let job = head.job;
-            self.come_home(cx, job, ended, From::Here);
+            self.complete(cx, job, ended, From::Here);
         } else {
             self.census.returned += 1;
             let config = &self.config.bundle;
@@ -570,11 +570,11 @@ impl Server {
                 None => self.bundler.send(cx, config, head.home, head, Cargo::Ended(ended)),
             }
         }
-        self.known.leave(guest.job);
+        self.known.leave(queued.job);
     }
 
     /// A walk of one of its own jobs is done.
-    fn come_home(&mut self, cx: &mut Context<'_, Server>, job: u64, ended: Ended, from: From) {
+    fn complete(&mut self, cx: &mut Context<'_, Server>, job: u64, ended: Ended, from: From) {
         if let Some(done) = self.steps.as_mut().and_then(|steps| steps.on_ended(job, ended.clone()))
         {
             return self.done.push(done);
@@ -593,14 +593,14 @@ impl Server {
         if self.steps.is_some() {
             return self.end_steps(cx);
         }
-        if self.runs.is_stirred() {
+        if self.runs.is_dirty() {
             self.tell_done(cx);
             self.end_runs(cx);
             self.generate(cx);
             // What was begun may have failed where it began.
             self.end_runs(cx);
             self.arm_deadline(cx);
-            self.runs.calm();
+            self.runs.clear_dirty();
         }
         let is_idle = self.homes.is_empty() && self.serving.is_none();
         let config = &self.config.bundle;
@@ -630,9 +630,9 @@ impl Server {
     /// Another part takes the place of this one: what was under way over the old one is lost.
     pub(super) fn replace_part(&mut self, cx: &mut Context<'_, Server>, plan: u64, part: Part) {
         self.count_queue(cx.now);
-        let serving = self.serving.take().map(|(guest, _)| guest);
-        for guest in serving.into_iter().chain(self.homes.reset(plan != 0)) {
-            self.known.leave(guest.job);
+        let serving = self.serving.take().map(|(queued, _)| queued);
+        for queued in serving.into_iter().chain(self.homes.reset(plan != 0)) {
+            self.known.leave(queued.job);
             self.census.lost += 1;
             cx.count("walker_lost", 1);
         }
@@ -708,7 +708,7 @@ impl Protocol for Server {
                 }
                 for ended in walks {
                     self.census.came_home += 1;
-                    self.come_home(cx, job, ended, From::Elsewhere);
+                    self.complete(cx, job, ended, From::Elsewhere);
                 }
             }
             Message::Upkeep(plan, upkeep) => {
@@ -730,7 +730,7 @@ impl Protocol for Server {
             }
             Timer::Generate => {
                 self.armed.generate.fired(cx.now);
-                self.runs.stir();
+                self.runs.mark_dirty();
             }
             Timer::Deadline => {
                 self.armed.deadline.fired(cx.now);

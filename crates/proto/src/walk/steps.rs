@@ -20,7 +20,7 @@ use super::graph::Vertex;
 use super::homes::HomeId;
 use super::interface::{Event, Job, JobReport, Refusal, Walk};
 use super::message::{Ended, Head, MESSAGE_BYTES_MAX, Message, Traveller, ended_head_bytes};
-use super::server::{Guest, Server, Timer};
+use super::server::{QueuedWalker, Server, Timer};
 use super::walker::Walker;
 use crate::core::{Context, Instant, Lane, NodeId};
 
@@ -47,8 +47,8 @@ pub(super) struct Steps {
     superstep: u32,
     phase: Phase,
     /// Walkers for the next superstep, and for the one after: other servers may be ahead by one.
-    next: Vec<Guest>,
-    early: Vec<Guest>,
+    next: Vec<QueuedWalker>,
+    early: Vec<QueuedWalker>,
     leaving: BTreeMap<NodeId, Leaving>,
     peers: BTreeMap<NodeId, Peer>,
     /// At the coordinator: who is ready, and how many walks each has left.
@@ -109,8 +109,8 @@ impl Steps {
     }
 
     /// A walker stays for the next superstep.
-    pub(super) fn stay(&mut self, guest: Guest) {
-        self.next.push(guest);
+    pub(super) fn stay(&mut self, queued: QueuedWalker) {
+        self.next.push(queued);
     }
 
     /// A walker leaves at the end of this superstep.
@@ -246,8 +246,8 @@ impl Server {
             let held = self.homes.waiting() + steps.next.len() + steps.early.len();
             let has_room = held < steps.config.active_max.saturating_mul(held_max);
             match self.known.enter(head).filter(|_| has_room) {
-                Some(job) if is_early => steps.early.push(Guest { job, home, traveller }),
-                Some(job) => steps.next.push(Guest { job, home, traveller }),
+                Some(job) if is_early => steps.early.push(QueuedWalker { job, home, traveller }),
+                Some(job) => steps.next.push(QueuedWalker { job, home, traveller }),
                 None => refused += 1,
             }
         }
@@ -303,7 +303,7 @@ impl Server {
             return;
         }
         (steps.superstep, steps.phase) = (superstep, Phase::Serving);
-        steps.next.drain(..).for_each(|guest| self.homes.push(guest));
+        steps.next.drain(..).for_each(|queued| self.homes.push(queued));
         std::mem::swap(&mut steps.next, &mut steps.early);
         self.begin_walks(cx);
         self.census.queue_max = self.census.queue_max.max(self.homes.waiting() as u64);
@@ -329,7 +329,7 @@ impl Server {
             match self.part.owner(traveller.walker.at) {
                 Some(owner) if owner == cx.node => {
                     if let Some(job) = self.known.enter(&head) {
-                        self.homes.push(Guest { job, home: HomeId::SERVERS, traveller });
+                        self.homes.push(QueuedWalker { job, home: HomeId::SERVERS, traveller });
                     }
                 }
                 Some(owner) => {
@@ -361,8 +361,8 @@ impl Server {
         self.count_queue(cx.now);
         let turn = self.steps.as_mut().map_or(0, |steps| std::mem::take(&mut steps.turn));
         for _ in 0..turn {
-            let Some(guest) = self.homes.next() else { break };
-            self.hop(cx, guest);
+            let Some(queued) = self.homes.next() else { break };
+            self.hop(cx, queued);
         }
         if turn > 0 {
             self.serve_on(cx);
