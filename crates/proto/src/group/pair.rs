@@ -30,7 +30,7 @@ fn cost(payload: &Payload) -> usize {
 
 /// A message that is not wholly acknowledged.
 #[derive(Debug)]
-struct Letter {
+struct DirectMessage {
     payload: Payload,
     ticket: u64,
     /// The number of its first block.
@@ -44,7 +44,7 @@ pub(super) struct Outbound {
     pub(super) to: Member,
     /// The stream stands; else blocks wait until it does.
     pub(super) is_open: bool,
-    letters: VecDeque<Letter>,
+    messages: VecDeque<DirectMessage>,
     queued_bytes: usize,
     // Numbers: of the next message, of the next block to send, and of the first one never sent.
     accepted: u64,
@@ -78,7 +78,7 @@ impl Outbound {
         Outbound {
             to,
             is_open: true,
-            letters: VecDeque::new(),
+            messages: VecDeque::new(),
             queued_bytes: 0,
             accepted: 0,
             next: 0,
@@ -99,7 +99,7 @@ impl Outbound {
 
     /// True if something is not acknowledged.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.letters.is_empty()
+        !self.messages.is_empty()
     }
 
     /// How far it is; `None` if all is acknowledged.
@@ -111,7 +111,7 @@ impl Outbound {
     pub(super) fn push(&mut self, payload: Payload, ticket: u64, limits: Limits) {
         let blocks = payload.len().div_ceil(limits.block_bytes_max).max(1) as u16;
         self.queued_bytes += cost(&payload);
-        self.letters.push_back(Letter { payload, ticket, first: self.accepted, blocks });
+        self.messages.push_back(DirectMessage { payload, ticket, first: self.accepted, blocks });
         self.accepted += u64::from(blocks);
     }
 
@@ -131,12 +131,12 @@ impl Outbound {
         if !self.is_open || self.next == self.accepted {
             return None;
         }
-        let place = self.letters.partition_point(|letter| letter.first <= self.next) - 1;
-        let letter = &self.letters[place];
-        let index = (self.next - letter.first) as u16;
+        let place = self.messages.partition_point(|message| message.first <= self.next) - 1;
+        let message = &self.messages[place];
+        let index = (self.next - message.first) as u16;
         let start = usize::from(index) * limits.block_bytes_max;
-        let end = (start + limits.block_bytes_max).min(letter.payload.len());
-        let payload = letter.payload.slice(start..end);
+        let end = (start + limits.block_bytes_max).min(message.payload.len());
+        let payload = message.payload.slice(start..end);
         let bytes = cost(&payload);
         if self.hop_bytes > 0 && self.hop_bytes + bytes > limits.hop_bytes {
             return None;
@@ -157,7 +157,7 @@ impl Outbound {
             receiver: self.to.incarnation,
             number: self.next - 1,
             index,
-            count: letter.blocks,
+            count: message.blocks,
             checksum: 0,
             payload,
         };
@@ -187,20 +187,20 @@ impl Outbound {
         }
         self.flight.consume(consumed.saturating_sub(self.consumed));
         self.consumed = self.consumed.max(consumed);
-        while let Some(letter) = self.letters.front() {
-            if letter.first + u64::from(letter.blocks) > self.received {
+        while let Some(message) = self.messages.front() {
+            if message.first + u64::from(message.blocks) > self.received {
                 break;
             }
-            self.queued_bytes -= cost(&letter.payload);
-            is_there(letter.ticket);
-            self.letters.pop_front();
+            self.queued_bytes -= cost(&message.payload);
+            is_there(message.ticket);
+            self.messages.pop_front();
         }
         true
     }
 
     /// The tickets of what was not acknowledged, oldest first.
     pub(super) fn tickets(&self) -> impl Iterator<Item = u64> {
-        self.letters.iter().map(|letter| letter.ticket)
+        self.messages.iter().map(|message| message.ticket)
     }
 }
 
