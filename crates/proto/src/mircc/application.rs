@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::face::FaceId;
 use super::fib::NextHop;
-use super::flow::{Flow, Taken, Wishes};
+use super::flow::{Actions, Flow, Taken};
 use super::forward::Passage;
 use super::forwarder::{Cx, Forwarder};
 use super::interface::{Command, Event, Object, Question, Timer};
@@ -53,12 +53,12 @@ impl Forwarder {
             Command::Fetch(fetch) => {
                 let flow = fetch.flow;
                 self.flows.insert(flow, Flow::new(cx.now, fetch, cx.shared));
-                self.drive(cx, flow, |flow, cx, wishes| {
-                    flow.start(cx.now, cx.shared, cx.rng, wishes);
+                self.drive(cx, flow, |flow, cx, actions| {
+                    flow.start(cx.now, cx.shared, cx.rng, actions);
                 });
             }
-            Command::Consumed { flow, segments } => self.drive(cx, flow, |flow, cx, wishes| {
-                flow.consumed(cx.now, segments, cx.shared, cx.rng, wishes);
+            Command::Consumed { flow, segments } => self.drive(cx, flow, |flow, cx, actions| {
+                flow.consumed(cx.now, segments, cx.shared, cx.rng, actions);
             }),
             Command::Stop { flow } => {
                 self.flows.remove(&flow);
@@ -77,12 +77,12 @@ impl Forwarder {
         &mut self,
         cx: Cx<'_, '_>,
         id: u64,
-        act: impl FnOnce(&mut Flow, Cx<'_, '_>, &mut Wishes),
+        act: impl FnOnce(&mut Flow, Cx<'_, '_>, &mut Actions),
     ) {
         let Some(flow) = self.flows.get_mut(&id) else { return };
-        let mut wishes = std::mem::take(&mut self.wishes);
+        let mut actions = std::mem::take(&mut self.actions);
         let moves = flow.counts().switches;
-        act(flow, cx, &mut wishes);
+        act(flow, cx, &mut actions);
         let moves = flow.counts().switches - moves;
         if moves > 0 {
             cx.count("mircc_moves", moves);
@@ -96,11 +96,11 @@ impl Forwarder {
             self.flows.remove(&id);
             cx.deliver(Event::Failed { flow: id, why, counts });
         }
-        for (at, timer) in wishes.timers.drain(..) {
+        for (at, timer) in actions.timers.drain(..) {
             cx.set_timer(at.since(cx.now), timer);
         }
-        let mut interests = std::mem::take(&mut wishes.interests);
-        self.wishes = wishes;
+        let mut interests = std::mem::take(&mut actions.interests);
+        self.actions = actions;
         for (header, interest) in interests.drain(..) {
             let asking = Asking {
                 asker: Asker::Flow(id),
@@ -111,7 +111,7 @@ impl Forwarder {
             };
             self.send(cx, asking, header, interest, None);
         }
-        self.wishes.interests = interests;
+        self.actions.interests = interests;
     }
 
     /// Handles what came for this node's own flows. An object that is published here is fetched
@@ -122,9 +122,9 @@ impl Forwarder {
                 None => return,
                 Some(Local::Data { flow, packet, bytes }) => {
                     let Packet { header, body: Body::Data(data) } = *packet else { continue };
-                    self.drive(cx, flow, |flow, cx, wishes| {
+                    self.drive(cx, flow, |flow, cx, actions| {
                         let came = (&header, &data, bytes);
-                        let taken = flow.handle_data(cx.now, came, cx.shared, cx.rng, wishes);
+                        let taken = flow.handle_data(cx.now, came, cx.shared, cx.rng, actions);
                         if let Taken::Segment(number) = taken {
                             let (flow, class) = (flow.id(), header.class);
                             cx.deliver(Event::Segment {
@@ -139,9 +139,9 @@ impl Forwarder {
                     });
                 }
                 Some(Local::Nack { flow, header, reason, interest }) => {
-                    self.drive(cx, flow, |flow, cx, wishes| {
+                    self.drive(cx, flow, |flow, cx, actions| {
                         let nack = (&header, reason, &interest);
-                        flow.handle_nack(cx.now, nack, cx.shared, wishes);
+                        flow.handle_nack(cx.now, nack, cx.shared, actions);
                     });
                 }
             }

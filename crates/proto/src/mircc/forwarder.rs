@@ -10,7 +10,7 @@ use super::application::Local;
 use super::config::{Config, FaceConfig};
 use super::face::{Face, FaceId, Faces, Held};
 use super::fib::{Fib, NextHop};
-use super::flow::{Flow, Wishes};
+use super::flow::{Actions, Flow};
 use super::forward::Passage;
 use super::interface::{Command, Event, FaceReport, Object, Report, Setup, Timer};
 use super::nonces::Nonces;
@@ -40,7 +40,7 @@ pub struct Forwarder {
     pub(super) local_timer: Deadline,
     pending_timer: Deadline,
     due: Vec<Due>,
-    pub(super) wishes: Wishes,
+    pub(super) actions: Actions,
 }
 
 pub(super) type Cx<'a, 'b> = &'a mut Context<'b, Forwarder>;
@@ -69,7 +69,7 @@ impl Forwarder {
             local_timer: Deadline::UNARMED,
             pending_timer: Deadline::UNARMED,
             due: Vec::new(),
-            wishes: Wishes::default(),
+            actions: Actions::default(),
         }
     }
 
@@ -349,14 +349,14 @@ impl Protocol for Forwarder {
             Timer::Local => {
                 self.local_timer.fired(cx.now);
             }
-            Timer::Lane { flow, lane, number } => self.drive(cx, flow, |flow, cx, wishes| {
-                flow.handle_lane(cx.now, (lane, number), cx.shared, cx.rng, wishes);
+            Timer::Lane { flow, lane, number } => self.drive(cx, flow, |flow, cx, actions| {
+                flow.handle_lane(cx.now, (lane, number), cx.shared, cx.rng, actions);
             }),
-            Timer::Resend(flow) => self.drive(cx, flow, |flow, cx, wishes| {
-                flow.resend(cx.now, cx.shared, cx.rng, wishes);
+            Timer::Resend(flow) => self.drive(cx, flow, |flow, cx, actions| {
+                flow.resend(cx.now, cx.shared, cx.rng, actions);
             }),
-            Timer::Discover(flow) => self.drive(cx, flow, |flow, cx, wishes| {
-                flow.handle_discover(cx.now, cx.shared, cx.rng, wishes);
+            Timer::Discover(flow) => self.drive(cx, flow, |flow, cx, actions| {
+                flow.handle_discover(cx.now, cx.shared, cx.rng, actions);
             }),
         }
         self.take_local(cx);

@@ -56,7 +56,7 @@ impl Server {
                 misled.push(vertex);
                 traveller.detours += 1;
                 if traveller.detours > DETOURS_MAX {
-                    self.lose(cx);
+                    self.count_lost(cx);
                     continue;
                 }
             }

@@ -401,7 +401,7 @@ impl Run {
         }
         self.report.direct += 1;
         // The loss is known: later looks are not to find it once more.
-        self.lose(config, (now, DROPPED_WAIT), token)
+        self.mark_lost(config, now, DROPPED_WAIT, token)
     }
 
     /// A walker of its own was marked right here.
@@ -443,7 +443,7 @@ impl Run {
                 Pace::Paced(paced) => paced.signals += 1,
                 Pace::Window(window) => window.on_lost(in_flight),
             }
-            if let Lost::GivenUp(flight) = self.lose(config, (now, Duration::ZERO), token) {
+            if let Lost::GivenUp(flight) = self.mark_lost(config, now, Duration::ZERO, token) {
                 give_up(flight);
             }
         }
@@ -467,8 +467,8 @@ impl Run {
         self.unconsumed = self.unconsumed.saturating_sub(count);
     }
 
-    /// A walk is lost, and to be begun anew after this time, or twice that if it was before.
-    fn lose(&mut self, config: &Config, (now, wait): (Instant, Duration), token: u64) -> Lost {
+    /// A walk is lost. It is sent again after `wait`, doubled with each attempt, or has failed.
+    fn mark_lost(&mut self, config: &Config, now: Instant, wait: Duration, token: u64) -> Lost {
         let Some(&flight) = self.flights.flight(token) else { return Lost::Unheard };
         if self.regenerates() {
             self.flights.end(token);

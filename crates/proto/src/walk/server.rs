@@ -357,7 +357,7 @@ impl Server {
             return Some(traveller);
         }
         let Some(owner) = owner else {
-            self.lose(cx);
+            self.count_lost(cx);
             return None;
         };
         self.census.departed += 1;
@@ -375,8 +375,8 @@ impl Server {
         None
     }
 
-    /// Nobody has what a walker needs.
-    pub(super) fn lose(&mut self, cx: &mut Context<'_, Server>) {
+    /// A walker is dropped because no server has the edges that it needs.
+    pub(super) fn count_lost(&mut self, cx: &mut Context<'_, Server>) {
         self.census.lost += 1;
         cx.count("walker_lost", 1);
     }
@@ -543,7 +543,7 @@ impl Server {
                 traveller.detours = if is_detour { traveller.detours + 1 } else { 0 };
                 if traveller.detours > DETOURS_MAX {
                     self.known.leave(queued.job);
-                    return self.lose(cx);
+                    return self.count_lost(cx);
                 }
                 self.pass_on(cx, queued, vertex);
             }

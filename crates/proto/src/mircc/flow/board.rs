@@ -137,7 +137,7 @@ impl Board {
 
     /// A segment that was asked for will not come. Returns the path that it was asked for by; none
     /// if it is not under way.
-    pub(super) fn lose(&mut self, segment: u64) -> Option<u8> {
+    pub(super) fn mark_lost(&mut self, segment: u64) -> Option<u8> {
         let place = usize::try_from(segment.checked_sub(self.base)?).ok()?;
         let held = self.segments.get_mut(place)?;
         let Segment::Out { tries, track, .. } = *held else { return None };
@@ -151,7 +151,7 @@ impl Board {
     pub(super) fn lose_newest(&mut self) -> bool {
         while let Some((segment, at)) = self.asked.pop_back() {
             if self.is_out(segment, at) {
-                return self.lose(segment).is_some();
+                return self.mark_lost(segment).is_some();
             }
         }
         false
@@ -177,7 +177,7 @@ impl Board {
             if self.tracks[index].lost_at(first, reordering).is_none_or(|at| at > now) {
                 break;
             }
-            self.lose(first.segment);
+            self.mark_lost(first.segment);
             losses.count += 1;
             losses.last_at = losses.last_at.max(Some(first.at));
         }
@@ -232,7 +232,7 @@ impl Board {
         let mut count = 0;
         while let Some((segment, _)) = self.oldest().filter(|&(_, at)| at <= since) {
             self.asked.pop_front();
-            count += usize::from(self.lose(segment).is_some());
+            count += usize::from(self.mark_lost(segment).is_some());
         }
         count
     }
@@ -337,7 +337,7 @@ mod tests {
     fn lost_segments_come_first_and_a_resent_one_gives_no_round_trip() {
         let mut board = Board::new(Some(4), 10, vec![]);
         assert_eq!([0, 1, 2].map(|millis| ask(&mut board, millis)), [Some(0), Some(1), Some(2)]);
-        assert_eq!([1, 1, 7].map(|segment| board.lose(segment)), [Some(0), None, None]);
+        assert_eq!([1, 1, 7].map(|segment| board.mark_lost(segment)), [Some(0), None, None]);
         assert_eq!(ask(&mut board, 10), Some(1));
         assert_eq!(board.done(1, at(14)).unwrap().round_trip, None);
         assert_eq!(board.done(2, at(15)).unwrap().round_trip, Some(Duration::from_millis(13)));
@@ -353,7 +353,7 @@ mod tests {
     fn a_segment_that_was_taken_for_lost_and_comes_is_here() {
         let mut board = Board::new(Some(1), 10, vec![]);
         ask(&mut board, 0);
-        board.lose(0);
+        board.mark_lost(0);
         assert!(board.done(0, at(5)).is_some());
         assert!(board.is_complete() && board.next().is_none());
     }
@@ -386,7 +386,7 @@ mod tests {
         (0..10).for_each(|millis| {
             ask(&mut board, millis);
         });
-        board.lose(8);
+        board.mark_lost(8);
         board.end_at(5);
         assert_eq!((board.out(), board.next()), (5, None));
         (0..5).for_each(|segment| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::track::TrackId;
-use super::{Flow, NO_PATH, ROUND_TRIP_GUESS, Wishes};
+use super::{Actions, Flow, NO_PATH, ROUND_TRIP_GUESS};
 use crate::core::{Instant, Rng};
 use crate::mircc::config::Config;
 use crate::mircc::interface::{Multipath, Timer};
@@ -59,7 +59,7 @@ impl Flow {
         now: Instant,
         config: &Config,
         rng: &mut Rng,
-        out: &mut Wishes,
+        out: &mut Actions,
     ) {
         if self.discovery.timer.fired(now) {
             self.discover(now, config, rng, out);
@@ -72,7 +72,7 @@ impl Flow {
         now: Instant,
         config: &Config,
         rng: &mut Rng,
-        out: &mut Wishes,
+        out: &mut Actions,
     ) {
         if self.window.is_some() {
             return;

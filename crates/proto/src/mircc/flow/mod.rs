@@ -70,7 +70,7 @@ const NO_ROUTE_MAX: u32 = 4;
 
 /// What a flow wants done.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct Actions {
     /// Interests to send, in order.
     pub(super) interests: Vec<(Header, Interest)>,
     /// Timers to set.
@@ -179,7 +179,13 @@ impl Flow {
     }
 
     /// Sends the first Interest. Its Data tells the rate.
-    pub(super) fn start(&mut self, now: Instant, config: &Config, rng: &mut Rng, out: &mut Wishes) {
+    pub(super) fn start(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        rng: &mut Rng,
+        out: &mut Actions,
+    ) {
         self.draws = rng.next_u64();
         if !self.pump(now, config, rng, out) {
             self.discover(now, config, rng, out);
@@ -193,7 +199,7 @@ impl Flow {
         (lane, number): (u8, u16),
         config: &Config,
         rng: &mut Rng,
-        out: &mut Wishes,
+        out: &mut Actions,
     ) {
         let place = usize::from(lane);
         if !self.lanes.get_mut(place).is_some_and(|held| held.fire(number)) {
@@ -250,14 +256,14 @@ impl Flow {
         (header, data, bytes): (&Header, &Data, usize),
         config: &Config,
         rng: &mut Rng,
-        out: &mut Wishes,
+        out: &mut Actions,
     ) -> Taken {
         // What an earlier flow of this number asked for may still come.
         let Some(segment) = self.segment_of(data.name()) else { return Taken::Nothing };
         if let Err(why) = data.verify(&self.trust) {
             self.unverified = Some(why);
             self.counts.unverified += 1;
-            self.board.lose(segment);
+            self.board.mark_lost(segment);
             if self.counts.unverified > UNVERIFIED_MAX.max(self.counts.segments) {
                 self.failed.get_or_insert(FetchError::Unverified(why));
             }
@@ -320,10 +326,10 @@ impl Flow {
         now: Instant,
         (header, reason, interest): (&Header, NackReason, &Interest),
         config: &Config,
-        out: &mut Wishes,
+        out: &mut Actions,
     ) {
         let Some(segment) = self.segment_of(&interest.name) else { return };
-        let Some(path) = self.board.lose(segment) else { return };
+        let Some(path) = self.board.mark_lost(segment) else { return };
         let path = Some(usize::from(path)).filter(|&path| path < self.paths.len());
         self.counts.nacks += 1;
         match reason {
@@ -368,7 +374,7 @@ impl Flow {
         segments: usize,
         config: &Config,
         rng: &mut Rng,
-        out: &mut Wishes,
+        out: &mut Actions,
     ) {
         self.unread = self.unread.saturating_sub(segments);
         self.heard_at = self.heard_at.max(now - self.give_up_after / 2);
@@ -418,7 +424,7 @@ impl Flow {
     }
 
     /// With a window: sends what it has room for. False if rates pace.
-    fn pump(&mut self, now: Instant, config: &Config, rng: &mut Rng, out: &mut Wishes) -> bool {
+    fn pump(&mut self, now: Instant, config: &Config, rng: &mut Rng, out: &mut Actions) -> bool {
         let Some(size) = self.window.as_ref().map(Window::size) else { return false };
         // After a loss the queue that overflowed is not to be filled at once again.
         let burst = match self.board.has_lost() {
@@ -605,7 +611,7 @@ impl Flow {
     }
 
     /// Sets each lane's rate by the stamps, and its timer.
-    fn set_lanes(&mut self, now: Instant, config: &Config, out: &mut Wishes) {
+    fn set_lanes(&mut self, now: Instant, config: &Config, out: &mut Actions) {
         self.choose_best(now, config.switch_gain);
         let mut left = self.rate_max;
         for lane in 0..self.lanes.len() {
@@ -625,7 +631,7 @@ impl Flow {
         }
     }
 
-    fn set_lane(&mut self, now: Instant, lane: usize, config: &Config, out: &mut Wishes) {
+    fn set_lane(&mut self, now: Instant, lane: usize, config: &Config, out: &mut Actions) {
         // Without anything to send the timer is set once there is.
         let has_work = self.board.next().is_some()
             && self.unread.saturating_add(self.board.out()) < self.unread_max;

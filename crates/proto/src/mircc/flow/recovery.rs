@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::board::{Arrived, Losses};
 use super::path::RoundTrip;
 use super::track::{Reordering, TrackId};
-use super::{Flow, UNSTEERED, Wishes};
+use super::{Actions, Flow, UNSTEERED};
 use crate::core::{Instant, Rng};
 use crate::mircc::config::Config;
 use crate::mircc::forward::AGAIN_AFTER;
@@ -54,7 +54,7 @@ impl Flow {
         now: Instant,
         config: &Config,
         rng: &mut Rng,
-        out: &mut Wishes,
+        out: &mut Actions,
     ) {
         if !self.recovery.timer.fired(now) {
             return;
@@ -152,7 +152,7 @@ impl Flow {
     }
 
     /// Sets the timer that looks for what is lost, unless one is set that fires before.
-    pub(super) fn set_resend(&mut self, now: Instant, out: &mut Wishes) {
+    pub(super) fn set_resend(&mut self, now: Instant, out: &mut Actions) {
         if self.board.out() == 0 && self.unread >= self.unread_max {
             return; // It goes on once the application has read.
         }
