@@ -64,7 +64,7 @@ struct Registered {
     /// `[protocol] kind`.
     name: &'static str,
     /// The keys that its own tables accept, so that an override may leave out the table's name.
-    keys: scenario::KnownKeys,
+    keys: scenario::Keys,
     simulate: Simulate,
     run_on_sockets: RunOnSockets,
     serve: fn(Prepared) -> Result<(), LabError>,
@@ -122,7 +122,7 @@ const REGISTERED: &[Registered] = &[
 ];
 
 /// A protocol of multicast in time: they run the same scenarios.
-const fn timely(name: &'static str, keys: scenario::KnownKeys) -> Registered {
+const fn timely(name: &'static str, keys: scenario::Keys) -> Registered {
     Registered {
         name,
         keys,
@@ -182,6 +182,6 @@ pub fn serve_control() -> Result<(), LabError> {
 }
 
 /// The keys that a service's own tables accept.
-pub(crate) fn service_keys(service: &str) -> scenario::KnownKeys {
-    registered(service).map_or(&[], |registered| registered.keys)
+pub(crate) fn service_keys(service: &str) -> scenario::Keys {
+    registered(service).map_or(scenario::Keys::NONE, |registered| registered.keys)
 }

@@ -58,7 +58,7 @@ Examples:
   paceline run chain/throughput --set nodes=16 --set topology=pipeline --seed 7
   paceline run mine.toml --set rate=100Mbit --set loss=1% --json
 
-A key needs its table (protocol.window=2MiB) only where several tables have it. Values carry
+A key needs its table (protocol.window_bytes=2MiB) only where several tables have it. Values carry
 units: 10Mbit, 5ms, 8KiB, 1%, 200/s.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -59,7 +59,7 @@ pub struct BenchPlan {
     pub duration: Duration,
     /// SO_SNDBUF and SO_RCVBUF, if not the kernel's choice.
     pub socket_buffer_bytes: Option<u32>,
-    /// Overrides of the scenario: `protocol.hop=64KiB`.
+    /// Overrides of the scenario: `protocol.hop_bytes=64KiB`.
     pub sets: Vec<String>,
 }
 

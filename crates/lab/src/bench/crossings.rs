@@ -217,7 +217,7 @@ fn run_variant(
     program: &Path,
 ) -> Result<CrossingsRow, LabError> {
     let mut sets = vec![
-        format!("bundle={}", variant.walkers_max),
+        format!("walkers_max={}", variant.walkers_max),
         format!("topology.delay={}us", variant.delay.as_micros()),
         format!("topology.loss={}", variant.loss),
     ];

@@ -23,8 +23,8 @@ pub use ledger::{Attendance, Installed, Ledger, NodeLedger, Received, Window};
 pub(crate) use run::summed_up;
 pub use run::{run, run_on_sockets};
 pub(crate) use scenario::{
-    KEYS, MEASURE_KEYS, PROTOCOL_KEYS, WORKLOAD_KEYS, read_protocol, read_window, read_workload,
-    wrong_knob,
+    KEYS, MEASURE_KEYS, PROTOCOL_KEYS, RENAMED, WORKLOAD_KEYS, read_protocol, read_window,
+    read_workload,
 };
 pub use scenario::{Measure, Plan};
 

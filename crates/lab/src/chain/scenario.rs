@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::chain::{Config, Topology};
-use paceline_proto::core::{Instant, NodeId, Rng, View};
+use paceline_proto::core::{Instant, Knobs, NodeId, Rng, View};
 
 use super::Broadcast;
 use super::content::{Content, Messages};
 use super::ledger::Window;
 use crate::LabError;
-use crate::scenario::{KnownKeys, Scenario, Senders, Table};
+use crate::scenario::{Keys, Scenario, Senders, Table};
 
 /// Which figures a scenario gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,23 +121,22 @@ impl Broadcast {
 }
 
 /// The keys that the tables of this file accept.
-pub(crate) const KEYS: KnownKeys =
-    &[("protocol", PROTOCOL_KEYS), ("workload", WORKLOAD_KEYS), ("measure", MEASURE_KEYS)];
+pub(crate) const KEYS: Keys = Keys {
+    named: &[("protocol", PROTOCOL_KEYS), ("workload", WORKLOAD_KEYS), ("measure", MEASURE_KEYS)],
+    knobs: &[Config::KNOBS],
+    renamed: RENAMED,
+};
 
-/// The keys of [`read_protocol`].
-pub(crate) const PROTOCOL_KEYS: &[&str] = &[
-    "topology",
-    "block",
-    "message_max",
-    "window_blocks",
-    "window",
-    "hop",
-    "queue",
-    "queue_time",
-    "ack_blocks",
-    "ack_after",
-    "resync_after",
-    "check_wire",
+/// The keys of [`read_protocol`] that are no knobs.
+pub(crate) const PROTOCOL_KEYS: &[&str] = &["topology", "check_wire"];
+
+/// Former names of knobs.
+pub(crate) const RENAMED: &[(&str, &str)] = &[
+    ("block", "block_bytes_max"),
+    ("message_max", "message_bytes_max"),
+    ("window", "window_bytes"),
+    ("hop", "hop_bytes"),
+    ("queue", "queue_bytes"),
 ];
 
 /// The keys of [`read_workload`].
@@ -175,47 +174,11 @@ pub(crate) fn read_protocol(
     config: Config,
 ) -> Result<(Config, Option<Topology>, bool), LabError> {
     let topology = table.choice_or("topology", &TOPOLOGIES, "chain")?;
-    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let config = config
-        .with_topology(topology)
-        .with_block_bytes_max(size(table.size_or("block", 64u64 * 1024)?))
-        .with_message_bytes_max(size(table.size_or("message_max", 16u64 << 20)?))
-        .with_window_blocks(table.integer_or("window_blocks", 2..=1usize << 20, 4096)?)
-        .with_window_bytes(size(table.size_or("window", 1u64 << 20)?))
-        .with_hop_bytes(size(table.size_or("hop", 32u64 * 1024)?))
-        .with_queue_bytes(size(table.size_or("queue", 64u64 * 1024)?))
-        .with_queue_time(table.duration_or("queue_time", Duration::from_micros(500))?)
-        .with_ack_blocks(table.integer_or("ack_blocks", 1..=1usize << 19, 32)?)
-        .with_ack_after(table.duration_or("ack_after", Duration::from_millis(50))?)
-        .with_resync_after(table.duration_or("resync_after", Duration::from_millis(50))?);
+    let mut config = config.with_topology(topology);
+    table.knobs(&mut config)?;
     let check_wire = table.boolean_or("check_wire", false)?;
-    let config = config.build().map_err(|error| wrong_knob(table, &error))?;
+    let config = config.build().map_err(|error| table.refused(&error))?;
     Ok((config, topology, check_wire))
-}
-
-/// A knob of the broadcast is out of range.
-pub(crate) fn wrong_knob(
-    table: &Table<'_>,
-    error: &paceline_proto::chain::ConfigError,
-) -> LabError {
-    let (key, problem) = (knob_key(error), error.to_string());
-    table.error(key, problem, "see docs/protocols/chain.md for the ranges")
-}
-
-/// The scenario's key of a configuration's knob.
-fn knob_key(error: &paceline_proto::chain::ConfigError) -> &'static str {
-    use paceline_proto::chain::ConfigError;
-    match error {
-        ConfigError::OutOfRange { knob: "block_bytes_max", .. } => "block",
-        ConfigError::OutOfRange { knob: "message_bytes_max", .. } => "message_max",
-        ConfigError::OutOfRange { knob: "window_bytes", .. } => "window",
-        ConfigError::OutOfRange { knob: "hop_bytes", .. } => "hop",
-        ConfigError::OutOfRange { knob: "queue_bytes", .. } => "queue",
-        ConfigError::OutOfRange { knob, .. }
-        | ConfigError::TooShort { knob, .. }
-        | ConfigError::NoTime { knob } => knob,
-        ConfigError::EmptyRoster => "nodes",
-    }
 }
 
 /// Reads what the broadcast has of `[workload]`.
@@ -228,8 +191,9 @@ pub(crate) fn read_workload(
     let senders = Senders::read(table, "senders", nodes)?;
     let bytes = usize::try_from(table.size_or("size", 8000u64)?).unwrap_or(usize::MAX);
     if bytes > config.message_bytes_max() {
-        let problem = format!("a message of {bytes} bytes is larger than `message_max`");
-        return Err(table.error("size", problem, "a size up to message_max (16MiB by default)"));
+        let problem = format!("a message of {bytes} bytes is larger than `message_bytes_max`");
+        let accepted = "a size up to message_bytes_max (16MiB by default)";
+        return Err(table.error("size", problem, accepted));
     }
     let blocks: Option<u64> = table.integer_optional("blocks", 1..=1u64 << 32)?;
     let messages: Option<u64> = table.integer_optional("messages", 1..=1u64 << 40)?;
@@ -326,19 +290,15 @@ mod tests {
 
     #[test]
     fn every_key_can_be_set_without_its_table_and_is_read() {
-        for &(table, keys) in KEYS {
-            for key in keys {
-                let scenario = ScenarioFile::parse(
-                    "t.toml",
-                    "[topology]\nnodes = 3\n[protocol]\nkind = \"chain\"",
-                );
-                // Of a type that no key takes, so that whoever reads it says so.
-                let path = format!("{table}.{key}=1979-05-27");
-                let set = scenario.unwrap().with_sets([&path]).unwrap();
-                let error = Broadcast::read(&set.resolve().unwrap()).unwrap_err().to_string();
-                assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
-                assert!(!error.contains("unknown key"), "{path}: {error}");
-            }
+        for (table, key) in KEYS.all() {
+            let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"chain\"";
+            let scenario = ScenarioFile::parse("t.toml", text).unwrap();
+            // Of a type that no key takes, so that whoever reads it says so.
+            let path = format!("{table}.{key}=1979-05-27");
+            let set = scenario.with_sets([&path]).unwrap();
+            let error = Broadcast::read(&set.resolve().unwrap()).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
+            assert!(!error.contains("unknown key"), "{path}: {error}");
         }
         let file = ScenarioFile::load("chain/ten").unwrap().with_sets(["check_wire=true"]).unwrap();
         assert!(Broadcast::read(&file.resolve().unwrap()).unwrap().plan().check_wire);

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use paceline_proto::core::{NodeId, View};
-use paceline_proto::group::{Config, ConfigError};
+use paceline_proto::core::{Knobs, NodeId, View};
+use paceline_proto::group::Config;
 use paceline_proto::{chain, detector};
 
 use super::{Members, absentees};
 use crate::LabError;
 use crate::chain::{
-    Broadcast, MEASURE_KEYS, PROTOCOL_KEYS, Plan, WORKLOAD_KEYS, read_protocol, read_window,
-    read_workload, wrong_knob,
+    Broadcast, MEASURE_KEYS, PROTOCOL_KEYS, Plan, RENAMED, WORKLOAD_KEYS, read_protocol,
+    read_window, read_workload,
 };
-use crate::scenario::{KnownKeys, Scenario, Table};
+use crate::scenario::{Keys, Scenario, Table};
 
 /// Which figures a scenario gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,26 +30,16 @@ pub enum Measure {
 }
 
 /// The keys that the tables of this file accept: the broadcast's, and some more.
-pub(crate) const KEYS: KnownKeys = &[
-    ("protocol", PROTOCOL_KEYS),
-    ("protocol", MEMBERSHIP_KEYS),
-    ("workload", WORKLOAD_KEYS),
-    ("workload", &["join_after"]),
-    ("measure", MEASURE_KEYS),
-];
-
-const MEMBERSHIP_KEYS: &[&str] = &[
-    "probe_every",
-    "probe_trip",
-    "suspect_for",
-    "members_max",
-    "answer_within",
-    "join_every",
-    "gather_joins",
-    "lag_after",
-    "expel_after",
-    "link_dead_after",
-];
+pub(crate) const KEYS: Keys = Keys {
+    named: &[
+        ("protocol", PROTOCOL_KEYS),
+        ("workload", WORKLOAD_KEYS),
+        ("workload", &["join_after"]),
+        ("measure", MEASURE_KEYS),
+    ],
+    knobs: &[chain::Config::KNOBS, detector::Config::KNOBS, Config::KNOBS],
+    renamed: RENAMED,
+};
 
 const MEASURES: [(&str, Measure); 5] = [
     ("deliveries", Measure::Deliveries),
@@ -99,28 +89,13 @@ fn read_membership(
     chain: chain::Config,
     nodes: u32,
 ) -> Result<Config, LabError> {
-    let detector = detector::Config::new()
-        .with_probe_every(table.duration_or("probe_every", Duration::from_millis(180))?)
-        .with_probe_trip(table.duration_or("probe_trip", Duration::from_millis(50))?)
-        .with_suspect_for(table.duration_or("suspect_for", Duration::from_millis(350))?);
-    let config = Config::new(chain, detector)
-        .with_members_max(table.integer_or("members_max", 1..=1024usize, 64.max(nodes as usize))?)
-        .with_answer_within(table.duration_or("answer_within", Duration::from_secs(2))?)
-        .with_join_every(table.duration_or("join_every", Duration::from_millis(250))?)
-        .with_gather_joins(table.duration_or("gather_joins", Duration::from_millis(50))?)
-        .with_lag_after(table.duration_or("lag_after", Duration::from_secs(1))?)
-        .with_expel_after(table.duration_optional("expel_after")?)
-        .with_link_dead_after(table.duration_or("link_dead_after", Duration::from_secs(5))?);
-    config.build().map_err(|error| match &error {
-        ConfigError::Knob(knob) => wrong_knob(table, knob),
-        ConfigError::Detector(
-            detector::ConfigError::Time { knob, .. }
-            | detector::ConfigError::OutOfRange { knob, .. },
-        )
-        | ConfigError::Time { knob, .. } => {
-            table.error(knob, error.to_string(), "see docs/protocols/group.md for the ranges")
-        }
-    })
+    let mut detector = detector::Config::new();
+    table.knobs(&mut detector)?;
+    // All nodes of the scenario may be members.
+    let members_max = (nodes as usize).max(Config::default().members_max());
+    let mut config = Config::new(chain, detector).with_members_max(members_max);
+    table.knobs(&mut config)?;
+    config.build().map_err(|error| table.refused(&error))
 }
 
 #[cfg(test)]
@@ -131,16 +106,14 @@ mod tests {
     #[test]
     fn every_key_can_be_set_without_its_table_and_is_read() {
         let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"";
-        for &(table, keys) in KEYS {
-            for key in keys {
-                let scenario = ScenarioFile::parse("t.toml", text).unwrap();
-                // Of a type that no key takes, so that whoever reads it says so.
-                let path = format!("{table}.{key}=1979-05-27");
-                let set = scenario.with_sets([&path]).unwrap();
-                let error = Members::read(&set.resolve().unwrap()).unwrap_err().to_string();
-                assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
-                assert!(!error.contains("unknown key"), "{path}: {error}");
-            }
+        for (table, key) in KEYS.all() {
+            let scenario = ScenarioFile::parse("t.toml", text).unwrap();
+            // Of a type that no key takes, so that whoever reads it says so.
+            let path = format!("{table}.{key}=1979-05-27");
+            let set = scenario.with_sets([&path]).unwrap();
+            let error = Members::read(&set.resolve().unwrap()).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
+            assert!(!error.contains("unknown key"), "{path}: {error}");
         }
     }
 
@@ -163,6 +136,9 @@ mod tests {
         };
         assert_eq!(read("7s"), Ok(()));
         let said = read("999ms").unwrap_err();
-        assert!(said.starts_with("t.toml:5:19: link_dead_after is 999ms, expected 1 s"), "{said}");
+        assert!(
+            said.starts_with("t.toml:5:19: link_dead_after is 999ms, expected 1s to 1h"),
+            "{said}"
+        );
     }
 }

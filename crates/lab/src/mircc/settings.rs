@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use paceline_proto::core::NodeId;
+use paceline_proto::core::{Knobs, NodeId};
 use paceline_proto::mircc::{
-    Algorithm, Config, ConfigError, ControllerConfig, Multipath, Pace, SEGMENT_BYTES_MAX,
-    ShaperConfig, Strategy,
+    Algorithm, Config, ControllerConfig, Multipath, Pace, SEGMENT_BYTES_MAX, ShaperConfig, Strategy,
 };
 use paceline_proto::ndn::Signer;
 
@@ -16,36 +15,29 @@ use super::topology::{
     self, Abilene, Branch, Defaults, Diamond, Dumbbell, Graph, Random, Routing, Slingshot, Ways,
 };
 use crate::LabError;
-use crate::scenario::{KnownKeys, Rate, Scenario, Table};
+use crate::scenario::{Keys, Rate, Scenario, Table};
 
 /// The keys of scenarios of named data.
-pub(crate) const KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "controller",
-            "eta",
-            "beta",
-            "interval",
-            "shaper_headroom",
-            "shaper_queue",
-            "pending",
-            "pending_bytes",
-            "store",
-            "multipath",
-            "pace",
-            "strategy",
-            "signature",
-            "frame",
-            "catch_up",
-            "window",
-            "probe_every",
-            "discover_every",
-            "probe_share",
-            "switch_gain",
-            "check_wire",
-        ],
-    ),
+pub(crate) const KEYS: Keys = Keys {
+    named: NAMED,
+    knobs: &[ControllerConfig::KNOBS, ShaperConfig::KNOBS, Config::KNOBS],
+    renamed: RENAMED,
+};
+
+/// Former names of knobs.
+const RENAMED: &[(&str, &str)] = &[
+    ("eta", "headroom"),
+    ("beta", "queue_weight"),
+    ("shaper_queue", "shaper_queue_max"),
+    ("pending", "pending_max"),
+    ("pending_bytes", "pending_bytes_max"),
+    ("store", "store_bytes_max"),
+    ("frame", "frame_bytes"),
+    ("window", "window_max"),
+];
+
+const NAMED: &[(&str, &[&str])] = &[
+    ("protocol", &["controller", "multipath", "pace", "strategy", "signature", "check_wire"]),
     (
         "workload",
         &[
@@ -230,45 +222,16 @@ impl Settings {
 }
 
 fn read_config(table: &mut Table<'_>) -> Result<(Config, bool), LabError> {
-    let defaults = Config::default();
+    let mut config = Config::default();
     let algorithms = [("mircc", Algorithm::Mircc), ("rcp", Algorithm::Rcp)];
-    let controller = ControllerConfig {
-        algorithm: table.choice_or("controller", &algorithms, "mircc")?,
-        headroom: table.number_or("eta", 0.01..=1.0, defaults.controller.headroom)?,
-        queue_weight: table.number_or("beta", 0.0..=1.0, defaults.controller.queue_weight)?,
-        interval: table.duration_optional("interval")?,
-        ..defaults.controller
-    };
-    let headroom = defaults.shaper.headroom;
-    let shaper = ShaperConfig {
-        headroom: table.number_or("shaper_headroom", 0.01..=1.0, headroom)?,
-        queue_max: table.integer_or("shaper_queue", 1..=1 << 20, 100u32)? as usize,
-    };
+    config.controller.algorithm = table.choice_or("controller", &algorithms, "mircc")?;
+    table.knobs(&mut config.controller)?;
+    table.knobs(&mut config.shaper)?;
+    table.knobs(&mut config)?;
     let signatures = [("none", false), ("digest", true)];
     let is_signed = table.choice_or("signature", &signatures, "none")?;
-    let config = Config {
-        controller,
-        shaper,
-        frame_bytes: table.size_or("frame", defaults.frame_bytes as u64)? as usize,
-        catch_up: table.duration_or("catch_up", defaults.catch_up)?,
-        pending_max: table.integer_or("pending", 1..=1 << 24, 1u32 << 16)? as usize,
-        pending_bytes_max: table.size_optional("pending_bytes")?.map(|bytes| bytes as usize),
-        store_bytes_max: table.size_or("store", 0u64)? as usize,
-        window_max: table.integer_or("window", 1..=1 << 24, 1u32 << 14)? as usize,
-        probe_every: table.duration_or("probe_every", defaults.probe_every)?,
-        discover_every: table.duration_or("discover_every", defaults.discover_every)?,
-        probe_share: table.number_or("probe_share", 1e-6..=1.0, defaults.probe_share)?,
-        switch_gain: table.number_or("switch_gain", 1.0..=100.0, defaults.switch_gain)?,
-        signer: if is_signed { Signer::Digest } else { Signer::Null },
-        ..defaults
-    };
-    config.check().map_err(|error| {
-        let key = match error {
-            ConfigError::Headroom => "shaper_headroom",
-            _ => "controller",
-        };
-        table.error(key, error.to_string(), "settings that fit each other")
-    })?;
+    config.signer = if is_signed { Signer::Digest } else { Signer::Null };
+    config.check().map_err(|error| table.refused(&error))?;
     Ok((config, is_signed))
 }
 

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use paceline_proto::core::mix;
+use paceline_proto::core::{Knobs, mix};
 use paceline_proto::overlay::{
-    Algorithm, Chord, Config, ConfigError, Kademlia, Koorde, Pastry, PingPolicy, Shape, Space,
-    Style, Tapestry,
+    Algorithm, Chord, Config, Kademlia, Koorde, Pastry, PingPolicy, Shape, Space, Style, Tapestry,
 };
 
 use super::plan::{Action, Grouping, Pace, Phase, Plan, Tables};
 use crate::LabError;
-use crate::scenario::{KnownKeys, Scenario, ScenarioFile, Table};
+use crate::scenario::{Keys, Scenario, ScenarioFile, Table};
 
 /// Which figures a scenario gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,29 +53,11 @@ pub struct Settings {
 }
 
 /// The keys that the tables of this file accept.
-pub(crate) const KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "algorithm",
-            "tables",
-            "copies",
-            "ping",
-            "ranges",
-            "successors",
-            "leaf_set",
-            "bucket",
-            "degree",
-            "parallel",
-            "ack_after",
-            "answer_within",
-            "attempts",
-            "upkeep_every",
-            "upkeep_every_max",
-            "sync_every",
-            "check_wire",
-        ],
-    ),
+pub(crate) const KEYS: Keys =
+    Keys { named: NAMED, knobs: &[Config::KNOBS, Shape::KNOBS], renamed: &[] };
+
+const NAMED: &[(&str, &[&str])] = &[
+    ("protocol", &["algorithm", "tables", "check_wire"]),
     (
         "workload",
         &[
@@ -137,13 +118,7 @@ impl Settings {
         let algorithm = protocol.choice_or("algorithm", &algorithms, "chord")?;
         let tables = [("joined", Tables::Joined), ("ideal", Tables::Ideal)];
         let tables = protocol.choice_or("tables", &tables, "joined")?;
-        let pings = [
-            ("suppressed", PingPolicy::Suppressed),
-            ("each-mention", PingPolicy::EachMention),
-            ("off", PingPolicy::Off),
-        ];
-        let ping = protocol.choice_or("ping", &pings, "suppressed")?;
-        let config = read_config(&mut protocol, Space::new(mix(seed)), ping, tables)?;
+        let config = read_config(&mut protocol, Space::new(mix(seed)), tables)?;
         let checked = match algorithm {
             Algorithm::Chord => config.check_for::<Chord>(),
             Algorithm::Koorde => config.check_for::<Koorde>(),
@@ -151,7 +126,7 @@ impl Settings {
             Algorithm::Tapestry => config.check_for::<Tapestry>(),
             Algorithm::Kademlia => config.check_for::<Kademlia>(),
         };
-        checked.map_err(|error| refused(&protocol, &error))?;
+        checked.map_err(|error| protocol.refused(&error))?;
         let check_wire = protocol.boolean_or("check_wire", false)?;
         protocol.finish()?;
         let mut workload = scenario.workload();
@@ -160,7 +135,7 @@ impl Settings {
         let mut table = scenario.measure();
         let measure = table.choice_or("figures", &MEASURES, "outcomes")?;
         table.finish()?;
-        let pings_each = ping == PingPolicy::EachMention;
+        let pings_each = config.ping() == PingPolicy::EachMention;
         let is_as_published = false;
         Ok(Settings {
             algorithm,
@@ -195,38 +170,17 @@ fn fixed_keys(scenario: &Scenario) -> Vec<String> {
     text.lines().filter(|line| !is_free(line)).map(str::to_owned).collect()
 }
 
-fn read_config(
-    table: &mut Table<'_>,
-    space: Space,
-    ping: PingPolicy,
-    tables: Tables,
-) -> Result<Config, LabError> {
-    let upkeep_every = table.duration_or("upkeep_every", Duration::from_secs(1))?;
-    let usual = Shape::default();
-    let shape = Shape {
-        successors: table.integer_or("successors", 2..=16u8, usual.successors)?,
-        leaf_set: table.integer_or("leaf_set", 2..=32u8, usual.leaf_set)?,
-        bucket: table.integer_or("bucket", 1..=32u8, usual.bucket)?,
-        degree: table.integer_or("degree", 2..=8u8, usual.degree)?,
-    };
-    let config = Config::new(space)
-        .with_shape(shape)
-        .with_parallel(table.integer_or("parallel", 1..=8u8, 1)?)
-        .with_ping(ping)
-        .with_copies(table.integer_or("copies", 1..=16u8, 1)?)
-        .with_ranges(table.boolean_or("ranges", false)?)
-        .with_ack_after(table.duration_optional("ack_after")?)
-        .with_answer_within(table.duration_or("answer_within", Duration::from_secs(3))?)
-        .with_attempts(table.integer_or("attempts", 1..=100u8, 4)?)
-        .with_upkeep_every((tables == Tables::Joined).then_some(upkeep_every))
-        .with_upkeep_every_max(table.duration_or("upkeep_every_max", Duration::from_secs(8))?)
-        .with_sync_every(table.duration_or("sync_every", Duration::from_secs(4))?);
-    config.build().map_err(|error| refused(table, &error))
-}
-
-fn refused(table: &Table<'_>, error: &ConfigError) -> LabError {
-    let (ConfigError::OutOfRange { knob, .. } | ConfigError::NoTime { knob }) = error;
-    table.error(knob, error.to_string(), "see docs/protocols/overlay.md for the ranges")
+fn read_config(table: &mut Table<'_>, space: Space, tables: Tables) -> Result<Config, LabError> {
+    let mut config = Config::new(space);
+    table.knobs(&mut config)?;
+    let mut shape = Shape::default();
+    table.knobs(&mut shape)?;
+    let mut config = config.with_shape(shape);
+    if tables == Tables::Ideal {
+        // There is nothing to look after.
+        config = config.with_upkeep_every(None);
+    }
+    config.build().map_err(|error| table.refused(&error))
 }
 
 fn read_plan(
@@ -313,7 +267,7 @@ mod tests {
             assert!(read(&[&algorithm, "successors=4", "copies=5"]).is_ok());
             let error = read(&[&algorithm, "successors=4", "copies=6"]).unwrap_err();
             let text = error.to_string();
-            assert!(text.contains("copies is 6, which must be at most `successors` + 1"), "{text}");
+            assert!(text.contains("copies is 6, expected at most `successors` + 1"), "{text}");
             assert_eq!(error.exit_status(), 2);
         }
         assert!(read(&["protocol.algorithm=kademlia", "successors=4", "copies=6"]).is_ok());

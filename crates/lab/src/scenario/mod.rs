@@ -9,6 +9,7 @@ mod builtin;
 mod diagnostic;
 mod document;
 mod faults;
+mod knobs;
 mod overrides;
 mod reader;
 mod senders;
@@ -36,6 +37,7 @@ pub use units::Rate;
 use crate::LabError;
 pub(crate) use diagnostic::{Origin, Source};
 pub(crate) use document::{Entries, Kind, Value};
+pub(crate) use knobs::Keys;
 
 /// Keys and values as a table resolved them, defaults included, in the order they were asked for.
 pub(crate) type Resolved = Vec<(String, toml::Value)>;
@@ -111,7 +113,7 @@ impl ScenarioFile {
         };
         let service_keys = match service.map(|entry| &entry.value.kind) {
             Some(Kind::Text(name)) => crate::service_keys(name),
-            _ => &[],
+            _ => Keys::NONE,
         };
         Ok(overrides::apply(&mut self.entries, set, KNOWN_KEYS, service_keys)?)
     }
@@ -347,7 +349,8 @@ pub struct Scenario {
 impl Scenario {
     /// The table `[protocol]`, for the service to read; its `kind` is read already.
     pub fn protocol(&self) -> Table<'_> {
-        let mut table = self.file.table("protocol").recorded(&self.read);
+        let keys = crate::service_keys(self.service);
+        let mut table = self.file.table("protocol").recorded(&self.read).of_service(keys);
         service(&mut table).expect("the kind was read when the scenario was resolved");
         table
     }

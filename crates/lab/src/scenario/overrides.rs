@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::diagnostic::{Diagnostic, Origin, Source, nearest};
 use super::document::{Entries, Entry, Kind, Value, parse_override};
+use super::knobs::{Keys, note_renamed};
 use super::{KnownKeys, TABLES, TOP_KEYS};
 
 /// Applies one override, `key=value`, to a document.
@@ -14,7 +15,7 @@ pub(crate) fn apply(
     document: &mut Entries,
     set: &str,
     known: KnownKeys,
-    of_service: KnownKeys,
+    of_service: Keys,
 ) -> Result<(), Diagnostic> {
     let origin: Arc<str> = set.into();
     let Some((key, text)) = set.split_once('=') else {
@@ -41,7 +42,7 @@ fn full_path(
     set: &str,
     key: &str,
     known: KnownKeys,
-    of_service: KnownKeys,
+    of_service: Keys,
 ) -> Result<String, Diagnostic> {
     if key.contains('.') || TOP_KEYS.contains(&key) {
         return Ok(key.to_owned());
@@ -56,8 +57,7 @@ fn full_path(
     let accepted = known.iter().filter(|(_, keys)| keys.contains(&key)).map(|&(table, _)| table);
     let mut tables: Vec<&str> = in_file.chain(accepted).collect();
     if tables.is_empty() {
-        let accepted = of_service.iter().filter(|(_, keys)| keys.contains(&key));
-        tables.extend(accepted.map(|&(table, _)| table));
+        tables.extend(of_service.all().filter(|&(_, known)| known == key).map(|(table, _)| table));
     }
     tables.sort_unstable();
     tables.dedup();
@@ -65,7 +65,8 @@ fn full_path(
         [table] => Ok(format!("{table}.{key}")),
         [] => {
             let mut candidates: Vec<&str> =
-                known.iter().chain(of_service).flat_map(|(_, keys)| *keys).copied().collect();
+                known.iter().flat_map(|(_, keys)| *keys).copied().collect();
+            candidates.extend(of_service.all().map(|(_, key)| key));
             candidates.extend(TOP_KEYS);
             for entry in document {
                 if let Kind::Table(inside) = &entry.value.kind {
@@ -74,6 +75,9 @@ fn full_path(
             }
             let problem =
                 Diagnostic::of_set(set, format!("no table of the scenario has a key `{key}`"));
+            if let Some(present) = of_service.renamed(key) {
+                return Err(note_renamed(problem, key, present));
+            }
             Err(match nearest(key, candidates) {
                 Some(near) => problem.with_note(format!("did you mean `{near}`?")),
                 None => problem.with_note(format!(

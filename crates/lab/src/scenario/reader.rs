@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::diagnostic::{Diagnostic, Origin, Source};
 use super::document::{Entries, Entry, Kind, Value};
+use super::knobs::{Keys, note_renamed};
 use super::units::Rate;
 use super::values::{
     BooleanValue, DurationValue, FrequencyValue, ProbabilityValue, RateValue, Read, SizeValue,
@@ -23,11 +24,11 @@ use crate::LabError;
 /// ```
 /// use paceline_lab::scenario::ScenarioFile;
 ///
-/// let file = ScenarioFile::load("chain/ten")?.with_sets(["protocol.window=64KiB"])?;
+/// let file = ScenarioFile::load("chain/ten")?.with_sets(["protocol.window_bytes=64KiB"])?;
 /// let scenario = file.resolve()?;
 /// let mut table = scenario.protocol();
 /// let chained = table.choice_or("topology", &[("chain", true), ("unicast", false)], "chain")?;
-/// let window_bytes = table.size_or("window", 256u64 << 10)?;
+/// let window_bytes = table.size_or("window_bytes", 256u64 << 10)?;
 /// table.finish()?;
 /// let mut table = scenario.workload();
 /// let messages = table.integer("messages", 1..=1_000_000u64)?;
@@ -43,6 +44,7 @@ pub struct Table<'a> {
     asked: Vec<&'a str>,
     resolved: Resolved,
     record: Option<&'a Mutex<Vec<(String, Resolved)>>>,
+    keys: Keys,
 }
 
 macro_rules! three_ways {
@@ -80,7 +82,18 @@ impl<'a> Table<'a> {
         entries: &'a Entries,
     ) -> Table<'a> {
         let (asked, resolved) = (Vec::new(), Vec::new());
-        Table { name: name.into(), source, origin, entries, asked, resolved, record: None }
+        let (record, keys) = (None, Keys::NONE);
+        Table { name: name.into(), source, origin, entries, asked, resolved, record, keys }
+    }
+
+    /// The same of a service whose keys these are.
+    pub(super) fn of_service(mut self, keys: Keys) -> Table<'a> {
+        self.keys = keys;
+        self
+    }
+
+    pub(super) fn keep(&mut self, key: &str, value: toml::Value) {
+        self.resolved.push((key.to_owned(), value));
     }
 
     pub(crate) fn recorded(mut self, record: &'a Mutex<Vec<(String, Resolved)>>) -> Table<'a> {
@@ -169,16 +182,25 @@ impl<'a> Table<'a> {
         key: &'a str,
         range: RangeInclusive<f64>,
     ) -> Result<Option<f64>, LabError> {
+        let accepted = format!("a number from {} to {}", range.start(), range.end());
+        self.number_accepted(key, |number| range.contains(&number), &accepted)
+    }
+
+    pub(super) fn number_accepted(
+        &mut self,
+        key: &'a str,
+        is_accepted: impl FnOnce(f64) -> bool,
+        accepted: &str,
+    ) -> Result<Option<f64>, LabError> {
         let Some(entry) = self.ask(key) else {
             return Ok(None);
         };
-        let accepted = format!("a number from {} to {}", range.start(), range.end());
         let number = match entry.value.kind {
             Kind::Integer(number) => number as f64,
             Kind::Float(number) => number,
-            _ => return Err(self.wrong(entry, &accepted, None)),
+            _ => return Err(self.wrong(entry, accepted, None)),
         };
-        if !range.contains(&number) {
+        if !is_accepted(number) {
             let problem = format!("`{key}` is out of range: {number}");
             return Err(Diagnostic::at(self.source, &entry.value.origin, problem)
                 .with_note(format!("accepted: {accepted}"))
@@ -355,8 +377,11 @@ impl<'a> Table<'a> {
 
     fn unknown(&self, entry: &Entry, known: &[&str]) -> Diagnostic {
         let problem = format!("unknown key `{}` in {}", entry.key, self.title());
-        let mut diagnostic = Diagnostic::at(self.source, &entry.key_origin, problem)
-            .with_suggestion(&entry.key, known.iter().copied());
+        let mut diagnostic = Diagnostic::at(self.source, &entry.key_origin, problem);
+        diagnostic = match self.keys.renamed(&entry.key) {
+            Some(present) => note_renamed(diagnostic, &entry.key, present),
+            None => diagnostic.with_suggestion(&entry.key, known.iter().copied()),
+        };
         let elsewhere = KNOWN_KEYS
             .iter()
             .find(|(table, keys)| *table != self.name && keys.contains(&entry.key.as_str()));

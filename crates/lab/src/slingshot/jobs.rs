@@ -7,7 +7,7 @@ use super::setup::KINDS;
 use super::throughput;
 use crate::LabError;
 use crate::figure::{self, Scale};
-use crate::scenario::{KnownKeys, Scenario, ScenarioFile};
+use crate::scenario::{Keys, Scenario, ScenarioFile};
 
 /// A scenario with overrides, and the figures that come of it.
 pub(super) struct Job {
@@ -309,9 +309,9 @@ fn partial_bins() -> Vec<Job> {
         [Ask::shown(share("scaled"), What::Recovered), Ask::shown(time("scaled"), What::MeanMs)];
     let whole = 3.0 / 11.0;
     vec![
-        of("all", ["flush_after=10ms", "partial=all"], banded("all", 0.95, 3.95), 0.512),
-        of("scaled", ["flush_after=10ms", "partial=scaled"], scaled, whole),
-        of("full", ["flush_after=0s", "partial=all"], banded("full", 0.944, 8.1), whole),
+        of("all", ["flush_after=10ms", "partial_copies=all"], banded("all", 0.95, 3.95), 0.512),
+        of("scaled", ["flush_after=10ms", "partial_copies=scaled"], scaled, whole),
+        of("full", ["flush_after=0s", "partial_copies=all"], banded("full", 0.944, 8.1), whole),
     ]
 }
 
@@ -325,7 +325,7 @@ fn second_phases() -> Vec<Job> {
             Ask::around(id(&format!("phase2-mean-ms/{ask}")), What::BackMeanMs, 5.7, 0.6),
             Ask::around(id(&format!("phase2-t99-ms/{ask}")), What::BackMs(0.99), 70.0, 4.0),
         ];
-        job("slingshot/second-phase", vec![format!("ask={ask}")], &["duration=10s"], asks)
+        job("slingshot/second-phase", vec![format!("pull_from={ask}")], &["duration=10s"], asks)
     };
     let told = vec![Ask::new(id("told/repair"), What::Told, 1.0, 1.0)];
     let repair = job("slingshot/repair", Vec::new(), &[], told);
@@ -391,7 +391,7 @@ fn rivals() -> Vec<Job> {
 /// True if this is a knob of protocols of multicast in time, and not of this one.
 fn is_of_another(kind: &str, set: &str) -> bool {
     let key = key_of(set);
-    let has = |keys: KnownKeys| keys.iter().any(|(_, keys)| keys.contains(&key));
+    let has = |keys: Keys| keys.all().any(|(_, known)| known == key);
     let is_own = KINDS.iter().any(|&(name, keys)| name == kind && has(keys));
     !is_own && KINDS.iter().any(|&(_, keys)| has(keys))
 }

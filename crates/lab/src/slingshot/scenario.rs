@@ -201,12 +201,10 @@ mod tests {
     fn every_key_can_be_set_without_its_table_and_is_read() {
         for (kind, tables) in KINDS {
             let kind = format!("protocol.kind={kind}");
-            for (table, key) in
-                tables.iter().flat_map(|&(t, keys)| keys.iter().map(move |k| (t, k)))
-            {
+            for (table, key) in tables.all() {
                 // Of a type that no key takes, so that whoever reads it says so.
                 let path = format!("{table}.{key}=1979-05-27");
-                let code = if *key == "window" { "protocol.code=rlc" } else { "seed=1" };
+                let code = if key == "window" { "protocol.code=rlc" } else { "seed=1" };
                 let error = read(&[&kind, &path, code]).unwrap_err().to_string();
                 assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
                 assert!(!error.contains("unknown key"), "{kind}: {path}: {error}");
@@ -220,7 +218,7 @@ mod tests {
             (&["protocol.r=33"][..], "`r` is out of range: 33"),
             (&["protocol.c=0"], "`c` is out of range: 0"),
             (&["protocol.window=16"], "`window` with code = \"rlc\" only"),
-            (&["protocol.code=rlc", "protocol.window=4"], "code.window is 4"),
+            (&["protocol.code=rlc", "protocol.window=4"], "window is 4, expected at least 2"),
             (&["protocol.code=rlc", "protocol.stagger=4"], "`stagger` with code = \"xor\" only"),
             (&["protocol.lost_after=10ms"], "lost_after is 10"),
             (&["workload.senders=4"], "accepted: a whole number from 1 to 3"),
@@ -235,11 +233,19 @@ mod tests {
                 "timers = \"fixed\" only",
             ),
             (&["protocol.kind=ack", "protocol.retry_after=0s"], "retry_after"),
-            (&["protocol.kind=sender-fec", "protocol.window=4"], "code.window is 4"),
+            (
+                &["protocol.kind=sender-fec", "protocol.window=4"],
+                "window is 4, expected at least 2",
+            ),
             (&["protocol.kind=sender-fec", "protocol.code=xor"], "unknown key `code`"),
-            (&["protocol.kind=nak", "protocol.digest=8"], "unknown key `digest`"),
+            (&["protocol.kind=nak", "protocol.digest_names=8"], "unknown key `digest_names`"),
             (&["protocol.kind=nak", "protocol.retry_after=0s"], "retry_after"),
-            (&["protocol.kind=digest-pull", "protocol.digest=65"], "`digest` is out of range"),
+            (
+                &["protocol.kind=digest-pull", "protocol.digest_names=65"],
+                "`digest_names` is out of range",
+            ),
+            (&["protocol.ask=holders"], "`ask` is called `pull_from` now"),
+            (&["partial=scaled"], "`partial` is called `partial_copies` now"),
             (&["topology.nodes=1"], "nodes from 2 to 65536"),
         ] {
             let error = read(sets).unwrap_err().to_string();

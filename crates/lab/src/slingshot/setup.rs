@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use paceline_proto::core::{NodeId, View};
+use paceline_proto::core::{Knobs, NodeId, View};
 use paceline_proto::slingshot::baselines::{ack, nak, srm};
-use paceline_proto::slingshot::{
-    Code, Config, ConfigError, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy,
-};
+use paceline_proto::slingshot::{Code, Config, Order, Pull, Rate, RepairBy};
 
 use super::overlap::Overlap;
 use crate::LabError;
-use crate::scenario::{KnownKeys, Table};
+use crate::scenario::{Keys, Table};
 
 /// The protocol of a scenario, with what its members agree on.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,54 +31,65 @@ const MEASURE: (&str, &[&str]) = (
     &["warmup", "drain", "throughput_within", "throughput_share", "rate_min", "rate_max"],
 );
 
-/// The keys of repairs, whoever sends them, and of the second phase.
-const REPAIRS: (&str, &[&str]) = (
-    "protocol",
-    &[
-        "r",
-        "c",
-        "window",
-        "pull",
-        "pull_after",
-        "ask",
-        "order",
-        "deadline",
-        "lost_after",
-        "flush_after",
-        "partial",
-        "heartbeat_after",
-        "keep",
-        "check_wire",
-    ],
-);
-
-/// The keys that the tables of a scenario of Slingshot accept.
-pub(crate) const KEYS: KnownKeys =
-    &[REPAIRS, ("protocol", &["code", "stagger", "repairs"]), WORKLOAD, MEASURE];
-
-/// Those of `kind = "sender-fec"`.
-pub(crate) const FEC_KEYS: KnownKeys = &[REPAIRS, WORKLOAD, MEASURE];
-
-/// Those of `kind = "ack"`.
-pub(crate) const ACK_KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "retry_after",
-            "resends_max",
-            "resends_per_second",
-            "order",
-            "deadline",
-            "lost_after",
-            "check_wire",
-        ],
-    ),
-    WORKLOAD,
-    MEASURE,
+/// Former names of knobs.
+const RENAMED: &[(&str, &str)] = &[
+    ("pull_after", "pull_after_min"),
+    ("ask", "pull_from"),
+    ("partial", "partial_copies"),
+    ("digest", "digest_names"),
 ];
 
+/// Keys of `[protocol]` that a kind reads by name, and knobs that it has all of.
+macro_rules! keys {
+    ([$($named:expr),*] $(, $knobs:expr)*) => {
+        Keys {
+            named: &[$(("protocol", $named),)* WORKLOAD, MEASURE],
+            knobs: &[$($knobs),*],
+            renamed: RENAMED,
+        }
+    };
+}
+
+/// Knobs of [`Config`] that every kind has.
+const COMMON: &[&str] = &["order", "deadline"];
+/// Those that `kind = "sender-fec"` has besides.
+const FEC: &[&str] = &["keep", "lost_after", "flush_after", "partial_copies", "heartbeat_after"];
+/// Knobs of [`nak::Config`] that `kind = "nak"` has.
+const NAK: &[&str] = &["backoff", "retry_after", "asks_max"];
+
+/// The keys that the tables of a scenario of Slingshot accept.
+pub(crate) const KEYS: Keys = keys!(
+    [&["pull", "code", "window", "stagger", "check_wire"]],
+    Config::KNOBS,
+    Rate::KNOBS,
+    Pull::KNOBS
+);
+
+/// Those of `kind = "sender-fec"`.
+pub(crate) const FEC_KEYS: Keys =
+    keys!([COMMON, FEC, &["pull", "window", "check_wire"]], Rate::KNOBS, Pull::KNOBS);
+
+/// Those of `kind = "ack"`.
+pub(crate) const ACK_KEYS: Keys =
+    keys!([COMMON, &["lost_after", "check_wire"]], ack::Config::KNOBS);
+
+/// Those of `kind = "srm"`.
+pub(crate) const SRM_KEYS: Keys = keys!(
+    [COMMON, &["lost_after", "distance", "timers", "check_wire"]],
+    srm::Config::KNOBS,
+    srm::Factors::KNOBS
+);
+
+/// Those of `kind = "nak"`.
+pub(crate) const NAK_KEYS: Keys =
+    keys!([COMMON, NAK, &["heartbeat_after", "answer", "check_wire"]]);
+
+/// Those of `kind = "digest-pull"`.
+pub(crate) const DIGEST_KEYS: Keys =
+    keys!([COMMON, &["heartbeat_after", "answer", "check_wire"]], nak::Config::KNOBS);
+
 /// The keys of each kind of multicast in time.
-pub(crate) const KINDS: [(&str, KnownKeys); 6] = [
+pub(crate) const KINDS: [(&str, Keys); 6] = [
     ("slingshot", KEYS),
     ("srm", SRM_KEYS),
     ("nak", NAK_KEYS),
@@ -88,51 +97,6 @@ pub(crate) const KINDS: [(&str, KnownKeys); 6] = [
     ("sender-fec", FEC_KEYS),
     ("ack", ACK_KEYS),
 ];
-
-/// Those of `kind = "srm"`.
-pub(crate) const SRM_KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "distance",
-            "timers",
-            "c1",
-            "c2",
-            "d1",
-            "d2",
-            "session_every",
-            "reports",
-            "order",
-            "deadline",
-            "lost_after",
-            "check_wire",
-        ],
-    ),
-    WORKLOAD,
-    MEASURE,
-];
-
-/// The keys of questions to single members.
-const QUESTIONS: (&str, &[&str]) = (
-    "protocol",
-    &[
-        "backoff",
-        "retry_after",
-        "asks_max",
-        "answer",
-        "order",
-        "deadline",
-        "heartbeat_after",
-        "check_wire",
-    ],
-);
-
-/// Those of `kind = "nak"`.
-pub(crate) const NAK_KEYS: KnownKeys = &[QUESTIONS, WORKLOAD, MEASURE];
-
-/// Those of `kind = "digest-pull"`.
-pub(crate) const DIGEST_KEYS: KnownKeys =
-    &[QUESTIONS, ("protocol", &["digest"]), WORKLOAD, MEASURE];
 
 /// Repairs, or packets of each sender, whose packets at the end of a run are not judged: what
 /// would bring them back, or show that they are missing, is not sent any more.
@@ -154,12 +118,7 @@ impl Setup {
         nodes: u32,
         overlap: Option<&Overlap>,
     ) -> Result<(Setup, Order), LabError> {
-        let orders = [("unordered", Order::Unordered), ("fifo", Order::Fifo)];
-        let order = table.choice_or("order", &orders, "unordered")?;
-        let deadline = table.duration_or("deadline", Duration::from_millis(200))?;
-        let base = Config::new(View::roster((0..nodes).map(NodeId)))
-            .with_order(order)
-            .with_deadline(deadline);
+        let base = Config::new(View::roster((0..nodes).map(NodeId)));
         let base = match overlap {
             Some(overlap) => base.with_groups(overlap.configured()),
             None => base,
@@ -172,7 +131,18 @@ impl Setup {
             "sender-fec" => Setup::Slingshot(read_fec(table, base)?),
             _ => Setup::Slingshot(read_slingshot(table, base)?),
         };
+        let order = setup.base().order();
         Ok((setup, order))
+    }
+
+    /// What the protocols have in common.
+    fn base(&self) -> &Config {
+        match self {
+            Setup::Slingshot(config) => config,
+            Setup::Srm(config) => config.base(),
+            Setup::Nak(config) => config.base(),
+            Setup::Ack(config) => config.base(),
+        }
     }
 
     /// What its members know of repairs that receivers send unasked, if they send any.
@@ -214,11 +184,10 @@ impl Setup {
     }
 }
 
-fn read_slingshot(table: &mut Table<'_>, base: Config) -> Result<Config, LabError> {
-    let rate = Rate {
-        r: table.integer_or("r", 1..=32usize, 8)?,
-        c: table.integer_or("c", 1..=32usize, 3)?,
-    };
+fn read_slingshot(table: &mut Table<'_>, mut config: Config) -> Result<Config, LabError> {
+    table.knobs(&mut config)?;
+    let mut rate = Rate::default();
+    table.knobs(&mut rate)?;
     let codes = [("xor", CodeName::Xor), ("rlc", CodeName::Rlc)];
     let code = match table.choice_or("code", &codes, "xor")? {
         CodeName::Xor if table.has("window") => {
@@ -232,49 +201,38 @@ fn read_slingshot(table: &mut Table<'_>, base: Config) -> Result<Config, LabErro
         CodeName::Xor => Code::Xor { stagger: table.integer_or("stagger", 1..=64usize, 1)? },
         CodeName::Rlc => Code::Rlc { window: table.integer_or("window", 2..=128usize, 32)? },
     };
-    let config =
-        base.with_rate(rate).with_repairs(table.boolean_or("repairs", true)?).with_code(code);
-    read_times(table, config, true)
+    read_pull(table, config.with_rate(rate).with_code(code), true)
 }
 
 /// Sender-based forward error correction: `c` repairs of each `r` packets of a sender.
-fn read_fec(table: &mut Table<'_>, base: Config) -> Result<Config, LabError> {
-    let rate = Rate {
-        r: table.integer_or("r", 1..=32usize, 8)?,
-        c: table.integer_or("c", 1..=32usize, 3)?,
-    };
+fn read_fec(table: &mut Table<'_>, mut config: Config) -> Result<Config, LabError> {
+    table.knobs_named(&mut config, COMMON)?;
+    table.knobs_named(&mut config, FEC)?;
+    let mut rate = Rate::default();
+    table.knobs(&mut rate)?;
     let window = table.integer_or("window", 2..=128usize, rate.r.max(2))?;
-    let config =
-        base.with_rate(rate).with_repair_by(RepairBy::Sender).with_code(Code::Rlc { window });
-    read_times(table, config, false)
+    let config = config.with_rate(rate).with_repair_by(RepairBy::Sender);
+    read_pull(table, config.with_code(Code::Rlc { window }), false)
 }
 
-/// The second phase, and the times that do not depend on whose packets are repaired.
-fn read_times(table: &mut Table<'_>, base: Config, pulls: bool) -> Result<Config, LabError> {
-    let pull_after = table.duration_or("pull_after", Pull::default().after_min)?;
-    let asked = [("sender", PullFrom::Sender), ("holders", PullFrom::Holders)];
-    let from = table.choice_or("ask", &asked, "sender")?;
-    let pull = Pull { from, after_min: pull_after, ..Pull::default() };
-    let flush_after = table.duration_or("flush_after", Duration::from_millis(10))?;
-    let copies = [("all", PartialCopies::All), ("scaled", PartialCopies::Scaled)];
-    let config = base
-        .with_pull(table.boolean_or("pull", pulls)?.then_some(pull))
-        .with_keep(table.duration_or("keep", Duration::from_secs(1))?)
-        .with_lost_after(table.duration_or("lost_after", Duration::from_millis(500))?)
-        .with_flush_after((!flush_after.is_zero()).then_some(flush_after))
-        .with_partial_copies(table.choice_or("partial", &copies, "all")?)
-        .with_heartbeat_after(read_heartbeat(table)?);
-    config.build().map_err(|error| refused(table, &error))
+/// The second phase: there is one unless the file says otherwise, or none unless it does.
+fn read_pull(table: &mut Table<'_>, config: Config, pulls: bool) -> Result<Config, LabError> {
+    let mut pull = Pull::default();
+    table.knobs(&mut pull)?;
+    let pull = table.boolean_or("pull", pulls)?.then_some(pull);
+    config.with_pull(pull).build().map_err(|error| table.refused(&error))
 }
 
-fn read_srm(table: &mut Table<'_>, base: Config) -> Result<srm::Config, LabError> {
-    let lost_after = table.duration_or("lost_after", Duration::from_secs(60))?;
-    let base = base
-        .with_keep(lost_after)
-        .with_lost_after(lost_after)
+fn read_srm(table: &mut Table<'_>, mut base: Config) -> Result<srm::Config, LabError> {
+    table.knobs_named(&mut base, COMMON)?;
+    // As it was published: packets are kept, and missed, for as long as recovery may take.
+    base = base
+        .with_lost_after(Duration::from_secs(60))
         .with_window_packets(1 << 16)
         .with_packets_max(1 << 16)
         .with_bytes_max(64 << 20);
+    table.knobs_named(&mut base, &["lost_after"])?;
+    let lost_after = base.lost_after();
     let distance = match table.duration_optional("distance")? {
         Some(distance) => srm::Distance::Fixed(distance),
         None => srm::Distance::Estimated { first: Duration::from_secs(1) },
@@ -282,79 +240,59 @@ fn read_srm(table: &mut Table<'_>, base: Config) -> Result<srm::Config, LabError
     let timers =
         match table.choice_or("timers", &[("fixed", false), ("adaptive", true)], "fixed")? {
             false => {
-                let published = srm::Factors::default();
-                srm::Timers::Fixed(srm::Factors {
-                    c1: table.number_or("c1", 0.0..=1000.0, published.c1)?,
-                    c2: table.number_or("c2", 0.0..=1000.0, published.c2)?,
-                    d1: table.number_or("d1", 0.0..=1000.0, published.d1)?,
-                    d2: table.number_or("d2", 0.0..=1000.0, published.d2)?,
-                })
+                let mut factors = srm::Factors::default();
+                table.knobs(&mut factors)?;
+                srm::Timers::Fixed(factors)
             }
             true => {
-                if let Some(key) = ["c1", "c2", "d1", "d2"].into_iter().find(|key| table.has(key)) {
+                let factors = srm::Factors::KNOBS.iter().map(|knob| knob.name);
+                if let Some(key) = factors.into_iter().find(|key| table.has(key)) {
                     let problem = format!("`{key}` is found at run time");
                     return Err(table.error(key, problem, "factors with timers = \"fixed\" only"));
                 }
                 srm::Timers::Adaptive
             }
         };
-    let reports = [("all", srm::Reports::All), ("own", srm::Reports::Own)];
-    let config = srm::Config::new(base)
-        .with_distance(distance)
-        .with_timers(timers)
-        .with_session_every(table.duration_or("session_every", Duration::from_secs(1))?)
-        .with_reports(table.choice_or("reports", &reports, "all")?);
-    config.build().map_err(|error| refused(table, &error))
+    let mut config = srm::Config::new(base.with_keep(lost_after));
+    table.knobs(&mut config)?;
+    let config = config.with_distance(distance).with_timers(timers);
+    config.build().map_err(|error| table.refused(&error))
 }
 
 fn read_nak(
     table: &mut Table<'_>,
-    base: Config,
+    mut base: Config,
     has_digest: bool,
 ) -> Result<nak::Config, LabError> {
-    let answers =
-        [("unicast", nak::Answer::Unicast), ("group", nak::Answer::Group { quiet: QUIET })];
-    let base = base.with_heartbeat_after(read_heartbeat(table)?);
+    table.knobs_named(&mut base, COMMON)?;
+    table.knobs_named(&mut base, &["heartbeat_after"])?;
     let config = match has_digest {
         true => {
-            let names = table.integer_or("digest", 1..=64usize, 8)?;
-            nak::Config::digest(base).with_digest(names)
+            let mut config = nak::Config::digest(base);
+            table.knobs(&mut config)?;
+            let names = config.digest_names();
+            if names == 0 {
+                let problem = "`digest_names` is out of range: 0";
+                return Err(table.error("digest_names", problem, "a whole number from 1 to 64"));
+            }
+            config
         }
-        false => nak::Config::sender(base),
+        false => {
+            let mut config = nak::Config::sender(base);
+            table.knobs_named(&mut config, NAK)?;
+            config
+        }
     };
-    let config = config
-        .with_backoff(table.duration_or("backoff", Duration::from_millis(1))?)
-        .with_retry_after(table.duration_or("retry_after", Duration::from_millis(2))?)
-        .with_asks_max(table.integer_or("asks_max", 1..=255u8, 50)?)
-        .with_answer(table.choice_or("answer", &answers, "unicast")?);
-    config.build().map_err(|error| refused(table, &error))
+    let answers =
+        [("unicast", nak::Answer::Unicast), ("group", nak::Answer::Group { quiet: QUIET })];
+    let config = config.with_answer(table.choice_or("answer", &answers, "unicast")?);
+    config.build().map_err(|error| table.refused(&error))
 }
 
-fn read_ack(table: &mut Table<'_>, base: Config) -> Result<ack::Config, LabError> {
-    let base = base.with_lost_after(table.duration_or("lost_after", Duration::from_millis(500))?);
-    let config = ack::Config::new(base)
-        .with_retry_after(table.duration_or("retry_after", Duration::from_millis(2))?)
-        .with_resends_max(table.integer_or("resends_max", 1..=255u8, 50)?)
-        .with_resends_per_second(table.integer_or(
-            "resends_per_second",
-            1..=10_000_000u32,
-            20_000,
-        )?);
-    config.build().map_err(|error| refused(table, &error))
-}
-
-/// After how much silence a heartbeat is sent. Zero stands for never.
-fn read_heartbeat(table: &mut Table<'_>) -> Result<Option<Duration>, LabError> {
-    let after = table.duration_or("heartbeat_after", Duration::from_millis(100))?;
-    Ok((!after.is_zero()).then_some(after))
-}
-
-fn refused(table: &Table<'_>, error: &ConfigError) -> LabError {
-    let key = match error {
-        ConfigError::NoTime { knob: "after_min" } => "pull_after",
-        ConfigError::NoTime { knob } => knob,
-        ConfigError::OutOfRange { knob, .. } => knob.rsplit('.').next().unwrap_or(knob),
-        ConfigError::SameGroup { .. } => "kind",
-    };
-    table.error(key, error.to_string(), "see docs/protocols/slingshot.md for the ranges")
+fn read_ack(table: &mut Table<'_>, mut base: Config) -> Result<ack::Config, LabError> {
+    table.knobs_named(&mut base, COMMON)?;
+    table.knobs_named(&mut base, &["lost_after"])?;
+    let mut config = ack::Config::new(base);
+    table.knobs(&mut config)?;
+    config.build().map_err(|error| table.refused(&error))
 }

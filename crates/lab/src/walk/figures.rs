@@ -191,14 +191,14 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
     }
     let (of_rest, each) = walks(1_000, 100);
     for bundle in [1, 4, 16, 64] {
-        let sets = [format!("bundle={bundle}"), "deadline=200us".to_owned(), of_rest.clone()];
+        let sets = [format!("walkers_max={bundle}"), "deadline=200us".to_owned(), of_rest.clone()];
         add("walk/e1", Method::MarkExact, &sets, each * 300, Gives::Bundle(bundle));
     }
     for (name, method) in [("gap", Method::MarkExact), ("batch", Method::Window)] {
         let mut sets = vec![of_rest.clone()];
         if method == Method::Window {
             // Queues of a hundred want small windows.
-            sets.extend(["first=16", "batch=8", "growth=1"].map(str::to_owned));
+            sets.extend(["first=16", "batch=8", "growth_per_ms=1"].map(str::to_owned));
         }
         add("walk/e1", method, &sets, each * 300, Gives::Generation(name));
     }

@@ -4,45 +4,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_graph::generate::Blocks;
-use paceline_proto::core::NodeId;
+use paceline_proto::core::{Knobs, NodeId};
 use paceline_proto::walk::{
-    Chance, Config, ConfigError, Control, Discipline, Generation, Graph, Kind, Length, Node2Vec,
+    BundleConfig, Chance, Config, Control, Discipline, Generation, Graph, Kind, Length, Node2Vec,
     Owners, PacedConfig, QueueConfig, StepConfig, Trail, WindowConfig,
 };
 
 use crate::LabError;
-use crate::scenario::{KnownKeys, Scenario, Table};
+use crate::scenario::{Keys, Scenario, Table};
 
 /// The keys of scenarios of walks.
-pub(crate) const KEYS: KnownKeys = &[
-    (
-        "protocol",
-        &[
-            "method",
-            "min_th",
-            "max_th",
-            "max_p",
-            "weight",
-            "gentle",
-            "limit",
-            "service",
-            "last_service",
-            "interval",
-            "gap",
-            "start_gap",
-            "x",
-            "window",
-            "first",
-            "most",
-            "batch",
-            "growth",
-            "active",
-            "bundle",
-            "deadline",
-            "timeout_min",
-            "check_wire",
-        ],
-    ),
+pub(crate) const KEYS: Keys = Keys {
+    named: NAMED,
+    knobs: &[
+        QueueConfig::KNOBS,
+        BundleConfig::KNOBS,
+        PacedConfig::KNOBS,
+        WindowConfig::KNOBS,
+        StepConfig::KNOBS,
+        Config::KNOBS,
+    ],
+    renamed: RENAMED,
+};
+
+/// Former names of knobs.
+const RENAMED: &[(&str, &str)] = &[
+    ("x", "clean"),
+    ("growth", "growth_per_ms"),
+    ("active", "active_max"),
+    ("bundle", "walkers_max"),
+];
+
+const NAMED: &[(&str, &[&str])] = &[
+    ("protocol", &["method", "last_service", "check_wire"]),
     ("workload", &["block", "A", "B", "C", "walks", "walk", "alpha", "p", "q", "length", "paths"]),
     ("measure", &["figures"]),
 ];
@@ -186,7 +180,7 @@ impl Settings {
         let ratio = Duration::from_nanos((config.service.as_nanos() * 9 / 8) as u64);
         let last_service = protocol.duration_or("last_service", ratio)?;
         let check_wire = protocol.boolean_or("check_wire", false)?;
-        config.check().map_err(|error| out_of_range(&protocol, &error))?;
+        config.check().map_err(|error| protocol.refused(&error))?;
         protocol.finish()?;
 
         let mut workload = scenario.workload();
@@ -265,50 +259,23 @@ impl Settings {
 }
 
 fn read_config(table: &mut Table<'_>, method: Method) -> Result<Config, LabError> {
-    let base = method.config();
-    let most = 1usize << 24;
-    let queue = QueueConfig {
-        discipline: base.queue.discipline,
-        min_th: table.integer_or("min_th", 0..=most, base.queue.min_th)?,
-        max_th: table.integer_or("max_th", 1..=most, base.queue.max_th)?,
-        max_p: table.number_or("max_p", 0.0..=1.0, base.queue.max_p)?,
-        weight: table.number_or("weight", 1e-6..=1.0, base.queue.weight)?,
-        is_gentle: table.boolean_or("gentle", base.queue.is_gentle)?,
-        limit: table.integer_or("limit", 1..=most, base.queue.limit)?,
-    };
-    let mut config = Config {
-        queue,
-        service: table.duration_or("service", base.service)?,
-        timeout_min: table.duration_or("timeout_min", base.timeout_min)?,
-        ..base
-    };
-    config.bundle.walkers_max = table.integer_or("bundle", 1..=1024, base.bundle.walkers_max)?;
-    config.bundle.deadline = table.duration_or("deadline", base.bundle.deadline)?;
+    let mut config = method.config();
+    table.knobs(&mut config.queue)?;
+    table.knobs(&mut config.bundle)?;
     // All keys are taken with every method, so that methods can be swept beside them.
-    let (paced, window) = match base.generation {
-        Generation::Paced(paced) => (paced, WindowConfig::default()),
-        Generation::Window(window) => (PacedConfig::exact(), window),
-        Generation::Supersteps(_) => (PacedConfig::default(), WindowConfig::default()),
+    let (mut paced, mut window, mut steps) = match config.generation {
+        Generation::Paced(paced) => (paced, WindowConfig::default(), StepConfig::default()),
+        Generation::Window(window) => (PacedConfig::exact(), window, StepConfig::default()),
+        Generation::Supersteps(steps) => (PacedConfig::default(), WindowConfig::default(), steps),
     };
-    let active_max = table.integer_or("active", 1..=most, StepConfig::default().active_max)?;
-    let paced = PacedConfig {
-        interval: table.duration_or("interval", paced.interval)?,
-        gap: table.duration_or("gap", paced.gap)?,
-        start_gap: table.duration_or("start_gap", paced.start_gap)?,
-        clean: table.integer_or("x", 0..=1_000u32, paced.clean)?,
-        window: table.integer_or("window", 1..=1_000_000, paced.window)?,
-        ..paced
-    };
-    let window = WindowConfig {
-        first: table.integer_or("first", 1..=most, window.first)?,
-        most: table.integer_or("most", 1..=most, window.most)?,
-        batch: table.integer_or("batch", 1..=1024, window.batch)?,
-        growth_per_ms: table.integer_or("growth", 0..=1_000_000, window.growth_per_ms)?,
-    };
-    config.generation = match base.generation {
+    table.knobs(&mut paced)?;
+    table.knobs(&mut window)?;
+    table.knobs(&mut steps)?;
+    table.knobs(&mut config)?;
+    config.generation = match config.generation {
         Generation::Paced(_) => Generation::Paced(paced),
         Generation::Window(_) => Generation::Window(window),
-        Generation::Supersteps(_) => Generation::Supersteps(StepConfig { active_max }),
+        Generation::Supersteps(_) => Generation::Supersteps(steps),
     };
     Ok(config)
 }
@@ -341,10 +308,4 @@ fn read_kind(workload: &mut Table<'_>) -> Result<Kind, LabError> {
             Kind::Restart(Chance::new(back).expect("the table has checked it"))
         }
     })
-}
-
-/// The protocol's objection to a setting, at the key of the scenario.
-fn out_of_range(table: &Table<'_>, error: &ConfigError) -> LabError {
-    let problem = format!("`{}` is out of range: {}", error.key, error.value);
-    table.error(error.key, problem, error.range)
 }

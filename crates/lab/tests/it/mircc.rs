@@ -65,8 +65,9 @@ fn what_cannot_work_is_said_with_key_and_remedy() {
     for (sets, said) in [
         (&["nodes=5"][..], "[topology] nodes = 4"),
         (&["joint=0Mbit"], "`joint` is zero"),
-        (&["eta=0.99"], "shaper's headroom must be above"),
-        (&["eta=1.5"], "`eta` is out of range"),
+        (&["headroom=0.99"], "shaper_headroom is 0.98, expected above the controller's"),
+        (&["headroom=1.5"], "headroom is 1.5, expected above 0, at most 1"),
+        (&["protocol.eta=0.9"], "`eta` is called `headroom` now"),
         (&["segment=9000B"], "`segment` is out of range"),
         (&["segment=1000B", "datagram=1100B"], "datagram of 1160 bytes"),
         (&["controller=tcp"], "`controller` cannot be"),

@@ -69,7 +69,7 @@ fn messages_and_their_bytes_give_the_same_run() {
     for method in ["rq-rg", "mark-exact", "window"] {
         let run = |check: &str| {
             let method = format!("method={method}");
-            let scenario = load("walk/e1", &["walks=20", "bundle=8", &method, check]);
+            let scenario = load("walk/e1", &["walks=20", "walkers_max=8", &method, check]);
             paceline_lab::simulate(&scenario, 3).unwrap()
         };
         let (typed, checked) = (run("check_wire=false"), run("check_wire=true"));
@@ -89,7 +89,7 @@ fn supersteps_give_the_walks_of_other_engines_and_leave_the_fast_servers_idle() 
     };
     let together = run(&["method=synchronous"]);
     assert_eq!(together.deliveries, run(&["method=mark-exact"]).deliveries);
-    assert_eq!(together.deliveries, run(&["method=synchronous", "active=500"]).deliveries);
+    assert_eq!(together.deliveries, run(&["method=synchronous", "active_max=500"]).deliveries);
     assert_eq!(value(&together, "additional"), 0.0);
     // Server 3 has three of five visits, each an eighth longer: the others wait for it.
     assert!(value(&together, "idle_0") > 0.5 && value(&together, "idle_1") > 0.5);
@@ -110,11 +110,11 @@ fn walks_are_the_same_in_both_worlds_whatever_travels_together() {
         };
         run.unwrap().deliveries.expect("walks are exact")
     };
-    let simulated = deliveries(&["bundle=1"], false);
-    assert_eq!(simulated, deliveries(&["bundle=64"], false));
-    assert_eq!(simulated, deliveries(&["bundle=64", "loss=2%"], false));
-    assert_eq!(simulated, deliveries(&["bundle=64"], true));
-    assert_eq!(simulated, deliveries(&["bundle=16", "loss=2%"], true));
+    let simulated = deliveries(&["walkers_max=1"], false);
+    assert_eq!(simulated, deliveries(&["walkers_max=64"], false));
+    assert_eq!(simulated, deliveries(&["walkers_max=64", "loss=2%"], false));
+    assert_eq!(simulated, deliveries(&["walkers_max=64"], true));
+    assert_eq!(simulated, deliveries(&["walkers_max=16", "loss=2%"], true));
     assert_eq!(simulated, deliveries(&["method=synchronous"], true));
 }
 

@@ -71,7 +71,7 @@ impl DhtBuilder {
 
     /// Hosts that hold each value; all hosts need the same. 1 to 16, default 3.
     pub fn copies(mut self, copies: u8) -> DhtBuilder {
-        self.config = self.config.with_copies(copies);
+        self.config = self.config.with_copies(copies.into());
         self
     }
 

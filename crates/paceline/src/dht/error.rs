@@ -3,7 +3,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use paceline_net::StartError;
-use paceline_proto::overlay::{ConfigError, FailReason, RejectReason};
+use paceline_proto::core::ConfigError;
+use paceline_proto::overlay::{FailReason, RejectReason};
 use thiserror::Error;
 
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};

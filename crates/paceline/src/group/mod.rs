@@ -13,10 +13,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_net::{Hosted, Node, Roster, StartError, Stats, TrySubmitError};
 use paceline_proto::chain::{self, RejectReason, Topology, Urgency};
-use paceline_proto::core::{NodeId, View};
+use paceline_proto::core::{ConfigError, NodeId, View};
 use paceline_proto::detector;
 use paceline_proto::group::{self, Command, Config, Refusal};
-use paceline_proto::multicast;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -31,10 +30,7 @@ pub use send::{SendError, Sent, TrySendError};
 pub enum JoinError {
     /// A knob is out of range.
     #[error(transparent)]
-    Config(#[from] group::ConfigError),
-    /// A knob of a group that multicasts in time is out of range.
-    #[error(transparent)]
-    Multicast(#[from] multicast::ConfigError),
+    Config(#[from] ConfigError),
     /// The node could not start.
     #[error(transparent)]
     Start(#[from] StartError),

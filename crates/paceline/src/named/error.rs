@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use paceline_net::{BindError, Closed, FaceError, StartError};
-use paceline_proto::mircc::ConfigError;
+use paceline_proto::core::ConfigError;
 use paceline_proto::ndn::{NackReason, Name, NameError, VerifyError};
 use thiserror::Error;
 

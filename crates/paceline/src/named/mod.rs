@@ -59,9 +59,10 @@ pub use register::Registration;
 pub use serve::{Serve, ServeCounts, ServeError, Serving};
 
 pub use paceline_net::{AddressRange, RangeError};
+pub use paceline_proto::core::ConfigError;
 pub use paceline_proto::mircc::{
-    Config, ConfigError, Controller, ControllerConfig, FaceConfig, FaceCounts, FaceReport,
-    FlowCounts, FlowReport, Multipath, Pace, PathReport, Question, Strategy, Undecodable,
+    Config, Controller, ControllerConfig, FaceConfig, FaceCounts, FaceReport, FlowCounts,
+    FlowReport, Multipath, Pace, PathReport, Question, Strategy, Undecodable,
 };
 pub use paceline_proto::ndn::{
     Data, Interest, KeyError, NackReason, Name, NameError, PathLabel, Signer, Stamps, Trust,

@@ -3,7 +3,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use paceline_net::StartError;
-use paceline_proto::walk::{ConfigError, Refusal, SupplyFault};
+use paceline_proto::core::ConfigError;
+use paceline_proto::walk::{Refusal, SupplyFault};
 use thiserror::Error;
 
 /// Why servers, a graph or walks could not be had.

@@ -40,7 +40,7 @@ mod watch;
 mod window;
 
 pub use chain::{Chain, Command, Event, RejectReason, Timer};
-pub use config::{Config, ConfigError};
+pub use config::Config;
 pub use flush::Reached;
 pub use message::{Frame, Message};
 pub use pipeline::{Schedule, Step};

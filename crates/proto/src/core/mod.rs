@@ -2,6 +2,7 @@
 
 mod counters;
 mod instant;
+pub mod knobs;
 #[cfg(test)]
 pub(crate) mod laws;
 mod link;
@@ -14,6 +15,7 @@ mod wire;
 
 pub use counters::Counters;
 pub use instant::Instant;
+pub use knobs::{ConfigError, Knob, Knobs};
 pub use link::{Copies, EndBuffer, LinkFaults, LinkState, Loss};
 pub use node::{GroupId, Lane, Membership, NodeId, PeerState};
 pub use payload::Payload;

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use foca::{Foca, Message, NoCustomBroadcast, State};
 
 use super::Config;
+use super::config::{ASK_FOR, DATAGRAM_BYTES_MAX, RECALL_EVERY, STALL_MIN};
 use super::identity::{Dice, Identity};
 use super::local::LocalHealth;
 use super::packet::{Claim, GossipCodec, Packet};
@@ -143,7 +144,7 @@ impl Detector {
             return Ok(());
         }
         self.advance(now);
-        let bytes_max = self.around.config.datagram_bytes_max;
+        let bytes_max = DATAGRAM_BYTES_MAX;
         if bytes.len() > bytes_max {
             out.counters.add("detector_malformed", 1);
             return Err(DecodeError::Trailing(bytes.len() - bytes_max));
@@ -170,7 +171,7 @@ impl Detector {
     }
 
     /// Time passed. To be called at [`Detector::deadline`]; earlier does nothing. Later by more
-    /// than [`Config::with_stall_min`] means that this member stood still: everything that is due
+    /// than 100 ms means that this member stood still: everything that is due
     /// comes later by as much, so that it does not blame others for its own lost time.
     pub fn poll(&mut self, now: Instant, out: &mut Output) {
         self.advance(now);
@@ -187,7 +188,7 @@ impl Detector {
     }
 
     /// Something is odd with this node, such as a broken stream: it is asked directly, at once and
-    /// once more half-way through [`Config::with_ask_for`]. If it does not answer it is suspected.
+    /// once more half-way through 300 ms. If it does not answer it is suspected.
     /// A node that is down is told that we look for it. Does nothing if it is not watched, or is
     /// being asked already.
     pub fn probe(&mut self, now: Instant, node: NodeId, out: &mut Output) {
@@ -243,7 +244,7 @@ impl Detector {
     fn advance(&mut self, now: Instant) {
         self.around.now = now;
         let lost = now - self.deadline();
-        if lost > self.around.config.stall_min {
+        if lost > STALL_MIN {
             let trip = self.around.config.probe_trip;
             let grace = if self.is_behind { Duration::ZERO } else { trip };
             self.is_behind = true;
@@ -345,7 +346,7 @@ impl Detector {
         question.tries += 1;
         let ping = Packet::Ping { incarnation: member.incarnation, nonce: question.nonce };
         out.sends.push((member.node, ping.encode()));
-        let half = around.local.stretch(around.config.ask_for / 2);
+        let half = around.local.stretch(ASK_FOR / 2);
         around.schedule.add(around.now + half, Task::Asked(member.node));
     }
 
@@ -447,7 +448,7 @@ impl Detector {
         if !self.around.watched.iter().any(is_down) {
             self.around.schedule.drop_where(|task| *task == Task::Recall);
         } else if !self.around.schedule.has(|task| *task == Task::Recall) {
-            let at = self.around.now + self.around.config.recall_every;
+            let at = self.around.now + RECALL_EVERY;
             self.around.schedule.add(at, Task::Recall);
         }
     }

@@ -27,7 +27,7 @@ mod receive;
 mod schedule;
 mod surroundings;
 
-pub use config::{Config, ConfigError};
+pub use config::Config;
 pub use detector::{Change, Detector, Health, Output};
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use foca::{Header, Message, Notification, Runtime, State, Timer, TimerToken};
 
 use super::Config;
+use super::config::SPREAD_EVERY;
 use super::detector::{Health, Output};
 use super::identity::{Dice, Identity};
 use super::local::LocalHealth;
@@ -113,7 +114,7 @@ impl Surroundings {
 
     pub fn spread_soon(&mut self) {
         if !self.schedule.has(|task| matches!(task, Task::Spread)) {
-            self.schedule.add(self.now + self.config.spread_every, Task::Spread);
+            self.schedule.add(self.now + SPREAD_EVERY, Task::Spread);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::config::REPEAT_EVERY;
 use super::group::{Cx, Group};
 use super::interface::Role;
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
@@ -361,7 +362,7 @@ impl Group {
     pub(super) fn repeat_soon(&mut self, cx: &Cx<'_>) {
         let every = match self.role {
             Role::Joining => cx.shared.join_every,
-            _ => cx.shared.repeat_every,
+            _ => REPEAT_EVERY,
         };
         if self.repeat_at == Instant::MAX {
             self.repeat_at = cx.now + every;

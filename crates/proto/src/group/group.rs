@@ -4,6 +4,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::agree::Acceptor;
+use super::config::REPEAT_EVERY;
 use super::interface::{Command, Event, Role, Timer};
 use super::join::Joiner;
 use super::links::Links;
@@ -378,7 +379,7 @@ impl Group {
             return;
         }
         // Several may ask each `repeat_every`.
-        self.excluded_after = cx.now + cx.shared.repeat_every / 4;
+        self.excluded_after = cx.now + REPEAT_EVERY / 4;
         self.tell(cx, node, Message::Excluded { view: self.view.id() });
     }
 

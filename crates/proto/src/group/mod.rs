@@ -37,7 +37,7 @@ mod post;
 mod propose;
 mod seen;
 
-pub use config::{Config, ConfigError};
+pub use config::Config;
 pub use direct::Direct;
 pub use group::Group;
 pub use interface::{Command, Event, Role, Timer};

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::config::REPEAT_EVERY;
 use super::direct::Direct;
 use super::group::{Cx, Group};
 use super::interface::{Event, Role};
@@ -109,7 +110,7 @@ impl Group {
         }
         let out = self.post.outbound.entry(to.node).or_insert_with(|| Outbound::new(to));
         if !out.is_waiting() {
-            (out.probe_at, out.probes) = (cx.now + cx.shared.repeat_every, 0);
+            (out.probe_at, out.probes) = (cx.now + REPEAT_EVERY, 0);
         }
         out.push(payload, ticket, Self::limits(cx));
         self.pump(cx, to.node);
@@ -220,7 +221,7 @@ impl Group {
             return cx.count("group_direct_ack_out_of_range", 1);
         }
         if out.probes == 0 {
-            out.probe_at = cx.now + cx.shared.repeat_every;
+            out.probe_at = cx.now + REPEAT_EVERY;
         }
         if let Some(rank) = self.view.rank(from) {
             self.links.note_heard(rank);
@@ -261,8 +262,8 @@ impl Group {
             if cx.now < out.probe_at {
                 continue;
             }
-            let pause = cx.shared.repeat_every.saturating_mul(1 << out.probes.min(16));
-            let pause = pause.min(PROBE_AFTER_MAX.max(cx.shared.repeat_every));
+            let pause = REPEAT_EVERY.saturating_mul(1 << out.probes.min(16));
+            let pause = pause.min(PROBE_AFTER_MAX.max(REPEAT_EVERY));
             out.probes += 1;
             out.probe_at = cx.now + pause;
             let receiver = out.to.incarnation;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::agree::{ATTEMPT_TAKES, Acceptor};
+use super::config::REPEAT_EVERY;
 use super::group::{Cx, Group};
 use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
@@ -434,7 +435,7 @@ impl Group {
             // The other goes on; should it not, this member's turn comes again, not at the same
             // time as everybody else's.
             self.proposer = None;
-            let jitter = cx.shared.repeat_every.mul_f64(cx.rng.unit());
+            let jitter = REPEAT_EVERY.mul_f64(cx.rng.unit());
             self.change_since = Some(cx.now + jitter);
         }
     }

@@ -2,73 +2,55 @@
 
 use std::time::Duration;
 
-use thiserror::Error;
-
 use super::controller::ControllerConfig;
 use super::shaper::ShaperConfig;
+use crate::core::ConfigError;
+use crate::core::knobs::{ABOVE_ZERO, knobs};
 use crate::ndn::Signer;
 
-/// What all nodes of a run share.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// How stamped rates are computed.
-    pub controller: ControllerConfig,
-    /// How Interests are held back.
-    pub shaper: ShaperConfig,
-    /// Bytes that a packet costs on the link beside its own. Default 42: Ethernet 14, IPv4 20,
-    /// UDP 8, as a shaped port counts them.
-    pub frame_bytes: usize,
-    /// How much of lost time the pacing of links, Interests and consumers makes up for at once.
-    /// Default 0, for drivers whose timers are exact; on sockets some milliseconds.
-    pub catch_up: Duration,
-    /// Interests pending at a node. Default 65,536.
-    pub pending_max: usize,
-    /// Bytes of memory that the table of these may hold, names included. Default none: 1 KiB for
-    /// each of `pending_max`, 1 MiB at least; 64 MiB with its default.
-    pub pending_bytes_max: Option<usize>,
-    /// Bytes of Data that a node keeps for others. Default 0.
-    pub store_bytes_max: usize,
-    /// How long a packet may wait at a face before Data is marked. Default 5 ms.
-    pub mark_after: Duration,
-    /// Segments that a flow may have under way or out of order. Default 16,384.
-    pub window_max: usize,
-    /// How often at most a path that carries nothing is tried, so that its stamps stay true.
-    /// Default 100 ms.
-    pub probe_every: Duration,
-    /// How often a flow looks for further paths. Default 1 s.
-    pub discover_every: Duration,
-    /// What a flow spends on trying paths that it does not use, as a share of the rate that is
-    /// stamped there; each is tried every 5 s all the same. In `(0, 1]`, default 0.01.
-    pub probe_share: f64,
-    /// How much better, as a factor, another path must be to become the primary one. Default 1.1.
-    pub switch_gain: f64,
-    /// Whether a consumer's Interests tell its round trip, by which forwarders choose how often
-    /// they set rates. Default yes.
-    pub tells_round_trip: bool,
-    /// How objects that a node publishes are signed. Default the digest of each Data.
-    pub signer: Signer,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            controller: ControllerConfig::default(),
-            shaper: ShaperConfig::default(),
-            frame_bytes: 42,
-            catch_up: Duration::ZERO,
-            pending_max: 1 << 16,
-            pending_bytes_max: None,
-            store_bytes_max: 0,
-            mark_after: Duration::from_millis(5),
-            window_max: 1 << 14,
-            probe_every: Duration::from_millis(100),
-            discover_every: Duration::from_secs(1),
-            probe_share: 0.01,
-            switch_gain: 1.1,
-            tells_round_trip: true,
-            signer: Signer::Digest,
-        }
+knobs! {
+    /// What all nodes of a run share.
+    #[derive(Clone, Debug)]
+    pub struct Config {
+        /// Bytes that a packet costs on the link beside its own. The default is Ethernet's 14,
+        /// IPv4's 20 and UDP's 8, as a shaped port counts them.
+        pub frame_bytes: usize [bytes] = 42;
+        /// How much of lost time the pacing of links, Interests and consumers makes up for at once.
+        /// None where the driver's timers are exact; on sockets some milliseconds.
+        pub catch_up: Duration = Duration::ZERO;
+        /// Interests pending at a node.
+        pub pending_max: usize [interests] = 1 << 16, 1..;
+        /// Bytes of memory that the table of these may hold, names included. Without a value 1 KiB
+        /// for each of `pending_max`, 1 MiB at least.
+        pub pending_bytes_max: Option<usize> [bytes] = None, 1..;
+        /// Bytes of Data that a node keeps for others.
+        pub store_bytes_max: usize [bytes] = 0;
+        /// How long a packet may wait at a face before Data is marked.
+        pub mark_after: Duration [time; library] = Duration::from_millis(5);
+        /// Segments that a flow may have under way or out of order.
+        pub window_max: usize [segments] = 1 << 14, 1..;
+        /// How often at most a path that carries nothing is tried, so that its stamps stay true.
+        pub probe_every: Duration = Duration::from_millis(100), ABOVE_ZERO..;
+        /// How often a flow looks for further paths.
+        pub discover_every: Duration = Duration::from_secs(1), ABOVE_ZERO..;
+        /// What a flow spends on trying paths that it does not use, as a share of the rate that is
+        /// stamped there; each is tried every 5 s all the same.
+        pub probe_share: f64 = 0.01, f64::MIN_POSITIVE..=1.0;
+        /// How much better, as a factor, another path must be to become the primary one.
+        pub switch_gain: f64 = 1.1, 1.0..;
+        /// Whether a consumer's Interests tell its round trip, by which forwarders choose how often
+        /// they set rates.
+        pub tells_round_trip: bool [flag; library] = true;
     }
+    with {
+        /// How stamped rates are computed.
+        controller: ControllerConfig = ControllerConfig::default();
+        /// How Interests are held back.
+        shaper: ShaperConfig = ShaperConfig::default();
+        /// How objects that a node publishes are signed. Default the digest of each Data.
+        signer: Signer = Signer::Digest;
+    }
+    rules: Config::rules;
 }
 
 /// Default bytes of the table of pending Interests for each entry: twice what an entry with a name
@@ -76,23 +58,6 @@ impl Default for Config {
 const PENDING_BYTES: usize = 1 << 10;
 /// Least default of the table's bytes, however few entries it may have.
 const PENDING_BYTES_MIN: usize = 1 << 20;
-
-/// Why a configuration is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum ConfigError {
-    /// A share is not above 0 and at most 1.
-    #[error("`{0}` is a share: above 0, at most 1")]
-    Share(&'static str),
-    /// Something that must be more is zero.
-    #[error("`{0}` must be above 0")]
-    Zero(&'static str),
-    /// The shaper lets less pass than flows are told to send.
-    #[error("the shaper's headroom must be above the controller's, or Interests queue for ever")]
-    Headroom,
-    /// The gain is below 1.
-    #[error("`switch_gain` must be at least 1")]
-    SwitchGain,
-}
 
 /// How much lost time is made up for where timers are an operating system's: these are late by a
 /// fraction of a millisecond, and on a busy machine by as long as others may run, 3 to 4 ms.
@@ -120,41 +85,14 @@ impl Config {
         self.pending_bytes_max.unwrap_or(usual)
     }
 
-    /// Looks whether the settings make sense.
-    ///
-    /// # Errors
-    /// If one is out of its range.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let share = |value: f64, name| match value > 0.0 && value <= 1.0 {
-            true => Ok(()),
-            false => Err(ConfigError::Share(name)),
-        };
-        share(self.controller.headroom, "controller.headroom")?;
-        share(self.shaper.headroom, "shaper.headroom")?;
-        share(self.probe_share, "probe_share")?;
-        if self.controller.queue_weight != 0.0 {
-            share(self.controller.queue_weight, "controller.queue_weight")?;
-        }
-        let above_zero = [
-            ("shaper.queue_max", self.shaper.queue_max == 0),
-            ("pending_max", self.pending_max == 0),
-            ("pending_bytes_max", self.pending_bytes_max == Some(0)),
-            ("window_max", self.window_max == 0),
-            ("probe_every", self.probe_every.is_zero()),
-            ("discover_every", self.discover_every.is_zero()),
-            ("controller.interval", self.controller.interval.is_some_and(|i| i.is_zero())),
-        ];
-        if let Some((name, _)) = above_zero.into_iter().find(|&(_, is_zero)| is_zero) {
-            return Err(ConfigError::Zero(name));
-        }
+    fn rules(&self) -> Result<(), ConfigError> {
+        self.controller.check()?;
+        self.shaper.check()?;
         // At full headroom there is nothing to choose between.
-        if self.shaper.headroom <= self.controller.headroom && self.controller.headroom < 1.0 {
-            return Err(ConfigError::Headroom);
-        }
-        if self.switch_gain.is_nan() || self.switch_gain < 1.0 {
-            return Err(ConfigError::SwitchGain);
-        }
-        Ok(())
+        let (shaper, controller) = (self.shaper.headroom, self.controller.headroom);
+        let holds = shaper > controller || controller >= 1.0;
+        let expected = "above the controller's `headroom`, or Interests queue for ever";
+        ConfigError::unless(holds, "shaper_headroom", shaper, expected)
     }
 }
 

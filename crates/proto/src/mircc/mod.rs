@@ -34,7 +34,7 @@ mod unanswered;
 mod undecodable;
 
 pub use application::SEGMENT_BYTES_MAX;
-pub use config::{Config, ConfigError, FaceConfig};
+pub use config::{Config, FaceConfig};
 pub use controller::{
     Algorithm, Controller, ControllerConfig, Interval, Mircc, RateController, Rcp,
 };

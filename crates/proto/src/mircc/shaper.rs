@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::core::Instant;
+use crate::core::knobs::knobs;
 use crate::ndn::Class;
 use crate::parts::token_bucket::{TokenBucket, time_for};
 
@@ -129,19 +130,15 @@ impl Sizes {
     }
 }
 
-/// The settings of a shaper.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ShaperConfig {
-    /// The share of the link that Data may fill, in `(0, 1]`. Default 0.98. At or below the
-    /// controller's headroom, queues would stand.
-    pub headroom: f64,
-    /// Interests that may wait, of both classes. Default 100.
-    pub queue_max: usize,
-}
-
-impl Default for ShaperConfig {
-    fn default() -> Self {
-        ShaperConfig { headroom: 0.98, queue_max: 100 }
+knobs! {
+    /// The settings of a shaper.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct ShaperConfig "shaper_" {
+        /// The share of the link that Data may fill. At or below the controller's headroom, queues
+        /// would stand.
+        pub headroom: f64 = 0.98, f64::MIN_POSITIVE..=1.0;
+        /// Interests that may wait, of both classes.
+        pub queue_max: usize [interests] = 100, 1..;
     }
 }
 

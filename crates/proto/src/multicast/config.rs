@@ -1,5 +1,4 @@
-use thiserror::Error;
-
+use crate::core::ConfigError;
 use crate::{group, slingshot};
 
 /// What members of a group that multicasts in time have in common.
@@ -7,17 +6,6 @@ use crate::{group, slingshot};
 pub struct Config {
     pub(super) group: group::Config,
     pub(super) slingshot: slingshot::Config,
-}
-
-/// Why a configuration cannot work.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ConfigError {
-    /// Of the group.
-    #[error(transparent)]
-    Group(#[from] group::ConfigError),
-    /// Of the multicast.
-    #[error(transparent)]
-    Slingshot(#[from] slingshot::ConfigError),
 }
 
 impl Config {

@@ -13,7 +13,7 @@ mod message;
 #[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
 mod multicast;
 
-pub use config::{Config, ConfigError};
+pub use config::Config;
 pub use interface::{Command, Event, Timer};
 pub use message::Message;
 pub use multicast::Multicast;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::bundle::{pieces, split, target_bytes};
+use super::config::CANDIDATES;
 use super::exchange::{Cause, Exchange, Trail};
 use super::message::{
     Answer, Body, CANDIDATES_MAX, Found, ITEMS_MAX, Purpose, Route, Segment, Target,
@@ -139,7 +140,7 @@ impl<R: Router> Overlay<R> {
             candidates.clear();
             if let Hop::Via(next) = step.hop {
                 let mut unused = first.walk;
-                let max = usize::from(cx.shared.candidates).min(CANDIDATES_MAX);
+                let max = CANDIDATES_MAX;
                 self.router.candidates(first.key, &mut unused, max, &mut candidates);
                 candidates.retain(|&node| node != next);
                 candidates.insert(0, next);
@@ -322,7 +323,7 @@ impl<R: Router> Overlay<R> {
         };
         let trail = exchange.trail.unwrap_or_default();
         let tries = exchange.tries + 1;
-        let is_over = tries >= cx.shared.candidates;
+        let is_over = tries >= CANDIDATES;
         let no_route = |targets: &[Target<R::Walk>]| {
             targets.iter().map(|target| (target.key, Answer::NoRoute)).collect::<Vec<_>>()
         };

@@ -79,7 +79,7 @@ pub use chord::Chord;
 pub use command::{
     Command, Event, FailReason, Item, JoinFailure, Operation, Outcome, RejectReason, Role, Style,
 };
-pub use config::{Config, ConfigError, PingPolicy};
+pub use config::{Config, PingPolicy};
 pub use kademlia::Kademlia;
 pub use key::{Key, Space};
 pub use koorde::{Koorde, Side, Walk};

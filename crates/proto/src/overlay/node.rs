@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::addresses::Whereabouts;
 use super::command::{Command, Event, Role};
+use super::config::{ACK_AFTER_MIN, SENDS};
 use super::exchange::{Cause, Exchange, Slab, Trail};
 use super::losses::Losses;
 use super::message::{Body, Message, Purpose, Route};
@@ -271,7 +272,7 @@ impl<R: Router> Overlay<R> {
                 return config.ack_after_max;
             }
             let us = u64::from(self.rtt.smooth_us) + 4 * u64::from(self.rtt.deviation_us);
-            Duration::from_micros(us).max(config.ack_after_min).min(config.ack_after_max)
+            Duration::from_micros(us).max(ACK_AFTER_MIN).min(config.ack_after_max)
         })
     }
 
@@ -476,7 +477,7 @@ impl<R: Router> Overlay<R> {
         let Some(exchange) = self.exchanges.get(number) else {
             return;
         };
-        if exchange.sends >= cx.shared.sends {
+        if exchange.sends >= SENDS {
             let exchange = self.exchanges.remove(number).expect("it was there");
             cx.count("overlay_unanswered", 1);
             return self.unanswered(cx, exchange);
@@ -500,7 +501,7 @@ impl<R: Router> Overlay<R> {
         if !matches!(exchange.body, Body::Put { .. } | Body::Copy { .. }) {
             return cx.count("overlay_bad_answer", 1);
         }
-        let (give_up_at, sends_max) = (exchange.sent_at + WRITE_WITHIN, cx.shared.sends);
+        let (give_up_at, sends_max) = (exchange.sent_at + WRITE_WITHIN, SENDS);
         let is_last = exchange.due_at >= give_up_at;
         exchange.due_at = exchange.due_at.min(give_up_at);
         exchange.sends = if is_last { sends_max } else { exchange.sends.min(sends_max - 1) };

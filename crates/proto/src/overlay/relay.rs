@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::bundle::{pieces, split, target_bytes};
 use super::command::Event;
+use super::config::CANDIDATES;
 use super::exchange::Cause;
 use super::message::{Answer, Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, Route, Target};
 use super::node::{Cx, Overlay};
@@ -140,7 +141,7 @@ impl<R: Router> Overlay<R> {
         route: Route<R::Walk>,
         tries: u8,
     ) {
-        if tries + 1 >= cx.shared.candidates {
+        if tries + 1 >= CANDIDATES {
             return self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_no_route");
         }
         if self.is_guest() {

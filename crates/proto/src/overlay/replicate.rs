@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::bundle::pieces;
+use super::config::TOMBSTONE_LIFETIME;
 use super::exchange::Cause;
 use super::message::{
     Body, CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
@@ -171,11 +172,8 @@ impl<R: Router> Overlay<R> {
                 // What this node does not know of, because the network was cut, the writer may.
                 let count = known.max(item.after) + 1;
                 let version = Version { count, by: cx.node.0 };
-                let max = if item.value.is_some() {
-                    cx.shared.lifetime_max
-                } else {
-                    cx.shared.tombstone_lifetime
-                };
+                let max =
+                    if item.value.is_some() { cx.shared.lifetime_max } else { TOMBSTONE_LIFETIME };
                 Record {
                     key: item.key,
                     stamp: Stamp { version, writer: from.0, write },
@@ -291,7 +289,7 @@ impl<R: Router> Overlay<R> {
 
     /// True if a peer may send this record.
     pub(super) fn is_sound(&self, cx: &mut Cx<'_, R>, record: &Record) -> bool {
-        let max = cx.shared.lifetime_max.max(cx.shared.tombstone_lifetime).as_millis() as u32;
+        let max = cx.shared.lifetime_max.max(TOMBSTONE_LIFETIME).as_millis() as u32;
         let length = record.value.as_ref().map_or(0, Payload::len);
         let held = self.store().and_then(|store| store.get(record.key, cx.now));
         let known = held.map_or(0, |held| held.stamp.version.count);

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Event, FailReason, Item, Operation, Outcome, RejectReason, Style};
+use super::config::{RANGES_MAX, REQUESTS_MAX, TOMBSTONE_LIFETIME};
 use super::message::{Answer, ITEMS_MAX, Purpose, PutItem, Route, Target};
 use super::node::{Cx, Overlay};
 use super::{Key, Router};
@@ -122,7 +123,7 @@ impl<R: Router> Overlay<R> {
             Operation::Get(keys) => (keys, Kind::Get),
             Operation::Send { keys, payload } => (keys, Kind::Send(Arc::new(payload))),
             Operation::Remove(keys) => {
-                let lifetime_ms = cx.shared.tombstone_lifetime.as_millis() as u32;
+                let lifetime_ms = TOMBSTONE_LIFETIME.as_millis() as u32;
                 let item = |&key: &Key| PutItem { key, lifetime_ms, after: 0, value: None };
                 items = keys.iter().map(item).collect();
                 (keys, Kind::Remove)
@@ -176,7 +177,7 @@ impl<R: Router> Overlay<R> {
             return Err(RejectReason::TooLarge);
         }
         let requests = self.rest_if_any().map_or(0, |rest| rest.requests.len());
-        if requests >= cx.shared.requests_max {
+        if requests >= REQUESTS_MAX {
             return Err(RejectReason::Busy);
         }
         Ok(())
@@ -283,7 +284,7 @@ impl<R: Router> Overlay<R> {
     ) {
         let name = tag_of_request as u32;
         let is_mine = tag_of_request == tag(cx, name);
-        let (has_ranges, ranges_max) = (cx.shared.has_ranges, cx.shared.ranges_max);
+        let (has_ranges, ranges_max) = (cx.shared.has_ranges, RANGES_MAX);
         let retry_at = cx.now + RETRY_AFTER;
         let rest = self.rest();
         if has_ranges

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::command::{Event, JoinFailure, Outcome, Role, Style};
+use super::config::REQUESTS_MAX;
 use super::exchange::{Cause, Exchange};
 use super::losses::Losses;
 use super::message::{Body, NODES_MAX};
@@ -391,7 +392,7 @@ impl<R: Router> Overlay<R> {
                 }
                 Chore::Find(key) if self.is_finding(key) => {}
                 Chore::Find(key) => {
-                    if self.rest().requests.len() >= cx.shared.requests_max {
+                    if self.rest().requests.len() >= REQUESTS_MAX {
                         cx.count("overlay_requests_full", 1);
                         continue;
                     }

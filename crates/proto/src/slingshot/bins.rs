@@ -264,7 +264,7 @@ impl Slingshot {
         };
         bin.repairs = bin.repairs.wrapping_add(1);
         let is_partial = fresh < self.rate.r;
-        if is_partial && cx.shared.partial == PartialCopies::Scaled {
+        if is_partial && cx.shared.partial_copies == PartialCopies::Scaled {
             copies *= fresh as f64 / self.rate.r as f64;
         }
         let wanted = whole(cx, copies);

@@ -36,7 +36,7 @@ mod slingshot;
 mod steering;
 pub mod tuner;
 
-pub use config::{Code, Config, ConfigError, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy};
+pub use config::{Code, Config, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy};
 pub use interface::{Command, Event, How, RejectReason, Timer};
 pub use message::{Ages, Data, Message, Name, Names, NamesBuilder, Repair, Supply, checksum};
 pub use slingshot::Slingshot;

@@ -8,11 +8,11 @@
 
 use std::time::Duration;
 
-use super::config::check;
 use super::interface::{Event, Timer};
 use super::slingshot::{Cx, Slingshot};
 use super::tuner::{self, Conditions, Corrector, Target};
-use super::{Config, ConfigError, Rate};
+use super::{Config, Rate};
+use crate::core::ConfigError;
 use crate::core::Instant;
 use crate::parts::deadline::Deadline;
 
@@ -286,16 +286,12 @@ impl Rate {
 
 /// Checks a target.
 pub(super) fn check_target(target: &Target) -> Result<(), ConfigError> {
-    let percent = |share: f64| (share * 100.0) as usize;
     let is_share = |share: f64| share > 0.0 && share < 1.0;
     let (share, overhead) = (target.share, target.overhead_max);
-    check("target.share", percent(share), is_share(share), "above 0 and below 100 %")?;
-    let expected = "above 0 and below 100 %";
-    check("target.overhead_max", percent(overhead), is_share(overhead), expected)?;
+    let expected = "above 0 and below 1";
+    ConfigError::unless(is_share(share), "target.share", share, expected)?;
+    ConfigError::unless(is_share(overhead), "target.overhead_max", overhead, expected)?;
     let margin = target.margin;
-    check("target.margin", percent(margin), (0.0..1.0).contains(&margin), "0 to below 100 %")?;
-    if target.within.is_zero() {
-        return Err(ConfigError::NoTime { knob: "target.within" });
-    }
-    Ok(())
+    ConfigError::unless((0.0..1.0).contains(&margin), "target.margin", margin, "0 to below 1")?;
+    ConfigError::unless(!target.within.is_zero(), "target.within", target.within, "above 0")
 }

@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::census::Census;
-use super::config::ConfigError;
 use super::editor::Edit;
 use super::flights::{attempt_of, is_same_walk};
 use super::graph::Vertex;
@@ -16,7 +15,7 @@ use super::kind::{Kind, KindError, Length};
 use super::message::{Stop, Trail};
 use super::rows::EditFault;
 use super::supplier::Supply;
-use crate::core::NodeId;
+use crate::core::{ConfigError, NodeId};
 
 /// The application's name for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

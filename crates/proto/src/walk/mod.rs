@@ -37,8 +37,8 @@ mod window;
 pub use barrier::Barrier;
 pub use census::Census;
 pub use config::{
-    BundleConfig, Config, ConfigError, Control, Discipline, Generation, PacedConfig, PassConfig,
-    QueueConfig, Recovery, StepConfig, WindowConfig,
+    BundleConfig, Config, Control, Discipline, Generation, PacedConfig, PassConfig, QueueConfig,
+    Recovery, StepConfig, WindowConfig,
 };
 pub use editor::Edit;
 pub use graph::{Adjacency, Alias, AliasScratch, Graph, GraphError, Row, Vertex};

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::ahead::{self, AHEAD};
 use super::bundler::{Bundler, Cargo};
 use super::census::Census;
-use super::config::{Config, ConfigError, Generation};
+use super::config::{Config, Generation};
 use super::editor::Editor;
 use super::graph::{Adjacency, Vertex};
 use super::holder::Holder;
@@ -29,7 +29,7 @@ use super::runs::Runs;
 use super::steps::Steps;
 use super::supplier::Supplier;
 use super::upkeep::{ADDRESS_BYTES_MAX, Upkeep};
-use crate::core::{Context, Instant, Lane, NodeId, PeerState, Protocol};
+use crate::core::{ConfigError, Context, Instant, Lane, NodeId, PeerState, Protocol};
 use crate::parts::deadline::Deadline;
 
 /// Walks that are begun in a turn, at most.

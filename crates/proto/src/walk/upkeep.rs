@@ -428,7 +428,7 @@ fn decode_pass(bytes: &mut Bytes) -> Result<PassConfig, DecodeError> {
     let walkers_max = take_u16(bytes)?.into();
     let deadline = Duration::from_micros(take_u32(bytes)?.into());
     let pass = PassConfig { queue, bundle: BundleConfig { walkers_max, deadline } };
-    pass.check().map_err(|error| out_of(error.key, 0))?;
+    pass.check().map_err(|error| out_of(error.knob(), 0))?;
     Ok(pass)
 }
 

@@ -190,7 +190,7 @@ fn overlay_run<R: Table + 'static>(seed: u64) -> Result<[u64; 4], String> {
     let mut rng = Rng::new(seed, 0x9057);
     let hosts = 4 + rng.below(4);
     let mut scenario = Scenario::new(seed, algorithm_of(seed / 10), hosts);
-    let config = scenario.config.with_copies(1 + rng.below(3) as u8);
+    let config = scenario.config.with_copies(1 + rng.below(3) as usize);
     scenario.config = config.with_addresses_max(ADDRESSES_MAX);
     let shared = scenario.config.clone().build().map_err(|error| error.to_string())?;
     let mut visits = Visits::draw(seed, hosts);

@@ -52,7 +52,7 @@ fn items() -> Vec<Item> {
 
 impl<R: Table + 'static> Run<R> {
     /// Hosts that joined one by one and hold all keys, with this many copies each.
-    fn new(hosts: u32, copies: u8) -> Run<R> {
+    fn new(hosts: u32, copies: usize) -> Run<R> {
         let config = config(11).with_copies(copies).build().expect("within the ranges");
         let mut sim_config = SimConfig::new(hosts as usize + 2, 11);
         sim_config.faults = FaultSupport::Any;
@@ -70,7 +70,7 @@ impl<R: Table + 'static> Run<R> {
         }
         run.until(at(50 + 100 * u64::from(hosts) + 4000));
         let stored = run.ask(0, Operation::Put(items()));
-        let copies = usize::from(copies).min(hosts as usize);
+        let copies = copies.min(hosts as usize);
         assert!(stored.values().all(|told| *told == Outcome::Stored { copies }), "{stored:?}");
         run.wait(Duration::from_secs(4));
         run

@@ -63,7 +63,7 @@ impl World {
         scenario.suite = "overlay_rogue_seeds";
         scenario.config = scenario
             .config
-            .with_copies(1 + rng.below(4) as u8)
+            .with_copies(1 + rng.below(4) as usize)
             .with_in_flight_max(IN_FLIGHT)
             .with_store_bytes_max(STORE_BYTES)
             .with_store_records_max(STORE_RECORDS);

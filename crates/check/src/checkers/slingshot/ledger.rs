@@ -278,7 +278,7 @@ impl SlingshotLedger {
         let config = &self.config;
         let (held_packets, held_bytes) = member.packets_held();
         let (parked_packets, parked_bytes) = member.parked();
-        let ((held_max, bytes_max), parked_max) = (config.held_max(), config.parked_max());
+        let ((held_max, bytes_max), parked_max) = (config.held_max(), config.parked_bounds());
         let bins = member.regions().count();
         let binned_max = match config.code() {
             Code::Xor { stagger } => stagger * config.names_max(),

@@ -98,11 +98,11 @@ fn a_configuration_out_of_range_is_refused_by_its_name() {
     assert!(Config::new().build().is_ok());
     let bad = [
         (Config::new().with_probe_every(ms(149)), "probe_every is 149ms"),
-        (Config::new().with_probe_trip(Duration::ZERO), "probe_trip is 0ns"),
+        (
+            Config::new().with_probe_trip(Duration::ZERO),
+            "probe_trip is 0s, expected above 0, at most 1h",
+        ),
         (Config::new().with_suspect_for(ms(3_600_001)), "suspect_for is"),
-        (Config::new().with_helpers(0), "helpers is 0, expected 1 to 16"),
-        (Config::new().with_repeats(0), "repeats is 0"),
-        (Config::new().with_datagram_bytes_max(127), "datagram_bytes_max is 127"),
     ];
     for (config, expected) in bad {
         let message = config.build().expect_err(expected).to_string();

@@ -225,9 +225,9 @@ fn a_time_after_which_links_are_dead_is_kept_within_its_range() {
         config.with_link_dead_after(Duration::from_secs(seconds)).build().map(drop)
     };
     assert_eq!((build(1), build(3600)), (Ok(()), Ok(())));
-    for (seconds, said) in [(0, "0ns"), (3601, "3601s")] {
+    for (seconds, said) in [(0, "0s"), (3601, "3601s")] {
         let refused = build(seconds).unwrap_err().to_string();
-        assert_eq!(refused, format!("link_dead_after is {said}, expected 1 s to 1 h"));
+        assert_eq!(refused, format!("link_dead_after is {said}, expected 1s to 1h"));
     }
 }
 

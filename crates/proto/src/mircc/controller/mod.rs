@@ -12,6 +12,8 @@ use std::time::Duration;
 pub use mircc::Mircc;
 pub use rcp::Rcp;
 
+use crate::core::knobs::{ABOVE_ZERO, knobs};
+
 /// The smallest rate that is ever stamped, as a share of the capacity.
 pub(super) const FLOOR_SHARE: f64 = 0.001;
 
@@ -89,43 +91,35 @@ pub enum Algorithm {
     Rcp,
 }
 
-/// The settings of a controller.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ControllerConfig {
-    /// Which one. Default MIRCC.
-    pub algorithm: Algorithm,
-    /// The share of the capacity that flows are given, in `(0, 1]`: eta of MIRCC, gamma of RCP.
-    /// Default 0.95. What is left drains queues.
-    pub headroom: f64,
-    /// MIRCC: the least weight of the queue, beta', in `[0, 1]`. Default 0.1.
-    pub queue_weight: f64,
-    /// How long an interval is at MIRCC, the longest that it may be at RCP, which takes a round
-    /// trip if that is shorter. Default none: a round trip of the flows, and 10 ms.
-    ///
-    /// On one bottleneck MIRCC also settles with half and a quarter of a round trip, and sooner;
-    /// with a ninth or less it does not, nor where round trips differ and the interval is a small
-    /// part of the longest. With intervals of many round trips a flow that arrives is refused for
-    /// long: at 1 Mbit/s, a round trip of 28 ms and intervals of 250 ms its rate is 70 % off.
-    pub interval: Option<Duration>,
-    /// Shorter round trips count as this. Default 100 us, for drivers whose timers are exact. On
-    /// sockets some milliseconds: packets come in bursts there, and in an interval shorter than
-    /// these the rate follows the burst, and collapses behind it.
-    pub round_trip_min: Duration,
-    /// And round trips in which the link carries fewer Data than these count as if it carried so
-    /// many: for the same reason. Default 0.
-    pub round_trip_data_min: f64,
-}
-
-impl Default for ControllerConfig {
-    fn default() -> Self {
-        ControllerConfig {
-            algorithm: Algorithm::Mircc,
-            headroom: 0.95,
-            queue_weight: 0.1,
-            interval: None,
-            round_trip_min: Duration::from_micros(100),
-            round_trip_data_min: 0.0,
-        }
+knobs! {
+    /// The settings of a controller.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct ControllerConfig {
+        /// The share of the capacity that flows are given: eta of MIRCC, gamma of RCP. What is left
+        /// drains queues.
+        pub headroom: f64 = 0.95, f64::MIN_POSITIVE..=1.0;
+        /// MIRCC: the least weight of the queue, beta'.
+        pub queue_weight: f64 = 0.1, 0.0..=1.0;
+        /// How long an interval is at MIRCC, the longest that it may be at RCP, which takes a round
+        /// trip if that is shorter. Without a value a round trip of the flows, and 10 ms.
+        ///
+        /// On one bottleneck MIRCC also settles with half and a quarter of a round trip, and
+        /// sooner; with a ninth or less it does not, nor where round trips differ and the interval
+        /// is a small part of the longest. With intervals of many round trips a flow that arrives
+        /// is refused for long: at 1 Mbit/s, a round trip of 28 ms and intervals of 250 ms its rate
+        /// is 70 % off.
+        pub interval: Option<Duration> = None, ABOVE_ZERO..;
+        /// Shorter round trips count as this. The default is for drivers whose timers are exact. On
+        /// sockets some milliseconds: packets come in bursts there, and in an interval shorter than
+        /// these the rate follows the burst, and collapses behind it.
+        pub round_trip_min: Duration [time; library] = Duration::from_micros(100);
+        /// And round trips in which the link carries fewer Data than these count as if it carried
+        /// as many: for the same reason.
+        pub round_trip_data_min: f64 [data; library] = 0.0;
+    }
+    with {
+        /// Which one. Default MIRCC.
+        algorithm: Algorithm = Algorithm::Mircc;
     }
 }
 

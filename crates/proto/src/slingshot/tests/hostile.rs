@@ -281,26 +281,29 @@ fn a_flood_of_forged_repairs_holds_no_more_than_its_bounds() {
 #[test]
 fn a_configuration_that_cannot_work_says_which_knob() {
     let cases: [(Config, &str); 14] = [
-        (published(4).with_rate(Rate { r: 0, c: 1 }), "rate.r is 0, expected 1 to 32"),
-        (published(4).with_rate(Rate { r: 1, c: 33 }), "rate.c is 33, expected 1 to 32"),
-        (published(4).with_r_max(2), "r_max is 2, expected at least rate.r, and at most 32"),
-        (published(4).with_code(Code::Xor { stagger: 0 }), "code.stagger is 0, expected 1 to 64"),
+        (published(4).with_rate(Rate { r: 0, c: 1 }), "r is 0, expected 1 to 32"),
+        (published(4).with_rate(Rate { r: 1, c: 33 }), "c is 33, expected 1 to 32"),
+        (published(4).with_r_max(2), "r_max is 2, expected at least `r`, and at most 32"),
+        (published(4).with_code(Code::Xor { stagger: 0 }), "stagger is 0, expected 1 to 64"),
         (
             published(4).with_code(Code::Rlc { window: 2 }),
-            "code.window is 2, expected at least 2, rate.r, and at most 128",
+            "window is 2, expected at least 2, `r`, and at most 128",
         ),
         (published(70_000), "roster is 70000, expected at most 65536 members"),
         (published(4).with_window_packets(31), "window_packets is 31, expected 32 to 65536"),
         (published(4).with_parked_max(0), "parked_max is 0, expected 1 to 1024"),
         (published(4).with_bytes_max(1), "bytes_max is 1, expected at least 65536"),
         (published(4).with_heartbeats_max(0), "heartbeats_max is 0, expected 1 to 16"),
-        (published(4).with_keep(Duration::ZERO), "keep is zero, expected a time above zero"),
+        (published(4).with_keep(Duration::ZERO), "keep is 0s, expected above 0"),
         (
             published(4).with_flush_after(Some(Duration::ZERO)),
-            "flush_after is zero, expected a time above zero",
+            "flush_after is 0s, expected above 0",
         ),
-        (published(4).with_lost_after(ms(7)), "lost_after is 7, expected at least the deadline"),
-        (published(4).with_groups([(G, None), (G, None)]), "g0 is configured twice"),
+        (published(4).with_lost_after(ms(7)), "lost_after is 7ms, expected at least the deadline"),
+        (
+            published(4).with_groups([(G, None), (G, None)]),
+            "groups is 0, expected each group configured once",
+        ),
     ];
     for (config, expected) in cases {
         assert_eq!(config.build().expect_err(expected).to_string(), expected);

@@ -155,7 +155,7 @@ impl Scenario {
             _ => 5 + rng.below(20),
         };
         let mut scenario = Scenario::new(seed, algorithm, nodes);
-        scenario.config = scenario.config.with_copies(1 + rng.below(4) as u8);
+        scenario.config = scenario.config.with_copies(1 + rng.below(4) as usize);
         if rng.chance(0.2) {
             scenario.config = scenario.config.with_ranges(true);
         }

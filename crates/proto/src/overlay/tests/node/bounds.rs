@@ -218,8 +218,8 @@ fn targets_of_a_result_and_whoever_pings_are_mentions() {
 #[test]
 fn knobs_out_of_range_are_named() {
     let knob = |config: Config| match config.build() {
-        Err(ConfigError::OutOfRange { knob, .. } | ConfigError::NoTime { knob }) => knob,
-        Ok(_) => "none",
+        Err(error) => error.knob().to_owned(),
+        Ok(_) => "none".to_owned(),
     };
     assert_eq!(knob(config()), "none");
     assert_eq!(knob(config().with_ttl(0)), "ttl");

@@ -109,11 +109,11 @@ impl Nak {
     }
 
     fn note_received(&mut self, config: &Config, key: Key, checksum: u32) {
-        if config.digest == 0 {
+        if config.digest_names == 0 {
             return;
         }
         let received = self.received.entry(key.group).or_default();
-        if received.len() >= config.digest {
+        if received.len() >= config.digest_names {
             received.pop_front();
         }
         received.push_back((key, checksum));

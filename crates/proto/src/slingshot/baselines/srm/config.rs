@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use super::message::REPAIR_HEAD_BYTES;
-use crate::core::View;
-use crate::slingshot::{self, ConfigError};
+use crate::core::knobs::{ABOVE_ZERO, knobs, words};
+use crate::core::{ConfigError, View};
+use crate::slingshot;
 
 /// How far other members are: what the timers are multiples of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,22 +17,18 @@ pub enum Distance {
     },
 }
 
-/// What the timers are drawn from, in distances.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Factors {
-    /// The least time to a request. 0 to 1,000, default 2. Source: C1 of the paper.
-    pub c1: f64,
-    /// What is drawn on top of it. 0 to 1,000, default 2. Source: C2 of the paper.
-    pub c2: f64,
-    /// The least time to a repair. 0 to 1,000, default 1. Source: D1 of the paper.
-    pub d1: f64,
-    /// What is drawn on top of it. 0 to 1,000, default 1. Source: D2 of the paper.
-    pub d2: f64,
-}
-
-impl Default for Factors {
-    fn default() -> Factors {
-        Factors { c1: 2.0, c2: 2.0, d1: 1.0, d2: 1.0 }
+knobs! {
+    /// What the timers are drawn from, in distances.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Factors {
+        /// The least time to a request. Source: C1 of the paper.
+        pub c1: f64 = 2.0, 0.0..=1000.0;
+        /// What is drawn on top of it. Source: C2 of the paper.
+        pub c2: f64 = 2.0, 0.0..=1000.0;
+        /// The least time to a repair. Source: D1 of the paper.
+        pub d1: f64 = 1.0, 0.0..=1000.0;
+        /// What is drawn on top of it. Source: D2 of the paper.
+        pub d2: f64 = 1.0, 0.0..=1000.0;
     }
 }
 
@@ -55,16 +52,30 @@ pub enum Reports {
     Own,
 }
 
-/// The knobs of [`Srm`](super::Srm), shared by all members.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    pub(super) base: slingshot::Config,
-    pub(super) distance: Distance,
-    pub(super) timers: Timers,
-    pub(super) session_every: Duration,
-    pub(super) reports: Reports,
-    pub(super) backoffs_max: u8,
-    pub(super) answers_max: usize,
+words! { Reports { "all" => All, "own" => Own } }
+
+knobs! {
+    /// The knobs of [`Srm`](super::Srm), shared by all members.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Config {
+        /// How often a member sends a session message to each of its groups.
+        session_every / with_session_every: Duration = Duration::from_secs(1), ABOVE_ZERO..;
+        /// Of which members session messages say how far they got. Of all, as in the paper, by
+        /// default.
+        reports / with_reports: Reports = Reports::All;
+        /// How often the time to a request doubles, because it was made or another member made it.
+        /// After that it stays as long. The default is the limit of ns-2.
+        backoffs_max / with_backoffs_max: u8 [times; library] = 5, 1..=16;
+        /// Packets whose repairs wait, or that have just been repaired, at most; requests for
+        /// further ones are not heard.
+        answers_max / with_answers_max: usize [packets; library] = 4096, 1..;
+    }
+    with {
+        base: slingshot::Config = slingshot::Config::default();
+        distance: Distance = Distance::Estimated { first: Duration::from_secs(1) };
+        timers: Timers = Timers::Fixed(Factors::default());
+    }
+    rules: Config::rules;
 }
 
 impl Config {
@@ -74,15 +85,7 @@ impl Config {
     /// distances of a second that is a minute, and the bounds on packets and bytes must allow for
     /// it ([`Config::published`]).
     pub fn new(base: slingshot::Config) -> Config {
-        Config {
-            base,
-            distance: Distance::Estimated { first: Duration::from_secs(1) },
-            timers: Timers::Fixed(Factors::default()),
-            session_every: Duration::from_secs(1),
-            reports: Reports::All,
-            backoffs_max: 5,
-            answers_max: 4096,
-        }
+        Config { base, ..Config::default() }
     }
 
     /// The system as it was published, for one group of these members: packets are kept for a
@@ -108,59 +111,16 @@ impl Config {
         self
     }
 
-    /// How often a member sends a session message to each of its groups. Above zero, default 1 s.
-    pub fn with_session_every(mut self, every: Duration) -> Config {
-        self.session_every = every;
-        self
-    }
-
-    /// Of whom session messages say how far they got. Default of everybody, as in the paper.
-    pub fn with_reports(mut self, reports: Reports) -> Config {
-        self.reports = reports;
-        self
-    }
-
-    /// How often the time to a request doubles, because it was made or another member made it. 1
-    /// to 16, default 5, the limit of ns-2. After that it stays as long.
-    pub fn with_backoffs_max(mut self, backoffs: u8) -> Config {
-        self.backoffs_max = backoffs;
-        self
-    }
-
-    /// Packets whose repairs wait, or that have just been repaired, at most; requests for further
-    /// ones are not heard. At least 1, default 4,096.
-    pub fn with_answers_max(mut self, packets: usize) -> Config {
-        self.answers_max = packets;
-        self
-    }
-
-    /// Checks the knobs.
-    ///
-    /// # Errors
-    /// With the first that is outside its range.
-    pub fn build(mut self) -> Result<Config, ConfigError> {
-        self.base = self.base.build()?;
+    fn rules(&self) -> Result<(), ConfigError> {
+        self.base.check()?;
         let distance = match self.distance {
             Distance::Fixed(distance) | Distance::Estimated { first: distance } => distance,
         };
-        for (knob, time) in [("distance", distance), ("session_every", self.session_every)] {
-            if time.is_zero() {
-                return Err(ConfigError::NoTime { knob });
-            }
+        ConfigError::unless(!distance.is_zero(), "distance", distance, "above 0")?;
+        match &self.timers {
+            Timers::Fixed(factors) => factors.check(),
+            Timers::Adaptive => Ok(()),
         }
-        if let Timers::Fixed(Factors { c1, c2, d1, d2 }) = self.timers {
-            for (knob, factor) in [("c1", c1), ("c2", c2), ("d1", d1), ("d2", d2)] {
-                let value = factor as usize;
-                let is_within = (0.0..=1000.0).contains(&factor);
-                slingshot::config::check(knob, value, is_within, "0 to 1000")?;
-            }
-        }
-        let backoffs = usize::from(self.backoffs_max);
-        let is_within = (1..=16).contains(&backoffs);
-        slingshot::config::check("backoffs_max", backoffs, is_within, "1 to 16")?;
-        let answers = self.answers_max;
-        slingshot::config::check("answers_max", answers, answers > 0, "at least 1")?;
-        Ok(self)
     }
 
     /// How far other members are.
@@ -171,11 +131,6 @@ impl Config {
     /// How the factors of the timers are found.
     pub fn timers(&self) -> Timers {
         self.timers
-    }
-
-    /// Of whom session messages say how far they got.
-    pub fn reports(&self) -> Reports {
-        self.reports
     }
 
     /// Members, groups and bounds.

@@ -270,7 +270,7 @@ fn configurations_that_cannot_work_are_refused() {
     let config = || Config::sender(base(2));
     assert!(config().with_retry_after(Duration::ZERO).build().is_err());
     assert!(config().with_asks_max(0).build().is_err());
-    assert!(config().with_digest(65).build().is_err());
+    assert!(config().with_digest_names(65).build().is_err());
     assert!(config().with_answers_max(0).build().is_err());
     let refused = Config::digest(base(2).with_window_packets(1)).build();
     assert!(refused.is_err());

@@ -1,0 +1,152 @@
+//! Knobs of protocols as keys of `[protocol]`: one loop reads those of every service.
+
+use std::time::Duration;
+
+use paceline_proto::core::ConfigError;
+use paceline_proto::core::knobs::{Kind, Knob, Knobs, Value};
+
+use super::diagnostic::Diagnostic;
+use super::{Table, units};
+use crate::LabError;
+
+/// The keys that the tables of a service accept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys {
+    /// Tables, each with keys that the service reads by name.
+    pub(crate) named: &'static [(&'static str, &'static [&'static str])],
+    /// Knobs, which are keys of `[protocol]`.
+    pub(crate) knobs: &'static [&'static [Knob]],
+    /// Former names of keys of `[protocol]`, each with its present one.
+    pub(crate) renamed: &'static [(&'static str, &'static str)],
+}
+
+impl Keys {
+    /// No key.
+    pub(crate) const NONE: Keys = Keys { named: &[], knobs: &[], renamed: &[] };
+
+    /// Each key with its table.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let named =
+            self.named.iter().flat_map(|&(table, keys)| keys.iter().map(move |&key| (table, key)));
+        let knobs = self.knobs.iter().flat_map(|knobs| knobs.iter());
+        named.chain(knobs.filter(|knob| knob.is_key).map(|knob| ("protocol", knob.name)))
+    }
+
+    /// The present name of a key, if it had another one.
+    pub(crate) fn renamed(&self, key: &str) -> Option<&'static str> {
+        self.renamed.iter().find(|(former, _)| *former == key).map(|&(_, present)| present)
+    }
+}
+
+/// What is said of a former name of a key.
+pub(super) fn note_renamed(problem: Diagnostic, former: &str, present: &str) -> Diagnostic {
+    problem.with_note(format!("`{former}` is called `{present}` now"))
+}
+
+impl Table<'_> {
+    /// Reads the knobs of a configuration that scenario files may set. A knob whose key is missing
+    /// keeps its value.
+    pub fn knobs<C: Knobs>(&mut self, config: &mut C) -> Result<(), LabError> {
+        C::KNOBS.iter().filter(|knob| knob.is_key).try_for_each(|knob| self.knob(config, knob))
+    }
+
+    /// Reads some of the knobs of a configuration: where a service uses no others.
+    ///
+    /// # Panics
+    /// If there is no knob of one of these names.
+    pub fn knobs_named<C: Knobs>(
+        &mut self,
+        config: &mut C,
+        names: &[&str],
+    ) -> Result<(), LabError> {
+        names.iter().try_for_each(|name| {
+            let knob = C::KNOBS.iter().find(|knob| knob.name == *name);
+            self.knob(config, knob.unwrap_or_else(|| panic!("no knob `{name}`")))
+        })
+    }
+
+    fn knob<C: Knobs>(&mut self, config: &mut C, knob: &'static Knob) -> Result<(), LabError> {
+        let Some(value) = self.value_of(knob)? else {
+            let value = config.value(knob.name).expect("the knob is one of the configuration");
+            self.default_of(knob, value);
+            return Ok(());
+        };
+        let never = knob.is_optional && value == Value::Time(Duration::ZERO);
+        let value = if never { Value::Nothing } else { value };
+        config.set(knob.name, value).map_err(|error| self.refused(&error))
+    }
+
+    fn value_of(&mut self, knob: &'static Knob) -> Result<Option<Value>, LabError> {
+        let range = knob.range();
+        Ok(match knob.kind {
+            Kind::Bytes => self.size_optional(knob.name)?.map(Value::Integer),
+            Kind::Integer => {
+                let end = |end, or| match end {
+                    Some(Value::Integer(end)) => end,
+                    _ => or,
+                };
+                let range = end(range.least, 0)..=end(range.most, u64::MAX);
+                self.integer_optional(knob.name, range)?.map(Value::Integer)
+            }
+            Kind::Number => {
+                let accepted = format!("a number, {range}");
+                self.number_accepted(knob.name, |_| true, &accepted)?.map(Value::Number)
+            }
+            Kind::Time => self.duration_optional(knob.name)?.map(Value::Time),
+            Kind::Flag => self.boolean_optional(knob.name)?.map(Value::Flag),
+            Kind::Word(words) => {
+                let words: Vec<(&str, Value)> =
+                    words.iter().map(|&word| (word, Value::Word(word))).collect();
+                self.choice_optional(knob.name, &words)?
+            }
+        })
+    }
+
+    /// Keeps the value of a knob whose key is missing for `run.toml`.
+    fn default_of(&mut self, knob: &Knob, value: Value) {
+        let text = match value {
+            Value::Nothing => return,
+            Value::Integer(bytes) if knob.kind == Kind::Bytes => units::format_size(bytes).into(),
+            Value::Integer(number) => i64::try_from(number).unwrap_or(i64::MAX).into(),
+            Value::Number(number) => number.into(),
+            Value::Time(time) => units::format_duration(time).into(),
+            Value::Flag(flag) => flag.into(),
+            Value::Word(word) => word.into(),
+        };
+        self.keep(knob.name, text);
+    }
+
+    /// A configuration is invalid: the error stands at the key of the knob at fault.
+    pub(crate) fn refused(&self, error: &ConfigError) -> LabError {
+        let accepted = match error {
+            ConfigError::OutOfRange { range, .. } => range.to_string(),
+            ConfigError::Invalid { expected, .. } => (*expected).to_owned(),
+            ConfigError::Unknown => "a knob of the protocol".to_owned(),
+        };
+        self.error(error.knob(), error.to_string(), &accepted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_has_each_key_once_and_a_former_name_leads_to_a_key() {
+        let services =
+            crate::scenario::SERVICES.iter().map(|name| (name, crate::service_keys(name)));
+        let services: Vec<_> = services.collect();
+        let is_key = |keys: Keys, key| keys.all().any(|known| known == ("protocol", key));
+        for &(service, keys) in &services {
+            let mut all: Vec<_> = keys.all().collect();
+            let count = all.len();
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), count, "{service}");
+            for &(former, present) in keys.renamed {
+                assert!(!is_key(keys, former), "{service}: {former}");
+                assert!(services.iter().any(|&(_, keys)| is_key(keys, present)), "{present}");
+            }
+        }
+    }
+}
