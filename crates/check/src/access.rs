@@ -1,6 +1,5 @@
 // Checkers find the node of each protocol in what wraps it.
 
-use crate::checkers::tables::Table;
 use crate::checkers::{chain, group, mircc, overlay, slingshot, walk};
 use paceline_proto::chain::Chain;
 use paceline_proto::group::Group;
@@ -29,10 +28,8 @@ impl<T: Tamper<Forwarder>> mircc::Node for Wrapped<Forwarder, T> {
     }
 }
 
-impl<R: Table, T: Tamper<Overlay<R>>> overlay::Host for Wrapped<Overlay<R>, T> {
-    type Router = R;
-
-    fn overlay(&self) -> &Overlay<R> {
+impl<T: Tamper<Overlay>> overlay::Host for Wrapped<Overlay, T> {
+    fn overlay(&self) -> &Overlay {
         self.node()
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{
-    Backlog, Context, Instant, Lane, Member, NodeId, Outbox, Protocol, Rng, View, Wire,
-    decode_exact, encode_to_bytes,
+    Backlog, Context, DecodeError, Instant, Lane, Member, NodeId, Outbox, Protocol, Rng, View,
+    Wire, decode_exact, encode_to_bytes,
 };
-use paceline_proto::overlay::{Chord, Kademlia, Key, Koorde, Overlay, Pastry, Router, Tapestry};
+use paceline_proto::overlay::{Algorithm, Key, Overlay};
 use paceline_proto::{chain, detector, group, mircc, multicast, ndn, overlay, slingshot, walk};
 
 use crate::Spoken;
-use crate::lies::{Draw, DrawWalk, Known, Source};
+use crate::lies::{Draw, Known, Source};
 
 /// The largest datagram of a node.
 const DATAGRAM_BYTES_MAX: usize = 1_200;
@@ -38,18 +38,18 @@ pub const TARGETS: &[Target] = &[
     Target { name: "decode-group", feed: decode::<group::Message> },
     Target { name: "decode-multicast", feed: decode::<multicast::Message> },
     Target { name: "decode-slingshot", feed: decode::<slingshot::Message> },
-    Target { name: "decode-chord", feed: decode::<overlay::Message<<Chord as Router>::Walk>> },
-    Target { name: "decode-koorde", feed: decode::<overlay::Message<<Koorde as Router>::Walk>> },
+    Target { name: "decode-chord", feed: |input| decode_overlay(Algorithm::Chord, input) },
+    Target { name: "decode-koorde", feed: |input| decode_overlay(Algorithm::Koorde, input) },
     Target { name: "decode-walk", feed: decode::<walk::Message> },
     Target { name: "decode-ndn", feed: decode_ndn },
     Target { name: "node-chain", feed: node_chain },
     Target { name: "node-group", feed: node_group },
     Target { name: "node-slingshot", feed: node_slingshot },
-    Target { name: "node-chord", feed: node_overlay::<Chord> },
-    Target { name: "node-koorde", feed: node_overlay::<Koorde> },
-    Target { name: "node-pastry", feed: node_overlay::<Pastry> },
-    Target { name: "node-tapestry", feed: node_overlay::<Tapestry> },
-    Target { name: "node-kademlia", feed: node_overlay::<Kademlia> },
+    Target { name: "node-chord", feed: |input| node_overlay(Algorithm::Chord, input) },
+    Target { name: "node-koorde", feed: |input| node_overlay(Algorithm::Koorde, input) },
+    Target { name: "node-pastry", feed: |input| node_overlay(Algorithm::Pastry, input) },
+    Target { name: "node-tapestry", feed: |input| node_overlay(Algorithm::Tapestry, input) },
+    Target { name: "node-kademlia", feed: |input| node_overlay(Algorithm::Kademlia, input) },
     Target { name: "node-walk", feed: node_walk },
     Target { name: "node-forwarder", feed: node_forwarder },
 ];
@@ -63,15 +63,15 @@ pub fn feed_any(input: &[u8]) {
 
 /// Bytes as they are after an even first byte. After an odd one a drawn message, damaged: three
 /// bytes change one of its, and one that is left over cuts it short.
-fn damaged<M: Draw>(input: &[u8]) -> Bytes {
+fn damaged<M: Draw>(input: &[u8], known: &Known) -> Bytes {
     let Some((mode, rest)) = input.split_first().filter(|(mode, _)| **mode % 2 == 1) else {
         return Bytes::copy_from_slice(input.get(1..).unwrap_or_default());
     };
     let (seed, changes) = rest.split_at(rest.len().min(8));
     let seed = seed.iter().fold(u64::from(*mode), |seed, &byte| seed << 8 ^ u64::from(byte));
-    let (known, me) = (known(), Member { node: NodeId(9), incarnation: 77 });
+    let me = Member { node: NodeId(9), incarnation: 77 };
     let mut rng = Rng::new(seed, 0xf022);
-    let message = M::draw(&mut Source { rng: &mut rng, known: &known, me, is_member: false });
+    let message = M::draw(&mut Source { rng: &mut rng, known, me, is_member: false });
     let mut bytes = encode_to_bytes(&message).to_vec();
     let changes = changes.chunks_exact(3);
     let rest = changes.remainder().first();
@@ -89,9 +89,19 @@ fn damaged<M: Draw>(input: &[u8]) -> Bytes {
 
 /// Bytes are a message in its only form, as long as it says, or refused.
 fn decode<M: Draw>(input: &[u8]) {
-    let bytes = damaged::<M>(input);
-    if let Ok(message) = decode_exact::<M>(bytes.clone()) {
-        assert_eq!(encode_to_bytes(&message), bytes, "{} has two forms", message.kind());
+    let bytes = damaged::<M>(input, &known());
+    has_one_form(&bytes, decode_exact::<M>(bytes.clone()));
+}
+
+/// The same of an overlay's bytes, which are read as its algorithm has it.
+fn decode_overlay(algorithm: Algorithm, input: &[u8]) {
+    let bytes = damaged::<overlay::Message>(input, &Known { algorithm, ..known() });
+    has_one_form(&bytes, overlay::Message::decode_for(algorithm, bytes.clone()));
+}
+
+fn has_one_form<M: Draw>(bytes: &Bytes, decoded: Result<M, DecodeError>) {
+    if let Ok(message) = decoded {
+        assert_eq!(encode_to_bytes(&message), *bytes, "{} has two forms", message.kind());
         assert_eq!(message.wire_len(), bytes.len(), "{} is not so long", message.kind());
     }
 }
@@ -99,17 +109,17 @@ fn decode<M: Draw>(input: &[u8]) {
 /// What is skipped in packets of others is not written again: the first form that is written is the
 /// only one.
 fn decode_ndn(input: &[u8]) {
-    let bytes = damaged::<Box<ndn::Packet>>(input);
+    let bytes = damaged::<Box<ndn::Packet>>(input, &known());
     if let Ok(packet) = decode_exact::<ndn::Packet>(bytes) {
-        survives(&packet);
+        survives(&packet, decode_exact);
     }
 }
 
 /// What a node sends is read again as it was.
-fn survives<M: Draw>(message: &M) {
+fn survives<M: Draw>(message: &M, decode: impl FnOnce(Bytes) -> Result<M, DecodeError>) {
     let bytes = encode_to_bytes(message);
     assert_eq!(message.wire_len(), bytes.len(), "{} is not so long", message.kind());
-    match decode_exact::<M>(bytes.clone()) {
+    match decode(bytes.clone()) {
         Ok(again) => assert_eq!(encode_to_bytes(&again), bytes, "{}", message.kind()),
         Err(error) => panic!("{} is sent, and cannot be read: {error}", message.kind()),
     }
@@ -196,12 +206,14 @@ impl<P: Spoken> Alone<'_, P> {
         let count = outbox.sends.len() + outbox.group_sends.len();
         assert!(count <= SENDS_MAX, "{count} messages of one call");
         for send in &outbox.sends {
-            survives(&send.message);
+            survives(&send.message, |bytes| P::decode(self.shared, bytes));
             let length = send.message.wire_len();
             let fits = send.lane == Lane::Stream || length <= DATAGRAM_BYTES_MAX;
             assert!(fits, "a datagram of {length} bytes: {}", send.message.kind());
         }
-        outbox.group_sends.iter().for_each(|(_, message)| survives(message));
+        for (_, message) in &outbox.group_sends {
+            survives(message, |bytes| P::decode(self.shared, bytes));
+        }
         self.timers.append(&mut outbox.timers);
         self.node.publish(me, &mut self.known);
     }
@@ -228,10 +240,10 @@ fn node_slingshot(input: &[u8]) {
     Alone::run(slingshot::Slingshot::new(&config), &config, None, input);
 }
 
-fn node_overlay<R: Router<Walk: DrawWalk>>(input: &[u8]) {
-    let config = overlay::Config::new(overlay::Space::new(1));
+fn node_overlay(algorithm: Algorithm, input: &[u8]) {
+    let config = overlay::Config::new(overlay::Space::new(1)).with_algorithm(algorithm);
     let found = overlay::Command::Bootstrap { address: Bytes::new() };
-    Alone::run(Overlay::<R>::new(&config, NodeId(0)), &config, Some(found), input);
+    Alone::run(Overlay::new(&config, NodeId(0)), &config, Some(found), input);
 }
 
 fn node_walk(input: &[u8]) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_proto::core::{Context, Instant, NodeId, Protocol, Rng};
 use paceline_proto::group::{Group, Role};
-use paceline_proto::overlay::{Overlay, Router};
+use paceline_proto::overlay::Overlay;
 
 use crate::Tamper;
 
@@ -88,7 +88,7 @@ impl HoldsAddresses for Group {
 
 /// The addresses of the nodes in its table. It sends to another node only after a message has
 /// named that node again.
-impl<R: Router> HoldsAddresses for Overlay<R> {
+impl HoldsAddresses for Overlay {
     fn held(&self) -> Vec<(NodeId, Bytes)> {
         let mut table = Vec::new();
         self.router().contacts(&mut table);

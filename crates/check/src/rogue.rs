@@ -247,7 +247,7 @@ impl<P: Spoken> Misdeeds<P> {
             shared.count(Misdeed::Replace.name());
             return send(to, other, cx);
         } else if self.chances(Misdeed::Damage, cx.rng)
-            && let Some(other) = damaged(&message, cx.rng)
+            && let Some(other) = damaged::<P>(&message, cx.shared, cx.rng)
         {
             shared.count(Misdeed::Damage.name());
             return send(to, other, cx);

@@ -7,11 +7,11 @@ use paceline_proto::chain::{self, Chain};
 use paceline_proto::core::{Context, Instant, Lane, Member, NodeId, Protocol, Rng, Wire};
 use paceline_proto::group::{self, Group};
 use paceline_proto::mircc::{self, Forwarder};
-use paceline_proto::overlay::{self, Overlay, Router};
+use paceline_proto::overlay::{self, Overlay};
 use paceline_proto::slingshot::{self, Slingshot};
 use paceline_proto::walk::{self, Server};
 
-use crate::lies::{Draw, DrawWalk, Known, Source};
+use crate::lies::{Draw, Known, Source};
 use crate::{Forgers, Misdeed, Rogues, Tamper, Verdict, Wrapped, seeds};
 
 /// Counts the messages that strangers send.
@@ -55,8 +55,13 @@ impl Spoken for Server {
     const TICK: walk::Timer = walk::Timer::Work;
 }
 
-impl<R: Router<Walk: DrawWalk>> Spoken for Overlay<R> {
+impl Spoken for Overlay {
     const TICK: overlay::Timer = overlay::Timer::Upkeep;
+
+    fn publish(&self, node: Member, known: &mut Known) {
+        known.algorithm = self.router().algorithm();
+        known.note(node);
+    }
 }
 
 /// How strangers lie.

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use bytes::Bytes;
 use paceline_proto::core::{Context, DecodeError, NodeId, Outbox, PeerState, Protocol, View};
 
 use crate::clock::Clock;
@@ -140,6 +141,10 @@ impl<P: Protocol, T: Tamper<P>> Protocol for Wrapped<P, T> {
     type Command = P::Command;
     type Event = P::Event;
     type Shared = P::Shared;
+
+    fn decode(shared: &P::Shared, bytes: Bytes) -> Result<P::Message, DecodeError> {
+        P::decode(shared, bytes)
+    }
 
     fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
         let sees = self.with(cx, |node, tamper, cx| {

@@ -10,7 +10,7 @@ use std::task::{Context as TaskContext, Poll};
 use bytes::{Bytes, BytesMut};
 use paceline_proto::core::{
     Backlog, Context, Counters, DecodeError, GroupId, Instant, Lane, Membership, NodeId, Outbox,
-    Outgoing, Payload, PeerState, Protocol, Rng, View, Wire, decode_exact,
+    Outgoing, Payload, PeerState, Protocol, Rng, View, Wire,
 };
 use tokio::sync::mpsc;
 
@@ -270,7 +270,7 @@ impl<P: Hosted> Machine for Typed<P> {
     }
 
     fn decode(&mut self, bytes: Bytes) -> Result<(), DecodeError> {
-        self.decoded = Some(decode_exact(bytes)?);
+        self.decoded = Some(P::decode(&self.shared, bytes)?);
         Ok(())
     }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use paceline_proto::core::{Instant, Lane, NodeId, Payload, Protocol, mix};
 use paceline_proto::overlay::{
-    Body, Command, Config, Event, FailReason, Key, Message, Operation, Oracle, Outcome, Overlay,
-    Purpose, Role, Route, Router, Space, Timer, Version,
+    Algorithm, Body, Command, Config, Event, FailReason, Key, Message, Operation, Oracle, Outcome,
+    Overlay, Purpose, Role, Route, Space, Target, Timer, Version,
 };
 
 use super::Violation;
-use super::tables::Table;
+use super::tables;
 use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
 /// What an overlay promises.
@@ -64,30 +64,16 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The messages of a router's nodes.
-pub type MessageOf<R> = Message<<R as Router>::Walk>;
-
 /// A protocol in which a node of an overlay can be found: itself, or what wraps it.
 pub trait Host:
-    Protocol<
-        Message = MessageOf<Self::Router>,
-        Timer = Timer,
-        Command = Command,
-        Event = Event,
-        Shared = Config,
-    >
+    Protocol<Message = Message, Timer = Timer, Command = Command, Event = Event, Shared = Config>
 {
-    /// Its routing table.
-    type Router: Table;
-
     /// The node.
-    fn overlay(&self) -> &Overlay<Self::Router>;
+    fn overlay(&self) -> &Overlay;
 }
 
-impl<R: Table> Host for Overlay<R> {
-    type Router = R;
-
-    fn overlay(&self) -> &Overlay<R> {
+impl Host for Overlay {
+    fn overlay(&self) -> &Overlay {
         self
     }
 }
@@ -148,6 +134,7 @@ type NodeId0 = Option<NodeId>;
 
 /// Watches an overlay from its first node on.
 pub struct OverlayLedger {
+    algorithm: Algorithm,
     space: Space,
     has_ranges: bool,
     terms: Terms,
@@ -190,6 +177,7 @@ impl OverlayLedger {
     /// An empty ledger.
     pub fn new(config: &Config, terms: Terms) -> OverlayLedger {
         OverlayLedger {
+            algorithm: config.algorithm(),
             space: config.space(),
             has_ranges: config.has_ranges(),
             terms,
@@ -245,7 +233,7 @@ impl OverlayLedger {
         let oracle = Oracle::new(self.space, members.iter().copied());
         for &node in &members {
             let router = sim.node(node).overlay().router();
-            if let Some(fault) = router.fault(self.space, node, oracle.ring()) {
+            if let Some(fault) = tables::fault(router, self.space, node, oracle.ring()) {
                 return self.broken(Rule::Table, now, node, fault);
             }
         }
@@ -266,7 +254,7 @@ impl OverlayLedger {
                 continue;
             };
             let wanted: BTreeSet<NodeId> =
-                oracle.holders::<P::Router>(*key, copies).into_iter().collect();
+                oracle.holders(self.algorithm, *key, copies).into_iter().collect();
             let held = under.holders.iter().filter(|(_, (held, _))| *held >= version);
             let held: BTreeSet<NodeId> = held.map(|(&node, _)| node).collect();
             if held != wanted {
@@ -290,7 +278,7 @@ impl OverlayLedger {
         let members = (0..nodes).map(NodeId).filter(|&node| sim.is_alive(node));
         let members = members.filter(|&node| sim.node(node).overlay().is_member());
         let oracle = Oracle::new(self.space, members);
-        let owner = oracle.responsible::<P::Router>(key);
+        let owner = oracle.responsible(self.algorithm, key);
         match outcome {
             Outcome::Located(found) if Some(*found) == owner => {}
             Outcome::Located(found) => {
@@ -528,11 +516,12 @@ impl OverlayLedger {
         }
     }
 
-    fn begin_dividing<R: Router>(&mut self, node: NodeId, route: &Route<R::Walk>) {
+    fn begin_dividing(&mut self, node: NodeId, route: &Route) {
         let here = self.space.key(node);
-        let targets = route.targets.iter();
-        let remaining =
-            targets.map(|target| (target.key, R::remaining(target.key, here, target.walk)));
+        let remaining = route
+            .targets
+            .iter()
+            .map(|&Target { key, walk }| (key, self.algorithm.remaining(key, here, walk)));
         self.dividing = Some(Dividing {
             remaining: remaining.collect(),
             node: Some(node),
@@ -580,7 +569,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
             }
             Input::Message { message, .. } => {
                 if let Body::Route(route) = &message.body {
-                    self.begin_dividing::<P::Router>(node, route);
+                    self.begin_dividing(node, route);
                 }
             }
             _ => {}
@@ -597,12 +586,11 @@ impl<P: Host> Observer<P> for OverlayLedger {
             let is_guess = is_direct && from == route.initiator;
             for target in route.targets.iter().filter(|_| !is_guess) {
                 // A hop that is tried in the place of one that is gone begins the way again.
-                let from_start = || {
-                    P::Router::remaining(target.key, here, <P::Router as Router>::Walk::default())
-                };
+                let algorithm = self.algorithm;
+                let from_start = || algorithm.remaining(target.key, here, algorithm.first_walk());
                 let before = divided.and_then(|dividing| dividing.remaining.get(&target.key));
                 let before = before.copied().unwrap_or_else(from_start);
-                if P::Router::remaining(target.key, there, target.walk) >= before {
+                if algorithm.remaining(target.key, there, target.walk) >= before {
                     let what = format!("{} goes to {to}, which is no nearer", target.key);
                     return self.broken(Rule::Progress, at, from, what);
                 }

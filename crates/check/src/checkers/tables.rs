@@ -1,20 +1,49 @@
 //! What a routing table must be once everybody has been told everything.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 
 use paceline_proto::core::NodeId;
-use paceline_proto::overlay::{Chord, Kademlia, Key, Koorde, Pastry, Router, Space, Tapestry};
+use paceline_proto::overlay::{
+    Algorithm, Chord, Kademlia, Key, Koorde, Pastry, Router, Space, Tapestry,
+};
+
+/// What is not as it should be, of the table of node `own`. `ring` holds all members, sorted by
+/// key.
+///
+/// # Panics
+/// If the table is of none of the five algorithms.
+pub fn fault(
+    router: &dyn Router,
+    space: Space,
+    own: NodeId,
+    ring: &[(Key, NodeId)],
+) -> Option<String> {
+    let table: &dyn Any = router;
+    match router.algorithm() {
+        Algorithm::Chord => of::<Chord>(table).fault(space, own, ring),
+        Algorithm::Koorde => of::<Koorde>(table).fault(space, own, ring),
+        Algorithm::Pastry => of::<Pastry>(table).fault(space, own, ring),
+        Algorithm::Tapestry => of::<Tapestry>(table).fault(space, own, ring),
+        Algorithm::Kademlia => of::<Kademlia>(table).fault(space, own, ring),
+    }
+}
+
+/// The nodes that follow on the ring, if the algorithm has one.
+pub fn successors(router: &dyn Router) -> Option<&[NodeId]> {
+    let table: &dyn Any = router;
+    let chord = table.downcast_ref().map(Chord::successors);
+    chord.or_else(|| table.downcast_ref().map(Koorde::successors))
+}
+
+fn of<R: Router>(table: &dyn Any) -> &R {
+    table.downcast_ref().expect("a table is what its algorithm says")
+}
 
 /// A routing table that can be compared with the nodes there are.
-pub trait Table: Router {
-    /// What is not as it should be, of the table of the node with this key. `ring` holds all
-    /// members, sorted by key.
+trait Table {
+    /// What is not as it should be, of the table of the node with this key.
     fn fault(&self, space: Space, own: NodeId, ring: &[(Key, NodeId)]) -> Option<String>;
-
-    /// The nodes that follow on the ring, if the algorithm has one.
-    fn successors(&self) -> Option<&[NodeId]> {
-        None
-    }
 }
 
 /// The `count` nodes after (or before) a node on the ring.
@@ -59,7 +88,7 @@ fn fingers_of(own: Key, ring: &[(Key, NodeId)]) -> Vec<NodeId> {
 }
 
 /// Nodes in the table that are no members.
-fn dead<R: Router>(router: &R, ring: &[(Key, NodeId)]) -> Option<String> {
+fn dead(router: &dyn Router, ring: &[(Key, NodeId)]) -> Option<String> {
     let mut contacts = Vec::new();
     router.contacts(&mut contacts);
     let members: BTreeSet<NodeId> = ring.iter().map(|&(_, node)| node).collect();
@@ -99,10 +128,6 @@ impl Table for Chord {
         let ring_fault = ring_fault(key, ring, self.successors(), self.predecessor());
         ring_fault.or_else(|| dead(self, ring)).or_else(fault)
     }
-
-    fn successors(&self) -> Option<&[NodeId]> {
-        Some(self.successors())
-    }
 }
 
 impl Table for Koorde {
@@ -117,10 +142,6 @@ impl Table for Koorde {
             let edges = self.edges();
             (edges != right).then(|| format!("edges {edges:?}, not {right:?}"))
         })
-    }
-
-    fn successors(&self) -> Option<&[NodeId]> {
-        Some(self.successors())
     }
 }
 

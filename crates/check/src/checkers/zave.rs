@@ -13,7 +13,7 @@ use paceline_proto::overlay::{Config, Key, Space};
 
 use super::Violation;
 use super::overlay::Host;
-use super::tables::Table;
+use super::tables::successors;
 use paceline_sim::{Fault, Observer, Reply};
 
 /// What the ring of Chord promises.
@@ -172,7 +172,7 @@ impl RingChecker {
 impl<P: Host> Observer<P> for RingChecker {
     fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
         let overlay = protocol.overlay();
-        let Some(list) = overlay.router().successors() else {
+        let Some(list) = successors(overlay.router()) else {
             return;
         };
         if !overlay.is_member() {

@@ -9,12 +9,11 @@ mod slingshot;
 mod walk;
 
 use bytes::Bytes;
-pub use overlay::DrawWalk;
 use paceline_proto::core::{
-    GroupId, Lane, Member, NodeId, Payload, Rng, ViewId, Wire, decode_exact, encode_to_bytes,
+    GroupId, Lane, Member, NodeId, Payload, Protocol, Rng, ViewId, Wire, encode_to_bytes,
 };
 use paceline_proto::ndn::Name;
-use paceline_proto::overlay::Key;
+use paceline_proto::overlay::{Algorithm, Key};
 
 /// Draws until one is of a wanted kind.
 const ALIKE_TRIES: u32 = 64;
@@ -85,6 +84,8 @@ pub struct Known {
     pub plan: u64,
     /// Most steps that walkers of strangers are still to take.
     pub steps_max: u32,
+    /// The algorithm of an overlay.
+    pub algorithm: Algorithm,
     /// Keys of an overlay that strangers read. What they write is under keys of their own.
     pub keys: Vec<Key>,
     /// Names of objects.
@@ -200,8 +201,12 @@ impl Source<'_> {
     }
 }
 
-/// The message with some bits flipped, or cut short; none if it would not even decode.
-pub fn damaged<M: Wire>(message: &M, rng: &mut Rng) -> Option<M> {
+/// The message with some bits flipped, or cut short; none if a node would not even decode it.
+pub fn damaged<P: Protocol>(
+    message: &P::Message,
+    shared: &P::Shared,
+    rng: &mut Rng,
+) -> Option<P::Message> {
     let mut bytes = encode_to_bytes(message).to_vec();
     if rng.chance(0.2) {
         bytes.truncate(rng.below(bytes.len() as u32) as usize);
@@ -213,7 +218,7 @@ pub fn damaged<M: Wire>(message: &M, rng: &mut Rng) -> Option<M> {
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }
-    decode_exact(bytes.into()).ok()
+    P::decode(shared, bytes.into()).ok()
 }
 
 /// What strangers say where content is wanted.
@@ -224,12 +229,23 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fmt::Debug;
 
+    use paceline_proto::core::{DecodeError, decode_exact};
+
     use super::*;
 
     /// What is drawn is well-formed, of every kind that there is and of no other.
     fn is_sound<M: Draw + Debug + PartialEq>() {
+        is_sound_by(Algorithm::default(), decode_exact::<M>);
+    }
+
+    /// The same, of an overlay by this algorithm.
+    fn is_sound_by<M: Draw + Debug + PartialEq>(
+        algorithm: Algorithm,
+        decode: impl Fn(Bytes) -> Result<M, DecodeError>,
+    ) {
         let me = Member { node: NodeId(9), incarnation: 77 };
         let mut known = Known { view: 3, groups: 2, vertices: 20, plan: 5, ..Known::default() };
+        known.algorithm = algorithm;
         for node in 0..5 {
             known.note(Member { node: NodeId(node), incarnation: 100 + u64::from(node) });
         }
@@ -242,7 +258,7 @@ mod tests {
             let message = M::draw(&mut source);
             let bytes = encode_to_bytes(&message);
             assert_eq!(bytes.len(), message.wire_len(), "{message:?}");
-            assert_eq!(decode_exact::<M>(bytes).as_ref(), Ok(&message));
+            assert_eq!(decode(bytes).as_ref(), Ok(&message));
             kinds.insert(message.kind());
         }
         assert_eq!(kinds, M::kinds().into_iter().collect());
@@ -250,7 +266,6 @@ mod tests {
 
     #[test]
     fn messages_are_well_formed_and_of_every_kind() {
-        use paceline_proto::overlay::{Chord, Kademlia, Koorde, Router};
         use paceline_proto::{chain, group, multicast, ndn, overlay, slingshot, walk};
         is_sound::<chain::Message>();
         is_sound::<group::Message>();
@@ -258,8 +273,8 @@ mod tests {
         is_sound::<multicast::Message>();
         is_sound::<walk::Message>();
         is_sound::<Box<ndn::Packet>>();
-        is_sound::<overlay::Message<<Chord as Router>::Walk>>();
-        is_sound::<overlay::Message<<Koorde as Router>::Walk>>();
-        is_sound::<overlay::Message<<Kademlia as Router>::Walk>>();
+        for algorithm in Algorithm::ALL {
+            is_sound_by(algorithm, |bytes| overlay::Message::decode_for(algorithm, bytes));
+        }
     }
 }

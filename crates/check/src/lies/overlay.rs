@@ -1,42 +1,29 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use paceline_proto::core::{Lane, NodeId, Wire};
+use paceline_proto::core::{Lane, NodeId};
 use paceline_proto::overlay::{
-    Addresses, Answer, Body, CopyAnswer, Found, Key, Leg, Message, Purpose, PutAnswer, PutItem,
-    Record, Route, Segment, Side, Stamp, Target, Topic, Version, Walk,
+    Addresses, Answer, Body, CopyAnswer, Found, Key, KoordeWalk, Leg, Message, Purpose, PutAnswer,
+    PutItem, Record, Route, Segment, Side, Stamp, Target, Topic, Version, Walk,
 };
 
 use super::{Draw, Source};
 
-/// What routers note of the way of a message.
-pub trait DrawWalk: Wire + Copy {
-    /// Draws one.
-    fn draw(source: &mut Source<'_>) -> Self;
-}
-
-impl DrawWalk for () {
-    fn draw(_: &mut Source<'_>) {}
-}
-
-impl DrawWalk for Leg {
-    fn draw(source: &mut Source<'_>) -> Leg {
-        if source.flag() { Leg::Way } else { Leg::Last }
-    }
-}
-
-impl DrawWalk for Walk {
-    fn draw(source: &mut Source<'_>) -> Walk {
-        match source.rng.below(3) {
-            0 => Walk::Start,
-            1 => Walk::Last,
+/// What a message carries of its way, in the form of the overlay's algorithm.
+fn walk(source: &mut Source<'_>) -> Walk {
+    match source.known.algorithm.first_walk() {
+        Walk::None => Walk::None,
+        Walk::Leg(_) => Walk::Leg(if source.flag() { Leg::Way } else { Leg::Last }),
+        Walk::Koorde(_) => Walk::Koorde(match source.rng.below(3) {
+            0 => KoordeWalk::Start,
+            1 => KoordeWalk::Last,
             _ => {
                 let left = source.one_of(&[0, 1, 2, 5, 63, 64]);
                 let prefix = source.word().checked_shr(64 - u32::from(left)).unwrap_or(0);
                 let side = if source.flag() { Side::Ahead } else { Side::Behind };
-                Walk::Imaginary { prefix, left, side }
+                KoordeWalk::Imaginary { prefix, left, side }
             }
-        }
+        }),
     }
 }
 
@@ -82,9 +69,9 @@ fn own_keys(source: &mut Source<'_>) -> Vec<Key> {
     ascending(source.some(4, own_key))
 }
 
-fn targets<W: DrawWalk>(source: &mut Source<'_>) -> Arc<[Target<W>]> {
+fn targets(source: &mut Source<'_>) -> Arc<[Target]> {
     let keys = keys(source);
-    keys.into_iter().map(|key| Target { key, walk: W::draw(source) }).collect()
+    keys.into_iter().map(|key| Target { key, walk: walk(source) }).collect()
 }
 
 fn purpose(source: &mut Source<'_>) -> Purpose {
@@ -130,7 +117,7 @@ fn node(source: &mut Source<'_>) -> NodeId {
     source.member().node
 }
 
-fn found<W: DrawWalk>(source: &mut Source<'_>) -> Found<W> {
+fn found(source: &mut Source<'_>) -> Found {
     let mut found = Found {
         exchange: source.half(),
         segments: Vec::new(),
@@ -145,7 +132,7 @@ fn found<W: DrawWalk>(source: &mut Source<'_>) -> Found<W> {
         for _ in 0..segment.targets {
             match segment.nodes {
                 0 => found.ended.push(answer(source)),
-                _ => found.walks.push(W::draw(source)),
+                _ => found.walks.push(walk(source)),
             }
         }
         (0..segment.nodes).for_each(|_| found.nodes.push(node(source)));
@@ -207,7 +194,7 @@ fn topic(source: &mut Source<'_>) -> Topic {
     }
 }
 
-fn body<W: DrawWalk>(source: &mut Source<'_>) -> Body<W> {
+fn body(source: &mut Source<'_>) -> Body {
     let exchange = source.half();
     let is_member = source.flag();
     match source.rng.below(21) {
@@ -262,8 +249,8 @@ fn body<W: DrawWalk>(source: &mut Source<'_>) -> Body<W> {
     }
 }
 
-impl<W: DrawWalk> Draw for Message<W> {
-    fn draw(source: &mut Source<'_>) -> Message<W> {
+impl Draw for Message {
+    fn draw(source: &mut Source<'_>) -> Message {
         let body = body(source);
         let address = |source: &mut Source<'_>| (node(source), Bytes::from_static(b"nowhere"));
         let addresses = source.rng.chance(0.1).then(|| {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as WallClock};
 
 use paceline_proto::core::{Instant, NodeId};
 use paceline_proto::overlay::{
-    Chord, Command, Config, Event, Kademlia, Key, Oracle, Outcome, Overlay, Router, Space, Style,
+    Algorithm, Command, Config, Event, Key, Oracle, Outcome, Overlay, Space, Style,
 };
 use paceline_sim::{Observer, Reply, Sim, SimConfig};
 use serde::Serialize;
@@ -80,13 +80,13 @@ const STEPS: u32 = 100;
 /// Runs both algorithms over sizes from 1,000 to `nodes_max`.
 pub fn run(settings: Settings, progress: &dyn Progress) -> Result<Vec<Row>, LabError> {
     let sizes = super::sizes(settings.nodes_max);
-    let measures = [measure::<Chord>, measure::<Kademlia>];
-    let total = sizes.len() * measures.len();
+    let algorithms = [Algorithm::Chord, Algorithm::Kademlia];
+    let total = sizes.len() * algorithms.len();
     progress.start(total as u64 * u64::from(STEPS), "overlay");
     let mut rows = Vec::with_capacity(total);
-    for measure in measures {
+    for algorithm in algorithms {
         for &nodes in &sizes {
-            let Some(row) = measure(nodes, settings, progress) else {
+            let Some(row) = measure(algorithm, nodes, settings, progress) else {
                 return Err(LabError::Stopped { finished: rows.len(), total });
             };
             rows.push(row);
@@ -97,11 +97,16 @@ pub fn run(settings: Settings, progress: &dyn Progress) -> Result<Vec<Row>, LabE
 }
 
 /// One row; none if it was stopped.
-fn measure<R: Router>(nodes: u32, settings: Settings, progress: &dyn Progress) -> Option<Row> {
+fn measure(
+    algorithm: Algorithm,
+    nodes: u32,
+    settings: Settings,
+    progress: &dyn Progress,
+) -> Option<Row> {
     let resident = resident_bytes();
     let plan = plan(settings);
     let space = Space::new(SEED);
-    let config = Config::new(space).with_upkeep_every(None).build();
+    let config = Config::new(space).with_algorithm(algorithm).with_upkeep_every(None).build();
     let shared = Arc::new(config.expect("these settings are in range"));
     let mut config = SimConfig::new(nodes as usize, SEED);
     config.network.link.delay = DELAY;
@@ -114,11 +119,11 @@ fn measure<R: Router>(nodes: u32, settings: Settings, progress: &dyn Progress) -
         if node.0 % step == 0 && node.0 / step < STEPS / 2 {
             progress.inc(1);
         }
-        let mut router = R::new(space, node);
+        let mut router = make.router(node);
         if !progress.stopped() {
             router.fill(oracle.ring());
         }
-        Overlay::<R>::with_router(&make, node, router)
+        Overlay::with_router(&make, node, router)
     });
     let fill_seconds = started.elapsed().as_secs_f64();
     if progress.stopped() {
@@ -142,7 +147,7 @@ fn measure<R: Router>(nodes: u32, settings: Settings, progress: &dyn Progress) -
     let kept: usize = all().map(Overlay::heap_bytes).sum();
     let grown = resident_bytes().zip(resident).map(|(after, before)| after.saturating_sub(before));
     Some(Row {
-        algorithm: R::NAME,
+        algorithm: algorithm.name(),
         nodes,
         keys,
         found: got.found,
@@ -154,7 +159,7 @@ fn measure<R: Router>(nodes: u32, settings: Settings, progress: &dyn Progress) -
         ns_per_event: get_seconds * 1e9 / events as f64,
         messages_per_key: per_key(messages),
         hops_per_key: per_key(counted("overlay_hops")),
-        bytes_per_node: size_of::<Overlay<R>>() as f64
+        bytes_per_node: size_of::<Overlay>() as f64
             + sim.driver_bytes_per_node()
             + per_node(tables + kept),
         table_bytes_per_node: per_node(tables),
@@ -164,8 +169,8 @@ fn measure<R: Router>(nodes: u32, settings: Settings, progress: &dyn Progress) -
 
 /// All keys once, in clustered bundles of random requesters. Returns the seconds that it took;
 /// none if it was stopped.
-fn phase<R: Router>(
-    sim: &mut Sim<'_, Overlay<R>>,
+fn phase(
+    sim: &mut Sim<'_, Overlay>,
     got: &mut Got<'_>,
     number: usize,
     progress: &dyn Progress,
@@ -225,13 +230,13 @@ struct Got<'a> {
     found: usize,
 }
 
-impl<R: Router> Observer<Overlay<R>> for Got<'_> {
+impl Observer<Overlay> for Got<'_> {
     fn on_event(
         &mut self,
         _at: Instant,
         _node: NodeId,
         event: &Event,
-        _reply: &mut Reply<Overlay<R>>,
+        _reply: &mut Reply<Overlay>,
     ) {
         let Event::Outcome { id, outcomes } = event else { return };
         let phase = self.plan.phase_of(*id as u32);

@@ -131,7 +131,7 @@ pub(super) fn figures(measured: &Measured<'_>) -> Vec<Figure> {
 
 fn packets(measured: &Measured<'_>) -> Vec<Figure> {
     let settings = measured.settings;
-    let (algorithm, pings) = (settings.algorithm, settings.pings_each);
+    let (algorithm, pings) = (settings.config.algorithm(), settings.pings_each);
     let name = match pings {
         true => format!("{algorithm}-ping"),
         false => algorithm.name().to_owned(),
@@ -195,7 +195,7 @@ fn packets(measured: &Measured<'_>) -> Vec<Figure> {
 
 /// Ratios to the time of one client that gets keys one by one.
 fn time(measured: &Measured<'_>) -> Vec<Figure> {
-    let algorithm = measured.settings.algorithm;
+    let algorithm = measured.settings.config.algorithm();
     let seconds = |grouping: Grouping, clients: u32| {
         let phases = measured.settings.plan.phases.iter().zip(measured.ledger.tallies());
         let mut gets = phases.filter(|(phase, _)| {
@@ -251,7 +251,8 @@ fn bundle(measured: &Measured<'_>) -> Vec<Figure> {
             "forwardings in clustered bundles of {size}; no less than {:.3}",
             1.0 / size as f64
         ));
-    let expected = bundle_expected(size).filter(|_| settings.algorithm == Algorithm::Chord);
+    let expected =
+        bundle_expected(size).filter(|_| settings.config.algorithm() == Algorithm::Chord);
     let figure = match expected {
         Some(expected) => measured.banded(figure, expected),
         None => figure,
@@ -263,7 +264,7 @@ fn bundle(measured: &Measured<'_>) -> Vec<Figure> {
 /// are not one for each key.
 fn multicast(measured: &Measured<'_>) -> Vec<Figure> {
     let (settings, actions) = (measured.settings, [Action::Send]);
-    let algorithm = settings.algorithm;
+    let algorithm = settings.config.algorithm();
     let mut figures = Vec::new();
     if let Some(serial) = measured.counted(Style::Recursive, Grouping::Serial, &actions) {
         for grouping in [Grouping::Random, Grouping::Clustered] {
@@ -303,9 +304,13 @@ fn lost(measured: &Measured<'_>) -> Figure {
     let gets = phases.filter(|(phase, _)| phase.action == Action::Get);
     let lost: u64 = gets.map(|(_, tally)| tally.absent + tally.wrong).sum();
     let failed: u64 = measured.ledger.tallies().iter().map(|tally| tally.failed).sum();
-    Figure::new(format!("overlay/lost/{}", measured.settings.algorithm), lost as f64, "keys")
-        .with_band(0.0, 0.0)
-        .with_note(format!("stored and not found again; {failed} were given up and told so"))
+    Figure::new(
+        format!("overlay/lost/{}", measured.settings.config.algorithm()),
+        lost as f64,
+        "keys",
+    )
+    .with_band(0.0, 0.0)
+    .with_note(format!("stored and not found again; {failed} were given up and told so"))
 }
 
 /// The figures of collective forwarding as `paceline reproduce overlay` shows them.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
-use paceline_proto::overlay::{Command, Config, Event, Key, Oracle, Overlay, Router};
+use paceline_proto::overlay::{Command, Config, Event, Key, Oracle, Overlay};
 
 pub use figures::REPRODUCTION;
 pub use ledger::{Ledger, Tally};
@@ -27,21 +27,20 @@ pub use scenario::{Measure, Settings};
 
 use crate::world::{Answer, Service, Start};
 
-/// An overlay scenario for one algorithm, ready to run in either world.
+/// An overlay scenario, ready to run in either world.
 #[derive(Debug)]
-pub struct Requests<R> {
+pub struct Requests {
     shared: Arc<Config>,
     settings: Settings,
     // All nodes, where tables are filled.
     oracle: Option<Oracle>,
     // By requester: its bundles, in order, and how many keys they have.
     bundles: BTreeMap<NodeId, (Vec<u32>, usize)>,
-    algorithm: std::marker::PhantomData<fn() -> R>,
 }
 
-impl<R: Router> Requests<R> {
+impl Requests {
     /// The scenario that these settings describe.
-    pub fn new(settings: Settings) -> Requests<R> {
+    pub fn new(settings: Settings) -> Requests {
         let (plan, nodes) = (&settings.plan, settings.nodes);
         let space = settings.config.space();
         let oracle =
@@ -52,8 +51,8 @@ impl<R: Router> Requests<R> {
             listed.push(bundle);
             *keys += plan.contents(bundle).1.len();
         }
-        let (shared, algorithm) = (Arc::new(settings.config.clone()), std::marker::PhantomData);
-        Requests { shared, settings, oracle, bundles, algorithm }
+        let shared = Arc::new(settings.config.clone());
+        Requests { shared, settings, oracle, bundles }
     }
 
     /// What the scenario does and measures.
@@ -70,23 +69,19 @@ impl<R: Router> Requests<R> {
     }
 }
 
-impl<R: Router> Service for Requests<R>
-where
-    R: Send + 'static,
-{
-    type Protocol = Overlay<R>;
+impl Service for Requests {
+    type Protocol = Overlay;
     type Ledger = Ledger;
 
     fn shared(&self) -> &Arc<Config> {
         &self.shared
     }
 
-    fn protocol(&self, node: NodeId) -> Overlay<R> {
+    fn protocol(&self, node: NodeId) -> Overlay {
         match &self.oracle {
             None => Overlay::new(&self.shared, node),
             Some(oracle) => {
-                let router = R::new(self.shared.space(), node);
-                let mut router = router.with_shape(self.shared.shape());
+                let mut router = self.shared.router(node);
                 router.fill(oracle.ring());
                 Overlay::with_router(&self.shared, node, router)
             }
@@ -152,7 +147,7 @@ where
         ledger: &mut Ledger,
         at: Instant,
         node: NodeId,
-        event: &<Overlay<R> as Protocol>::Event,
+        event: &<Overlay as Protocol>::Event,
         _answers: &mut Vec<Answer<Self>>,
     ) {
         match event {

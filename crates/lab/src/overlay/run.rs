@@ -2,10 +2,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant as WallClock;
 
-use paceline_net::Hosted;
-use paceline_proto::overlay::{
-    Algorithm, Chord, Kademlia, Koorde, Overlay, Pastry, Router, Tapestry,
-};
 use paceline_sim::Codec;
 
 use super::figures::{MESSAGES, Measured, figures};
@@ -17,19 +13,6 @@ use crate::run::{Metric, RunResult, Sample};
 use crate::scenario::Scenario;
 use crate::world::{Outcome, Prepared, Simulated, run_on_loopback, simulate_traced};
 
-/// Calls a generic function with the router of an algorithm.
-macro_rules! with_router {
-    ($algorithm:expr, $call:ident($($argument:expr),*)) => {
-        match $algorithm {
-            Algorithm::Chord => $call::<Chord>($($argument),*),
-            Algorithm::Koorde => $call::<Koorde>($($argument),*),
-            Algorithm::Pastry => $call::<Pastry>($($argument),*),
-            Algorithm::Tapestry => $call::<Tapestry>($($argument),*),
-            Algorithm::Kademlia => $call::<Kademlia>($($argument),*),
-        }
-    };
-}
-
 /// Runs an overlay scenario in the simulator, and writes a trace of it to a file if there is one.
 pub fn run(
     scenario: &Scenario,
@@ -37,52 +20,7 @@ pub fn run(
     trace: Option<&Path>,
     progress: &dyn Progress,
 ) -> Result<RunResult, LabError> {
-    let settings = Settings::read_to_judge(scenario, seed)?;
-    with_router!(settings.algorithm, run_by(settings, scenario, seed, trace, progress))
-}
-
-/// Runs an overlay scenario on loopback sockets: with a process for each node if there is a
-/// program to start, else all in this one.
-pub fn run_on_sockets(
-    scenario: Arc<Scenario>,
-    seed: u64,
-    program: Option<&Path>,
-    progress: &dyn Progress,
-) -> Result<RunResult, LabError> {
-    let settings = Settings::read(&scenario, seed)?;
-    if settings.plan.tables == Tables::Ideal {
-        let problem = "tables = \"ideal\" are filled in the simulator only";
-        return Err(LabError::Unsupported(problem.to_owned()));
-    }
-    with_router!(settings.algorithm, run_on_sockets_by(settings, scenario, seed, program, progress))
-}
-
-/// Runs one node of an overlay scenario as a parent process says.
-pub fn serve(prepared: Prepared) -> Result<(), LabError> {
-    match Settings::read(prepared.scenario(), prepared.seed()) {
-        Ok(settings) => with_router!(settings.algorithm, serve_by(settings, prepared)),
-        Err(error) => prepared.serve::<Requests<Chord>>(Err(error)),
-    }
-}
-
-fn serve_by<R: Router + Send + 'static>(
-    settings: Settings,
-    prepared: Prepared,
-) -> Result<(), LabError>
-where
-    Overlay<R>: Hosted,
-{
-    prepared.serve(Ok(Requests::<R>::new(settings)))
-}
-
-fn run_by<R: Router + Send + 'static>(
-    settings: Settings,
-    scenario: &Scenario,
-    seed: u64,
-    trace: Option<&Path>,
-    progress: &dyn Progress,
-) -> Result<RunResult, LabError> {
-    let requests = Requests::<R>::new(settings);
+    let requests = Requests::new(Settings::read_to_judge(scenario, seed)?);
     let started = WallClock::now();
     let settings = requests.settings();
     let codec = if settings.check_wire { Codec::CheckWire } else { Codec::Typed };
@@ -100,22 +38,31 @@ fn run_by<R: Router + Send + 'static>(
     Ok(result)
 }
 
-fn run_on_sockets_by<R: Router + Send + 'static>(
-    settings: Settings,
+/// Runs an overlay scenario on loopback sockets: with a process for each node if there is a
+/// program to start, else all in this one.
+pub fn run_on_sockets(
     scenario: Arc<Scenario>,
     seed: u64,
     program: Option<&Path>,
     progress: &dyn Progress,
-) -> Result<RunResult, LabError>
-where
-    Overlay<R>: Hosted,
-{
-    let requests = Arc::new(Requests::<R>::new(settings));
+) -> Result<RunResult, LabError> {
+    let settings = Settings::read(&scenario, seed)?;
+    if settings.plan.tables == Tables::Ideal {
+        let problem = "tables = \"ideal\" are filled in the simulator only";
+        return Err(LabError::Unsupported(problem.to_owned()));
+    }
+    let requests = Arc::new(Requests::new(settings));
     let started = WallClock::now();
     let (ledger, outcome) = run_on_loopback(&requests, &scenario, seed, program, progress)?;
     let mut result = result(requests.settings(), &scenario, seed, &ledger, &outcome);
     result.wall_s = started.elapsed().as_secs_f64();
     Ok(result)
+}
+
+/// Runs one node of an overlay scenario as a parent process says.
+pub fn serve(prepared: Prepared) -> Result<(), LabError> {
+    let settings = Settings::read(prepared.scenario(), prepared.seed());
+    prepared.serve(settings.map(Requests::new))
 }
 
 /// Besides the messages of requests, what one phase counted of these is part of the series.
@@ -181,6 +128,8 @@ fn result(
 
 #[cfg(test)]
 mod tests {
+    use paceline_proto::overlay::Algorithm;
+
     use crate::progress::Quiet;
     use crate::scenario::ScenarioFile;
 

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use paceline_proto::core::{Knobs, mix};
-use paceline_proto::overlay::{
-    Algorithm, Chord, Config, Kademlia, Koorde, Pastry, PingPolicy, Shape, Space, Style, Tapestry,
-};
+use paceline_proto::overlay::{Algorithm, Config, PingPolicy, Shape, Space, Style};
 
 use super::plan::{Action, Grouping, Pace, Phase, Plan, Tables};
 use crate::LabError;
@@ -33,8 +31,6 @@ pub enum Measure {
 /// What an overlay scenario does and measures.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How messages find their way.
-    pub algorithm: Algorithm,
     /// What the nodes agree on.
     pub config: Config,
     /// Whether they ping each time that a node is named.
@@ -118,15 +114,8 @@ impl Settings {
         let algorithm = protocol.choice_or("algorithm", &algorithms, "chord")?;
         let tables = [("joined", Tables::Joined), ("ideal", Tables::Ideal)];
         let tables = protocol.choice_or("tables", &tables, "joined")?;
-        let config = read_config(&mut protocol, Space::new(mix(seed)), tables)?;
-        let checked = match algorithm {
-            Algorithm::Chord => config.check_for::<Chord>(),
-            Algorithm::Koorde => config.check_for::<Koorde>(),
-            Algorithm::Pastry => config.check_for::<Pastry>(),
-            Algorithm::Tapestry => config.check_for::<Tapestry>(),
-            Algorithm::Kademlia => config.check_for::<Kademlia>(),
-        };
-        checked.map_err(|error| protocol.refused(&error))?;
+        let space = Space::new(mix(seed));
+        let config = read_config(&mut protocol, (space, algorithm), tables)?;
         let check_wire = protocol.boolean_or("check_wire", false)?;
         protocol.finish()?;
         let mut workload = scenario.workload();
@@ -137,16 +126,7 @@ impl Settings {
         table.finish()?;
         let pings_each = config.ping() == PingPolicy::EachMention;
         let is_as_published = false;
-        Ok(Settings {
-            algorithm,
-            config,
-            pings_each,
-            is_as_published,
-            check_wire,
-            nodes,
-            plan,
-            measure,
-        })
+        Ok(Settings { config, pings_each, is_as_published, check_wire, nodes, plan, measure })
     }
 
     /// Reads a scenario, and compares it with the built-in one of its name.
@@ -170,8 +150,12 @@ fn fixed_keys(scenario: &Scenario) -> Vec<String> {
     text.lines().filter(|line| !is_free(line)).map(str::to_owned).collect()
 }
 
-fn read_config(table: &mut Table<'_>, space: Space, tables: Tables) -> Result<Config, LabError> {
-    let mut config = Config::new(space);
+fn read_config(
+    table: &mut Table<'_>,
+    (space, algorithm): (Space, Algorithm),
+    tables: Tables,
+) -> Result<Config, LabError> {
+    let mut config = Config::new(space).with_algorithm(algorithm);
     table.knobs(&mut config)?;
     let mut shape = Shape::default();
     table.knobs(&mut shape)?;

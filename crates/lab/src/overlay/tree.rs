@@ -1,7 +1,7 @@
 //! How one bundle spreads: a drawing of every message that it becomes.
 
 use paceline_proto::core::{Instant, Lane, NodeId};
-use paceline_proto::overlay::{Body, Message, Overlay, Purpose, Router, Space};
+use paceline_proto::overlay::{Body, Message, Overlay, Purpose, Space};
 use paceline_sim::Observer;
 
 use super::{Action, Grouping, Plan};
@@ -69,15 +69,8 @@ impl Tree {
     }
 }
 
-impl<R: Router> Observer<Overlay<R>> for Tree {
-    fn on_send(
-        &mut self,
-        at: Instant,
-        from: NodeId,
-        to: NodeId,
-        _: Lane,
-        message: &Message<R::Walk>,
-    ) {
+impl Observer<Overlay> for Tree {
+    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, _: Lane, message: &Message) {
         match &message.body {
             Body::Route(route) if route.purpose == Purpose::Get && self.hops.len() < KEPT_MAX => {
                 self.hops.push((at, route.ttl, from, to, route.targets.len()));

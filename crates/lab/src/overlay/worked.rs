@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use paceline_proto::core::{Instant, NodeId};
 use paceline_proto::overlay::{
-    Chore, Command, Config, Event, Hop, Key, Operation, Outcome, Overlay, Router, Space, Step,
-    Style, Topic,
+    Algorithm, Chore, Command, Config, Event, Hop, Key, Operation, Outcome, Overlay, Router, Space,
+    Step, Style, Topic, Walk,
 };
 use paceline_sim::{NetworkConfig, Observer, Reply, Sim, SimConfig};
 
@@ -43,30 +43,19 @@ impl ByHand {
     }
 }
 
+// Distances are as Kademlia's, and messages carry as little.
 impl Router for ByHand {
-    type Walk = ();
-
-    const NAME: &'static str = "by-hand";
-
-    fn new(space: Space, own: NodeId) -> ByHand {
-        ByHand { space, own }
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::Kademlia
     }
 
-    fn distance(key: Key, node: Key) -> Key {
-        key ^ node
-    }
-
-    fn remaining(key: Key, at: Key, (): ()) -> (Key, Key) {
-        (Key::ZERO, key ^ at)
-    }
-
-    fn next_hop(&self, key: Key, _: &mut ()) -> Step {
+    fn next_hop(&self, key: Key, _: &mut Walk) -> Step {
         let next = NodeId(NEXT[self.own.index()][self.place(key)]);
         let hop = if next == self.own { Hop::Here } else { Hop::Via(next) };
         Step { hop, until: key }
     }
 
-    fn candidates(&self, key: Key, walk: &mut (), count: usize, out: &mut Vec<NodeId>) {
+    fn candidates(&self, key: Key, walk: &mut Walk, count: usize, out: &mut Vec<NodeId>) {
         if let Hop::Via(next) = self.next_hop(key, walk).hop
             && count > 0
         {
@@ -111,8 +100,8 @@ impl Router for ByHand {
 #[derive(Default)]
 struct Located(usize);
 
-impl Observer<Overlay<ByHand>> for Located {
-    fn on_event(&mut self, _: Instant, _: NodeId, event: &Event, _: &mut Reply<Overlay<ByHand>>) {
+impl Observer<Overlay> for Located {
+    fn on_event(&mut self, _: Instant, _: NodeId, event: &Event, _: &mut Reply<Overlay>) {
         if let Event::Outcome { outcomes, .. } = event {
             let is_located = |outcome: &&(Key, Outcome)| matches!(outcome.1, Outcome::Located(_));
             self.0 += outcomes.iter().filter(is_located).count();
@@ -123,12 +112,14 @@ impl Observer<Overlay<ByHand>> for Located {
 /// Forwardings of the five messages in bundles of this many, and what it took.
 fn forwardings(bundle: usize, seed: u64) -> Result<(u64, u64, String), LabError> {
     let space = Space::new(seed);
-    let config = Config::new(space).with_upkeep_every(None).build();
+    let config = Config::new(space).with_algorithm(Algorithm::Kademlia);
+    let config = config.with_upkeep_every(None).build();
     let config = config.map_err(|error| LabError::Run(error.to_string()))?;
     let mut sim_config = SimConfig::new(10, seed);
     sim_config.network = NetworkConfig::default();
     let member_config = config.clone();
-    let make = move |node| Overlay::with_router(&member_config, node, ByHand::new(space, node));
+    let make =
+        move |own| Overlay::with_router(&member_config, own, Box::new(ByHand { space, own }));
     let mut sim = Sim::new(sim_config, Arc::new(config), make);
     let keys: Vec<Key> = (5..10).map(|node| space.key(NodeId(node))).collect();
     for (number, keys) in keys.chunks(bundle).enumerate() {

@@ -4,17 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_net::Roster;
-use paceline_proto::overlay::{
-    Algorithm, Chord, Command, Config, Kademlia, Koorde, Overlay, Pastry, Router, Shape, Space,
-    Style, Tapestry,
-};
+use paceline_net::{Node, Roster};
+use paceline_proto::overlay::{Algorithm, Command, Config, Overlay, Shape, Space, Style};
 
 use super::desk::{Desk, Phase};
 use super::disk::Disk;
 use super::error::{DhtError, DiskError};
 use super::file::File;
-use super::handle::{Dht, Member, Settings};
+use super::handle::{Dht, Settings};
 use crate::Host;
 use crate::group::{JoinError, resolve};
 
@@ -25,7 +22,6 @@ const RESTORED_TOGETHER: usize = 1024;
 pub struct DhtBuilder {
     host: Host,
     name: String,
-    algorithm: Algorithm,
     config: Config,
     settings: Settings,
     bundles_in_flight: usize,
@@ -53,7 +49,6 @@ impl DhtBuilder {
         DhtBuilder {
             host,
             name: name.to_owned(),
-            algorithm: Algorithm::default(),
             config: Config::new(Space::new(0)).with_copies(3),
             settings: Settings::default(),
             bundles_in_flight: 16,
@@ -65,7 +60,7 @@ impl DhtBuilder {
 
     /// How hosts are found that are responsible for keys; all hosts need the same. Default Chord.
     pub fn algorithm(mut self, algorithm: Algorithm) -> DhtBuilder {
-        self.algorithm = algorithm;
+        self.config = self.config.with_algorithm(algorithm);
         self
     }
 
@@ -223,38 +218,28 @@ impl DhtBuilder {
                 _ => DhtError::NoSeed,
             })?,
         };
-        match self.algorithm {
-            Algorithm::Chord => self.start::<Chord>(part, seeds, addresses).await,
-            Algorithm::Koorde => self.start::<Koorde>(part, seeds, addresses).await,
-            Algorithm::Pastry => self.start::<Pastry>(part, seeds, addresses).await,
-            Algorithm::Tapestry => self.start::<Tapestry>(part, seeds, addresses).await,
-            Algorithm::Kademlia => self.start::<Kademlia>(part, seeds, addresses).await,
-        }
+        self.start(part, seeds, addresses).await
     }
 
-    async fn start<R>(
+    async fn start(
         self,
         part: Part,
         seeds: Vec<String>,
         addresses: Vec<SocketAddr>,
-    ) -> Result<Dht, DhtError>
-    where
-        R: Router + Send + 'static,
-        R::Walk: Send + Sync + 'static,
-    {
+    ) -> Result<Dht, DhtError> {
         let awaits_disk = self.file.is_some() && self.acknowledge == Acknowledge::OnDisk;
         let config = self.config.with_durable(self.file.is_some()).with_awaits_disk(awaits_disk);
         let config = config.build()?;
-        config.check_for::<R>()?;
         let (file, damaged) = match self.file.as_deref().map(File::open).transpose()? {
             Some((file, damaged)) => (Some(file), damaged),
             None => (None, None),
         };
         let Host { bound, id, cluster, address } = self.host;
         // Who routes otherwise shall not be mistaken for one of these.
-        let bound = bound.in_cluster(&format!("{cluster}/{}/dht/{}", self.name, self.algorithm));
+        let algorithm = config.algorithm();
+        let bound = bound.in_cluster(&format!("{cluster}/{}/dht/{algorithm}", self.name));
         let roster = Roster::new([(id, address)]).expect("one member is not named twice");
-        let protocol: Overlay<R> = Overlay::new(&config, id);
+        let protocol = Overlay::new(&config, id);
         let (node, events) = bound.start(roster, protocol, Arc::new(config))?;
 
         let usual = if matches!(part, Part::Guest) { Style::Iterative } else { Style::Recursive };
@@ -274,7 +259,7 @@ impl DhtBuilder {
         let kept = file.as_ref().map(File::read).transpose()?.unwrap_or_default();
         let desk = Arc::new(Desk::new());
         let mut phase = desk.phase();
-        let member: Arc<dyn Member> = Arc::new(node.clone());
+        let member = Arc::new(node.clone());
         let disk = file.map(|file| write_for(&member, file)).transpose()?;
         tokio::spawn(desk.clone().serve(events, disk));
         let dht = Dht::new(member, desk, id, settings, self.bundles_in_flight, damaged);
@@ -307,7 +292,7 @@ impl DhtBuilder {
 }
 
 /// Writes what a node tells, and tells it what is on disk.
-fn write_for(member: &Arc<dyn Member>, file: File) -> Result<Disk, DiskError> {
+fn write_for(member: &Arc<Node<Overlay>>, file: File) -> Result<Disk, DiskError> {
     // The thread does not keep the node running.
     let node = Arc::downgrade(member);
     Disk::start(file, move |number| {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use paceline_net::Events;
 use paceline_proto::core::NodeId;
-use paceline_proto::overlay::{Event, Key, Outcome, Overlay, RejectReason, Router};
+use paceline_proto::overlay::{Event, Key, Outcome, Overlay, RejectReason};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, oneshot, watch};
 
 use super::disk::{Disk, Write};
@@ -146,10 +146,7 @@ impl Desk {
     }
 
     /// Hands out what comes until the node stops or the disk fails.
-    pub async fn serve<R>(self: Arc<Desk>, mut events: Events<Overlay<R>>, disk: Option<Disk>)
-    where
-        R: Router,
-    {
+    pub async fn serve(self: Arc<Desk>, mut events: Events<Overlay>, disk: Option<Disk>) {
         let failed = match disk {
             None => {
                 while let Some(event) = events.recv().await {
@@ -169,9 +166,9 @@ impl Desk {
         self.phase.send_replace(Phase::Ended(failed));
     }
 
-    async fn serve_and_write<R: Router>(
+    async fn serve_and_write(
         &self,
-        events: &mut Events<Overlay<R>>,
+        events: &mut Events<Overlay>,
         mut disk: Disk,
     ) -> Result<(), DiskError> {
         loop {

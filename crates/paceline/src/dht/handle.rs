@@ -1,14 +1,12 @@
-use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_net::{Closed, Hosted, Node, Stats};
+use paceline_net::{Node, Stats};
 use paceline_proto::core::NodeId;
-use paceline_proto::overlay::{Command, Operation, Outcome, Overlay, Role, Router, Style};
+use paceline_proto::overlay::{Command, Operation, Outcome, Overlay, Role, Style};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::bulk::{Bulk, Results, Source, Verb, Wanted};
@@ -63,45 +61,13 @@ impl Default for Settings {
 }
 
 pub struct Shared {
-    node: Arc<dyn Member>,
+    node: Arc<Node<Overlay>>,
     desk: Arc<Desk>,
     id: NodeId,
     pub settings: Settings,
     pub permits: Arc<Semaphore>,
     damaged: Option<DamagedFile>,
     numbers: AtomicU64,
-}
-
-/// A running node, whatever its algorithm.
-pub trait Member: Send + Sync {
-    fn command(&self, command: Command) -> Result<(), Closed>;
-    fn stats(&self) -> Stats;
-    fn local_addr(&self) -> SocketAddr;
-    fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
-}
-
-impl<R> Member for Node<Overlay<R>>
-where
-    R: Router,
-    Overlay<R>: Hosted<Command = Command>,
-{
-    fn command(&self, command: Command) -> Result<(), Closed> {
-        Node::command(self, command)
-    }
-
-    fn stats(&self) -> Stats {
-        Node::stats(self)
-    }
-
-    fn local_addr(&self) -> SocketAddr {
-        Node::local_addr(self)
-    }
-
-    fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(async {
-            Node::stop(self).await;
-        })
-    }
 }
 
 impl Shared {
@@ -124,7 +90,7 @@ impl Shared {
 
 impl Dht {
     pub(super) fn new(
-        node: Arc<dyn Member>,
+        node: Arc<Node<Overlay>>,
         desk: Arc<Desk>,
         id: NodeId,
         settings: Settings,

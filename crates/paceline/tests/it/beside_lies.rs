@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use paceline::proto::core::{Member, NodeId, Rng, Wire};
-use paceline::proto::overlay::{Chord, Kademlia, Koorde, Pastry, Router, Tapestry};
 use paceline::proto::{group, overlay};
 use paceline::{Algorithm, Event, Host};
-use paceline_check::lies::{Draw, DrawWalk, Known, Source};
+use paceline_check::lies::{Draw, Known, Source};
 use support::builder;
 use support::stranger::{Stranger, encoded};
 use tokio::task::JoinSet;
@@ -31,14 +30,18 @@ struct Liar {
 
 impl Liar {
     /// Knows these nodes and where they are.
-    async fn start<M: Draw + Wire>(stranger: Stranger, to: Vec<(Member, SocketAddr)>) -> Liar {
+    async fn start<M: Draw + Wire>(
+        stranger: Stranger,
+        to: Vec<(Member, SocketAddr)>,
+        algorithm: Algorithm,
+    ) -> Liar {
         for (_, addr) in &to {
             stranger.proves_itself(*addr).await;
         }
         let liar = Liar { is_on: Arc::default(), lies: Arc::default() };
         let (is_on, lies) = (liar.is_on.clone(), liar.lies.clone());
         std::thread::spawn(move || {
-            let mut known = Known { view: 4, ..Known::default() };
+            let mut known = Known { view: 4, algorithm, ..Known::default() };
             to.iter().for_each(|(member, _)| known.note(*member));
             let mut rng = Rng::new(3, 5);
             let node = NodeId(stranger.id);
@@ -109,7 +112,8 @@ async fn a_group_keeps_its_rate_beside_a_thousand_lies_a_second() {
     let view = groups[1].view().unwrap();
     let addr = |group: &paceline::Group| group.local_addr();
     let to = view.members().iter().copied().zip(groups.iter().map(addr)).collect();
-    let liar = Liar::start::<group::Message>(Stranger::new("test/g", 200), to).await;
+    let liar =
+        Liar::start::<group::Message>(Stranger::new("test/g", 200), to, Algorithm::default()).await;
     let sender = groups[0].clone();
     tokio::spawn(async move { while sender.broadcast(vec![7; 8000]).await.is_ok() {} });
     let share = liar.share(&delivered).await;
@@ -119,7 +123,7 @@ async fn a_group_keeps_its_rate_beside_a_thousand_lies_a_second() {
 }
 
 /// The share of its rate that a table keeps.
-async fn table<R: Router<Walk: DrawWalk>>(algorithm: Algorithm) -> f64 {
+async fn table(algorithm: Algorithm) -> f64 {
     let builder = |id| builder(id).algorithm(algorithm);
     let first = builder(1).bootstrap().await.unwrap();
     let mut hosts = vec![first];
@@ -133,7 +137,7 @@ async fn table<R: Router<Walk: DrawWalk>>(algorithm: Algorithm) -> f64 {
     let member = |id| Member { node: NodeId(id), incarnation: 1 };
     let to = (1..).map(member).zip(hosts.iter().map(|host| host.local_addr())).collect();
     let stranger = Stranger::new(&format!("test/table/dht/{algorithm}"), 9000);
-    let liar = Liar::start::<overlay::Message<R::Walk>>(stranger, to).await;
+    let liar = Liar::start::<overlay::Message>(stranger, to, algorithm).await;
     let read = Arc::new(AtomicU64::new(0));
     let mut readers = JoinSet::new();
     for task in 0..32_usize {
@@ -161,13 +165,7 @@ async fn table<R: Router<Walk: DrawWalk>>(algorithm: Algorithm) -> f64 {
 async fn a_table_of_any_algorithm_keeps_its_rate_beside_a_thousand_lies_a_second() {
     let mut low = Vec::new();
     for algorithm in Algorithm::ALL {
-        let share = match algorithm {
-            Algorithm::Chord => table::<Chord>(algorithm).await,
-            Algorithm::Koorde => table::<Koorde>(algorithm).await,
-            Algorithm::Pastry => table::<Pastry>(algorithm).await,
-            Algorithm::Tapestry => table::<Tapestry>(algorithm).await,
-            Algorithm::Kademlia => table::<Kademlia>(algorithm).await,
-        };
+        let share = table(algorithm).await;
         if share < 0.95 {
             low.push((algorithm, share));
         }

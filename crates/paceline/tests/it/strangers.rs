@@ -10,13 +10,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline::net::record::{HEADER_BYTES, Kind};
 use paceline::proto::core::{Member, Wire};
-use paceline::proto::overlay::{Addresses, Body, Key, Leg, Purpose, PutItem, Route, Target, Topic};
-use paceline::proto::{group, multicast, overlay, walk};
+use paceline::proto::overlay::{
+    Addresses, Algorithm, Body, Key, Message, Purpose, PutItem, Route, Target, Topic,
+};
+use paceline::proto::{group, multicast, walk};
 use paceline::{Dht, Host, NodeId};
 use support::builder;
 use support::stranger::{Stranger, encoded};
-
-type Message = overlay::Message<Leg>;
 
 /// Longer than anything takes on a machine that others use.
 const SOON: Duration = Duration::from_secs(30);
@@ -127,11 +127,11 @@ fn keys(count: usize) -> Vec<Key> {
     keys
 }
 
-fn targets(count: usize) -> Arc<[Target<Leg>]> {
-    keys(count).into_iter().map(|key| Target { key, walk: Leg::default() }).collect()
+fn targets(count: usize) -> Arc<[Target]> {
+    keys(count).into_iter().map(|key| Target { key, walk: Algorithm::Chord.first_walk() }).collect()
 }
 
-fn get(initiator: NodeId, exchange: u32, count: usize) -> Body<Leg> {
+fn get(initiator: NodeId, exchange: u32, count: usize) -> Body {
     Body::Route(Route {
         exchange,
         ttl: 20,
@@ -143,7 +143,7 @@ fn get(initiator: NodeId, exchange: u32, count: usize) -> Body<Leg> {
     })
 }
 
-fn with_address(body: Body<Leg>, node: NodeId, address: Bytes) -> Message {
+fn with_address(body: Body, node: NodeId, address: Bytes) -> Message {
     Message { body, addresses: Addresses(Some([(node, address)].into())) }
 }
 
@@ -186,7 +186,7 @@ async fn no_service_sends_more_than_three_times_what_came_to_an_address_that_pro
     let g = ("test/g", group.local_addr());
     let m = ("test/m", multicast.local_addr());
     let w = ("test/w/walks", server.local_addr());
-    let message = |body: Body<Leg>| Message::from(body);
+    let message = |body: Body| Message::from(body);
     let put = PutItem {
         key: keys(1)[0],
         lifetime_ms: 1000,

@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::{
     Counters, DecodeError, GroupId, Instant, Lane, Membership, NodeId, PeerState, Rng, View, Wire,
+    decode_exact,
 };
 
 /// A protocol: one state machine per node, driven by a simulator or by sockets.
@@ -41,6 +42,12 @@ pub trait Protocol: Sized {
     type Event;
     /// What every node of a run may read: configuration, keys, a graph.
     type Shared;
+
+    /// Reads a message from exactly these bytes: what drivers call. Default: the message's own
+    /// [`Wire::decode`]. Messages whose form depends on what nodes share are read here.
+    fn decode(_shared: &Self::Shared, bytes: Bytes) -> Result<Self::Message, DecodeError> {
+        decode_exact(bytes)
+    }
 
     /// The node starts. Called once, before anything else.
     fn handle_start(&mut self, _cx: &mut Context<'_, Self>) {}

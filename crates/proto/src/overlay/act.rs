@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Key;
 use super::bundle::pieces;
 use super::command::{FailReason, Outcome};
 use super::exchange::Cause;
@@ -11,15 +12,14 @@ use super::message::{
 use super::node::{Cx, Overlay};
 use super::relay::list_bytes_max;
 use super::request::{Kind, State, tag};
-use super::{Key, Router};
 use crate::core::NodeId;
 
 /// Bytes of a put besides its items, at most.
 const PUT_HEAD_BYTES: usize = 320;
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// Tells responsible nodes what to do: one message each, if it fits.
-    pub(super) fn act(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+    pub(super) fn act(&mut self, cx: &mut Cx<'_>, name: u32) {
         let Some(request) = self.rest().requests.get_mut(name) else {
             return;
         };
@@ -52,7 +52,7 @@ impl<R: Router> Overlay<R> {
                 }
                 Kind::Put | Kind::Remove => self.put(cx, name, node, write, &items),
                 Kind::Send(payload) => {
-                    let walk = R::Walk::default();
+                    let walk = cx.shared.algorithm.first_walk();
                     let targets: Arc<[_]> =
                         keys.into_iter().map(|key| Target { key, walk }).collect();
                     let route = Route {
@@ -75,7 +75,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    fn put(&mut self, cx: &mut Cx<'_, R>, name: u32, node: NodeId, write: u64, items: &[PutItem]) {
+    fn put(&mut self, cx: &mut Cx<'_>, name: u32, node: NodeId, write: u64, items: &[PutItem]) {
         let total: usize = items.iter().map(PutItem::wire_len).sum();
         let largest = items.iter().map(PutItem::wire_len).max().unwrap_or(0);
         let bytes_max = if total + PUT_HEAD_BYTES <= cx.datagram_bytes_max {
@@ -93,7 +93,7 @@ impl<R: Router> Overlay<R> {
 
     pub(super) fn receive_put_reply(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         number: u32,
         answers: &[PutAnswer],
@@ -120,7 +120,7 @@ impl<R: Router> Overlay<R> {
     /// What became of items at the responsible node.
     pub(super) fn put_answered(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         name: u32,
         answers: &[(Key, PutAnswer)],
     ) {
@@ -174,7 +174,7 @@ impl<R: Router> Overlay<R> {
         self.settle(cx, name);
     }
 
-    pub(super) fn put_unanswered(&mut self, cx: &mut Cx<'_, R>, name: u32, items: &[PutItem]) {
+    pub(super) fn put_unanswered(&mut self, cx: &mut Cx<'_>, name: u32, items: &[PutItem]) {
         let Some(request) = self.rest().requests.get_mut(name) else {
             return;
         };

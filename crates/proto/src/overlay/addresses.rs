@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::Router;
 use super::exchange::Cause;
 use super::message::{Addresses, Body};
 use super::node::{Cx, Overlay, Rest};
@@ -43,7 +42,7 @@ pub(super) enum Source {
     Other,
 }
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// The nodes whose addresses are known, and the addresses.
     pub fn addresses(&self) -> impl Iterator<Item = (NodeId, &Bytes)> {
         let known = self.rest_if_any().map(|rest| &rest.addresses);
@@ -52,7 +51,7 @@ impl<R: Router> Overlay<R> {
 
     /// The addresses of the nodes that a message names, and this node's own. None if the
     /// application gave this node no address.
-    pub(super) fn addresses_for(&self, own: NodeId, body: &Body<R::Walk>) -> Addresses {
+    pub(super) fn addresses_for(&self, own: NodeId, body: &Body) -> Addresses {
         let Some(rest) = self.rest_if_any() else {
             return Addresses::default();
         };
@@ -81,12 +80,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Notes what `from` says about where nodes are.
-    pub(super) fn note_addresses(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        from: NodeId,
-        addresses: &Addresses,
-    ) {
+    pub(super) fn note_addresses(&mut self, cx: &mut Cx<'_>, from: NodeId, addresses: &Addresses) {
         if addresses.0.is_none() {
             return;
         }
@@ -126,7 +120,7 @@ impl<R: Router> Overlay<R> {
 
     /// Forgets addresses that are no longer of use, and asks the node of the table whose address
     /// is the most likely to be out of date.
-    pub(super) fn review_addresses(&mut self, cx: &mut Cx<'_, R>, mut table: Vec<NodeId>) {
+    pub(super) fn review_addresses(&mut self, cx: &mut Cx<'_>, mut table: Vec<NodeId>) {
         let now = cx.now;
         let Rest { address, addresses, losses, upkeep, .. } = self.rest();
         if address.is_empty() {
@@ -149,7 +143,7 @@ impl<R: Router> Overlay<R> {
         if now.since(said_at(&oldest)) < FRESH || !self.has_room(cx) {
             return;
         }
-        let is_ping = |body: &Body<R::Walk>| matches!(body, Body::Ping { .. });
+        let is_ping = |body: &Body| matches!(body, Body::Ping { .. });
         if !self.exchanges.iter().any(|(_, open)| open.to == oldest && is_ping(&open.body)) {
             cx.count("overlay_address_asked", 1);
             self.ask(cx, oldest, Cause::Table, 0, None, Body::Ping { exchange: 0 });

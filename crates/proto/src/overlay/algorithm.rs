@@ -3,6 +3,12 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use super::pastry::apart;
+use super::{
+    Chord, Kademlia, Key, Koorde, KoordeWalk, Leg, Pastry, Router, Shape, Space, Tapestry, Walk,
+};
+use crate::core::NodeId;
+
 /// How nodes find who is responsible for a key. All nodes of an overlay need the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Algorithm {
@@ -37,6 +43,66 @@ impl Algorithm {
             Algorithm::Pastry => "pastry",
             Algorithm::Tapestry => "tapestry",
             Algorithm::Kademlia => "kademlia",
+        }
+    }
+
+    /// The table of node `own`, which knows no other node yet.
+    pub fn router(self, space: Space, own: NodeId, shape: Shape) -> Box<dyn Router> {
+        match self {
+            Algorithm::Chord => Box::new(Chord::new(space, own, shape)),
+            Algorithm::Koorde => Box::new(Koorde::new(space, own, shape)),
+            Algorithm::Pastry => Box::new(Pastry::new(space, own, shape)),
+            Algorithm::Tapestry => Box::new(Tapestry::new(space, own)),
+            Algorithm::Kademlia => Box::new(Kademlia::new(space, own, shape)),
+        }
+    }
+
+    /// How far `node` is from being responsible for `key`. The node for which this is least is
+    /// responsible; the one for which it is least without that one holds the second replica, and
+    /// so on.
+    pub fn distance(self, key: Key, node: Key) -> Key {
+        match self {
+            Algorithm::Chord | Algorithm::Koorde => key.clockwise_to(node),
+            Algorithm::Pastry => apart(key, node),
+            Algorithm::Tapestry => node.digits_less(key),
+            Algorithm::Kademlia => key ^ node,
+        }
+    }
+
+    /// How far a message to `key` that has arrived at the node with key `at`, carrying `walk`,
+    /// still has to go. Every hop lessens this, whatever other tables say, so a message cannot
+    /// go in circles. Of two values the smaller is nearer.
+    pub fn remaining(self, key: Key, at: Key, walk: Walk) -> (Key, Key) {
+        match self {
+            Algorithm::Chord => walk.leg().remaining(key, at),
+            Algorithm::Koorde => Koorde::remaining(key, at, walk.koorde()),
+            Algorithm::Pastry => Pastry::remaining(key, at, walk.leg()),
+            Algorithm::Tapestry | Algorithm::Kademlia => (Key::ZERO, self.distance(key, at)),
+        }
+    }
+
+    /// What a message carries at its first hop. Later ones have the same form.
+    pub fn first_walk(self) -> Walk {
+        match self {
+            Algorithm::Chord | Algorithm::Pastry => Walk::Leg(Leg::default()),
+            Algorithm::Koorde => Walk::Koorde(KoordeWalk::default()),
+            Algorithm::Tapestry | Algorithm::Kademlia => Walk::None,
+        }
+    }
+
+    /// True if a look-up of one key may ask several nodes at once
+    /// ([`Config::with_parallel`](super::Config::with_parallel)).
+    pub fn is_parallel(self) -> bool {
+        self == Algorithm::Kademlia
+    }
+
+    /// The most copies of a record that nodes with tables of these sizes can place. Chord and
+    /// Koorde keep them at the responsible node and its successors; tables of the others have more
+    /// nodes near a key than copies are ever made.
+    pub fn copies_max(self, shape: &Shape) -> usize {
+        match self {
+            Algorithm::Chord | Algorithm::Koorde => 1 + usize::from(shape.successors),
+            Algorithm::Pastry | Algorithm::Tapestry | Algorithm::Kademlia => usize::MAX,
         }
     }
 }

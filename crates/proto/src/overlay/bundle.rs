@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use super::message::Target;
 use super::{Hop, Key, Router};
-use crate::core::{NodeId, Wire};
+use crate::core::NodeId;
 
 /// What a node makes of a bundle: each target is in exactly one part.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Split<W> {
+pub(super) struct Split {
     /// Targets that end here.
-    pub here: Option<Arc<[Target<W>]>>,
+    pub here: Option<Arc<[Target]>>,
     /// The widest range of keys that was seen to end here.
     pub range: Option<(Key, Key)>,
     /// Targets that go on, by next hop, in the order of the first target of each.
-    pub onward: Vec<(NodeId, Arc<[Target<W>]>)>,
+    pub onward: Vec<(NodeId, Arc<[Target]>)>,
     /// Look-ups in the table that it took.
     pub lookups: u64,
 }
@@ -22,7 +22,7 @@ pub(super) struct Split<W> {
 /// Divides the bundle. One look-up serves all targets up to where its answer holds.
 ///
 /// Collective forwarding: Shudo, *Message Bundling on Structured Overlays*, ISCC 2017.
-pub(super) fn split<R: Router>(router: &R, targets: &Arc<[Target<R::Walk>]>) -> Split<R::Walk> {
+pub(super) fn split(router: &dyn Router, targets: &Arc<[Target]>) -> Split {
     let mut split = Split { here: None, range: None, onward: Vec::new(), lookups: 1 };
     let first = targets[0];
     let last = targets[targets.len() - 1].key;
@@ -44,7 +44,7 @@ pub(super) fn split<R: Router>(router: &R, targets: &Arc<[Target<R::Walk>]>) -> 
         }
         return split;
     }
-    let mut groups: Vec<(Hop, Vec<Target<R::Walk>>)> = vec![(step.hop, Vec::new())];
+    let mut groups: Vec<(Hop, Vec<Target>)> = vec![(step.hop, Vec::new())];
     let mut group = 0;
     let mut begun = first.key;
     for (place, target) in targets.iter().enumerate() {
@@ -103,6 +103,6 @@ pub(super) fn pieces<T>(
 }
 
 /// The bytes of a target in a message.
-pub(super) fn target_bytes<W: Wire>(target: &Target<W>) -> usize {
+pub(super) fn target_bytes(target: &Target) -> usize {
     Key::BYTES + target.walk.wire_len()
 }

@@ -1,7 +1,10 @@
 use super::cells::Cells;
 use super::oracle::place_of;
 use super::place::Place;
-use super::{Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, keep_distinct, keep_nearest};
+use super::{
+    Algorithm, Chore, Hop, Key, Router, Shape, Space, Step, Topic, Walk, keep_distinct,
+    keep_nearest,
+};
 use crate::core::NodeId;
 
 /// Nodes named to whoever asks for those nearest to a key.
@@ -17,9 +20,9 @@ const FINGERS_A_TURN: u64 = 3;
 /// Internet Applications*, IEEE/ACM Transactions on Networking 11(1), 2003.
 ///
 /// A message goes to the last known node before its key, finger or successor. The node that has
-/// the key between itself and its successor sends it there, and says so ([`Leg::Last`]): if that
-/// one knows of a better node before itself, because the sender's list was old, it passes the
-/// message back.
+/// the key between itself and its successor sends it there, and says so
+/// ([`Leg::Last`](super::Leg::Last)): if that one knows of a better node before itself, because
+/// the sender's list was old, it passes the message back.
 #[derive(Clone, Debug)]
 pub struct Chord {
     place: Place,
@@ -28,6 +31,11 @@ pub struct Chord {
 }
 
 impl Chord {
+    /// The table of a node that knows no other yet.
+    pub fn new(space: Space, own: NodeId, shape: Shape) -> Chord {
+        Chord { place: Place::new(space, own, shape.successors), fingers: Cells::default() }
+    }
+
     /// The nodes that follow on the ring, as far as known.
     pub fn successors(&self) -> &[NodeId] {
         &self.place.successors
@@ -101,38 +109,23 @@ impl Chord {
 }
 
 impl Router for Chord {
-    type Walk = Leg;
-
-    const NAME: &'static str = "chord";
-
-    fn new(space: Space, own: NodeId) -> Chord {
-        Chord { place: Place::new(space, own), fingers: Cells::default() }
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::Chord
     }
 
-    // Copies are kept by the responsible node and its successors.
-    fn copies_max(shape: &Shape) -> usize {
-        1 + usize::from(shape.successors)
+    fn next_hop(&self, key: Key, walk: &mut Walk) -> Step {
+        let mut leg = walk.leg();
+        let step = self.place.step(key, &mut leg).unwrap_or_else(|| self.step_far(key));
+        *walk = Walk::Leg(leg);
+        step
     }
 
-    fn with_shape(self, shape: Shape) -> Chord {
-        Chord { place: self.place.with_successors(shape.successors), ..self }
-    }
-
-    fn distance(key: Key, node: Key) -> Key {
-        key.clockwise_to(node)
-    }
-
-    fn remaining(key: Key, at: Key, leg: Leg) -> (Key, Key) {
-        leg.remaining(key, at)
-    }
-
-    fn next_hop(&self, key: Key, walk: &mut Leg) -> Step {
-        self.place.step(key, walk).unwrap_or_else(|| self.step_far(key))
-    }
-
-    fn candidates(&self, key: Key, walk: &mut Leg, count: usize, out: &mut Vec<NodeId>) {
-        let came = *walk;
-        if let Some(step) = self.place.step(key, walk) {
+    fn candidates(&self, key: Key, walk: &mut Walk, count: usize, out: &mut Vec<NodeId>) {
+        let came = walk.leg();
+        let mut leg = came;
+        let step = self.place.step(key, &mut leg);
+        *walk = Walk::Leg(leg);
+        if let Some(step) = step {
             return self.place.candidates(came, step.hop, count, out);
         }
         // Both lists go up, so the farthest of those that are left is the last of either.
@@ -161,7 +154,7 @@ impl Router for Chord {
         let start = out.len();
         out.push(self.place.own);
         self.contacts(out);
-        keep_nearest::<Chord>(&self.place.space, key, count, start, out);
+        keep_nearest(Algorithm::Chord, &self.place.space, key, count, start, out);
     }
 
     fn learn(&mut self, node: NodeId) -> Option<NodeId> {

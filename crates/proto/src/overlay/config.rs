@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use super::message::{HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX};
-use super::{Router, Shape, Space};
-use crate::core::ConfigError;
+use super::{Algorithm, Router, Shape, Space};
 use crate::core::knobs::{ABOVE_ZERO, MIB, knobs, words};
+use crate::core::{ConfigError, NodeId};
 
 /// Whether a node asks the longest silent node of a full part of its table if it is still there,
 /// when another that would fit there is heard of.
@@ -29,7 +29,7 @@ knobs! {
     #[derive(Clone, Debug)]
     pub struct Config {
         /// Nodes that hold a copy of each record; where copies are kept at successors, at most one
-        /// more than these ([`Config::check_for`]).
+        /// more than these ([`Algorithm::copies_max`]).
         copies / with_copies: usize [nodes] = 1, 1..=16;
         /// Whether nodes of full tables are pinged.
         ping / with_ping: PingPolicy = PingPolicy::Suppressed;
@@ -97,9 +97,10 @@ knobs! {
     }
     with {
         space: Space = Space::new(0);
+        algorithm: Algorithm = Algorithm::default();
         shape: Shape = Shape::default();
     }
-    rules: |config| config.shape.check();
+    rules: |config| config.check_sizes();
 }
 
 /// The longest lifetime: milliseconds on the wire take four bytes.
@@ -130,13 +131,30 @@ impl Config {
         self
     }
 
-    /// Checks the knobs that depend on the algorithm: where copies are kept at successors, the
-    /// responsible node and its successors must be as many as the copies.
-    pub fn check_for<R: Router>(&self) -> Result<(), ConfigError> {
+    /// How nodes find who is responsible for a key. Default [`Algorithm::Chord`].
+    pub fn with_algorithm(mut self, algorithm: Algorithm) -> Config {
+        self.algorithm = algorithm;
+        self
+    }
+
+    // Where copies are kept at successors, the responsible node and its successors must be as many
+    // as the copies.
+    fn check_sizes(&self) -> Result<(), ConfigError> {
+        self.shape.check()?;
         let expected = "at most `successors` + 1 with chord and koorde, which keep copies at \
                         successors";
-        let holds = self.copies <= R::copies_max(&self.shape);
+        let holds = self.copies <= self.algorithm.copies_max(&self.shape);
         ConfigError::unless(holds, "copies", self.copies, expected)
+    }
+
+    /// How nodes find who is responsible for a key.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The table of node `own`, which knows no other node yet.
+    pub fn router(&self, own: NodeId) -> Box<dyn Router> {
+        self.algorithm.router(self.space, own, self.shape)
     }
 
     /// Sizes of routing tables.

@@ -108,7 +108,7 @@ impl<T> Slab<T> {
 
 /// A message whose answer is awaited.
 #[derive(Clone, Debug)]
-pub(super) struct Exchange<W> {
+pub(super) struct Exchange {
     /// Who is to answer.
     pub to: NodeId,
     /// How often it was sent.
@@ -122,7 +122,7 @@ pub(super) struct Exchange<W> {
     /// What the answer is for.
     pub cause: Cause,
     /// What was said.
-    pub body: Body<W>,
+    pub body: Body,
     /// What a look-up that asks hop by hop needs to go on.
     pub trail: Option<Box<Trail>>,
 }

@@ -8,10 +8,8 @@ use super::message::{
     ADDRESS_BYTES_MAX, Addresses, Answer, CANDIDATES_MAX, CopyAnswer, Found, ITEMS_MAX,
     MESSAGE_BYTES_MAX, Purpose, PutAnswer, PutItem, Record, Segment, Stamp, Target, Version,
 };
-use super::{Key, Topic};
-use crate::core::{
-    DecodeError, NodeId, Payload, Wire, split, take_u8, take_u16, take_u32, take_u64,
-};
+use super::{Algorithm, Key, Topic, Walk};
+use crate::core::{DecodeError, NodeId, Payload, split, take_u8, take_u16, take_u32, take_u64};
 
 /// The length of a value that was removed.
 pub(super) const REMOVED: u32 = u32::MAX;
@@ -246,11 +244,11 @@ impl Purpose {
     }
 }
 
-pub(super) fn targets_len<W: Wire>(targets: &[Target<W>]) -> usize {
+pub(super) fn targets_len(targets: &[Target]) -> usize {
     2 + targets.iter().map(|target| Key::BYTES + target.walk.wire_len()).sum::<usize>()
 }
 
-pub(super) fn put_targets<W: Wire>(head: &mut BytesMut, targets: &[Target<W>]) {
+pub(super) fn put_targets(head: &mut BytesMut, targets: &[Target]) {
     head.put_u16(targets.len() as u16);
     for target in targets {
         put_key(head, target.key);
@@ -258,15 +256,18 @@ pub(super) fn put_targets<W: Wire>(head: &mut BytesMut, targets: &[Target<W>]) {
     }
 }
 
-pub(super) fn take_targets<W: Wire>(bytes: &mut Bytes) -> Result<Arc<[Target<W>]>, DecodeError> {
+pub(super) fn take_targets(
+    algorithm: Algorithm,
+    bytes: &mut Bytes,
+) -> Result<Arc<[Target]>, DecodeError> {
     let count = take_count(bytes, ITEMS_MAX, Key::BYTES)?;
     if count == 0 {
         return Err(out_of_range("targets", 0u64));
     }
-    let target = |bytes: &mut Bytes| -> Result<Target<W>, DecodeError> {
-        Ok(Target { key: take_key(bytes)?, walk: W::decode(bytes)? })
+    let target = |bytes: &mut Bytes| -> Result<Target, DecodeError> {
+        Ok(Target { key: take_key(bytes)?, walk: Walk::decode(algorithm, bytes)? })
     };
-    let targets: Arc<[Target<W>]> = (0..count).map(|_| target(bytes)).collect::<Result<_, _>>()?;
+    let targets: Arc<[Target]> = (0..count).map(|_| target(bytes)).collect::<Result<_, _>>()?;
     check_ascending(targets.iter().map(|target| target.key))?;
     Ok(targets)
 }
@@ -343,11 +344,11 @@ pub(super) fn fill_answers<'a>(
     Ok(())
 }
 
-impl<W: Wire> Found<W> {
+impl Found {
     pub(super) fn wire_len(&self) -> usize {
         let segments = 3 * self.segments.len();
         let ended = self.ended.iter().map(Answer::wire_len).sum::<usize>();
-        let walks = self.walks.iter().map(W::wire_len).sum::<usize>();
+        let walks = self.walks.iter().map(Walk::wire_len).sum::<usize>();
         4 + 2 + segments + ended + 4 * self.nodes.len() + walks + range_len(&self.range)
     }
 
@@ -379,7 +380,7 @@ impl<W: Wire> Found<W> {
         put_values(head, self.ended.iter().filter_map(Answer::value))
     }
 
-    pub(super) fn decode(bytes: &mut Bytes) -> Result<Found<W>, DecodeError> {
+    pub(super) fn decode(algorithm: Algorithm, bytes: &mut Bytes) -> Result<Found, DecodeError> {
         let exchange = take_u32(bytes)?;
         let range = take_range(bytes)?;
         let count = take_count(bytes, ITEMS_MAX, 3)?;
@@ -409,7 +410,7 @@ impl<W: Wire> Found<W> {
             } else {
                 found.nodes.extend(take_nodes(bytes, nodes.into())?);
                 for _ in 0..targets {
-                    found.walks.push(W::decode(bytes)?);
+                    found.walks.push(Walk::decode(algorithm, bytes)?);
                 }
             }
         }

@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::Key;
 use super::command::{Event, Role};
 use super::message::{Answer, Target};
 use super::node::{Cx, Overlay};
-use super::{Key, Router};
 use crate::core::NodeId;
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// True if the node asks members without being one.
     pub fn is_guest(&self) -> bool {
         self.role == Role::Guest
     }
 
-    pub(super) fn visit(&mut self, cx: &mut Cx<'_, R>, address: Bytes) {
+    pub(super) fn visit(&mut self, cx: &mut Cx<'_>, address: Bytes) {
         if self.role != Role::Outside {
             return cx.count("overlay_already_in", 1);
         }
@@ -29,7 +29,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// The driver found a member.
-    pub(super) fn add_guide(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
+    pub(super) fn add_guide(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let guides = &mut self.rest().guides;
         if guides.contains(&node) {
             return;
@@ -41,7 +41,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A member to begin a bundle at: any that was heard from, so that none carries it all.
-    pub(super) fn guide(&mut self, cx: &mut Cx<'_, R>) -> Option<NodeId> {
+    pub(super) fn guide(&mut self, cx: &mut Cx<'_>) -> Option<NodeId> {
         if let Some(node) = self.any_contact(cx) {
             return Some(node);
         }
@@ -50,18 +50,13 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Nobody is known who could be asked.
-    pub(super) fn no_guide(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        tag: u64,
-        targets: &Arc<[Target<R::Walk>]>,
-    ) {
+    pub(super) fn no_guide(&mut self, cx: &mut Cx<'_>, tag: u64, targets: &Arc<[Target]>) {
         let answers: Vec<(Key, Answer)> =
             targets.iter().map(|target| (target.key, Answer::NoRoute)).collect();
         self.receive_answers(cx, cx.node, tag, answers, None);
     }
 
-    pub(super) fn describe(&mut self, cx: &mut Cx<'_, R>, id: u64) {
+    pub(super) fn describe(&mut self, cx: &mut Cx<'_>, id: u64) {
         let mut contacts = Vec::new();
         self.router.contacts(&mut contacts);
         let now = cx.now;

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use super::cells::Cells;
 use super::shape::BUCKET_MAX;
-use super::{Chore, Hop, Key, Router, Shape, Space, Step, Topic, keep_nearest};
+use super::{Algorithm, Chore, Hop, Key, Router, Shape, Space, Step, Topic, Walk, keep_nearest};
 use crate::core::{NodeId, mix};
 
 /// Nodes tried at a time for a bucket, of those that another node named.
@@ -31,6 +31,11 @@ pub struct Kademlia {
 }
 
 impl Kademlia {
+    /// The table of a node that knows no other yet.
+    pub fn new(space: Space, own: NodeId, shape: Shape) -> Kademlia {
+        Kademlia { space, own, k: shape.bucket, buckets: Cells::default() }
+    }
+
     /// The buckets' nodes, the farthest bucket first.
     pub fn entries(&self) -> &[NodeId] {
         self.buckets.all()
@@ -91,7 +96,7 @@ impl Kademlia {
             }
             out.extend(&all[self.bucket(bucket)]);
         }
-        keep_nearest::<Kademlia>(&self.space, key, count, start, out);
+        keep_nearest(Algorithm::Kademlia, &self.space, key, count, start, out);
     }
 
     // A key in the range of a bucket, another one each turn.
@@ -105,28 +110,11 @@ impl Kademlia {
 }
 
 impl Router for Kademlia {
-    type Walk = ();
-
-    const NAME: &'static str = "kademlia";
-    const IS_PARALLEL: bool = true;
-
-    fn new(space: Space, own: NodeId) -> Kademlia {
-        Kademlia { space, own, k: Shape::default().bucket, buckets: Cells::default() }
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::Kademlia
     }
 
-    fn with_shape(self, shape: Shape) -> Kademlia {
-        Kademlia { k: shape.bucket, ..self }
-    }
-
-    fn distance(key: Key, node: Key) -> Key {
-        key ^ node
-    }
-
-    fn remaining(key: Key, at: Key, (): ()) -> (Key, Key) {
-        (Key::ZERO, Self::distance(key, at))
-    }
-
-    fn next_hop(&self, key: Key, _walk: &mut ()) -> Step {
+    fn next_hop(&self, key: Key, _walk: &mut Walk) -> Step {
         let Some((bucket, nodes)) = self.nearer(key, 0) else {
             // Every key that has the same bits where there are buckets.
             return Step { hop: Hop::Here, until: key.last_of_prefix(self.buckets().into()) };
@@ -144,7 +132,7 @@ impl Router for Kademlia {
         Step { hop: Hop::Via(node), until: key.last_of_prefix(fixed) }
     }
 
-    fn candidates(&self, key: Key, _walk: &mut (), count: usize, out: &mut Vec<NodeId>) {
+    fn candidates(&self, key: Key, _walk: &mut Walk, count: usize, out: &mut Vec<NodeId>) {
         let start = out.len();
         let mut bucket = 0;
         while let Some((at, nodes)) = self.nearer(key, bucket) {
@@ -154,14 +142,14 @@ impl Router for Kademlia {
             }
             bucket = at + 1;
         }
-        keep_nearest::<Kademlia>(&self.space, key, count, start, out);
+        keep_nearest(Algorithm::Kademlia, &self.space, key, count, start, out);
     }
 
     fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {
         let start = out.len();
         self.nearest(key, count, out);
         out.push(self.own);
-        keep_nearest::<Kademlia>(&self.space, key, count, start, out);
+        keep_nearest(Algorithm::Kademlia, &self.space, key, count, start, out);
     }
 
     fn learn(&mut self, node: NodeId) -> Option<NodeId> {

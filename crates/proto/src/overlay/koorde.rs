@@ -3,7 +3,10 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use super::list::List;
 use super::place::Place;
 use super::shape::{DEGREE_MAX, SUCCESSORS_MAX};
-use super::{Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, keep_distinct, keep_nearest};
+use super::{
+    Algorithm, Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, Walk, keep_distinct,
+    keep_nearest,
+};
 use crate::core::{DecodeError, NodeId, Payload, Wire, split, take_u8};
 
 /// Most edges at a node: to the last node at or before the end of an edge, and as many after it as
@@ -41,7 +44,7 @@ pub struct Koorde {
 
 /// The imaginary node that a message follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Walk {
+pub enum KoordeWalk {
     /// None yet: the message was not sent on.
     #[default]
     Start,
@@ -72,19 +75,19 @@ const BEHIND: u8 = 0x80;
 const START: u8 = 0xfe;
 const LAST: u8 = 0xff;
 
-impl Wire for Walk {
+impl Wire for KoordeWalk {
     fn wire_len(&self) -> usize {
         match self {
-            Walk::Imaginary { left, .. } => 1 + prefix_bytes(*left),
-            Walk::Start | Walk::Last => 1,
+            KoordeWalk::Imaginary { left, .. } => 1 + prefix_bytes(*left),
+            KoordeWalk::Start | KoordeWalk::Last => 1,
         }
     }
 
     fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
         match self {
-            Walk::Start => head.put_u8(START),
-            Walk::Last => head.put_u8(LAST),
-            Walk::Imaginary { prefix, left, side } => {
+            KoordeWalk::Start => head.put_u8(START),
+            KoordeWalk::Last => head.put_u8(LAST),
+            KoordeWalk::Imaginary { prefix, left, side } => {
                 head.put_u8(if *side == Side::Behind { BEHIND | *left } else { *left });
                 head.put_uint(*prefix, prefix_bytes(*left));
             }
@@ -92,10 +95,10 @@ impl Wire for Walk {
         None
     }
 
-    fn decode(bytes: &mut Bytes) -> Result<Walk, DecodeError> {
+    fn decode(bytes: &mut Bytes) -> Result<KoordeWalk, DecodeError> {
         let (left, side) = match take_u8(bytes)? {
-            START => return Ok(Walk::Start),
-            LAST => return Ok(Walk::Last),
+            START => return Ok(KoordeWalk::Start),
+            LAST => return Ok(KoordeWalk::Last),
             left if left >= BEHIND => (left - BEHIND, Side::Behind),
             left => (left, Side::Ahead),
         };
@@ -107,7 +110,7 @@ impl Wire for Walk {
         if prefix.checked_shr(left.into()).unwrap_or(0) != 0 {
             return Err(DecodeError::OutOfRange { field: "prefix", value: prefix });
         }
-        Ok(Walk::Imaginary { prefix, left, side })
+        Ok(KoordeWalk::Imaginary { prefix, left, side })
     }
 }
 
@@ -135,6 +138,13 @@ fn last_key(key: Key, left: u32, room: Key) -> Key {
 }
 
 impl Koorde {
+    /// The table of a node that knows no other yet.
+    pub fn new(space: Space, own: NodeId, shape: Shape) -> Koorde {
+        let edges = List::new(1 + usize::from(shape.degree));
+        let place = Place::new(space, own, shape.successors);
+        Koorde { place, edges, bits: shape.degree.trailing_zeros() as u8 }
+    }
+
     /// The nodes that follow on the ring, as far as known.
     pub fn successors(&self) -> &[NodeId] {
         &self.place.successors
@@ -156,7 +166,7 @@ impl Koorde {
     }
 
     // The steps of a walk, until it leaves this node, and up to which key they are the same.
-    fn step_far(&self, key: Key, walk: &mut Walk) -> Step {
+    fn step_far(&self, key: Key, walk: &mut KoordeWalk) -> Step {
         let own = self.place.key();
         let Some(&next) = self.place.successors.first() else {
             return Step { hop: Hop::Here, until: key };
@@ -164,8 +174,8 @@ impl Koorde {
         // From there on ring neighbours suffice.
         let mut until = Step::through(Hop::Here, key, self.place.up_to_own(key, own)).until;
         let (mut prefix, mut left, mut side) = match *walk {
-            Walk::Imaginary { prefix, left, side } => (prefix, left, side),
-            Walk::Start | Walk::Last => self.start(key, &mut until),
+            KoordeWalk::Imaginary { prefix, left, side } => (prefix, left, side),
+            KoordeWalk::Start | KoordeWalk::Last => self.start(key, &mut until),
         };
         let hop = loop {
             let at = imaginary(key, prefix, left);
@@ -199,7 +209,7 @@ impl Koorde {
                 None => (prefix, left, side) = (0, 0, Side::Ahead),
             }
         };
-        *walk = Walk::Imaginary { prefix, left, side };
+        *walk = KoordeWalk::Imaginary { prefix, left, side };
         Step { hop: hop.map_or(Hop::Here, Hop::Via), until }
     }
 
@@ -278,53 +288,13 @@ impl Koorde {
             out.push(Chore::Ask(before, Topic::Nearest(doubled)));
         }
     }
-}
 
-impl Router for Koorde {
-    type Walk = Walk;
-
-    const NAME: &'static str = "koorde";
-
-    fn new(space: Space, own: NodeId) -> Koorde {
-        Koorde { place: Place::new(space, own), edges: List::new(3), bits: 1 }
-    }
-
-    // Copies are kept by the responsible node and its successors.
-    fn copies_max(shape: &Shape) -> usize {
-        1 + usize::from(shape.successors)
-    }
-
-    fn with_shape(self, shape: Shape) -> Koorde {
-        let edges = List::new(1 + usize::from(shape.degree));
-        let place = self.place.with_successors(shape.successors);
-        Koorde { place, edges, bits: shape.degree.trailing_zeros() as u8 }
-    }
-
-    fn distance(key: Key, node: Key) -> Key {
-        key.clockwise_to(node)
-    }
-
-    fn remaining(key: Key, at: Key, walk: Walk) -> (Key, Key) {
-        match walk {
-            Walk::Last => Leg::Last.remaining(key, at),
-            // First the bits left to shift in; for each, back along the ring and then forwards.
-            Walk::Imaginary { prefix, left, side } => {
-                let imaginary = imaginary(key, prefix, left);
-                let steps = 1 + 2 * u64::from(left);
-                match side {
-                    Side::Ahead => (Key::from(steps), at.clockwise_to(imaginary)),
-                    Side::Behind => (Key::from(steps + 1), imaginary.clockwise_to(at)),
-                }
-            }
-            Walk::Start => (Key::MAX, Key::MAX),
-        }
-    }
-
-    fn next_hop(&self, key: Key, walk: &mut Walk) -> Step {
-        let mut leg = if *walk == Walk::Last { Leg::Last } else { Leg::Way };
+    // One step of a message's walk.
+    fn step(&self, key: Key, walk: &mut KoordeWalk) -> Step {
+        let mut leg = if *walk == KoordeWalk::Last { Leg::Last } else { Leg::Way };
         if let Some(step) = self.place.step(key, &mut leg) {
             if leg == Leg::Last {
-                *walk = Walk::Last;
+                *walk = KoordeWalk::Last;
             }
             return step;
         }
@@ -334,12 +304,13 @@ impl Router for Koorde {
         self.step_far(key, walk)
     }
 
-    fn candidates(&self, key: Key, walk: &mut Walk, count: usize, out: &mut Vec<NodeId>) {
-        let came = if *walk == Walk::Last { Leg::Last } else { Leg::Way };
+    // See [`Router::candidates`].
+    fn candidates_on(&self, key: Key, walk: &mut KoordeWalk, count: usize, out: &mut Vec<NodeId>) {
+        let came = if *walk == KoordeWalk::Last { Leg::Last } else { Leg::Way };
         let mut leg = came;
         if let Some(step) = self.place.step(key, &mut leg) {
             if leg == Leg::Last {
-                *walk = Walk::Last;
+                *walk = KoordeWalk::Last;
             }
             return self.place.candidates(came, step.hop, count, out);
         }
@@ -348,13 +319,13 @@ impl Router for Koorde {
         if count > 0 {
             out.push(first);
         }
-        let Walk::Imaginary { prefix, left, side: Side::Ahead } = *walk else { return };
+        let KoordeWalk::Imaginary { prefix, left, side: Side::Ahead } = *walk else { return };
         // From others the ring leads to the imaginary node as well, if not as soon. If it is still
         // the one that came, they have to be nearer than this node.
         let at = imaginary(key, prefix, left);
         let distance = |node: NodeId| self.place.space.key(node).clockwise_to(at);
         let room = match came {
-            Walk::Imaginary { left: before, side, .. } if before == left => match side {
+            KoordeWalk::Imaginary { left: before, side, .. } if before == left => match side {
                 Side::Ahead => distance(self.place.own),
                 Side::Behind => return,
             },
@@ -383,11 +354,47 @@ impl Router for Koorde {
         }
     }
 
+    // See [`Algorithm::remaining`].
+    pub(super) fn remaining(key: Key, at: Key, walk: KoordeWalk) -> (Key, Key) {
+        match walk {
+            KoordeWalk::Last => Leg::Last.remaining(key, at),
+            // First the bits left to shift in; for each, back along the ring and then forwards.
+            KoordeWalk::Imaginary { prefix, left, side } => {
+                let imaginary = imaginary(key, prefix, left);
+                let steps = 1 + 2 * u64::from(left);
+                match side {
+                    Side::Ahead => (Key::from(steps), at.clockwise_to(imaginary)),
+                    Side::Behind => (Key::from(steps + 1), imaginary.clockwise_to(at)),
+                }
+            }
+            KoordeWalk::Start => (Key::MAX, Key::MAX),
+        }
+    }
+}
+
+impl Router for Koorde {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::Koorde
+    }
+
+    fn next_hop(&self, key: Key, walk: &mut Walk) -> Step {
+        let mut mine = walk.koorde();
+        let step = self.step(key, &mut mine);
+        *walk = Walk::Koorde(mine);
+        step
+    }
+
+    fn candidates(&self, key: Key, walk: &mut Walk, count: usize, out: &mut Vec<NodeId>) {
+        let mut mine = walk.koorde();
+        self.candidates_on(key, &mut mine, count, out);
+        *walk = Walk::Koorde(mine);
+    }
+
     fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {
         let start = out.len();
         out.push(self.place.own);
         self.contacts(out);
-        keep_nearest::<Koorde>(&self.place.space, key, count, start, out);
+        keep_nearest(Algorithm::Koorde, &self.place.space, key, count, start, out);
     }
 
     fn learn(&mut self, node: NodeId) -> Option<NodeId> {
@@ -428,7 +435,7 @@ impl Router for Koorde {
                 let start = out.len();
                 out.push(self.place.own);
                 self.contacts(out);
-                keep_nearest::<Koorde>(&self.place.space, key, usize::MAX, start, out);
+                keep_nearest(Algorithm::Koorde, &self.place.space, key, usize::MAX, start, out);
                 out[start..].rotate_right(1);
                 out.truncate(start + 1 + DEGREE_MAX);
             }

@@ -11,24 +11,24 @@ use super::message::{
 use super::node::{Cx, Overlay};
 use super::relay::{count_ended, count_lookups, counter_for};
 use super::request::tag;
-use super::{Hop, Key, Router};
+use super::{Hop, Key};
 use crate::core::NodeId;
 
 /// Bytes of a question besides its targets, at most.
 const FIND_HEAD_BYTES: usize = 18;
 
 /// Targets that are asked for at the same node, and who else may be asked.
-struct Group<W> {
+struct Group {
     next: NodeId,
-    targets: Vec<Target<W>>,
+    targets: Vec<Target>,
     others: Vec<NodeId>,
 }
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// Goes on at this node's own table, where each look-up begins.
-    pub(super) fn find(&mut self, cx: &mut Cx<'_, R>, name: u32, route: Route<R::Walk>, tries: u8) {
+    pub(super) fn find(&mut self, cx: &mut Cx<'_>, name: u32, route: Route, tries: u8) {
         let hops = cx.shared.ttl - route.ttl;
-        let split = split(&self.router, &route.targets);
+        let split = split(&*self.router, &route.targets);
         count_lookups(cx, &route.purpose, split.lookups);
         for (next, targets) in split.onward {
             let trail = Trail { hops: hops + 1, named_by: None, others: Vec::new() };
@@ -58,11 +58,11 @@ impl<R: Router> Overlay<R> {
     /// Begins at another node, because this one's table would not do.
     pub(super) fn find_by(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         name: u32,
         node: NodeId,
         purpose: &Purpose,
-        targets: Arc<[Target<R::Walk>]>,
+        targets: Arc<[Target]>,
     ) {
         let trail = Trail { hops: 1, named_by: None, others: Vec::new() };
         self.find_at(cx, name, node, purpose, targets, trail, 0);
@@ -71,11 +71,11 @@ impl<R: Router> Overlay<R> {
     #[allow(clippy::too_many_arguments, reason = "all that a question is made of")]
     fn find_at(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         name: u32,
         node: NodeId,
         purpose: &Purpose,
-        targets: Arc<[Target<R::Walk>]>,
+        targets: Arc<[Target]>,
         trail: Trail,
         tries: u8,
     ) {
@@ -83,7 +83,7 @@ impl<R: Router> Overlay<R> {
         let tag = tag(cx, name);
         let head = FIND_HEAD_BYTES + self.address_bytes();
         let room = cx.datagram_bytes_max.saturating_sub(head);
-        let mut send = |this: &mut Self, targets: Arc<[Target<R::Walk>]>, trail: Trail| {
+        let mut send = |this: &mut Self, targets: Arc<[Target]>, trail: Trail| {
             let purpose = purpose.clone();
             let body = Body::Find { exchange: 0, is_member, tag, purpose, targets };
             this.ask(cx, node, Cause::Request(name), tries, Some(Box::new(trail)), body);
@@ -100,13 +100,13 @@ impl<R: Router> Overlay<R> {
     #[allow(clippy::too_many_arguments, reason = "the fields of the message")]
     pub(super) fn receive_find(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         is_member: bool,
         exchange: u32,
         tag: u64,
         purpose: &Purpose,
-        targets: &[Target<R::Walk>],
+        targets: &[Target],
     ) {
         if is_member {
             self.heard(cx, from);
@@ -131,8 +131,7 @@ impl<R: Router> Overlay<R> {
             let mut walk = first.walk;
             let step = self.router.next_hop(first.key, &mut walk);
             lookups += 1;
-            let alike =
-                |target: &Target<R::Walk>| target.key <= step.until && target.walk == first.walk;
+            let alike = |target: &Target| target.key <= step.until && target.walk == first.walk;
             // The first goes where it goes, whatever is said of others.
             let count = 1 + rest[1..].iter().take_while(|target| alike(target)).count();
             let (these, others) = rest.split_at(count);
@@ -191,12 +190,7 @@ impl<R: Router> Overlay<R> {
         self.tell_uncounted(cx, from, Body::Found(Box::new(found)));
     }
 
-    pub(super) fn receive_found(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        from: NodeId,
-        found: Found<R::Walk>,
-    ) {
+    pub(super) fn receive_found(&mut self, cx: &mut Cx<'_>, from: NodeId, found: Found) {
         let Some(exchange) = self.answered(cx, from, found.exchange) else {
             return;
         };
@@ -221,7 +215,7 @@ impl<R: Router> Overlay<R> {
         let space = cx.shared.space;
         let asked = space.key(from);
         let (may_go_on, is_member) = (trail.hops < cx.shared.ttl, self.is_member());
-        let mut groups: Vec<Group<R::Walk>> = Vec::new();
+        let mut groups: Vec<Group> = Vec::new();
         let mut answers: Vec<(Key, Answer)> = Vec::new();
         let (mut nodes, mut walks) = (&found.nodes[..], &found.walks[..]);
         let mut ended = found.ended.into_iter();
@@ -245,7 +239,7 @@ impl<R: Router> Overlay<R> {
                 // lead over this node itself if it is a member.
                 let is_nearer = |&&node: &&NodeId| {
                     let (from, to) = ((asked, target.walk), (space.key(node), walk));
-                    (node != cx.node || is_member) && R::advances(target.key, from, to)
+                    (node != cx.node || is_member) && self.router.advances(target.key, from, to)
                 };
                 let Some(&next) = named.iter().find(is_nearer).filter(|_| may_go_on) else {
                     forged += 1;
@@ -312,19 +306,14 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A node that was asked for the next hop does not answer: others are asked in its place.
-    pub(super) fn find_elsewhere(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        name: u32,
-        exchange: Exchange<R::Walk>,
-    ) {
+    pub(super) fn find_elsewhere(&mut self, cx: &mut Cx<'_>, name: u32, exchange: Exchange) {
         let Body::Find { tag, purpose, targets, .. } = exchange.body else {
             return;
         };
         let trail = exchange.trail.unwrap_or_default();
         let tries = exchange.tries + 1;
         let is_over = tries >= CANDIDATES;
-        let no_route = |targets: &[Target<R::Walk>]| {
+        let no_route = |targets: &[Target]| {
             targets.iter().map(|target| (target.key, Answer::NoRoute)).collect::<Vec<_>>()
         };
         let Some(named_by) = trail.named_by else {
@@ -332,7 +321,7 @@ impl<R: Router> Overlay<R> {
                 let answers = no_route(&targets);
                 return self.receive_answers(cx, cx.node, tag, answers, None);
             }
-            let walk = R::Walk::default();
+            let walk = cx.shared.algorithm.first_walk();
             let targets = targets.iter().map(|target| Target { walk, ..*target }).collect();
             let route = Route {
                 exchange: 0,
@@ -347,14 +336,15 @@ impl<R: Router> Overlay<R> {
         };
         let space = cx.shared.space;
         let asked = space.key(named_by);
-        let mut groups: Vec<(NodeId, Vec<Target<R::Walk>>)> = Vec::new();
-        let mut stuck: Vec<Target<R::Walk>> = Vec::new();
+        let mut groups: Vec<(NodeId, Vec<Target>)> = Vec::new();
+        let mut stuck: Vec<Target> = Vec::new();
         for target in targets.iter() {
             // What the target carried to the node that named others is not kept: they were
             // compared with that when they were named.
             let is_nearer = |&&node: &&NodeId| {
-                let (from, to) = ((asked, R::Walk::default()), (space.key(node), target.walk));
-                node != cx.node && R::advances(target.key, from, to)
+                let (from, to) =
+                    ((asked, cx.shared.algorithm.first_walk()), (space.key(node), target.walk));
+                node != cx.node && self.router.advances(target.key, from, to)
             };
             match trail.others.iter().find(is_nearer).filter(|_| !is_over) {
                 None => stuck.push(*target),

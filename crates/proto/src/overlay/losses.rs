@@ -22,7 +22,7 @@ use super::command::Role;
 use super::message::{Answer, Body, MISSING_MAX};
 use super::node::{Cx, Overlay};
 use super::router::{keep_distinct, keep_least};
-use super::{Chore, Hop, Key, Router, Topic};
+use super::{Chore, Hop, Key, Topic};
 use crate::core::{Instant, NodeId};
 
 /// Failed nodes that are remembered; the oldest is forgotten first.
@@ -239,9 +239,9 @@ impl Losses {
     }
 }
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// A node does not answer any more.
-    pub(super) fn note_loss(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
+    pub(super) fn note_loss(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let (now, is_looked_after) = (cx.now, cx.shared.upkeep_every.is_some());
         if is_looked_after && node != cx.node && self.rest().losses.note(node, now) {
             cx.count("overlay_lost", 1);
@@ -249,21 +249,21 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A node was heard from.
-    pub(super) fn note_found(&mut self, cx: &Cx<'_, R>, node: NodeId) {
+    pub(super) fn note_found(&mut self, cx: &Cx<'_>, node: NodeId) {
         if self.rest_if_any().is_some() {
             self.rest().losses.find(node, cx.now);
         }
     }
 
     /// A node asks that is no member: if it failed, it was started again.
-    pub(super) fn note_empty(&mut self, cx: &Cx<'_, R>, node: NodeId) {
+    pub(super) fn note_empty(&mut self, cx: &Cx<'_>, node: NodeId) {
         if self.rest_if_any().is_some_and(|rest| rest.losses.contains(node)) {
             self.rest().losses.find_empty(node, cx.now);
         }
     }
 
     /// How long it takes, at least, until others have copies of what a node held that failed.
-    pub(super) fn repair_after(&self, cx: &Cx<'_, R>) -> Duration {
+    pub(super) fn repair_after(&self, cx: &Cx<'_>) -> Duration {
         4 * self.settle_after(cx) + 4 * cx.shared.sync_every
     }
 
@@ -279,7 +279,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// What to answer for a key of this node under which it found nothing.
-    pub(super) fn nothing_under(&self, cx: &mut Cx<'_, R>, key: Key, is_settled: bool) -> Answer {
+    pub(super) fn nothing_under(&self, cx: &mut Cx<'_>, key: Key, is_settled: bool) -> Answer {
         if is_settled && !self.may_be_lost(cx, key, Instant::ZERO) && !self.is_contested(cx, key) {
             return Answer::Absent;
         }
@@ -290,7 +290,7 @@ impl<R: Router> Overlay<R> {
     /// What to answer for a key of this node that was removed. If this node took the removal, a
     /// node that may hold the key alone has another value only if it failed or came back since. The
     /// mark of one that another node took may be of any age.
-    pub(super) fn removed_under(&self, cx: &mut Cx<'_, R>, key: Key) -> Answer {
+    pub(super) fn removed_under(&self, cx: &mut Cx<'_>, key: Key) -> Answer {
         let held = self.store.as_ref().and_then(|store| store.get(key, cx.now));
         let own = held.filter(|held| held.stamp.version.by == cx.node.0);
         let since = own.map_or(Instant::ZERO, |held| held.stored_at);
@@ -303,7 +303,7 @@ impl<R: Router> Overlay<R> {
 
     /// True if it may be this node's to say what is under keys near this one. A key that another
     /// node held may be nearest to this one though many are nearer to that node.
-    fn is_concerned(&self, cx: &Cx<'_, R>, key: Key) -> bool {
+    fn is_concerned(&self, cx: &Cx<'_>, key: Key) -> bool {
         let mut nodes = Vec::new();
         self.router.replicas(key, nodes_around(cx.shared.copies()), &mut nodes);
         nodes.contains(&cx.node)
@@ -311,7 +311,7 @@ impl<R: Router> Overlay<R> {
 
     /// True if nodes that failed, or answered again, since then may hold the only copies of a key
     /// of this node.
-    fn may_be_lost(&self, cx: &Cx<'_, R>, key: Key, since: Instant) -> bool {
+    fn may_be_lost(&self, cx: &Cx<'_>, key: Key, since: Instant) -> bool {
         let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
             return false;
         };
@@ -328,13 +328,14 @@ impl<R: Router> Overlay<R> {
         if losses.is_partial && losses.nodes_since(since).filter(is_close).count() >= copies {
             return true;
         }
-        let own = R::distance(key, space.key(cx.node));
-        let is_nearer = |node: &NodeId| R::distance(key, space.key(*node)) < own;
+        let own = cx.shared.algorithm.distance(key, space.key(cx.node));
+        let is_nearer = |node: &NodeId| cx.shared.algorithm.distance(key, space.key(*node)) < own;
         let nearer = losses.nodes_since(since).filter(is_nearer).count();
         // With so many gone whose part is this node's now, there may be more between of which
         // nobody who is left knows.
         let is_taken_over = |node: &NodeId| {
-            let step = self.router.next_hop(space.key(*node), &mut R::Walk::default());
+            let step =
+                self.router.next_hop(space.key(*node), &mut cx.shared.algorithm.first_walk());
             step.hop == Hop::Here
         };
         nearer >= copies
@@ -344,7 +345,7 @@ impl<R: Router> Overlay<R> {
     /// True if at least half of the nodes around this one are missing. If they were cut off
     /// together they have taken over all keys, those of this node too, and joiners may help them to
     /// hold what is written there.
-    fn is_in_smaller_part(&self, cx: &Cx<'_, R>, since: Instant) -> bool {
+    fn is_in_smaller_part(&self, cx: &Cx<'_>, since: Instant) -> bool {
         let (space, copies) = (cx.shared.space, cx.shared.copies());
         let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
             return false;
@@ -358,7 +359,7 @@ impl<R: Router> Overlay<R> {
             return false;
         }
         let (own, lost) = (space.key(cx.node), losses.nodes_since(since).collect::<BTreeSet<_>>());
-        let distance = |node| (R::distance(space.key(node), own), node);
+        let distance = |node| (cx.shared.algorithm.distance(space.key(node), own), node);
         let mut around: Vec<_> = census.into_iter().map(distance).collect();
         keep_least(nodes_around(copies), &mut around);
         let missing = around.iter().filter(|(_, node)| lost.contains(node)).count();
@@ -366,7 +367,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// This node, those in its table, and those that failed.
-    fn census(&self, cx: &Cx<'_, R>, losses: &Losses) -> Vec<NodeId> {
+    fn census(&self, cx: &Cx<'_>, losses: &Losses) -> Vec<NodeId> {
         let mut nodes = vec![cx.node];
         self.router.contacts(&mut nodes);
         nodes.extend(losses.nodes());
@@ -376,15 +377,16 @@ impl<R: Router> Overlay<R> {
 
     /// True if others reach a node that is nearer to the key and does not answer this one. This
     /// node does not know what they write there, and they would not find what this node writes.
-    pub(super) fn is_contested(&self, cx: &Cx<'_, R>, key: Key) -> bool {
-        let (space, own) = (cx.shared.space, R::distance(key, cx.shared.space.key(cx.node)));
-        let is_nearer = |node: &NodeId| R::distance(key, space.key(*node)) < own;
+    pub(super) fn is_contested(&self, cx: &Cx<'_>, key: Key) -> bool {
+        let (space, own) =
+            (cx.shared.space, cx.shared.algorithm.distance(key, cx.shared.space.key(cx.node)));
+        let is_nearer = |node: &NodeId| cx.shared.algorithm.distance(key, space.key(*node)) < own;
         self.reached_by_others(cx).any(|node| is_nearer(&node))
     }
 
     /// Nodes that do not answer this one, and that others have in their tables for longer than it
     /// takes to notice a failure.
-    fn reached_by_others(&self, cx: &Cx<'_, R>) -> impl Iterator<Item = NodeId> {
+    fn reached_by_others(&self, cx: &Cx<'_>) -> impl Iterator<Item = NodeId> {
         let (now, forgotten_after) = (cx.now, cx.shared.upkeep_every_max + self.settle_after(cx));
         let is_reached = move |loss: &Loss| {
             loss.found_at.is_none() && loss.named_at.is_some_and(|at| now < at + forgotten_after)
@@ -395,7 +397,7 @@ impl<R: Router> Overlay<R> {
 
     /// True if this many copies are fewer than a record is to have, because nodes failed: whether
     /// they are made up for or not, they are not back.
-    pub(super) fn are_fewer_than_were(&self, cx: &Cx<'_, R>, copies: usize) -> bool {
+    pub(super) fn are_fewer_than_were(&self, cx: &Cx<'_>, copies: usize) -> bool {
         let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
             return false;
         };
@@ -403,7 +405,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Forgets failures that do not matter any longer.
-    pub(super) fn review_losses(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn review_losses(&mut self, cx: &mut Cx<'_>) {
         if self.rest_if_any().is_none_or(|rest| rest.losses.is_empty()) {
             return;
         }
@@ -441,7 +443,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Asks those around this node, so that failures of the same time are noticed together.
-    fn probe_neighbours(&mut self, cx: &mut Cx<'_, R>) {
+    fn probe_neighbours(&mut self, cx: &mut Cx<'_>) {
         let mut nodes = Vec::new();
         self.router.bordering(2 * cx.shared.copies(), &mut nodes);
         let ask = |node| Chore::Ask(node, Topic::Neighbours);
@@ -451,7 +453,7 @@ impl<R: Router> Overlay<R> {
 
     /// Failed nodes of whose copies others were left to make new ones, and those that are none of
     /// this node's concern.
-    fn repaired(&self, cx: &Cx<'_, R>) -> Vec<NodeId> {
+    fn repaired(&self, cx: &Cx<'_>) -> Vec<NodeId> {
         let (space, copies) = (cx.shared.space, cx.shared.copies());
         let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
             return Vec::new();
@@ -473,7 +475,9 @@ impl<R: Router> Overlay<R> {
             lost.iter().map(|&node| space.key(node)).filter(|&key| self.is_concerned(cx, key))
         {
             around.clear();
-            around.extend(census.iter().map(|&(at, node)| (R::distance(key, at), node)));
+            around.extend(
+                census.iter().map(|&(at, node)| (cx.shared.algorithm.distance(key, at), node)),
+            );
             keep_least(4 * copies, &mut around);
             around.retain(|(_, node)| losses.contains(*node));
             if around.len() >= copies {
@@ -484,7 +488,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Tells a node whom this one misses, those nearest to it first.
-    pub(super) fn tell_missing(&self, cx: &mut Cx<'_, R>, to: NodeId) {
+    pub(super) fn tell_missing(&self, cx: &mut Cx<'_>, to: NodeId) {
         if self.losses() == 0 {
             return;
         }
@@ -496,7 +500,7 @@ impl<R: Router> Overlay<R> {
             false => loss.found_at.is_none(),
         };
         let missed = lost.filter(|(node, loss)| is_told(**node, loss));
-        let distance = |node| R::distance(cx.shared.space.key(node), at);
+        let distance = |node| cx.shared.algorithm.distance(cx.shared.space.key(node), at);
         let mut nearest: Vec<_> = missed.map(|(&node, _)| (distance(node), node)).collect();
         keep_least(MISSING_MAX, &mut nearest);
         let nodes: Vec<NodeId> = nearest.into_iter().map(|(_, node)| node).collect();
@@ -506,7 +510,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A neighbour misses nodes. Those near this one concern it too, and it looks for them itself.
-    pub(super) fn receive_missing(&mut self, cx: &mut Cx<'_, R>, from: NodeId, nodes: &[NodeId]) {
+    pub(super) fn receive_missing(&mut self, cx: &mut Cx<'_>, from: NodeId, nodes: &[NodeId]) {
         if !matches!(self.role, Role::Member | Role::Joining) {
             return;
         }
@@ -533,7 +537,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// The operator says that what failed is gone for good, and that what is here is all there is.
-    pub(super) fn accept_losses(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn accept_losses(&mut self, cx: &mut Cx<'_>) {
         let losses = &mut self.rest().losses;
         let lost: Vec<NodeId> = losses.nodes().collect();
         losses.retire(&lost, cx.now);

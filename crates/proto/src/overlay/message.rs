@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Key, Topic};
+use super::{Key, Topic, Walk};
 use crate::core::{NodeId, Payload};
 
 /// Most targets of one bundle, and items of any list in a message.
@@ -23,12 +23,10 @@ pub const MISSING_MAX: usize = 64;
 pub const CANDIDATES_MAX: usize = 8;
 
 /// What nodes of an overlay send each other.
-///
-/// `W` is the router's [`Walk`](super::Router::Walk).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Message<W> {
+pub struct Message {
     /// What is said.
-    pub body: Body<W>,
+    pub body: Body,
     /// Where nodes that it names are.
     pub addresses: Addresses,
 }
@@ -39,11 +37,11 @@ pub struct Addresses(pub Option<Arc<[(NodeId, Bytes)]>>);
 
 /// One key that a bundle is to reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Target<W> {
+pub struct Target {
     /// The key.
     pub key: Key,
     /// What the router notes of the way.
-    pub walk: W,
+    pub walk: Walk,
 }
 
 /// Why targets are looked up.
@@ -61,7 +59,7 @@ pub enum Purpose {
 
 /// A bundle on its way.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Route<W> {
+pub struct Route {
     /// The sender's number for this message.
     pub exchange: u32,
     /// How many more hops it may make, this one included.
@@ -75,7 +73,7 @@ pub struct Route<W> {
     /// What for.
     pub purpose: Purpose,
     /// What it is to reach, by ascending key.
-    pub targets: Arc<[Target<W>]>,
+    pub targets: Arc<[Target]>,
 }
 
 /// The age of a record: of two, the greater is the newer.
@@ -155,7 +153,7 @@ pub enum Answer {
 
 /// A node's answer to [`Body::Find`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found<W> {
+pub struct Found {
     /// The asker's number.
     pub exchange: u32,
     /// Consecutive targets that go the same way, in order. They cover the targets asked for.
@@ -165,7 +163,7 @@ pub struct Found<W> {
     /// The nodes of all segments, in order.
     pub nodes: Vec<NodeId>,
     /// The walks of the targets of segments with nodes, in order.
-    pub walks: Vec<W>,
+    pub walks: Vec<Walk>,
     /// Keys for which this node is responsible, from the first to the second, if it says so.
     pub range: Option<Box<(Key, Key)>>,
 }
@@ -217,9 +215,9 @@ pub enum CopyAnswer {
 
 /// What one node says to another.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body<W> {
+pub enum Body {
     /// A bundle goes on.
-    Route(Route<W>),
+    Route(Route),
     /// The answer: the bundle is in my care.
     Ack {
         /// The sender's number of the bundle.
@@ -245,10 +243,10 @@ pub enum Body<W> {
         /// What for.
         purpose: Purpose,
         /// The targets, by ascending key.
-        targets: Arc<[Target<W>]>,
+        targets: Arc<[Target]>,
     },
     /// The answer.
-    Found(Box<Found<W>>),
+    Found(Box<Found>),
     /// Write these, to the responsible node.
     Put {
         /// The writer's number of this message.
@@ -358,8 +356,8 @@ pub enum Body<W> {
     },
 }
 
-impl<W> From<Body<W>> for Message<W> {
-    fn from(body: Body<W>) -> Message<W> {
+impl From<Body> for Message {
+    fn from(body: Body) -> Message {
         Message { body, addresses: Addresses::default() }
     }
 }
@@ -371,7 +369,7 @@ impl Addresses {
     }
 }
 
-impl<W> Found<W> {
+impl Found {
     /// True if it answers for so many targets, and its lists are as long as its segments say.
     pub(super) fn covers(&self, targets: usize) -> bool {
         let (mut ended, mut nodes, mut walks) = (0, 0, 0);
@@ -387,7 +385,7 @@ impl<W> Found<W> {
     }
 }
 
-impl<W> Body<W> {
+impl Body {
     /// Gives the message its number, if it has one of its sender's.
     pub(super) fn number(&mut self, number: u32) {
         match self {
@@ -420,7 +418,7 @@ impl fmt::Display for Short {
     }
 }
 
-impl<W> fmt::Display for Message<W> {
+impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |f: &mut fmt::Formatter<'_>, keys: &mut dyn Iterator<Item = Key>| {
             for key in keys {

@@ -2,8 +2,8 @@
 //! and what shares a hop travels as one message.
 //!
 //! A [`Router`] is the routing table of one algorithm, free of messages: [`Key`]s in, nodes out.
-//! There are five: [`Chord`], [`Koorde`], [`Pastry`], [`Tapestry`] and [`Kademlia`]. They agree on
-//! this much:
+//! There are five, one for each [`Algorithm`]: [`Chord`], [`Koorde`], [`Pastry`], [`Tapestry`] and
+//! [`Kademlia`]. They agree on this much:
 //!
 //! - A table takes in only nodes that were heard from. Those that others name are asked first, so
 //!   the dead do not live on in hearsay.
@@ -72,6 +72,7 @@ mod tapestry;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod walk;
 mod wire;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
@@ -82,7 +83,7 @@ pub use command::{
 pub use config::{Config, PingPolicy};
 pub use kademlia::Kademlia;
 pub use key::{Key, Space};
-pub use koorde::{Koorde, Side, Walk};
+pub use koorde::{Koorde, KoordeWalk, Side};
 pub use leg::Leg;
 pub use message::{
     ADDRESS_BYTES_MAX, Addresses, Answer, Body, CANDIDATES_MAX, CopyAnswer, Found, HEAD_BYTES_MAX,
@@ -97,3 +98,4 @@ use router::{keep_distinct, keep_nearest};
 pub use shape::Shape;
 pub use store::{Held, Store};
 pub use tapestry::Tapestry;
+pub use walk::Walk;

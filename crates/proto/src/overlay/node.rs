@@ -17,15 +17,17 @@ use super::store::Store;
 use super::sync::Sync;
 use super::upkeep::{Joining, Upkeep};
 use super::{Config, Key, PingPolicy, Router};
-use crate::core::{Context, Instant, Lane, NodeId, Payload, PeerState, Protocol, Wire};
+use crate::core::{
+    Context, DecodeError, Instant, Lane, NodeId, Payload, PeerState, Protocol, Wire,
+};
 
 /// A node of an overlay: forwards bundles, stores records, and asks on behalf of its application.
-pub struct Overlay<R: Router> {
-    pub(super) router: R,
+pub struct Overlay {
+    pub(super) router: Box<dyn Router>,
     pub(super) role: Role,
     is_due_armed: bool,
     rtt: Rtt,
-    pub(super) exchanges: Slab<Exchange<R::Walk>>,
+    pub(super) exchanges: Slab<Exchange>,
     recent: Option<Box<Recent>>,
     pub(super) store: Option<Box<Store>>,
     rest: Option<Box<Rest>>,
@@ -89,7 +91,7 @@ pub enum Timer {
     Upkeep,
 }
 
-pub(super) type Cx<'a, R> = Context<'a, Overlay<R>>;
+pub(super) type Cx<'a> = Context<'a, Overlay>;
 
 /// How long answers take. Jacobson, *Congestion Avoidance and Control*, 1988.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,11 +122,11 @@ impl Recent {
     }
 }
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// A node outside the overlay.
-    pub fn new(config: &Config, own: NodeId) -> Overlay<R> {
+    pub fn new(config: &Config, own: NodeId) -> Overlay {
         Overlay {
-            router: R::new(config.space, own).with_shape(config.shape),
+            router: config.router(own),
             role: Role::Outside,
             is_due_armed: false,
             rtt: Rtt::default(),
@@ -135,14 +137,14 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    /// A member from the beginning, with this table.
-    pub fn with_router(config: &Config, own: NodeId, router: R) -> Overlay<R> {
+    /// A member from the beginning, with this table, which is one of the configured algorithm.
+    pub fn with_router(config: &Config, own: NodeId, router: Box<dyn Router>) -> Overlay {
         Overlay { router, role: Role::Member, ..Overlay::new(config, own) }
     }
 
     /// The routing table.
-    pub fn router(&self) -> &R {
-        &self.router
+    pub fn router(&self) -> &dyn Router {
+        &*self.router
     }
 
     /// What the node is to the overlay.
@@ -194,12 +196,12 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Sends a message on the lane that it fits.
-    pub(super) fn tell(&self, cx: &mut Cx<'_, R>, to: NodeId, body: Body<R::Walk>) {
+    pub(super) fn tell(&self, cx: &mut Cx<'_>, to: NodeId, body: Body) {
         cx.count(counter_of(&body), 1);
         self.tell_uncounted(cx, to, body);
     }
 
-    pub(super) fn tell_uncounted(&self, cx: &mut Cx<'_, R>, to: NodeId, body: Body<R::Walk>) {
+    pub(super) fn tell_uncounted(&self, cx: &mut Cx<'_>, to: NodeId, body: Body) {
         let addresses = self.addresses_for(cx.node, &body);
         let message = Message { body, addresses };
         let is_small = message.wire_len() <= cx.datagram_bytes_max;
@@ -209,12 +211,12 @@ impl<R: Router> Overlay<R> {
     /// Sends a message that has an answer, and waits for that.
     pub(super) fn ask(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         to: NodeId,
         cause: Cause,
         tries: u8,
         trail: Option<Box<Trail>>,
-        mut body: Body<R::Walk>,
+        mut body: Body,
     ) {
         self.exchanges.set_salt(cx.incarnation as u16);
         let due_at = cx.now + self.patience_for(cx.shared, &body);
@@ -239,10 +241,10 @@ impl<R: Router> Overlay<R> {
     /// The exchange that an answer ends, if it is awaited from that node.
     pub(super) fn answered(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         number: u32,
-    ) -> Option<Exchange<R::Walk>> {
+    ) -> Option<Exchange> {
         match self.exchanges.get(number) {
             Some(exchange) if exchange.to == from => {
                 let exchange = self.exchanges.remove(number)?;
@@ -276,7 +278,7 @@ impl<R: Router> Overlay<R> {
         })
     }
 
-    fn patience_for(&self, config: &Config, body: &Body<R::Walk>) -> Duration {
+    fn patience_for(&self, config: &Config, body: &Body) -> Duration {
         let for_disk = if config.awaits_disk { DISK_PATIENCE } else { Duration::ZERO };
         match body {
             // The responsible node asks its replicas first; and values take their time.
@@ -288,7 +290,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Sees to it that what falls due is looked at.
-    pub(super) fn arm(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn arm(&mut self, cx: &mut Cx<'_>) {
         if !self.is_due_armed {
             self.is_due_armed = true;
             cx.set_timer(self.patience(cx.shared), Timer::Due);
@@ -296,7 +298,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A node does not answer, or says that it is no member.
-    pub(super) fn forget(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
+    pub(super) fn forget(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         cx.count("overlay_forgotten", 1);
         self.router.forget(node);
         self.doubt_address(node);
@@ -308,7 +310,7 @@ impl<R: Router> Overlay<R> {
 
     /// A member was heard from. One that does not answer may not hear this node: it stays out of
     /// the table until it answers.
-    pub(super) fn heard(&mut self, cx: &mut Cx<'_, R>, from: NodeId) {
+    pub(super) fn heard(&mut self, cx: &mut Cx<'_>, from: NodeId) {
         if from != cx.node && self.is_lost(from) {
             return self.look_for(cx, from);
         }
@@ -316,7 +318,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A member answered.
-    pub(super) fn note_answer(&mut self, cx: &mut Cx<'_, R>, from: NodeId) {
+    pub(super) fn note_answer(&mut self, cx: &mut Cx<'_>, from: NodeId) {
         let policy = cx.shared.ping;
         let is_static = cx.shared.upkeep_every.is_none() && policy == PingPolicy::Off;
         if from == cx.node || is_static {
@@ -339,14 +341,14 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A member was named so often, beyond having sent something.
-    pub(super) fn mentioned(&mut self, cx: &mut Cx<'_, R>, node: NodeId, times: usize) {
+    pub(super) fn mentioned(&mut self, cx: &mut Cx<'_>, node: NodeId, times: usize) {
         if cx.shared.ping == PingPolicy::EachMention {
             (0..times).for_each(|_| self.heard(cx, node));
         }
     }
 
     /// Whether one more answer may be waited for on behalf of others.
-    pub(super) fn has_room(&mut self, cx: &mut Cx<'_, R>) -> bool {
+    pub(super) fn has_room(&mut self, cx: &mut Cx<'_>) -> bool {
         let has_room = self.exchanges.len() < cx.shared.in_flight_max;
         if !has_room {
             cx.count("overlay_in_flight_full", 1);
@@ -355,7 +357,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A node that is no member says so to what only a member can do. True if it did.
-    fn refuses(&self, cx: &mut Cx<'_, R>, from: NodeId, body: &Body<R::Walk>) -> bool {
+    fn refuses(&self, cx: &mut Cx<'_>, from: NodeId, body: &Body) -> bool {
         if self.is_member() {
             return false;
         }
@@ -379,7 +381,7 @@ impl<R: Router> Overlay<R> {
         true
     }
 
-    fn receive(&mut self, cx: &mut Cx<'_, R>, from: NodeId, body: Body<R::Walk>) {
+    fn receive(&mut self, cx: &mut Cx<'_>, from: NodeId, body: Body) {
         match body {
             Body::Route(route) => self.receive_route(cx, from, route),
             Body::Ack { exchange } => {
@@ -447,7 +449,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Looks at everything that may have waited for too long.
-    fn handle_due(&mut self, cx: &mut Cx<'_, R>) {
+    fn handle_due(&mut self, cx: &mut Cx<'_>) {
         let overdue = self.exchanges.iter().filter(|(_, exchange)| exchange.due_at <= cx.now);
         let overdue: Vec<u32> = overdue.map(|(number, _)| number).collect();
         for number in overdue {
@@ -473,7 +475,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    fn handle_overdue(&mut self, cx: &mut Cx<'_, R>, number: u32) {
+    fn handle_overdue(&mut self, cx: &mut Cx<'_>, number: u32) {
         let Some(exchange) = self.exchanges.get(number) else {
             return;
         };
@@ -493,7 +495,7 @@ impl<R: Router> Overlay<R> {
 
     /// A node that was asked again is still writing: its replicas or its disk are slow. This node
     /// repeats the same write for up to [`WRITE_WITHIN`]; a new attempt would add to the load.
-    pub(super) fn wait_on(&mut self, cx: &mut Cx<'_, R>, from: NodeId, number: u32) {
+    pub(super) fn wait_on(&mut self, cx: &mut Cx<'_>, from: NodeId, number: u32) {
         let exchange = self.exchanges.get_mut(number);
         let Some(exchange) = exchange.filter(|exchange| exchange.to == from) else {
             return cx.count("overlay_stale", 1);
@@ -508,7 +510,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A node did not answer, however often it was asked.
-    pub(super) fn unanswered(&mut self, cx: &mut Cx<'_, R>, exchange: Exchange<R::Walk>) {
+    pub(super) fn unanswered(&mut self, cx: &mut Cx<'_>, exchange: Exchange) {
         match exchange.cause {
             Cause::Lost => {}
             // A responsible node that is slow to write is not gone.
@@ -558,7 +560,7 @@ impl Rtt {
 }
 
 /// Under which name a message is counted.
-fn counter_of<W>(body: &Body<W>) -> &'static str {
+fn counter_of(body: &Body) -> &'static str {
     match body {
         Body::Route(Route { purpose: Purpose::Upkeep, .. })
         | Body::Find { purpose: Purpose::Upkeep, .. } => "overlay_upkeep",
@@ -576,14 +578,18 @@ fn counter_of<W>(body: &Body<W>) -> &'static str {
     }
 }
 
-impl<R: Router> Protocol for Overlay<R> {
-    type Message = Message<R::Walk>;
+impl Protocol for Overlay {
+    type Message = Message;
     type Timer = Timer;
     type Command = Command;
     type Event = Event;
     type Shared = Config;
 
-    fn handle_start(&mut self, cx: &mut Cx<'_, R>) {
+    fn decode(config: &Config, bytes: Bytes) -> Result<Message, DecodeError> {
+        Message::decode_for(config.algorithm, bytes)
+    }
+
+    fn handle_start(&mut self, cx: &mut Cx<'_>) {
         if self.role == Role::Member {
             self.begin_upkeep(cx);
             if cx.shared.upkeep_every.is_some() {
@@ -592,21 +598,21 @@ impl<R: Router> Protocol for Overlay<R> {
         }
     }
 
-    fn handle_peer(&mut self, cx: &mut Cx<'_, R>, peer: NodeId, state: PeerState) {
+    fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
         // A driver has found out who is at the address of a seed.
         if let PeerState::Up { .. } = state {
             self.add_seed(cx, peer);
         }
     }
 
-    fn handle_message(&mut self, cx: &mut Cx<'_, R>, from: NodeId, message: Message<R::Walk>) {
+    fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
         self.note_addresses(cx, from, &message.addresses);
         if !self.refuses(cx, from, &message.body) {
             self.receive(cx, from, message.body);
         }
     }
 
-    fn handle_timer(&mut self, cx: &mut Cx<'_, R>, timer: Timer) {
+    fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
         match timer {
             Timer::Due => {
                 self.is_due_armed = false;
@@ -616,7 +622,7 @@ impl<R: Router> Protocol for Overlay<R> {
         }
     }
 
-    fn handle_command(&mut self, cx: &mut Cx<'_, R>, command: Command) {
+    fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
         match command {
             Command::Bootstrap { address } => self.bootstrap(cx, address),
             Command::Join { address, seeds } => self.join(cx, address, seeds),

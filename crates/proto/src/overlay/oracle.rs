@@ -1,9 +1,9 @@
-use super::{Key, Router, Space};
+use super::{Algorithm, Key, Space};
 use crate::core::NodeId;
 
 /// All nodes of an overlay, sorted by key: who is responsible for what, without a hop.
 ///
-/// It knows nothing of an algorithm but its [`Router::distance`].
+/// It knows nothing of an algorithm but its [`Algorithm::distance`].
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     ring: Vec<(Key, NodeId)>,
@@ -39,14 +39,14 @@ impl Oracle {
     }
 
     /// The node responsible for a key, if there is any.
-    pub fn responsible<R: Router>(&self, key: Key) -> Option<NodeId> {
-        self.holders::<R>(key, 1).first().copied()
+    pub fn responsible(&self, algorithm: Algorithm, key: Key) -> Option<NodeId> {
+        self.holders(algorithm, key, 1).first().copied()
     }
 
     /// The `count` nodes that hold copies of a key, the responsible one first. Takes time in
     /// proportion to `count` and the logarithm of the number of nodes.
-    pub fn holders<R: Router>(&self, key: Key, count: usize) -> Vec<NodeId> {
-        let distance = |entry: &(Key, NodeId)| R::distance(key, entry.0);
+    pub fn holders(&self, algorithm: Algorithm, key: Key, count: usize) -> Vec<NodeId> {
+        let distance = |entry: &(Key, NodeId)| algorithm.distance(key, entry.0);
         // By numbers, they are around the key.
         let len = self.ring.len();
         let at = place_of(&self.ring, key);

@@ -4,18 +4,17 @@
 //! next question, so that up to alpha questions are open; the first answer of a node that is
 //! responsible ends the look-up, and later ones are not followed.
 
-use super::Router;
 use super::exchange::Cause;
 use super::message::Purpose;
 use super::node::{Cx, Overlay};
 use super::request::State;
 use crate::core::NodeId;
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// How many nodes may be asked at once for these targets of a request.
-    pub(super) fn parallel(&self, cx: &Cx<'_, R>, purpose: &Purpose, targets: usize) -> usize {
+    pub(super) fn parallel(&self, cx: &Cx<'_>, purpose: &Purpose, targets: usize) -> usize {
         let is_alone = targets == 1 && *purpose != Purpose::Upkeep;
-        if R::IS_PARALLEL && is_alone { cx.shared.parallel.into() } else { 1 }
+        if cx.shared.algorithm.is_parallel() && is_alone { cx.shared.parallel.into() } else { 1 }
     }
 
     /// The nodes to ask next for the only key of a request: the first of these that were not asked

@@ -2,7 +2,10 @@ use super::cells::Cells;
 use super::list::List;
 use super::oracle::parts;
 use super::shape::LEAVES_MAX;
-use super::{Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, keep_distinct, keep_nearest};
+use super::{
+    Algorithm, Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, Walk, keep_distinct,
+    keep_nearest,
+};
 use crate::core::NodeId;
 
 /// Pastry: a key belongs to the numerically nearest node, and each hop corrects a digit of four
@@ -30,7 +33,7 @@ pub struct Pastry {
 
 /// How far a node is from being nearest to a key: twice the distance on the ring, less one if it
 /// lies ahead. Of two that are equally far the one ahead is nearer.
-fn apart(key: Key, node: Key) -> Key {
+pub(super) fn apart(key: Key, node: Key) -> Key {
     let (ahead, behind) = (key.clockwise_to(node), node.clockwise_to(key));
     if behind < ahead {
         behind + behind
@@ -55,6 +58,12 @@ pub(super) fn cell_of_key(own: Key, key: Key) -> u16 {
 }
 
 impl Pastry {
+    /// The table of a node that knows no other yet.
+    pub fn new(space: Space, own: NodeId, shape: Shape) -> Pastry {
+        let leaves = List::new(usize::from(shape.leaf_set / 2));
+        Pastry { space, own, lower: leaves, upper: leaves, cells: Cells::default() }
+    }
+
     /// The nearest nodes below and above, on each side the nearest first.
     pub fn leaves(&self) -> (&[NodeId], &[NodeId]) {
         (&self.lower, &self.upper)
@@ -213,28 +222,9 @@ impl Pastry {
             }
         }
     }
-}
 
-impl Router for Pastry {
-    type Walk = Leg;
-
-    const NAME: &'static str = "pastry";
-
-    fn new(space: Space, own: NodeId) -> Pastry {
-        let leaves = List::new(usize::from(Shape::default().leaf_set / 2));
-        Pastry { space, own, lower: leaves, upper: leaves, cells: Cells::default() }
-    }
-
-    fn with_shape(self, shape: Shape) -> Pastry {
-        let leaves = List::new(usize::from(shape.leaf_set / 2));
-        Pastry { lower: leaves, upper: leaves, ..self }
-    }
-
-    fn distance(key: Key, node: Key) -> Key {
-        apart(key, node)
-    }
-
-    fn remaining(key: Key, at: Key, leg: Leg) -> (Key, Key) {
+    // See [`Algorithm::remaining`].
+    pub(super) fn remaining(key: Key, at: Key, leg: Leg) -> (Key, Key) {
         match leg {
             Leg::Way => {
                 let digits = u64::from(Key::DIGITS - at.digits_shared(key));
@@ -243,9 +233,15 @@ impl Router for Pastry {
             Leg::Last => (Key::ZERO, apart(key, at)),
         }
     }
+}
 
-    fn next_hop(&self, key: Key, walk: &mut Leg) -> Step {
-        if !self.is_last(key, *walk) {
+impl Router for Pastry {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::Pastry
+    }
+
+    fn next_hop(&self, key: Key, walk: &mut Walk) -> Step {
+        if !self.is_last(key, walk.leg()) {
             let step = self.step_way(key);
             if step.hop != Hop::Here {
                 return step;
@@ -253,18 +249,18 @@ impl Router for Pastry {
             // Nobody with this prefix is nearer: leave it to the nearest of all.
             let mut last = self.step_last(key);
             last.until = last.until.min(step.until);
-            *walk = Leg::Last;
+            *walk = Walk::Leg(Leg::Last);
             return last;
         }
-        *walk = Leg::Last;
+        *walk = Walk::Leg(Leg::Last);
         self.step_last(key)
     }
 
-    fn candidates(&self, key: Key, walk: &mut Leg, count: usize, out: &mut Vec<NodeId>) {
+    fn candidates(&self, key: Key, walk: &mut Walk, count: usize, out: &mut Vec<NodeId>) {
         let own = self.key();
         let Hop::Via(first) = self.next_hop(key, walk).hop else { return };
         let rank = |node: Key| {
-            let shared = if *walk == Leg::Last { 0 } else { node.digits_shared(key) };
+            let shared = if walk.leg() == Leg::Last { 0 } else { node.digits_shared(key) };
             (Key::DIGITS - shared, apart(key, node))
         };
         let start = out.len();
@@ -280,7 +276,7 @@ impl Router for Pastry {
         let start = out.len();
         out.push(self.own);
         self.contacts(out);
-        keep_nearest::<Pastry>(&self.space, key, count, start, out);
+        keep_nearest(Algorithm::Pastry, &self.space, key, count, start, out);
     }
 
     fn learn(&mut self, node: NodeId) -> Option<NodeId> {

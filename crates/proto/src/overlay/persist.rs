@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::Router;
 use super::command::Event;
 use super::message::{Body, CopyAnswer, Record};
 use super::node::{Cx, Overlay};
@@ -63,9 +62,9 @@ impl Persisting {
     }
 }
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// Tells the application to write a record to disk.
-    pub(super) fn persist(&mut self, cx: &mut Cx<'_, R>, record: &Record) {
+    pub(super) fn persist(&mut self, cx: &mut Cx<'_>, record: &Record) {
         let persisting = &mut self.rest().persisting;
         persisting.told += 1;
         let number = persisting.told;
@@ -73,7 +72,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// True if answers for records have to wait for the disk.
-    fn is_behind(&self, cx: &Cx<'_, R>) -> bool {
+    fn is_behind(&self, cx: &Cx<'_>) -> bool {
         let is_behind = |persisting: &Persisting| persisting.done < persisting.told;
         let awaits_disk = cx.shared.is_durable && cx.shared.awaits_disk;
         awaits_disk && self.rest_if_any().is_some_and(|rest| is_behind(&rest.persisting))
@@ -82,7 +81,7 @@ impl<R: Router> Overlay<R> {
     /// Answers a node that gave copies, once they are on disk if need be.
     pub(super) fn answer_copies(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         to: NodeId,
         exchange: u32,
         answers: Vec<CopyAnswer>,
@@ -102,7 +101,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Ends a write whose copies are where they belong, once it is on this node's disk too.
-    pub(super) fn end_write_on_disk(&mut self, cx: &mut Cx<'_, R>, job: WriteJob) {
+    pub(super) fn end_write_on_disk(&mut self, cx: &mut Cx<'_>, job: WriteJob) {
         if !self.is_behind(cx) {
             return self.end_write(cx, job);
         }
@@ -112,7 +111,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// All records up to this number are on disk.
-    pub(super) fn persisted(&mut self, cx: &mut Cx<'_, R>, number: u64) {
+    pub(super) fn persisted(&mut self, cx: &mut Cx<'_>, number: u64) {
         let persisting = &mut self.rest().persisting;
         persisting.done = persisting.done.max(number.min(persisting.told));
         let done = persisting.done;

@@ -1,7 +1,7 @@
 use super::list::List;
 use super::oracle::place_of;
 use super::shape::SUCCESSORS_MAX;
-use super::{Chore, Hop, Key, Leg, Shape, Space, Step, Topic};
+use super::{Chore, Hop, Key, Leg, Space, Step, Topic};
 use crate::core::NodeId;
 
 /// A node's place on a ring on which a key belongs to the first node at or after it: successor
@@ -29,14 +29,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub fn new(space: Space, own: NodeId) -> Place {
-        let successors = List::new(Shape::default().successors.into());
+    /// Alone, with room for this many successors.
+    pub fn new(space: Space, own: NodeId, successors: u8) -> Place {
+        let successors = List::new(successors.into());
         Place { space, own, successors, predecessor: None, claimant: None }
-    }
-
-    /// The same with a successor list of this length.
-    pub fn with_successors(self, length: u8) -> Place {
-        Place { successors: List::new(length.into()), ..self }
     }
 
     pub fn fill(&mut self, ring: &[(Key, NodeId)]) {

@@ -1,11 +1,11 @@
 //! Reading: from what is stored here, or else from other replicas.
 
+use super::Key;
 use super::exchange::Cause;
 use super::message::{Answer, Body, MESSAGE_BYTES_MAX, Purpose, Record};
 use super::node::{Cx, Overlay};
 use super::replicate::{COPY_HEAD_BYTES, Job, ROUNDS_MAX};
 use super::store::Accepted;
-use super::{Key, Router};
 use crate::core::NodeId;
 
 /// Keys that are being looked for at other replicas.
@@ -23,12 +23,12 @@ pub(super) struct ReadJob {
     rounds: u8,
 }
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// Reads keys that this node is responsible for. What it must ask others for is not among the
     /// answers: it follows in results.
     pub(super) fn read(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         initiator: NodeId,
         tag: u64,
         keys: impl Iterator<Item = Key>,
@@ -63,7 +63,7 @@ impl<R: Router> Overlay<R> {
         answers
     }
 
-    fn read_elsewhere(&mut self, cx: &mut Cx<'_, R>, initiator: NodeId, tag: u64, keys: Vec<Key>) {
+    fn read_elsewhere(&mut self, cx: &mut Cx<'_>, initiator: NodeId, tag: u64, keys: Vec<Key>) {
         if self.rest().jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
             cx.count("overlay_jobs_full", 1);
             let answers = keys.into_iter().map(|key| (key, Answer::Busy)).collect();
@@ -84,7 +84,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Asks the replicas that were not asked yet. The job ends if there are none.
-    pub(super) fn ask_replicas(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+    pub(super) fn ask_replicas(&mut self, cx: &mut Cx<'_>, name: u32) {
         let Some(Job::Read(mut job)) = self.rest().jobs.get(name).cloned() else {
             return;
         };
@@ -115,7 +115,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    fn end_read(&mut self, cx: &mut Cx<'_, R>, job: ReadJob) {
+    fn end_read(&mut self, cx: &mut Cx<'_>, job: ReadJob) {
         let now = cx.now;
         let is_settled = self.is_settled(cx);
         let answer = |&key: &Key| {
@@ -139,7 +139,7 @@ impl<R: Router> Overlay<R> {
 
     pub(super) fn receive_fetch(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         exchange: u32,
         keys: &[Key],
@@ -162,7 +162,7 @@ impl<R: Router> Overlay<R> {
 
     pub(super) fn receive_fetched(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         exchange: u32,
         records: Vec<Record>,

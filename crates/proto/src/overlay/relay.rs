@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Key;
 use super::bundle::{pieces, split, target_bytes};
 use super::command::Event;
 use super::config::CANDIDATES;
 use super::exchange::Cause;
 use super::message::{Answer, Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, Route, Target};
 use super::node::{Cx, Overlay};
-use super::{Key, Router};
 use crate::core::{NodeId, Payload};
 
 /// Deliveries that are remembered, so that a bundle that comes again is not delivered again.
@@ -22,13 +22,8 @@ const ROUTE_HEAD_BYTES: usize = 26;
 /// Bytes of a result besides its answers, at most.
 const RESULT_HEAD_BYTES: usize = 52;
 
-impl<R: Router> Overlay<R> {
-    pub(super) fn receive_route(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        from: NodeId,
-        mut route: Route<R::Walk>,
-    ) {
+impl Overlay {
+    pub(super) fn receive_route(&mut self, cx: &mut Cx<'_>, from: NodeId, mut route: Route) {
         let exchange = route.exchange;
         cx.count(counter_for(&route.purpose, "overlay_ack"), 1);
         self.tell_uncounted(cx, from, Body::Ack { exchange });
@@ -62,12 +57,12 @@ impl<R: Router> Overlay<R> {
     /// it may make from here.
     pub(super) fn advance(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
-        route: Route<R::Walk>,
+        route: Route,
         tries: u8,
     ) -> usize {
-        let split = split(&self.router, &route.targets);
+        let split = split(&*self.router, &route.targets);
         count_lookups(cx, &route.purpose, split.lookups);
         let parts = split.onward.len() + usize::from(split.here.is_some());
         if let Some(here) = &split.here {
@@ -85,7 +80,7 @@ impl<R: Router> Overlay<R> {
 
     /// The first step of a bundle: straight to whoever said to be responsible, if it is known. If
     /// that is no longer so, it goes on from there.
-    pub(super) fn advance_by_ranges(&mut self, cx: &mut Cx<'_, R>, route: Route<R::Walk>) {
+    pub(super) fn advance_by_ranges(&mut self, cx: &mut Cx<'_>, route: Route) {
         let ranges = &self.rest().ranges;
         let (mut known, mut unknown) = (BTreeMap::<NodeId, Vec<_>>::new(), Vec::new());
         for &target in route.targets.iter() {
@@ -107,15 +102,15 @@ impl<R: Router> Overlay<R> {
     /// that fits none goes by stream.
     pub(super) fn hand_on(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         next: NodeId,
-        route: &Route<R::Walk>,
-        targets: Arc<[Target<R::Walk>]>,
+        route: &Route,
+        targets: Arc<[Target]>,
         tries: u8,
     ) {
         let datagram = cx.datagram_bytes_max.saturating_sub(self.address_bytes());
-        let mut send = |this: &mut Self, targets: Arc<[Target<R::Walk>]>| {
+        let mut send = |this: &mut Self, targets: Arc<[Target]>| {
             let route = Route { exchange: 0, targets, ..route.clone() };
             this.ask(cx, next, Cause::Relay { from }, tries, None, Body::Route(route));
         };
@@ -134,13 +129,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// The hop that a bundle was handed to is gone: its targets are divided anew.
-    pub(super) fn reroute(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        from: NodeId,
-        route: Route<R::Walk>,
-        tries: u8,
-    ) {
+    pub(super) fn reroute(&mut self, cx: &mut Cx<'_>, from: NodeId, route: Route, tries: u8) {
         if tries + 1 >= CANDIDATES {
             return self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_no_route");
         }
@@ -157,7 +146,7 @@ impl<R: Router> Overlay<R> {
             };
         }
         // The way that the algorithm noted led over the node that is gone.
-        let walk = R::Walk::default();
+        let walk = cx.shared.algorithm.first_walk();
         let targets = if route.targets.iter().all(|target| target.walk == walk) {
             route.targets.clone()
         } else {
@@ -169,9 +158,9 @@ impl<R: Router> Overlay<R> {
     /// Targets that this node is responsible for.
     fn end_here(
         &mut self,
-        cx: &mut Cx<'_, R>,
-        route: &Route<R::Walk>,
-        targets: &[Target<R::Walk>],
+        cx: &mut Cx<'_>,
+        route: &Route,
+        targets: &[Target],
         range: Option<(Key, Key)>,
     ) {
         let hops = u64::from(cx.shared.ttl - route.ttl);
@@ -192,9 +181,9 @@ impl<R: Router> Overlay<R> {
     /// Tells the initiator that targets went no further.
     fn refuse(
         &mut self,
-        cx: &mut Cx<'_, R>,
-        route: &Route<R::Walk>,
-        targets: &[Target<R::Walk>],
+        cx: &mut Cx<'_>,
+        route: &Route,
+        targets: &[Target],
         answer: Answer,
         counter: &'static str,
     ) {
@@ -206,7 +195,7 @@ impl<R: Router> Overlay<R> {
     /// Tells a payload's keys to the application, except those told before.
     fn deliver(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         origin: NodeId,
         tag: u64,
         keys: impl Iterator<Item = Key>,
@@ -235,7 +224,7 @@ impl<R: Router> Overlay<R> {
     /// Sends answers straight to the initiator: in one message if they fit a datagram.
     pub(super) fn give_results(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         initiator: NodeId,
         tag: u64,
         purpose: &Purpose,
@@ -276,7 +265,7 @@ impl<R: Router> Overlay<R> {
 
     /// Whether one more bundle may be forwarded for this node. Once half of what a node may wait
     /// for is taken, nobody gets more than an eighth of it.
-    fn has_room_for(&mut self, cx: &mut Cx<'_, R>, from: NodeId) -> bool {
+    fn has_room_for(&mut self, cx: &mut Cx<'_>, from: NodeId) -> bool {
         let max = cx.shared.in_flight_max;
         if self.exchanges.len() < max / 2 {
             return true;
@@ -293,24 +282,14 @@ impl<R: Router> Overlay<R> {
 
 /// Bytes for the items of one message of a list that does not fit a datagram: datagrams all the
 /// same if a few do, or else the stream lane.
-pub(super) fn list_bytes_max<R: Router>(
-    cx: &Cx<'_, R>,
-    head: usize,
-    total: usize,
-    largest: usize,
-) -> usize {
+pub(super) fn list_bytes_max(cx: &Cx<'_>, head: usize, total: usize, largest: usize) -> usize {
     let datagram = cx.datagram_bytes_max.saturating_sub(head);
     let is_few = largest <= datagram && total <= DATAGRAMS_MAX * datagram;
     if is_few { datagram } else { MESSAGE_BYTES_MAX - head }
 }
 
 /// Counts targets that ended after so many hops, and these hops, except those of upkeep.
-pub(super) fn count_ended<R: Router>(
-    cx: &mut Cx<'_, R>,
-    purpose: &Purpose,
-    hops: u64,
-    targets: usize,
-) {
+pub(super) fn count_ended(cx: &mut Cx<'_>, purpose: &Purpose, hops: u64, targets: usize) {
     if *purpose != Purpose::Upkeep {
         cx.count("overlay_hops", hops * targets as u64);
         cx.count("overlay_targets_ended", targets as u64);
@@ -318,7 +297,7 @@ pub(super) fn count_ended<R: Router>(
 }
 
 /// Counts look-ups in the routing table: those of upkeep under a name of their own.
-pub(super) fn count_lookups<R: Router>(cx: &mut Cx<'_, R>, purpose: &Purpose, lookups: u64) {
+pub(super) fn count_lookups(cx: &mut Cx<'_>, purpose: &Purpose, lookups: u64) {
     let is_upkeep = *purpose == Purpose::Upkeep;
     cx.count(if is_upkeep { "overlay_upkeep_lookups" } else { "overlay_lookups" }, lookups);
 }

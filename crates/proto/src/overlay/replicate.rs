@@ -12,7 +12,7 @@ use super::node::{Cx, Overlay};
 use super::read::ReadJob;
 use super::relay::list_bytes_max;
 use super::store::Accepted;
-use super::{Hop, Key, Router, Step};
+use super::{Hop, Key, Step};
 use crate::core::{NodeId, Payload};
 
 /// Rounds of asking replicas before a job ends as it stands.
@@ -60,10 +60,10 @@ impl Writing {
     }
 }
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// The nodes other than this one, which is responsible, that hold copies of a key, as far as
     /// the table knows.
-    pub(super) fn other_replicas(&self, cx: &Cx<'_, R>, key: Key) -> Vec<NodeId> {
+    pub(super) fn other_replicas(&self, cx: &Cx<'_>, key: Key) -> Vec<NodeId> {
         let mut nodes = Vec::new();
         if cx.shared.copies() > 1 {
             self.router.replicas(key, cx.shared.copies(), &mut nodes);
@@ -73,7 +73,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Stores a record, and tells the application what to write to disk.
-    pub(super) fn keep(&mut self, cx: &mut Cx<'_, R>, record: &Record) -> Accepted {
+    pub(super) fn keep(&mut self, cx: &mut Cx<'_>, record: &Record) -> Accepted {
         let (now, config) = (cx.now, cx.shared);
         let (bytes_max, records_max) = (config.store_bytes_max, config.store_records_max);
         let accepted = self.store_mut().accept(record, now, bytes_max, records_max);
@@ -91,7 +91,7 @@ impl<R: Router> Overlay<R> {
     #[allow(clippy::too_many_arguments, reason = "all that a write is made of")]
     pub(super) fn receive_put(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         exchange: u32,
         is_member: bool,
@@ -121,7 +121,7 @@ impl<R: Router> Overlay<R> {
         let mut writing = Vec::with_capacity(items.len());
         for item in items {
             if step.is_none_or(|step| item.key > step.until) {
-                step = Some(self.router.next_hop(item.key, &mut R::Walk::default()));
+                step = Some(self.router.next_hop(item.key, &mut cx.shared.algorithm.first_walk()));
                 cx.count("overlay_lookups", 1);
             }
             let is_here = step.is_some_and(|step| step.hop == Hop::Here);
@@ -145,13 +145,7 @@ impl<R: Router> Overlay<R> {
         self.spread(cx, name);
     }
 
-    fn write_here(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        from: NodeId,
-        write: u64,
-        item: &PutItem,
-    ) -> Writing {
+    fn write_here(&mut self, cx: &mut Cx<'_>, from: NodeId, write: u64, item: &PutItem) -> Writing {
         let refused = |answer| Writing::refused(item.key, answer);
         if item.value.as_ref().map_or(0, Payload::len) > cx.shared.value_bytes_max {
             return refused(PutAnswer::TooLarge);
@@ -194,7 +188,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Gives copies to replicas that do not hold them yet. The job ends once all do.
-    fn spread(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+    fn spread(&mut self, cx: &mut Cx<'_>, name: u32) {
         let Some(Job::Write(mut job)) = self.rest().jobs.remove(name) else {
             return;
         };
@@ -241,14 +235,14 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    pub(super) fn end_write(&mut self, cx: &mut Cx<'_, R>, job: WriteJob) {
+    pub(super) fn end_write(&mut self, cx: &mut Cx<'_>, job: WriteJob) {
         let answers = job.items.iter().map(|item| (item.key, item.answer)).collect();
         self.give_put_answers(cx, job.from, job.exchange, answers);
     }
 
     fn give_put_answers(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         to: NodeId,
         exchange: u32,
         answers: Vec<(Key, PutAnswer)>,
@@ -263,7 +257,7 @@ impl<R: Router> Overlay<R> {
 
     pub(super) fn receive_copy(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         exchange: u32,
         records: &[Record],
@@ -288,7 +282,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// True if a peer may send this record.
-    pub(super) fn is_sound(&self, cx: &mut Cx<'_, R>, record: &Record) -> bool {
+    pub(super) fn is_sound(&self, cx: &mut Cx<'_>, record: &Record) -> bool {
         let max = cx.shared.lifetime_max.max(TOMBSTONE_LIFETIME).as_millis() as u32;
         let length = record.value.as_ref().map_or(0, Payload::len);
         let held = self.store().and_then(|store| store.get(record.key, cx.now));
@@ -301,7 +295,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Whether the key is one that this node may hold. Tables that are out of date have some play.
-    fn is_near(&self, cx: &Cx<'_, R>, key: Key) -> bool {
+    fn is_near(&self, cx: &Cx<'_>, key: Key) -> bool {
         let mut nodes = Vec::new();
         self.router.replicas(key, 2 * cx.shared.copies() + 2, &mut nodes);
         nodes.contains(&cx.node)
@@ -309,7 +303,7 @@ impl<R: Router> Overlay<R> {
 
     pub(super) fn receive_copy_reply(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         number: u32,
         answers: &[CopyAnswer],
@@ -346,7 +340,7 @@ impl<R: Router> Overlay<R> {
 
     fn copy_answered(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         job: &mut WriteJob,
         from: NodeId,
         sent: &Record,
@@ -389,13 +383,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// A replica did not answer, and counts as gone.
-    pub(super) fn copy_unanswered(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        name: u32,
-        _: NodeId,
-        body: &Body<R::Walk>,
-    ) {
+    pub(super) fn copy_unanswered(&mut self, cx: &mut Cx<'_>, name: u32, _: NodeId, body: &Body) {
         match (self.rest().jobs.get_mut(name), body) {
             (Some(Job::Write(job)), _) => {
                 job.waiting -= 1;
@@ -415,7 +403,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Takes back what the application kept on disk.
-    pub(super) fn restore(&mut self, cx: &mut Cx<'_, R>, records: Vec<Record>) {
+    pub(super) fn restore(&mut self, cx: &mut Cx<'_>, records: Vec<Record>) {
         let (now, config) = (cx.now, cx.shared);
         for record in records {
             if self.is_sound(cx, &record) {
@@ -431,8 +419,8 @@ impl<R: Router> Overlay<R> {
 }
 
 /// Ranges of records that each fit a message.
-pub(super) fn copy_pieces<R: Router>(
-    cx: &Cx<'_, R>,
+pub(super) fn copy_pieces(
+    cx: &Cx<'_>,
     records: &[Record],
 ) -> impl Iterator<Item = std::ops::Range<usize>> {
     let total: usize = records.iter().map(Record::wire_len).sum();

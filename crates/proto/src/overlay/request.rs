@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Key;
 use super::command::{Event, FailReason, Item, Operation, Outcome, RejectReason, Style};
 use super::config::{RANGES_MAX, REQUESTS_MAX, TOMBSTONE_LIFETIME};
 use super::message::{Answer, ITEMS_MAX, Purpose, PutItem, Route, Target};
 use super::node::{Cx, Overlay};
-use super::{Key, Router};
 use crate::core::{Instant, NodeId, Payload};
 
 /// A bundle that this node asked for.
@@ -105,14 +105,8 @@ impl Request {
     }
 }
 
-impl<R: Router> Overlay<R> {
-    pub(super) fn request(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        id: u64,
-        operation: Operation,
-        style: Style,
-    ) {
+impl Overlay {
+    pub(super) fn request(&mut self, cx: &mut Cx<'_>, id: u64, operation: Operation, style: Style) {
         if let Err(reason) = self.check(cx, &operation) {
             cx.count("overlay_rejected", 1);
             return cx.deliver(Event::Rejected { id, reason });
@@ -153,7 +147,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    fn check(&self, cx: &Cx<'_, R>, operation: &Operation) -> Result<(), RejectReason> {
+    fn check(&self, cx: &Cx<'_>, operation: &Operation) -> Result<(), RejectReason> {
         if !self.is_member() && !self.is_guest() {
             return Err(RejectReason::NotMember);
         }
@@ -186,7 +180,7 @@ impl<R: Router> Overlay<R> {
     /// Begins with keys that are sorted.
     pub(super) fn begin_request(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         owner: Owner,
         keys: Vec<Key>,
         items: Vec<PutItem>,
@@ -222,14 +216,13 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Looks up all keys that are sought.
-    fn seek(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+    fn seek(&mut self, cx: &mut Cx<'_>, name: u32) {
         let Some(request) = self.rest().requests.get(name) else {
             return;
         };
-        let walk = R::Walk::default();
+        let walk = cx.shared.algorithm.first_walk();
         let sought = request.slots.iter().filter(|slot| slot.state == State::Seeking);
-        let targets: Arc<[Target<R::Walk>]> =
-            sought.map(|slot| Target { key: slot.key, walk }).collect();
+        let targets: Arc<[Target]> = sought.map(|slot| Target { key: slot.key, walk }).collect();
         if targets.is_empty() {
             return;
         }
@@ -276,7 +269,7 @@ impl<R: Router> Overlay<R> {
     /// Answers for a request of this node, from wherever its targets ended.
     pub(super) fn receive_answers(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         tag_of_request: u64,
         answers: Vec<(Key, Answer)>,
@@ -364,7 +357,7 @@ impl<R: Router> Overlay<R> {
     /// Tells whoever asked, and ends the request if that was all.
     pub(super) fn give_outcomes(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         name: u32,
         outcomes: Vec<(Key, Outcome)>,
     ) {
@@ -389,7 +382,7 @@ impl<R: Router> Overlay<R> {
 
     /// Goes on with what can go on: writes once all is located, asks again soon if nothing is
     /// under way.
-    pub(super) fn settle(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+    pub(super) fn settle(&mut self, cx: &mut Cx<'_>, name: u32) {
         let now = cx.now;
         let Some(request) = self.rest().requests.get_mut(name) else {
             return;
@@ -406,7 +399,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Asks again for what is open for too long, or gives it up.
-    pub(super) fn handle_requests_due(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn handle_requests_due(&mut self, cx: &mut Cx<'_>) {
         let Some(rest) = self.rest_if_any() else {
             return;
         };
@@ -417,7 +410,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    fn try_again(&mut self, cx: &mut Cx<'_, R>, name: u32) {
+    fn try_again(&mut self, cx: &mut Cx<'_>, name: u32) {
         let (now, attempts) = (cx.now, cx.shared.attempts);
         let answer_within = cx.shared.answer_within;
         let Some(request) = self.rest().requests.get_mut(name) else {
@@ -467,7 +460,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Gives up all requests: the node is no member any longer.
-    pub(super) fn fail_requests(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn fail_requests(&mut self, cx: &mut Cx<'_>) {
         let Some(rest) = self.rest_if_any() else {
             return;
         };
@@ -492,6 +485,6 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 const DOUBLINGS_MAX: u8 = 2;
 
 /// A request's name to others: this run's, and no other's.
-pub(super) fn tag<R: Router>(cx: &Cx<'_, R>, name: u32) -> u64 {
+pub(super) fn tag(cx: &Cx<'_>, name: u32) -> u64 {
     u64::from(cx.incarnation as u32) << 32 | u64::from(name)
 }

@@ -1,61 +1,33 @@
-use super::{Key, Shape, Space};
-use crate::core::{NodeId, Wire};
+use std::any::Any;
+
+use super::{Algorithm, Key, Space, Walk};
+use crate::core::NodeId;
 
 /// The routing table of one algorithm at one node, and what keeps it right.
 ///
 /// It sends nothing: where messages are needed it hands out [`Chore`]s, and is told what came of
-/// them. The same calls in the same order give the same table.
-pub trait Router: Sized {
-    /// What a message carries of its way so far. Most algorithms need nothing.
-    type Walk: Wire + Copy + Default + PartialEq + std::fmt::Debug;
-
-    /// The algorithm's name, in lower case.
-    const NAME: &'static str;
-
-    /// True if a look-up of one key may ask several nodes at once
-    /// ([`Config::with_parallel`](super::Config::with_parallel)).
-    const IS_PARALLEL: bool = false;
-
-    /// The table of node `own` that knows nobody.
-    fn new(space: Space, own: NodeId) -> Self;
-
-    /// The same table with these sizes; called before it knows any node. Algorithms without such
-    /// sizes ignore it.
-    fn with_shape(self, _shape: Shape) -> Self {
-        self
-    }
-
-    /// The most copies of a record that a node with tables of these sizes can place. Default: no
-    /// limit, where tables have more nodes near a key than copies are ever made.
-    fn copies_max(_shape: &Shape) -> usize {
-        usize::MAX
-    }
-
-    /// How far `node` is from being responsible for `key`. The node for which this is least is
-    /// responsible; the one for which it is least without that one holds the second replica, and
-    /// so on.
-    fn distance(key: Key, node: Key) -> Key;
-
-    /// How far a message to `key` that has arrived at the node with key `at`, carrying `walk`,
-    /// still has to go. Every hop lessens this, whatever other tables say, so a message cannot
-    /// go in circles. Of two values the smaller is nearer.
-    fn remaining(key: Key, at: Key, walk: Self::Walk) -> (Key, Key);
+/// them. The same calls in the same order give the same table. [`Any`], so that a checker can look
+/// at the table of a known algorithm.
+pub trait Router: Any + Send + Sync {
+    /// The algorithm whose table it is.
+    fn algorithm(&self) -> Algorithm;
 
     /// True if a message to `key` that arrived at `from.0` carrying `from.1` may go on to `to.0`
     /// carrying `to.1`: it has less left to go there. Requesters ask this of nodes that others
     /// name, so that a wrong answer does not lead a request in circles.
-    fn advances(key: Key, from: (Key, Self::Walk), to: (Key, Self::Walk)) -> bool {
-        Self::remaining(key, to.0, to.1) < Self::remaining(key, from.0, from.1)
+    fn advances(&self, key: Key, from: (Key, Walk), to: (Key, Walk)) -> bool {
+        let remaining = |(at, walk)| self.algorithm().remaining(key, at, walk);
+        remaining(to) < remaining(from)
     }
 
     /// Where a message to `key` goes from here. `walk` is what it came with and becomes what it
     /// carries on.
-    fn next_hop(&self, key: Key, walk: &mut Self::Walk) -> Step;
+    fn next_hop(&self, key: Key, walk: &mut Walk) -> Step;
 
     /// Up to `count` nodes to which a message to `key` may go from here, the best first, which is
     /// the one that [`Router::next_hop`] names; none if this node is responsible. `walk` becomes
     /// what the message carries to whichever of them.
-    fn candidates(&self, key: Key, walk: &mut Self::Walk, count: usize, out: &mut Vec<NodeId>);
+    fn candidates(&self, key: Key, walk: &mut Walk, count: usize, out: &mut Vec<NodeId>);
 
     /// The `count` nodes that hold copies of `key`, the responsible one first, as far as this
     /// table knows: exact at a responsible node whose table is right.
@@ -167,7 +139,8 @@ pub enum Topic {
 
 /// Of the nodes from place `start` on, keeps the `count` nearest to being responsible for `key`,
 /// the nearest first.
-pub(super) fn keep_nearest<R: Router>(
+pub(super) fn keep_nearest(
+    algorithm: Algorithm,
     space: &Space,
     key: Key,
     count: usize,
@@ -175,7 +148,7 @@ pub(super) fn keep_nearest<R: Router>(
     out: &mut Vec<NodeId>,
 ) {
     let mut nodes: Vec<(Key, NodeId)> =
-        out.drain(start..).map(|node| (R::distance(key, space.key(node)), node)).collect();
+        out.drain(start..).map(|node| (algorithm.distance(key, space.key(node)), node)).collect();
     keep_least(count, &mut nodes);
     out.extend(nodes.into_iter().map(|(_, node)| node));
 }

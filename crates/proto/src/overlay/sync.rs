@@ -14,7 +14,7 @@ use super::node::{Cx, Overlay};
 use super::relay::list_bytes_max;
 use super::replicate::copy_pieces;
 use super::request::{Kind, Owner};
-use super::{Hop, Key, Router, Step};
+use super::{Hop, Key, Step};
 use crate::core::{Instant, NodeId, mix};
 
 /// Records compared at a time, and how many times in one turn.
@@ -52,9 +52,9 @@ impl Sync {
     }
 }
 
-impl<R: Router> Overlay<R> {
+impl Overlay {
     /// Compares some pages, if it is time.
-    pub(super) fn sync(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn sync(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now;
         // Seen when it happens, not when somebody asks.
         self.look_around(cx);
@@ -86,7 +86,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    fn sweep(&mut self, cx: &mut Cx<'_, R>) {
+    fn sweep(&mut self, cx: &mut Cx<'_>) {
         let Some(store) = &mut self.store else {
             return;
         };
@@ -101,7 +101,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Others may be responsible, or to hold copies, once the neighbours are not the same.
-    fn look_around(&mut self, cx: &Cx<'_, R>) {
+    fn look_around(&mut self, cx: &Cx<'_>) {
         let mut nodes = Vec::new();
         self.router.bordering(cx.shared.copies(), &mut nodes);
         let sum = nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0.into()))) | 1;
@@ -114,7 +114,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// The neighbours are those that they have to be: nobody needs to be waited for.
-    pub(super) fn trust_neighbours(&mut self, cx: &Cx<'_, R>) {
+    pub(super) fn trust_neighbours(&mut self, cx: &Cx<'_>) {
         self.look_around(cx);
         self.rest().sync.changed_at = None;
     }
@@ -122,7 +122,7 @@ impl<R: Router> Overlay<R> {
     /// True if the neighbours have been the same for as long as it takes to notice that one is gone
     /// and to set that right. Before that this node cannot know whether a key that it has nothing
     /// under is its own: it may belong to a node between that it does not know yet.
-    pub(super) fn is_settled(&mut self, cx: &Cx<'_, R>) -> bool {
+    pub(super) fn is_settled(&mut self, cx: &Cx<'_>) -> bool {
         if cx.shared.upkeep_every.is_none() {
             return true;
         }
@@ -134,17 +134,17 @@ impl<R: Router> Overlay<R> {
     }
 
     /// How long neighbours must be the same for them to be the right ones.
-    pub(super) fn settle_after(&self, cx: &Cx<'_, R>) -> Duration {
+    pub(super) fn settle_after(&self, cx: &Cx<'_>) -> Duration {
         3 * cx.shared.upkeep_every.unwrap_or_default() + 8 * self.patience(cx.shared)
     }
 
-    fn compare(&mut self, cx: &mut Cx<'_, R>, page: &[(Key, Version)]) {
+    fn compare(&mut self, cx: &mut Cx<'_>, page: &[(Key, Version)]) {
         let mut by_node: BTreeMap<NodeId, Vec<(Key, Version)>> = BTreeMap::new();
         let mut of_others = Vec::new();
         let mut step: Option<Step> = None;
         for &(key, version) in page {
             if step.is_none_or(|step| key > step.until) {
-                step = Some(self.router.next_hop(key, &mut R::Walk::default()));
+                step = Some(self.router.next_hop(key, &mut cx.shared.algorithm.first_walk()));
             }
             let is_mine = step.is_some_and(|step| step.hop == Hop::Here) && self.is_member();
             if !is_mine {
@@ -173,7 +173,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// The nodes responsible for records that this one holds.
-    pub(super) fn owners_found(&mut self, cx: &mut Cx<'_, R>, outcomes: &[(Key, Outcome)]) {
+    pub(super) fn owners_found(&mut self, cx: &mut Cx<'_>, outcomes: &[(Key, Outcome)]) {
         let mut by_node: BTreeMap<NodeId, Vec<(Key, Version)>> = BTreeMap::new();
         for (key, outcome) in outcomes {
             let held = self.store.as_ref().and_then(|store| store.get(*key, cx.now));
@@ -190,7 +190,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    fn tell_summary(&mut self, cx: &mut Cx<'_, R>, node: NodeId, entries: &[(Key, Version)]) {
+    fn tell_summary(&mut self, cx: &mut Cx<'_>, node: NodeId, entries: &[(Key, Version)]) {
         if !self.has_room(cx) {
             return self.rest().sync.hurry();
         }
@@ -205,7 +205,7 @@ impl<R: Router> Overlay<R> {
 
     pub(super) fn receive_summary(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         exchange: u32,
         entries: &[(Key, Version)],
@@ -221,7 +221,7 @@ impl<R: Router> Overlay<R> {
                 continue;
             };
             if step.is_none_or(|step| key > step.until) {
-                step = Some(self.router.next_hop(key, &mut R::Walk::default()));
+                step = Some(self.router.next_hop(key, &mut cx.shared.algorithm.first_walk()));
             }
             replicas.clear();
             self.router.replicas(key, cx.shared.copies(), &mut replicas);
@@ -238,7 +238,7 @@ impl<R: Router> Overlay<R> {
 
     pub(super) fn receive_summary_reply(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         exchange: u32,
         [lacking, newer, surplus]: [&[u16]; 3],
@@ -286,7 +286,7 @@ impl<R: Router> Overlay<R> {
     /// Answers to copies that were sent by comparing.
     pub(super) fn copies_held(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         records: &[Record],
         answers: &[CopyAnswer],
@@ -301,7 +301,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Another node holds a record of this age.
-    fn confirmed(&mut self, cx: &mut Cx<'_, R>, key: Key, version: Version, by: NodeId) {
+    fn confirmed(&mut self, cx: &mut Cx<'_>, key: Key, version: Version, by: NodeId) {
         let sync = &mut self.rest().sync;
         let neighbourhood = sync.neighbourhood;
         let Some((known, holders)) = sync.confirmed.get_mut(&key) else {
@@ -321,8 +321,9 @@ impl<R: Router> Overlay<R> {
     }
 
     /// The responsible node says that this one need not hold a record.
-    fn drop_surplus(&mut self, cx: &mut Cx<'_, R>, key: Key, version: Version) {
-        let is_mine = self.router.next_hop(key, &mut R::Walk::default()).hop == Hop::Here;
+    fn drop_surplus(&mut self, cx: &mut Cx<'_>, key: Key, version: Version) {
+        let is_mine =
+            self.router.next_hop(key, &mut cx.shared.algorithm.first_walk()).hop == Hop::Here;
         if self.is_member() && (is_mine || !self.is_settled(cx)) {
             // Two nodes hold themselves responsible, or this one does not know yet of what it is.
             // Tables will tell.
@@ -337,7 +338,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// One more round of handing over, for a node that leaves, unless one is under way.
-    pub(super) fn hand_over(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn hand_over(&mut self, cx: &mut Cx<'_>) {
         let is_waiting = self.exchanges.iter().any(|(_, exchange)| exchange.cause == Cause::Sync);
         let is_seeking = self.rest_if_any().is_some_and(|rest| {
             rest.requests.iter().any(|(_, request)| request.owner == Owner::Sync)

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::cells::Cells;
 use super::oracle::parts;
 use super::pastry::cell_of;
-use super::{Chore, Hop, Key, Router, Space, Step, Topic, keep_nearest};
+use super::{Algorithm, Chore, Hop, Key, Router, Space, Step, Topic, Walk, keep_nearest};
 use crate::core::NodeId;
 
 /// Nodes in a cell of the routing table.
@@ -43,6 +43,11 @@ pub struct Tapestry {
 }
 
 impl Tapestry {
+    /// The table of a node that knows no other yet.
+    pub fn new(space: Space, own: NodeId) -> Tapestry {
+        Tapestry { space, own, cells: Cells::default() }
+    }
+
     /// The routing table, row after row.
     pub fn entries(&self) -> &[NodeId] {
         self.cells.all()
@@ -185,28 +190,16 @@ impl Tapestry {
 }
 
 impl Router for Tapestry {
-    type Walk = ();
-
-    const NAME: &'static str = "tapestry";
-
-    fn new(space: Space, own: NodeId) -> Tapestry {
-        Tapestry { space, own, cells: Cells::default() }
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::Tapestry
     }
 
-    fn distance(key: Key, node: Key) -> Key {
-        node.digits_less(key)
-    }
-
-    fn remaining(key: Key, at: Key, (): ()) -> (Key, Key) {
-        (Key::ZERO, Self::distance(key, at))
-    }
-
-    fn next_hop(&self, key: Key, _walk: &mut ()) -> Step {
+    fn next_hop(&self, key: Key, _walk: &mut Walk) -> Step {
         let (hop, until) = self.route(key);
         Step { hop: hop.map_or(Hop::Here, |(_, node)| Hop::Via(node)), until }
     }
 
-    fn candidates(&self, key: Key, _walk: &mut (), count: usize, out: &mut Vec<NodeId>) {
+    fn candidates(&self, key: Key, _walk: &mut Walk, count: usize, out: &mut Vec<NodeId>) {
         if let (Some((cell, _)), _) = self.route(key) {
             out.extend(self.cells.cell(cell, self.cell_of()).iter().take(count));
         }
@@ -222,7 +215,7 @@ impl Router for Tapestry {
         }
         out.push(self.own);
         out.extend(&self.cells.all()[self.row(row).start..]);
-        keep_nearest::<Tapestry>(&self.space, key, count, start, out);
+        keep_nearest(Algorithm::Tapestry, &self.space, key, count, start, out);
     }
 
     fn learn(&mut self, node: NodeId) -> Option<NodeId> {

@@ -11,7 +11,7 @@ use super::losses::Losses;
 use super::message::{Body, NODES_MAX};
 use super::node::{Cx, Overlay, Rest, Timer};
 use super::request::{Kind, Owner};
-use super::{Chore, Key, Router, Topic};
+use super::{Chore, Key, Topic};
 use crate::core::{Instant, NodeId, mix};
 
 /// Nodes that were given up and are looked for.
@@ -96,8 +96,8 @@ pub(super) struct Joining {
     notices: Vec<NodeId>,
 }
 
-impl<R: Router> Overlay<R> {
-    pub(super) fn bootstrap(&mut self, cx: &mut Cx<'_, R>, address: Bytes) {
+impl Overlay {
+    pub(super) fn bootstrap(&mut self, cx: &mut Cx<'_>, address: Bytes) {
         if self.role != Role::Outside {
             return cx.count("overlay_already_in", 1);
         }
@@ -107,7 +107,7 @@ impl<R: Router> Overlay<R> {
         self.trust_neighbours(cx);
     }
 
-    pub(super) fn join(&mut self, cx: &mut Cx<'_, R>, address: Bytes, seeds: Vec<NodeId>) {
+    pub(super) fn join(&mut self, cx: &mut Cx<'_>, address: Bytes, seeds: Vec<NodeId>) {
         if self.role != Role::Outside {
             return cx.count("overlay_already_in", 1);
         }
@@ -136,7 +136,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Somebody to ask was found.
-    pub(super) fn add_seed(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
+    pub(super) fn add_seed(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if self.is_guest() {
             return self.add_guide(cx, node);
         }
@@ -165,7 +165,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Some node of the table.
-    pub(super) fn any_contact(&mut self, cx: &mut Cx<'_, R>) -> Option<NodeId> {
+    pub(super) fn any_contact(&mut self, cx: &mut Cx<'_>) -> Option<NodeId> {
         let mut nodes = Vec::new();
         self.router.contacts(&mut nodes);
         nodes.get(cx.rng.below(nodes.len() as u32) as usize).copied()
@@ -178,15 +178,14 @@ impl<R: Router> Overlay<R> {
 
     /// A node that does not answer was heard from. It is asked at once: what this node sends may
     /// not reach it, and then it is as good as gone.
-    pub(super) fn look_for(&mut self, cx: &mut Cx<'_, R>, node: NodeId) {
-        let is_open =
-            |(_, open): (u32, &Exchange<R::Walk>)| open.to == node && open.cause == Cause::Lost;
+    pub(super) fn look_for(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        let is_open = |(_, open): (u32, &Exchange)| open.to == node && open.cause == Cause::Lost;
         if !self.exchanges.iter().any(is_open) && self.has_room(cx) {
             self.ask(cx, node, Cause::Lost, 0, None, Body::Ping { exchange: 0 });
         }
     }
 
-    pub(super) fn receive_pong(&mut self, cx: &mut Cx<'_, R>, from: NodeId, exchange: u32) {
+    pub(super) fn receive_pong(&mut self, cx: &mut Cx<'_>, from: NodeId, exchange: u32) {
         let Some(exchange) = self.answered(cx, from, exchange) else {
             return;
         };
@@ -206,7 +205,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Who would be this node's neighbour, as others say: the table judges.
-    pub(super) fn merge_found(&mut self, cx: &mut Cx<'_, R>, outcomes: &[(Key, Outcome)]) {
+    pub(super) fn merge_found(&mut self, cx: &mut Cx<'_>, outcomes: &[(Key, Outcome)]) {
         if let Some((_, Outcome::Located(node))) = outcomes.first()
             && *node != cx.node
         {
@@ -216,9 +215,9 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Asks who is responsible for this node's own key: that is its neighbour.
-    fn find_place(&mut self, cx: &mut Cx<'_, R>) {
+    fn find_place(&mut self, cx: &mut Cx<'_>) {
         let retry_at = cx.now + 2 * self.patience(cx.shared);
-        self.router = R::new(cx.shared.space, cx.node).with_shape(cx.shared.shape);
+        self.router = cx.shared.router(cx.node);
         if let Some(joining) = &mut self.rest().joining {
             joining.retry_at = retry_at;
             joining.is_told = false;
@@ -228,7 +227,7 @@ impl<R: Router> Overlay<R> {
         self.begin_request(cx, Owner::Join, keys, Vec::new(), Kind::Locate, Style::Iterative);
     }
 
-    pub(super) fn join_found(&mut self, cx: &mut Cx<'_, R>, outcomes: &[(Key, Outcome)]) {
+    pub(super) fn join_found(&mut self, cx: &mut Cx<'_>, outcomes: &[(Key, Outcome)]) {
         if self.role != Role::Joining {
             return;
         }
@@ -236,7 +235,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Goes on with joining if nothing is under way, from the beginning if need be.
-    pub(super) fn handle_join_due(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn handle_join_due(&mut self, cx: &mut Cx<'_>) {
         self.end_join(cx);
         let Some(joining) = self.rest_if_any().and_then(|rest| rest.joining.as_ref()) else {
             return;
@@ -262,7 +261,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// The node is a member once its neighbours told it all that its table asked for.
-    fn end_join(&mut self, cx: &mut Cx<'_, R>) {
+    fn end_join(&mut self, cx: &mut Cx<'_>) {
         if self.role != Role::Joining || !self.is_table_idle() {
             return;
         }
@@ -278,7 +277,7 @@ impl<R: Router> Overlay<R> {
         self.turn(cx);
     }
 
-    fn begin_membership(&mut self, cx: &mut Cx<'_, R>) {
+    fn begin_membership(&mut self, cx: &mut Cx<'_>) {
         self.role = Role::Member;
         let whole_from = cx.now + self.repair_after(cx);
         let rest = self.rest();
@@ -290,7 +289,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Arms the timer of upkeep, somewhere in its period.
-    pub(super) fn begin_upkeep(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn begin_upkeep(&mut self, cx: &mut Cx<'_>) {
         let Some(every) = cx.shared.upkeep_every else {
             return;
         };
@@ -303,7 +302,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    pub(super) fn handle_upkeep(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn handle_upkeep(&mut self, cx: &mut Cx<'_>) {
         let Some(every) = cx.shared.upkeep_every else {
             return;
         };
@@ -325,7 +324,7 @@ impl<R: Router> Overlay<R> {
         self.review_losses(cx);
     }
 
-    fn turn(&mut self, cx: &mut Cx<'_, R>) {
+    fn turn(&mut self, cx: &mut Cx<'_>) {
         let mut nodes = Vec::new();
         self.router.contacts(&mut nodes);
         // In whatever order they come.
@@ -358,7 +357,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Does what the table wants done.
-    pub(super) fn run(&mut self, cx: &mut Cx<'_, R>, chores: &[Chore]) {
+    pub(super) fn run(&mut self, cx: &mut Cx<'_>, chores: &[Chore]) {
         if chores.is_empty() {
             return;
         }
@@ -422,7 +421,7 @@ impl<R: Router> Overlay<R> {
         })
     }
 
-    pub(super) fn table_found(&mut self, cx: &mut Cx<'_, R>, outcomes: &[(Key, Outcome)]) {
+    pub(super) fn table_found(&mut self, cx: &mut Cx<'_>, outcomes: &[(Key, Outcome)]) {
         let mut chores = Vec::new();
         for (key, outcome) in outcomes {
             if let Outcome::Located(node) = outcome {
@@ -435,7 +434,7 @@ impl<R: Router> Overlay<R> {
 
     pub(super) fn receive_ask(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         exchange: u32,
         is_member: bool,
@@ -456,7 +455,7 @@ impl<R: Router> Overlay<R> {
 
     pub(super) fn receive_told(
         &mut self,
-        cx: &mut Cx<'_, R>,
+        cx: &mut Cx<'_>,
         from: NodeId,
         exchange: u32,
         nodes: &[NodeId],
@@ -493,11 +492,11 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Whom the table asked does not answer, and was forgotten.
-    pub(super) fn ask_unanswered(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn ask_unanswered(&mut self, cx: &mut Cx<'_>) {
         self.end_join(cx);
     }
 
-    pub(super) fn receive_notify(&mut self, cx: &mut Cx<'_, R>, from: NodeId) {
+    pub(super) fn receive_notify(&mut self, cx: &mut Cx<'_>, from: NodeId) {
         if self.is_lost(from) {
             return self.look_for(cx, from);
         }
@@ -506,7 +505,7 @@ impl<R: Router> Overlay<R> {
         self.run(cx, &chores);
     }
 
-    pub(super) fn leave(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn leave(&mut self, cx: &mut Cx<'_>) {
         match self.role {
             Role::Outside | Role::Leaving => {}
             Role::Joining | Role::Guest => {
@@ -530,7 +529,7 @@ impl<R: Router> Overlay<R> {
         }
     }
 
-    pub(super) fn handle_leave_due(&mut self, cx: &mut Cx<'_, R>) {
+    pub(super) fn handle_leave_due(&mut self, cx: &mut Cx<'_>) {
         if self.role != Role::Leaving {
             return;
         }
@@ -546,7 +545,7 @@ impl<R: Router> Overlay<R> {
     }
 
     /// Forgets everything of the membership. What was not handed over is lost here.
-    fn go_outside(&mut self, cx: &mut Cx<'_, R>) {
+    fn go_outside(&mut self, cx: &mut Cx<'_>) {
         self.fail_requests(cx);
         // What was restored before a join that failed is still good for the next.
         if self.role != Role::Joining {
@@ -556,7 +555,7 @@ impl<R: Router> Overlay<R> {
             }
         }
         self.role = Role::Outside;
-        self.router = R::new(cx.shared.space, cx.node).with_shape(cx.shared.shape);
+        self.router = cx.shared.router(cx.node);
         let exchanges = std::mem::take(&mut self.exchanges);
         // Answers to what was asked before must not be taken for answers to what is asked next.
         self.exchanges.set_salt(exchanges.next_salt());

@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::Key;
 use super::fields::*;
 use super::message::{
     Addresses, Answer, Body, CopyAnswer, Found, ITEMS_MAX, MISSING_MAX, Message, NODES_MAX,
     Purpose, PutAnswer, PutItem, Record, Route, Version,
 };
+use super::{Algorithm, Key};
 use crate::core::{DecodeError, NodeId, Payload, Wire, take_u8, take_u32, take_u64};
 
 const HAS_ADDRESSES: u8 = 0x80;
 
-impl<W: Wire> Wire for Message<W> {
+impl Wire for Message {
     fn wire_len(&self) -> usize {
         let body = match &self.body {
             Body::Route(route) => {
@@ -183,17 +183,31 @@ impl<W: Wire> Wire for Message<W> {
         None
     }
 
-    fn decode(bytes: &mut Bytes) -> Result<Message<W>, DecodeError> {
-        let tag = take_u8(bytes)?;
-        let addresses = match tag & HAS_ADDRESSES {
-            0 => Addresses::default(),
-            _ => Addresses::decode(bytes)?,
-        };
-        Ok(Message { body: decode_body(tag & !HAS_ADDRESSES, bytes)?, addresses })
+    /// Reads walks as those of [`Algorithm::default`]; [`Message::decode_for`] reads others.
+    fn decode(bytes: &mut Bytes) -> Result<Message, DecodeError> {
+        decode(Algorithm::default(), bytes)
     }
 }
 
-fn tag_of<W>(body: &Body<W>) -> u8 {
+impl Message {
+    /// Decodes one message of an overlay with this algorithm and refuses bytes left over. Walks
+    /// have the form of [`Algorithm::first_walk`], of which the bytes say nothing.
+    pub fn decode_for(algorithm: Algorithm, mut bytes: Bytes) -> Result<Message, DecodeError> {
+        let message = decode(algorithm, &mut bytes)?;
+        if bytes.is_empty() { Ok(message) } else { Err(DecodeError::Trailing(bytes.len())) }
+    }
+}
+
+fn decode(algorithm: Algorithm, bytes: &mut Bytes) -> Result<Message, DecodeError> {
+    let tag = take_u8(bytes)?;
+    let addresses = match tag & HAS_ADDRESSES {
+        0 => Addresses::default(),
+        _ => Addresses::decode(bytes)?,
+    };
+    Ok(Message { body: decode_body(algorithm, tag & !HAS_ADDRESSES, bytes)?, addresses })
+}
+
+fn tag_of(body: &Body) -> u8 {
     match body {
         Body::Route(_) => 0,
         Body::Ack { .. } => 1,
@@ -219,14 +233,14 @@ fn tag_of<W>(body: &Body<W>) -> u8 {
     }
 }
 
-fn decode_body<W: Wire>(tag: u8, bytes: &mut Bytes) -> Result<Body<W>, DecodeError> {
+fn decode_body(algorithm: Algorithm, tag: u8, bytes: &mut Bytes) -> Result<Body, DecodeError> {
     Ok(match tag {
         0 => {
             let (exchange, ttl) = (take_u32(bytes)?, take_u8(bytes)?);
             let initiator = NodeId(take_u32(bytes)?);
             let (is_member, tag) = (take_flag(bytes, "member")?, take_u64(bytes)?);
             let (purpose, length) = Purpose::decode(bytes)?;
-            let targets = take_targets(bytes)?;
+            let targets = take_targets(algorithm, bytes)?;
             let purpose = purpose.with_payload(bytes, length)?;
             Body::Route(Route { exchange, ttl, initiator, is_member, tag, purpose, targets })
         }
@@ -246,11 +260,11 @@ fn decode_body<W: Wire>(tag: u8, bytes: &mut Bytes) -> Result<Body<W>, DecodeErr
             let (exchange, is_member) = (take_u32(bytes)?, take_flag(bytes, "member")?);
             let tag = take_u64(bytes)?;
             let (purpose, length) = Purpose::decode(bytes)?;
-            let targets = take_targets(bytes)?;
+            let targets = take_targets(algorithm, bytes)?;
             let purpose = purpose.with_payload(bytes, length)?;
             Body::Find { exchange, is_member, tag, purpose, targets }
         }
-        4 => Body::Found(Box::new(Found::decode(bytes)?)),
+        4 => Body::Found(Box::new(Found::decode(algorithm, bytes)?)),
         5 => {
             let (exchange, is_member) = (take_u32(bytes)?, take_flag(bytes, "member")?);
             Body::Put { exchange, is_member, write: take_u64(bytes)?, items: take_items(bytes)? }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use paceline_proto::core::{
-    Counters, GroupId, Instant, Lane, NodeId, Protocol, Wire, decode_exact, encode_to_bytes,
+    Counters, GroupId, Instant, Lane, NodeId, Protocol, Wire, encode_to_bytes,
 };
 
 use super::{ArmedTimer, Codec, Drain, Event, FaultSupport, Life, Sim};
@@ -228,7 +228,7 @@ impl<P: Protocol> Sim<'_, P> {
         }
         let bytes = encode_to_bytes(&message);
         assert_eq!(bytes.len(), message.wire_len(), "wire_len is not what encode wrote");
-        let decoded: P::Message = decode_exact(bytes.clone()).expect("what was encoded decodes");
+        let decoded = P::decode(&self.shared, bytes.clone()).expect("what was encoded decodes");
         assert_eq!(encode_to_bytes(&decoded), bytes, "the encoding is not canonical");
         decoded
     }

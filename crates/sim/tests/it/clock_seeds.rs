@@ -12,7 +12,6 @@ use crate::overlay_swarm;
 use crate::slingshot_swarm;
 use crate::walk_swarm;
 
-use paceline_check::checkers::tables::Table;
 use paceline_check::clock::{ClockCounts, Clocks};
 use paceline_check::{Wrapped, seeds};
 use paceline_proto::core::{NodeId, Protocol};
@@ -67,22 +66,22 @@ fn group_seeds_keep_their_promises_by_clocks_of_their_own() {
     assert!(count < 100 || deliveries > 100 * count && views > count, "the seeds tested nothing");
 }
 
-fn overlay_with<R: Table + 'static>(
+fn overlay_with(
     scenario: &overlay_swarm::Scenario,
     clocks: Clocks,
 ) -> Result<overlay_swarm::Outcome, String> {
     let config = scenario.config.clone();
-    scenario.run(move |node| by_clock(&clocks, node, Overlay::<R>::new(&config, node)))
+    scenario.run(move |node| by_clock(&clocks, node, Overlay::new(&config, node)))
 }
 
 #[test]
 fn overlay_seeds_keep_their_promises_by_clocks_of_their_own() {
-    use overlay_swarm::{Scenario, with_router};
+    use overlay_swarm::Scenario;
     let (count, [outcomes, _]) = run_all(["outcomes", "of them failures"], |seed, clocks| {
         let mut scenario = Scenario::draw(seed);
         scenario.suite = "clock_seeds overlay";
         scenario.cut_off.clear();
-        let outcome = with_router!(scenario.algorithm, R => overlay_with::<R>(&scenario, clocks))?;
+        let outcome = overlay_with(&scenario, clocks)?;
         Ok([outcome.outcomes, outcome.failed])
     });
     assert!(count < 100 || outcomes > 100 * count, "the seeds tested nothing");

@@ -68,7 +68,7 @@ fn group_seeds_keep_their_promises_where_crashes_come_in_a_call() {
 
 #[test]
 fn overlay_seeds_keep_their_promises_where_crashes_come_in_a_call() {
-    use overlay_swarm::{Act, Scenario, honest, with_router};
+    use overlay_swarm::{Act, Scenario, honest};
     fn fault_of(act: &Act) -> Option<&Fault> {
         if let Act::Fault(fault) = act { Some(fault) } else { None }
     }
@@ -78,7 +78,7 @@ fn overlay_seeds_keep_their_promises_where_crashes_come_in_a_call() {
         scenario.cut_off.clear();
         in_acts(seed, &mut scenario.acts, fault_of, Act::Fault);
         let config = &scenario.config;
-        let outcome = with_router!(scenario.algorithm, R => scenario.run(honest::<R>(config)))?;
+        let outcome = scenario.run(honest(config))?;
         Ok([outcome.outcomes, outcome.crashed_amid])
     });
 }

@@ -25,13 +25,12 @@ use crate::walk_swarm;
 use std::time::Duration;
 
 use acts::{Act, crash_for_good, gone, with_moves};
-use paceline_check::checkers::tables::Table;
-use paceline_check::lies::{DrawWalk, Known};
+use paceline_check::lies::Known;
 use paceline_check::moves::Move;
 use paceline_check::{Forgers, LieTally, Lies, Verdict, seeds};
 use paceline_proto::core::{Instant, Member, NodeId, Rng};
 use paceline_proto::group::{self, Group};
-use paceline_proto::overlay::{self, Overlay, Router};
+use paceline_proto::overlay::{self, Overlay};
 use paceline_proto::slingshot::{self, Slingshot};
 use paceline_proto::walk::{self, Server};
 
@@ -95,27 +94,24 @@ fn group_seeds_keep_their_promises_beside_forgers() {
     assert!(count < 100 || deliveries > 100 * count, "the seeds tested nothing");
 }
 
-fn overlay_with<R>(
+fn overlay_with(
     scenario: &mut overlay_swarm::Scenario,
     lies: Lies,
     tally: &LieTally,
-) -> Result<overlay_swarm::Outcome, String>
-where
-    R: Table + Router<Walk: DrawWalk> + 'static,
-{
+) -> Result<overlay_swarm::Outcome, String> {
     let known = Known { keys: scenario.keys(), ..Known::default() };
     let gone = gone(&mut scenario.acts, Duration::from_secs(10));
     let forgers = Forgers::new(scenario.nodes, known, lies, gone);
     scenario.gate = forgers.gate();
     let (config, all) = (scenario.config.clone(), forgers.clone());
-    let outcome = scenario.run(move |node| all.wrap(node, Overlay::<R>::new(&config, node)))?;
+    let outcome = scenario.run(move |node| all.wrap(node, Overlay::new(&config, node)))?;
     tally.add_forgers(&forgers);
     Ok(outcome)
 }
 
 #[test]
 fn overlay_seeds_keep_their_promises_beside_forgers() {
-    use overlay_swarm::{BEGIN, FAULTS, Scenario, at, with_router};
+    use overlay_swarm::{BEGIN, FAULTS, Scenario, at};
     let tally = LieTally::default();
     let run = |seed| {
         let mut rng = rng(seed);
@@ -129,14 +125,12 @@ fn overlay_seeds_keep_their_promises_beside_forgers() {
             lose_one(&mut rng, &mut scenario.acts, (scenario.nodes, &nodes), times);
         }
         let lies = Lies::draw(&mut rng, [50_000, 200_000, 1_000_000], at(FAULTS));
-        let outcome = with_router!(scenario.algorithm, R => {
-            overlay_with::<R>(&mut scenario, lies, &tally)?
-        });
+        let outcome = overlay_with(&mut scenario, lies, &tally)?;
         Ok([outcome.outcomes, outcome.failed, outcome.lies])
     };
     let (count, [outcomes, failed, lies]) = seeds::run_all(run);
     println!("{count} seeds: {outcomes} outcomes, {failed} of them failures, {lies} lies");
-    tally.assert_forged::<overlay::Message<()>>(count, lies, 100, &VERDICTS);
+    tally.assert_forged::<overlay::Message>(count, lies, 100, &VERDICTS);
     assert!(count < 100 || outcomes > 100 * count, "the seeds tested nothing");
     assert!(count < 100 || failed < outcomes / 10, "{failed} of {outcomes} failed");
 }

@@ -13,9 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use overlay_swarm::{Scenario, algorithm_of, at, with_router};
+use overlay_swarm::{Scenario, algorithm_of, at};
 use paceline_check::checkers::overlay::Host;
-use paceline_check::checkers::tables::Table;
 use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::core::{
     Context, Instant, LinkFaults, NodeId, Payload, PeerState, Protocol, Rng,
@@ -90,11 +89,11 @@ impl Visits {
 /// A guest's driver finds a host as soon as its application wants to visit.
 struct Finds(u32);
 
-impl<R: Table> Tamper<Overlay<R>> for Finds {
+impl Tamper<Overlay> for Finds {
     fn commands(
         &mut self,
-        node: &mut Overlay<R>,
-        cx: &mut Context<'_, Overlay<R>>,
+        node: &mut Overlay,
+        cx: &mut Context<'_, Overlay>,
         command: &mut Command,
     ) -> bool {
         if let Command::Visit { .. } = command {
@@ -186,7 +185,7 @@ impl<P: Host> Observer<P> for Told {
     }
 }
 
-fn overlay_run<R: Table + 'static>(seed: u64) -> Result<[u64; 4], String> {
+fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
     let mut rng = Rng::new(seed, 0x9057);
     let hosts = 4 + rng.below(4);
     let mut scenario = Scenario::new(seed, algorithm_of(seed / 10), hosts);
@@ -199,7 +198,7 @@ fn overlay_run<R: Table + 'static>(seed: u64) -> Result<[u64; 4], String> {
     config.codec = if rng.chance(0.5) { Codec::CheckWire } else { Codec::Typed };
     config.faults = FaultSupport::Any;
     let overlay = shared.clone();
-    let make = move |node| Wrapped::new(Overlay::<R>::new(&overlay, node), Some(Finds(hosts)));
+    let make = move |node| Wrapped::new(Overlay::new(&overlay, node), Some(Finds(hosts)));
     let mut sim = Sim::new(config, Arc::new(shared), make);
     for (when, act) in scenario.acts {
         let overlay_swarm::Act::Command(node, mut command) = act else { continue };
@@ -289,7 +288,7 @@ fn overlay_hosts_hold_after_a_thousand_guests_what_they_held_before() {
         if !is_run(seed) {
             return Ok([0; 5]);
         }
-        let run = || with_router!(algorithm_of(seed / 10), R => overlay_run::<R>(seed));
+        let run = || overlay_run(seed);
         let [joined, outcomes, amid, addresses] = seeds::caught(run)
             .map_err(|what| format!("{what}\nreplay: {}", seeds::replay("guest_seeds", seed)))?;
         Ok([1, joined, outcomes, amid, addresses])

@@ -17,7 +17,6 @@ use crate::overlay_swarm;
 use std::time::Duration;
 
 use acts::with_moves;
-use paceline_check::checkers::tables::Table;
 use paceline_check::moves::{Move, Whereabouts};
 use paceline_check::{Wrapped, seeds};
 use paceline_proto::core::{Instant, NodeId, Rng};
@@ -66,18 +65,18 @@ fn group_seeds_keep_their_promises_where_members_move() {
     }
 }
 
-fn overlay_with<R: Table + 'static>(
+fn overlay_with(
     scenario: &overlay_swarm::Scenario,
     whereabouts: &Whereabouts,
 ) -> Result<overlay_swarm::Outcome, String> {
     let (config, seen) = (scenario.config.clone(), whereabouts.clone());
-    let make = move |node| Wrapped::new(Overlay::<R>::new(&config, node), Some(seen.clone()));
+    let make = move |node| Wrapped::new(Overlay::new(&config, node), Some(seen.clone()));
     scenario.run(make)
 }
 
 #[test]
 fn overlay_seeds_keep_their_promises_where_hosts_move() {
-    use overlay_swarm::{BEGIN, FAULTS, HEAL, Scenario, at, with_router};
+    use overlay_swarm::{BEGIN, FAULTS, HEAL, Scenario, at};
     let run = |seed| {
         let mut scenario = Scenario::draw(seed);
         scenario.suite = "moved_seeds overlay";
@@ -89,9 +88,7 @@ fn overlay_seeds_keep_their_promises_where_hosts_move() {
         let count = moves.len() as u64;
         let addresses = with_moves(&mut scenario.acts, scenario.nodes, moves);
         let whereabouts = Whereabouts::new(at(FAULTS + HEAL), &addresses);
-        let outcome = with_router!(scenario.algorithm, R => {
-            overlay_with::<R>(&scenario, &whereabouts)?
-        });
+        let outcome = overlay_with(&scenario, &whereabouts)?;
         let held = whereabouts.moved_held();
         let held = held.map_err(|what| format!("{what}\nreplay: {}", scenario.replay()))?;
         Ok([outcome.outcomes, outcome.failed, count, held])

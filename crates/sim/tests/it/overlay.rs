@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
-    Chord, Command, Config, Event, Item, Kademlia, Key, Koorde, Operation, Oracle, Outcome,
-    Overlay, Pastry, PingPolicy, Router, Space, Style, Tapestry,
+    Algorithm, Command, Config, Event, Item, Key, Operation, Oracle, Outcome, Overlay, PingPolicy,
+    Space, Style,
 };
 use paceline_sim::{Codec, Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig};
 
 const NODES: u32 = 200;
 
-struct Run<R: Router> {
+struct Run {
+    algorithm: Algorithm,
     oracle: Oracle,
-    sim: Sim<'static, Overlay<R>>,
+    sim: Sim<'static, Overlay>,
     told: Told,
 }
 
@@ -25,8 +26,8 @@ struct Told {
     delivered: Vec<(NodeId, NodeId, Vec<Key>)>,
 }
 
-impl<R: Router> Observer<Overlay<R>> for Told {
-    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<Overlay<R>>) {
+impl Observer<Overlay> for Told {
+    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<Overlay>) {
         match event {
             Event::Outcome { id, outcomes } => {
                 let told = self.outcomes.entry(*id).or_default();
@@ -43,13 +44,14 @@ impl<R: Router> Observer<Overlay<R>> for Told {
     }
 }
 
-fn config(space: Space) -> Config {
-    Config::new(space).with_upkeep_every(None).with_ping(PingPolicy::Off)
+fn config(algorithm: Algorithm) -> Config {
+    let config = Config::new(Space::new(3)).with_algorithm(algorithm);
+    config.with_upkeep_every(None).with_ping(PingPolicy::Off)
 }
 
-impl<R: Router + 'static> Run<R> {
-    fn new(config: Config, codec: Codec) -> Run<R> {
-        let space = config.space();
+impl Run {
+    fn new(config: Config, codec: Codec) -> Run {
+        let (algorithm, space) = (config.algorithm(), config.space());
         let config = config.build().expect("within the ranges");
         let oracle = Oracle::new(space, (0..NODES).map(NodeId));
         let ring = oracle.clone();
@@ -62,11 +64,11 @@ impl<R: Router + 'static> Run<R> {
         };
         let shared = config.clone();
         let sim = Sim::new(sim_config, Arc::new(config), move |node| {
-            let mut router = R::new(space, node);
+            let mut router = shared.router(node);
             router.fill(ring.ring());
             Overlay::with_router(&shared, node, router)
         });
-        Run { oracle, sim, told: Told::default() }
+        Run { algorithm, oracle, sim, told: Told::default() }
     }
 
     fn request(&mut self, node: u32, id: u64, operation: Operation, style: Style) {
@@ -91,10 +93,10 @@ fn keys(count: u32, salt: u32) -> Vec<Key> {
     (0..count).map(|n| Key::of(&[n.to_be_bytes(), salt.to_be_bytes()].concat())).collect()
 }
 
-fn everything_is_reached<R: Router + 'static>() {
+fn everything_is_reached(algorithm: Algorithm) {
     for style in [Style::Recursive, Style::Iterative] {
         for codec in [Codec::Typed, Codec::CheckWire] {
-            let mut run = Run::<R>::new(config(Space::new(3)), codec);
+            let mut run = Run::new(config(algorithm), codec);
             let mut rng = Rng::new(1, 1);
             let keys = keys(400, 0);
             let node = |rng: &mut Rng| rng.below(NODES);
@@ -121,8 +123,9 @@ fn everything_is_reached<R: Router + 'static>() {
             for (id, bundle) in (0..).zip(keys.chunks(10)) {
                 for key in bundle {
                     let located = &run.told.outcomes[&id][key];
-                    let owner = run.oracle.responsible::<R>(*key).expect("there are nodes");
-                    assert_eq!(*located, Outcome::Located(owner), "{} {style:?}", R::NAME);
+                    let owner =
+                        run.oracle.responsible(run.algorithm, *key).expect("there are nodes");
+                    assert_eq!(*located, Outcome::Located(owner), "{} {style:?}", algorithm);
                     assert_eq!(run.told.outcomes[&(100 + id)][key], Outcome::Stored { copies: 1 });
                     match &run.told.outcomes[&(200 + id)][key] {
                         Outcome::Found { version, value } => {
@@ -135,7 +138,7 @@ fn everything_is_reached<R: Router + 'static>() {
             }
             assert_eq!(run.told.outcomes[&300][&absent], Outcome::Absent);
             for counter in ["no_progress", "unanswered", "duplicate", "bad_answer", "stale"] {
-                assert_eq!(run.count(counter), 0, "{} {style:?} {counter}", R::NAME);
+                assert_eq!(run.count(counter), 0, "{} {style:?} {counter}", algorithm);
             }
         }
     }
@@ -143,16 +146,12 @@ fn everything_is_reached<R: Router + 'static>() {
 
 #[test]
 fn every_key_of_every_bundle_is_reached_in_both_styles() {
-    everything_is_reached::<Chord>();
-    everything_is_reached::<Koorde>();
-    everything_is_reached::<Pastry>();
-    everything_is_reached::<Tapestry>();
-    everything_is_reached::<Kademlia>();
+    Algorithm::ALL.into_iter().for_each(everything_is_reached);
 }
 
 /// Messages, without those of writing, for keys in bundles of this many.
-fn messages<R: Router + 'static>(keys: &[Key], bundle: usize, style: Style) -> u64 {
-    let mut run = Run::<R>::new(config(Space::new(3)), Codec::Typed);
+fn messages(algorithm: Algorithm, keys: &[Key], bundle: usize, style: Style) -> u64 {
+    let mut run = Run::new(config(algorithm), Codec::Typed);
     for (id, keys) in (0..).zip(keys.chunks(bundle)) {
         run.request(id as u32 % NODES, id, Operation::Locate(keys.to_vec()), style);
     }
@@ -161,14 +160,14 @@ fn messages<R: Router + 'static>(keys: &[Key], bundle: usize, style: Style) -> u
     names.iter().map(|name| run.count(name)).sum()
 }
 
-fn bundles_save_messages<R: Router + 'static>() {
+fn bundles_save_messages(algorithm: Algorithm) {
     let mut sorted = keys(500, 1);
     let random = sorted.clone();
     sorted.sort_unstable();
     for style in [Style::Recursive, Style::Iterative] {
         // Each bundle's keys from the node that asks for the bundle.
         let serial = |keys: &[Key]| {
-            let mut run = Run::<R>::new(config(Space::new(3)), Codec::Typed);
+            let mut run = Run::new(config(algorithm), Codec::Typed);
             for (number, key) in (0..).zip(keys) {
                 let node = (number / 10) as u32 % NODES;
                 run.request(node, number, Operation::Locate(vec![*key]), style);
@@ -179,43 +178,38 @@ fn bundles_save_messages<R: Router + 'static>() {
             let messages: u64 = names.iter().map(|name| run.count(name)).sum();
             // A bundle of one key is a message: there and back each hop, and a result.
             let results = if style == Style::Recursive { run.count("result") } else { 0 };
-            assert_eq!(messages, 2 * hops + results, "{} {style:?}", R::NAME);
+            assert_eq!(messages, 2 * hops + results, "{} {style:?}", algorithm);
             messages
         };
         let (random_serial, sorted_serial) = (serial(&random), serial(&sorted));
         let (random, sorted) =
-            (messages::<R>(&random, 10, style), messages::<R>(&sorted, 10, style));
-        assert!(random < random_serial, "{} {style:?}: {random} {random_serial}", R::NAME);
-        assert!(2 * sorted < sorted_serial, "{} {style:?}: {sorted} {sorted_serial}", R::NAME);
+            (messages(algorithm, &random, 10, style), messages(algorithm, &sorted, 10, style));
+        assert!(random < random_serial, "{} {style:?}: {random} {random_serial}", algorithm);
+        assert!(2 * sorted < sorted_serial, "{} {style:?}: {sorted} {sorted_serial}", algorithm);
     }
 }
 
 #[test]
 fn bundles_take_fewer_messages_than_their_keys_one_by_one() {
-    bundles_save_messages::<Chord>();
-    bundles_save_messages::<Koorde>();
-    bundles_save_messages::<Pastry>();
-    bundles_save_messages::<Tapestry>();
-    bundles_save_messages::<Kademlia>();
+    Algorithm::ALL.into_iter().for_each(bundles_save_messages);
 }
 
 #[test]
 fn an_idle_node_is_small() {
-    let config = config(Space::new(1)).build().expect("within the ranges");
-    let router = Chord::new(config.space(), NodeId(1));
-    let node = Overlay::with_router(&config, NodeId(1), router);
+    let config = config(Algorithm::Chord).build().expect("within the ranges");
+    let node = Overlay::with_router(&config, NodeId(1), config.router(NodeId(1)));
     assert_eq!(node.heap_bytes(), 0);
-    let bytes = size_of::<Overlay<Chord>>() - size_of::<Chord>();
-    assert!(bytes <= 128, "{bytes} bytes beside the table");
+    let bytes = size_of::<Overlay>();
+    assert!(bytes <= 144, "{bytes} bytes beside the table");
 }
 
 #[test]
 fn a_get_that_asks_several_nodes_at_once_does_not_wait_for_one_that_is_gone() {
     // Two nodes named on the way are gone; tables do not know it yet.
     let get = |parallel: u8| {
-        let mut config = config(Space::new(3)).with_parallel(parallel);
+        let mut config = config(Algorithm::Kademlia).with_parallel(parallel);
         config = config.with_ack_after(Some(Duration::from_millis(500)));
-        let mut run = Run::<Kademlia>::new(config, Codec::CheckWire);
+        let mut run = Run::new(config, Codec::CheckWire);
         let keys = keys(60, 9);
         for (id, &key) in (0..).zip(&keys) {
             run.request(1, id, Operation::Locate(vec![key]), Style::Iterative);
@@ -228,7 +222,7 @@ fn a_get_that_asks_several_nodes_at_once_does_not_wait_for_one_that_is_gone() {
             run.sim.fault_at(begin, Fault::Crash(node));
         }
         let gone = |key: &Key| {
-            let owner = run.oracle.responsible::<Kademlia>(*key).expect("there are nodes");
+            let owner = run.oracle.responsible(run.algorithm, *key).expect("there are nodes");
             faults.clone().any(|node| node == owner)
         };
         let live: Vec<Key> = keys.iter().copied().filter(|key| !gone(key)).collect();
@@ -240,7 +234,7 @@ fn a_get_that_asks_several_nodes_at_once_does_not_wait_for_one_that_is_gone() {
         let told = (100..).zip(&live).filter(|(id, _)| run.told.outcomes.contains_key(id)).count();
         run.sim.run_until(begin + Duration::from_secs(60), &mut run.told);
         for (id, key) in (100..).zip(&live) {
-            let owner = run.oracle.responsible::<Kademlia>(*key).expect("there are nodes");
+            let owner = run.oracle.responsible(run.algorithm, *key).expect("there are nodes");
             assert_eq!(run.told.outcomes[&id][key], Outcome::Located(owner), "{parallel}");
         }
         (asked, told, live.len())

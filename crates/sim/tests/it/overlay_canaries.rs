@@ -9,14 +9,13 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use overlay_swarm::{Scenario, at};
-use paceline_check::checkers::overlay::{MessageOf, Rule};
-use paceline_check::checkers::tables::Table;
+use paceline_check::checkers::overlay::Rule;
 use paceline_check::checkers::zave;
 use paceline_check::{Tamper, Wrapped};
 use paceline_proto::core::{Context, Lane, NodeId, Payload, Protocol};
 use paceline_proto::overlay::{
-    Algorithm, Answer, Body, Chord, Command, CopyAnswer, Event, Kademlia, Key, Koorde, Overlay,
-    Pastry, Purpose, Route, Tapestry, Timer,
+    Algorithm, Answer, Body, Command, CopyAnswer, Event, Key, Message, Overlay, Purpose, Route,
+    Timer,
 };
 
 /// A run of the swarm must find a bug within so many seeds.
@@ -65,16 +64,10 @@ struct Sabotage {
     first: BTreeMap<Key, Payload>,
 }
 
-type Cx<'a, R> = Context<'a, Overlay<R>>;
+type Cx<'a> = Context<'a, Overlay>;
 
 impl Sabotage {
-    fn send<R: Table>(
-        &mut self,
-        cx: &mut Cx<'_, R>,
-        mut to: NodeId,
-        lane: Lane,
-        mut message: MessageOf<R>,
-    ) {
+    fn send(&mut self, cx: &mut Cx<'_>, mut to: NodeId, lane: Lane, mut message: Message) {
         match (&mut message.body, self.bug) {
             (Body::Route(route), Bug::LoseTarget) if is_relayed(cx, route) => {
                 let count = route.targets.len();
@@ -121,7 +114,7 @@ impl Sabotage {
         }
     }
 
-    fn tell<R: Table>(&mut self, cx: &mut Cx<'_, R>, event: Event) {
+    fn tell(&mut self, cx: &mut Cx<'_>, event: Event) {
         match (&event, self.bug) {
             (Event::Outcome { id, .. }, Bug::SwallowOutcome) if id % 50 == 7 => return,
             (Event::Outcome { id, .. }, Bug::TellTwice) if id % 50 == 7 => {
@@ -134,12 +127,12 @@ impl Sabotage {
     }
 
     /// What a node says to a message instead of looking at it.
-    fn answer<R: Table>(
+    fn answer(
         &self,
-        overlay: &Overlay<R>,
-        cx: &Cx<'_, R>,
-        message: &MessageOf<R>,
-    ) -> Option<Vec<(NodeId, Body<R::Walk>)>> {
+        overlay: &Overlay,
+        cx: &Cx<'_>,
+        message: &Message,
+    ) -> Option<Vec<(NodeId, Body)>> {
         match (&message.body, self.bug) {
             (Body::Copy { exchange, records }, Bug::HoldNothing) => {
                 let answers = vec![CopyAnswer::Held; records.len()];
@@ -161,7 +154,7 @@ impl Sabotage {
 
 impl Sabotage {
     /// Whether it takes itself for responsible, whatever the key.
-    fn is_answered_for<R: Table>(&self, cx: &Cx<'_, R>, purpose: &Purpose) -> bool {
+    fn is_answered_for(&self, cx: &Cx<'_>, purpose: &Purpose) -> bool {
         match self.bug {
             Bug::AnswerForOthers => *purpose == Purpose::Locate,
             _ => *purpose == Purpose::Upkeep && cx.now > at(20_000),
@@ -169,17 +162,17 @@ impl Sabotage {
     }
 }
 
-fn is_relayed<R: Table>(cx: &Cx<'_, R>, route: &Route<R::Walk>) -> bool {
+fn is_relayed(cx: &Cx<'_>, route: &Route) -> bool {
     route.initiator != cx.node
 }
 
-impl<R: Table> Tamper<Overlay<R>> for Sabotage {
+impl Tamper<Overlay> for Sabotage {
     fn admits(
         &mut self,
-        overlay: &mut Overlay<R>,
-        cx: &mut Cx<'_, R>,
+        overlay: &mut Overlay,
+        cx: &mut Cx<'_>,
         from: NodeId,
-        message: &mut MessageOf<R>,
+        message: &mut Message,
     ) -> usize {
         if let Some(answers) = self.answer(overlay, cx, message) {
             for (to, body) in answers {
@@ -193,14 +186,14 @@ impl<R: Table> Tamper<Overlay<R>> for Sabotage {
         usize::from(!is_deaf || !matches!(message.body, Body::Told { .. } | Body::Notify))
     }
 
-    fn fires(&mut self, overlay: &mut Overlay<R>, cx: &mut Cx<'_, R>, _: Timer) -> bool {
+    fn fires(&mut self, overlay: &mut Overlay, cx: &mut Cx<'_>, _: Timer) -> bool {
         if self.bug == Bug::AcceptLosses {
             overlay.handle_command(cx, Command::AcceptLosses);
         }
         true
     }
 
-    fn tamper(&mut self, _: &mut Overlay<R>, cx: &mut Cx<'_, R>) {
+    fn tamper(&mut self, _: &mut Overlay, cx: &mut Cx<'_>) {
         for send in std::mem::take(&mut cx.outbox.sends) {
             self.send(cx, send.to, send.lane, send.message);
         }
@@ -211,17 +204,14 @@ impl<R: Table> Tamper<Overlay<R>> for Sabotage {
 }
 
 /// What each seed finds broken by a bug, of those that find something.
-fn found<R: Table + 'static>(
-    bug: Bug,
-    algorithm: Algorithm,
-) -> impl Iterator<Item = (u64, String)> {
+fn found(bug: Bug, algorithm: Algorithm) -> impl Iterator<Item = (u64, String)> {
     (0..SEEDS_MAX).filter(move |&seed| Scenario::draw(seed).algorithm == algorithm).filter_map(
         move |seed| {
             let scenario = Scenario::draw(seed);
             let config = scenario.config.clone();
             let make = move |node| {
                 let sabotage = Sabotage { bug, first: BTreeMap::new() };
-                Wrapped::new(Overlay::<R>::new(&config, node), Some(sabotage))
+                Wrapped::new(Overlay::new(&config, node), Some(sabotage))
             };
             let what = scenario.run(make).err()?;
             Some((seed, what.lines().next().unwrap_or_default().into()))
@@ -236,13 +226,7 @@ fn is_caught(bug: Bug, rule: Rule) {
 /// The first run of each algorithm that finds the bug finds that it breaks one of these rules.
 fn is_caught_by(bug: Bug, rules: &[&dyn Display]) {
     let rules: Vec<String> = rules.iter().map(|rule| format!("{rule} broken")).collect();
-    let first = [
-        found::<Chord>(bug, Algorithm::Chord).next(),
-        found::<Koorde>(bug, Algorithm::Koorde).next(),
-        found::<Pastry>(bug, Algorithm::Pastry).next(),
-        found::<Tapestry>(bug, Algorithm::Tapestry).next(),
-        found::<Kademlia>(bug, Algorithm::Kademlia).next(),
-    ];
+    let first = Algorithm::ALL.map(|algorithm| found(bug, algorithm).next());
     let is_one = |what: &str| rules.iter().any(|rule| what.starts_with(rule));
     let is_caught =
         |found: &Option<(u64, String)>| found.as_ref().is_some_and(|(_, it)| is_one(it));
@@ -293,13 +277,13 @@ fn tables_that_are_not_right_are_caught() {
 #[test]
 fn a_ring_that_skips_a_member_is_caught() {
     let rule = format!("{} broken", zave::Rule::LossOfPrincipal);
-    let mut found = found::<Chord>(Bug::SkipNode, Algorithm::Chord);
+    let mut found = found(Bug::SkipNode, Algorithm::Chord);
     assert!(found.any(|(_, what)| what.starts_with(&rule)));
 }
 
 #[test]
 fn fingers_that_are_not_the_first_nodes_of_their_distance_are_caught() {
     let rule = format!("{} broken", Rule::Table);
-    let mut found = found::<Chord>(Bug::SkewTable, Algorithm::Chord);
+    let mut found = found(Bug::SkewTable, Algorithm::Chord);
     assert!(found.any(|(_, what)| what.starts_with(&rule) && what.contains("fingers")));
 }

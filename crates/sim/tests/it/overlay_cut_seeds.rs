@@ -13,11 +13,8 @@ use crate::overlay_swarm;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use overlay_swarm::{
-    Application, BEGIN, CUT_ANSWER, FAULTS, HEAL, Scenario, at, honest, with_router,
-};
+use overlay_swarm::{Application, BEGIN, CUT_ANSWER, FAULTS, HEAL, Scenario, at, honest};
 use paceline_check::checkers::overlay::{OverlayLedger, Terms};
-use paceline_check::checkers::tables::Table;
 use paceline_check::cuts::{Cuts, SEVERED};
 use paceline_check::seeds;
 use paceline_proto::core::{Instant, NodeId, Payload, Rng};
@@ -37,8 +34,8 @@ const FIRST: u64 = 3_000_000;
 #[derive(Default)]
 struct Told(BTreeMap<(NodeId, u64), BTreeMap<Key, Outcome>>);
 
-impl<R: Table> Observer<Overlay<R>> for Told {
-    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<Overlay<R>>) {
+impl Observer<Overlay> for Told {
+    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<Overlay>) {
         match event {
             Event::Outcome { id, outcomes } if *id >= FIRST => {
                 self.0.entry((node, *id)).or_default().extend(outcomes.iter().cloned());
@@ -56,15 +53,15 @@ type Observers = (OverlayLedger, (Application, Told));
 /// that the core does not reach.
 type Measured = [u64; 7];
 
-struct Run<'a, R: Table> {
+struct Run<'a> {
     scenario: &'a Scenario,
-    sim: Sim<'static, Overlay<R>>,
+    sim: Sim<'static, Overlay>,
     observers: Observers,
     core: Vec<NodeId>,
     is_partial: bool,
 }
 
-impl<R: Table + 'static> Run<'_, R> {
+impl Run<'_> {
     /// The first [`ASKING`] of these hosts make a request. Returns the outcomes that each received.
     fn ask(
         &mut self,
@@ -156,11 +153,11 @@ fn fresh_key(node: NodeId, number: u32) -> Key {
     Key::of(&[&b"core"[..], &node.0.to_be_bytes(), &number.to_be_bytes()].concat())
 }
 
-fn run_with<R: Table + 'static>(scenario: &Scenario, cuts: &Cuts) -> Result<Measured, String> {
+fn run_with(scenario: &Scenario, cuts: &Cuts) -> Result<Measured, String> {
     scenario.judged(|| {
         let terms = Terms { repaired_within: None, has_strangers: false };
         let ledger = OverlayLedger::new(&scenario.config, terms);
-        let mut sim = scenario.sim(honest::<R>(&scenario.config))?;
+        let mut sim = scenario.sim(honest(&scenario.config))?;
         for (when, fault) in cuts.faults() {
             sim.fault_at(when, fault);
         }
@@ -182,7 +179,7 @@ fn run(seed: u64) -> Result<Measured, String> {
     if scenario.nodes > HOSTS_MAX {
         return Ok([0; 7]);
     }
-    let judged = with_router!(scenario.algorithm, R => run_with::<R>(&scenario, &cuts));
+    let judged = run_with(&scenario, &cuts);
     judged.map_err(|what| format!("{what}\n{cuts:?}"))
 }
 

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use overlay_swarm::{at, config, join};
-use paceline_check::checkers::tables::Table;
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Payload};
 use paceline_proto::overlay::{
-    Chord, Command, Event, FailReason, Item, Kademlia, Key, Koorde, Operation, Outcome, Overlay,
-    Pastry, Style, Tapestry,
+    Algorithm, Command, Event, FailReason, Item, Key, Operation, Outcome, Overlay, Style,
 };
 use paceline_sim::{Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig};
 
@@ -23,16 +21,17 @@ const ANSWER: Duration = Duration::from_secs(10);
 #[derive(Default)]
 struct Told(BTreeMap<u64, BTreeMap<Key, Outcome>>);
 
-impl<R: Table> Observer<Overlay<R>> for Told {
-    fn on_event(&mut self, _: Instant, _: NodeId, event: &Event, _: &mut Reply<Overlay<R>>) {
+impl Observer<Overlay> for Told {
+    fn on_event(&mut self, _: Instant, _: NodeId, event: &Event, _: &mut Reply<Overlay>) {
         if let Event::Outcome { id, outcomes } = event {
             self.0.entry(*id).or_default().extend(outcomes.iter().cloned());
         }
     }
 }
 
-struct Run<R: Table> {
-    sim: Sim<'static, Overlay<R>>,
+struct Run {
+    algorithm: Algorithm,
+    sim: Sim<'static, Overlay>,
     told: Told,
     next_id: u64,
 }
@@ -50,10 +49,14 @@ fn items() -> Vec<Item> {
     keys().into_iter().map(item).collect()
 }
 
-impl<R: Table + 'static> Run<R> {
+impl Run {
     /// Hosts that joined one by one and hold all keys, with this many copies each.
-    fn new(hosts: u32, copies: usize) -> Run<R> {
-        let config = config(11).with_copies(copies).build().expect("within the ranges");
+    fn new(algorithm: Algorithm, hosts: u32, copies: usize) -> Run {
+        let config = config(11)
+            .with_algorithm(algorithm)
+            .with_copies(copies)
+            .build()
+            .expect("within the ranges");
         let mut sim_config = SimConfig::new(hosts as usize + 2, 11);
         sim_config.faults = FaultSupport::Any;
         sim_config.network = NetworkConfig {
@@ -61,9 +64,9 @@ impl<R: Table + 'static> Run<R> {
             ..NetworkConfig::default()
         };
         let shared = config.clone();
-        let make = move |node| Overlay::<R>::new(&shared, node);
+        let make = move |node| Overlay::new(&shared, node);
         let sim = Sim::new(sim_config, Arc::new(config), make);
-        let mut run = Run { sim, told: Told::default(), next_id: 0 };
+        let mut run = Run { algorithm, sim, told: Told::default(), next_id: 0 };
         run.command(at(1), 0, Command::Bootstrap { address: Default::default() });
         for host in 1..hosts {
             run.command(at(50 + 100 * u64::from(host)), host, join([0]));
@@ -109,7 +112,7 @@ impl<R: Table + 'static> Run<R> {
 
     fn get(&mut self, host: u32) -> BTreeMap<Key, Outcome> {
         let told = self.ask(host, Operation::Get(keys()));
-        assert_eq!(told.len(), KEYS as usize, "{}: each key has an outcome", R::NAME);
+        assert_eq!(told.len(), KEYS as usize, "{}: each key has an outcome", self.algorithm);
         told
     }
 
@@ -131,7 +134,7 @@ impl<R: Table + 'static> Run<R> {
                     outcome,
                     Outcome::Failed(FailReason::Unsettled | FailReason::TimedOut)
                 );
-                assert!(is_sure || is_unsure, "{} at {host}: {key} is {outcome:?}", R::NAME);
+                assert!(is_sure || is_unsure, "{} at {host}: {key} is {outcome:?}", self.algorithm);
             }
             found = told.values().filter(|told| matches!(told, Outcome::Found { .. })).count();
         }
@@ -141,7 +144,7 @@ impl<R: Table + 'static> Run<R> {
     fn all_are_found(&mut self, host: u32) {
         for (key, outcome) in self.get(host) {
             let is_found = matches!(outcome, Outcome::Found { .. });
-            assert!(is_found, "{} at {host}: {key} is {outcome:?}", R::NAME);
+            assert!(is_found, "{} at {host}: {key} is {outcome:?}", self.algorithm);
         }
     }
 }
@@ -150,11 +153,7 @@ macro_rules! for_each_router {
     ($($test:ident),* $(,)?) => {$(
         #[test]
         fn $test() {
-            each::$test::<Chord>();
-            each::$test::<Koorde>();
-            each::$test::<Pastry>();
-            each::$test::<Tapestry>();
-            each::$test::<Kademlia>();
+            Algorithm::ALL.into_iter().for_each(each::$test);
         }
     )*};
 }
@@ -174,11 +173,11 @@ for_each_router!(
 mod each {
     use super::*;
 
-    pub fn the_last_of_six_that_is_left_calls_no_stored_key_absent_and_finds_all_when_they_are_back<
-        R: Table + 'static,
-    >() {
+    pub fn the_last_of_six_that_is_left_calls_no_stored_key_absent_and_finds_all_when_they_are_back(
+        algorithm: Algorithm,
+    ) {
         for is_paused in [false, true] {
-            let mut run = Run::<R>::new(6, 3);
+            let mut run = Run::new(algorithm, 6, 3);
             if is_paused {
                 for host in 0..5 {
                     let pause = Fault::Pause(NodeId(host), Duration::from_secs(120));
@@ -188,7 +187,7 @@ mod each {
                 run.cut(0..5);
             }
             let found = run.none_is_absent(5, Duration::from_secs(110));
-            assert!(found > 0 && found < KEYS as usize, "{} holds {found}", R::NAME);
+            assert!(found > 0 && found < KEYS as usize, "{} holds {found}", algorithm);
             run.sim.fault_at(run.sim.now(), Fault::Heal);
             run.wait(Duration::from_secs(60));
             run.all_are_found(5);
@@ -196,9 +195,9 @@ mod each {
         }
     }
 
-    pub fn the_smaller_part_of_many_calls_no_stored_key_absent<R: Table + 'static>() {
+    pub fn the_smaller_part_of_many_calls_no_stored_key_absent(algorithm: Algorithm) {
         for left in [2, 5] {
-            let mut run = Run::<R>::new(24, 3);
+            let mut run = Run::new(algorithm, 24, 3);
             run.cut(0..24 - left);
             for host in 24 - left..24 {
                 run.none_is_absent(host, Duration::from_secs(15));
@@ -209,8 +208,8 @@ mod each {
         }
     }
 
-    pub fn hosts_that_join_a_part_that_was_cut_off_call_no_stored_key_absent<R: Table + 'static>() {
-        let mut run = Run::<R>::new(6, 3);
+    pub fn hosts_that_join_a_part_that_was_cut_off_call_no_stored_key_absent(algorithm: Algorithm) {
+        let mut run = Run::new(algorithm, 6, 3);
         run.cut(0..5);
         run.wait(Duration::from_secs(10));
         run.command(run.sim.now(), 6, join([5]));
@@ -219,10 +218,10 @@ mod each {
         run.none_is_absent(5, Duration::from_secs(20));
     }
 
-    pub fn hosts_that_failed_one_after_the_other_or_left_make_no_key_uncertain<
-        R: Table + 'static,
-    >() {
-        let mut run = Run::<R>::new(10, 3);
+    pub fn hosts_that_failed_one_after_the_other_or_left_make_no_key_uncertain(
+        algorithm: Algorithm,
+    ) {
+        let mut run = Run::new(algorithm, 10, 3);
         for host in 4..7 {
             run.sim.fault_at(run.sim.now(), Fault::Crash(NodeId(host)));
             run.wait(Duration::from_secs(40));
@@ -234,39 +233,39 @@ mod each {
         run.all_are_found(1);
         let never: Vec<Key> = (0..40u64).map(|number| Key::of(&number.to_be_bytes())).collect();
         let told = run.ask(2, Operation::Get(never));
-        assert!(told.values().all(|told| *told == Outcome::Absent), "{}: {told:?}", R::NAME);
+        assert!(told.values().all(|told| *told == Outcome::Absent), "{}: {told:?}", algorithm);
         assert_eq!(told.len(), 40);
     }
 
-    pub fn a_key_that_was_never_stored_is_absent_once_the_operator_accepts_the_losses<
-        R: Table + 'static,
-    >() {
-        let mut run = Run::<R>::new(6, 3);
+    pub fn a_key_that_was_never_stored_is_absent_once_the_operator_accepts_the_losses(
+        algorithm: Algorithm,
+    ) {
+        let mut run = Run::new(algorithm, 6, 3);
         (0..5).for_each(|host| run.sim.fault_at(run.sim.now(), Fault::Crash(NodeId(host))));
         run.none_is_absent(5, Duration::from_secs(20));
         run.command(run.sim.now(), 5, Command::AcceptLosses);
         let told = run.get(5);
         let absent = told.values().filter(|told| **told == Outcome::Absent).count();
         let found = told.values().filter(|told| matches!(told, Outcome::Found { .. })).count();
-        assert!(absent > 0 && absent + found == KEYS as usize, "{}: {told:?}", R::NAME);
+        assert!(absent > 0 && absent + found == KEYS as usize, "{}: {told:?}", algorithm);
     }
 
-    pub fn a_host_that_hears_nobody_and_still_speaks_is_missing<R: Table + 'static>() {
-        let mut run = Run::<R>::new(12, 1);
-        let held = |run: &Run<R>, host| run.sim.node(host).store().map_or(0, |store| store.len());
+    pub fn a_host_that_hears_nobody_and_still_speaks_is_missing(algorithm: Algorithm) {
+        let mut run = Run::new(algorithm, 12, 1);
+        let held = |run: &Run, host| run.sim.node(host).store().map_or(0, |store| store.len());
         let deaf = (1..12).map(NodeId).max_by_key(|&host| held(&run, host)).expect("eleven hosts");
         let missing = held(&run, deaf);
-        assert!(missing > 0, "{}", R::NAME);
+        assert!(missing > 0, "{}", algorithm);
         for host in (0..12).map(NodeId).filter(|&host| host != deaf) {
             run.sim.fault_at(run.sim.now(), Fault::Block(host, deaf));
         }
         run.wait(Duration::from_secs(10));
         let found = run.none_is_absent(0, Duration::from_secs(60));
-        assert_eq!(found, KEYS as usize - missing, "{}", R::NAME);
+        assert_eq!(found, KEYS as usize - missing, "{}", algorithm);
     }
 
-    pub fn a_host_that_only_others_reach_is_not_written_for<R: Table + 'static>() {
-        let mut run = Run::<R>::new(12, 1);
+    pub fn a_host_that_only_others_reach_is_not_written_for(algorithm: Algorithm) {
+        let mut run = Run::new(algorithm, 12, 1);
         for host in 6..12 {
             run.sim.fault_at(run.sim.now(), Fault::Block(NodeId(host), NodeId(5)));
             run.sim.fault_at(run.sim.now(), Fault::Block(NodeId(5), NodeId(host)));
@@ -284,20 +283,20 @@ mod each {
             let is_stored = |(_, told): &(_, Outcome)| matches!(told, Outcome::Stored { .. });
             stored.extend(told.into_iter().filter(is_stored).map(|(key, _)| key));
         }
-        assert!(stored.len() > 50, "{}: only {} were stored", R::NAME, stored.len());
+        assert!(stored.len() > 50, "{}: only {} were stored", algorithm, stored.len());
         for host in [1, 5, 8, 10] {
             let absent = run.ask(host, Operation::Get(stored.clone()));
             let absent = absent.into_iter().filter(|(_, told)| *told == Outcome::Absent).count();
-            assert_eq!(absent, 0, "{} at {host}: stored keys are absent", R::NAME);
+            assert_eq!(absent, 0, "{} at {host}: stored keys are absent", algorithm);
         }
     }
     /// The others have the marks of what was removed until they have handed them over.
-    pub fn a_key_that_was_removed_without_its_host_and_written_again_there_is_not_absent<
-        R: Table + 'static,
-    >() {
+    pub fn a_key_that_was_removed_without_its_host_and_written_again_there_is_not_absent(
+        algorithm: Algorithm,
+    ) {
         let mut marks = 0;
         for after in (1500..2700).step_by(20) {
-            let mut run = Run::<R>::new(3, 1);
+            let mut run = Run::new(algorithm, 3, 1);
             run.cut([1]);
             run.wait(Duration::from_secs(10));
             let removed = run.ask(0, Operation::Remove(keys()));
@@ -321,17 +320,17 @@ mod each {
             while run.sim.now() < end {
                 let told = run.ask(0, Operation::Get(stored.clone()));
                 let absent = told.values().filter(|told| **told == Outcome::Absent).count();
-                assert_eq!(absent, 0, "{}: cut again {after} ms after it was back", R::NAME);
+                assert_eq!(absent, 0, "{}: cut again {after} ms after it was back", algorithm);
             }
         }
-        assert!(marks > 0, "{}: all marks were handed over at once", R::NAME);
+        assert!(marks > 0, "{}: all marks were handed over at once", algorithm);
     }
 
-    pub fn what_the_greater_part_writes_is_not_absent_in_the_smaller<R: Table + 'static>() {
+    pub fn what_the_greater_part_writes_is_not_absent_in_the_smaller(algorithm: Algorithm) {
         for (hosts, copies, cut) in
             [(3, 3, 1), (3, 2, 1), (4, 3, 1), (5, 3, 2), (6, 3, 1), (6, 8, 1), (6, 3, 3)]
         {
-            let mut run = Run::<R>::new(hosts, copies);
+            let mut run = Run::new(algorithm, hosts, copies);
             run.cut(0..cut);
             run.wait(Duration::from_secs(15));
             let fresh = (1_000..1_040u64).map(|number| item(Key::of(&number.to_be_bytes())));
@@ -339,12 +338,12 @@ mod each {
             let is_stored = |told: &Outcome| matches!(told, Outcome::Stored { .. });
             let stored: Vec<Key> =
                 told.into_iter().filter(|(_, told)| is_stored(told)).map(|(key, _)| key).collect();
-            assert!(stored.len() > 30, "{}: {} of 40 are stored", R::NAME, stored.len());
+            assert!(stored.len() > 30, "{}: {} of 40 are stored", algorithm, stored.len());
             // For longer than it takes to make new copies of what failed nodes held.
             for _ in 0..9 {
                 let told = run.ask(0, Operation::Get(stored.clone()));
                 let absent = told.values().filter(|told| **told == Outcome::Absent).count();
-                assert_eq!(absent, 0, "{}: {cut} of {hosts}, {copies} copies", R::NAME);
+                assert_eq!(absent, 0, "{}: {cut} of {hosts}, {copies} copies", algorithm);
             }
         }
     }

@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use overlay_swarm::{Act, Scenario, algorithm_of, at, join, with_router};
+use overlay_swarm::{Act, Scenario, algorithm_of, at, join};
 use paceline_check::checkers::overlay::Host;
-use paceline_check::checkers::tables::Table;
-use paceline_check::lies::{DrawWalk, Known};
+use paceline_check::checkers::tables;
+use paceline_check::lies::Known;
 use paceline_check::{Conduct, LieTally, Misdeed, Rogues, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
-    Command, Event, Item, Key, Message, Operation, Oracle, Outcome, Overlay, Router, Style,
+    Command, Event, Item, Key, Message, Operation, Oracle, Outcome, Overlay, Style,
 };
 use paceline_sim::{Codec, Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
@@ -110,7 +110,7 @@ impl World {
         World { scenario, rogues: Rogues::new(rogues, known, conduct), honest, until: at(until) }
     }
 
-    fn run<R: Table + Router<Walk: DrawWalk> + 'static>(&self) -> Result<[u64; 3], String> {
+    fn run(&self) -> Result<[u64; 3], String> {
         let scenario = &self.scenario;
         let mut config = SimConfig::new(scenario.nodes as usize, scenario.seed);
         config.network = scenario.network.clone();
@@ -118,7 +118,7 @@ impl World {
         config.faults = FaultSupport::Any;
         let shared = scenario.config.clone().build().map_err(|error| error.to_string())?;
         let (overlay, rogues) = (shared.clone(), self.rogues.clone());
-        let make = move |node| rogues.wrap(node, Overlay::<R>::new(&overlay, node));
+        let make = move |node| rogues.wrap(node, Overlay::new(&overlay, node));
         let mut sim = Sim::new(config, Arc::new(shared), make);
         for (when, act) in &scenario.acts {
             match act.clone() {
@@ -167,7 +167,7 @@ impl World {
         let oracle = Oracle::new(space, members);
         for &node in &self.honest {
             let router = sim.node(node).overlay().router();
-            if let Some(fault) = router.fault(space, node, oracle.ring()) {
+            if let Some(fault) = tables::fault(router, space, node, oracle.ring()) {
                 return Err(format!("the table of {node}: {fault}"));
             }
         }
@@ -218,7 +218,7 @@ impl<P: Host> Observer<P> for Told {
 fn run(seed: u64, tally: &LieTally) -> Result<[u64; 3], String> {
     let world = World::draw(seed);
     let World { rogues, scenario, .. } = &world;
-    let judge = || with_router!(scenario.algorithm, R => world.run::<R>());
+    let judge = || world.run();
     tally.run_rogues((scenario.suite, seed), rogues, scenario, judge)
 }
 
@@ -237,6 +237,6 @@ fn seeds_agree_and_go_on_after_nodes_were_rogue() {
     let (in_flight, stored) = (in_flight / count, stored / count);
     println!("{count} seeds: {found} values read, {in_flight} in flight, {stored} stored by one");
     let misdeeds = Misdeed::ALL;
-    tally.assert_rogue::<Message<()>>(count, 10, &misdeeds);
+    tally.assert_rogue::<Message>(count, 10, &misdeeds);
     assert!(count < 100 || found > 10 * count, "the seeds tested nothing");
 }

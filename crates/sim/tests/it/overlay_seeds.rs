@@ -5,16 +5,15 @@
 
 use crate::overlay_swarm;
 
-use overlay_swarm::{Outcome, Scenario, honest, with_router};
-use paceline_check::checkers::tables::Table;
+use overlay_swarm::{Outcome, Scenario, honest};
 use paceline_check::seeds;
 
-fn run_with<R: Table + 'static>(scenario: &Scenario) -> Result<Outcome, String> {
-    let outcome = scenario.run(honest::<R>(&scenario.config))?;
+fn run_with(scenario: &Scenario) -> Result<Outcome, String> {
+    let outcome = scenario.run(honest(&scenario.config))?;
     if scenario.seed.is_multiple_of(16) {
         let again = |codec| {
             let again = Scenario { codec, ..scenario.clone() };
-            Ok(again.run(honest::<R>(&scenario.config))?.digest)
+            Ok(again.run(honest(&scenario.config))?.digest)
         };
         seeds::check_digests(&outcome.digest, again, || scenario.replay())?;
     }
@@ -24,7 +23,7 @@ fn run_with<R: Table + 'static>(scenario: &Scenario) -> Result<Outcome, String> 
 /// Runs a seed; every sixteenth also through the other codec.
 fn run(seed: u64) -> Result<Outcome, String> {
     let scenario = Scenario::draw(seed);
-    with_router!(scenario.algorithm, R => run_with::<R>(&scenario))
+    run_with(&scenario)
 }
 
 /// A node gave away, while its ring came apart, what it was then responsible for.

@@ -12,21 +12,17 @@
 
 use crate::overlay_swarm;
 
-use overlay_swarm::{FAULTS, Outcome, Scenario, at, with_router};
-use paceline_check::checkers::tables::Table;
-use paceline_check::lies::{DrawWalk, Known};
+use overlay_swarm::{FAULTS, Outcome, Scenario, at};
+use paceline_check::lies::Known;
 use paceline_check::{LieTally, Lies, Strangers, seeds};
 use paceline_proto::core::Rng;
-use paceline_proto::overlay::{Message, Overlay, Router};
+use paceline_proto::overlay::{Message, Overlay};
 
-fn run_with<R>(scenario: &Scenario, lies: Lies, tally: &LieTally) -> Result<Outcome, String>
-where
-    R: Table + Router<Walk: DrawWalk> + 'static,
-{
+fn run_with(scenario: &Scenario, lies: Lies, tally: &LieTally) -> Result<Outcome, String> {
     let known = Known { keys: scenario.keys(), ..Known::default() };
     let strangers = Strangers::new(scenario.nodes, known, lies);
     let (config, all) = (scenario.config.clone(), strangers.clone());
-    let outcome = scenario.run(move |node| all.wrap(node, Overlay::<R>::new(&config, node)))?;
+    let outcome = scenario.run(move |node| all.wrap(node, Overlay::new(&config, node)))?;
     tally.add(&strangers);
     Ok(outcome)
 }
@@ -40,13 +36,12 @@ fn seeds_hold_their_promises_beside_strangers_that_lie() {
         scenario.suite = "overlay_stranger_seeds";
         scenario.strangers = 1 + rng.below(3);
         let lies = Lies::draw(&mut rng, [50_000, 200_000, 1_000_000], at(FAULTS));
-        let outcome =
-            with_router!(scenario.algorithm, R => run_with::<R>(&scenario, lies, &tally)?);
+        let outcome = run_with(&scenario, lies, &tally)?;
         Ok([outcome.outcomes, outcome.failed, outcome.lies])
     };
     let (count, [outcomes, failed, lies]) = seeds::run_all(run);
     println!("{count} seeds: {outcomes} outcomes, {failed} of them failures, {lies} lies");
-    tally.assert_acted::<Message<()>>(count, lies, 100);
+    tally.assert_acted::<Message>(count, lies, 100);
     if count >= 100 {
         assert!(outcomes > 100 * count, "the seeds tested nothing");
         assert!(failed < outcomes / 10, "{failed} of {outcomes} failed");

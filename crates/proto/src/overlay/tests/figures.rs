@@ -17,32 +17,32 @@ fn hops_of_a_thousand_are_as_expected<R: Checked>() {
         }
     }
     let mean = total as f64 / (NETS as f64 * KEYS as f64);
-    let (expected, margin) = match R::NAME {
-        "chord" => (5.3, 0.4),
-        "koorde" => (12.7, 1.5),
-        "pastry" | "tapestry" => (2.55, 0.15),
+    let (expected, margin) = match R::ALGORITHM {
+        Algorithm::Chord => (5.3, 0.4),
+        Algorithm::Koorde => (12.7, 1.5),
+        Algorithm::Pastry | Algorithm::Tapestry => (2.55, 0.15),
         _ => (1.93, 0.15),
     };
-    println!("{}: {mean:.3} hops", R::NAME);
-    assert!((mean - expected).abs() <= margin, "{}: {mean:.3} hops", R::NAME);
+    println!("{}: {mean:.3} hops", R::ALGORITHM);
+    assert!((mean - expected).abs() <= margin, "{}: {mean:.3} hops", R::ALGORITHM);
 }
 
 #[test]
 #[ignore = "prints the memory of a million ideal tables; takes minutes"]
 fn bytes_of_a_million_tables() {
-    fn measure<R: Router>(ring: &[(Key, NodeId)], space: Space) {
+    fn measure<R: Checked>(ring: &[(Key, NodeId)], space: Space) {
         let mut heap = 0;
         let tables: Vec<R> = ring
             .iter()
             .map(|&(_, node)| {
-                let mut router = R::new(space, node);
+                let mut router = R::new(space, node, Shape::default());
                 router.fill(ring);
                 heap += router.heap_bytes();
                 router
             })
             .collect();
         let heap = heap as f64 / tables.len() as f64;
-        println!("{}: {} B in place, {heap:.0} B on the heap", R::NAME, size_of::<R>());
+        println!("{}: {} B in place, {heap:.0} B on the heap", R::ALGORITHM, size_of::<R>());
     }
     let space = Space::new(1);
     let oracle = Oracle::new(space, (0..1_000_000).map(NodeId));

@@ -34,7 +34,7 @@ fn absurd_answers_do_no_harm<R: Checked>() {
                         router.check_form(net.space, node);
                         for chore in &out {
                             if let Chore::Ask(whom, _) | Chore::Notify(whom) = chore {
-                                assert_ne!(*whom, node, "{} asks itself", R::NAME);
+                                assert_ne!(*whom, node, "{} asks itself", R::ALGORITHM);
                             }
                         }
                         let mut told = Vec::new();
@@ -66,7 +66,7 @@ fn a_stranger_in_every_answer_is_not_taken_in<R: Checked>() {
     for router in net.nodes.values() {
         let mut contacts = Vec::new();
         router.contacts(&mut contacts);
-        assert!(contacts.iter().all(|node| node.0 < 40), "{} {contacts:?}", R::NAME);
+        assert!(contacts.iter().all(|node| node.0 < 40), "{} {contacts:?}", R::ALGORITHM);
     }
 }
 
@@ -74,17 +74,23 @@ fn a_stranger_in_every_answer_is_not_taken_in<R: Checked>() {
 fn a_koorde_walk_with_no_fewer_bits_left_is_no_progress() {
     let space = Space::new(3);
     let (from, to, key) = (space.key(NodeId(1)), space.key(NodeId(2)), space.key(NodeId(3)));
-    let walk = |left, side| Walk::Imaginary { prefix: 0, left, side };
+    let walk = |left, side| KoordeWalk::Imaginary { prefix: 0, left, side };
     let came = walk(5, Side::Ahead);
-    let goes = |walk| Koorde::advances(key, (from, came), (to, walk));
-    assert!(goes(walk(4, Side::Ahead)) && goes(walk(4, Side::Behind)) && goes(Walk::Last));
-    assert!(!goes(walk(6, Side::Ahead)) && !goes(walk(5, Side::Behind)) && !goes(Walk::Start));
+    let koorde = Koorde::new(space, NodeId(1), Shape::default());
+    let advances = |from: (Key, KoordeWalk), to: (Key, KoordeWalk)| {
+        koorde.advances(key, (from.0, Walk::Koorde(from.1)), (to.0, Walk::Koorde(to.1)))
+    };
+    let goes = |walk| advances((from, came), (to, walk));
+    assert!(goes(walk(4, Side::Ahead)) && goes(walk(4, Side::Behind)) && goes(KoordeWalk::Last));
+    assert!(
+        !goes(walk(6, Side::Ahead)) && !goes(walk(5, Side::Behind)) && !goes(KoordeWalk::Start)
+    );
     // With as many bits left the next node has to be nearer to the imaginary node.
     let imaginary = key.shifted_right(5);
     let is_nearer = to.clockwise_to(imaginary) < from.clockwise_to(imaginary);
     assert_eq!(goes(came), is_nearer);
-    assert!(!Koorde::advances(key, (from, came), (from, came)), "it stands still");
-    let last = |from, to| Koorde::advances(key, (from, Walk::Last), (to, Walk::Last));
+    assert!(!advances((from, came), (from, came)), "it stands still");
+    let last = |from, to| advances((from, KoordeWalk::Last), (to, KoordeWalk::Last));
     assert_ne!(last(from, to), last(to, from));
-    assert!(!Koorde::advances(key, (from, Walk::Last), (to, came)));
+    assert!(!advances((from, KoordeWalk::Last), (to, came)));
 }

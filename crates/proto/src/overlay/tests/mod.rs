@@ -36,6 +36,10 @@ pub(crate) use for_each_router;
 
 /// What a test knows of an algorithm beyond its routing.
 pub(super) trait Checked: Router + Clone {
+    const ALGORITHM: Algorithm;
+
+    fn new(space: Space, own: NodeId, shape: Shape) -> Self;
+
     /// What a table must be like at any time.
     fn check_form(&self, space: Space, own: NodeId);
 
@@ -71,7 +75,7 @@ impl<R: Checked> Net<R> {
         let mut net = Net::new(seed);
         let oracle = Oracle::new(net.space, (0..count).map(NodeId));
         for node in (0..count).map(NodeId) {
-            let mut router = R::new(net.space, node);
+            let mut router = R::new(net.space, node, Shape::default());
             router.fill(oracle.ring());
             net.nodes.insert(node, router);
         }
@@ -97,7 +101,7 @@ impl<R: Checked> Net<R> {
             self.founder = self.nodes.keys().next().copied();
             members.extend(self.founder);
         }
-        let mut router = R::new(self.space, node);
+        let mut router = R::new(self.space, node, Shape::default());
         let mut out = Vec::new();
         if let Some(&via) = members.get(self.rng.below(members.len() as u32) as usize) {
             let key = self.space.key(node);
@@ -160,7 +164,7 @@ impl<R: Checked> Net<R> {
 
     /// Sends a message to a key. Who does not take it is forgotten, and another one tried.
     pub fn route(&mut self, from: NodeId, key: Key) -> Way {
-        let (mut at, mut walk) = (from, R::Walk::default());
+        let (mut at, mut walk) = (from, R::ALGORITHM.first_walk());
         let mut path = vec![from];
         loop {
             let router = self.nodes.get_mut(&at).expect("only live nodes are on a path");
@@ -173,11 +177,15 @@ impl<R: Checked> Net<R> {
                 Hop::Via(node) => {
                     let from = (self.space.key(at), walk);
                     let to = (self.space.key(node), next);
-                    let is_nearer = R::advances(key, from, to);
+                    let is_nearer = self.nodes[&at].advances(key, from, to);
                     assert!(is_nearer, "{at:?} to {node:?} is not nearer to {key}");
                     (at, walk) = (node, next);
                     path.push(at);
-                    assert!(path.len() <= 161, "{} goes on and on to {key}: {path:?}", R::NAME);
+                    assert!(
+                        path.len() <= 161,
+                        "{} goes on and on to {key}: {path:?}",
+                        R::ALGORITHM
+                    );
                 }
             }
         }
@@ -197,8 +205,8 @@ impl<R: Checked> Net<R> {
 
     pub fn check_route(&mut self, oracle: &Oracle, from: NodeId, key: Key) -> usize {
         let way = self.route(from, key);
-        let right = oracle.responsible::<R>(key);
-        assert_eq!(Some(way.end), right, "{} from {from:?} to {key}: {:?}", R::NAME, way.path);
+        let right = oracle.responsible(R::ALGORITHM, key);
+        assert_eq!(Some(way.end), right, "{} from {from:?} to {key}: {:?}", R::ALGORITHM, way.path);
         way.path.len() - 1
     }
 
@@ -208,7 +216,7 @@ impl<R: Checked> Net<R> {
         let mut done = 0;
         while let Some((node, chore)) = queue.pop_front() {
             done += 1;
-            assert!(done < 100_000, "{}: the chores of {node:?} have no end", R::NAME);
+            assert!(done < 100_000, "{}: the chores of {node:?} have no end", R::ALGORITHM);
             let mut out = Vec::new();
             let whose = match chore {
                 Chore::Ask(whom, _) | Chore::Notify(whom) if whom == node => {

@@ -28,6 +28,12 @@ fn cells(space: Space, own: NodeId, entries: &[NodeId]) -> Vec<(u32, u8)> {
 }
 
 impl Checked for Chord {
+    const ALGORITHM: Algorithm = Algorithm::Chord;
+
+    fn new(space: Space, own: NodeId, shape: Shape) -> Chord {
+        Chord::new(space, own, shape)
+    }
+
     fn check_form(&self, space: Space, own: NodeId) {
         distinct(self.successors(), own);
         distinct(self.fingers(), own);
@@ -45,6 +51,12 @@ impl Checked for Chord {
 }
 
 impl Checked for Koorde {
+    const ALGORITHM: Algorithm = Algorithm::Koorde;
+
+    fn new(space: Space, own: NodeId, shape: Shape) -> Koorde {
+        Koorde::new(space, own, shape)
+    }
+
     fn check_form(&self, space: Space, own: NodeId) {
         distinct(self.successors(), own);
         rising(space, own, self.successors());
@@ -61,6 +73,12 @@ impl Checked for Koorde {
 }
 
 impl Checked for Pastry {
+    const ALGORITHM: Algorithm = Algorithm::Pastry;
+
+    fn new(space: Space, own: NodeId, shape: Shape) -> Pastry {
+        Pastry::new(space, own, shape)
+    }
+
     fn check_form(&self, space: Space, own: NodeId) {
         let at = space.key(own);
         distinct(self.entries(), own);
@@ -84,6 +102,12 @@ impl Checked for Pastry {
 }
 
 impl Checked for Tapestry {
+    const ALGORITHM: Algorithm = Algorithm::Tapestry;
+
+    fn new(space: Space, own: NodeId, _: Shape) -> Tapestry {
+        Tapestry::new(space, own)
+    }
+
     fn check_form(&self, space: Space, own: NodeId) {
         let at = space.key(own);
         distinct(self.entries(), own);
@@ -109,6 +133,12 @@ impl Checked for Tapestry {
 }
 
 impl Checked for Kademlia {
+    const ALGORITHM: Algorithm = Algorithm::Kademlia;
+
+    fn new(space: Space, own: NodeId, shape: Shape) -> Kademlia {
+        Kademlia::new(space, own, shape)
+    }
+
     fn check_form(&self, space: Space, own: NodeId) {
         distinct(self.entries(), own);
         let bucket = |node: &NodeId| (space.key(own) ^ space.key(*node)).leading_zeros();

@@ -28,7 +28,7 @@ fn crashes_of_a_third_are_repaired<R: Checked>() {
         net.crash_a_third();
         assert!(dead(&net) > 0);
         net.settle(3 * TURNS);
-        assert_eq!(dead(&net), 0, "{}", R::NAME);
+        assert_eq!(dead(&net), 0, "{}", R::ALGORITHM);
         net.check(20);
     }
 }
@@ -38,7 +38,7 @@ fn settled_tables_say_what_ideal_ones_do<R: Checked>() {
         let mut net = Net::<R>::joined(15, count);
         let oracle = net.oracle();
         for (&node, router) in &net.nodes {
-            let mut ideal = R::new(net.space, node);
+            let mut ideal = R::new(net.space, node, Shape::default());
             ideal.fill(oracle.ring());
             router.check_same(&ideal, net.space, node);
         }
@@ -47,7 +47,7 @@ fn settled_tables_say_what_ideal_ones_do<R: Checked>() {
         net.settle(3 * TURNS);
         let oracle = net.oracle();
         for (&node, router) in &net.nodes {
-            let mut ideal = R::new(net.space, node);
+            let mut ideal = R::new(net.space, node, Shape::default());
             ideal.fill(oracle.ring());
             router.check_same(&ideal, net.space, node);
         }
@@ -101,7 +101,7 @@ fn founder_and_joiners_at_once<R: Checked>() {
     let mut net = Net::<R>::new(14);
     net.join(NodeId(0));
     for node in (1..30).map(NodeId) {
-        let mut router = R::new(net.space, node);
+        let mut router = R::new(net.space, node, Shape::default());
         let mut out = Vec::new();
         router.found(net.space.key(node), NodeId(0), &mut out);
         net.nodes.insert(node, router);
@@ -127,6 +127,6 @@ fn whatever_comes_and_goes_tables_are_right_in_the_end<R: Checked>() {
         }
         net.settle(3 * TURNS);
         net.check(30);
-        assert_eq!(dead(&net), 0, "{} {seed}", R::NAME);
+        assert_eq!(dead(&net), 0, "{} {seed}", R::ALGORITHM);
     }
 }

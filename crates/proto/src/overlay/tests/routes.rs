@@ -58,9 +58,9 @@ fn oracle_names_those_at_the_least_distance<R: Checked>() {
                 key = net.space.key(NodeId(number % count)) + Key::from(u64::from(number % 2));
             }
             let mut all: Vec<NodeId> = (0..count).map(NodeId).collect();
-            all.sort_by_key(|&node| R::distance(key, net.space.key(node)));
+            all.sort_by_key(|&node| R::ALGORITHM.distance(key, net.space.key(node)));
             all.truncate(4);
-            assert_eq!(oracle.holders::<R>(key, 4), all, "{key} of {count}");
+            assert_eq!(oracle.holders(R::ALGORITHM, key, 4), all, "{key} of {count}");
         }
     }
 }
@@ -71,10 +71,10 @@ fn replicas_are_those_of_the_oracle<R: Checked>() {
             let oracle = net.oracle();
             for _ in 0..2000 {
                 let key = net.key();
-                let holders = oracle.holders::<R>(key, 4);
+                let holders = oracle.holders(R::ALGORITHM, key, 4);
                 let mut replicas = Vec::new();
                 net.nodes[&holders[0]].replicas(key, 4, &mut replicas);
-                assert_eq!(replicas, holders, "{} of {count} for {key}", R::NAME);
+                assert_eq!(replicas, holders, "{} of {count} for {key}", R::ALGORITHM);
             }
         }
     }
@@ -94,7 +94,7 @@ fn every_key_up_to_until_takes_the_same_hop<R: Checked>() {
         let (key, within) = (Key::from_bytes(key), Key::from_bytes(within));
         // On its way from here, and as it arrives one hop on.
         for router in net.nodes.values().take(16) {
-            let mut before = R::Walk::default();
+            let mut before = R::ALGORITHM.first_walk();
             for _ in 0..2 {
                 let mut walk = before;
                 let step = router.next_hop(key, &mut walk);
@@ -119,7 +119,7 @@ fn every_key_up_to_until_takes_the_same_hop<R: Checked>() {
         Ok(())
     };
     if let Err(error) = TestRunner::new(config).run(&about, claim) {
-        panic!("{}: {error}", R::NAME);
+        panic!("{}: {error}", R::ALGORITHM);
     }
 }
 
@@ -138,15 +138,16 @@ fn a_step_holds_for_many_keys<R: Checked>() {
             for key in keys {
                 if until.is_none_or(|until| key > until) {
                     *looks += 1;
-                    until = Some(net.nodes[&node].next_hop(key, &mut R::Walk::default()).until);
+                    until =
+                        Some(net.nodes[&node].next_hop(key, &mut R::ALGORITHM.first_walk()).until);
                 }
             }
         }
     }
     let [apart, beside] = [apart, beside].map(|looks| f64::from(looks) / 100.0);
-    println!("{}: {apart} looks a hundred keys, {beside} of neighbours", R::NAME);
+    println!("{}: {apart} looks a hundred keys, {beside} of neighbours", R::ALGORITHM);
     // Koorde's walks begin with as many bits of the key as tell a thousand nodes apart.
-    assert!(apart < 65.0 || R::NAME == Koorde::NAME);
+    assert!(apart < 65.0 || R::ALGORITHM == Algorithm::Koorde);
     assert!(beside < 10.0);
 }
 
@@ -156,7 +157,7 @@ fn candidates_begin_with_the_next_hop<R: Checked>() {
         for _ in 0..2000 {
             let (key, node) = (net.key(), net.any());
             let router = &net.nodes[&node];
-            let (mut walk, mut same) = (R::Walk::default(), R::Walk::default());
+            let (mut walk, mut same) = (R::ALGORITHM.first_walk(), R::ALGORITHM.first_walk());
             for leg in 0..2 {
                 let came = walk;
                 let hop = router.next_hop(key, &mut walk).hop;
@@ -165,9 +166,17 @@ fn candidates_begin_with_the_next_hop<R: Checked>() {
                 assert!(candidates.len() <= 4);
                 assert_eq!(candidates.get(1).copied().map_or(Hop::Here, Hop::Via), hop);
                 for (number, &one) in candidates.iter().enumerate().skip(1) {
-                    assert!(!candidates[..number].contains(&one), "{} {candidates:?}", R::NAME);
+                    assert!(
+                        !candidates[..number].contains(&one),
+                        "{} {candidates:?}",
+                        R::ALGORITHM
+                    );
                     let (from, to) = ((net.space.key(node), came), (net.space.key(one), same));
-                    assert!(R::advances(key, from, to), "{} {leg} {candidates:?}", R::NAME);
+                    assert!(
+                        router.advances(key, from, to),
+                        "{} {leg} {candidates:?}",
+                        R::ALGORITHM
+                    );
                 }
                 if hop == Hop::Here {
                     break;
@@ -190,7 +199,7 @@ fn no_node_is_twice_on_a_path<R: Checked>() {
         path.sort_unstable();
         path.dedup();
         // A walk through a de Bruijn graph may cross itself; it is bounded by the bits shifted in.
-        assert!(path.len() == len || R::NAME == Koorde::NAME && len < 40, "{path:?}");
+        assert!(path.len() == len || R::ALGORITHM == Algorithm::Koorde && len < 40, "{path:?}");
     }
 }
 
@@ -215,7 +224,7 @@ fn tables_of_other_sizes_route_like_the_oracle() {
         let mut net = Net::<R>::new(11);
         let oracle = Oracle::new(net.space, (0..300).map(NodeId));
         for node in (0..300).map(NodeId) {
-            let mut router = R::new(net.space, node).with_shape(shape);
+            let mut router = R::new(net.space, node, shape);
             router.fill(oracle.ring());
             net.nodes.insert(node, router);
         }

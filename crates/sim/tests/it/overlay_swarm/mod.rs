@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_check::amid::CRASHED_AMID;
 use paceline_check::checkers::overlay::{Host, OverlayLedger, Terms};
-use paceline_check::checkers::tables::Table;
 use paceline_check::checkers::zave::RingChecker;
 use paceline_check::{Gate, Honest, LIES, seeds};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
@@ -35,37 +34,6 @@ pub const CUT_ANSWER: u64 = 12_000;
 pub fn algorithm_of(seed: u64) -> Algorithm {
     Algorithm::ALL[(seed % Algorithm::ALL.len() as u64) as usize]
 }
-
-/// Evaluates an expression with `$router` as the type of an algorithm's router.
-#[allow(unused_macros, reason = "each test file uses its part")]
-macro_rules! with_router {
-    ($algorithm:expr, $router:ident => $body:expr) => {
-        match $algorithm {
-            ::paceline_proto::overlay::Algorithm::Chord => {
-                type $router = ::paceline_proto::overlay::Chord;
-                $body
-            }
-            ::paceline_proto::overlay::Algorithm::Koorde => {
-                type $router = ::paceline_proto::overlay::Koorde;
-                $body
-            }
-            ::paceline_proto::overlay::Algorithm::Pastry => {
-                type $router = ::paceline_proto::overlay::Pastry;
-                $body
-            }
-            ::paceline_proto::overlay::Algorithm::Tapestry => {
-                type $router = ::paceline_proto::overlay::Tapestry;
-                $body
-            }
-            ::paceline_proto::overlay::Algorithm::Kademlia => {
-                type $router = ::paceline_proto::overlay::Kademlia;
-                $body
-            }
-        }
-    };
-}
-#[allow(unused_imports, reason = "each test file uses its part")]
-pub(crate) use with_router;
 
 /// What a seed does to an overlay.
 #[derive(Clone, Debug)]
@@ -132,7 +100,7 @@ impl Scenario {
             seed,
             algorithm,
             nodes,
-            config: config(seed),
+            config: config(seed).with_algorithm(algorithm),
             network,
             codec: Codec::Typed,
             acts,
@@ -577,7 +545,7 @@ impl<P: Host> Observer<P> for Application {
 }
 
 /// Nodes that are not tampered with.
-pub fn honest<R: Table>(config: &Config) -> impl FnMut(NodeId) -> Overlay<R> + Send + 'static {
+pub fn honest(config: &Config) -> impl FnMut(NodeId) -> Overlay + Send + 'static {
     let config = config.clone();
     move |node| Overlay::new(&config, node)
 }

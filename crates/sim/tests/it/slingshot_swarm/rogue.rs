@@ -24,7 +24,7 @@ impl Tamper<Slingshot> for Rogue {
             }
             let message = match cx.rng.below(4) {
                 0 => Some(send.message),
-                1 => damaged(&send.message, cx.rng),
+                1 => damaged::<Slingshot>(&send.message, cx.shared, cx.rng),
                 2 => Some(self.kept[cx.rng.below(self.kept.len() as u32) as usize].clone()),
                 _ => Some(made_up(send.message, cx.rng)),
             };
@@ -39,7 +39,14 @@ impl Tamper<Slingshot> for Rogue {
             |(group, message)| {
                 // The ledger takes what packets are for what is sent of them.
                 let is_sound = matches!(message, Message::Data(_)) || cx.rng.chance(0.5);
-                Some((group, if is_sound { message } else { damaged(&message, cx.rng)? }))
+                Some((
+                    group,
+                    if is_sound {
+                        message
+                    } else {
+                        damaged::<Slingshot>(&message, cx.shared, cx.rng)?
+                    },
+                ))
             },
         );
         cx.outbox.group_sends = groups.collect();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::*;
 
-fn route(exchange: u32, ttl: u8, keys: &[Key]) -> Route<()> {
-    let targets: Arc<[Target<()>]> = keys.iter().map(|&key| Target { key, walk: () }).collect();
+fn route(exchange: u32, ttl: u8, keys: &[Key]) -> Route {
+    let targets: Arc<[Target]> = keys.iter().map(|&key| Target { key, walk: Walk::None }).collect();
     let (initiator, purpose) = (n(7), Purpose::Locate);
     Route { exchange, ttl, initiator, is_member: true, tag: 5, purpose, targets }
 }
@@ -112,7 +112,7 @@ fn a_node_that_is_no_nearer_is_not_asked() {
     let space = net.config.space();
     let is_far = |node: &NodeId| space.key(*node).to_bytes()[0] == 0xff;
     let far = (10..).map(NodeId).find(is_far).expect("one in 256");
-    net.nodes.get_mut(&n(1)).expect("node 1").router.ways.insert(1, vec![far]);
+    net.table(1).ways.insert(1, vec![far]);
     net.request(0, 1, Operation::Locate(vec![key(1)]), Style::Iterative);
     assert_eq!(net.count(&format!("-> {far}:")), 0);
     assert!(net.counter("no_progress") > 0);
@@ -146,21 +146,21 @@ fn answers_that_were_not_asked_for_change_nothing() {
 #[test]
 fn who_said_goodbye_is_a_neighbour_again_once_it_answers() {
     let mut net = Net::new(config(), &[(0, &[1], &[1])]);
-    let notices = |net: &Net| net.nodes[&n(0)].router.notices.clone();
+    let notices = |net: &mut Net| net.table(0).notices.clone();
     net.forge(1, 0, Body::Notify);
-    assert_eq!(notices(&net), [n(1)]);
+    assert_eq!(notices(&mut net), [n(1)]);
     net.silent.push(n(1));
     for _ in 0..3 {
         net.forge(1, 0, Body::Goodbye);
         net.forge(1, 0, Body::Notify);
     }
-    assert_eq!(notices(&net), [n(1)], "it does not answer");
+    assert_eq!(notices(&mut net), [n(1)], "it does not answer");
     assert_eq!(net.count(&format!("-> {}: ping", n(1))), 1, "one question at a time");
     net.silent.clear();
     net.wait(Duration::from_secs(5));
     assert_eq!(net.counter("found_again"), 1);
     net.forge(1, 0, Body::Notify);
-    assert_eq!(notices(&net), [n(1), n(1)]);
+    assert_eq!(notices(&mut net), [n(1), n(1)]);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn full_tables_ping_once_a_message_or_each_time_that_somebody_is_named() {
         [(PingPolicy::Suppressed, 1), (PingPolicy::EachMention, 3), (PingPolicy::Off, 0)]
     {
         let mut net = Net::new(config().with_ping(policy), &[(0, &[1], &[1])]);
-        net.nodes.get_mut(&n(0)).expect("node 0").router.full = Some(n(1));
+        net.table(0).full = Some(n(1));
         net.forge(9, 0, Body::Route(route(1, 9, &[key(5), key(6), key(7)])));
         assert_eq!(net.count("n0 -> n1: ping"), pings, "{policy:?}");
         assert_eq!(net.count("pong"), pings);
@@ -206,7 +206,7 @@ fn targets_of_a_result_and_whoever_pings_are_mentions() {
         [(PingPolicy::Suppressed, 1, 0), (PingPolicy::EachMention, 3, 1), (PingPolicy::Off, 0, 0)]
     {
         let mut net = Net::new(config().with_ping(policy), &[(0, &[1], &[1])]);
-        net.nodes.get_mut(&n(0)).expect("node 0").router.full = Some(n(1));
+        net.table(0).full = Some(n(1));
         let answers = [key(5), key(6)].map(|key| (key, Answer::Absent)).to_vec();
         net.forge(9, 0, Body::Result { tag: 0, answers, range: None });
         assert_eq!(net.count("n0 -> n1: ping"), of_result, "{policy:?}");

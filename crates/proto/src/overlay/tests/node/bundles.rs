@@ -125,7 +125,9 @@ fn a_payload_is_delivered_once_where_its_keys_end() {
 
 /// A guest that knows these members, outside of the tables.
 fn visit(net: &mut Net, guest: u32, members: &[u32]) {
-    net.nodes.insert(n(guest), Overlay::new(&net.config, n(guest)));
+    let mut node = Overlay::new(&net.config, n(guest));
+    node.router = Box::new(Scripted::new(n(guest)));
+    net.nodes.insert(n(guest), node);
     let command = Command::Visit { address: Default::default() };
     net.call(n(guest), |node, cx| node.handle_command(cx, command));
     for &member in members {
@@ -143,11 +145,10 @@ fn a_recursive_guest_hands_over_its_bundle_and_is_in_no_table() {
     let mut net = Net::new(config, &ways);
     // Whoever hears from a member would ask this one if it is still there.
     for node in [0, 1, 2] {
-        net.nodes.insert(n(node), {
-            let mut router = net.nodes[&n(node)].router().clone();
-            router.full = (node == 0).then_some(n(2));
-            Overlay::with_router(&net.config, n(node), router)
-        });
+        let mut router = net.table(node).clone();
+        router.full = (node == 0).then_some(n(2));
+        let member = Overlay::with_router(&net.config, n(node), Box::new(router));
+        net.nodes.insert(n(node), member);
     }
     visit(&mut net, 9, &[0]);
     net.sent.clear();
@@ -213,7 +214,7 @@ fn who_asked_tries_again_and_then_gives_up() {
     let mut net = Net::new(config(), &[(0, &[1], &[1]), (1, &[1], &[2])]);
     // Node 1 takes the bundle into its care and is gone.
     net.request(0, 1, Operation::Locate(vec![key(9)]), Style::Recursive);
-    net.nodes.get_mut(&n(1)).expect("node 1").router.ways.insert(1, vec![n(2)]);
+    net.table(1).ways.insert(1, vec![n(2)]);
     net.silent.push(n(2));
     net.events.clear();
     net.call(n(0), |node, cx| {
@@ -243,30 +244,30 @@ fn a_requester_goes_straight_to_a_range_that_it_was_told_of() {
     assert_eq!(net.count("route"), 3, "{:?}", net.sent);
     assert_eq!(net.counter("range_hits"), 1);
     // Once it is not so any more, the bundle goes on from there.
-    net.nodes.get_mut(&n(2)).expect("node 2").router.ways.insert(1, vec![n(1)]);
-    net.nodes.get_mut(&n(1)).expect("node 1").router.ways.remove(&1);
+    net.table(2).ways.insert(1, vec![n(1)]);
+    net.table(1).ways.remove(&1);
     net.events.clear();
     net.request(0, 3, Operation::Locate(vec![next]), Style::Recursive);
     assert_eq!(net.outcomes()[&next], Outcome::Located(n(1)));
 }
 
-fn divided<R: Router>(node: u32, keys: &[Key]) {
+fn divided(algorithm: Algorithm, node: u32, keys: &[Key]) {
     let space = Space::new(5);
     let oracle = Oracle::new(space, (0..50).map(NodeId));
-    let mut router = R::new(space, n(node % 50));
+    let mut router = algorithm.router(space, n(node % 50), Shape::default());
     router.fill(oracle.ring());
     let mut sorted = keys.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let walk = R::Walk::default();
-    let targets: Arc<[Target<R::Walk>]> = sorted.iter().map(|&key| Target { key, walk }).collect();
-    let parts = split(&router, &targets);
+    let walk = algorithm.first_walk();
+    let targets: Arc<[Target]> = sorted.iter().map(|&key| Target { key, walk }).collect();
+    let parts = split(&*router, &targets);
     let mut all: Vec<Key> = Vec::new();
-    let mut check = |hop: Hop, part: &[Target<R::Walk>]| {
+    let mut check = |hop: Hop, part: &[Target]| {
         for target in part {
-            let mut walk = R::Walk::default();
-            assert_eq!(router.next_hop(target.key, &mut walk).hop, hop, "{}", R::NAME);
-            assert!(hop == Hop::Here || walk == target.walk, "{}", R::NAME);
+            let mut walk = algorithm.first_walk();
+            assert_eq!(router.next_hop(target.key, &mut walk).hop, hop, "{}", algorithm);
+            assert!(hop == Hop::Here || walk == target.walk, "{}", algorithm);
             all.push(target.key);
         }
         assert!(part.is_sorted_by(|a, b| a.key < b.key));
@@ -289,11 +290,7 @@ proptest! {
         node in any::<u32>(),
         keys in proptest::collection::vec(any::<[u8; 20]>().prop_map(Key::from_bytes), 1..40),
     ) {
-        divided::<Chord>(node, &keys);
-        divided::<Koorde>(node, &keys);
-        divided::<Pastry>(node, &keys);
-        divided::<Tapestry>(node, &keys);
-        divided::<Kademlia>(node, &keys);
+        Algorithm::ALL.iter().for_each(|&algorithm| divided(algorithm, node, &keys));
     }
 
     #[test]

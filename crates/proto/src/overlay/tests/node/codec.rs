@@ -6,7 +6,12 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::{DecodeError, Wire, decode_exact, encode_to_bytes};
+use crate::core::{DecodeError, Wire, encode_to_bytes};
+
+/// What a driver makes of bytes for a node of an overlay with this algorithm.
+fn decode(algorithm: Algorithm, bytes: Bytes) -> Result<Message, DecodeError> {
+    Overlay::decode(&config().with_algorithm(algorithm), bytes)
+}
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -28,12 +33,12 @@ fn records() -> Vec<Record> {
     ]
 }
 
-fn targets() -> Arc<[Target<()>]> {
-    [1, 2].map(|byte| Target { key: key(byte), walk: () }).into()
+fn targets() -> Arc<[Target]> {
+    [1, 2].map(|byte| Target { key: key(byte), walk: Walk::None }).into()
 }
 
 /// One message of each kind, and its bytes. `K1` to `K3` stand for keys.
-fn messages() -> Vec<(Message<()>, &'static str)> {
+fn messages() -> Vec<(Message, &'static str)> {
     let range = Some(Box::new((key(1), key(2))));
     let route = |purpose| Route {
         exchange: 0x0102_0304,
@@ -49,7 +54,7 @@ fn messages() -> Vec<(Message<()>, &'static str)> {
         segments: vec![Segment { targets: 1, nodes: 2 }, Segment { targets: 2, nodes: 0 }],
         ended: vec![Answer::Here, Answer::Found { version: stamp().version, value: value("v") }],
         nodes: vec![n(8), n(9)],
-        walks: vec![()],
+        walks: vec![Walk::None],
         range: None,
     };
     let answers = vec![
@@ -63,7 +68,7 @@ fn messages() -> Vec<(Message<()>, &'static str)> {
         after: 16,
         value: text.map(value),
     };
-    let bodies: Vec<(Body<()>, &'static str)> = vec![
+    let bodies: Vec<(Body, &'static str)> = vec![
         (
             Body::Route(route(Purpose::Get)),
             "00 01020304 a0 00000007 01 000009000000000a 01 0002 K1 K2",
@@ -187,7 +192,7 @@ fn messages() -> Vec<(Message<()>, &'static str)> {
         (Body::Goodbye, "13"),
         (Body::Missing { nodes: vec![n(8), n(9)] }, "14 0002 00000008 00000009"),
     ];
-    let mut messages: Vec<(Message<()>, &'static str)> =
+    let mut messages: Vec<(Message, &'static str)> =
         bodies.into_iter().map(|(body, bytes)| (body.into(), bytes)).collect();
     let address = (n(4), Bytes::from_static(b"a:1"));
     let addresses = Addresses(Some([address].into()));
@@ -205,7 +210,49 @@ fn every_message_has_the_bytes_it_always_had() {
         let bytes = encode_to_bytes(&message);
         assert_eq!(hex(&bytes), expected, "{message}");
         assert_eq!(bytes.len(), message.wire_len(), "{message}");
-        assert_eq!(decode_exact::<Message<()>>(bytes).as_ref(), Ok(&message), "{message}");
+        assert_eq!(decode(Algorithm::Kademlia, bytes).as_ref(), Ok(&message), "{message}");
+    }
+}
+
+/// A bundle of two targets and an answer that names one node, with these walks.
+fn with_walks([first, second]: [Walk; 2]) -> [Message; 2] {
+    let targets = [(1, first), (2, second)].map(|(byte, walk)| Target { key: key(byte), walk });
+    let (exchange, tag, purpose) = (5, 6, Purpose::Get);
+    let found = Found {
+        exchange,
+        segments: vec![Segment { targets: 2, nodes: 1 }],
+        ended: vec![],
+        nodes: vec![n(8)],
+        walks: vec![first, second],
+        range: None,
+    };
+    let find = Body::Find { exchange, is_member: true, tag, purpose, targets: targets.into() };
+    [find, Body::Found(Box::new(found))].map(Message::from)
+}
+
+#[test]
+fn walks_have_the_bytes_they_always_had() {
+    let leg = [Leg::Way, Leg::Last].map(Walk::Leg);
+    let imaginary = KoordeWalk::Imaginary { prefix: 0x2a5, left: 10, side: Side::Behind };
+    let forms = [
+        (Algorithm::Chord, leg, ["00", "01"]),
+        (Algorithm::Pastry, leg, ["00", "01"]),
+        (Algorithm::Koorde, [imaginary, KoordeWalk::Last].map(Walk::Koorde), ["8a02a5", "ff"]),
+        (Algorithm::Tapestry, [Walk::None; 2], ["", ""]),
+        (Algorithm::Kademlia, [Walk::None; 2], ["", ""]),
+    ];
+    for (algorithm, walks, [first, second]) in forms {
+        let [k1, k2] = [1, 2].map(|byte| hex(&key(byte).to_bytes()));
+        let expected = [
+            format!("03 00000005 01 0000000000000006 01 0002 {k1} {first} {k2} {second}"),
+            format!("04 00000005 00 0001 0002 01 00000008 {first} {second}"),
+        ];
+        for (message, expected) in with_walks(walks).into_iter().zip(expected) {
+            let bytes = encode_to_bytes(&message);
+            assert_eq!(hex(&bytes), expected.replace(' ', ""), "{algorithm} {message}");
+            assert_eq!(bytes.len(), message.wire_len(), "{algorithm} {message}");
+            assert_eq!(decode(algorithm, bytes).as_ref(), Ok(&message), "{algorithm}");
+        }
     }
 }
 
@@ -214,17 +261,17 @@ fn a_message_that_was_cut_short_or_goes_on_is_refused() {
     for (message, _) in messages() {
         let bytes = encode_to_bytes(&message);
         for length in 0..bytes.len() {
-            let cut = decode_exact::<Message<()>>(bytes.slice(..length));
+            let cut = decode(Algorithm::Kademlia, bytes.slice(..length));
             assert!(cut.is_err(), "{message} cut to {length}");
         }
         let longer = Bytes::from([&bytes[..], &[0]].concat());
-        let refused = decode_exact::<Message<()>>(longer);
+        let refused = decode(Algorithm::Kademlia, longer);
         assert_eq!(refused, Err(DecodeError::Trailing(1)), "{message}");
     }
 }
 
 fn refusal(bytes: &[u8]) -> DecodeError {
-    let decoded = decode_exact::<Message<()>>(Bytes::copy_from_slice(bytes));
+    let decoded = decode(Algorithm::Kademlia, Bytes::copy_from_slice(bytes));
     decoded.expect_err("it must not decode")
 }
 
@@ -295,10 +342,10 @@ proptest! {
             Record { key, stamp, lifetime_ms, value }
         };
         let records: Vec<Record> = items.into_iter().map(record).collect();
-        let message: Message<()> = Body::Fetched { exchange, records, is_whole }.into();
+        let message: Message = Body::Fetched { exchange, records, is_whole }.into();
         let bytes = encode_to_bytes(&message);
         prop_assert_eq!(bytes.len(), message.wire_len());
-        prop_assert_eq!(decode_exact::<Message<()>>(bytes), Ok(message));
+        prop_assert_eq!(decode(Algorithm::Kademlia, bytes), Ok(message));
     }
 
     #[test]
@@ -309,21 +356,21 @@ proptest! {
     ) {
         let space = Space::new(5);
         let oracle = Oracle::new(space, (0..200).map(NodeId));
-        let mut router = Koorde::new(space, n(3));
+        let mut router = Koorde::new(space, n(3), Shape::default());
         router.fill(oracle.ring());
         let target = |(key, _): (Key, u8)| {
-            let mut walk = Walk::default();
+            let mut walk = Algorithm::Koorde.first_walk();
             router.next_hop(key, &mut walk);
             Target { key, walk }
         };
         let _ = prefix;
-        let targets: Arc<[Target<Walk>]> = keys.into_iter().zip(lefts).map(target).collect();
+        let targets: Arc<[Target]> = keys.into_iter().zip(lefts).map(target).collect();
         let (exchange, tag, purpose) = (1, 2, Purpose::Get);
         let body = Body::Find { exchange, is_member: true, tag, purpose, targets };
-        let message: Message<Walk> = body.into();
+        let message: Message = body.into();
         let bytes = encode_to_bytes(&message);
         prop_assert_eq!(bytes.len(), message.wire_len());
-        prop_assert_eq!(decode_exact::<Message<Walk>>(bytes), Ok(message));
+        prop_assert_eq!(decode(Algorithm::Koorde, bytes), Ok(message));
     }
 
     #[test]
@@ -332,7 +379,7 @@ proptest! {
         bytes in proptest::collection::vec(prop_oneof![Just(0u8), Just(1u8), any::<u8>()], 0..120),
     ) {
         let bytes = Bytes::from([&[tag][..], &bytes].concat());
-        if let Ok(message) = decode_exact::<Message<()>>(bytes.clone()) {
+        if let Ok(message) = decode(Algorithm::Kademlia, bytes.clone()) {
             prop_assert_eq!(encode_to_bytes(&message), bytes);
         }
     }

@@ -6,6 +6,7 @@ mod bundles;
 mod codec;
 mod storage;
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -24,36 +25,31 @@ pub(super) struct Scripted {
     pub notices: Vec<NodeId>,
 }
 
-impl Router for Scripted {
-    type Walk = ();
-
-    const NAME: &'static str = "scripted";
-
-    fn new(_: Space, own: NodeId) -> Scripted {
+impl Scripted {
+    fn new(own: NodeId) -> Scripted {
         Scripted { ways: BTreeMap::new(), replicas: vec![own], full: None, notices: vec![] }
     }
+}
 
-    fn distance(key: Key, node: Key) -> Key {
-        key ^ node
+impl Router for Scripted {
+    // Whose distances it has, and whose walks.
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::Kademlia
     }
 
     // Nodes whose keys begin with eight ones are near to nothing.
-    fn advances(_: Key, _: (Key, ()), to: (Key, ())) -> bool {
+    fn advances(&self, _: Key, _: (Key, Walk), to: (Key, Walk)) -> bool {
         to.0.to_bytes()[0] != 0xff
     }
 
-    fn remaining(key: Key, at: Key, (): ()) -> (Key, Key) {
-        (Key::ZERO, key ^ at)
-    }
-
-    fn next_hop(&self, key: Key, (): &mut ()) -> Step {
+    fn next_hop(&self, key: Key, _: &mut Walk) -> Step {
         let byte = key.to_bytes()[0];
         let hop = self.ways.get(&byte).and_then(|nodes| nodes.first());
         let until = key.last_of_prefix(8);
         Step { hop: hop.map_or(Hop::Here, |&node| Hop::Via(node)), until }
     }
 
-    fn candidates(&self, key: Key, (): &mut (), count: usize, out: &mut Vec<NodeId>) {
+    fn candidates(&self, key: Key, _: &mut Walk, count: usize, out: &mut Vec<NodeId>) {
         let ways = self.ways.get(&key.to_bytes()[0]);
         out.extend(ways.into_iter().flatten().take(count));
     }
@@ -122,7 +118,7 @@ impl Backlog for NoBacklog {
 /// Nodes, and messages between them that arrive at once.
 pub(super) struct Net {
     pub config: Config,
-    pub nodes: BTreeMap<NodeId, Overlay<Scripted>>,
+    pub nodes: BTreeMap<NodeId, Overlay>,
     /// Nobody is there.
     pub silent: Vec<NodeId>,
     pub now: Instant,
@@ -131,12 +127,13 @@ pub(super) struct Net {
     pub sent: Vec<String>,
     pub counters: crate::core::Counters,
     timers: Vec<(Instant, NodeId, Timer)>,
-    queue: VecDeque<(NodeId, NodeId, Message<()>)>,
+    queue: VecDeque<(NodeId, NodeId, Message)>,
     rng: Rng,
 }
 
 pub(super) fn config() -> Config {
-    Config::new(Space::new(1)).with_upkeep_every(None).with_ping(PingPolicy::Off)
+    let config = Config::new(Space::new(1)).with_algorithm(Algorithm::Kademlia);
+    config.with_upkeep_every(None).with_ping(PingPolicy::Off)
 }
 
 impl Net {
@@ -146,14 +143,14 @@ impl Net {
         let mut tables: BTreeMap<NodeId, Scripted> = BTreeMap::new();
         for &(node, bytes, to) in ways {
             for node in to.iter().copied().chain([node]).map(NodeId) {
-                let empty = Scripted::new(config.space(), node);
+                let empty = Scripted::new(node);
                 tables.entry(node).or_insert(empty);
             }
             let table = tables.get_mut(&n(node)).expect("just put in");
             let to: Vec<NodeId> = to.iter().copied().map(NodeId).collect();
             table.ways.extend(bytes.iter().map(|&byte| (byte, to.clone())));
         }
-        let node = |(node, table)| (node, Overlay::with_router(&config, node, table));
+        let node = |(node, table)| (node, Overlay::with_router(&config, node, Box::new(table)));
         Net {
             nodes: tables.into_iter().map(node).collect(),
             config,
@@ -168,10 +165,17 @@ impl Net {
         }
     }
 
+    /// The table of a node.
+    pub fn table(&mut self, node: u32) -> &mut Scripted {
+        let node = self.nodes.get_mut(&n(node)).expect("a node of this test");
+        let router: &mut dyn Any = &mut *node.router;
+        router.downcast_mut().expect("nodes of this test have such tables")
+    }
+
     pub fn call(
         &mut self,
         node: NodeId,
-        handler: impl FnOnce(&mut Overlay<Scripted>, &mut Context<'_, Overlay<Scripted>>),
+        handler: impl FnOnce(&mut Overlay, &mut Context<'_, Overlay>),
     ) {
         let mut outbox = Outbox::default();
         let mut cx = Context {
@@ -204,12 +208,12 @@ impl Net {
     }
 
     /// Messages that are on their way and are taken out of it.
-    pub fn intercept(&mut self) -> Vec<(NodeId, NodeId, Message<()>)> {
+    pub fn intercept(&mut self) -> Vec<(NodeId, NodeId, Message)> {
         self.queue.drain(..).collect()
     }
 
     /// A message that is not sent by a node of the test.
-    pub fn forge(&mut self, from: u32, to: u32, body: Body<()>) {
+    pub fn forge(&mut self, from: u32, to: u32, body: Body) {
         self.call(n(to), |node, cx| node.handle_message(cx, n(from), body.into()));
         self.deliver();
     }

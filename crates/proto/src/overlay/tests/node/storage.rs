@@ -71,7 +71,7 @@ fn replicated() -> Net {
     let mut net =
         Net::new(config().with_copies(3), &[(0, &[1], &[1]), (2, &[1], &[1]), (3, &[1], &[1])]);
     for node in 1..4 {
-        let router = &mut net.nodes.get_mut(&n(node)).expect("one of them").router;
+        let router = net.table(node);
         router.replicas = vec![n(1), n(2), n(3)];
     }
     net
@@ -186,7 +186,7 @@ fn records_that_cannot_be_are_refused() {
         net.forge(9, 2, Body::Copy { exchange: 0, records: [bad].into() });
     }
     assert_eq!(net.counter("bad_record"), 3);
-    net.nodes.get_mut(&n(2)).expect("node 2").router.replicas = vec![n(1)];
+    net.table(2).replicas = vec![n(1)];
     net.forge(9, 2, Body::Copy { exchange: 0, records: [record(1, 1, Some("v"))].into() });
     assert_eq!(net.counter("far_record"), 1);
     assert!(net.nodes[&n(2)].store().is_none_or(Store::is_empty));
@@ -245,8 +245,8 @@ fn what_goes_to_disk_is_told_and_comes_back() {
     });
     let record = persisted.expect("it is to be written");
     assert_eq!(record.value, Some(Payload::from("v")));
-    let table = net.nodes[&n(1)].router().clone();
-    net.nodes.insert(n(1), Overlay::with_router(&net.config, n(1), table));
+    let table = net.table(1).clone();
+    net.nodes.insert(n(1), Overlay::with_router(&net.config, n(1), Box::new(table)));
     net.events.clear();
     net.call(n(1), |node, cx| {
         node.handle_command(cx, Command::Restore { records: vec![record] });
