@@ -39,6 +39,12 @@ pub enum Input<'a, P: Protocol> {
 ///
 /// All methods default to nothing, so an observer writes only what it cares for.
 pub trait Observer<P: Protocol> {
+    /// False if all other methods do nothing, so that a run calls none of those that belong to each
+    /// handler call and each message. Default true.
+    fn is_watching(&self) -> bool {
+        true
+    }
+
     /// A handler of this node is about to be called.
     fn before_call(&mut self, _at: Instant, _node: NodeId, _input: &Input<'_, P>) {}
 
@@ -87,82 +93,78 @@ pub trait Observer<P: Protocol> {
 }
 
 /// The observer that sees nothing.
-impl<P: Protocol> Observer<P> for () {}
-
-impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for &mut O {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
-        (**self).before_call(at, node, input);
-    }
-
-    fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
-        (**self).on_event(at, node, event, reply);
-    }
-
-    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
-        (**self).on_send(at, from, to, lane, message);
-    }
-
-    fn on_send_group(&mut self, at: Instant, from: NodeId, group: GroupId, message: &P::Message) {
-        (**self).on_send_group(at, from, group, message);
-    }
-
-    fn on_membership(&mut self, at: Instant, node: NodeId, group: GroupId, membership: Membership) {
-        (**self).on_membership(at, node, group, membership);
-    }
-
-    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        (**self).after_call(at, node, protocol, reply);
-    }
-
-    fn on_fault(&mut self, at: Instant, fault: &Fault) {
-        (**self).on_fault(at, fault);
-    }
-
-    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        (**self).on_wake(at, node, protocol, reply);
+impl<P: Protocol> Observer<P> for () {
+    fn is_watching(&self) -> bool {
+        false
     }
 }
 
+/// The methods of an observer that shows all it sees to others, in this order.
+macro_rules! show_to {
+    ($self:ident => $($other:expr),+) => {
+        fn is_watching(&$self) -> bool {
+            $($other.is_watching())||+
+        }
+
+        fn before_call(&mut $self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+            $($other.before_call(at, node, input);)+
+        }
+
+        fn on_event(&mut $self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
+            $($other.on_event(at, node, event, reply);)+
+        }
+
+        fn on_send(
+            &mut $self,
+            at: Instant,
+            from: NodeId,
+            to: NodeId,
+            lane: Lane,
+            message: &P::Message,
+        ) {
+            $($other.on_send(at, from, to, lane, message);)+
+        }
+
+        fn on_send_group(
+            &mut $self,
+            at: Instant,
+            from: NodeId,
+            group: GroupId,
+            message: &P::Message,
+        ) {
+            $($other.on_send_group(at, from, group, message);)+
+        }
+
+        fn on_membership(
+            &mut $self,
+            at: Instant,
+            node: NodeId,
+            group: GroupId,
+            membership: Membership,
+        ) {
+            $($other.on_membership(at, node, group, membership);)+
+        }
+
+        fn after_call(&mut $self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+            $($other.after_call(at, node, protocol, reply);)+
+        }
+
+        fn on_fault(&mut $self, at: Instant, fault: &Fault) {
+            $($other.on_fault(at, fault);)+
+        }
+
+        fn on_wake(&mut $self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
+            $($other.on_wake(at, node, protocol, reply);)+
+        }
+    };
+}
+
+impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for &mut O {
+    show_to!(self => (**self));
+}
+
 impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
-        self.0.before_call(at, node, input);
-        self.1.before_call(at, node, input);
-    }
-
-    fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
-        self.0.on_event(at, node, event, reply);
-        self.1.on_event(at, node, event, reply);
-    }
-
-    fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &P::Message) {
-        self.0.on_send(at, from, to, lane, message);
-        self.1.on_send(at, from, to, lane, message);
-    }
-
-    fn on_send_group(&mut self, at: Instant, from: NodeId, group: GroupId, message: &P::Message) {
-        self.0.on_send_group(at, from, group, message);
-        self.1.on_send_group(at, from, group, message);
-    }
-
-    fn on_membership(&mut self, at: Instant, node: NodeId, group: GroupId, membership: Membership) {
-        self.0.on_membership(at, node, group, membership);
-        self.1.on_membership(at, node, group, membership);
-    }
-
-    fn after_call(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        self.0.after_call(at, node, protocol, reply);
-        self.1.after_call(at, node, protocol, reply);
-    }
-
-    fn on_fault(&mut self, at: Instant, fault: &Fault) {
-        self.0.on_fault(at, fault);
-        self.1.on_fault(at, fault);
-    }
-
-    fn on_wake(&mut self, at: Instant, node: NodeId, protocol: &P, reply: &mut Reply<P>) {
-        self.0.on_wake(at, node, protocol, reply);
-        self.1.on_wake(at, node, protocol, reply);
-    }
+    show_to!(self => self.0, self.1);
 }
 
 /// What an observer wants done.

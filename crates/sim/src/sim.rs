@@ -201,6 +201,9 @@ pub struct Sim<'a, P: Protocol> {
     receivers: Vec<NodeId>,
     outbox: Outbox<P>,
     reply: Reply<P>,
+    // Whether the present observer is shown every call: a virtual call each is a few percent of a
+    // run that is as fast as can be.
+    is_observed: bool,
     counters: Counters,
     digest: Digest,
     handled: u64,
@@ -233,6 +236,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
             receivers: Vec::new(),
             outbox: Outbox::default(),
             reply: Reply::default(),
+            is_observed: false,
             counters: Counters::default(),
             digest: Digest::default(),
             handled: 0,
@@ -276,8 +280,9 @@ impl<'a, P: Protocol> Sim<'a, P> {
 
     /// Handles events up to and including `until`, or until nothing is left or an observer stops
     /// the run. Returns how many were handled.
-    pub fn run_until(&mut self, until: Instant, observer: &mut impl Observer<P>) -> u64 {
+    pub fn run_until(&mut self, until: Instant, observer: &mut dyn Observer<P>) -> u64 {
         let before = self.handled;
+        self.is_observed = observer.is_watching();
         while self.step_until(until.as_nanos(), observer) {
             if std::mem::take(&mut self.reply.is_stop_wanted) {
                 break;
@@ -287,11 +292,12 @@ impl<'a, P: Protocol> Sim<'a, P> {
     }
 
     /// Handles one event. False if there was none.
-    pub fn step(&mut self, observer: &mut impl Observer<P>) -> bool {
+    pub fn step(&mut self, observer: &mut dyn Observer<P>) -> bool {
+        self.is_observed = observer.is_watching();
         self.step_until(u64::MAX, observer)
     }
 
-    fn step_until(&mut self, until: u64, observer: &mut impl Observer<P>) -> bool {
+    fn step_until(&mut self, until: u64, observer: &mut dyn Observer<P>) -> bool {
         let Some((time, slot)) = self.queue.pop_until(until) else {
             return false;
         };
@@ -381,7 +387,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         self.queue.push(at.max(self.now).as_nanos(), slot | TIMER);
     }
 
-    fn handle(&mut self, event: Event<P>, observer: &mut impl Observer<P>) {
+    fn handle(&mut self, event: Event<P>, observer: &mut dyn Observer<P>) {
         let node = match &event {
             Event::Arrive { to, .. } => Some(*to),
             Event::Timer { node, .. }
@@ -410,13 +416,13 @@ impl<'a, P: Protocol> Sim<'a, P> {
                     return self.counters.add("sim_cut_off", 1);
                 }
                 self.fold(1, to, u64::from(from.0) << 32 | u64::from(bytes));
-                observer.before_call(self.now, to, &Input::Message { from, message: &message });
+                self.show(to, &Input::Message { from, message: &message }, observer);
                 self.call(to, observer, |protocol, cx| protocol.handle_message(cx, from, message));
             }
             Event::Timer { node, incarnation, timer } => {
                 if incarnation == self.nodes[node.index()].starts {
                     self.fold(2, node, 0);
-                    observer.before_call(self.now, node, &Input::Timer(timer));
+                    self.show(node, &Input::Timer(timer), observer);
                     self.call(node, observer, |protocol, cx| protocol.handle_timer(cx, timer));
                 }
             }
@@ -429,12 +435,12 @@ impl<'a, P: Protocol> Sim<'a, P> {
             Event::Command { node, command } => {
                 let command = *command;
                 self.fold(3, node, 0);
-                observer.before_call(self.now, node, &Input::Command(&command));
+                self.show(node, &Input::Command(&command), observer);
                 self.call(node, observer, |protocol, cx| protocol.handle_command(cx, command));
             }
             Event::View { node, view } => {
                 self.fold(4, node, view.id().0);
-                observer.before_call(self.now, node, &Input::View(&view));
+                self.show(node, &Input::View(&view), observer);
                 self.call(node, observer, |protocol, cx| protocol.handle_view(cx, &view));
             }
             Event::Peer { node, peer, state } => {
@@ -445,7 +451,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
                     self.network.pair(node, peer).is_down = false;
                 }
                 self.fold(5, node, u64::from(peer.0));
-                observer.before_call(self.now, node, &Input::Peer { peer, state });
+                self.show(node, &Input::Peer { peer, state }, observer);
                 self.call(node, observer, |protocol, cx| protocol.handle_peer(cx, peer, state));
             }
             Event::Resume { node } => self.resume(node, observer),
@@ -458,11 +464,18 @@ impl<'a, P: Protocol> Sim<'a, P> {
         }
     }
 
+    /// Shows the observer that a handler is about to be called.
+    fn show(&self, node: NodeId, input: &Input<'_, P>, observer: &mut dyn Observer<P>) {
+        if self.is_observed {
+            observer.before_call(self.now, node, input);
+        }
+    }
+
     /// Calls one handler of one node, then whatever its application submits upon that.
     fn call(
         &mut self,
         node: NodeId,
-        observer: &mut impl Observer<P>,
+        observer: &mut dyn Observer<P>,
         handler: impl FnOnce(&mut P, &mut Context<'_, P>),
     ) {
         self.call_once(node, observer, handler);
@@ -473,7 +486,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     fn call_once(
         &mut self,
         node: NodeId,
-        observer: &mut impl Observer<P>,
+        observer: &mut dyn Observer<P>,
         handler: impl FnOnce(&mut P, &mut Context<'_, P>),
     ) {
         let slot = &mut self.nodes[node.index()];
@@ -495,7 +508,10 @@ impl<'a, P: Protocol> Sim<'a, P> {
             return self.fault(Fault::Crash(node), observer);
         }
         self.carry_out(node, observer);
-        observer.after_call(self.now, node, &self.nodes[node.index()].protocol, &mut self.reply);
+        if self.is_observed {
+            let protocol = &self.nodes[node.index()].protocol;
+            observer.after_call(self.now, node, protocol, &mut self.reply);
+        }
     }
 
     fn hold(&mut self, node: NodeId, event: Event<P>) {
@@ -513,7 +529,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         held.push(event);
     }
 
-    fn resume(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+    fn resume(&mut self, node: NodeId, observer: &mut dyn Observer<P>) {
         if self.nodes[node.index()].life != Life::Paused {
             return;
         }
@@ -523,7 +539,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         }
     }
 
-    fn fault(&mut self, fault: Fault, observer: &mut impl Observer<P>) {
+    fn fault(&mut self, fault: Fault, observer: &mut dyn Observer<P>) {
         self.fold(8, NodeId(0), self.handled);
         observer.on_fault(self.now, &fault);
         match fault {
@@ -570,7 +586,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         }
     }
 
-    fn restart(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+    fn restart(&mut self, node: NodeId, observer: &mut dyn Observer<P>) {
         if self.nodes[node.index()].life != Life::Crashed {
             return;
         }
@@ -588,7 +604,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
                 self.push(self.now, Event::Peer { node, peer, state: PeerState::Down });
             }
         }
-        observer.before_call(self.now, node, &Input::Start);
+        self.show(node, &Input::Start, observer);
         self.call(node, observer, |protocol, cx| protocol.handle_start(cx));
     }
 

@@ -35,7 +35,7 @@ pub struct Simulated<'a> {
 pub fn simulate_traced<S: Service>(
     service: &S,
     run: &Simulated<'_>,
-    observer: &mut impl Observer<S::Protocol>,
+    observer: &mut dyn Observer<S::Protocol>,
     progress: &dyn Progress,
 ) -> Result<(S::Ledger, Outcome), LabError>
 where

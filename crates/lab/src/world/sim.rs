@@ -20,7 +20,7 @@ pub fn simulate<S: Service>(
     scenario: &Scenario,
     seed: u64,
     codec: Codec,
-    observer: &mut impl Observer<S::Protocol>,
+    observer: &mut dyn Observer<S::Protocol>,
     progress: &dyn Progress,
 ) -> (S::Ledger, Outcome)
 where

@@ -12,7 +12,7 @@ use crate::observer::{Input, Observer};
 use crate::tcp::Delivered;
 
 impl<P: Protocol> Sim<'_, P> {
-    pub(super) fn carry_out(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+    pub(super) fn carry_out(&mut self, node: NodeId, observer: &mut dyn Observer<P>) {
         // Each list is taken out only if there is something in it, and put back with its capacity.
         if !self.outbox.memberships.is_empty() {
             let mut memberships = std::mem::take(&mut self.outbox.memberships);
@@ -35,7 +35,9 @@ impl<P: Protocol> Sim<'_, P> {
         if !self.outbox.sends.is_empty() {
             let mut sends = std::mem::take(&mut self.outbox.sends);
             for send in sends.drain(..) {
-                observer.on_send(self.now, node, send.to, send.lane, &send.message);
+                if self.is_observed {
+                    observer.on_send(self.now, node, send.to, send.lane, &send.message);
+                }
                 self.send(node, send.to, send.lane, send.message);
             }
             self.outbox.sends = sends;
@@ -99,7 +101,7 @@ impl<P: Protocol> Sim<'_, P> {
         true
     }
 
-    pub(super) fn take_replies(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+    pub(super) fn take_replies(&mut self, node: NodeId, observer: &mut dyn Observer<P>) {
         if !self.is_alive(node) {
             self.reply.submit = None;
         }
@@ -108,7 +110,7 @@ impl<P: Protocol> Sim<'_, P> {
             && let Some(command) = self.reply.submit.take()
         {
             self.fold(3, node, 0);
-            observer.before_call(self.now, node, &Input::Command(&command));
+            self.show(node, &Input::Command(&command), observer);
             self.call_once(node, observer, |protocol, cx| protocol.handle_command(cx, command));
         }
         if !self.reply.commands.is_empty() {
@@ -233,7 +235,7 @@ impl<P: Protocol> Sim<'_, P> {
         decoded
     }
 
-    pub(super) fn port_free(&mut self, node: NodeId, observer: &mut impl Observer<P>) {
+    pub(super) fn port_free(&mut self, node: NodeId, observer: &mut dyn Observer<P>) {
         loop {
             match self.network.next_queued(self.now, node) {
                 NextQueued::Later(at) => return self.push(at, Event::PortFree { node }),
@@ -304,7 +306,7 @@ impl<P: Protocol> Sim<'_, P> {
         &mut self,
         node: NodeId,
         to: NodeId,
-        observer: &mut impl Observer<P>,
+        observer: &mut dyn Observer<P>,
     ) {
         if let Some(drain) = self.drains.get_mut(&(node, to))
             && drain.look_at <= self.now
@@ -315,7 +317,7 @@ impl<P: Protocol> Sim<'_, P> {
         self.watch_drain(node, to);
     }
 
-    fn check_drained(&mut self, node: NodeId, to: NodeId, observer: &mut impl Observer<P>) {
+    fn check_drained(&mut self, node: NodeId, to: NodeId, observer: &mut dyn Observer<P>) {
         let Some(&Drain { below_bytes, .. }) = self.drains.get(&(node, to)) else {
             return;
         };
@@ -329,7 +331,7 @@ impl<P: Protocol> Sim<'_, P> {
         }
         self.drains.remove(&(node, to));
         self.fold(7, node, u64::from(to.0));
-        observer.before_call(self.now, node, &Input::Drained(to));
+        self.show(node, &Input::Drained(to), observer);
         self.call(node, observer, |protocol, cx| protocol.handle_drained(cx, to));
     }
 }
