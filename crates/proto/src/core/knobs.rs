@@ -248,6 +248,11 @@ impl ConfigError {
         }
     }
 
+    #[doc(hidden)]
+    pub fn out_of(knob: &'static str, value: Value, range: Range) -> ConfigError {
+        ConfigError::OutOfRange { knob, value, range }
+    }
+
     /// `Ok` if the rule holds, else an error about this knob.
     pub(crate) fn unless(
         holds: bool,
@@ -476,7 +481,7 @@ macro_rules! knobs {
                 self
             }
 
-            #[doc = concat!("The value that [`", stringify!($Config), "::", stringify!($with), "`] sets.")]
+            #[doc = concat!("What [`", stringify!($Config), "::", stringify!($with), "`] sets.")]
             pub fn $field(&self) -> $type {
                 self.$field
             }
@@ -551,11 +556,8 @@ macro_rules! knobs {
                     if knob == $crate::core::knobs::knobs!(@name $prefix $field) {
                         let knob = $crate::core::knobs::knobs!(@name $prefix $field);
                         let range = || $crate::core::knobs::knobs!(@range $type $(, $range)?);
-                        let Some(setting) = <$type as $crate::core::knobs::Setting>::of(value)
-                        else {
-                            let range = range();
-                            return Err($crate::core::ConfigError::OutOfRange { knob, value, range });
-                        };
+                        let setting = <$type as $crate::core::knobs::Setting>::of(value)
+                            .ok_or_else(|| $crate::core::ConfigError::out_of(knob, value, range()))?;
                         $($crate::core::knobs::check_range(knob, setting, &($range))?;)?
                         self.$field = setting;
                         return Ok(());
@@ -642,9 +644,10 @@ mod tests {
             is_lit / with_lit: bool [flag; library] = false;
         }
         with { owner: u32 = 7; }
-        rules: |lamp| ConfigError::unless(
-            !lamp.is_lit || lamp.shade == Shade::Dark, "lit", lamp.is_lit, "no light in a light shade",
-        );
+        rules: |lamp| {
+            let holds = !lamp.is_lit || lamp.shade == Shade::Dark;
+            ConfigError::unless(holds, "lit", lamp.is_lit, "no light in a light shade")
+        };
     }
 
     #[test]

@@ -31,8 +31,8 @@ knobs! {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How long a member that [`Detector::probe`](super::Detector::probe) names has to answer one of two
-/// pings, the second half-way.
+/// How long a member that [`Detector::probe`](super::Detector::probe) names has to answer one of
+/// two pings, the second half-way.
 pub(super) const ASK_FOR: Duration = Duration::from_millis(300);
 /// How often news is passed to a few random members while there is any. Fresh news is passed on at
 /// once besides. Costs nothing at rest.

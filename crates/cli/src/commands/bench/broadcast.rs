@@ -58,7 +58,8 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     socket_buffer: Option<u64>,
 
-    /// Change a setting of the group, such as protocol.window_bytes=2MiB; may be given several times
+    /// Change a setting of the group, such as protocol.window_bytes=2MiB; may be given
+    /// several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
