@@ -18,6 +18,7 @@ pub mod seeds;
 mod stranger;
 mod wrapped;
 
+pub use checkers::Report;
 pub use forger::{Forgers, Gate, Verdict};
 pub use honest::Honest;
 pub use rogue::{Conduct, Misdeed, Rogue, Rogues};

@@ -2,7 +2,6 @@
 //! carried.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::time::Duration;
 
 use paceline_proto::chain::{Chain, Command, Config, Event, Frame, Message};
@@ -10,46 +9,35 @@ use paceline_proto::core::{
     Instant, Lane, NodeId, Payload, PeerState, Protocol, View, ViewId, Wire,
 };
 
-use super::Violation;
 use super::hops::{Hop, Passage};
 use super::offered::{Offer, Offered};
+use super::report::{Report, Violation, rules};
 use paceline_sim::{Input, Observer, Reply, Sim};
 
-/// What a group promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// C1: a delivered message was sent by its origin, byte for byte, and is delivered once.
-    Integrity,
-    /// C2: the messages of an origin are delivered in the order in which it sent them, without gap.
-    Fifo,
-    /// C5: once faults are over, every accepted message is delivered by every member.
-    Validity,
-    /// C7: a hop carries a block once, and again only after its stream broke; nothing circulates.
-    Transmission,
-    /// C8: a block is freed only when all members have it; what is held stays within the windows.
-    Stability,
-    /// C9: credits add up, and no sender waits for ever: neither a message that was accepted nor an
-    /// application that wants to submit one.
-    Flow,
-    /// G7: what came in is what was accepted, seen before or refused; an honest group refuses
-    /// nothing.
-    Balance,
-    /// G6: once faults are over the group comes to rest and no timer runs on.
-    Rest,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rule::Integrity => "C1 integrity",
-            Rule::Fifo => "C2 fifo",
-            Rule::Validity => "C5 validity",
-            Rule::Transmission => "C7 transmission",
-            Rule::Stability => "C8 stability",
-            Rule::Flow => "C9 flow",
-            Rule::Balance => "G7 balance",
-            Rule::Rest => "G6 rest",
-        })
+rules! {
+    /// What a group promises.
+    pub enum Rule {
+        /// C1: a delivered message was sent by its origin, byte for byte, and is delivered once.
+        Integrity => "C1 integrity",
+        /// C2: the messages of an origin are delivered in the order in which it sent them, without
+        /// gap.
+        Fifo => "C2 fifo",
+        /// C5: once faults are over, every accepted message is delivered by every member.
+        Validity => "C5 validity",
+        /// C7: a hop carries a block once, and again only after its stream broke; nothing
+        /// circulates.
+        Transmission => "C7 transmission",
+        /// C8: a block is freed only when all members have it; what is held stays within the
+        /// windows.
+        Stability => "C8 stability",
+        /// C9: credits add up, and no sender waits for ever: neither a message that was accepted
+        /// nor an application that wants to submit one.
+        Flow => "C9 flow",
+        /// G7: what came in is what was accepted, seen before or refused; an honest group refuses
+        /// nothing.
+        Balance => "G7 balance",
+        /// G6: once faults are over the group comes to rest and no timer runs on.
+        Rest => "G6 rest",
     }
 }
 
@@ -141,7 +129,7 @@ pub struct ChainLedger {
     // A message was too large: the rejection is due before the call ends.
     is_rejection_due: bool,
     offered: Offered,
-    violation: Option<Violation<Rule>>,
+    report: Report<Rule>,
 }
 
 impl ChainLedger {
@@ -162,7 +150,7 @@ impl ChainLedger {
             deliveries: 0,
             is_rejection_due: false,
             offered: Offered::default(),
-            violation: None,
+            report: Report::default(),
             view,
         }
     }
@@ -176,7 +164,7 @@ impl ChainLedger {
 
     /// The first promise that was broken, if one was.
     pub fn violation(&self) -> Option<&Violation<Rule>> {
-        self.violation.as_ref()
+        self.report.violation()
     }
 
     /// Messages delivered so far, over all members.
@@ -196,7 +184,7 @@ impl ChainLedger {
         if pending > 0 {
             self.fail(Rule::Rest, at, self.view.node(0), format!("{pending} events are pending"));
         }
-        self.violation.clone().map_or(Ok(()), Err)
+        self.report.verdict()
     }
 
     fn check_member_quiescent(&mut self, at: Instant, rank: usize, chain: &Chain) {
@@ -247,7 +235,7 @@ impl ChainLedger {
     }
 
     fn fail(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {
-        self.violation.get_or_insert(Violation { rule, at, node, what });
+        self.report.note(at, node, (rule, what));
     }
 
     fn rank(&self, node: NodeId) -> usize {
@@ -449,7 +437,7 @@ impl<P: Member> Observer<P> for ChainLedger {
             let what = format!("{what}: {waiting} messages wait, {in_flight} blocks in flight");
             self.fail(Rule::Flow, at, node, what);
         }
-        if self.violation.is_some() {
+        if self.report.is_broken() {
             reply.stop();
         }
     }

@@ -2,7 +2,6 @@
 //! divided.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::time::Duration;
 
 use paceline_proto::core::{Instant, Lane, NodeId, Payload, Protocol, mix};
@@ -11,56 +10,38 @@ use paceline_proto::overlay::{
     Overlay, Purpose, Role, Route, Space, Target, Timer, Version,
 };
 
-use super::Violation;
+use super::report::{Report, Violation, rules};
 use super::tables;
 use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
-/// What an overlay promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// D1: once faults are over, a look-up ends at the node that is responsible.
-    Lookup,
-    /// D2: each hop comes nearer.
-    Progress,
-    /// D3: once faults are over, tables are right.
-    Table,
-    /// D4: what was acknowledged is held by somebody, unless all its holders failed too soon after
-    /// one another.
-    Durability,
-    /// D4: once faults are over, exactly the responsible nodes hold it.
-    Placement,
-    /// D5: a value that is read was written under that key.
-    Value,
-    /// D5: once faults are over, it is none older than the last that was acknowledged.
-    Freshness,
-    /// D5: nodes that are cut off from those that hold it do not call it absent.
-    Absence,
-    /// D6: the targets of a bundle are those of its parts, each in one.
-    Partition,
-    /// D6: each key of a request gets one outcome, and gets it.
-    Outcome,
-    /// A payload is delivered once at a node for a key.
-    Delivery,
-    /// What is held stays within its bounds.
-    Bounds,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rule::Lookup => "D1 lookup",
-            Rule::Progress => "D2 progress",
-            Rule::Table => "D3 table",
-            Rule::Durability => "D4 durability",
-            Rule::Placement => "D4 placement",
-            Rule::Value => "D5 value",
-            Rule::Freshness => "D5 freshness",
-            Rule::Absence => "D5 absence",
-            Rule::Partition => "D6 partition",
-            Rule::Outcome => "D6 outcome",
-            Rule::Delivery => "delivery",
-            Rule::Bounds => "bounds",
-        })
+rules! {
+    /// What an overlay promises.
+    pub enum Rule {
+        /// D1: once faults are over, a look-up ends at the node that is responsible.
+        Lookup => "D1 lookup",
+        /// D2: each hop comes nearer.
+        Progress => "D2 progress",
+        /// D3: once faults are over, tables are right.
+        Table => "D3 table",
+        /// D4: what was acknowledged is held by somebody, unless all its holders failed too soon
+        /// after one another.
+        Durability => "D4 durability",
+        /// D4: once faults are over, exactly the responsible nodes hold it.
+        Placement => "D4 placement",
+        /// D5: a value that is read was written under that key.
+        Value => "D5 value",
+        /// D5: once faults are over, it is none older than the last that was acknowledged.
+        Freshness => "D5 freshness",
+        /// D5: nodes that are cut off from those that hold it do not call it absent.
+        Absence => "D5 absence",
+        /// D6: the targets of a bundle are those of its parts, each in one.
+        Partition => "D6 partition",
+        /// D6: each key of a request gets one outcome, and gets it.
+        Outcome => "D6 outcome",
+        /// A payload is delivered once at a node for a key.
+        Delivery => "delivery",
+        /// What is held stays within its bounds.
+        Bounds => "bounds",
     }
 }
 
@@ -157,7 +138,7 @@ pub struct OverlayLedger {
     final_from: Option<Instant>,
     outcomes: u64,
     failed: u64,
-    violation: Option<Violation<Rule>>,
+    report: Report<Rule>,
 }
 
 /// The hash of a value.
@@ -195,13 +176,13 @@ impl OverlayLedger {
             final_from: None,
             outcomes: 0,
             failed: 0,
-            violation: None,
+            report: Report::default(),
         }
     }
 
     /// The first broken promise.
     pub fn violation(&self) -> Option<&Violation<Rule>> {
-        self.violation.as_ref()
+        self.report.violation()
     }
 
     /// Outcomes so far, and how many of them were failures.
@@ -221,7 +202,7 @@ impl OverlayLedger {
     }
 
     fn broken(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {
-        self.violation.get_or_insert(Violation { rule, at, node, what });
+        self.report.note(at, node, (rule, what));
     }
 
     /// All that must hold once faults are over for long enough: tables, placement, open requests.
@@ -641,7 +622,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
             Event::Left => self.lose(at, node),
             _ => {}
         }
-        if self.violation.is_some() {
+        if self.report.is_broken() {
             reply.stop();
         }
     }
@@ -657,7 +638,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
         if !self.acknowledged.is_empty() {
             self.take_acknowledged(at);
         }
-        if self.violation.is_some() {
+        if self.report.is_broken() {
             reply.stop();
         }
     }

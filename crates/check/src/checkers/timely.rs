@@ -2,36 +2,25 @@
 //! promises is checked by [`slingshot`](super::slingshot).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use paceline_proto::core::{Instant, NodeId, Payload, Protocol};
 use paceline_proto::slingshot::{Command, Event};
 
-use super::Violation;
+use super::report::{Report, Violation, rules};
 use paceline_sim::{Fault, Input, Observer, Reply};
 
-/// A promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// A packet is delivered as its sender sent it.
-    Integrity,
-    /// A packet is delivered or reported lost once.
-    Once,
-    /// Where senders' order is promised, packets of one sender come in it.
-    Order,
-    /// Between the first and the last packet of a sender that a member reports, each is delivered
-    /// or reported lost, and nothing stays missing.
-    Accounting,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rule::Integrity => "integrity",
-            Rule::Once => "once",
-            Rule::Order => "order",
-            Rule::Accounting => "accounting",
-        })
+rules! {
+    /// A promise.
+    pub enum Rule {
+        /// A packet is delivered as its sender sent it.
+        Integrity => "integrity",
+        /// A packet is delivered or reported lost once.
+        Once => "once",
+        /// Where senders' order is promised, packets of one sender come in it.
+        Order => "order",
+        /// Between the first and the last packet of a sender that a member reports, each is
+        /// delivered or reported lost, and nothing stays missing.
+        Accounting => "accounting",
     }
 }
 
@@ -50,7 +39,7 @@ pub struct TimelyLedger {
     sent: BTreeMap<(NodeId, u64), Vec<Payload>>,
     // By receiver, in its present life: which packets it has reported, of whom.
     reported: BTreeMap<NodeId, BTreeMap<Source, BTreeSet<u64>>>,
-    violation: Option<Violation<Rule>>,
+    report: Report<Rule>,
     /// Packets delivered to members.
     pub delivered: u64,
     /// Packets reported lost to members.
@@ -65,7 +54,7 @@ impl TimelyLedger {
             asked: BTreeMap::new(),
             sent: BTreeMap::new(),
             reported: BTreeMap::new(),
-            violation: None,
+            report: Report::default(),
             delivered: 0,
             lost: 0,
         }
@@ -73,7 +62,7 @@ impl TimelyLedger {
 
     /// The first promise that was broken, if one was.
     pub fn violation(&self) -> Option<&Violation<Rule>> {
-        self.violation.as_ref()
+        self.report.violation()
     }
 
     /// To be asked once faults are over and the run had its time, of each member that is alive:
@@ -97,7 +86,7 @@ impl TimelyLedger {
     }
 
     fn fail(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {
-        self.violation.get_or_insert(Violation { rule, at, node, what });
+        self.report.note(at, node, (rule, what));
     }
 
     fn report(&mut self, at: Instant, node: NodeId, source: Source, number: u64) {

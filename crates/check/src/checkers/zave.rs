@@ -5,34 +5,28 @@
 //! is *principal* if no extended list skips it: it lies between no two neighbours in any.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::time::Duration;
 
 use paceline_proto::core::{Instant, NodeId};
 use paceline_proto::overlay::{Config, Key, Space};
 
-use super::Violation;
 use super::overlay::Host;
+use super::report::{Report, Violation, rules};
 use super::tables::successors;
 use paceline_sim::{Fault, Observer, Reply};
 
-/// What the ring of Chord promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// Every member has a successor that lives.
-    OneLiveSuccessor,
-    /// There are more principals than successors in a list, once there were.
-    SufficientPrincipals,
-    /// Lists go up, no node stands in one twice, and none in its own.
-    OrderedSuccessorLists,
-    /// A principal stays one as long as it lives. Members may still adopt lists that others sent
-    /// before it became one.
-    LossOfPrincipal,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Zave's {self:?}")
+rules! {
+    /// What the ring of Chord promises.
+    pub enum Rule {
+        /// Every member has a successor that lives.
+        OneLiveSuccessor => "Zave's OneLiveSuccessor",
+        /// There are more principals than successors in a list, once there were.
+        SufficientPrincipals => "Zave's SufficientPrincipals",
+        /// Lists go up, no node stands in one twice, and none in its own.
+        OrderedSuccessorLists => "Zave's OrderedSuccessorLists",
+        /// A principal stays one as long as it lives. Members may still adopt lists that others
+        /// sent before it became one.
+        LossOfPrincipal => "Zave's LossOfPrincipal",
     }
 }
 
@@ -57,7 +51,7 @@ pub struct RingChecker {
     restarted: BTreeMap<NodeId, Instant>,
     is_sufficient: bool,
     checks: u64,
-    violation: Option<Violation<Rule>>,
+    report: Report<Rule>,
 }
 
 impl RingChecker {
@@ -71,13 +65,13 @@ impl RingChecker {
             restarted: BTreeMap::new(),
             is_sufficient: false,
             checks: 0,
-            violation: None,
+            report: Report::default(),
         }
     }
 
     /// The first broken promise.
     pub fn violation(&self) -> Option<&Violation<Rule>> {
-        self.violation.as_ref()
+        self.report.violation()
     }
 
     /// How often the ring was looked at.
@@ -103,14 +97,12 @@ impl RingChecker {
     }
 
     fn check(&mut self, at: Instant, node: NodeId) {
-        if !self.is_armed || self.violation.is_some() {
+        if !self.is_armed || self.report.is_broken() {
             return;
         }
         self.checks += 1;
-        let mut found: Option<Violation<Rule>> = None;
-        let mut broken = |rule, node, what| {
-            found.get_or_insert(Violation { rule, at, node, what });
-        };
+        let mut found = Report::default();
+        let mut broken = |rule, node, what| found.note(at, node, (rule, what));
         let own = self.space.key(node);
         if let Some(list) = self.members.get(&node) {
             let distances: Vec<Key> =
@@ -150,7 +142,7 @@ impl RingChecker {
         self.principals = principals.into_iter().map(since).collect();
         let is_lasting = |since: &&Instant| **since + UNDER_WAY <= at;
         self.is_sufficient |= self.principals.values().filter(is_lasting).count() > SUCCESSORS;
-        self.violation = found;
+        self.report = found;
     }
 
     fn remove(&mut self, node: NodeId) {
@@ -181,7 +173,7 @@ impl<P: Host> Observer<P> for RingChecker {
             self.members.insert(node, list.to_vec());
             self.check(at, node);
         }
-        if self.violation.is_some() {
+        if self.report.is_broken() {
             reply.stop();
         }
     }

@@ -1,92 +1,68 @@
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use paceline_proto::core::{Instant, Lane, Member, NodeId, Payload, Protocol, View, ViewId, mix};
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 
-use super::super::Violation;
 use super::super::direct::{DirectLedger, Unread};
 use super::super::offered::Offer;
+use super::super::report::{Report, Violation, rules};
+use super::Layers;
 use super::calm::Calm;
 use super::endings::Endings;
 use super::flow::Flows;
 use super::layers::Looks;
 use super::lives::Lives;
 use super::transmissions::Transmissions;
-use super::{Broken, Layers};
 use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
-/// What a group promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// C1: a delivered message was sent by its origin, byte for byte, and is delivered once.
-    Integrity,
-    /// C2: the messages of an origin are delivered in the order in which it sent them, without gap.
-    Fifo,
-    /// C3: a message is delivered in the view it was sent in; a member's views increase and contain
-    /// it.
-    Views,
-    /// C4: members that go from one view to the next together have delivered the same in it.
-    Agreement,
-    /// C5: once faults are over, every accepted message of a member that stayed is delivered by
-    /// every member.
-    Validity,
-    /// C7: a hop carries a block once, and again only after its stream broke or a flush asked for
-    /// it; nothing circulates, and no frame leaves its view.
-    Transmission,
-    /// C8: what is held, and what is told and not consumed, stays within the windows; a block is
-    /// freed only when all have it.
-    Bounds,
-    /// C9: credits add up, and while all consume no member starves: neither a message that was
-    /// accepted nor an application that wants to submit one.
-    Flow,
-    /// C10: one view follows another, never two.
-    Primary,
-    /// V1: whoever has not failed, stood still or been cut off is not excluded.
-    Exclusion,
-    /// V3: all layers of a node are in the same view.
-    Layers,
-    /// V4: whoever starts, joins again or comes back does so under an incarnation never seen.
-    Incarnation,
-    /// V6: what all that were asked have accepted is not replaced by something else.
-    Adoption,
-    /// V7: no map by member lacks a member of the view, or keeps one that is gone.
-    Maps,
-    /// V1, V5: once faults are over all that want to be members are, in one view.
-    Convergence,
-    /// D1: a message to one member was sent to it, in this incarnation, byte for byte, and is
-    /// delivered once.
-    DirectIntegrity,
-    /// D2: the messages of one member to another are delivered in the order sent, without gap.
-    DirectFifo,
-    /// D3: whoever sent to one member is told what became of it, once and truly; while both stay,
-    /// it is delivered.
-    DirectOutcome,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rule::Integrity => "C1 integrity",
-            Rule::Fifo => "C2 fifo",
-            Rule::Views => "C3 views",
-            Rule::Agreement => "C4 agreement",
-            Rule::Validity => "C5 validity",
-            Rule::Transmission => "C7 transmission",
-            Rule::Bounds => "C8 bounds",
-            Rule::Flow => "C9 flow",
-            Rule::Primary => "C10 primary",
-            Rule::Exclusion => "V1 exclusion",
-            Rule::Layers => "V3 layers",
-            Rule::Incarnation => "V4 incarnation",
-            Rule::Adoption => "V6 adoption",
-            Rule::Maps => "V7 maps",
-            Rule::Convergence => "V5 convergence",
-            Rule::DirectIntegrity => "D1 direct integrity",
-            Rule::DirectFifo => "D2 direct fifo",
-            Rule::DirectOutcome => "D3 direct outcome",
-        })
+rules! {
+    /// What a group promises.
+    pub enum Rule {
+        /// C1: a delivered message was sent by its origin, byte for byte, and is delivered once.
+        Integrity => "C1 integrity",
+        /// C2: the messages of an origin are delivered in the order in which it sent them, without
+        /// gap.
+        Fifo => "C2 fifo",
+        /// C3: a message is delivered in the view it was sent in; a member's views increase and
+        /// contain it.
+        Views => "C3 views",
+        /// C4: members that go from one view to the next together have delivered the same in it.
+        Agreement => "C4 agreement",
+        /// C5: once faults are over, every accepted message of a member that stayed is delivered by
+        /// every member.
+        Validity => "C5 validity",
+        /// C7: a hop carries a block once, and again only after its stream broke or a flush asked
+        /// for it; nothing circulates, and no frame leaves its view.
+        Transmission => "C7 transmission",
+        /// C8: what is held, and what is told and not consumed, stays within the windows; a block
+        /// is freed only when all have it.
+        Bounds => "C8 bounds",
+        /// C9: credits add up, and while all consume no member starves: neither a message that was
+        /// accepted nor an application that wants to submit one.
+        Flow => "C9 flow",
+        /// C10: one view follows another, never two.
+        Primary => "C10 primary",
+        /// V1: whoever has not failed, stood still or been cut off is not excluded.
+        Exclusion => "V1 exclusion",
+        /// V3: all layers of a node are in the same view.
+        Layers => "V3 layers",
+        /// V4: whoever starts, joins again or comes back does so under an incarnation never seen.
+        Incarnation => "V4 incarnation",
+        /// V6: what all that were asked have accepted is not replaced by something else.
+        Adoption => "V6 adoption",
+        /// V7: no map by member lacks a member of the view, or keeps one that is gone.
+        Maps => "V7 maps",
+        /// V1, V5: once faults are over all that want to be members are, in one view.
+        Convergence => "V5 convergence",
+        /// D1: a message to one member was sent to it, in this incarnation, byte for byte, and is
+        /// delivered once.
+        DirectIntegrity => "D1 direct integrity",
+        /// D2: the messages of one member to another are delivered in the order sent, without gap.
+        DirectFifo => "D2 direct fifo",
+        /// D3: whoever sent to one member is told what became of it, once and truly; while both
+        /// stay, it is delivered.
+        DirectOutcome => "D3 direct outcome",
     }
 }
 
@@ -147,7 +123,7 @@ pub struct GroupLedger {
     flows: Flows,
     looks: Looks,
     endings: Endings,
-    violation: Option<Violation<Rule>>,
+    report: Report<Rule>,
 }
 
 fn hash(payload: &Payload) -> u64 {
@@ -186,7 +162,7 @@ impl GroupLedger {
             flows: Flows::new(config),
             looks: Looks::default(),
             endings: Endings::default(),
-            violation: None,
+            report: Report::default(),
         }
     }
 
@@ -199,7 +175,7 @@ impl GroupLedger {
 
     /// The first broken promise.
     pub fn violation(&self) -> Option<&Violation<Rule>> {
-        self.violation.as_ref()
+        self.report.violation()
     }
 
     /// Deliveries so far, of all members together.
@@ -223,14 +199,7 @@ impl GroupLedger {
     }
 
     fn break_rule(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {
-        self.violation.get_or_insert(Violation { rule, at, node, what });
-    }
-
-    /// Notes what a part of the ledger found.
-    fn judge(&mut self, at: Instant, node: NodeId, result: Result<(), Broken>) {
-        if let Err((rule, what)) = result {
-            self.break_rule(rule, at, node, what);
-        }
+        self.report.note(at, node, (rule, what));
     }
 
     /// The incarnation of the node that the last call has left.
@@ -253,7 +222,7 @@ impl GroupLedger {
         }
         let message = (*end, payload.len(), hash(payload));
         let judged = self.direct.note_delivery(*from, to, message);
-        self.judge(at, node, judged);
+        self.report.judge(at, node, judged);
     }
 
     fn note_view(&mut self, at: Instant, node: NodeId, view: &Arc<View>) {
@@ -280,7 +249,7 @@ impl GroupLedger {
             && let Some(ended) = self.views.get(&ViewId(id.0 - 1))
         {
             let found = self.lives.note_successor(at, &self.calm, ended, view.members());
-            self.judge(at, node, found);
+            self.report.judge(at, node, found);
         }
         self.flows.note_view(view);
         let known = self.views.entry(id).or_insert_with(|| view.members().to_vec());
@@ -310,7 +279,7 @@ impl GroupLedger {
         let unread = self.unread.entry((node, *origin, *incarnation)).or_default();
         unread.push(*view, *end, payload.len());
         let judged = unread.check(self.window_bytes);
-        self.judge(at, node, judged);
+        self.report.judge(at, node, judged);
         let (key, content) = ((*origin, *incarnation), hash(payload));
         let progress = self.progress.entry(node).or_default();
         let in_view = progress.view;
@@ -435,7 +404,7 @@ impl<P: Host> Observer<P> for GroupLedger {
 
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &Message) {
         let found = self.transmissions.note_send(to, lane, message);
-        self.judge(at, from, found);
+        self.report.judge(at, from, found);
     }
 
     fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
@@ -449,16 +418,16 @@ impl<P: Host> Observer<P> for GroupLedger {
                 let view = self.progress.get(&node).and_then(|progress| progress.view);
                 let view = view.and_then(|view| self.views.get(&view)).map_or(&[][..], |of| of);
                 let found = self.lives.note_excluded(at, &self.calm, node, view);
-                self.judge(at, node, found);
+                self.report.judge(at, node, found);
             }
             Event::Direct { .. } => self.note_direct(at, node, event),
             Event::Received { ticket } => {
                 let judged = self.direct.note_received(node, *ticket);
-                self.judge(at, node, judged);
+                self.report.judge(at, node, judged);
             }
             Event::Undelivered { ticket, failure } => {
                 let judged = self.direct.note_failure(node, *ticket, *failure);
-                self.judge(at, node, judged);
+                self.report.judge(at, node, judged);
             }
             Event::Rejected { .. } => {
                 // What this call was about to accept, or what waited when the node was excluded.
@@ -471,7 +440,7 @@ impl<P: Host> Observer<P> for GroupLedger {
             }
             _ => {}
         }
-        if self.violation.is_some() {
+        if self.report.is_broken() {
             reply.stop();
         }
     }
@@ -499,8 +468,8 @@ impl<P: Host> Observer<P> for GroupLedger {
             self.looks.after_call(node, protocol),
             self.endings.after_call(node, group),
         ];
-        found.into_iter().for_each(|found| self.judge(at, node, found));
-        if self.violation.is_some() {
+        found.into_iter().for_each(|found| self.report.judge(at, node, found));
+        if self.report.is_broken() {
             reply.stop();
         }
     }

@@ -12,5 +12,5 @@ mod transmissions;
 pub use layers::Layers;
 pub use ledger::{GroupLedger, Host, Rule};
 
-/// What a part of the ledger found: the rule and how it was broken.
-pub(super) type Broken = (Rule, String);
+/// What a part of the ledger found.
+pub(super) type Broken = super::report::Broken<Rule>;

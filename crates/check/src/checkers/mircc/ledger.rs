@@ -6,7 +6,7 @@ use paceline_proto::core::{Instant, Lane, NodeId, PeerState, Wire};
 use paceline_proto::mircc::{Command, Config, Event, FetchError, Object, Setup, Timer};
 use paceline_proto::ndn::{Body, Packet, PathLabel};
 
-use super::super::Violation;
+use super::super::report::{Report, Violation};
 use super::flow::{Flow, Share};
 use super::link::{Leaving, Link};
 use super::measure::LinkUse;
@@ -54,7 +54,7 @@ pub struct MirccLedger {
     call: Call,
     watched: BTreeSet<(NodeId, u64)>,
     totals: Totals,
-    violation: Option<Violation<Rule>>,
+    report: Report<Rule>,
 }
 
 impl MirccLedger {
@@ -74,7 +74,7 @@ impl MirccLedger {
             call: Call::default(),
             watched: BTreeSet::new(),
             totals: Totals::default(),
-            violation: None,
+            report: Report::default(),
             setups: Vec::new(),
         };
         for (node, setup) in (0..).map(NodeId).zip(&setups) {
@@ -86,7 +86,7 @@ impl MirccLedger {
 
     /// The first promise that was broken, if one was.
     pub fn violation(&self) -> Option<&Violation<Rule>> {
-        self.violation.as_ref()
+        self.report.violation()
     }
 
     /// What was told so far.
@@ -130,7 +130,7 @@ impl MirccLedger {
             let what = format!("flow {flow} has only {} of {}", held.told(), held.fetch.name);
             self.fail(at, node, (Rule::Completion, what));
         }
-        self.violation.clone().map_or(Ok(()), Err)
+        self.report.verdict()
     }
 
     /// To be asked when no event is left, or should be: nothing is pending, nothing to do.
@@ -158,12 +158,12 @@ impl MirccLedger {
                 self.fail(at, node, (Rule::Rest, format!("{pending} Interests are pending")));
             }
         }
-        self.violation.clone().map_or(Ok(()), Err)
+        self.report.verdict()
     }
 
-    fn fail(&mut self, at: Instant, node: NodeId, (rule, what): Broken) {
+    fn fail(&mut self, at: Instant, node: NodeId, broken: Broken) {
         if !self.rogues.contains(&node) {
-            self.violation.get_or_insert(Violation { rule, at, node, what });
+            self.report.note(at, node, broken);
         }
     }
 
@@ -433,7 +433,7 @@ impl<P: Node> Observer<P> for MirccLedger {
             self.fail(at, node, broken);
         }
         self.check_shares(at);
-        if self.violation.is_some() {
+        if self.report.is_broken() {
             reply.stop();
         }
     }

@@ -9,62 +9,45 @@ mod measure;
 mod names;
 mod node;
 
-use std::fmt;
-
 use paceline_proto::core::Protocol;
 use paceline_proto::mircc::{Command, Config, Event, Forwarder, Timer};
 use paceline_proto::ndn::Packet;
+
+use super::report::rules;
 
 pub use flow::Share;
 pub use ledger::{MirccLedger, Totals};
 pub use measure::LinkUse;
 
-/// What nodes promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// M1: what is handed to a link has left, waits or was dropped; what leaves keeps to the
-    /// link's rate, Interests to the room that their Data has, and queues to their limits.
-    Link,
-    /// M2: for an Interest a neighbour gets one Data or refusal at most, and nothing that it did
-    /// not ask for; an entry ends with its lifetime, and entries are bounded.
-    Balance,
-    /// M3: a stamp is what came, or the face's own rate if that is less, and never above the
-    /// link's; a consumer sends no faster than it was told last, nor than its own limit: this is
-    /// how fast it hands Interests to its links, whose queues may let them leave faster.
-    Rate,
-    /// M4: a segment is told once, as it was published, and all of an object before its end.
-    Content,
-    /// M6: a flow that has something to send gets a tenth of its share in each ten round trips.
-    Starvation,
-    /// M8: no Interest leaves a node for the same neighbour twice.
-    Loop,
-    /// Slide 14: no secondary Interest leaves before a primary one that waits.
-    Priority,
-    /// G2: memory stays within its budget.
-    Memory,
-    /// G7: what a face counts is what passed.
-    Counts,
-    /// Once faults are over, what is fetched comes.
-    Completion,
-    /// G6: once nothing is fetched any more, nothing is pending and nothing left to do.
-    Rest,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rule::Link => "M1 link",
-            Rule::Balance => "M2 balance",
-            Rule::Rate => "M3 rate",
-            Rule::Content => "M4 content",
-            Rule::Starvation => "M6 starvation",
-            Rule::Loop => "M8 loop",
-            Rule::Priority => "priority",
-            Rule::Memory => "G2 memory",
-            Rule::Counts => "G7 counts",
-            Rule::Completion => "completion",
-            Rule::Rest => "G6 rest",
-        })
+rules! {
+    /// What nodes promise.
+    pub enum Rule {
+        /// M1: what is handed to a link has left, waits or was dropped; what leaves keeps to the
+        /// link's rate, Interests to the room that their Data has, and queues to their limits.
+        Link => "M1 link",
+        /// M2: for an Interest a neighbour gets one Data or refusal at most, and nothing that it
+        /// did not ask for; an entry ends with its lifetime, and entries are bounded.
+        Balance => "M2 balance",
+        /// M3: a stamp is what came, or the face's own rate if that is less, and never above the
+        /// link's; a consumer sends no faster than it was told last, nor than its own limit: this
+        /// is how fast it hands Interests to its links, whose queues may let them leave faster.
+        Rate => "M3 rate",
+        /// M4: a segment is told once, as it was published, and all of an object before its end.
+        Content => "M4 content",
+        /// M6: a flow that has something to send gets a tenth of its share in each ten round trips.
+        Starvation => "M6 starvation",
+        /// M8: no Interest leaves a node for the same neighbour twice.
+        Loop => "M8 loop",
+        /// Slide 14: no secondary Interest leaves before a primary one that waits.
+        Priority => "priority",
+        /// G2: memory stays within its budget.
+        Memory => "G2 memory",
+        /// G7: what a face counts is what passed.
+        Counts => "G7 counts",
+        /// Once faults are over, what is fetched comes.
+        Completion => "completion",
+        /// G6: once nothing is fetched any more, nothing is pending and nothing left to do.
+        Rest => "G6 rest",
     }
 }
 
@@ -83,5 +66,5 @@ impl Node for Forwarder {
     }
 }
 
-/// What a part of the ledger found: the rule and how it was broken.
-type Broken = (Rule, String);
+/// What a part of the ledger found.
+type Broken = super::report::Broken<Rule>;

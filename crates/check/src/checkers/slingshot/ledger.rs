@@ -6,7 +6,7 @@ use paceline_proto::slingshot::{
     Ages, Code, Command, Config, Data, Event, How, Message, Rate, Repair, Slingshot, Timer,
 };
 
-use super::super::Violation;
+use super::super::report::{Report, Violation};
 use super::life::{Delivery, Life};
 use super::packets::Packets;
 use super::repairs::{Cause, check_sum};
@@ -44,7 +44,7 @@ pub struct SlingshotLedger {
     rogues: BTreeSet<NodeId>,
     bins_per_packet: usize,
     totals: Totals,
-    violation: Option<Violation<Rule>>,
+    report: Report<Rule>,
 }
 
 impl SlingshotLedger {
@@ -62,14 +62,14 @@ impl SlingshotLedger {
             rogues: rogues.into_iter().collect(),
             bins_per_packet: if config.has_overlap() { config.regions_max() } else { 1 },
             totals: Totals::default(),
-            violation: None,
+            report: Report::default(),
             config: config.clone(),
         }
     }
 
     /// The first promise that was broken, if one was.
     pub fn violation(&self) -> Option<&Violation<Rule>> {
-        self.violation.as_ref()
+        self.report.violation()
     }
 
     /// What was told so far.
@@ -104,7 +104,7 @@ impl SlingshotLedger {
             let what = format!("{holes} packets were never told of, {overrun} are accounted for");
             self.fail(at, NodeId(0), (Rule::Accounting, what));
         }
-        self.violation.clone().map_or(Ok(()), Err)
+        self.report.verdict()
     }
 
     fn check_member_quiescent(&mut self, at: Instant, node: NodeId, member: &Slingshot) {
@@ -141,12 +141,12 @@ impl SlingshotLedger {
             let what = format!("{share:.4} of {lost} recovered, {predicted:.4} predicted");
             self.fail(at, NodeId(0), (Rule::Share, what));
         }
-        self.violation.clone().map_or(Ok(share), Err)
+        self.report.verdict().map(|()| share)
     }
 
-    fn fail(&mut self, at: Instant, node: NodeId, (rule, what): Broken) {
+    fn fail(&mut self, at: Instant, node: NodeId, broken: Broken) {
         if !self.rogues.contains(&node) {
-            self.violation.get_or_insert(Violation { rule, at, node, what });
+            self.report.note(at, node, broken);
         }
     }
 
@@ -380,7 +380,7 @@ impl<P: Member> Observer<P> for SlingshotLedger {
         if let Err(broken) = checked {
             self.fail(at, node, broken);
         }
-        if self.violation.is_some() {
+        if self.report.is_broken() {
             reply.stop();
         }
     }

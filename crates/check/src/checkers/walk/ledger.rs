@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use paceline_proto::core::{Instant, Lane, NodeId, Wire};
 use paceline_proto::walk::{Command, Config, Event, Message, Timer, Trail, Traveller};
 
-use super::super::Violation;
+use super::super::report::{Report, Violation};
 use super::job::{JobLedger, refusal};
 use super::node::{Call, Key, NodeLedger, Tally, travellers};
 use super::world::World;
@@ -85,7 +85,7 @@ pub struct WalkLedger {
     foreign: BTreeSet<Key>,
     call: Call,
     totals: Totals,
-    violation: Option<Violation<Rule>>,
+    report: Report<Rule>,
 }
 
 impl WalkLedger {
@@ -109,13 +109,13 @@ impl WalkLedger {
             foreign: BTreeSet::new(),
             call: Call::default(),
             totals: Totals::default(),
-            violation: None,
+            report: Report::default(),
         }
     }
 
     /// The first promise that was broken, if one was.
     pub fn violation(&self) -> Option<&Violation<Rule>> {
-        self.violation.as_ref()
+        self.report.violation()
     }
 
     /// What was seen so far.
@@ -136,7 +136,7 @@ impl WalkLedger {
             let what = format!("job {} has not ended: {}", id.0, job.progress());
             self.fail(at, node, (Rule::Completion, what));
         }
-        self.violation.clone().map_or(Ok(()), Err)
+        self.report.verdict()
     }
 
     /// To be asked when no event is left, or should be: nothing is held, nothing to do, and what
@@ -163,15 +163,15 @@ impl WalkLedger {
             let what = format!("{counted:?} counted, {:?} seen", (dropped, lost, refused));
             self.fail(at, NodeId(0), (Rule::Conservation, what));
         }
-        self.violation.clone().map_or(Ok(()), Err)
+        self.report.verdict()
     }
 
     fn is_stranger(&self, node: NodeId) -> bool {
         node.index() >= self.nodes.len()
     }
 
-    fn fail(&mut self, at: Instant, node: NodeId, (rule, what): Broken) {
-        self.violation.get_or_insert(Violation { rule, at, node, what });
+    fn fail(&mut self, at: Instant, node: NodeId, broken: Broken) {
+        self.report.note(at, node, broken);
     }
 
     fn receive(&mut self, node: NodeId, from: NodeId, message: &Message) -> Result<(), Broken> {
@@ -353,7 +353,7 @@ impl<P: Node> Observer<P> for WalkLedger {
             }
             Err(broken) => self.fail(at, node, broken),
         }
-        if self.violation.is_some() {
+        if self.report.is_broken() {
             reply.stop();
         }
     }

@@ -7,59 +7,44 @@ mod node;
 mod queue;
 mod world;
 
-use std::fmt;
-
 use paceline_proto::core::Protocol;
 use paceline_proto::walk::{Command, Event, Message, Server, Timer};
+
+use super::report::rules;
 
 pub use ledger::{Totals, WalkLedger};
 pub use world::World;
 
-/// What servers promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// W1: every walker that was generated or came is still there, has left, has ended, or was
-    /// dropped, refused or lost, and counted as that.
-    Conservation,
-    /// W2: there is at most one copy of each attempt, unless the network doubles it, and one
-    /// attempt of each walk; a walk is told of once, after it came home, and nothing after its
-    /// job's end.
-    Copies,
-    /// W3: each step is along an edge that fits, taken where that edge is known; a walk has the
-    /// length that was drawn for it, or ends where nothing leads on.
-    Legality,
-    /// W4: a walk goes where it goes in memory, whatever was lost.
-    Reference,
-    /// W5: every walk is told of or given up, for a reason, within the time that it may take; a job
-    /// ends with its last walk, or is refused for a reason.
-    Completion,
-    /// W6: a queue drops and marks as its discipline says, and has no more walkers than its limit.
-    Queue,
-    /// Walkers travel together as many and as long as configured, and wait for nobody when there is
-    /// nothing else to do.
-    Bundle,
-    /// No more walks are under way, or done and not consumed, than may be.
-    Credits,
-    /// What a job's report says is what was seen.
-    Report,
-    /// G6: once all jobs are over, nothing is held and nothing left to do.
-    Rest,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rule::Conservation => "W1 conservation",
-            Rule::Copies => "W2 one copy",
-            Rule::Legality => "W3 legal steps",
-            Rule::Reference => "W4 same path",
-            Rule::Completion => "W5 completion",
-            Rule::Queue => "W6 queue",
-            Rule::Bundle => "bundles",
-            Rule::Credits => "credits",
-            Rule::Report => "report",
-            Rule::Rest => "G6 rest",
-        })
+rules! {
+    /// What servers promise.
+    pub enum Rule {
+        /// W1: every walker that was generated or came is still there, has left, has ended, or was
+        /// dropped, refused or lost, and counted as that.
+        Conservation => "W1 conservation",
+        /// W2: there is at most one copy of each attempt, unless the network doubles it, and one
+        /// attempt of each walk; a walk is told of once, after it came home, and nothing after its
+        /// job's end.
+        Copies => "W2 one copy",
+        /// W3: each step is along an edge that fits, taken where that edge is known; a walk has the
+        /// length that was drawn for it, or ends where nothing leads on.
+        Legality => "W3 legal steps",
+        /// W4: a walk goes where it goes in memory, whatever was lost.
+        Reference => "W4 same path",
+        /// W5: every walk is told of or given up, for a reason, within the time that it may take; a
+        /// job ends with its last walk, or is refused for a reason.
+        Completion => "W5 completion",
+        /// W6: a queue drops and marks as its discipline says, and has no more walkers than its
+        /// limit.
+        Queue => "W6 queue",
+        /// Walkers travel together as many and as long as configured, and wait for nobody when
+        /// there is nothing else to do.
+        Bundle => "bundles",
+        /// No more walks are under way, or done and not consumed, than may be.
+        Credits => "credits",
+        /// What a job's report says is what was seen.
+        Report => "report",
+        /// G6: once all jobs are over, nothing is held and nothing left to do.
+        Rest => "G6 rest",
     }
 }
 
@@ -77,5 +62,5 @@ impl Node for Server {
     }
 }
 
-/// What a part of the ledger found: the rule and how it was broken.
-type Broken = (Rule, String);
+/// What a part of the ledger found.
+type Broken = super::report::Broken<Rule>;
