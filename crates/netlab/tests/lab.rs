@@ -1,15 +1,18 @@
 //! The lab itself: built, measured, broken and removed. Skipped with a printed reason where the
 //! machine has no room for one.
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use paceline_netlab::{NetlabError, NetworkLab, Plan, sweep};
 use serde_json::Value;
+use support::{build, say_skipped, start_test};
 
 const PORT: u16 = 7_701;
 /// Few enough for a socket's default buffer to hold them all.
@@ -20,11 +23,7 @@ const MEMBER_AT_MOST: Duration = Duration::from_secs(20);
 
 /// This program again, in a role of `the_member_roles`, inside a node.
 fn start(lab: &NetworkLab, node: usize, role: &str) -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
-    command.args(["--exact", "the_member_roles", "--nocapture", "--test-threads=1"]);
-    command.env(ROLE, role);
-    let mut inside = lab.command_in(node, command);
-    inside.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    start_test(lab, node, "the_member_roles", (ROLE, role))
 }
 
 /// Runs a role in each node and takes the last JSON object that each printed.
@@ -37,29 +36,6 @@ fn run(lab: &NetworkLab, roles: [&str; 2]) -> [Option<Value>; 2] {
         let mut objects = text.lines().filter_map(|line| serde_json::from_str(line).ok());
         objects.rfind(Value::is_object)
     })
-}
-
-/// A lab, or nothing and a line that says why not.
-fn lab(plan: Plan) -> Option<NetworkLab> {
-    match NetworkLab::build(plan) {
-        Ok(lab) => Some(lab),
-        Err(
-            error @ (NetlabError::NotLinux
-            | NetlabError::NotPermitted { .. }
-            | NetlabError::MissingTools { .. }
-            | NetlabError::Unsupported { .. }),
-        ) => {
-            say_skipped(&error);
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// Past the capture of test output, which would swallow it in a test that passes.
-fn say_skipped(error: &NetlabError) {
-    let test = std::thread::current().name().unwrap_or("a test").to_string();
-    let _ = writeln!(std::io::stderr(), "{test} skipped: {error}");
 }
 
 /// Waits for a file by which members in different namespaces tell each other how far they are.
@@ -181,7 +157,7 @@ fn heard(lab: &NetworkLab) -> u64 {
 
 #[test]
 fn a_stream_fills_the_shaped_link_and_no_more() {
-    let Some(lab) = lab(Plan::new(2, 100_000_000)) else {
+    let Some(lab) = build(Plan::new(2, 100_000_000)) else {
         return;
     };
     let [report, _] = run(&lab, ["sink", &format!("source {}", lab.address(0))]);
@@ -193,7 +169,7 @@ fn a_stream_fills_the_shaped_link_and_no_more() {
 
 #[test]
 fn a_port_of_its_own_rate_counts_what_passes_it_and_lets_no_more_through() {
-    let Some(lab) = lab(Plan::new(2, 1_000_000_000).with_rate(0, 20_000_000)) else {
+    let Some(lab) = build(Plan::new(2, 1_000_000_000).with_rate(0, 20_000_000)) else {
         return;
     };
     let [report, _] = run(&lab, ["sink", &format!("source {}", lab.address(0))]);
@@ -220,7 +196,7 @@ fn a_port_of_its_own_rate_counts_what_passes_it_and_lets_no_more_through() {
 #[test]
 fn all_of_many_nodes_reach_each_other() {
     const NODES: usize = 40;
-    let Some(lab) = lab(Plan::new(NODES, 100_000_000)) else {
+    let Some(lab) = build(Plan::new(NODES, 100_000_000)) else {
         return;
     };
     let role = format!("meet {NODES}");
@@ -233,7 +209,7 @@ fn all_of_many_nodes_reach_each_other() {
 
 #[test]
 fn loss_partition_and_healing_are_what_was_asked() {
-    let Some(mut lab) = lab(Plan::new(2, 1_000_000_000)) else {
+    let Some(mut lab) = build(Plan::new(2, 1_000_000_000)) else {
         return;
     };
     match lab.drop_share(0, 1, 0.5) {
@@ -260,7 +236,7 @@ fn loss_partition_and_healing_are_what_was_asked() {
 
 #[test]
 fn a_dropped_lab_takes_its_processes_with_it() {
-    let Some(lab) = lab(Plan::new(2, 100_000_000)) else {
+    let Some(lab) = build(Plan::new(2, 100_000_000)) else {
         return;
     };
     let names = [lab.switch(), lab.namespace(0), lab.namespace(1)];
@@ -273,7 +249,7 @@ fn a_dropped_lab_takes_its_processes_with_it() {
 
 #[test]
 fn what_a_dead_process_left_is_swept_and_the_rest_is_not() {
-    let Some(lab) = lab(Plan::new(2, 100_000_000)) else {
+    let Some(lab) = build(Plan::new(2, 100_000_000)) else {
         return;
     };
     // No process has this id: the kernel's end at 4194304.
@@ -292,7 +268,7 @@ fn misuse_is_refused_before_anything_changes() {
         NetworkLab::build(Plan::new(201, 100_000_000)),
         Err(NetlabError::Plan { field: "nodes", value: 201, .. })
     ));
-    let Some(mut lab) = lab(Plan::new(2, 100_000_000)) else {
+    let Some(mut lab) = build(Plan::new(2, 100_000_000)) else {
         return;
     };
     assert!(matches!(lab.partition(0, 2), Err(NetlabError::NoSuchNode { node: 2, last: 1 })));

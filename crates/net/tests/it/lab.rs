@@ -1,14 +1,16 @@
 //! IP multicast, and packets longer than a link's, between machines, as far as network namespaces
 //! on a bridge are machines. Skipped with a printed reason where there is no network lab.
 
+#[path = "../../../netlab/tests/support/mod.rs"]
+mod netlab_support;
+
 use crate::support;
 use crate::support::oracle;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use netlab_support::{say_skipped, start_test};
 use paceline_net::{
     Bound, BoundFaces, Exposure, FacesConfig, Multicast, MulticastUse, NodeConfig, Roster,
 };
@@ -130,12 +132,8 @@ async fn meet(folder: &Path, node: u32, nodes: u32, point: &str) {
 fn run(lab: &NetworkLab, nodes: u32, test: &str, begins: &str) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
     let start = |node: u32| {
-        let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
-        command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-        command.env(ROLE, format!("{node} {}", folder.path().display()));
-        let mut inside = lab.command_in(node as usize, command);
-        inside.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        inside.spawn().expect("a process")
+        let role = format!("{node} {}", folder.path().display());
+        start_test(lab, node as usize, test, (ROLE, &role))
     };
     let children: Vec<_> = (0..nodes).map(start).collect();
     let lines = children.into_iter().filter_map(|child| {
@@ -157,21 +155,9 @@ fn run_multicast(lab: &NetworkLab) -> Vec<(u64, u64)> {
     lines.iter().map(|words| (count(&words[1]), count(&words[3]))).collect()
 }
 
-/// A lab of so many nodes, or nothing where there can be none.
+/// A lab of this many nodes, or nothing where there can be none.
 fn build(nodes: u32) -> Option<NetworkLab> {
-    match NetworkLab::build(Plan::new(nodes as usize, 1_000_000_000)) {
-        Ok(lab) => Some(lab),
-        Err(
-            error @ (NetlabError::NotLinux
-            | NetlabError::NotPermitted { .. }
-            | NetlabError::MissingTools { .. }
-            | NetlabError::Unsupported { .. }),
-        ) => {
-            say_skipped(&error);
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    netlab_support::build(Plan::new(nodes as usize, 1_000_000_000))
 }
 
 #[test]
@@ -208,9 +194,4 @@ fn what_a_node_sends_once_crosses_the_bridge_to_all_who_have_joined() {
         let lost = others - heard;
         assert!((200..400).contains(&lost), "node {node} lost {lost} of {others}");
     }
-}
-
-/// Past the capture of test output, which would swallow it in a test that passes.
-fn say_skipped(error: &NetlabError) {
-    let _ = writeln!(std::io::stderr(), "the network lab is skipped: {error}");
 }
