@@ -126,9 +126,13 @@ impl Comparison {
             chosen("sockets", &scenarios),
             chosen("seeds", &suites),
         );
-        if in_simulator.len() + on_sockets.len() + suites.len() > 0 {
-            self.base.build()?;
-            self.here.build()?;
+        for tree in [&self.base, &self.here] {
+            if in_simulator.len() + on_sockets.len() > 0 {
+                tree.build_binary()?;
+            }
+            if !suites.is_empty() {
+                tree.build_suites()?;
+            }
         }
         for scenario in in_simulator {
             self.scenario(&scenario);

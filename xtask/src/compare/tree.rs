@@ -82,9 +82,13 @@ impl Tree {
         digests::built_in(&self.folder)
     }
 
-    /// Builds the binary and the tests of the simulator.
-    pub fn build(&self) -> Result<(), String> {
-        self.cargo(&["build", "--package", "paceline-cli"])?;
+    /// Builds the binary, which runs scenarios.
+    pub fn build_binary(&self) -> Result<(), String> {
+        self.cargo(&["build", "--package", "paceline-cli"])
+    }
+
+    /// Builds the tests of the simulator.
+    pub fn build_suites(&self) -> Result<(), String> {
         self.cargo(&[&["test"], SIMULATOR, &["--no-run"]].concat())
     }
 
