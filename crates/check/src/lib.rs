@@ -16,6 +16,7 @@ pub mod moves;
 mod rogue;
 pub mod seeds;
 mod stranger;
+pub mod swarm;
 mod wrapped;
 
 pub use checkers::Report;
@@ -23,4 +24,5 @@ pub use forger::{Forgers, Gate, Verdict};
 pub use honest::Honest;
 pub use rogue::{Conduct, Misdeed, Rogue, Rogues};
 pub use stranger::{LIES, LieTally, Lies, Spoken, Stranger, Strangers};
+pub use swarm::Swarm;
 pub use wrapped::{Tamper, Wrapped};

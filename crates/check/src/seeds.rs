@@ -6,8 +6,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use paceline_sim::Codec;
-
 #[allow(clippy::disallowed_methods, reason = "a test has no arguments of its own")]
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
@@ -20,6 +18,17 @@ fn variable(name: &str, default: u64) -> u64 {
 /// With what the first seed that failed said.
 pub fn run_all<const N: usize>(
     run: impl Fn(u64) -> Result<[u64; N], String> + Sync,
+) -> (u64, [u64; N]) {
+    run_all_explained(run, |_| String::new())
+}
+
+/// The same; `explain` looks into the first seed that failed.
+///
+/// # Panics
+/// With what that seed said, and its explanation.
+pub(crate) fn run_all_explained<const N: usize>(
+    run: impl Fn(u64) -> Result<[u64; N], String> + Sync,
+    explain: impl Fn(u64) -> String,
 ) -> (u64, [u64; N]) {
     let (first, count) =
         (variable("PACELINE_TEST_SEED_FIRST", 0), variable("PACELINE_TEST_SEEDS", 200));
@@ -59,7 +68,11 @@ pub fn run_all<const N: usize>(
     failures.sort();
     let seeds: Vec<u64> = failures.iter().map(|&(seed, _)| seed).collect();
     if let Some((seed, what)) = failures.first() {
-        panic!("{} of {count} seeds failed: {seeds:?}\nseed {seed}: {what}", seeds.len());
+        let explained = explain(*seed);
+        panic!(
+            "{} of {count} seeds failed: {seeds:?}\nseed {seed}: {what}\n{explained}",
+            seeds.len()
+        );
     }
     (count, totals.into_inner().expect("no panic"))
 }
@@ -74,20 +87,6 @@ pub fn run_found<T>(found: &[u64], run: impl Fn(u64) -> Result<T, String>) {
             panic!("seed {seed}: {what}");
         }
     }
-}
-
-/// Runs a scenario again through each codec, and says so if that gives another digest.
-pub fn check_digests<D: PartialEq>(
-    digest: &D,
-    again: impl Fn(Codec) -> Result<D, String>,
-    scenario: impl Fn() -> String,
-) -> Result<(), String> {
-    for codec in [Codec::Typed, Codec::CheckWire] {
-        if again(codec)? != *digest {
-            return Err(format!("{codec:?} gives another digest\n{}", scenario()));
-        }
-    }
-    Ok(())
 }
 
 /// Looks for a seed that shows each planted bug. What is said of it begins with the rule that the

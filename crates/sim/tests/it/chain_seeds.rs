@@ -6,7 +6,7 @@
 use crate::chain_swarm;
 
 use chain_swarm::{Outcome, Scenario, honest};
-use paceline_check::seeds;
+use paceline_check::{seeds, swarm};
 
 #[test]
 fn seeds_deliver_everything_everywhere_and_come_to_rest() {
@@ -14,7 +14,7 @@ fn seeds_deliver_everything_everywhere_and_come_to_rest() {
         let Outcome { deliveries, events, resumed, lost, .. } = outcome;
         [deliveries, events, resumed, lost]
     };
-    let (count, totals) = seeds::run_all(|seed| Scenario::draw(seed).run_repeated().map(measured));
+    let (count, totals) = swarm::run_all(Scenario::draw, measured);
     let [deliveries, events, resumed, lost] = totals;
     println!(
         "{count} seeds: {deliveries} deliveries, {events} events, {resumed} resumed, {lost} lost"

@@ -7,7 +7,7 @@
 use crate::chain_swarm;
 
 use chain_swarm::{Outcome, Scenario};
-use paceline_check::seeds;
+use paceline_check::swarm;
 use paceline_proto::core::Rng;
 use paceline_sim::{Congestion, Shape, Streams, TcpConfig};
 
@@ -31,7 +31,7 @@ fn seeds_keep_the_promises_over_streams_that_lose_and_resend_segments() {
         let Outcome { deliveries, events, resumed, resent, .. } = outcome;
         [deliveries, events, resumed, resent]
     };
-    let (count, totals) = seeds::run_all(|seed| draw(seed).run_repeated().map(measured));
+    let (count, totals) = swarm::run_all(draw, measured);
     let [deliveries, events, resumed, resent] = totals;
     println!(
         "{count} seeds: {deliveries} deliveries, {events} events, {resumed} resumed, \

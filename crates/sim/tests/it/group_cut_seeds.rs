@@ -15,7 +15,7 @@ use std::time::Duration;
 use group_swarm::{Act, Application, FAULTS, HEAL, Scenario, at, honest, message};
 use paceline_check::checkers::group::GroupLedger;
 use paceline_check::cuts::{Cuts, SEVERED};
-use paceline_check::seeds;
+use paceline_check::{Swarm, seeds};
 use paceline_proto::core::{Instant, Member, NodeId, Rng};
 use paceline_proto::group::{Command, Group, Role};
 use paceline_sim::{FaultSupport, Sim, SimConfig};

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use group_swarm::{Act, Application, Scenario, at, config, honest, join, message};
 use paceline_check::checkers::group::{GroupLedger, Host};
-use paceline_check::{Tamper, Wrapped, seeds};
+use paceline_check::{Swarm, Tamper, Wrapped, seeds};
 use paceline_proto::chain;
 use paceline_proto::core::{Context, Instant, NodeId, Protocol, Rng};
 use paceline_proto::group::{Event, Group, Message, Refusal, Role};

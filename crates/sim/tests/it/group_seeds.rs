@@ -6,7 +6,7 @@
 use crate::group_swarm;
 
 use group_swarm::{Outcome, Scenario, honest};
-use paceline_check::seeds;
+use paceline_check::{Swarm, seeds, swarm};
 
 #[test]
 fn seeds_agree_on_views_and_on_what_was_delivered_in_them() {
@@ -14,7 +14,7 @@ fn seeds_agree_on_views_and_on_what_was_delivered_in_them() {
         let Outcome { deliveries, directs, events, views, excluded, is_lost, .. } = outcome;
         [deliveries, directs, events, views, excluded, u64::from(is_lost)]
     };
-    let (count, totals) = seeds::run_all(|seed| Scenario::draw(seed).run_repeated().map(measured));
+    let (count, totals) = swarm::run_all(Scenario::draw, measured);
     let [deliveries, directs, events, views, excluded, lost] = totals;
     println!(
         "{count} seeds: {deliveries} deliveries, {directs} to one member, {events} events, \

@@ -8,18 +8,7 @@ use crate::mircc_swarm;
 
 use mircc_swarm::{Outcome, Scenario};
 use paceline_check::checkers::mircc::Totals;
-use paceline_check::seeds;
-
-/// Runs a seed; every sixteenth also through the other codec, and a second time.
-fn run(seed: u64) -> Result<Outcome, String> {
-    let scenario = Scenario::draw(seed);
-    let outcome = scenario.run()?;
-    if seed.is_multiple_of(16) {
-        let again = |codec| Ok(Scenario { codec, ..scenario.clone() }.run()?.digest);
-        seeds::check_digests(&outcome.digest, again, || format!("{scenario:#?}"))?;
-    }
-    Ok(outcome)
-}
+use paceline_check::swarm;
 
 #[test]
 fn seeds_fetch_what_was_published_at_the_rates_they_are_told_and_come_to_rest() {
@@ -28,7 +17,7 @@ fn seeds_fetch_what_was_published_at_the_rates_they_are_told_and_come_to_rest() 
         let Outcome { events, loops, refused, expired, stored, full, .. } = outcome;
         [segments, fetched, failed, forgotten, loops, refused, expired, stored, full, events]
     };
-    let (count, totals) = seeds::run_all(|seed| run(seed).map(measured));
+    let (count, totals) = swarm::run_all(Scenario::draw, measured);
     let [segments, fetched, failed, forgotten, loops, refused, expired, stored, full, events] =
         totals;
     println!(

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use acts::with_moves;
 use paceline_check::moves::{Move, Whereabouts};
-use paceline_check::{Wrapped, seeds};
+use paceline_check::{Swarm, Wrapped, seeds};
 use paceline_proto::core::{Instant, NodeId, Rng};
 use paceline_proto::group::Group;
 use paceline_proto::overlay::Overlay;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use overlay_swarm::{Application, BEGIN, CUT_ANSWER, FAULTS, HEAL, Scenario, at, honest};
 use paceline_check::checkers::overlay::{OverlayLedger, Terms};
 use paceline_check::cuts::{Cuts, SEVERED};
-use paceline_check::seeds;
+use paceline_check::{Swarm, seeds};
 use paceline_proto::core::{Instant, NodeId, Payload, Rng};
 use paceline_proto::overlay::{Command, Event, Item, Key, Operation, Outcome, Overlay, Style};
 use paceline_sim::{Observer, Reply, Sim};

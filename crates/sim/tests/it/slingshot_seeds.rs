@@ -7,20 +7,9 @@
 use crate::slingshot_swarm;
 
 use paceline_check::checkers::slingshot::Totals;
-use paceline_check::seeds;
+use paceline_check::swarm;
 use paceline_proto::slingshot::{Code, Rate, Slingshot};
 use slingshot_swarm::{Outcome, Scenario, recovered_share};
-
-/// Runs a seed; every eighth also through the other codec, and a second time.
-fn run(seed: u64) -> Result<Outcome, String> {
-    let scenario = Scenario::draw(seed);
-    let outcome = scenario.run()?;
-    if seed.is_multiple_of(8) {
-        let again = |codec| Ok(Scenario { codec, ..scenario.clone() }.run()?.digest);
-        seeds::check_digests(&outcome.digest, again, || format!("{scenario:#?}"))?;
-    }
-    Ok(outcome)
-}
 
 #[test]
 fn seeds_tell_what_was_sent_once_and_in_time_and_forget_nothing() {
@@ -28,7 +17,7 @@ fn seeds_tell_what_was_sent_once_and_in_time_and_forget_nothing() {
         let Totals { direct, recovered, pulled, lost, late } = outcome.totals;
         [direct, recovered, pulled, lost, late, outcome.refused, outcome.overrun, outcome.events]
     };
-    let (count, totals) = seeds::run_all(|seed| run(seed).map(measured));
+    let (count, totals) = swarm::run_all(Scenario::draw, measured);
     let [direct, recovered, pulled, lost, late, refused, overrun, events] = totals;
     println!(
         "{count} seeds: {direct} direct, {recovered} recovered, {pulled} pulled, {lost} lost, \

@@ -6,22 +6,14 @@
 
 use crate::timely_swarm;
 
-use paceline_check::seeds;
-use timely_swarm::{Baseline, Scenario};
+use paceline_check::swarm;
+use timely_swarm::{Baseline, Outcome, Scenario};
 
 #[test]
 fn seeds_of_each_baseline_report_each_packet_once_and_as_it_was_sent() {
     for baseline in Baseline::ALL {
-        let run = |seed: u64| {
-            let scenario = Scenario::draw(seed, baseline);
-            let outcome = scenario.run(None)?;
-            if seed.is_multiple_of(8) {
-                let again = |codec| Ok(Scenario { codec, ..scenario.clone() }.run(None)?.digest);
-                seeds::check_digests(&outcome.digest, again, || format!("{scenario:#?}"))?;
-            }
-            Ok([outcome.delivered, outcome.lost, outcome.events])
-        };
-        let (count, totals) = seeds::run_all(run);
+        let measured = |outcome: Outcome| [outcome.delivered, outcome.lost, outcome.events];
+        let (count, totals) = swarm::run_all(|seed| Scenario::draw(seed, baseline), measured);
         let [delivered, lost, events] = totals;
         println!(
             "{baseline:?}, {count} seeds: {delivered} delivered, {lost} lost, {events} events"

@@ -7,19 +7,8 @@
 use crate::walk_swarm;
 
 use paceline_check::checkers::walk::Totals;
-use paceline_check::seeds;
+use paceline_check::swarm;
 use walk_swarm::{Outcome, Scenario};
-
-/// Runs a seed; every sixteenth also through the other codec, and a second time.
-fn run(seed: u64) -> Result<Outcome, String> {
-    let scenario = Scenario::draw(seed);
-    let outcome = scenario.run()?;
-    if seed.is_multiple_of(16) {
-        let again = |codec| Ok(Scenario { codec, ..scenario.clone() }.run()?.digest);
-        seeds::check_digests(&outcome.digest, again, || format!("{scenario:#?}"))?;
-    }
-    Ok(outcome)
-}
 
 #[test]
 fn seeds_account_for_every_walker_and_tell_of_every_walk_as_it_goes_in_memory() {
@@ -47,7 +36,7 @@ fn seeds_account_for_every_walker_and_tell_of_every_walk_as_it_goes_in_memory() 
             events,
         ]
     };
-    let (count, totals) = seeds::run_all(|seed| run(seed).map(measured));
+    let (count, totals) = swarm::run_all(Scenario::draw, measured);
     let [finished, repeated, failed, steps, ended, refused, generated, dropped, marked, ..] =
         totals;
     let [.., sent, crashed, doubled, bundled, late, lost, events] = totals;

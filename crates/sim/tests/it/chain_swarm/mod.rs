@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_check::Swarm;
 use paceline_check::checkers::chain::{ChainLedger, Member};
 use paceline_check::checkers::offered::Phase;
-use paceline_check::seeds;
+use paceline_check::swarm::Options;
 use paceline_proto::chain::{Chain, Command, Config, Event, Topology, Urgency};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
 use paceline_sim::{
@@ -159,32 +160,12 @@ impl Scenario {
         (hop * members + consumed) * 3 + yields
     }
 
-    /// The command that runs this seed again.
-    pub fn replay(&self) -> String {
-        seeds::replay(self.suite, self.seed)
-    }
-
-    /// Runs the scenario with honest members; every eighth seed also through the other codec, and a
-    /// second time.
-    pub fn run_repeated(&self) -> Result<Outcome, String> {
-        let outcome = self.run(honest(&self.config))?;
-        if self.seed.is_multiple_of(8) {
-            let again = |codec| {
-                let again = Scenario { codec, ..self.clone() };
-                Ok(again.run(honest(&self.config))?.digest)
-            };
-            seeds::check_digests(&outcome.digest, again, || self.replay())?;
-        }
-        Ok(outcome)
-    }
-
     /// Runs the scenario with members made by `make`.
     pub fn run<P: Member<Shared = Config> + 'static>(
         &self,
         make: impl FnMut(NodeId) -> P + Send + 'static,
     ) -> Result<Outcome, String> {
-        let result = seeds::caught(|| self.run_checked(make));
-        result.map_err(|what| format!("{what}\nreplay: {}\n{self:#?}", self.replay()))
+        self.judged(|| self.run_checked(make))
     }
 
     fn run_checked<P: Member<Shared = Config> + 'static>(
@@ -235,6 +216,50 @@ impl Scenario {
             resent: sim.counters().count("sim_tcp_resent"),
             lost: sim.counters().count("sim_lost"),
         })
+    }
+}
+
+impl Swarm for Scenario {
+    type Outcome = Outcome;
+
+    const OPTIONS: Options<Scenario> = &[
+        ("faults", |run| run.faults.clear()),
+        ("link faults", |run| run.network.link = LinkFaults::default()),
+        ("bounded queues", |run| run.network.queue_bytes_max = None),
+        ("overhead", |run| run.network.overhead = Overhead::None),
+        ("a rate", |run| run.network.rate_bits_per_second = None),
+        ("TCP", |run| run.network.streams = Streams::default()),
+        ("messages of drawn topologies", |run| run.draws_topologies = false),
+        ("submissions beyond the admission", |run| run.keeps_to_admission = true),
+        ("late consumption", |run| run.consumes_within_ms = 0),
+        ("more than one message a sender", |run| run.messages = 1),
+        ("more than one sender", |run| run.senders.truncate(1)),
+        ("saturating phases", |run| run.phases.clear()),
+        ("the codec", |run| run.codec = Codec::Typed),
+    ];
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn suite(&self) -> &'static str {
+        self.suite
+    }
+
+    fn describe(&self) -> String {
+        format!("{self:#?}")
+    }
+
+    fn set_codec(&mut self, codec: Codec) {
+        self.codec = codec;
+    }
+
+    fn run_honest(&self) -> Result<Outcome, String> {
+        self.run(honest(&self.config))
+    }
+
+    fn digest(outcome: &Outcome) -> Digest {
+        outcome.digest
     }
 }
 

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use paceline_check::amid::CRASHED_AMID;
 use paceline_check::checkers::group::{GroupLedger, Host};
 use paceline_check::checkers::offered::Phase;
-use paceline_check::{Gate, Honest, LIES, seeds};
+use paceline_check::swarm::Options;
+use paceline_check::{Gate, Honest, LIES, Swarm};
 use paceline_proto::core::{
     Instant, Lane, LinkFaults, Loss, Member, NodeId, Payload, Rng, View, ViewId,
 };
@@ -281,47 +282,12 @@ impl Scenario {
         self.acts.push((end, Act::Fault(Fault::Link { from: None, to: None, link })));
     }
 
-    /// The command that runs this seed again.
-    pub fn replay(&self) -> String {
-        seeds::replay(self.suite, self.seed)
-    }
-
-    /// Runs the scenario with honest nodes; every eighth seed also through the other codec, and a
-    /// second time.
-    pub fn run_repeated(&self) -> Result<Outcome, String> {
-        let outcome = self.run(honest(&self.config))?;
-        if outcome.refused > 0 {
-            let replay = self.replay();
-            return Err(format!(
-                "{} proposals of honest members refused\n{replay}",
-                outcome.refused
-            ));
-        }
-        if self.seed.is_multiple_of(8) {
-            let again = |codec| {
-                let again = Scenario { codec, ..self.clone() };
-                Ok(again.run(honest(&self.config))?.digest)
-            };
-            seeds::check_digests(&outcome.digest, again, || self.replay())?;
-        }
-        Ok(outcome)
-    }
-
     /// Runs the scenario with nodes made by `make`.
     pub fn run<P: Host + 'static>(
         &self,
         make: impl FnMut(NodeId) -> P + Send + 'static,
     ) -> Result<Outcome, String> {
-        let result = seeds::caught(|| self.run_checked(make));
-        result.map_err(|what| {
-            let acts: Vec<String> = self
-                .acts
-                .iter()
-                .filter(|(_, act)| !matches!(act, Act::Command(_, Command::Broadcast { .. })))
-                .map(|(when, act)| format!("{when} {act:?}"))
-                .collect();
-            format!("{what}\nreplay: {}\n{} nodes\n{}", self.replay(), self.nodes, acts.join("\n"))
-        })
+        self.judged(|| self.run_checked(make))
     }
 
     fn run_checked<P: Host + 'static>(
@@ -393,6 +359,73 @@ impl Scenario {
         let cuts = |act: &Act| matches!(act, Act::Fault(Fault::Partition(_) | Fault::Block(..)));
         let pauses = |act: &Act| matches!(act, Act::Fault(Fault::Pause(..)));
         !self.acts.iter().any(|(_, act)| is_crash(act) || leaves(act) || cuts(act) || pauses(act))
+    }
+}
+
+impl Act {
+    fn is_broadcast(&self) -> bool {
+        matches!(self, Act::Command(_, Command::Broadcast { .. }))
+    }
+}
+
+impl Scenario {
+    /// Keeps only the faults for which this is true.
+    fn retain(&mut self, stays: impl Fn(&Fault) -> bool) {
+        self.acts.retain(|(_, act)| !matches!(act, Act::Fault(fault) if !stays(fault)));
+    }
+}
+
+impl Swarm for Scenario {
+    type Outcome = Outcome;
+
+    const OPTIONS: Options<Scenario> = &[
+        ("crashes", |run| {
+            run.retain(|fault| !matches!(fault, Fault::Crash(_) | Fault::CrashAmid { .. }));
+        }),
+        ("pauses", |run| run.retain(|fault| !matches!(fault, Fault::Pause(..)))),
+        ("partitions", |run| {
+            run.retain(|fault| !matches!(fault, Fault::Partition(_) | Fault::Block(..)));
+        }),
+        ("resets", |run| run.retain(|fault| !matches!(fault, Fault::Reset(..)))),
+        ("link faults", |run| run.retain(|fault| !matches!(fault, Fault::Link { .. }))),
+        ("departures", |run| {
+            run.acts.retain(|(_, act)| !matches!(act, Act::Command(_, Command::Leave)));
+        }),
+        ("broadcasts", |run| run.acts.retain(|(_, act)| !act.is_broadcast())),
+        ("saturating phases", |run| run.phases.clear()),
+        ("strangers", |run| run.strangers = 0),
+        ("the codec", |run| run.codec = Codec::Typed),
+    ];
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn suite(&self) -> &'static str {
+        self.suite
+    }
+
+    fn describe(&self) -> String {
+        let acts = self.acts.iter().filter(|(_, act)| !act.is_broadcast());
+        let acts: Vec<String> = acts.map(|(when, act)| format!("{when} {act:?}")).collect();
+        format!("{} nodes\n{}", self.nodes, acts.join("\n"))
+    }
+
+    fn set_codec(&mut self, codec: Codec) {
+        self.codec = codec;
+    }
+
+    fn run_honest(&self) -> Result<Outcome, String> {
+        let outcome = self.run(honest(&self.config))?;
+        if outcome.refused > 0 {
+            let (refused, replay) = (outcome.refused, self.replay());
+            return Err(format!("{refused} proposals of honest members refused\n{replay}"));
+        }
+        Ok(outcome)
+    }
+
+    fn digest(outcome: &Outcome) -> Digest {
+        outcome.digest
     }
 }
 

@@ -10,7 +10,8 @@ use paceline_check::amid::CRASHED_AMID;
 use paceline_check::checkers::mircc::{MirccLedger, Node, Totals};
 use paceline_check::clock::{ByClock, Clocks};
 use paceline_check::cuts::SEVERED;
-use paceline_check::{LIES, seeds};
+use paceline_check::swarm::Options;
+use paceline_check::{LIES, Swarm};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::mircc::{
     Algorithm, Command, Config, ControllerConfig, Event, Fetch, Forwarder, Multipath, Object, Pace,
@@ -182,9 +183,7 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId, Setup) -> P,
     ) -> Result<Outcome, String> {
-        let replay = || seeds::replay(self.suite, self.seed);
-        let result = seeds::caught(|| self.run_checked(make));
-        result.map_err(|what| format!("{what}\nreplay: {}\n{self:#?}", replay()))
+        self.judged(|| self.run_checked(make))
     }
 
     fn run_checked<P: Node>(
@@ -314,6 +313,47 @@ impl Scenario {
             let mut command = |at, node, command| sim.command_at(at, node, command);
             self.restore(when + millis(2), node, peer, &mut command);
         }
+    }
+}
+
+impl Swarm for Scenario {
+    type Outcome = Outcome;
+
+    const REPEATED_EVERY: u64 = 16;
+
+    const OPTIONS: Options<Scenario> = &[
+        ("faults", |run| run.faults.clear()),
+        ("link faults", |run| run.link = LinkFaults::default()),
+        ("stops", |run| run.stops.clear()),
+        ("absences", |run| run.absences.clear()),
+        ("more than one fetch", |run| run.fetches.truncate(1)),
+        ("late consumption", |run| run.consumes_within_ms = 0),
+        ("clocks", |run| run.clocks = Clocks::default()),
+        ("the codec", |run| run.codec = Codec::Typed),
+    ];
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn suite(&self) -> &'static str {
+        self.suite
+    }
+
+    fn describe(&self) -> String {
+        format!("{self:#?}")
+    }
+
+    fn set_codec(&mut self, codec: Codec) {
+        self.codec = codec;
+    }
+
+    fn run_honest(&self) -> Result<Outcome, String> {
+        self.run()
+    }
+
+    fn digest(outcome: &Outcome) -> Digest {
+        outcome.digest
     }
 }
 

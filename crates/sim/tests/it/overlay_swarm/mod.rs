@@ -8,7 +8,8 @@ use bytes::Bytes;
 use paceline_check::amid::CRASHED_AMID;
 use paceline_check::checkers::overlay::{Host, OverlayLedger, Terms};
 use paceline_check::checkers::zave::RingChecker;
-use paceline_check::{Gate, Honest, LIES, seeds};
+use paceline_check::swarm::Options;
+use paceline_check::{Gate, Honest, LIES, Swarm};
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
     Algorithm, Command, Config, Event, Item, Key, Operation, Outcome as Told, Overlay, Space, Style,
@@ -226,32 +227,12 @@ impl Scenario {
         }
     }
 
-    /// The command that runs this seed again.
-    pub fn replay(&self) -> String {
-        seeds::replay(self.suite, self.seed)
-    }
-
     /// Runs the scenario with nodes made by `make`.
     pub fn run<P: Host + 'static>(
         &self,
         make: impl FnMut(NodeId) -> P + Send + 'static,
     ) -> Result<Outcome, String> {
         self.judged(|| self.run_checked(make))
-    }
-
-    /// What a run says, with what is needed to understand it if it failed.
-    pub fn judged<T>(&self, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-        seeds::caught(run).map_err(|what| {
-            let acts: Vec<String> =
-                self.acts.iter().map(|(when, act)| format!("{when} {act:?}")).collect();
-            let (algorithm, copies) = (self.algorithm, self.config.copies());
-            format!(
-                "{what}\nreplay: {}\n{algorithm:?}, {} nodes, {copies} copies\n{}",
-                self.replay(),
-                self.nodes,
-                acts.join("\n")
-            )
-        })
     }
 
     /// A run of the scenario that has not begun.
@@ -381,6 +362,66 @@ impl Scenario {
             ledger.check_cut_off(*when, *node, *key, told);
         }
         judge(&observers.0)
+    }
+}
+
+impl Scenario {
+    /// Keeps only the faults for which this is true.
+    fn retain(&mut self, stays: impl Fn(&Fault) -> bool) {
+        self.acts.retain(|(_, act)| !matches!(act, Act::Fault(fault) if !stays(fault)));
+    }
+}
+
+impl Swarm for Scenario {
+    type Outcome = Outcome;
+
+    const REPEATED_EVERY: u64 = 16;
+
+    const OPTIONS: Options<Scenario> = &[
+        ("crashes", |run| {
+            run.retain(|fault| !matches!(fault, Fault::Crash(_) | Fault::CrashAmid { .. }));
+        }),
+        ("pauses", |run| run.retain(|fault| !matches!(fault, Fault::Pause(..)))),
+        ("partitions", |run| {
+            run.retain(|fault| !matches!(fault, Fault::Partition(_) | Fault::Block(..)));
+        }),
+        ("link faults", |run| run.retain(|fault| !matches!(fault, Fault::Link { .. }))),
+        ("departures", |run| {
+            run.acts.retain(|(_, act)| !matches!(act, Act::Command(_, Command::Leave)));
+        }),
+        ("the cut at the end", |run| run.cut_off.clear()),
+        ("more than one writer", |run| run.writers = 1),
+        ("more than one copy", |run| run.config = run.config.clone().with_copies(1)),
+        ("ranges", |run| run.config = run.config.clone().with_ranges(false)),
+        ("strangers", |run| run.strangers = 0),
+        ("the codec", |run| run.codec = Codec::Typed),
+    ];
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn suite(&self) -> &'static str {
+        self.suite
+    }
+
+    fn describe(&self) -> String {
+        let acts: Vec<String> =
+            self.acts.iter().map(|(when, act)| format!("{when} {act:?}")).collect();
+        let (algorithm, copies) = (self.algorithm, self.config.copies());
+        format!("{algorithm:?}, {} nodes, {copies} copies\n{}", self.nodes, acts.join("\n"))
+    }
+
+    fn set_codec(&mut self, codec: Codec) {
+        self.codec = codec;
+    }
+
+    fn run_honest(&self) -> Result<Outcome, String> {
+        self.run(honest(&self.config))
+    }
+
+    fn digest(outcome: &Outcome) -> Digest {
+        outcome.digest
     }
 }
 

@@ -9,7 +9,8 @@ use paceline_check::amid::CRASHED_AMID;
 use paceline_check::checkers::slingshot::{Member, SlingshotLedger, Totals};
 use paceline_check::clock::{ByClock, Clocks};
 use paceline_check::cuts::SEVERED;
-use paceline_check::{Gate, Honest, LIES, Wrapped, seeds};
+use paceline_check::swarm::Options;
+use paceline_check::{Gate, Honest, LIES, Swarm, Wrapped};
 use paceline_proto::core::{GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
 use paceline_proto::slingshot::{
     Code, Command, Config, Event, Order, Pull, PullFrom, Rate, Slingshot, tuner,
@@ -122,9 +123,7 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId) -> P,
     ) -> Result<Outcome, String> {
-        let replay = || seeds::replay(self.suite, self.seed);
-        let result = seeds::caught(|| self.run_checked(make));
-        result.map_err(|what| format!("{what}\nreplay: {}\n{self:#?}", replay()))
+        self.judged(|| self.run_checked(make))
     }
 
     fn run_checked<P: Member<Shared = Config>>(
@@ -183,6 +182,48 @@ impl Scenario {
             severed: count(SEVERED),
             crashed_amid: count(CRASHED_AMID),
         })
+    }
+}
+
+impl Swarm for Scenario {
+    type Outcome = Outcome;
+
+    const OPTIONS: Options<Scenario> = &[
+        ("faults", |run| run.faults.clear()),
+        ("link faults", |run| run.network.link = LinkFaults::default()),
+        ("loss at receivers", |run| run.network.receive_loss = Loss::None),
+        ("the rogue", |run| run.rogue = None),
+        ("absences", |run| run.absences.clear()),
+        ("changes of the rate of fire", |run| run.changes_rate = false),
+        ("late consumption", |run| run.consumes_within_ms = Some(0)),
+        ("most of the packets", |run| run.packets = 20),
+        ("clocks", |run| run.clocks = Clocks::default()),
+        ("strangers", |run| run.strangers = 0),
+        ("the codec", |run| run.codec = Codec::Typed),
+    ];
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn suite(&self) -> &'static str {
+        self.suite
+    }
+
+    fn describe(&self) -> String {
+        format!("{self:#?}")
+    }
+
+    fn set_codec(&mut self, codec: Codec) {
+        self.codec = codec;
+    }
+
+    fn run_honest(&self) -> Result<Outcome, String> {
+        self.run()
+    }
+
+    fn digest(outcome: &Outcome) -> Digest {
+        outcome.digest
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use faulty::{Bug, Faulty};
 use paceline_check::checkers::timely::TimelyLedger;
-use paceline_check::{Wrapped, seeds};
+use paceline_check::swarm::Options;
+use paceline_check::{Swarm, Wrapped};
 use paceline_proto::core::{
     GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Protocol, Rng, View,
 };
@@ -79,7 +80,7 @@ impl Scenario {
     /// Runs the scenario; with a bug, every member has it.
     pub fn run(&self, bug: Option<Bug>) -> Result<Outcome, String> {
         let base = self.config.clone();
-        let result = seeds::caught(|| match self.baseline {
+        self.judged(|| match self.baseline {
             Baseline::SenderFec => {
                 self.run_checked(base, bug, Slingshot::new, Slingshot::packets_missing)
             }
@@ -101,9 +102,7 @@ impl Scenario {
                 let config = config.build().expect("within the ranges");
                 self.run_checked(config, bug, srm::Srm::new, srm::Srm::packets_missing)
             }
-        });
-        let replay = seeds::replay("timely_seeds", self.seed);
-        result.map_err(|what| format!("{what}\nreplay: {replay}\n{self:#?}"))
+        })
     }
 
     fn run_checked<P>(
@@ -153,6 +152,42 @@ impl Scenario {
                 events: sim.events_handled(),
             }),
         }
+    }
+}
+
+impl Swarm for Scenario {
+    type Outcome = Outcome;
+
+    const OPTIONS: Options<Scenario> = &[
+        ("faults", |run| run.faults.clear()),
+        ("link faults", |run| run.network.link = LinkFaults::default()),
+        ("loss at receivers", |run| run.network.receive_loss = Loss::None),
+        ("most of the packets", |run| run.packets = 20),
+        ("the codec", |run| run.codec = Codec::Typed),
+    ];
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn suite(&self) -> &'static str {
+        "timely_seeds"
+    }
+
+    fn describe(&self) -> String {
+        format!("{self:#?}")
+    }
+
+    fn set_codec(&mut self, codec: Codec) {
+        self.codec = codec;
+    }
+
+    fn run_honest(&self) -> Result<Outcome, String> {
+        self.run(None)
+    }
+
+    fn digest(outcome: &Outcome) -> Digest {
+        outcome.digest
     }
 }
 

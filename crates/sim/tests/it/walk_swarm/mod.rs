@@ -12,7 +12,8 @@ use paceline_check::checkers::walk::{Node, Totals, WalkLedger, World};
 use paceline_check::clock::{ByClock, Clocks};
 use paceline_check::cuts::SEVERED;
 use paceline_check::lies::Known;
-use paceline_check::{Gate, Honest, LIES, seeds};
+use paceline_check::swarm::Options;
+use paceline_check::{Gate, Honest, LIES, Swarm};
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Rng};
 use paceline_proto::walk::{Command, Config, Event, Graph, Job, JobId, Owners, Part, Server};
 use paceline_sim::{Codec, Digest, Fault, FaultSupport, Observer, Overhead, Reply, Sim, SimConfig};
@@ -126,9 +127,7 @@ impl Scenario {
         &self,
         make: impl FnMut(NodeId, Config, Part) -> P,
     ) -> Result<Outcome, String> {
-        let replay = || seeds::replay(self.suite, self.seed);
-        let result = seeds::caught(|| self.run_checked(make));
-        result.map_err(|what| format!("{what}\nreplay: {}\n{self:#?}", replay()))
+        self.judged(|| self.run_checked(make))
     }
 
     fn run_checked<P: Node>(
@@ -216,6 +215,49 @@ impl Scenario {
             // If it is up by then, this changes nothing.
             sim.fault_at(when, Fault::Restart(node));
         }
+    }
+}
+
+impl Swarm for Scenario {
+    type Outcome = Outcome;
+
+    const REPEATED_EVERY: u64 = 16;
+
+    const OPTIONS: Options<Scenario> = &[
+        ("faults", |run| run.faults.clear()),
+        ("link faults", |run| run.link = LinkFaults::default()),
+        ("cancellations", |run| run.cancels.clear()),
+        ("more than one job", |run| run.jobs.truncate(1)),
+        ("weights", |run| run.weights = None),
+        ("labels", |run| run.labels = None),
+        ("late consumption", |run| run.consumes_within_micros = 0),
+        ("clocks", |run| run.clocks = Clocks::default()),
+        ("strangers", |run| run.strangers = 0),
+        ("the codec", |run| run.codec = Codec::Typed),
+    ];
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn suite(&self) -> &'static str {
+        self.suite
+    }
+
+    fn describe(&self) -> String {
+        format!("{self:#?}")
+    }
+
+    fn set_codec(&mut self, codec: Codec) {
+        self.codec = codec;
+    }
+
+    fn run_honest(&self) -> Result<Outcome, String> {
+        self.run()
+    }
+
+    fn digest(outcome: &Outcome) -> Digest {
+        outcome.digest
     }
 }
 
