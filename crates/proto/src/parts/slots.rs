@@ -1,5 +1,7 @@
 //! Values in numbered places, under ids that outlive them safely.
 
+use std::marker::PhantomData;
+
 /// Names a value for as long as it is in its place. A place that is used again has another
 /// generation, so that an id of an earlier value finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,17 +12,45 @@ pub(crate) struct SlotId {
     pub(crate) generation: u32,
 }
 
-/// A table of values, each under a [`SlotId`].
-///
-/// Of the generations `GENERATION_BITS` bits are kept, so that an id fits where it travels; those
-/// of a place repeat after as many uses. Each place is aligned as `Align` is.
+/// How a place and a generation make an id, which may travel in messages.
+pub(crate) trait SlotKey: Copy {
+    /// Bits of a generation. Those of a place repeat after as many uses.
+    const GENERATION_BITS: u32;
+
+    /// The id of the value that is in `place` as the one of this generation.
+    fn new(place: u32, generation: u32) -> Self;
+
+    /// The place.
+    fn place(self) -> u32;
+
+    /// The generation.
+    fn generation(self) -> u32;
+}
+
+impl SlotKey for SlotId {
+    const GENERATION_BITS: u32 = 32;
+
+    fn new(place: u32, generation: u32) -> SlotId {
+        SlotId { place, generation }
+    }
+
+    fn place(self) -> u32 {
+        self.place
+    }
+
+    fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// A table of values, each under an id. Each place is aligned as `Align` is.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots<T, const GENERATION_BITS: u32 = 32, Align = ()> {
+pub(crate) struct Slots<T, Id = SlotId, Align = ()> {
     places: Vec<Place<T, Align>>,
     // The place that was freed last, or `NONE`; each names the one that was freed before it.
     free: u32,
     len: u32,
-    first_generation: u32,
+    id: PhantomData<Id>,
 }
 
 #[derive(Clone, Debug)]
@@ -33,58 +63,61 @@ struct Place<T, Align> {
 
 const NONE: u32 = u32::MAX;
 
-impl<T, const GENERATION_BITS: u32, Align> Default for Slots<T, GENERATION_BITS, Align> {
+impl<T, Id, Align> Default for Slots<T, Id, Align> {
     fn default() -> Self {
-        Slots { places: Vec::new(), free: NONE, len: 0, first_generation: 0 }
+        Slots { places: Vec::new(), free: NONE, len: 0, id: PhantomData }
     }
 }
 
-impl<T, const GENERATION_BITS: u32, Align> Slots<T, GENERATION_BITS, Align> {
-    const GENERATION_MAX: u32 = u32::MAX >> (32 - GENERATION_BITS);
+impl<T, Id: SlotKey, Align> Slots<T, Id, Align> {
+    const GENERATION_MAX: u32 = u32::MAX >> (32 - Id::GENERATION_BITS);
 
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Puts a value in and returns its id. There are to be fewer than 2^32 - 1.
-    pub(crate) fn insert(&mut self, value: T) -> SlotId {
+    /// Puts a value in and returns its id. There are to be fewer values than ids have places for.
+    pub(crate) fn insert(&mut self, value: T) -> Id {
         self.len += 1;
         if self.free == NONE {
-            let generation = self.first_generation;
-            self.places.push(Place { generation, next_free: NONE, value: Some(value), _align: [] });
-            return SlotId { place: self.places.len() as u32 - 1, generation };
+            self.places.push(Place {
+                generation: 0,
+                next_free: NONE,
+                value: Some(value),
+                _align: [],
+            });
+            return Id::new(self.places.len() as u32 - 1, 0);
         }
-        let id =
-            SlotId { place: self.free, generation: self.places[self.free as usize].generation };
-        let place = &mut self.places[self.free as usize];
+        let at = self.free;
+        let place = &mut self.places[at as usize];
         self.free = place.next_free;
         place.value = Some(value);
-        id
+        Id::new(at, place.generation)
     }
 
     /// The value of this id, if it is still there.
-    pub(crate) fn get(&self, id: SlotId) -> Option<&T> {
-        let place = self.places.get(id.place as usize)?;
-        place.value.as_ref().filter(|_| place.generation == id.generation)
+    pub(crate) fn get(&self, id: Id) -> Option<&T> {
+        let place = self.places.get(id.place() as usize)?;
+        place.value.as_ref().filter(|_| place.generation == id.generation())
     }
 
     /// The value of this id, to be changed.
-    pub(crate) fn get_mut(&mut self, id: SlotId) -> Option<&mut T> {
-        let place = self.places.get_mut(id.place as usize)?;
-        place.value.as_mut().filter(|_| place.generation == id.generation)
+    pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
+        let place = self.places.get_mut(id.place() as usize)?;
+        place.value.as_mut().filter(|_| place.generation == id.generation())
     }
 
     /// Takes the value of this id out.
-    pub(crate) fn remove(&mut self, id: SlotId) -> Option<T> {
-        let place = self.places.get_mut(id.place as usize)?;
-        if place.generation != id.generation {
+    pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
+        let place = self.places.get_mut(id.place() as usize)?;
+        if place.generation != id.generation() {
             return None;
         }
         let value = place.value.take()?;
         place.generation = place.generation.wrapping_add(1) & Self::GENERATION_MAX;
         place.next_free = self.free;
-        self.free = id.place;
+        self.free = id.place();
         self.len -= 1;
         Some(value)
     }
@@ -107,9 +140,9 @@ impl<T, const GENERATION_BITS: u32, Align> Slots<T, GENERATION_BITS, Align> {
     }
 
     /// All values, by place.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotId, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
         (0..).zip(&self.places).filter_map(|(place, held)| {
-            Some((SlotId { place, generation: held.generation }, held.value.as_ref()?))
+            Some((Id::new(place, held.generation), held.value.as_ref()?))
         })
     }
 
@@ -127,6 +160,26 @@ impl<T, const GENERATION_BITS: u32, Align> Slots<T, GENERATION_BITS, Align> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An id of four bits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Short(u8);
+
+    impl SlotKey for Short {
+        const GENERATION_BITS: u32 = 2;
+
+        fn new(place: u32, generation: u32) -> Short {
+            Short((place << 2 | generation) as u8)
+        }
+
+        fn place(self) -> u32 {
+            u32::from(self.0 >> 2)
+        }
+
+        fn generation(self) -> u32 {
+            u32::from(self.0 & 3)
+        }
+    }
 
     #[test]
     fn an_id_finds_its_own_value_and_none_that_took_its_place() {
@@ -168,11 +221,11 @@ mod tests {
 
     #[test]
     fn generations_have_as_many_bits_as_their_ids_have_room_for() {
-        let mut slots: Slots<(), 2> = Slots::default();
+        let mut slots: Slots<(), Short> = Slots::default();
         let mut generations = Vec::new();
         for _ in 0..5 {
             let id = slots.insert(());
-            generations.push(id.generation);
+            generations.push(id.generation());
             slots.remove(id);
         }
         assert_eq!(generations, [0, 1, 2, 3, 0]);
@@ -182,7 +235,7 @@ mod tests {
     fn places_are_aligned_as_asked() {
         #[repr(align(64))]
         struct Line;
-        let mut slots: Slots<[u64; 5], 28, Line> = Slots::default();
+        let mut slots: Slots<[u64; 5], SlotId, Line> = Slots::default();
         (0..4).for_each(|_| {
             slots.insert([0; 5]);
         });

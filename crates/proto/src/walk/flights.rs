@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::graph::Vertex;
 use crate::core::Instant;
-use crate::parts::slots::{SlotId, Slots};
+use crate::parts::slots::{SlotKey, Slots};
 
 /// How fine deadlines are.
 const TICK: Duration = Duration::from_millis(1);
@@ -56,7 +56,7 @@ struct CacheLine;
 /// place that is free or another's, is nobody's.
 #[derive(Clone, Debug, Default)]
 pub struct Flights {
-    slots: Slots<Flight, GENERATION_BITS, CacheLine>,
+    slots: Slots<Flight, WalkId, CacheLine>,
     /// Steps of all of them, and one for each.
     steps: u64,
     /// Tokens by the tick in which they are due.
@@ -104,11 +104,11 @@ impl Flights {
 
     /// The walk of a token, if it has not ended, whichever attempt the token is of.
     pub fn flight(&self, token: u64) -> Option<&Flight> {
-        self.slots.get(slot_of(token)).filter(|flight| attempt_of(token) <= flight.attempt)
+        self.slots.get(walk_of(token)).filter(|flight| attempt_of(token) <= flight.attempt)
     }
 
     fn flight_mut(&mut self, token: u64) -> Option<&mut Flight> {
-        self.slots.get_mut(slot_of(token)).filter(|flight| attempt_of(token) <= flight.attempt)
+        self.slots.get_mut(walk_of(token)).filter(|flight| attempt_of(token) <= flight.attempt)
     }
 
     /// The walk of a token that it waits for to come home: the token of its latest attempt.
@@ -121,14 +121,14 @@ impl Flights {
     /// Reads the places of these tokens together, so that they are near once each is asked for:
     /// among many walks under way each is a read of memory, which do not wait for each other.
     pub fn touch(&self, tokens: impl Iterator<Item = u64>) {
-        let read = tokens.filter_map(|token| self.slots.generation(slot_of(token).place));
+        let read = tokens.filter_map(|token| self.slots.generation(walk_of(token).place()));
         std::hint::black_box(read.fold(0, |all, generation| all ^ generation));
     }
 
     /// Takes a walk out.
     pub fn end(&mut self, token: u64) -> Option<Flight> {
         self.steps -= u64::from(self.flight(token)?.length) + 1;
-        self.slots.remove(slot_of(token))
+        self.slots.remove(walk_of(token))
     }
 
     /// Forgets all.
@@ -166,18 +166,32 @@ impl Flights {
     }
 }
 
-fn token(slot: SlotId, attempt: u8) -> u64 {
-    let walk = u64::from(slot.place) << GENERATION_BITS | u64::from(slot.generation);
-    walk << ATTEMPT_BITS | u64::from(attempt)
+/// A walk as its token names it: the place in the upper bits, the generation in the lower.
+#[derive(Clone, Copy, Debug)]
+struct WalkId(u64);
+
+impl SlotKey for WalkId {
+    const GENERATION_BITS: u32 = GENERATION_BITS;
+
+    fn new(place: u32, generation: u32) -> WalkId {
+        WalkId(u64::from(place) << GENERATION_BITS | u64::from(generation))
+    }
+
+    fn place(self) -> u32 {
+        (self.0 >> GENERATION_BITS) as u32
+    }
+
+    fn generation(self) -> u32 {
+        (self.0 & ((1 << GENERATION_BITS) - 1)) as u32
+    }
 }
 
-/// Where the walk of a token is.
-fn slot_of(token: u64) -> SlotId {
-    let walk = token >> ATTEMPT_BITS;
-    SlotId {
-        place: (walk >> GENERATION_BITS) as u32,
-        generation: (walk & ((1 << GENERATION_BITS) - 1)) as u32,
-    }
+fn token(walk: WalkId, attempt: u8) -> u64 {
+    walk.0 << ATTEMPT_BITS | u64::from(attempt)
+}
+
+fn walk_of(token: u64) -> WalkId {
+    WalkId(token >> ATTEMPT_BITS)
 }
 
 /// Which attempt a token is of, from 1 on.
@@ -205,7 +219,7 @@ mod tests {
         let first = flights.begin(flight(1));
         assert_eq!(flights.end(first), Some(flight(1)));
         let second = flights.begin(flight(2));
-        assert_eq!(slot_of(first).place, slot_of(second).place, "the place is used again");
+        assert_eq!(walk_of(first).place(), walk_of(second).place(), "the place is used again");
         assert_eq!(flights.end(first), None);
         assert_eq!(flights.flight(second), Some(&flight(2)));
         assert_eq!(flights.len(), 1);
