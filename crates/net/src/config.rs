@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use paceline_proto::core::NodeId;
 
-use crate::multicast::Multicast;
+use crate::datagrams::multicast::Multicast;
+use crate::datagrams::trains::TRAIN_LENGTH_MAX;
 use crate::record::{GROUP_BYTES, HEADER_BYTES};
-use crate::trains::TRAIN_LENGTH_MAX;
 
 /// Where a node without a key may listen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

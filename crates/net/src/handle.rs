@@ -8,9 +8,9 @@ use socket2::SockRef;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Admission;
+use crate::chassis::machine::{Crew, Input, Machine, Typed};
 use crate::error::{Closed, TrySubmitError};
 use crate::events::{EventGate, Events, Waiting, event_queue};
-use crate::machine::{Crew, Input, Machine, Typed};
 use crate::stats::{SharedStats, Stats};
 
 /// A protocol that a node can run: its parts may move to the node's task.

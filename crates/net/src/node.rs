@@ -9,14 +9,14 @@ use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::TcpListener;
 
 use crate::chassis::Task;
+use crate::chassis::machine::{Crew, Input};
 use crate::config::{Exposure, NodeConfig};
+use crate::datagrams::multicast::{MulticastUse, Way};
 use crate::driver::{Driver, Order, Parts};
 use crate::emulate::EmulateChange;
 use crate::error::{BindError, Closed, StartError};
 use crate::events::Events;
 use crate::handle::{Handle, Hosted, Kind, connect};
-use crate::machine::{Crew, Input};
-use crate::multicast::{MulticastUse, Way};
 use crate::nonces::Nonces;
 use crate::record::{ClusterTag, Session};
 use crate::roster::Roster;

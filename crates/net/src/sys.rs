@@ -15,7 +15,7 @@ use socket2::SockRef;
 use tokio::io::{Interest, unix::AsyncFd};
 use tokio::net::TcpStream;
 
-use crate::trains::Part;
+use crate::datagrams::trains::Part;
 
 /// True where [`path`] answers.
 pub(crate) const KNOWS_PATHS: bool = cfg!(target_os = "linux");

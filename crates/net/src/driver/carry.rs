@@ -7,13 +7,13 @@ use bytes::Bytes;
 use paceline_proto::core::{Copies, GroupId, Instant, Lane, Membership, NodeId};
 
 use super::datagrams::{Content, Datagram};
+use super::peers::Proof;
 use super::{Deadline, Driver};
 use crate::chassis::Drive;
-use crate::machine::{Encode, Encoded, Sender};
-use crate::outgoing::{Outlook, Phase};
-use crate::peers::Proof;
-use crate::queue::WriteQueue;
+use crate::chassis::machine::{Encode, Encoded, Sender};
 use crate::record::{GROUP_BYTES, HEADER_BYTES, LENGTH_BYTES};
+use crate::streams::outgoing::{Outlook, Phase};
+use crate::streams::queue::WriteQueue;
 
 impl Driver {
     /// Does what the last call asked for. Calls no handler.

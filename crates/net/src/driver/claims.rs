@@ -15,10 +15,10 @@ use paceline_proto::core::{Instant, NodeId};
 
 use super::Driver;
 use super::datagrams::{TAKEN_IN_USE, TAKEN_LATER, may};
+use super::peers::{Peer, Proof};
 use crate::nonces::NONCE_BYTES;
-use crate::outgoing::Phase;
-use crate::peers::{Peer, Proof};
 use crate::record::{Header, Kind, Refusal, SESSION_BYTES, Session};
+use crate::streams::outgoing::Phase;
 
 /// Silence, while it is asked, after which the run at the known address is taken for ended.
 const HOLDER_SILENT: Duration = Duration::from_secs(1);

@@ -8,14 +8,14 @@ use bytes::{Bytes, BytesMut};
 use paceline_proto::core::{GroupId, Instant, NodeId, take_u32};
 
 use super::Driver;
-use crate::arrivals::{Arrived, Ask, Received};
+use super::peers::{Proof, Reach};
 use crate::chassis::Drive;
-use crate::datagram::write;
+use crate::chassis::machine::{Call, Encode};
+use crate::chassis::ready::Source;
+use crate::datagrams::arrivals::{Arrived, Ask, Received};
+use crate::datagrams::write;
 use crate::emulate::ReceiveLoss;
-use crate::machine::{Call, Encode};
 use crate::nonces::Nonce;
-use crate::peers::{Proof, Reach};
-use crate::ready::Source;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
 
 /// Datagrams handled in a turn, but for the rest of a train.

@@ -3,9 +3,9 @@
 use paceline_proto::core::{LinkFaults, Loss, NodeId};
 
 use super::Driver;
+use super::peers::Reach;
+use crate::chassis::ready::Source;
 use crate::emulate::{EmulateChange, Emulator, Peers, ReceiveLoss};
-use crate::peers::Reach;
-use crate::ready::Source;
 
 impl Driver {
     pub(super) fn emulate(&mut self, change: EmulateChange) {

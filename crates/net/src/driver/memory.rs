@@ -6,10 +6,10 @@
 //! [`NodeConfig::with_memory_bytes_max`]: crate::NodeConfig::with_memory_bytes_max
 
 use super::Driver;
-use crate::incoming::{Incoming, Speaker};
-use crate::outgoing::Phase;
-use crate::peers::Proof;
+use super::peers::Proof;
 use crate::stats::Held;
+use crate::streams::incoming::{Incoming, Speaker};
+use crate::streams::outgoing::Phase;
 
 /// How well a peer is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,14 +20,14 @@ use bytes::Bytes;
 use paceline_proto::core::{Instant, NodeId, PeerState};
 
 use super::datagrams::{Content, Datagram};
+use super::peers::Proof;
 use super::{Deadline, Driver};
 use crate::bucket::TokenBucket;
 use crate::config::Exposure;
-use crate::datagram::write;
+use crate::datagrams::write;
 use crate::nonces::NONCE_BYTES;
-use crate::outgoing::{Outlook, Phase};
-use crate::peers::Proof;
 use crate::record::{HEADER_BYTES, Header, SESSION_BYTES, Session};
+use crate::streams::outgoing::{Outlook, Phase};
 
 /// Nodes that are asked at once.
 const OPEN_MAX: usize = 1024;

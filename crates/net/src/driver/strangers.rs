@@ -6,8 +6,8 @@ use std::time::Duration;
 use paceline_proto::core::PeerState;
 
 use super::datagrams::TAKEN_LATER;
+use super::peers::Proof;
 use super::{Deadline, Driver};
-use crate::peers::Proof;
 use crate::record::{Header, Kind, Refusal, Session};
 
 /// How often a seed that has not answered is asked.

@@ -7,15 +7,15 @@ use bytes::{BufMut, Bytes, BytesMut};
 use paceline_proto::core::{Instant, PeerState};
 use tokio::net::TcpStream;
 
+use super::peers::{Learned, Proof, Reach};
 use super::{Deadline, Driver};
 use crate::chassis::Drive;
-use crate::gather::Gather;
-use crate::incoming::{Cue, Filled, Incoming, Speaker, Unfinished};
-use crate::machine::Call;
-use crate::outgoing::{Drain, Flushed, HELLO_BYTES, Outlook, Phase, abort_on_close};
-use crate::peers::{Learned, Proof, Reach};
-use crate::ready::Source;
+use crate::chassis::machine::Call;
+use crate::chassis::ready::Source;
 use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};
+use crate::streams::gather::Gather;
+use crate::streams::incoming::{Cue, Filled, Incoming, Speaker, Unfinished};
+use crate::streams::outgoing::{Drain, Flushed, HELLO_BYTES, Outlook, Phase, abort_on_close};
 use crate::sys;
 
 /// Bytes read from one stream in a turn.

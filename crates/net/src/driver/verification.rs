@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use super::Driver;
 use super::datagrams::may;
+use super::peers::Proof;
 use crate::nonces::{NONCE_BYTES, TAG_BYTES};
-use crate::peers::Proof;
 use crate::record::{Header, SESSION_BYTES};
 
 /// Age from which a tag may be out of date, when its peer sends a Who.

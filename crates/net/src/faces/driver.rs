@@ -18,19 +18,19 @@ use super::LOCAL;
 use super::config::FacesConfig;
 use super::table::FaceTable;
 use super::unproven::NetworkRates;
-use crate::alarm::Alarm;
-use crate::arrivals::{Arrived, Ask, Received};
+use crate::chassis::alarm::Alarm;
+use crate::chassis::deadlines::{Clock, Deadlines};
+use crate::chassis::machine::{Call, Encode, Encoded, Sender};
+use crate::chassis::ready::Source;
 use crate::chassis::{Chassis, Controls, Drive};
-use crate::datagram::{Datagrams, write};
-use crate::deadlines::{Clock, Deadlines};
+use crate::datagrams::arrivals::{Arrived, Ask, Received};
+use crate::datagrams::trains::TRAIN_LENGTH_MAX;
+use crate::datagrams::{Datagrams, write};
 use crate::emulate::{Emulator, Peers};
 use crate::error::FaceError;
 use crate::handle::{Control, Ends, Stopped};
-use crate::machine::{Call, Encode, Encoded, Sender};
-use crate::ready::Source;
 use crate::stats::{Held, Traffic, WarnLimit};
 use crate::sys;
-use crate::trains::TRAIN_LENGTH_MAX;
 
 /// Datagrams handled in a turn, but for the rest of a batch.
 const DATAGRAMS_MAX: usize = 256;

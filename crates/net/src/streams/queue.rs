@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use paceline_proto::core::Payload;
 
-use crate::machine::Encode;
+use crate::chassis::machine::Encode;
 use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES};
 
 /// Payloads below this are copied next to their head: cheaper than a slice of their own.

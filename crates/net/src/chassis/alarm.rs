@@ -9,7 +9,7 @@ use std::task::Waker;
 
 use paceline_proto::core::Instant;
 
-use crate::deadlines::Clock;
+use crate::chassis::deadlines::Clock;
 
 /// Wakes once at an instant or later.
 pub(crate) struct Alarm {

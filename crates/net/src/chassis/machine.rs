@@ -14,9 +14,9 @@ use paceline_proto::core::{
 };
 use tokio::sync::mpsc;
 
+use crate::chassis::slots::Slots;
 use crate::events::EventSender;
 use crate::handle::Hosted;
-use crate::slots::Slots;
 
 /// A protocol as its driver sees it.
 ///

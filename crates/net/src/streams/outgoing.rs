@@ -17,12 +17,12 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::{TcpSocket, TcpStream};
 
+use super::share::Share;
+use crate::chassis::machine::{Encode, Encoded};
 use crate::config::NodeConfig;
-use crate::machine::{Encode, Encoded};
-use crate::queue::WriteQueue;
 use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES, SESSION_BYTES};
-use crate::share::Share;
 use crate::stats::Traffic;
+use crate::streams::queue::WriteQueue;
 use crate::sys;
 use crate::tally::TallyPart;
 

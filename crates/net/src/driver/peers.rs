@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use paceline_proto::core::{Backlog, Instant, NodeId};
 
-use crate::driver::Claim;
-use crate::outgoing::Outgoing;
-use crate::ready::{ReadyList, Source};
+use super::claims::Claim;
+use crate::chassis::ready::{ReadyList, Source};
 use crate::record::{AHEAD_MAX, Refusal, Session};
 use crate::roster::Roster;
+use crate::streams::outgoing::Outgoing;
 use crate::tally::Tally;
 
 /// Most peers that are remembered.

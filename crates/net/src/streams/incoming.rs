@@ -9,10 +9,10 @@ use paceline_proto::core::Instant;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use crate::gather::Gather;
-use crate::pool::{ReadBuffer, ReadPool};
 use crate::record::{HEADER_BYTES, LENGTH_BYTES, Refusal};
 use crate::stats::Traffic;
+use crate::streams::gather::Gather;
+use crate::streams::pool::{ReadBuffer, ReadPool};
 use crate::sys;
 use crate::tally::TallyPart;
 

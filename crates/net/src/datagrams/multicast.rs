@@ -16,8 +16,8 @@ use std::time::Duration;
 use paceline_proto::core::GroupId;
 use socket2::{Domain, SockRef, Socket, Type};
 
-use crate::arrivals::Arrivals;
 use crate::config::NodeConfig;
+use crate::datagrams::arrivals::Arrivals;
 use crate::record::ClusterTag;
 
 /// Addresses of a cluster.

@@ -1,5 +1,9 @@
 //! What leaves by UDP: trains of datagrams, many of them with one call.
 
+pub(crate) mod arrivals;
+pub(crate) mod multicast;
+pub(crate) mod trains;
+
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::task::{Context, Poll, Waker};
@@ -10,11 +14,11 @@ use quinn_udp::Transmit;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::arrivals::Arrivals;
-use crate::machine::Encode;
+use crate::chassis::machine::Encode;
+use crate::datagrams::arrivals::Arrivals;
+use crate::datagrams::trains::{Part, TRAIN_LENGTH_MAX, Trains};
 use crate::stats::Traffic;
 use crate::sys;
-use crate::trains::{Part, TRAIN_LENGTH_MAX, Trains};
 
 /// The UDP socket and what waits for it.
 pub(crate) struct Datagrams {

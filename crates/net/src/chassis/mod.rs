@@ -4,6 +4,12 @@
 //! publish. A source that has more is put on the list of the next turn, and the task yields in
 //! between. A node at rest is not polled at all.
 
+pub(crate) mod alarm;
+pub(crate) mod deadlines;
+pub(crate) mod machine;
+pub(crate) mod ready;
+mod slots;
+
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -12,10 +18,10 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use paceline_proto::core::{Backlog, Counters, Instant};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::chassis::machine::{Call, Io, Machine, Requests, Sender};
+use crate::chassis::ready::{ReadyList, Source};
 use crate::events::EventGate;
 use crate::handle::{Common, Control, Ends, Stopped};
-use crate::machine::{Call, Io, Machine, Requests, Sender};
-use crate::ready::{ReadyList, Source};
 use crate::stats::{Held, Traffic};
 
 /// Inputs handled in a turn.
