@@ -1,34 +1,27 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How a broadcast spreads. Members are counted from the origin, which is position 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Topology {
-    /// The origin sends to each member itself: N - 1 transmissions from one link.
-    Unicast = 0,
-    /// Each member forwards to its successor.
-    Chain = 1,
-    /// In round k every member that has the block sends it 2^k positions on.
-    Tree = 2,
-    /// Blocks travel a hypercube, one dimension a round: depth of the tree, rate of the chain.
-    Pipeline = 3,
+use crate::core::field::fields;
+
+fields! {
+    /// How a broadcast spreads. Members are counted from the origin, which is position 0.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Topology as "topology" {
+        /// The origin sends to each member itself: N - 1 transmissions from one link.
+        0 => Unicast,
+        /// Each member forwards to its successor.
+        1 => Chain,
+        /// In round k every member that has the block sends it 2^k positions on.
+        2 => Tree,
+        /// Blocks travel a hypercube, one dimension a round: depth of the tree, rate of the chain.
+        3 => Pipeline,
+    }
 }
 
 impl Topology {
     /// All of them, in wire order.
     pub const ALL: [Topology; 4] =
         [Topology::Unicast, Topology::Chain, Topology::Tree, Topology::Pipeline];
-
-    /// Its number on the wire.
-    pub fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// The topology with this number.
-    pub fn from_code(code: u8) -> Option<Topology> {
-        Topology::ALL.get(usize::from(code)).copied()
-    }
 
     /// Its name in scenarios and on the command line.
     pub fn name(self) -> &'static str {

@@ -1,6 +1,7 @@
 //! What a protocol sees of the world: a clock, names, messages, and an outbox to write into.
 
 mod counters;
+pub(crate) mod field;
 mod instant;
 pub mod knobs;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The parts of a group, without a network.
 
+mod codec;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

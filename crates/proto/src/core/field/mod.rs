@@ -1,0 +1,114 @@
+//! Messages and their parts, each declared once.
+//!
+//! [`messages!`] declares what the nodes of a protocol send each other, [`fields!`] a part of such
+//! messages. From the declaration come the type, its form in bytes ([`Field`], [`Wire`]), the line
+//! for a trace, and in tests a generator and the rows of the documentation's tables. Both macros
+//! share the grammar of a field:
+//!
+//! ```text
+//! name: Type [as Layout] [where check] [= computed]
+//! ```
+//!
+//! - `as Layout`: the form in bytes, where it is not the type's own: [`List`], [`Address`],
+//!   [`Rest`], or a type of the protocol that implements [`Field<Type>`](Field).
+//! - `where check`: a `fn(&Type) -> Result<(), DecodeError>`, called as soon as the field is read.
+//! - `= computed`: a `fn(&Struct) -> Type` that gives the only right value: a checksum. A message
+//!   with another value is refused.
+//!
+//! Integers are big-endian. Only the last field of a message may carry a payload; the compiler
+//! checks this.
+//!
+//! [`Wire`]: super::Wire
+
+mod declare;
+mod layouts;
+#[cfg(test)]
+mod tests;
+
+use bytes::{BufMut, Bytes};
+
+#[cfg(test)]
+use super::Rng;
+use super::{DecodeError, Payload};
+pub(crate) use declare::{fields, layout_of, messages};
+
+pub(crate) use layouts::{Address, List, Rest};
+
+/// The form in bytes of a `T`: of the type itself, or as a layout gives it to others.
+pub(crate) trait Field<T = Self> {
+    /// Fewest bytes that a value takes, without its payload; if the form has one length, that.
+    const BYTES_MIN: usize;
+    /// Whether a payload may follow the other bytes of a value.
+    const HAS_PAYLOAD: bool = false;
+
+    /// The bytes of this value, payload included.
+    fn bytes(value: &T) -> usize;
+
+    /// Writes all but the payload, and returns the payload that follows.
+    fn put<'a>(value: &'a T, head: &mut impl BufMut) -> Option<&'a Payload>;
+
+    /// Reads a value; a payload is all that is left. `name` is the field's, for the error.
+    fn take(bytes: &mut Bytes, name: &'static str) -> Result<T, DecodeError>;
+
+    /// A value that can be encoded; small and large numbers are as likely as all others.
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> T;
+
+    /// The field as the documentation writes it: its name and its bytes.
+    #[cfg(test)]
+    fn layout(name: &str) -> String {
+        format!("{} {}", error_name(name), Self::BYTES_MIN)
+    }
+}
+
+/// The name of a field in errors and documents: that of a flag goes without its `is_`.
+pub(crate) fn error_name(name: &str) -> &str {
+    name.strip_prefix("is_").unwrap_or(name)
+}
+
+/// The least of these lengths.
+pub(crate) const fn least(lengths: &[usize]) -> usize {
+    let (mut least, mut i) = (usize::MAX, 0);
+    while i < lengths.len() {
+        if lengths[i] < least {
+            least = lengths[i];
+        }
+        i += 1;
+    }
+    least
+}
+
+/// Whether the last of these fields has a payload.
+///
+/// # Panics
+/// If one before the last has: what follows it could not be found again.
+pub(crate) const fn only_last(has_payload: &[bool]) -> bool {
+    let mut i = 0;
+    while i + 1 < has_payload.len() {
+        assert!(!has_payload[i], "only the last field may have a payload");
+        i += 1;
+    }
+    !has_payload.is_empty() && has_payload[has_payload.len() - 1]
+}
+
+/// A generated value that passes a check.
+#[cfg(test)]
+pub(crate) fn any_that<T>(
+    mut any: impl FnMut() -> T,
+    check: impl Fn(&T) -> Result<(), DecodeError>,
+) -> T {
+    (0..10_000)
+        .map(|_| any())
+        .find(|value| check(value).is_ok())
+        .expect("one of ten thousand values is in range")
+}
+
+/// A row of a table of messages in the documentation.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct MessageRow {
+    pub tag: u8,
+    pub name: &'static str,
+    pub fields: String,
+    pub bytes_min: usize,
+}
