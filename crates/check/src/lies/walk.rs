@@ -4,8 +4,8 @@ use bytes::Bytes;
 use paceline_proto::core::{Lane, NodeId};
 use paceline_proto::walk::{
     Barrier, Chance, Change, Chunk, EditFault, Ended, Given, Head, Holding, Kind, Length, Message,
-    NOWHERE, Node2Vec, Outcome, OwnRow, Plan, Position, Reception, Stop, Trail, Traveller, Upkeep,
-    Vertex, Walker,
+    NOWHERE, Node2Vec, Opening, Outcome, OwnRow, Plan, Position, Reception, Stop, Trail, Traveller,
+    Upkeep, Vertex, Walker,
 };
 
 use super::{Draw, Source};
@@ -129,7 +129,7 @@ fn open(source: &mut Source<'_>) -> Upkeep {
         servers: (0..servers).map(|_| (node(source), Bytes::new())).collect(),
         pass: None,
     };
-    Upkeep::Open(plan, source.flag())
+    Upkeep::Open(Opening { plan, replaces: source.flag() })
 }
 
 fn chunk(source: &mut Source<'_>) -> Chunk {

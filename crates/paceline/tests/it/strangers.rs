@@ -160,7 +160,7 @@ fn plan(servers: Vec<(NodeId, Bytes)>) -> walk::Message {
         servers,
         pass: None,
     };
-    walk::Message::Upkeep(77, Box::new(walk::Upkeep::Open(plan, true)))
+    walk::Message::Upkeep(77, Box::new(walk::Upkeep::Open(walk::Opening { plan, replaces: true })))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,7 +11,7 @@ use super::message::Message;
 use super::part::{Given, Outcome, Owners, Part, Reception};
 use super::rows::Change;
 use super::server::Server;
-use super::upkeep::{Chunk, Holding, Plan, Position, Upkeep};
+use super::upkeep::{Chunk, Holding, Opening, Plan, Position, Upkeep};
 use crate::core::{Context, Instant, Lane, NodeId};
 
 /// Clients whose latest edits are remembered, so that none is done twice.
@@ -163,7 +163,7 @@ impl Server {
             Upkeep::Here(address) if self.is_client => {
                 cx.deliver(Event::Found(from, address, plan));
             }
-            Upkeep::Open(wanted, replaces) if wanted.id == plan => {
+            Upkeep::Open(Opening { plan: wanted, replaces }) if wanted.id == plan => {
                 self.on_open(cx, from, wanted, replaces);
             }
             Upkeep::Held(holding) => self.on_held(cx, from, plan, holding),

@@ -10,8 +10,9 @@ use super::barrier::Barrier;
 use super::config::BundleConfig;
 use super::graph::Vertex;
 use super::kind::{Chance, Kind, Length, Node2Vec};
-use super::upkeep::Upkeep;
+use super::upkeep::{UPKEEP_BYTES_MAX, Upkeep};
 use super::walker::{NOWHERE, Walker};
+use crate::core::field::Field;
 use crate::core::{
     DecodeError, NodeId, Payload, Wire, split, take_u8, take_u16, take_u32, take_u64,
 };
@@ -426,8 +427,8 @@ impl Wire for Message {
                 let paths = path_bytes(*trail, walks.iter().map(|walk| &*walk.path));
                 ended_head_bytes() + walks.len() * ENDED_BYTES + paths
             }
-            Message::Upkeep(_, upkeep) => 1 + 8 + upkeep.wire_len(),
-            Message::Barrier(barrier) => 1 + barrier.wire_len(),
+            Message::Upkeep(_, upkeep) => 1 + 8 + Upkeep::bytes(upkeep),
+            Message::Barrier(barrier) => 1 + Barrier::bytes(barrier),
         }
     }
 
@@ -449,11 +450,11 @@ impl Wire for Message {
             Message::Upkeep(plan, upkeep) => {
                 head.put_u8(UPKEEP);
                 head.put_u64(*plan);
-                upkeep.encode(head);
+                Upkeep::put(upkeep, head);
             }
             Message::Barrier(barrier) => {
                 head.put_u8(BARRIER);
-                barrier.encode(head);
+                Barrier::put(barrier, head);
             }
         }
         None
@@ -487,9 +488,13 @@ impl Wire for Message {
             }
             UPKEEP => {
                 let plan = take_u64(bytes)?;
-                Ok(Message::Upkeep(plan, Box::new(Upkeep::decode(bytes)?)))
+                if bytes.len() > UPKEEP_BYTES_MAX {
+                    let value = bytes.len() as u64;
+                    return Err(DecodeError::OutOfRange { field: "upkeep", value });
+                }
+                Ok(Message::Upkeep(plan, Box::new(Upkeep::take(bytes, "upkeep")?)))
             }
-            BARRIER => Ok(Message::Barrier(Barrier::decode(bytes)?)),
+            BARRIER => Ok(Message::Barrier(Barrier::take(bytes, "barrier")?)),
             other => Err(DecodeError::UnknownTag(other)),
         }
     }

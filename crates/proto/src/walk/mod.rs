@@ -52,7 +52,7 @@ pub use red::{Red, Verdict, probability};
 pub use rows::{Change, EditFault, OwnRow};
 pub use server::{Server, Timer};
 pub use supplier::Supply;
-pub use upkeep::{Chunk, Holding, Plan, Position, Upkeep};
+pub use upkeep::{Chunk, Holding, Opening, Plan, Position, Upkeep};
 pub use waits::Waits;
 pub use walker::{NOWHERE, Walker};
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::graph::{Adjacency, Graph, Row, Vertex};
 use super::rows::{Change, EditFault, OwnRow};
 use crate::core::NodeId;
+use crate::core::field::fields;
 
 /// Who has which vertex.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,28 +102,32 @@ pub struct Given {
     pub row: OwnRow,
 }
 
-/// What a server says of a vertex that it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reception {
-    /// It has it, or has given it on; that was its move of this number.
-    Taken(u32),
-    /// It knows of so many moves, which the giver does not.
-    Moves(u32),
-    /// It does not take it: it has no room, or the row is no row of this graph.
-    Refused,
+fields! {
+    /// What a server says of a vertex that it was given.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Reception {
+        /// It has it, or has given it on; that was its move of this number.
+        0 => Taken(epoch: u32),
+        /// It knows of so many moves, which the giver does not.
+        1 => Moves(epoch: u32),
+        /// It does not take it: it has no room, or the row is no row of this graph.
+        2 => Refused,
+    }
 }
 
-/// What became of an edit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is done, or nothing was to be done; the row has this version now.
-    Done(u32),
-    /// The vertex belongs to another server, after so many moves.
-    Elsewhere(NodeId, u32),
-    /// The vertex is on its way to another server: ask again.
-    Busy,
-    /// It cannot be.
-    Refused(EditFault),
+fields! {
+    /// What became of an edit.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Outcome {
+        /// It is done, or nothing was to be done; the row has this version now.
+        0 => Done(version: u32),
+        /// The vertex belongs to another server, after so many moves.
+        1 => Elsewhere(owner: NodeId, epoch: u32),
+        /// The vertex is on its way to another server: ask again.
+        2 => Busy,
+        /// It cannot be.
+        3 => Refused(fault: EditFault),
+    }
 }
 
 /// What a node knows of a graph: who has which vertex, and the rows of its own.

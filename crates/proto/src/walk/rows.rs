@@ -3,58 +3,63 @@
 use thiserror::Error;
 
 use super::graph::{Alias, AliasScratch, Row, Vertex};
+use crate::core::field::fields;
 
-/// What is to become of a vertex.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
-    /// There is an edge to this vertex. If there is none (of this label) it is added; else it gets
-    /// this weight.
-    Set {
-        /// Where it leads.
-        to: Vertex,
-        /// Its weight, finite and not negative; 1 where edges have none.
-        weight: f32,
-        /// Its label; 0 where edges have none.
-        label: u8,
-    },
-    /// There is not an edge to this vertex, whatever its label.
-    Cut {
-        /// Where it would lead.
-        to: Vertex,
-    },
-    /// There are no edges from this vertex: walks that come to it end there.
-    Clear,
-    /// The vertex goes to another server, with its edges.
-    Move {
-        /// The server's place among all.
-        to: u16,
-    },
+fields! {
+    /// What is to become of a vertex.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub enum Change {
+        /// There is an edge to this vertex. If there is none (of this label) it is added; else it
+        /// gets this weight.
+        0 => Set {
+            /// Where it leads.
+            to: Vertex,
+            /// Its weight, finite and not negative; 1 where edges have none.
+            weight: f32,
+            /// Its label; 0 where edges have none.
+            label: u8,
+        },
+        /// There is not an edge to this vertex, whatever its label.
+        1 => Cut {
+            /// Where it would lead.
+            to: Vertex,
+        },
+        /// There are no edges from this vertex: walks that come to it end there.
+        2 => Clear,
+        /// The vertex goes to another server, with its edges.
+        3 => Move {
+            /// The server's place among all.
+            to: u16,
+        },
+    }
 }
 
-/// Why an edit cannot be. Whoever asked for it is at fault; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum EditFault {
-    /// A weight that is none, or is not 1 where edges have none.
-    #[error("a weight is finite and not negative, and 1 where edges have none")]
-    Weight,
-    /// A label where edges have none.
-    #[error("the graph's edges have no labels")]
-    Label,
-    /// Weights of the server's edges are not known in the form in which they can change.
-    #[error("the server was given its part in a form that cannot change")]
-    Fixed,
-    /// A row that does not fit a message.
-    #[error(
-        "the vertex has too many edges to move: {max} bytes are the most",
-        max = OwnRow::WIRE_BYTES_MAX
-    )]
-    TooLong,
-    /// There is no room for it.
-    #[error("the server has no room for more changes")]
-    Full,
-    /// There is no such server.
-    #[error("there is no such server")]
-    NoSuchServer,
+fields! {
+    /// Why an edit cannot be. Whoever asked for it is at fault; nothing has changed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+    pub enum EditFault as "fault" {
+        /// A weight that is none, or is not 1 where edges have none.
+        #[error("a weight is finite and not negative, and 1 where edges have none")]
+        0 => Weight,
+        /// A label where edges have none.
+        #[error("the graph's edges have no labels")]
+        1 => Label,
+        /// Weights of the server's edges are not known in the form in which they can change.
+        #[error("the server was given its part in a form that cannot change")]
+        2 => Fixed,
+        /// A row that does not fit a message.
+        #[error(
+            "the vertex has too many edges to move: {max} bytes are the most",
+            max = OwnRow::WIRE_BYTES_MAX
+        )]
+        3 => TooLong,
+        /// There is no room for it.
+        #[error("the server has no room for more changes")]
+        4 => Full,
+        /// There is no such server.
+        #[error("there is no such server")]
+        5 => NoSuchServer,
+    }
 }
 
 impl Change {

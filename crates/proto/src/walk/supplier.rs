@@ -12,7 +12,7 @@ use super::interface::{Event, SupplyFault};
 use super::message::Message;
 use super::part::{Owners, Part};
 use super::server::Server;
-use super::upkeep::{Chunk, Holding, Plan, Position, Upkeep};
+use super::upkeep::{Chunk, Holding, Opening, Plan, Position, Upkeep};
 use crate::core::{Context, Instant, Lane, NodeId};
 
 /// Bytes of a chunk, about; a row that is longer is cut.
@@ -358,7 +358,7 @@ impl Feed {
 impl Supplier {
     fn open(&self, cx: &mut Cx<'_>, server: NodeId) {
         let Supply { id, replaces, .. } = self.supply;
-        let open = Upkeep::Open(self.supply.plan(), replaces);
+        let open = Upkeep::Open(Opening { plan: self.supply.plan(), replaces });
         cx.send(server, Lane::Stream, Message::Upkeep(id, Box::new(open)));
     }
 }

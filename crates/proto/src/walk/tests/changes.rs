@@ -171,7 +171,7 @@ fn a_part_comes_in_pieces_of_any_size_and_none_counts_twice() {
     let mut bench = Bench::awaiting(Config::default());
     assert_eq!(held(&mut bench, 5, Upkeep::Ask), Holding::Other(0));
     let start = Position::default();
-    let open = Upkeep::Open(plan(5), false);
+    let open = Upkeep::Open(Opening { plan: plan(5), replaces: false });
     assert_eq!(held(&mut bench, 5, open.clone()), Holding::Until(start));
     assert_eq!(bench.outbox.contacts, [(B, Bytes::from_static(b"b"))]);
     let first = Chunk {
@@ -193,8 +193,14 @@ fn a_part_comes_in_pieces_of_any_size_and_none_counts_twice() {
     assert_eq!(part.row(2).map(|row| row.targets.to_vec()), Some(vec![0]));
     assert!(part.row(1).is_none() && part.owner(1) == Some(B));
     // Another graph only takes its place if it is to.
-    assert_eq!(held(&mut bench, 6, Upkeep::Open(plan(6), false)), Holding::Other(5));
-    assert_eq!(held(&mut bench, 6, Upkeep::Open(plan(6), true)), Holding::Until(start));
+    assert_eq!(
+        held(&mut bench, 6, Upkeep::Open(Opening { plan: plan(6), replaces: false })),
+        Holding::Other(5)
+    );
+    assert_eq!(
+        held(&mut bench, 6, Upkeep::Open(Opening { plan: plan(6), replaces: true })),
+        Holding::Until(start)
+    );
     assert_eq!(held(&mut bench, 5, Upkeep::Ask), Holding::Whole, "until it is whole");
     assert_eq!(held(&mut bench, 6, Upkeep::Chunk(chunk())), Holding::Whole);
     assert_eq!(held(&mut bench, 5, Upkeep::Ask), Holding::Other(6));
@@ -215,22 +221,31 @@ fn pieces_that_do_not_fit_and_plans_that_cannot_be_are_refused() {
     ];
     for (place, spoil) in wrong.iter().enumerate() {
         let mut bench = Bench::awaiting(Config::default());
-        held(&mut bench, 5, Upkeep::Open(plan(5), false));
+        held(&mut bench, 5, Upkeep::Open(Opening { plan: plan(5), replaces: false }));
         let mut bad = chunk();
         spoil(&mut bad);
         assert_eq!(held(&mut bench, 5, Upkeep::Chunk(bad)), Holding::Refused, "{place}");
         assert_eq!(held(&mut bench, 5, Upkeep::Ask), Holding::Other(0), "{place}");
     }
     let mut bench = Bench::awaiting(Config { graph_bytes_max: 40, ..Config::default() });
-    held(&mut bench, 5, Upkeep::Open(plan(5), false));
+    held(&mut bench, 5, Upkeep::Open(Opening { plan: plan(5), replaces: false }));
     assert_eq!(held(&mut bench, 5, Upkeep::Chunk(chunk())), Holding::Refused, "no room");
     let without_it = Plan { servers: vec![(B, Bytes::new())], ..plan(5) };
-    assert_eq!(held(&mut bench, 5, Upkeep::Open(without_it, false)), Holding::Refused);
+    assert_eq!(
+        held(&mut bench, 5, Upkeep::Open(Opening { plan: without_it, replaces: false })),
+        Holding::Refused
+    );
     let twice = Plan { servers: vec![(A, Bytes::new()); 2], ..plan(5) };
-    assert_eq!(held(&mut bench, 5, Upkeep::Open(twice, false)), Holding::Refused);
+    assert_eq!(
+        held(&mut bench, 5, Upkeep::Open(Opening { plan: twice, replaces: false })),
+        Holding::Refused
+    );
     // A server that had its part from the start takes no other.
     let mut fixed = Bench::new(Config::default(), &kite(), &[0; 4]);
-    assert_eq!(held(&mut fixed, 5, Upkeep::Open(plan(5), true)), Holding::Refused);
+    assert_eq!(
+        held(&mut fixed, 5, Upkeep::Open(Opening { plan: plan(5), replaces: true })),
+        Holding::Refused
+    );
     assert_eq!(say(&mut fixed, 0, Upkeep::Who), []);
     let edits = Upkeep::Edits(1, vec![(0, Change::Clear)]);
     assert_eq!(held(&mut fixed, 0, edits), Holding::Whole, "and none of its rows changes");
@@ -240,7 +255,7 @@ fn pieces_that_do_not_fit_and_plans_that_cannot_be_are_refused() {
 #[test]
 fn edits_that_are_asked_for_twice_are_made_once_and_a_stranger_moves_nothing() {
     let mut bench = Bench::awaiting(Config::default());
-    held(&mut bench, 5, Upkeep::Open(plan(5), false));
+    held(&mut bench, 5, Upkeep::Open(Opening { plan: plan(5), replaces: false }));
     held(&mut bench, 5, Upkeep::Chunk(chunk()));
     let edits = vec![(0, set(0)), (1, set(0)), (2, Change::Move { to: 1 })];
     let done = vec![Outcome::Done(1), Outcome::Elsewhere(B, 0), Outcome::Busy];
@@ -267,7 +282,7 @@ fn edits_that_are_asked_for_twice_are_made_once_and_a_stranger_moves_nothing() {
 #[test]
 fn walkers_over_another_graph_are_turned_away_and_their_home_hears_of_it() {
     let mut bench = Bench::awaiting(Config::default());
-    held(&mut bench, 5, Upkeep::Open(plan(5), false));
+    held(&mut bench, 5, Upkeep::Open(Opening { plan: plan(5), replaces: false }));
     held(&mut bench, 5, Upkeep::Chunk(chunk()));
     let home = NodeId(9);
     let head = |plan| {
@@ -285,7 +300,7 @@ fn walkers_over_another_graph_are_turned_away_and_their_home_hears_of_it() {
     bench.receive(walkers(head(5)));
     assert_eq!(bench.server.queue_len(), 1);
     // A graph that takes this one's place takes the walkers over it along.
-    held(&mut bench, 6, Upkeep::Open(plan(6), true));
+    held(&mut bench, 6, Upkeep::Open(Opening { plan: plan(6), replaces: true }));
     held(&mut bench, 6, Upkeep::Chunk(chunk()));
     assert_eq!((bench.server.held(), bench.server.census().lost), (0, 1));
 }
@@ -323,9 +338,13 @@ fn the_discipline_that_a_client_asks_for_is_the_one_that_acts() {
         let mut bench = Bench::awaiting(Config::default());
         // First with another graph and discipline: the later one counts.
         let before = Plan { pass: Some(PassConfig::default()), ..plan(4) };
-        held(&mut bench, 4, Upkeep::Open(before, false));
+        held(&mut bench, 4, Upkeep::Open(Opening { plan: before, replaces: false }));
         assert_eq!(held(&mut bench, 4, Upkeep::Chunk(chunk())), Holding::Whole);
-        held(&mut bench, 5, Upkeep::Open(Plan { pass, ..plan(5) }, true));
+        held(
+            &mut bench,
+            5,
+            Upkeep::Open(Opening { plan: Plan { pass, ..plan(5) }, replaces: true }),
+        );
         assert_eq!(held(&mut bench, 5, Upkeep::Chunk(chunk())), Holding::Whole);
         let walker = |walk| Traveller {
             token: walk,

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::super::message::{DETOURS_MAX, MESSAGE_BYTES_MAX};
-use super::{upkeep, *};
-use crate::core::laws::{self, ends_where_it_ends, has_one_form, hex};
+use super::*;
+use crate::core::laws::{self, hex};
 use crate::core::{DecodeError, NodeId, decode_exact, encode_to_bytes};
 
 fn kind() -> impl Strategy<Value = Kind> {
@@ -96,47 +96,13 @@ fn message() -> impl Strategy<Value = Message> {
             walks: walks.into(),
         })
     });
-    let upkeep = (any::<u64>(), upkeep::upkeep());
+    let upkeep = (any::<u64>(), laws::any_of::<Upkeep>());
     let upkeep = upkeep.prop_map(|(plan, upkeep)| Message::Upkeep(plan, Box::new(upkeep)));
-    let barrier = (any::<u32>(), any::<u64>()).prop_flat_map(|(superstep, count)| {
-        prop_oneof![
-            Just(Message::Barrier(Barrier::Ready { superstep, left: count })),
-            Just(Message::Barrier(Barrier::Go { superstep })),
-            Just(Message::Barrier(Barrier::Sent { superstep, walkers: count })),
-        ]
-    });
+    let barrier = laws::any_of::<Barrier>().prop_map(Message::Barrier);
     prop_oneof![walkers, ended, upkeep, barrier]
 }
 
-proptest! {
-    #[test]
-    fn every_message_survives_its_encoding(message in message()) {
-        laws::survives(&message)?;
-    }
-
-    #[test]
-    fn a_message_that_is_cut_short_or_too_long_is_refused(message in message()) {
-        ends_where_it_ends(&message)?;
-    }
-
-    #[test]
-    fn bytes_are_a_message_in_its_only_form_or_none(
-        tag in 0x70u8..0x76,
-        bytes in prop::collection::vec(any::<u8>(), 0..120),
-    ) {
-        has_one_form::<Message>(&[&[tag], &bytes[..]].concat())?;
-    }
-
-    #[test]
-    fn a_message_with_one_byte_changed_is_another_or_none(
-        message in message(), place in any::<prop::sample::Index>(), byte in any::<u8>(),
-    ) {
-        let mut bytes = encode_to_bytes(&message).to_vec();
-        let place = place.index(bytes.len());
-        bytes[place] = byte;
-        has_one_form::<Message>(&bytes)?;
-    }
-}
+laws::laws!(Message, message(), 0x70u8..0x76);
 
 fn head(kind: Kind, trail: Trail) -> Arc<Head> {
     Arc::new(Head { home: NodeId(3), job: 0x0102_0304_0506_0708, plan: 5, kind, trail })

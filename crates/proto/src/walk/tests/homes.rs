@@ -234,7 +234,7 @@ fn one_home_does_not_take_the_places_of_all_jobs() {
 #[test]
 fn walkers_of_a_client_that_is_silent_for_ten_seconds_are_dropped() {
     let mut bench = Bench::awaiting(Config::default());
-    held(&mut bench, 5, Upkeep::Open(plan(5), false));
+    held(&mut bench, 5, Upkeep::Open(Opening { plan: plan(5), replaces: false }));
     assert_eq!(held(&mut bench, 5, Upkeep::Chunk(chunk())), Holding::Whole);
     let of_plan = |home, steps| {
         let Message::Walkers { head, walkers } = walkers(home, 1, 38, steps) else {
