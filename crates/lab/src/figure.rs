@@ -6,7 +6,6 @@ use crate::LabError;
 use crate::progress::Progress;
 use crate::report::Section;
 use crate::run::RunResult;
-use crate::scenario::Diagnostic;
 use crate::standing::Standing;
 use crate::table::{aligned, lines_within};
 
@@ -187,22 +186,6 @@ pub struct Reproduction {
 /// Makes the sections of a report out of the figures of a reproduction.
 pub type Sections = fn(&[Figure], &Settings, &dyn Progress) -> Result<Vec<Section>, LabError>;
 
-impl Reproduction {
-    /// The reproduction of this name, or an error that knows the others.
-    pub fn find<'a>(
-        registry: &'a [Reproduction],
-        name: &str,
-    ) -> Result<&'a Reproduction, LabError> {
-        let known = || registry.iter().map(|reproduction| reproduction.name);
-        registry.iter().find(|reproduction| reproduction.name == name).ok_or_else(|| {
-            Diagnostic::new(format!("nothing to reproduce is called `{name}`"))
-                .with_suggestion(name, known())
-                .with_note(format!("known: {}", known().collect::<Vec<_>>().join(", ")))
-                .into()
-        })
-    }
-}
-
 /// The figures as a table for a terminal: aligned, numbers to the right, notes below their row.
 pub fn table(figures: &[Figure]) -> String {
     table_within(figures, usize::MAX)
@@ -269,7 +252,6 @@ pub(crate) fn null_is_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Quiet;
 
     fn ran() -> Figure {
         let run = RunResult { events: 180, digest: Some("00ff".into()), ..RunResult::default() };
@@ -352,24 +334,5 @@ chain/latency-ms
         let expected =
             ["0", "18", "61.26", "0.01235", "123457", "1.500e12", "-2.5", "none", "100000"];
         assert_eq!(texts, expected.map(str::to_owned));
-    }
-
-    #[test]
-    fn an_unknown_reproduction_suggests_the_known_one() {
-        let chain = Reproduction {
-            name: "chain",
-            about: "",
-            figures: |_: &Settings, _: &dyn Progress| Ok(vec![ran()]),
-            sections: |_: &[Figure], _: &Settings, _: &dyn Progress| Ok(Vec::new()),
-        };
-        assert!(
-            (Reproduction::find(&[chain], "chain").unwrap().figures)(&Settings::default(), &Quiet)
-                .is_ok()
-        );
-        let said = Reproduction::find(&[chain], "chian").unwrap_err().to_string();
-        assert_eq!(
-            said,
-            "nothing to reproduce is called `chian`\n = did you mean `chain`?\n = known: chain"
-        );
     }
 }

@@ -16,8 +16,9 @@ use crate::report::{Axis, Plot, Report, Section};
 use crate::reproduce::{self, Reproduced};
 use crate::run::{Place, RunResult};
 use crate::scenario::ScenarioFile;
+use crate::services::reproductions;
 use crate::standing::{Tally, summary};
-use crate::{LabError, REPRODUCTIONS, run_on_sockets};
+use crate::{LabError, run_on_sockets};
 
 /// Broadcasts over loopback sockets, one way of spreading them.
 #[derive(Clone, Debug, Serialize)]
@@ -116,7 +117,7 @@ pub fn run(place: &Place, progress: &dyn Progress) -> Result<Tour, LabError> {
         }
     }
     let settings = Settings { scale: Scale::Quick, ..Settings::default() };
-    let reproductions: Vec<&'static Reproduction> = REPRODUCTIONS.iter().collect();
+    let reproductions: Vec<&'static Reproduction> = reproductions().collect();
     let reproduced = reproduce::run(reproductions, &settings, progress)?;
     let results = reproduce::results(&reproduced);
     let report = report(&sockets, &reproduced, &settings, progress)?;
@@ -231,7 +232,7 @@ mod tests {
         };
         let sockets = ["one", "all"].map(|senders| broadcasts("chain", senders)).to_vec();
         let mut results = Vec::new();
-        for reproduction in REPRODUCTIONS {
+        for reproduction in reproductions() {
             for number in 0..120 {
                 let id = format!("{}/{number}", reproduction.name);
                 results.push(Figure::new(id, 1.0, "").with_paper(1.0).with_band(0.0, 2.0));

@@ -1,5 +1,5 @@
-use paceline_lab::REPRODUCTIONS;
 use paceline_lab::scenario::{ScenarioFile, builtin_names};
+use paceline_lab::services::reproductions;
 use paceline_lab::table::table_within;
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub fn run(_args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         let about = ScenarioFile::load(name)?.resolve()?.about;
         document.scenarios.push(Entry { name: name.to_owned(), about });
     }
-    for reproduction in REPRODUCTIONS {
+    for reproduction in reproductions() {
         let (name, about) = (reproduction.name.to_owned(), reproduction.about.to_owned());
         document.reproductions.push(Entry { name, about });
     }

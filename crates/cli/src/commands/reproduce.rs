@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
-use paceline_lab::REPRODUCTIONS;
 use paceline_lab::figure::{Reproduction, Scale, Settings};
 use paceline_lab::reproduce;
 use paceline_lab::run::Place;
+use paceline_lab::services::{reproduction, reproductions};
 use paceline_lab::standing::summary;
 
 use super::{Outcome, runs, seed};
@@ -46,8 +46,8 @@ Examples:
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let chosen: Vec<&'static Reproduction> = match &args.name {
-        Some(name) => vec![Reproduction::find(REPRODUCTIONS, name)?],
-        None => REPRODUCTIONS.iter().collect(),
+        Some(name) => vec![reproduction(name)?],
+        None => reproductions().collect(),
     };
     let scale = if args.quick { Scale::Quick } else { Scale::Full };
     let settings = Settings { scale, sets: args.sets, seed: args.seed, is_long: args.full };

@@ -2,7 +2,6 @@
 //! namespaces with shaped ports.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_netlab::Plan as LabPlan;
@@ -12,12 +11,12 @@ use serde::Serialize;
 
 use super::netns;
 use crate::LabError;
-use crate::chain::{Broadcast, Ledger};
+use crate::chain::Broadcast;
 use crate::group::Members;
 use crate::machine::load_average;
 use crate::progress::Progress;
 use crate::scenario::{Rate, Scenario, ScenarioFile};
-use crate::world::{Launch, Outcome, Service, Sockets, node_command, run_processes};
+use crate::world::{Launch, Outcome, Sockets, Trial, Workload, node_command, run_processes};
 
 /// How members know each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,41 +119,43 @@ pub fn run(
     program: &Path,
     progress: &dyn Progress,
 ) -> Result<BenchRow, LabError> {
-    let scenario = Arc::new(scenario(plan)?);
+    let scenario = scenario(plan)?;
     match plan.membership {
         Membership::Fixed => {
-            let broadcast = Broadcast::read(&scenario)?;
-            let (ledger, outcome) = measure(plan, &broadcast, &scenario, program, progress)?;
-            row(plan, &broadcast, &ledger, &outcome)
+            let mut broadcast = Broadcast::read(&scenario)?;
+            let outcome = measure(plan, &mut broadcast, &scenario, program, progress)?;
+            row(plan, &broadcast, &outcome)
         }
         Membership::Group => {
-            let members = Members::read(&scenario)?;
-            let (ledger, outcome) = measure(plan, &members, &scenario, program, progress)?;
+            let mut members = Members::read(&scenario)?;
+            let outcome = measure(plan, &mut members, &scenario, program, progress)?;
+            let ledger = members.broadcast().ledger();
             let all = ledger.nodes().iter().all(|node| {
                 node.views.last().is_some_and(|view| view.members.len() == plan.nodes as usize)
             });
             if !all || ledger.nodes().iter().any(|node| node.excluded > 0) {
                 return Err(LabError::Run("the group was not whole all the time".to_owned()));
             }
-            row(plan, members.broadcast(), &ledger, &outcome)
+            row(plan, members.broadcast(), &outcome)
         }
     }
 }
 
-fn measure<S: Service>(
+fn measure(
     plan: &BenchPlan,
-    service: &S,
-    scenario: &Arc<Scenario>,
+    service: &mut dyn Workload,
+    scenario: &Scenario,
     program: &Path,
     progress: &dyn Progress,
-) -> Result<(S::Ledger, Outcome), LabError> {
+) -> Result<Outcome, LabError> {
+    let trial = Trial { progress, ..Trial::simulated(scenario, 1) };
     let buffer_bytes = plan.socket_buffer_bytes;
     match plan.place {
         Place::Loopback => {
             let command = |_| node_command(program);
             let sockets = |_| Sockets { buffer_bytes, ..Sockets::default() };
             let launch = Launch { command: &command, sockets: &sockets };
-            run_processes(service, scenario, 1, &launch, progress)
+            run_processes(service, &trial, &launch)
         }
         Place::Netns(rate) => {
             let lab = LabPlan::new(plan.nodes as usize, rate.bits_per_second());
@@ -165,7 +166,7 @@ fn measure<S: Service>(
                 Sockets { bind, buffer_bytes, ..Sockets::default() }
             };
             let launch = Launch { command: &command, sockets: &sockets };
-            run_processes(service, scenario, 1, &launch, progress)
+            run_processes(service, &trial, &launch)
         }
     }
 }
@@ -193,12 +194,8 @@ fn scenario(plan: &BenchPlan) -> Result<Scenario, LabError> {
     ScenarioFile::parse("bench broadcast", &text)?.with_sets(&plan.sets)?.resolve()
 }
 
-fn row(
-    plan: &BenchPlan,
-    broadcast: &Broadcast,
-    ledger: &Ledger,
-    outcome: &Outcome,
-) -> Result<BenchRow, LabError> {
+fn row(plan: &BenchPlan, broadcast: &Broadcast, outcome: &Outcome) -> Result<BenchRow, LabError> {
+    let ledger = broadcast.ledger();
     let rate = match plan.place {
         Place::Loopback => None,
         Place::Netns(rate) => Some(rate),

@@ -1,18 +1,18 @@
 //! How many walkers go from process to process, and whether that hangs on delays and losses.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::walk::Waits;
 use serde::Serialize;
 
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::machine::load_average;
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::scenario::ScenarioFile;
-use crate::walk::{Home, run_processes_of};
-use crate::world::{Launch, Sockets, node_command};
+use crate::walk::{Home, Measured, Walking};
+use crate::world::{Launch, Sockets, Trial, World, node_command};
 
 /// Crossings a core-second that are to be reached with bundles.
 pub const CROSSINGS_PER_CORE_SECOND: f64 = 3e6;
@@ -237,12 +237,14 @@ fn run_variant(
         }
         Shape::Short => sets.push(format!("walks={}", plan.short_walks)),
     }
-    let scenario = Arc::new(ScenarioFile::load("walk/crossings")?.with_sets(&sets)?.resolve()?);
+    let scenario = ScenarioFile::load("walk/crossings")?.with_sets(&sets)?.resolve()?;
     let command = |_| node_command(program);
     let datagrams_together_max = Some(variant.datagrams_together_max);
     let sockets = |_| Sockets { datagrams_together_max, ..Sockets::default() };
     let launch = Launch { command: &command, sockets: &sockets };
-    let (settings, ledger, outcome) = run_processes_of(&scenario, plan.seed, &launch, &Quiet)?;
+    let simulated = Trial::simulated(&scenario, plan.seed);
+    let trial = Trial { world: World::Processes(&launch), ..simulated };
+    let Measured { settings, ledger, outcome, .. } = Walking::measure(&trial)?;
     let sum = |of: fn(&Home) -> u64| ledger.homes().iter().map(of).sum::<u64>();
     let mut waits = Waits::default();
     ledger.homes().iter().for_each(|home| waits.add(&home.waits));

@@ -2,7 +2,6 @@
 //! of what is lost comes back how soon; on loopback, or in a network lab by IP multicast.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_netlab::Plan as LabPlan;
@@ -15,8 +14,8 @@ use crate::machine::load_average;
 use crate::progress::Progress;
 use crate::run::RunResult;
 use crate::scenario::{Scenario, ScenarioFile};
-use crate::slingshot::run_on_processes;
-use crate::world::{Launch, Sockets, node_command};
+use crate::slingshot;
+use crate::world::{Launch, Sockets, Trial, World, node_command};
 
 /// The UDP port of IP multicast in the lab.
 const MULTICAST_PORT: u16 = 7947;
@@ -139,13 +138,17 @@ pub fn run(
     program: &Path,
     progress: &dyn Progress,
 ) -> Result<MulticastRow, LabError> {
-    let scenario = Arc::new(scenario(plan, setting)?);
+    let scenario = scenario(plan, setting)?;
+    let simulated = Trial::simulated(&scenario, plan.seed);
+    let on = |launch: &Launch<'_>| {
+        slingshot::run(&Trial { world: World::Processes(launch), progress, ..simulated })
+    };
     let result = match plan.place {
         MulticastPlace::Loopback { multicast_port } => {
             let command = |_| node_command(program);
             let sockets = |_| Sockets { multicast_port, ..Sockets::default() };
             let launch = Launch { command: &command, sockets: &sockets };
-            run_on_processes(&scenario, plan.seed, &launch, progress)?
+            on(&launch)?
         }
         MulticastPlace::Netns => {
             let mut lab = netns::build(LabPlan::new(plan.members as usize, LAB_RATE), progress)?;
@@ -156,7 +159,7 @@ pub fn run(
                 Sockets { bind, multicast_port: Some(MULTICAST_PORT), ..Sockets::default() }
             };
             let launch = Launch { command: &command, sockets: &sockets };
-            run_on_processes(&scenario, plan.seed, &launch, progress)?
+            on(&launch)?
         }
     };
     if progress.stopped() {

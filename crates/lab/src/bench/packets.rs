@@ -9,12 +9,14 @@ use paceline_proto::overlay::Algorithm;
 use serde::Serialize;
 
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::machine::{process_cpu, resident_bytes_max};
-use crate::overlay::run as run_overlay;
+use crate::overlay::Requests;
 use crate::parallel::costliest_first;
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::run::RunResult;
 use crate::scenario::ScenarioFile;
+use crate::world::Trial;
 
 /// One row: an algorithm, or all of them.
 #[derive(Clone, Debug, Serialize)]
@@ -89,7 +91,7 @@ fn hops(algorithm: &Algorithm) -> u64 {
 fn measure(algorithm: Algorithm, keys: usize) -> Result<Row, LabError> {
     let sets = [format!("algorithm={algorithm}"), format!("keys={keys}"), "tables=ideal".into()];
     let scenario = ScenarioFile::load("overlay/packets")?.with_sets(sets)?.resolve()?;
-    let result = run_overlay(&scenario, scenario.seed, None, &Quiet)?;
+    let result = Requests::run(&Trial::simulated(&scenario, scenario.seed))?;
     let ratio = |grouping: &str| {
         let id = format!("overlay/packets/{algorithm}/recursive/{grouping}");
         result.figures.iter().find(|figure| figure.id == id).map(|figure| figure.measured)
@@ -119,6 +121,7 @@ fn metric(result: &RunResult, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::Quiet;
 
     #[test]
     fn every_algorithm_puts_and_gets_all_keys_in_each_way() {

@@ -1,17 +1,18 @@
 //! The paper's experiment 1 on this machine: with hops that take long enough for its timers.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::machine::load_average;
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::run::RunResult;
 use crate::scenario::ScenarioFile;
-use crate::walk::Method;
+use crate::walk::{Method, Walking};
+use crate::world::{Trial, World};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -124,11 +125,12 @@ fn run_method(
         time("gap", 49),
         time("start_gap", 10),
     ];
-    let scenario = Arc::new(ScenarioFile::load("walk/e1")?.with_sets(&sets)?.resolve()?);
-    let run = match program {
-        Some(_) => crate::run_on_sockets(scenario, plan.seed, program, &Quiet)?,
-        None => crate::simulate(&scenario, plan.seed)?,
-    };
+    let scenario = ScenarioFile::load("walk/e1")?.with_sets(&sets)?.resolve()?;
+    let simulated = Trial::simulated(&scenario, plan.seed);
+    let run = Walking::run(&match program {
+        Some(_) => Trial { world: World::Loopback { program }, ..simulated },
+        None => simulated,
+    })?;
     let value = |name: &str| value(&run, name);
     Ok(MethodRow {
         method: method.name(),
@@ -226,6 +228,7 @@ fn missed(orders: &[OrderRow]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::Quiet;
 
     fn plan() -> WalkPlan {
         WalkPlan { walks: 30, hop: Duration::from_micros(400), block: 100, seed: 1 }

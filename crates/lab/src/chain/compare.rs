@@ -5,12 +5,13 @@ use paceline_sim::Streams;
 use rayon::prelude::*;
 
 use super::figures::{limit_bytes_per_second, setting, topology_name};
-use super::run::simulate_one;
+use super::simulated::simulate_one;
 use super::{Broadcast, Measure};
 use crate::LabError;
 use crate::figure::{Figure, number};
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::scenario::Scenario;
+use crate::world::Trial;
 
 /// Runs of each topology behind a figure of incast, with seeds that follow one another.
 const SEEDS: u64 = 3;
@@ -54,7 +55,9 @@ impl Compared {
             if progress.stopped() {
                 return Err(LabError::StoppedEarly);
             }
-            let (ledger, outcome, _) = simulate_one(broadcast, scenario, seed, None, &Quiet)?;
+            let trial = Trial::simulated(scenario, seed);
+            let (broadcast, outcome, _) = simulate_one(broadcast, &trial)?;
+            let ledger = broadcast.ledger();
             let seconds = outcome.ended.as_secs_f64();
             let ms = |share| ledger.latency().value_at_quantile(share) as f64 / 1e6;
             Ok(Compared {

@@ -3,31 +3,19 @@
 use paceline_proto::chain::{Frame, Topology};
 use paceline_proto::core::{Lane, NodeId};
 
-use super::compare::{self, Compared};
-use super::ring::{Hops, letter};
-use super::{Broadcast, Ledger, Measure, run};
+use super::compare;
+use super::measured::Measured;
+use super::ring::letter;
+use super::{Broadcast, Measure};
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::figure::{Figure, Reproduction, Scale, Settings};
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::scenario::{Scenario, ScenarioFile, Senders};
-use crate::world::Outcome;
-
-/// What a run measured.
-pub struct Measured<'a> {
-    /// Who was told what.
-    pub ledger: &'a Ledger,
-    /// How it went.
-    pub outcome: &'a Outcome,
-    /// The hops, in the simulator.
-    pub hops: Option<&'a Hops>,
-    /// Bytes a node and second of sending to each in turn, where a gain is measured.
-    pub baseline: Option<f64>,
-    /// Runs beside each other, where figures compare them.
-    pub compared: &'a [Compared],
-}
+use crate::world::Trial;
 
 /// The figures that a scenario asks for.
-pub fn figures(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Vec<Figure> {
+pub fn figures(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured) -> Vec<Figure> {
     let figure = match broadcast.plan().measure {
         Measure::Deliveries => return Vec::new(),
         Measure::Rounds => rounds(broadcast, scenario, measured),
@@ -36,8 +24,8 @@ pub fn figures(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'
         Measure::Gain => gain(broadcast, scenario, measured),
         Measure::Fairness => fairness(broadcast, scenario, measured),
         Measure::Progress => progress(scenario, measured),
-        Measure::Incast => return compare::incast(broadcast, scenario, measured.compared),
-        Measure::Latency => return compare::latency(broadcast, scenario, measured.compared),
+        Measure::Incast => return compare::incast(broadcast, scenario, &measured.compared),
+        Measure::Latency => return compare::latency(broadcast, scenario, &measured.compared),
     };
     vec![figure]
 }
@@ -46,14 +34,14 @@ pub(super) fn topology_name(broadcast: &Broadcast) -> &'static str {
     broadcast.plan().topology.map_or("auto", Topology::name)
 }
 
-fn rounds(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+fn rounds(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured) -> Figure {
     let (plan, nodes) = (broadcast.plan(), scenario.topology.nodes as usize);
     let blocks = plan.blocks.or(plan.messages).unwrap_or(0);
     let block_bytes = plan.message_bytes.min(broadcast.shared.block_bytes_max());
     let network = &scenario.topology;
     let charged = network.overhead.charge(Lane::Stream, Frame::HEAD_BYTES + block_bytes);
     let round_s = charged as f64 * 8.0 / network.rate.bits_per_second() as f64;
-    let last = measured.ledger.last_delivery().as_secs_f64() - plan.start.as_secs_f64();
+    let last = measured.ledger().last_delivery().as_secs_f64() - plan.start.as_secs_f64();
     let id = format!("chain/rounds/{}/x{blocks}-n{nodes}", topology_name(broadcast));
     // Instants are whole nanoseconds, so a round count is exact to about a millionth.
     let figure = Figure::new(id, (last / round_s * 1e6).round() / 1e6, "rounds");
@@ -86,10 +74,10 @@ fn published_rounds(topology: Topology, blocks: u64, nodes: usize) -> Option<f64
     }
 }
 
-fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured) -> Figure {
     let nodes = scenario.topology.nodes;
     let id = format!("chain/transmissions/n{nodes}");
-    let Some(hops) = measured.hops else {
+    let Some(hops) = &measured.hops else {
         return Figure::new(id, f64::NAN, "transmissions");
     };
     let expected = f64::from(nodes - 1);
@@ -122,10 +110,10 @@ pub fn limit_bytes_per_second(broadcast: &Broadcast, scenario: &Scenario) -> f64
     broadcast.limit(link)
 }
 
-fn throughput(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+fn throughput(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured) -> Figure {
     let plan = broadcast.plan();
     let limit = limit_bytes_per_second(broadcast, scenario) / 1e6;
-    let rate = measured.ledger.bytes_per_node_per_second(measured.outcome.ended) / 1e6;
+    let rate = measured.ledger().bytes_per_node_per_second(measured.outcome.ended) / 1e6;
     let setting = setting(scenario, plan.message_bytes);
     let (topology, senders) =
         (topology_name(broadcast), plan.senders.name(scenario.topology.nodes));
@@ -156,7 +144,7 @@ fn throughput(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_
     }
 }
 
-fn gain(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+fn gain(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured) -> Figure {
     let nodes = scenario.topology.nodes;
     let senders = &broadcast.plan().senders;
     let id = match senders {
@@ -164,7 +152,7 @@ fn gain(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> 
         other => format!("chain/gain/{}/n{nodes}", other.name(nodes)),
     };
     let expected = f64::from(nodes - 1) / senders.count(nodes) as f64;
-    let rate = measured.ledger.bytes_per_node_per_second(measured.outcome.ended);
+    let rate = measured.ledger().bytes_per_node_per_second(measured.outcome.ended);
     let ratio = rate / measured.baseline.unwrap_or(f64::NAN);
     Figure::new(id, ratio, "times")
         .with_band(0.95 * expected, 1.05 * expected)
@@ -174,7 +162,7 @@ fn gain(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> 
 /// The most that a fair group lets the most served sender get over the least served one.
 const FAIRNESS_MAX: f64 = 1.1;
 
-fn fairness(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>) -> Figure {
+fn fairness(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured) -> Figure {
     let nodes = scenario.topology.nodes;
     let topology = match broadcast.plan().topology {
         Some(Topology::Chain) => String::new(),
@@ -182,20 +170,20 @@ fn fairness(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured<'_>)
     };
     let senders = broadcast.plan().senders.name(nodes);
     let limit = limit_bytes_per_second(broadcast, scenario);
-    let rate = measured.ledger.bytes_per_node_per_second(measured.outcome.ended);
-    let starved = measured.ledger.starved();
+    let rate = measured.ledger().bytes_per_node_per_second(measured.outcome.ended);
+    let starved = measured.ledger().starved();
     let mut note = format!("{:.1} % of what the links carry for these senders", rate / limit * 1e2);
     if !starved.is_empty() {
         note.push_str(&format!("; starved: {starved:?}"));
     }
     let id = format!("chain/fairness/{topology}{senders}/n{nodes}");
-    Figure::new(id, measured.ledger.fairness(), "most/least")
+    Figure::new(id, measured.ledger().fairness(), "most/least")
         .with_band(1.0, FAIRNESS_MAX)
         .with_note(note)
 }
 
-fn progress(scenario: &Scenario, measured: &Measured<'_>) -> Figure {
-    let silent = measured.ledger.seconds_without_progress(measured.outcome.ended);
+fn progress(scenario: &Scenario, measured: &Measured) -> Figure {
+    let silent = measured.ledger().seconds_without_progress(measured.outcome.ended);
     let figure =
         Figure::new(format!("chain/progress/n{}", scenario.topology.nodes), silent as f64, "s");
     figure.with_band(0.0, 0.0).with_note("seconds in which some node was told nothing")
@@ -321,7 +309,8 @@ fn reproduce(settings: &Settings, progress: &dyn Progress) -> Result<Vec<Figure>
             file.set(set)?;
         }
         let scenario = file.resolve()?;
-        let result = run(&scenario, settings.seed.unwrap_or(scenario.seed), None, &Quiet)?;
+        let seed = settings.seed.unwrap_or(scenario.seed);
+        let result = Broadcast::run(&Trial::simulated(&scenario, seed))?;
         for mut figure in result.figures {
             if settings.scale == Scale::Quick {
                 figure = quick(figure);

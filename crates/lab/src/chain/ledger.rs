@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::bins::Bins;
 use super::content::{Messages, Verdict};
 use crate::run::{Metric, Sample};
+use crate::world;
 
 /// Latencies are kept in nanoseconds up to this many, with three digits.
 const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
@@ -74,7 +75,7 @@ pub struct NodeLedger {
     pub excluded: u64,
 }
 
-/// What one process noted of its node.
+/// What one process noted of its node, with all latencies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Part {
     node: NodeLedger,
@@ -283,32 +284,6 @@ impl Ledger {
         self.nodes[node.index()].received.values().map(|received| received.messages).sum()
     }
 
-    /// What was noted of one node, with all latencies.
-    pub fn part(&self, node: NodeId) -> Part {
-        let recorded = |latency: &Histogram<u64>| {
-            let steps = latency.iter_recorded();
-            steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
-        };
-        Part {
-            node: self.nodes[node.index()].clone(),
-            latency: recorded(&self.latency),
-            quiet_latency: recorded(&self.quiet_latency),
-        }
-    }
-
-    /// Takes over what another process noted of one of its nodes.
-    pub fn merge(&mut self, node: NodeId, part: Part) {
-        self.delivered +=
-            part.node.received.values().map(|received| received.messages).sum::<u64>();
-        self.nodes[node.index()] = part.node;
-        for (value, count) in part.latency {
-            self.latency.saturating_record_n(value, count);
-        }
-        for (value, count) in part.quiet_latency {
-            self.quiet_latency.saturating_record_n(value, count);
-        }
-    }
-
     /// A hash of which messages each node was told, and in which order of each origin: equal in
     /// two runs, in whatever world, if every application saw the same.
     pub fn deliveries_digest(&self) -> String {
@@ -469,5 +444,33 @@ impl Ledger {
             }
         }
         series
+    }
+}
+
+impl world::Ledger for Ledger {
+    type Part = Part;
+
+    fn part(&self, node: NodeId) -> Part {
+        let recorded = |latency: &Histogram<u64>| {
+            let steps = latency.iter_recorded();
+            steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+        };
+        Part {
+            node: self.nodes[node.index()].clone(),
+            latency: recorded(&self.latency),
+            quiet_latency: recorded(&self.quiet_latency),
+        }
+    }
+
+    fn merge(&mut self, node: NodeId, part: Part) {
+        self.delivered +=
+            part.node.received.values().map(|received| received.messages).sum::<u64>();
+        self.nodes[node.index()] = part.node;
+        for (value, count) in part.latency {
+            self.latency.saturating_record_n(value, count);
+        }
+        for (value, count) in part.quiet_latency {
+            self.quiet_latency.saturating_record_n(value, count);
+        }
     }
 }

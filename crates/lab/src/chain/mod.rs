@@ -5,30 +5,32 @@ mod compare;
 mod content;
 mod figures;
 mod ledger;
+mod measured;
 mod report;
 mod ring;
 mod rounds;
 mod run;
 mod scenario;
+mod simulated;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::chain::{Chain, Command, Config, Event, Topology, fair_shares};
-use paceline_proto::core::{Instant, NodeId, Protocol, View};
+use paceline_proto::core::{Instant, NodeId, Payload, Protocol, View};
+use paceline_sim::Codec;
 
 pub use content::{Content, Messages, Reading, Verdict};
-pub use figures::{REPRODUCTION, figures};
+pub use figures::REPRODUCTION;
 pub use ledger::{Attendance, Installed, Ledger, NodeLedger, Received, Window};
 pub(crate) use run::summed_up;
-pub use run::{run, run_on_sockets};
 pub(crate) use scenario::{
     KEYS, MEASURE_KEYS, PROTOCOL_KEYS, RENAMED, WORKLOAD_KEYS, read_protocol, read_window,
     read_workload,
 };
 pub use scenario::{Measure, Plan};
 
-use crate::world::{Answer, Service, answer};
+use crate::world::{Answer, Parts, Service, Workload, answer};
 
 /// A broadcast scenario, ready to run in either world.
 #[derive(Debug)]
@@ -39,6 +41,7 @@ pub struct Broadcast {
     messages: Messages,
     // By node, how much later than the others it begins; empty for not at all.
     starts: Vec<Duration>,
+    ledger: Ledger,
 }
 
 impl Broadcast {
@@ -52,31 +55,31 @@ impl Broadcast {
         self.view.len() as u64
     }
 
-    /// The messages that its applications exchange.
-    pub fn messages(&self) -> &Messages {
-        &self.messages
+    /// What was noted of the run.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// See [`Broadcast::ledger`].
+    pub(crate) fn ledger_mut(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    /// The same, with nodes that are told what this says.
+    pub(crate) fn attended(self, attendance: Attendance) -> Broadcast {
+        let ledger = Ledger::new(self.view.len() as u32, self.plan.window, attendance);
+        let ledger = ledger.with_senders(self.saturating_nodes(), &self.plan.quiet);
+        Broadcast { ledger, ..self }
     }
 }
 
-impl Service for Broadcast {
-    type Protocol = Chain;
-    type Ledger = Ledger;
-
-    fn shared(&self) -> &Arc<Config> {
-        &self.shared
-    }
-
-    fn protocol(&self, _node: NodeId) -> Chain {
-        Chain::new(&self.shared)
-    }
-
+impl Workload for Broadcast {
     fn view(&self) -> Option<Arc<View>> {
         Some(self.view.clone())
     }
 
-    fn ledger(&self) -> Ledger {
-        let ledger = Ledger::new(self.view.len() as u32, self.plan.window, Attendance::Full);
-        ledger.with_senders(self.saturating_nodes(), &self.plan.quiet)
+    fn codec(&self) -> Codec {
+        if self.plan.check_wire { Codec::CheckWire } else { Codec::Typed }
     }
 
     fn active_nodes(&self) -> Vec<NodeId> {
@@ -100,22 +103,52 @@ impl Service for Broadcast {
         (at < self.plan.window.until).then_some(at)
     }
 
-    fn submit(&self, ledger: &mut Ledger, at: Instant, node: NodeId, number: u64) -> Command {
-        ledger.accepted(at, node);
-        Command::broadcast(self.messages.make(node, number, at))
+    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
+        self.plan.message_bytes
+    }
+
+    fn is_done(&self) -> bool {
+        let due = self.due_at_each();
+        due.is_some_and(|due| self.ledger.deliveries() == due * self.view.len() as u64)
+    }
+
+    fn is_done_at(&self, node: NodeId) -> bool {
+        self.due_at_each().is_some_and(|due| self.ledger.deliveries_at(node) == due)
+    }
+
+    fn parts(&self) -> &dyn Parts {
+        &self.ledger
+    }
+
+    fn parts_mut(&mut self) -> &mut dyn Parts {
+        &mut self.ledger
+    }
+}
+
+impl Service for Broadcast {
+    type Protocol = Chain;
+
+    fn shared(&self) -> &Arc<Config> {
+        &self.shared
+    }
+
+    fn protocol(&self, _node: NodeId) -> Chain {
+        Chain::new(&self.shared)
+    }
+
+    fn submit(&mut self, at: Instant, node: NodeId, number: u64) -> Command {
+        Command::broadcast(self.message(at, node, number))
     }
 
     fn observe(
-        &self,
-        ledger: &mut Ledger,
+        &mut self,
         at: Instant,
         node: NodeId,
         event: &<Chain as Protocol>::Event,
         answers: &mut Vec<Answer<Self>>,
     ) {
         let Event::Delivered { origin, incarnation, end, payload, .. } = event else { return };
-        ledger.delivered(&self.messages, at, node, (*origin, *incarnation), payload);
-        let after = self.reads_for(ledger, at, node, payload.len());
+        let after = self.deliver(at, node, (*origin, *incarnation), payload);
         let consumed = Command::Consumed { origin: *origin, end: *end };
         // A reader that takes no time has consumed all before it: one credit for the batch.
         answer(
@@ -123,33 +156,6 @@ impl Service for Broadcast {
             (after, consumed),
             |earlier| matches!(earlier, Command::Consumed { origin: other, .. } if other == origin),
         );
-    }
-
-    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
-        self.plan.message_bytes
-    }
-
-    fn is_done(&self, ledger: &Ledger) -> bool {
-        let due = self.due_at_each();
-        due.is_some_and(|due| ledger.deliveries() == due * self.view.len() as u64)
-    }
-
-    fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
-        self.due_at_each().is_some_and(|due| ledger.deliveries_at(node) == due)
-    }
-
-    fn export(&self, ledger: &Ledger, node: NodeId) -> serde_json::Value {
-        serde_json::to_value(ledger.part(node)).expect("a ledger has text keys only")
-    }
-
-    fn import(
-        &self,
-        ledger: &mut Ledger,
-        node: NodeId,
-        part: serde_json::Value,
-    ) -> Result<(), serde_json::Error> {
-        ledger.merge(node, serde_json::from_value(part)?);
-        Ok(())
     }
 }
 
@@ -160,17 +166,25 @@ impl Broadcast {
         senders.into_iter().filter(|node| !self.plan.quiet.contains(node)).collect()
     }
 
-    /// How long a node's application is busy with a message of this size that it is told now.
-    pub(crate) fn reads_for(
-        &self,
-        ledger: &mut Ledger,
+    /// A node's next message, noted as accepted now.
+    pub(crate) fn message(&mut self, at: Instant, node: NodeId, number: u64) -> Payload {
+        self.ledger.accepted(at, node);
+        self.messages.make(node, number, at)
+    }
+
+    /// Notes a message of this origin and incarnation that a node is told now. How long its
+    /// application is busy with it.
+    pub(crate) fn deliver(
+        &mut self,
         at: Instant,
         node: NodeId,
-        bytes: usize,
+        from: (NodeId, u64),
+        payload: &Payload,
     ) -> Duration {
+        self.ledger.delivered(&self.messages, at, node, from, payload);
         match self.plan.read_bytes_per_second {
             None => Duration::ZERO,
-            Some(rate) => ledger.read_at(at, node, bytes, rate) - at,
+            Some(rate) => self.ledger.read_at(at, node, payload.len(), rate) - at,
         }
     }
 

@@ -6,13 +6,15 @@ use paceline_proto::chain::Topology;
 use rayon::prelude::*;
 
 use super::figures::limit_bytes_per_second;
-use super::{Broadcast, rounds, run};
+use super::{Broadcast, rounds};
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::figure::{Figure, Scale, Settings, number};
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::report::{Axis, Plot, Section};
 use crate::scenario::ScenarioFile;
 use crate::sweep::Plan;
+use crate::world::Trial;
 
 const SHARED_LIMIT: &str = "With all N members sending, sending to each in turn and the chain \
     share one limit: every message crosses N - 1 of N links, so a member is told at most \
@@ -211,7 +213,8 @@ impl Curves {
             }
             let broadcast = Broadcast::read(&cell.scenario)?;
             let limit = limit_bytes_per_second(&broadcast, &cell.scenario) / 1e6;
-            let result = run(&cell.scenario, settings.seed.unwrap_or(cell.seed), None, &Quiet)?;
+            let seed = settings.seed.unwrap_or(cell.seed);
+            let result = Broadcast::run(&Trial::simulated(&cell.scenario, seed))?;
             progress.inc(1);
             let measured = result.figures.first().map_or(f64::NAN, |figure| figure.measured);
             let topology = broadcast.plan().topology.map_or("auto", Topology::name);

@@ -5,12 +5,12 @@ use paceline_proto::core::Lane;
 
 use super::Broadcast;
 use super::ring::{Hop, Hops, letter};
-use super::run::simulate_one;
+use super::simulated::simulate_one;
 use crate::LabError;
 use crate::figure::Settings;
-use crate::progress::Quiet;
 use crate::report::{Axis, Plot, Section};
 use crate::scenario::ScenarioFile;
+use crate::world::Trial;
 
 const ROUNDS: &str = "Who sends what to whom in each round, as the run did it: two messages of A \
     to four members. These are the published tables.";
@@ -24,7 +24,7 @@ fn hops(name: &str, sets: &[&str], settings: &Settings) -> Result<(Hops, f64), L
     let scenario = ScenarioFile::load(name)?.with_sets(sets)?.resolve()?;
     let broadcast = Broadcast::read(&scenario)?;
     let seed = settings.seed.unwrap_or(scenario.seed);
-    let (_, _, hops) = simulate_one(&broadcast, &scenario, seed, None, &Quiet)?;
+    let (_, _, hops) = simulate_one(&broadcast, &Trial::simulated(&scenario, seed))?;
     let network = &scenario.topology;
     let block = Frame::HEAD_BYTES + broadcast.shared.block_bytes_max();
     let bits = network.overhead.charge(Lane::Stream, block) as f64 * 8.0;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use paceline_proto::chain::{Config, Topology};
 use paceline_proto::core::{Instant, Knobs, NodeId, Rng, View};
 
-use super::Broadcast;
 use super::content::{Content, Messages};
 use super::ledger::Window;
+use super::{Attendance, Broadcast, Ledger};
 use crate::LabError;
 use crate::scenario::{Keys, Scenario, Senders, Table};
 
@@ -106,8 +106,10 @@ impl Broadcast {
     /// A broadcast among the members of this view.
     pub(crate) fn new(config: Config, view: View, plan: Plan) -> Broadcast {
         let messages = Messages::new(plan.content, plan.message_bytes);
-        let starts = Vec::new();
-        Broadcast { shared: Arc::new(config), view: Arc::new(view), plan, messages, starts }
+        let ledger = Ledger::new(view.len() as u32, plan.window, Attendance::Full);
+        let (shared, view, starts) = (Arc::new(config), Arc::new(view), Vec::new());
+        let broadcast = Broadcast { shared, view, plan, messages, starts, ledger };
+        broadcast.attended(Attendance::Full)
     }
 
     /// The same, its senders beginning at the times that this seed draws.

@@ -4,20 +4,16 @@ use std::time::Duration;
 
 use paceline_proto::core::Instant;
 
+use super::measured::Measured;
 use super::report::sections;
-use super::{Measure, Members, run};
+use super::{Measure, Members};
 use crate::LabError;
-use crate::chain::{Ledger, NodeLedger};
+use crate::chain::NodeLedger;
+use crate::experiment::Experiment;
 use crate::figure::{Figure, Reproduction, Scale, Settings};
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::scenario::{Fault, Scenario, ScenarioFile};
-
-/// What a run measured.
-pub(super) struct Measured<'a> {
-    pub members: &'a Members,
-    pub scenario: &'a Scenario,
-    pub ledger: &'a Ledger,
-}
+use crate::world::Trial;
 
 /// From a crash until the others notice, at most, by default.
 const DETECTION_S_MAX: f64 = 1.5;
@@ -29,8 +25,8 @@ const JOIN_S_MAX: f64 = 10.0;
 const HEAL_S_MAX: f64 = 5.0;
 
 /// The figures that a scenario asks for.
-pub(super) fn figures(measured: &Measured<'_>) -> Vec<Figure> {
-    let name = &measured.scenario.name;
+pub(super) fn figures(scenario: &Scenario, measured: &Measured) -> Vec<Figure> {
+    let name = &scenario.name;
     let time = |what: &str, seconds: f64, at_most: f64| {
         Figure::new(format!("{name}/{what}-s"), seconds, "s").with_band(0.0, at_most)
     };
@@ -38,25 +34,25 @@ pub(super) fn figures(measured: &Measured<'_>) -> Vec<Figure> {
     let first = match measured.members.measure() {
         Measure::Deliveries => return Vec::new(),
         Measure::Stall => {
-            let silence = measured.ledger.attendants().map(|node| node.silence_nanos_max).max();
-            let longest = silence.map(|nanos| nanos.max(measured.ledger.latency().max()));
+            let silence = measured.ledger().attendants().map(|node| node.silence_nanos_max).max();
+            let longest = silence.map(|nanos| nanos.max(measured.ledger().latency().max()));
             let longest = longest.map_or(f64::NAN, |nanos| nanos as f64 / 1e9);
             time("stall", longest, stall_max).with_note(
                 "the longest that a message took, or that a member that stayed was told nothing; \
                  at most 1.5 s to notice and 0.2 s to repair",
             )
         }
-        Measure::Joining => time("join", joined_after(measured), JOIN_S_MAX)
+        Measure::Joining => time("join", joined_after(scenario, measured), JOIN_S_MAX)
             .with_note("from the first request until all are in one view"),
-        Measure::Healing => time("heal", healed_after(measured), HEAL_S_MAX).with_note(
+        Measure::Healing => time("heal", healed_after(scenario, measured), HEAL_S_MAX).with_note(
             "from the end of the partition until all are in one view; users of JGroups report 48 \
              to 101",
         ),
-        Measure::Repair => time("repair", repaired_after(measured), stall_max).with_note(
+        Measure::Repair => time("repair", repaired_after(scenario, measured), stall_max).with_note(
             "from the crash until every other member has the message that was in flight",
         ),
     };
-    let (missing, damaged) = measured.ledger.faults();
+    let (missing, damaged) = measured.ledger().faults();
     let (lost, note) = match measured.members.broadcast().plan().messages {
         Some(_) => (
             missing + damaged,
@@ -87,19 +83,19 @@ fn latest(times: impl Iterator<Item = f64>) -> f64 {
     times.fold(0.0, |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) })
 }
 
-fn joined_after(measured: &Measured<'_>) -> f64 {
-    let count = measured.scenario.topology.nodes as usize;
-    let nodes = measured.ledger.nodes().iter();
+fn joined_after(scenario: &Scenario, measured: &Measured) -> f64 {
+    let count = scenario.topology.nodes as usize;
+    let nodes = measured.ledger().nodes().iter();
     let whole = latest(nodes.map(|node| whole_at(node, count, Instant::ZERO)));
     whole - measured.members.join_after.as_secs_f64()
 }
 
-fn healed_after(measured: &Measured<'_>) -> f64 {
+fn healed_after(scenario: &Scenario, measured: &Measured) -> f64 {
     let ends = |fault: &Fault| matches!(fault, Fault::Heal | Fault::Resume(_));
-    let heals = measured.scenario.faults.iter().filter(|fault| ends(&fault.fault));
+    let heals = scenario.faults.iter().filter(|fault| ends(&fault.fault));
     let healed = Instant::ZERO + heals.map(|fault| fault.at).max().unwrap_or(Duration::ZERO);
-    let count = measured.scenario.topology.nodes as usize;
-    let nodes = measured.ledger.nodes().iter();
+    let count = scenario.topology.nodes as usize;
+    let nodes = measured.ledger().nodes().iter();
     // A view in which nobody was missed holds on.
     let whole = latest(nodes.map(|node| match node.views.last() {
         Some(last) if last.members.len() == count && last.at_nanos < healed.as_nanos() => {
@@ -110,12 +106,12 @@ fn healed_after(measured: &Measured<'_>) -> f64 {
     whole - healed.as_secs_f64()
 }
 
-fn repaired_after(measured: &Measured<'_>) -> f64 {
-    let Some(crash) = crash_at(measured.scenario) else { return f64::NAN };
+fn repaired_after(scenario: &Scenario, measured: &Measured) -> f64 {
+    let Some(crash) = crash_at(scenario) else { return f64::NAN };
     let first = |node: &NodeLedger| {
         node.first_nanos.map_or(f64::NAN, |nanos| Instant::from_nanos(nanos).as_secs_f64())
     };
-    latest(measured.ledger.attendants().map(first)) - crash.as_secs_f64()
+    latest(measured.ledger().attendants().map(first)) - crash.as_secs_f64()
 }
 
 /// The group's figures as `paceline reproduce group` shows them.
@@ -149,7 +145,7 @@ fn reproduce(settings: &Settings, progress: &dyn Progress) -> Result<Vec<Figure>
         let file = ScenarioFile::load(name)?.with_sets(&settings.sets)?;
         let scenario = file.resolve()?;
         let seed = settings.seed.unwrap_or(scenario.seed);
-        let result = run(&scenario, seed, None, &Quiet)?;
+        let result = Members::run(&Trial::simulated(&scenario, seed))?;
         let note = |figure: Figure| match settings.scale {
             // They take less than a second in all.
             Scale::Quick => {

@@ -1,9 +1,10 @@
 //! Groups in the lab: members that join, leave, crash and are cut off, while messages flow.
 //!
-//! The workload, the messages and the ledger are those of [`crate::broadcast`]; what differs is
+//! The workload, the messages and the ledger are those of [`crate::chain`]; what differs is
 //! that nodes are members only once they have joined.
 
 mod figures;
+mod measured;
 mod report;
 mod run;
 mod scenario;
@@ -12,17 +13,17 @@ mod tracks;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::core::{Instant, NodeId, Protocol, View};
+use paceline_proto::core::{Instant, NodeId, Protocol};
 use paceline_proto::group::{Command, Config, Event, Group};
+use paceline_sim::Codec;
 
 pub use figures::REPRODUCTION;
-pub use run::{run, run_on_sockets};
 pub(crate) use scenario::KEYS;
 pub use scenario::Measure;
 
-use crate::chain::{Attendance, Broadcast, Ledger};
+use crate::chain::{Attendance, Broadcast};
 use crate::scenario::{Fault, Scenario};
-use crate::world::{Answer, Service, Start, answer};
+use crate::world::{Answer, Parts, Service, Start, Workload, answer};
 
 /// A group scenario, ready to run in either world.
 #[derive(Debug)]
@@ -57,9 +58,47 @@ fn absentees(scenario: &Scenario) -> Attendance {
     Attendance::Broken(absent.flatten().collect())
 }
 
+impl Workload for Members {
+    fn codec(&self) -> Codec {
+        self.broadcast.codec()
+    }
+
+    fn is_ready(&self, node: NodeId) -> bool {
+        self.broadcast.ledger().is_ready(node)
+    }
+
+    fn active_nodes(&self) -> Vec<NodeId> {
+        self.broadcast.active_nodes()
+    }
+
+    fn due(&self, node: NodeId, number: u64) -> Option<Instant> {
+        self.broadcast.due(node, number)
+    }
+
+    fn work_bytes(&self, node: NodeId, number: u64) -> usize {
+        self.broadcast.work_bytes(node, number)
+    }
+
+    fn is_done(&self) -> bool {
+        // Nodes that come and go decide how many messages there are.
+        self.attends_all() && self.broadcast.is_done()
+    }
+
+    fn is_done_at(&self, node: NodeId) -> bool {
+        self.attends_all() && self.broadcast.is_done_at(node)
+    }
+
+    fn parts(&self) -> &dyn Parts {
+        self.broadcast.parts()
+    }
+
+    fn parts_mut(&mut self) -> &mut dyn Parts {
+        self.broadcast.parts_mut()
+    }
+}
+
 impl Service for Members {
     type Protocol = Group;
-    type Ledger = Ledger;
 
     fn shared(&self) -> &Arc<Config> {
         &self.shared
@@ -67,10 +106,6 @@ impl Service for Members {
 
     fn protocol(&self, _node: NodeId) -> Group {
         Group::new(&self.shared)
-    }
-
-    fn view(&self) -> Option<Arc<View>> {
-        None
     }
 
     fn begin(&self, node: NodeId, start: Start) -> Option<Answer<Self>> {
@@ -88,42 +123,21 @@ impl Service for Members {
         Some(Command::Leave)
     }
 
-    fn is_ready(&self, ledger: &Ledger, node: NodeId) -> bool {
-        ledger.is_ready(node)
-    }
-
-    fn ledger(&self) -> Ledger {
-        let window = self.broadcast.plan().window;
-        let ledger = Ledger::new(self.nodes, window, self.attendance.clone());
-        ledger.with_senders(self.broadcast.saturating_nodes(), &self.broadcast.plan().quiet)
-    }
-
-    fn active_nodes(&self) -> Vec<NodeId> {
-        self.broadcast.active_nodes()
-    }
-
-    fn due(&self, node: NodeId, number: u64) -> Option<Instant> {
-        self.broadcast.due(node, number)
-    }
-
-    fn submit(&self, ledger: &mut Ledger, at: Instant, node: NodeId, number: u64) -> Command {
-        ledger.accepted(at, node);
-        Command::broadcast(self.broadcast.messages().make(node, number, at))
+    fn submit(&mut self, at: Instant, node: NodeId, number: u64) -> Command {
+        Command::broadcast(self.broadcast.message(at, node, number))
     }
 
     fn observe(
-        &self,
-        ledger: &mut Ledger,
+        &mut self,
         at: Instant,
         node: NodeId,
         event: &<Group as Protocol>::Event,
         answers: &mut Vec<Answer<Self>>,
     ) {
+        let ledger = self.broadcast.ledger_mut();
         match event {
             Event::Delivered { view, origin, incarnation, end, payload, .. } => {
-                let from = (*origin, *incarnation);
-                ledger.delivered(self.broadcast.messages(), at, node, from, payload);
-                let after = self.broadcast.reads_for(ledger, at, node, payload.len());
+                let after = self.broadcast.deliver(at, node, (*origin, *incarnation), payload);
                 let consumed = Command::Consumed { view: *view, origin: *origin, end: *end };
                 // A reader that takes no time has consumed all before it: one credit for the batch.
                 answer(answers, (after, consumed), |earlier| match earlier {
@@ -141,32 +155,6 @@ impl Service for Members {
             Event::Rejected { .. } => ledger.rejected(node),
             _ => {}
         }
-    }
-
-    fn work_bytes(&self, node: NodeId, number: u64) -> usize {
-        self.broadcast.work_bytes(node, number)
-    }
-
-    fn is_done(&self, ledger: &Ledger) -> bool {
-        // Whoever comes and goes decides how many messages there are.
-        self.attends_all() && self.broadcast.is_done(ledger)
-    }
-
-    fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
-        self.attends_all() && self.broadcast.is_done_at(ledger, node)
-    }
-
-    fn export(&self, ledger: &Ledger, node: NodeId) -> serde_json::Value {
-        self.broadcast.export(ledger, node)
-    }
-
-    fn import(
-        &self,
-        ledger: &mut Ledger,
-        node: NodeId,
-        part: serde_json::Value,
-    ) -> Result<(), serde_json::Error> {
-        self.broadcast.import(ledger, node, part)
     }
 }
 

@@ -1,12 +1,14 @@
 //! What a report says of the group's figures, and the drawings of a message that is repaired.
 
+use super::Members;
 use super::figures::SCENARIOS;
-use super::run;
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::figure::{Figure, Settings};
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::report::{Axis, Plot, Section};
 use crate::scenario::ScenarioFile;
+use crate::world::Trial;
 
 const DROP_OUT: &str = "On a chain every member forwards what it gets, so what if a member drops \
     out? In the published design what was in flight at that member is lost to all behind it. Here \
@@ -32,7 +34,8 @@ pub(super) fn sections(
         ("group/origin-dies", "The sender drops out", ORIGIN_DIES),
     ] {
         let scenario = ScenarioFile::load(name)?.with_sets(&settings.sets)?.resolve()?;
-        let plots = run(&scenario, settings.seed.unwrap_or(scenario.seed), None, &Quiet)?.drawings;
+        let seed = settings.seed.unwrap_or(scenario.seed);
+        let plots = Members::run(&Trial::simulated(&scenario, seed))?.drawings;
         let (heading, text) = (heading.to_owned(), text.to_owned());
         sections.push(Section { heading, text, plots, ..Section::default() });
     }

@@ -75,7 +75,7 @@ impl Members {
         let view = View::roster((0..nodes).map(NodeId));
         Ok(Members {
             shared: config.into(),
-            broadcast: Broadcast::new(chain, view, plan),
+            broadcast: Broadcast::new(chain, view, plan).attended(absentees(scenario)),
             attendance: absentees(scenario),
             nodes,
             join_after,

@@ -72,7 +72,7 @@ const MARKS: [(What, &str); 4] = [
 
 /// Watches a group and keeps what a drawing of it needs.
 #[derive(Debug, Default)]
-pub(super) struct Tracks {
+pub struct Tracks {
     arrows: Vec<Arrow>,
     marks: Vec<(What, NodeId, Instant)>,
     // Arrows that have not come yet, by kind, sender and receiver.
@@ -130,7 +130,7 @@ impl Tracks {
 
     /// The drawings of a run in which a member crashes: what was under way when it did, how the
     /// others repaired it, and how they went on.
-    pub(super) fn drawings(&self, scenario: &Scenario) -> Vec<Plot> {
+    pub fn drawings(&self, scenario: &Scenario) -> Vec<Plot> {
         let is_crash = |fault: &ScenarioFault| matches!(fault, ScenarioFault::Crash(_));
         let crash = scenario.faults.iter().find(|fault| is_crash(&fault.fault));
         let Some(crash) = crash.map(|fault| Instant::ZERO + fault.at) else { return Vec::new() };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::run::Measured;
+use super::measured::Measured;
 use super::topology::Routing;
 use super::windows::Oracles;
 use super::{fluid, mix};

@@ -3,15 +3,17 @@
 use paceline_proto::mircc::{Algorithm, Multipath};
 
 use super::abilene::{self, Times};
+use super::measured::Measured;
 use super::report::sections;
-use super::run::{Measured, measured};
-use super::{Measure, Settings, mix, settling, worked};
+use super::{Fetching, Measure, Settings, mix, settling, worked};
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::figure::{self, Figure, Reproduction, Scale};
 use crate::parallel::costliest_first;
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::run::RunResult;
 use crate::scenario::{Scenario, ScenarioFile};
+use crate::world::Trial;
 
 /// The figures of MIRCC as `paceline reproduce mircc` shows them.
 pub const REPRODUCTION: Reproduction = Reproduction {
@@ -222,7 +224,7 @@ fn run_job(job: &Job, settings: &figure::Settings) -> Result<Given, LabError> {
     let file = file.with_sets(settings.sets.iter().filter(|set| takes(job.scenario, set)))?;
     let scenario = file.resolve()?;
     let seed = settings.seed.or(job.seed).unwrap_or(scenario.seed);
-    let measured = measured(&scenario, seed, None, &Quiet)?;
+    let measured = Fetching::measure(&Trial::simulated(&scenario, seed))?;
     let run = RunResult {
         events: measured.outcome.events,
         digest: measured.outcome.digest.clone(),

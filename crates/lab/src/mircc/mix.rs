@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Step;
 use super::fluid;
 use super::ledger::{BIN, Flow};
-use super::run::Measured;
+use super::measured::Measured;
 use super::windows::Oracles;
 use crate::LabError;
 use crate::figure::{self, Figure};

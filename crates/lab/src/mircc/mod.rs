@@ -5,6 +5,7 @@ mod abilene;
 mod figures;
 mod fluid;
 mod ledger;
+mod measured;
 mod mix;
 pub mod oracle;
 mod plan;
@@ -22,18 +23,17 @@ use std::sync::Arc;
 use paceline_proto::core::{Instant, NodeId, Payload};
 use paceline_proto::mircc::{Command, Config, Event, FaceConfig, Fetch, Forwarder, Object, Setup};
 use paceline_proto::ndn::{Name, Trust};
-use paceline_sim::Wires;
+use paceline_sim::{Codec, Wires};
 
 pub use figures::REPRODUCTION;
-pub use ledger::Ledger;
+pub use ledger::{Ledger, Part};
 pub use plan::{Plan, Step};
-pub use run::{run, run_on_sockets, serve};
 pub(crate) use settings::KEYS;
 pub use settings::{Measure, Settings};
 
 use crate::LabError;
 use crate::scenario::Diagnostic;
-use crate::world::{Answer, Service};
+use crate::world::{self, Answer, Parts, Service, Workload};
 use topology::{Graph, Port, Routes};
 
 impl From<oracle::OracleError> for LabError {
@@ -55,6 +55,7 @@ pub struct Fetching {
     settings: Settings,
     setups: BTreeMap<NodeId, Setup>,
     wires: Arc<Wires>,
+    ledger: Ledger,
 }
 
 impl Fetching {
@@ -67,6 +68,7 @@ impl Fetching {
             shared: Arc::new(settings.config.clone()),
             setups: setups(&settings)?,
             wires: Arc::new(wires(&settings.graph)),
+            ledger: Ledger::new(settings.plan.steps.len()),
             settings,
         })
     }
@@ -74,6 +76,11 @@ impl Fetching {
     /// What the scenario does and measures.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What was noted of the run.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 }
 
@@ -148,28 +155,13 @@ fn wires(graph: &Graph) -> Wires {
     wires
 }
 
-impl Service for Fetching {
-    type Protocol = Forwarder;
-    type Ledger = Ledger;
-
-    fn shared(&self) -> &Arc<Config> {
-        &self.shared
-    }
-
-    fn protocol(&self, node: NodeId) -> Forwarder {
-        Forwarder::new(self.setups.get(&node).cloned().unwrap_or_default(), &self.shared)
-    }
-
-    fn view(&self) -> Option<Arc<paceline_proto::core::View>> {
-        None
-    }
-
+impl Workload for Fetching {
     fn wires(&self) -> Option<Arc<Wires>> {
         Some(Arc::clone(&self.wires))
     }
 
-    fn ledger(&self) -> Ledger {
-        Ledger::new(self.settings.plan.steps.len())
+    fn codec(&self) -> Codec {
+        if self.settings.check_wire { Codec::CheckWire } else { Codec::Typed }
     }
 
     fn active_nodes(&self) -> Vec<NodeId> {
@@ -183,14 +175,57 @@ impl Service for Fetching {
         Some(Instant::ZERO + job.at)
     }
 
-    fn submit(&self, ledger: &mut Ledger, at: Instant, node: NodeId, number: u64) -> Command {
+    fn is_done(&self) -> bool {
+        self.ledger.is_done(self.settings.plan.is_open_ended())
+    }
+
+    fn is_done_at(&self, node: NodeId) -> bool {
+        let Some(jobs) = self.settings.jobs.get(&node) else { return true };
+        jobs.iter().all(|job| self.ledger.has_ended(job.flow))
+    }
+
+    fn parts(&self) -> &dyn Parts {
+        self
+    }
+
+    fn parts_mut(&mut self) -> &mut dyn Parts {
+        self
+    }
+}
+
+/// A node's flows are those of its jobs.
+impl world::Ledger for Fetching {
+    type Part = Part;
+
+    fn part(&self, node: NodeId) -> Part {
+        let jobs = self.settings.jobs.get(&node).into_iter().flatten();
+        self.ledger.part(jobs.map(|job| job.flow))
+    }
+
+    fn merge(&mut self, _node: NodeId, part: Part) {
+        self.ledger.merge(part);
+    }
+}
+
+impl Service for Fetching {
+    type Protocol = Forwarder;
+
+    fn shared(&self) -> &Arc<Config> {
+        &self.shared
+    }
+
+    fn protocol(&self, node: NodeId) -> Forwarder {
+        Forwarder::new(self.setups.get(&node).cloned().unwrap_or_default(), &self.shared)
+    }
+
+    fn submit(&mut self, at: Instant, node: NodeId, number: u64) -> Command {
         let job = self.settings.jobs[&node][number as usize];
         let flow = job.flow;
         if job.ends {
-            ledger.stopped(flow, at);
+            self.ledger.stopped(flow, at);
             return Command::Stop { flow };
         }
-        ledger.began(flow, at);
+        self.ledger.began(flow, at);
         let step = &self.settings.plan.steps[flow as usize];
         let prefix = &self.settings.graph.consumers()[step.consumer].prefix;
         Command::Fetch(Fetch {
@@ -203,8 +238,7 @@ impl Service for Fetching {
     }
 
     fn observe(
-        &self,
-        ledger: &mut Ledger,
+        &mut self,
         at: Instant,
         node: NodeId,
         event: &Event,
@@ -213,44 +247,16 @@ impl Service for Fetching {
         match event {
             Event::Segment { flow, number, class, data, link_bytes, stamps } => {
                 let bytes = (*link_bytes, data.content().len());
-                ledger.received(*flow, at, (*number, *class, bytes), stamps.primary());
+                self.ledger.received(*flow, at, (*number, *class, bytes), stamps.primary());
             }
-            Event::Fetched { flow, counts } => ledger.ended(*flow, at, counts),
+            Event::Fetched { flow, counts } => self.ledger.ended(*flow, at, counts),
             Event::Failed { flow, why, .. } => {
-                ledger.breaks(format!("{node} gave up flow {flow}: {why}"));
+                self.ledger.breaks(format!("{node} gave up flow {flow}: {why}"));
             }
             Event::Asked { interest, .. } => {
-                ledger.breaks(format!("{node} was asked for {}", interest.name));
+                self.ledger.breaks(format!("{node} was asked for {}", interest.name));
             }
             Event::Answered { .. } | Event::Unanswered { .. } | Event::Report { .. } => {}
         }
-    }
-
-    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
-        0
-    }
-
-    fn is_done(&self, ledger: &Ledger) -> bool {
-        ledger.is_done(self.settings.plan.is_open_ended())
-    }
-
-    fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
-        let Some(jobs) = self.settings.jobs.get(&node) else { return true };
-        jobs.iter().all(|job| ledger.has_ended(job.flow))
-    }
-
-    fn export(&self, ledger: &Ledger, node: NodeId) -> serde_json::Value {
-        let flows = self.settings.jobs.get(&node).into_iter().flatten().map(|job| job.flow);
-        serde_json::to_value(ledger.part(flows)).expect("a part has text keys only")
-    }
-
-    fn import(
-        &self,
-        ledger: &mut Ledger,
-        _node: NodeId,
-        part: serde_json::Value,
-    ) -> Result<(), serde_json::Error> {
-        ledger.merge(serde_json::from_value(part)?);
-        Ok(())
     }
 }

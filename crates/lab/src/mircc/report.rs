@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use super::Settings;
 use super::ledger::{BIN, Ledger};
-use super::run::{Measured, measured};
+use super::measured::Measured;
+use super::{Fetching, Settings};
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::figure::{self, Figure, Scale};
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::report::{Axis, Plot, Section};
 use crate::scenario::ScenarioFile;
+use crate::world::Trial;
 
 const VISIT: &str = "Consumer 1 fetches over two paths behind one link, consumer 2 comes for the \
     middle third and has one. Alone, consumer 1 sends primary Interests at the rate of its better \
@@ -71,7 +73,7 @@ pub(super) fn sections(
         let quick = if is_quick { quick } else { &[] };
         let sets = sets.iter().chain(quick);
         let scenario = ScenarioFile::load(scenario)?.with_sets(sets)?.resolve()?;
-        measured(&scenario, scenario.seed, None, &Quiet)
+        Fetching::measure(&Trial::simulated(&scenario, scenario.seed))
     };
     let until = |measured: &Measured| Duration::from_nanos(measured.outcome.ended.as_nanos());
     let rates = |title: &str, measured: &Measured| {

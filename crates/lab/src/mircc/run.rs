@@ -1,100 +1,62 @@
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant as WallClock};
-
-use paceline_sim::Codec;
+use std::time::Duration;
 
 use super::figures::figures_of_run;
 use super::ledger::{Flow, Ledger};
+use super::measured::Measured;
 use super::report::rates_plot;
 use super::windows::{Held, Oracles, Steadiness};
 use super::{Fetching, Settings};
 use crate::LabError;
-use crate::progress::Progress;
-use crate::run::{Metric, RunResult, Sample};
+use crate::experiment::Experiment;
+use crate::figure::Figure;
+use crate::run::{Metric, RunResult, Sample, WorldKind};
 use crate::scenario::Scenario;
-use crate::world::{Outcome, Prepared, Simulated, run_on_loopback, simulate_traced};
+use crate::world::{Outcome, Trial};
 
-/// What a run gave, before it is summed up.
-pub(super) struct Measured {
-    pub(super) settings: Settings,
-    pub(super) ledger: Ledger,
-    pub(super) outcome: Outcome,
-    /// Its windows, each beside the oracles.
-    pub(super) held: Vec<Held>,
-}
+impl Experiment for Fetching {
+    type Watch = ();
+    type Measured = Measured;
 
-/// Runs a scenario of named data in the simulator, and writes a trace of it to a file if there is
-/// one.
-pub fn run(
-    scenario: &Scenario,
-    seed: u64,
-    trace: Option<&Path>,
-    progress: &dyn Progress,
-) -> Result<RunResult, LabError> {
-    let started = WallClock::now();
-    let measured = measured(scenario, seed, trace, progress)?;
-    let mut result = summed_up(&measured)?;
-    let figures = figures_of_run(scenario, &measured)?.into_iter();
-    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
-    result.wall_s = started.elapsed().as_secs_f64();
-    Ok(result)
-}
-
-/// The same, not summed up.
-pub(super) fn measured(
-    scenario: &Scenario,
-    seed: u64,
-    trace: Option<&Path>,
-    progress: &dyn Progress,
-) -> Result<Measured, LabError> {
-    let service = Fetching::new(Settings::read(scenario, seed)?)?;
-    let codec = if service.settings().check_wire { Codec::CheckWire } else { Codec::Typed };
-    let simulated = Simulated { scenario, seed, codec, trace };
-    let (ledger, outcome) = simulate_traced(&service, &simulated, &mut (), progress)?;
-    judged(&service, ledger, outcome)
-}
-
-fn judged(service: &Fetching, ledger: Ledger, outcome: Outcome) -> Result<Measured, LabError> {
-    let settings = service.settings().clone();
-    if let Some(problem) = &ledger.broken {
-        return Err(LabError::Run(problem.clone()));
+    /// Delays of links are the simulator's alone.
+    fn prepare(scenario: &Scenario, seed: u64, world: WorldKind) -> Result<Fetching, LabError> {
+        let settings = Settings::read(scenario, seed)?;
+        Fetching::new(match world {
+            WorldKind::Sim => settings,
+            WorldKind::Sockets => settings.on_sockets(),
+        })
     }
-    let mut held = Vec::new();
-    // Flows that end when they are done have no windows that a plan knows.
-    if settings.plan.is_open_ended() && !outcome.is_stopped {
-        let oracles = Oracles::new(&settings)?;
-        for window in oracles.windows() {
-            held.push(oracles.hold(&ledger, window)?);
+
+    fn watch(&self) {}
+
+    fn judge(self, _: &Trial<'_>, outcome: Outcome, _: Option<()>) -> Result<Measured, LabError> {
+        let Fetching { settings, ledger, .. } = self;
+        if let Some(problem) = &ledger.broken {
+            return Err(LabError::Run(problem.clone()));
+        }
+        let mut held = Vec::new();
+        // Flows that end when they are done have no windows that a plan knows.
+        if settings.plan.is_open_ended() && !outcome.is_stopped {
+            let oracles = Oracles::new(&settings)?;
+            for window in oracles.windows() {
+                held.push(oracles.hold(&ledger, window)?);
+            }
+        }
+        Ok(Measured { settings, ledger, outcome, held })
+    }
+
+    fn result(_: &Trial<'_>, measured: &Measured) -> Result<RunResult, LabError> {
+        Ok(summed_up(measured))
+    }
+
+    fn figures(trial: &Trial<'_>, measured: &Measured) -> Result<Vec<Figure>, LabError> {
+        match trial.kind() {
+            WorldKind::Sim => figures_of_run(trial.scenario, measured),
+            WorldKind::Sockets => Ok(Vec::new()),
         }
     }
-    Ok(Measured { settings, ledger, outcome, held })
 }
 
-/// Runs a scenario of named data on loopback sockets: with a process for each node if there is a
-/// program to start, else all in this one. Delays of links are the simulator's alone.
-pub fn run_on_sockets(
-    scenario: Arc<Scenario>,
-    seed: u64,
-    program: Option<&Path>,
-    progress: &dyn Progress,
-) -> Result<RunResult, LabError> {
-    let started = WallClock::now();
-    let settings = Settings::read(&scenario, seed)?.on_sockets();
-    let service = Arc::new(Fetching::new(settings)?);
-    let (ledger, outcome) = run_on_loopback(&service, &scenario, seed, program, progress)?;
-    let mut result = summed_up(&judged(&service, ledger, outcome)?)?;
-    result.wall_s = started.elapsed().as_secs_f64();
-    Ok(result)
-}
-
-/// Runs one node of such a scenario as a parent process says.
-pub fn serve(prepared: Prepared) -> Result<(), LabError> {
-    let settings = Settings::read(prepared.scenario(), prepared.seed());
-    prepared.serve(settings.and_then(|settings| Fetching::new(settings.on_sockets())))
-}
-
-fn summed_up(measured: &Measured) -> Result<RunResult, LabError> {
+fn summed_up(measured: &Measured) -> RunResult {
     let Measured { settings, ledger, outcome, held } = measured;
     let ended = Duration::from_nanos(outcome.ended.as_nanos());
     let flows = ledger.flows();
@@ -150,26 +112,14 @@ fn summed_up(measured: &Measured) -> Result<RunResult, LabError> {
         summary.push(Metric::new("took_mean", mean, "s"));
         summary.push(Metric::new("took_max", took.iter().copied().fold(0.0, f64::max), "s"));
     }
-    if let Some(cpu) = outcome.cpu {
-        let of_run = cpu.as_secs_f64() / outcome.ended.as_secs_f64();
-        summary.push(Metric::new("processor_time", of_run, "cores"));
-    }
+    summary.extend(outcome.processor_time());
     summary.push(Metric::new("ended", ended.as_secs_f64(), "s"));
-    if outcome.is_stopped {
-        summary.push(Metric::new("stopped_early", 1.0, ""));
-    }
-    let counters = outcome.counters.sorted();
-    summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
-    let is_stopped = outcome.is_stopped;
-    Ok(RunResult {
-        summary,
+    RunResult {
         series: series(settings, ledger, ended),
         drawings: vec![rates_plot("Rates of flows", settings, ledger, ended)],
-        events: outcome.events,
-        digest: outcome.digest.clone(),
-        deliveries: (!is_stopped).then(|| ledger.deliveries()),
-        ..RunResult::default()
-    })
+        deliveries: (!outcome.is_stopped).then(|| ledger.deliveries()),
+        ..outcome.result(summary)
+    }
 }
 
 /// Points of a series.

@@ -1,26 +1,21 @@
 //! The published figures of collective forwarding beside what the protocol measures.
 
-use paceline_proto::core::Counters;
 use paceline_proto::overlay::{Algorithm, Style};
 
 use super::expected::{
     Expected, bundle_expected, hops_expected, multicast_expected, packets_expected, time_expected,
 };
+use super::measured::Measured;
 use super::report::sections;
 use super::worked;
-use super::{Action, Grouping, Ledger, Measure, Settings, run};
+use super::{Action, Grouping, Measure, Requests};
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::figure::{self, Figure, Reproduction, Scale};
 use crate::parallel::costliest_first;
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::scenario::ScenarioFile;
-
-/// What a run measured.
-pub(super) struct Measured<'a> {
-    pub settings: &'a Settings,
-    pub ledger: &'a Ledger,
-    pub counters: &'a Counters,
-}
+use crate::world::Trial;
 
 /// The counters of the messages of requests.
 pub(super) const MESSAGES: [&str; 7] = [
@@ -46,7 +41,7 @@ struct Counted {
     ended: u64,
 }
 
-impl Measured<'_> {
+impl Measured {
     fn counted(&self, style: Style, grouping: Grouping, actions: &[Action]) -> Option<Counted> {
         let phases = self.settings.plan.phases.iter().enumerate();
         let mut phases = phases
@@ -58,7 +53,7 @@ impl Measured<'_> {
         phases.peek()?;
         let mut sum = Counted::default();
         for phase in phases {
-            let count = |name: &str| self.ledger.counted(phase, name, self.counters);
+            let count = |name: &str| self.ledger.counted(phase, name, &self.outcome.counters);
             sum.forward += count("overlay_route") + count("overlay_find");
             sum.messages += MESSAGES.into_iter().map(count).sum::<u64>();
             sum.pings += count("overlay_ping") + count("overlay_pong");
@@ -118,7 +113,7 @@ fn style_name(style: Style) -> &'static str {
 const BOTH: [Action; 2] = [Action::Put, Action::Get];
 
 /// The figures that a scenario asks for.
-pub(super) fn figures(measured: &Measured<'_>) -> Vec<Figure> {
+pub(super) fn figures(measured: &Measured) -> Vec<Figure> {
     match measured.settings.measure {
         Measure::Outcomes | Measure::Tree => Vec::new(),
         Measure::Packets => packets(measured),
@@ -129,8 +124,8 @@ pub(super) fn figures(measured: &Measured<'_>) -> Vec<Figure> {
     }
 }
 
-fn packets(measured: &Measured<'_>) -> Vec<Figure> {
-    let settings = measured.settings;
+fn packets(measured: &Measured) -> Vec<Figure> {
+    let settings = &measured.settings;
     let (algorithm, pings) = (settings.config.algorithm(), settings.pings_each);
     let name = match pings {
         true => format!("{algorithm}-ping"),
@@ -194,7 +189,7 @@ fn packets(measured: &Measured<'_>) -> Vec<Figure> {
 }
 
 /// Ratios to the time of one client that gets keys one by one.
-fn time(measured: &Measured<'_>) -> Vec<Figure> {
+fn time(measured: &Measured) -> Vec<Figure> {
     let algorithm = measured.settings.config.algorithm();
     let seconds = |grouping: Grouping, clients: u32| {
         let phases = measured.settings.plan.phases.iter().zip(measured.ledger.tallies());
@@ -237,8 +232,8 @@ fn time(measured: &Measured<'_>) -> Vec<Figure> {
     ways.iter().filter_map(ratio).collect()
 }
 
-fn bundle(measured: &Measured<'_>) -> Vec<Figure> {
-    let settings = measured.settings;
+fn bundle(measured: &Measured) -> Vec<Figure> {
+    let settings = &measured.settings;
     let counted = |grouping| measured.counted(Style::Recursive, grouping, &BOTH);
     let Some((serial, bundled)) = counted(Grouping::Serial).zip(counted(Grouping::Clustered))
     else {
@@ -262,8 +257,8 @@ fn bundle(measured: &Measured<'_>) -> Vec<Figure> {
 
 /// Messages that deliver a payload to many keys, in bundles over one by one; and deliveries that
 /// are not one for each key.
-fn multicast(measured: &Measured<'_>) -> Vec<Figure> {
-    let (settings, actions) = (measured.settings, [Action::Send]);
+fn multicast(measured: &Measured) -> Vec<Figure> {
+    let (settings, actions) = (&measured.settings, [Action::Send]);
     let algorithm = settings.config.algorithm();
     let mut figures = Vec::new();
     if let Some(serial) = measured.counted(Style::Recursive, Grouping::Serial, &actions) {
@@ -299,7 +294,7 @@ fn multicast(measured: &Measured<'_>) -> Vec<Figure> {
     figures
 }
 
-fn lost(measured: &Measured<'_>) -> Figure {
+fn lost(measured: &Measured) -> Figure {
     let phases = measured.settings.plan.phases.iter().zip(measured.ledger.tallies());
     let gets = phases.filter(|(phase, _)| phase.action == Action::Get);
     let lost: u64 = gets.map(|(_, tally)| tally.absent + tally.wrong).sum();
@@ -405,7 +400,8 @@ fn reproduce(
         let sets = job.sets.iter().map(String::as_str).chain(quick.iter().copied());
         let sets = sets.chain(settings.sets.iter().map(String::as_str));
         let scenario = ScenarioFile::load(job.scenario)?.with_sets(sets)?.resolve()?;
-        let result = run(&scenario, settings.seed.unwrap_or(scenario.seed), None, &Quiet)?;
+        let seed = settings.seed.unwrap_or(scenario.seed);
+        let result = Requests::run(&Trial::simulated(&scenario, seed))?;
         progress.inc(1);
         Ok(result.figures)
     };

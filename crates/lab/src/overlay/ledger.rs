@@ -6,7 +6,7 @@ use paceline_proto::core::{Counters, Instant, NodeId};
 use paceline_proto::overlay::Outcome;
 use serde::{Deserialize, Serialize};
 
-use crate::world::interned;
+use crate::world::{self, interned};
 
 /// What became of the keys of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,16 +146,25 @@ impl Ledger {
         &self.phases
     }
 
-    /// What this process noted, for another.
-    pub fn part(&self) -> Part {
+    /// What was counted in each phase; `end` is what was counted in all.
+    pub fn counted(&self, phase: usize, counter: &str, end: &Counters) -> u64 {
+        let at = |mark: usize| self.marks.get(mark).unwrap_or(end).count(counter);
+        at(phase + 1) - at(phase).min(at(phase + 1))
+    }
+}
+
+impl world::Ledger for Ledger {
+    type Part = Part;
+
+    /// A process has one node.
+    fn part(&self, _node: NodeId) -> Part {
         let owned = |(name, n): (&str, u64)| (name.to_owned(), n);
         let marks = self.marks.iter();
         let marks = marks.map(|counters| counters.sorted().into_iter().map(owned).collect());
         Part { tallies: self.phases.clone(), marks: marks.collect() }
     }
 
-    /// Takes over what another process noted.
-    pub fn merge(&mut self, part: Part) {
+    fn merge(&mut self, _node: NodeId, part: Part) {
         for (number, counters) in part.marks.into_iter().enumerate() {
             if self.marks.len() <= number {
                 self.marks.push(Counters::default());
@@ -175,11 +184,5 @@ impl Ledger {
             tally.first_nanos = tally.first_nanos.into_iter().chain(part.first_nanos).min();
             tally.last_nanos = tally.last_nanos.max(part.last_nanos);
         }
-    }
-
-    /// What was counted in each phase; `end` is what was counted in all.
-    pub fn counted(&self, phase: usize, counter: &str, end: &Counters) -> u64 {
-        let at = |mark: usize| self.marks.get(mark).unwrap_or(end).count(counter);
-        at(phase + 1) - at(phase).min(at(phase + 1))
     }
 }

@@ -3,6 +3,7 @@
 mod expected;
 mod figures;
 mod ledger;
+mod measured;
 mod plan;
 mod report;
 mod run;
@@ -15,17 +16,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
+use paceline_proto::core::{Counters, Instant, NodeId, Protocol};
 use paceline_proto::overlay::{Command, Config, Event, Key, Oracle, Overlay};
+use paceline_sim::Codec;
 
 pub use figures::REPRODUCTION;
 pub use ledger::{Ledger, Tally};
 pub use plan::{Action, Grouping, Pace, Phase, Plan, Tables};
-pub use run::{run, run_on_sockets, serve};
 pub(crate) use scenario::KEYS;
 pub use scenario::{Measure, Settings};
 
-use crate::world::{Answer, Service, Start};
+use crate::world::{Answer, Parts, Service, Start, Workload};
 
 /// An overlay scenario, ready to run in either world.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ pub struct Requests {
     oracle: Option<Oracle>,
     // By requester: its bundles, in order, and how many keys they have.
     bundles: BTreeMap<NodeId, (Vec<u32>, usize)>,
+    ledger: Ledger,
 }
 
 impl Requests {
@@ -51,8 +53,9 @@ impl Requests {
             listed.push(bundle);
             *keys += plan.contents(bundle).1.len();
         }
+        let ledger = Ledger::new(plan.phases.len());
         let shared = Arc::new(settings.config.clone());
-        Requests { shared, settings, oracle, bundles }
+        Requests { shared, settings, oracle, bundles, ledger }
     }
 
     /// What the scenario does and measures.
@@ -69,9 +72,54 @@ impl Requests {
     }
 }
 
+impl Workload for Requests {
+    fn codec(&self) -> Codec {
+        if self.settings.check_wire { Codec::CheckWire } else { Codec::Typed }
+    }
+
+    fn is_ready(&self, node: NodeId) -> bool {
+        self.plan().pace != Pace::Closed || self.ledger.open_at(node) == 0
+    }
+
+    fn active_nodes(&self) -> Vec<NodeId> {
+        self.bundles.keys().copied().collect()
+    }
+
+    fn due(&self, node: NodeId, number: u64) -> Option<Instant> {
+        Some(Instant::ZERO + self.plan().due(self.bundle(node, number)?))
+    }
+
+    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
+        Key::BYTES * self.plan().bundle
+    }
+
+    fn marks(&self) -> Vec<Duration> {
+        self.plan().phases.iter().map(|phase| phase.begins).collect()
+    }
+
+    fn note_mark(&mut self, counters: &Counters) {
+        self.ledger.marks.push(counters.clone());
+    }
+
+    fn is_done(&self) -> bool {
+        self.ledger.done() == self.plan().phases.len() * self.plan().keys.len()
+    }
+
+    fn is_done_at(&self, node: NodeId) -> bool {
+        self.ledger.done_at(node) == self.bundles.get(&node).map_or(0, |&(_, keys)| keys)
+    }
+
+    fn parts(&self) -> &dyn Parts {
+        &self.ledger
+    }
+
+    fn parts_mut(&mut self) -> &mut dyn Parts {
+        &mut self.ledger
+    }
+}
+
 impl Service for Requests {
     type Protocol = Overlay;
-    type Ledger = Ledger;
 
     fn shared(&self) -> &Arc<Config> {
         &self.shared
@@ -86,10 +134,6 @@ impl Service for Requests {
                 Overlay::with_router(&self.shared, node, router)
             }
         }
-    }
-
-    fn view(&self) -> Option<Arc<View>> {
-        None
     }
 
     fn begin(&self, node: NodeId, start: Start) -> Option<Answer<Self>> {
@@ -118,53 +162,38 @@ impl Service for Requests {
         Some(Command::Leave)
     }
 
-    fn is_ready(&self, ledger: &Ledger, node: NodeId) -> bool {
-        self.plan().pace != Pace::Closed || ledger.open_at(node) == 0
-    }
-
-    fn ledger(&self) -> Ledger {
-        Ledger::new(self.plan().phases.len())
-    }
-
-    fn active_nodes(&self) -> Vec<NodeId> {
-        self.bundles.keys().copied().collect()
-    }
-
-    fn due(&self, node: NodeId, number: u64) -> Option<Instant> {
-        Some(Instant::ZERO + self.plan().due(self.bundle(node, number)?))
-    }
-
-    fn submit(&self, ledger: &mut Ledger, at: Instant, node: NodeId, number: u64) -> Command {
+    fn submit(&mut self, at: Instant, node: NodeId, number: u64) -> Command {
         let bundle = self.bundle(node, number).expect("what is due exists");
         let (phase, keys) = self.plan().contents(bundle);
-        ledger.submitted(phase, at, node, keys.len());
+        let keys = keys.len();
+        self.ledger.submitted(phase, at, node, keys);
         let (operation, style) = (self.plan().operation(bundle), self.plan().phases[phase].style);
         Command::Request { id: u64::from(bundle), operation, style }
     }
 
     fn observe(
-        &self,
-        ledger: &mut Ledger,
+        &mut self,
         at: Instant,
         node: NodeId,
         event: &<Overlay as Protocol>::Event,
         _answers: &mut Vec<Answer<Self>>,
     ) {
+        let (plan, ledger) = (&self.settings.plan, &mut self.ledger);
         match event {
             Event::Outcome { id, outcomes } => {
-                let phase = self.plan().phase_of(*id as u32);
+                let phase = plan.phase_of(*id as u32);
                 for (key, outcome) in outcomes {
-                    let is_right = self.plan().is_right(phase, *key, outcome);
+                    let is_right = plan.is_right(phase, *key, outcome);
                     ledger.told(phase, at, node, outcome, is_right);
                 }
             }
             Event::Rejected { id, .. } => {
-                let (phase, keys) = self.plan().contents(*id as u32);
+                let (phase, keys) = plan.contents(*id as u32);
                 ledger.rejected(phase, at, node, keys.len());
             }
             Event::Delivered { keys, payload, .. } => {
-                if let Some(bundle) = self.plan().bundle_sent(payload) {
-                    let (phase, sent) = self.plan().contents(bundle);
+                if let Some(bundle) = plan.bundle_sent(payload) {
+                    let (phase, sent) = plan.contents(bundle);
                     let known = keys.iter().filter(|key| sent.contains(key)).count();
                     ledger.delivered(phase, known, keys.len() - known);
                 }
@@ -173,39 +202,5 @@ impl Service for Requests {
             Event::JoinFailed { .. } => ledger.joins_failed += 1,
             _ => {}
         }
-    }
-
-    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
-        Key::BYTES * self.plan().bundle
-    }
-
-    fn marks(&self) -> Vec<Duration> {
-        self.plan().phases.iter().map(|phase| phase.begins).collect()
-    }
-
-    fn note_mark(&self, ledger: &mut Ledger, counters: &Counters) {
-        ledger.marks.push(counters.clone());
-    }
-
-    fn is_done(&self, ledger: &Ledger) -> bool {
-        ledger.done() == self.plan().phases.len() * self.plan().keys.len()
-    }
-
-    fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
-        ledger.done_at(node) == self.bundles.get(&node).map_or(0, |&(_, keys)| keys)
-    }
-
-    fn export(&self, ledger: &Ledger, _node: NodeId) -> serde_json::Value {
-        serde_json::to_value(ledger.part()).expect("a part has text keys only")
-    }
-
-    fn import(
-        &self,
-        ledger: &mut Ledger,
-        _node: NodeId,
-        part: serde_json::Value,
-    ) -> Result<(), serde_json::Error> {
-        ledger.merge(serde_json::from_value(part)?);
-        Ok(())
     }
 }

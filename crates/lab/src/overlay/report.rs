@@ -2,12 +2,14 @@
 
 use paceline_proto::overlay::Algorithm;
 
-use super::run;
+use super::Requests;
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::figure::{Figure, Settings};
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::report::{Axis, Plot, Section};
 use crate::scenario::ScenarioFile;
+use crate::world::Trial;
 
 const PACKETS: &str = "Messages that putting and then getting all keys takes in bundles of ten, \
     over those it takes one by one. Keys that lie next to each other share all of their way but \
@@ -44,7 +46,7 @@ pub(super) fn sections(
     add("Bundle size", BUNDLES, bundles(figures).into_iter().collect());
     let scenario = ScenarioFile::load("overlay/tree")?.resolve()?;
     let seed = settings.seed.unwrap_or(scenario.seed);
-    add("How a bundle spreads", TREE, run(&scenario, seed, None, &Quiet)?.drawings);
+    add("How a bundle spreads", TREE, Requests::run(&Trial::simulated(&scenario, seed))?.drawings);
     sections.retain(|section| !section.plots.is_empty());
     Ok(sections)
 }

@@ -1,81 +1,59 @@
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Instant as WallClock;
-
-use paceline_sim::Codec;
-
-use super::figures::{MESSAGES, Measured, figures};
+use super::figures::{MESSAGES, figures};
+use super::measured::Measured;
 use super::tree::Tree;
-use super::{Action, Ledger, Measure, Requests, Settings, Tables, Tally};
+use super::{Action, Measure, Requests, Settings, Tables, Tally};
 use crate::LabError;
-use crate::progress::Progress;
-use crate::run::{Metric, RunResult, Sample};
+use crate::experiment::Experiment;
+use crate::figure::Figure;
+use crate::run::{Metric, RunResult, Sample, WorldKind};
 use crate::scenario::Scenario;
-use crate::world::{Outcome, Prepared, Simulated, run_on_loopback, simulate_traced};
+use crate::world::{Outcome, Trial};
 
-/// Runs an overlay scenario in the simulator, and writes a trace of it to a file if there is one.
-pub fn run(
-    scenario: &Scenario,
-    seed: u64,
-    trace: Option<&Path>,
-    progress: &dyn Progress,
-) -> Result<RunResult, LabError> {
-    let requests = Requests::new(Settings::read_to_judge(scenario, seed)?);
-    let started = WallClock::now();
-    let settings = requests.settings();
-    let codec = if settings.check_wire { Codec::CheckWire } else { Codec::Typed };
-    let simulated = Simulated { scenario, seed, codec, trace };
-    let mut tree = Tree::new(settings.config.space());
-    let (ledger, outcome) = match settings.measure {
-        Measure::Tree => simulate_traced(&requests, &simulated, &mut tree, progress)?,
-        _ => simulate_traced(&requests, &simulated, &mut (), progress)?,
-    };
-    let mut result = result(settings, scenario, seed, &ledger, &outcome);
-    if settings.measure == Measure::Tree {
-        result.drawings = tree.drawings(&settings.plan, settings.config.ttl());
+impl Experiment for Requests {
+    type Watch = Tree;
+    type Measured = Measured;
+
+    fn prepare(scenario: &Scenario, seed: u64, world: WorldKind) -> Result<Self, LabError> {
+        if world == WorldKind::Sim {
+            return Ok(Requests::new(Settings::read_to_judge(scenario, seed)?));
+        }
+        let settings = Settings::read(scenario, seed)?;
+        if settings.plan.tables == Tables::Ideal {
+            let problem = "tables = \"ideal\" are filled in the simulator only";
+            return Err(LabError::Unsupported(problem.to_owned()));
+        }
+        Ok(Requests::new(settings))
     }
-    result.wall_s = started.elapsed().as_secs_f64();
-    Ok(result)
-}
 
-/// Runs an overlay scenario on loopback sockets: with a process for each node if there is a
-/// program to start, else all in this one.
-pub fn run_on_sockets(
-    scenario: Arc<Scenario>,
-    seed: u64,
-    program: Option<&Path>,
-    progress: &dyn Progress,
-) -> Result<RunResult, LabError> {
-    let settings = Settings::read(&scenario, seed)?;
-    if settings.plan.tables == Tables::Ideal {
-        let problem = "tables = \"ideal\" are filled in the simulator only";
-        return Err(LabError::Unsupported(problem.to_owned()));
+    fn watch(&self) -> Tree {
+        Tree::new(self.settings.config.space(), self.settings.measure == Measure::Tree)
     }
-    let requests = Arc::new(Requests::new(settings));
-    let started = WallClock::now();
-    let (ledger, outcome) = run_on_loopback(&requests, &scenario, seed, program, progress)?;
-    let mut result = result(requests.settings(), &scenario, seed, &ledger, &outcome);
-    result.wall_s = started.elapsed().as_secs_f64();
-    Ok(result)
-}
 
-/// Runs one node of an overlay scenario as a parent process says.
-pub fn serve(prepared: Prepared) -> Result<(), LabError> {
-    let settings = Settings::read(prepared.scenario(), prepared.seed());
-    prepared.serve(settings.map(Requests::new))
+    fn judge(
+        self,
+        _trial: &Trial<'_>,
+        outcome: Outcome,
+        tree: Option<Tree>,
+    ) -> Result<Measured, LabError> {
+        let Requests { settings, ledger, .. } = self;
+        Ok(Measured { settings, ledger, outcome, tree })
+    }
+
+    fn result(_: &Trial<'_>, measured: &Measured) -> Result<RunResult, LabError> {
+        Ok(summed_up(measured))
+    }
+
+    fn figures(_: &Trial<'_>, measured: &Measured) -> Result<Vec<Figure>, LabError> {
+        Ok(figures(measured))
+    }
 }
 
 /// Besides the messages of requests, what one phase counted of these is part of the series.
 const COUNTED: [&str; 5] =
     ["overlay_ping", "overlay_pong", "overlay_lookups", "overlay_hops", "overlay_targets_ended"];
 
-fn result(
-    settings: &Settings,
-    scenario: &Scenario,
-    seed: u64,
-    ledger: &Ledger,
-    outcome: &Outcome,
-) -> RunResult {
+fn summed_up(measured: &Measured) -> RunResult {
+    let Measured { settings, ledger, outcome, tree } = measured;
     let tallies = ledger.tallies();
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>() as f64;
     let (asked, told) = (sum(|tally| tally.asked), sum(Tally::told));
@@ -98,14 +76,7 @@ fn result(
         let name = format!("{number}_{action}_{}_rate", phase.grouping.name());
         summary.push(Metric::new(name, rate, "keys/s"));
     }
-    if let Some(bytes) = outcome.driver_bytes_per_node {
-        summary.push(Metric::new("driver_bytes_per_node", bytes, "B"));
-    }
-    if outcome.is_stopped {
-        summary.push(Metric::new("stopped_early", 1.0, ""));
-    }
-    let counters = outcome.counters.sorted();
-    summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
+    summary.extend(outcome.driver_bytes());
     let mut series = Vec::new();
     for (number, phase) in settings.plan.phases.iter().enumerate() {
         for counter in MESSAGES.into_iter().chain(COUNTED) {
@@ -113,31 +84,26 @@ fn result(
             series.push(Sample::overall(phase.begins.as_secs_f64(), counter, counted));
         }
     }
-    let mut result = RunResult {
-        summary,
-        series,
-        events: outcome.events,
-        digest: outcome.digest.clone(),
-        ..RunResult::default()
+    let drawings = match tree {
+        Some(tree) if settings.measure == Measure::Tree => {
+            tree.drawings(&settings.plan, settings.config.ttl())
+        }
+        _ => Vec::new(),
     };
-    let measured = Measured { settings, ledger, counters: &outcome.counters };
-    let figures = figures(&measured).into_iter();
-    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
-    result
+    RunResult { series, drawings, ..outcome.result(summary) }
 }
 
 #[cfg(test)]
 mod tests {
     use paceline_proto::overlay::Algorithm;
 
-    use crate::progress::Quiet;
     use crate::scenario::ScenarioFile;
 
     use super::*;
 
     fn figures(sets: &[&str]) -> Vec<crate::figure::Figure> {
         let file = ScenarioFile::load("overlay/packets").unwrap().with_sets(sets).unwrap();
-        run(&file.resolve().unwrap(), 1, None, &Quiet).unwrap().figures
+        Requests::run(&Trial::simulated(&file.resolve().unwrap(), 1)).unwrap().figures
     }
 
     #[test]
@@ -175,7 +141,7 @@ mod tests {
             let ideal = ["tables=ideal", "ping=off", &algorithm];
             let sets = ["bundle=1", "nodes=60", "keys=300"].into_iter().chain(ideal);
             let file = ScenarioFile::load("overlay/packets").unwrap().with_sets(sets).unwrap();
-            let result = run(&file.resolve().unwrap(), 1, None, &Quiet).unwrap();
+            let result = Requests::run(&Trial::simulated(&file.resolve().unwrap(), 1)).unwrap();
             let packets = |id: &str| id.starts_with("overlay/packets/");
             let figures: Vec<_> = result.figures.iter().filter(|f| packets(&f.id)).collect();
             assert_eq!(figures.len(), 4, "both styles, random and clustered");

@@ -11,8 +11,10 @@ use crate::report::{Axis, Mark, Plot};
 const KEPT_MAX: usize = 2_000;
 
 /// Watches the bundles of a run.
-pub(super) struct Tree {
+pub struct Tree {
     space: Space,
+    // Messages, and ends of targets, that are kept.
+    kept_max: usize,
     // By time: hops made before, from, to, targets.
     hops: Vec<(Instant, u8, NodeId, NodeId, usize)>,
     // Where targets ended, and after how many hops.
@@ -20,8 +22,10 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub fn new(space: Space) -> Tree {
-        Tree { space, hops: Vec::new(), ends: Vec::new() }
+    /// Nothing seen yet. It looks only if it is to be drawn.
+    pub fn new(space: Space, is_drawn: bool) -> Tree {
+        let kept_max = if is_drawn { KEPT_MAX } else { 0 };
+        Tree { space, kept_max, hops: Vec::new(), ends: Vec::new() }
     }
 
     fn place(&self, node: NodeId) -> f64 {
@@ -72,12 +76,14 @@ impl Tree {
 impl Observer<Overlay> for Tree {
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, _: Lane, message: &Message) {
         match &message.body {
-            Body::Route(route) if route.purpose == Purpose::Get && self.hops.len() < KEPT_MAX => {
+            Body::Route(route)
+                if route.purpose == Purpose::Get && self.hops.len() < self.kept_max =>
+            {
                 self.hops.push((at, route.ttl, from, to, route.targets.len()));
             }
             // Others are upkeep's.
             Body::Result { .. }
-                if self.ends.len() < KEPT_MAX
+                if self.ends.len() < self.kept_max
                     && self.hops.iter().any(|hop| hop.0 <= at && hop.3 == from) =>
             {
                 self.ends.push((at, from));

@@ -34,7 +34,7 @@ pub use senders::Senders;
 pub use topology::{NODES_MAX, Topology};
 pub use units::Rate;
 
-use crate::LabError;
+use crate::{LabError, services};
 pub(crate) use diagnostic::{Origin, Source};
 pub(crate) use document::{Entries, Kind, Value};
 pub(crate) use knobs::Keys;
@@ -51,24 +51,6 @@ pub(crate) const KNOWN_KEYS: KnownKeys = &[("topology", topology::KEYS)];
 
 /// The largest seed: the largest number that TOML has, so that every run can be written down.
 pub const SEED_MAX: u64 = i64::MAX as u64;
-
-/// The values of `[protocol] kind`.
-pub const SERVICES: &[&str] = &[
-    "chain",
-    "group",
-    "slingshot",
-    "srm",
-    "nak",
-    "digest-pull",
-    "sender-fec",
-    "ack",
-    "overlay",
-    "mircc",
-    "walk",
-];
-
-/// Those of them whose nodes send each other streams.
-const STREAM_SERVICES: [&str; 4] = ["chain", "group", "overlay", "walk"];
 
 /// A scenario as it was written, with the overrides applied so far.
 #[derive(Clone)]
@@ -112,7 +94,7 @@ impl ScenarioFile {
             None => None,
         };
         let service_keys = match service.map(|entry| &entry.value.kind) {
-            Some(Kind::Text(name)) => crate::service_keys(name),
+            Some(Kind::Text(name)) => services::keys(name),
             _ => Keys::NONE,
         };
         Ok(overrides::apply(&mut self.entries, set, KNOWN_KEYS, service_keys)?)
@@ -281,7 +263,7 @@ impl ScenarioFile {
 
     /// Streams are resent until they arrive: where a link loses all, none ever does.
     fn refuse_lost_streams(&self, service: &str, topology: &Topology) -> Result<(), LabError> {
-        if !STREAM_SERVICES.contains(&service) {
+        if !services::row(service).is_some_and(|row| row.sends_streams) {
             return Ok(());
         }
         let refused = |table: &Table<'_>| {
@@ -339,7 +321,7 @@ pub struct Scenario {
     pub topology: Topology,
     /// What goes wrong, in order of time.
     pub faults: Vec<TimedFault>,
-    /// Which protocol runs: `[protocol] kind`, one of [`SERVICES`].
+    /// Which protocol runs: `[protocol] kind`, one of [`services::kinds`].
     pub service: &'static str,
     file: ScenarioFile,
     resolved: Vec<(String, Resolved)>,
@@ -433,7 +415,7 @@ fn no_such_file(path: &Path) -> Diagnostic {
 }
 
 fn service(table: &mut Table<'_>) -> Result<&'static str, LabError> {
-    let choices: Vec<(&str, &'static str)> = SERVICES.iter().map(|&name| (name, name)).collect();
+    let choices: Vec<(&str, &'static str)> = services::kinds().map(|kind| (kind, kind)).collect();
     table.choice("kind", &choices)
 }
 

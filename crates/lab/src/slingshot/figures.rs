@@ -8,8 +8,9 @@ use super::{Measures, Settings, Setup};
 use crate::LabError;
 use crate::figure::{self, Figure, Reproduction, Scale};
 use crate::parallel::costliest_first;
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::scenario::Scenario;
+use crate::world::Trial;
 
 /// The order in which figures are shown, by the first parts of their ids.
 const ORDER: [&str; 35] = [
@@ -144,7 +145,7 @@ fn reproduce(
         }
         let of_run = Settings::read(scenario)?;
         let seed = settings.seed.unwrap_or(scenario.seed);
-        let (measures, result) = measured(&of_run, scenario, seed, None, &Quiet)?;
+        let (measures, result) = measured(&of_run, &Trial::simulated(scenario, seed))?;
         let is_own = is_same(scenario, &job.load(job.quick(settings.scale))?)?;
         let figure = |ask: &Ask| {
             let figure = ask.figure(&of_run, &measures);

@@ -423,8 +423,8 @@ mod tests {
     use super::super::figures::job_of_run;
     use super::super::{Measures, Settings, run};
     use super::*;
-    use crate::progress::Quiet;
     use crate::sweep::Plan;
+    use crate::world::Trial;
 
     #[test]
     fn each_id_is_asked_for_once_and_each_job_can_run_at_both_scales() {
@@ -449,7 +449,8 @@ mod tests {
             let scenario = job.load(job.quick(Scale::Quick)).unwrap();
             let settings = Settings::read(&scenario).unwrap();
             let seed = scenario.seed;
-            let (measures, _) = run::measured(&settings, &scenario, seed, None, &Quiet).unwrap();
+            let (measures, _) =
+                run::measured(&settings, &Trial::simulated(&scenario, seed)).unwrap();
             let own = job.asks.into_iter().filter(|ask| ask.id.ends_with(name));
             (own.collect::<Vec<Ask>>(), measures)
         };

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::Way;
 use super::plan::Plan;
+use crate::world;
 
 /// Latencies are kept in nanoseconds up to this many, with three digits.
 const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
@@ -260,9 +261,12 @@ impl Ledger {
         let sum = places.fold(0u64, |sum, (place, _)| sum.wrapping_add(mix(place as u64)));
         format!("{sum:016x}")
     }
+}
 
-    /// What was noted of one node.
-    pub fn part(&self, node: NodeId) -> Part {
+impl world::Ledger for Ledger {
+    type Part = Part;
+
+    fn part(&self, node: NodeId) -> Part {
         let packets = (0..self.plan.packets).filter(|&packet| self.plan.is_receiver(packet, node));
         let mut took: Vec<(u64, u64)> = self.again.iter().map(|a| (a.packet, a.nanos)).collect();
         took.sort_unstable();
@@ -284,8 +288,7 @@ impl Ledger {
         }
     }
 
-    /// Takes in what another process noted of its node.
-    pub fn merge(&mut self, node: NodeId, part: Part) {
+    fn merge(&mut self, node: NodeId, part: Part) {
         let mut others = part.others.into_iter().peekable();
         for packet in 0..self.plan.packets {
             if !self.plan.is_receiver(packet, node) {
@@ -326,6 +329,7 @@ mod tests {
 
     use super::super::plan::Spacing;
     use super::*;
+    use crate::world::Ledger as _;
 
     fn plan() -> Plan {
         Plan { packet_bytes: 64, judged: 0..4, ..Plan::new(3, 2, 100.0, 4, Spacing::Even) }

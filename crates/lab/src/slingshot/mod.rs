@@ -23,7 +23,8 @@ mod watched;
 
 use std::sync::Arc;
 
-use paceline_proto::core::{Instant, NodeId, Protocol, View};
+use paceline_proto::core::{Instant, NodeId, Protocol};
+use paceline_sim::Codec;
 
 pub use figures::REPRODUCTION;
 pub use ledger::{Again, Fate, Ledger, Part};
@@ -31,16 +32,15 @@ pub use measures::Measures;
 pub use overlap::Overlap;
 pub use peer::{Kind, Timely, Told, Way};
 pub use plan::{Plan, Spacing};
-pub(crate) use run::run_on_processes;
-pub use run::{run, run_on_sockets, serve};
+pub use run::{run, serve};
 pub use scenario::Settings;
 pub use search::Search;
+pub(crate) use setup::KINDS;
 pub use setup::Setup;
-pub(crate) use setup::{ACK_KEYS, DIGEST_KEYS, FEC_KEYS, KEYS, NAK_KEYS, SRM_KEYS};
 pub use watch::Watch;
 
 use crate::chain::{Content, Messages, Verdict};
-use crate::world::{Answer, Service};
+use crate::world::{Answer, Parts, Service, Workload};
 
 /// A scenario of multicast in time for one protocol, ready to run in either world.
 #[derive(Debug)]
@@ -48,6 +48,7 @@ pub struct Timed<P: Timely> {
     shared: Arc<P::Shared>,
     settings: Settings,
     packets: Messages,
+    ledger: Ledger,
 }
 
 impl<P: Timely> Timed<P> {
@@ -55,7 +56,8 @@ impl<P: Timely> Timed<P> {
     pub fn new(settings: Settings, shared: P::Shared) -> Timed<P> {
         let shared = Arc::new(shared);
         let packets = Messages::new(Content::Numbered, settings.plan.packet_bytes);
-        Timed { shared, settings, packets }
+        let ledger = Ledger::new(&settings.plan, settings.is_ordered());
+        Timed { shared, settings, packets, ledger }
     }
 
     /// What the scenario does and measures.
@@ -64,28 +66,9 @@ impl<P: Timely> Timed<P> {
     }
 }
 
-impl<P: Timely + Send + 'static> Service for Timed<P>
-where
-    P::Shared: Send + Sync,
-{
-    type Protocol = P;
-    type Ledger = Ledger;
-
-    fn shared(&self) -> &Arc<P::Shared> {
-        &self.shared
-    }
-
-    fn protocol(&self, _node: NodeId) -> P {
-        P::member(&self.shared)
-    }
-
-    // Members know each other from the start.
-    fn view(&self) -> Option<Arc<View>> {
-        None
-    }
-
-    fn ledger(&self) -> Ledger {
-        Ledger::new(&self.settings.plan, self.settings.is_ordered())
+impl<P: Timely> Workload for Timed<P> {
+    fn codec(&self) -> Codec {
+        if self.settings.check_wire { Codec::CheckWire } else { Codec::Typed }
     }
 
     fn active_nodes(&self) -> Vec<NodeId> {
@@ -97,19 +80,51 @@ where
         Some(plan.due(plan.packet(node, number)?))
     }
 
-    fn submit(&self, _: &mut Ledger, at: Instant, node: NodeId, number: u64) -> P::Command {
+    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
+        self.settings.plan.packet_bytes
+    }
+
+    fn is_done(&self) -> bool {
+        self.ledger.is_done()
+    }
+
+    fn is_done_at(&self, node: NodeId) -> bool {
+        self.ledger.is_done_at(node)
+    }
+
+    fn parts(&self) -> &dyn Parts {
+        &self.ledger
+    }
+
+    fn parts_mut(&mut self) -> &mut dyn Parts {
+        &mut self.ledger
+    }
+}
+
+impl<P: Timely> Service for Timed<P> {
+    type Protocol = P;
+
+    fn shared(&self) -> &Arc<P::Shared> {
+        &self.shared
+    }
+
+    fn protocol(&self, _node: NodeId) -> P {
+        P::member(&self.shared)
+    }
+
+    fn submit(&mut self, at: Instant, node: NodeId, number: u64) -> P::Command {
         let group = self.settings.plan.group(node, number);
         peer::multicast(group, self.packets.make(node, number, at))
     }
 
     fn observe(
-        &self,
-        ledger: &mut Ledger,
+        &mut self,
         at: Instant,
         node: NodeId,
         event: &<P as Protocol>::Event,
         _answers: &mut Vec<Answer<Self>>,
     ) {
+        let ledger = &mut self.ledger;
         match P::told(event) {
             Told::Packet { sender, payload, way, is_late } => {
                 let number = self.packets.number(payload).unwrap_or(u64::MAX);
@@ -129,31 +144,5 @@ where
             Told::Rejected(reason) => ledger.breaks(format!("{node} could not send: {reason}")),
             Told::Other => {}
         }
-    }
-
-    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
-        self.settings.plan.packet_bytes
-    }
-
-    fn is_done(&self, ledger: &Ledger) -> bool {
-        ledger.is_done()
-    }
-
-    fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
-        ledger.is_done_at(node)
-    }
-
-    fn export(&self, ledger: &Ledger, node: NodeId) -> serde_json::Value {
-        serde_json::to_value(ledger.part(node)).expect("a part has text keys only")
-    }
-
-    fn import(
-        &self,
-        ledger: &mut Ledger,
-        node: NodeId,
-        part: serde_json::Value,
-    ) -> Result<(), serde_json::Error> {
-        ledger.merge(node, serde_json::from_value(part)?);
-        Ok(())
     }
 }

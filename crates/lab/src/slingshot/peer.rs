@@ -1,14 +1,18 @@
 //! What the service must know of a protocol: all that its applications say and are told.
 
+use std::fmt::{Debug, Display};
 use std::ops::Range;
 
+use paceline_net::Hosted;
 use paceline_proto::core::{Counters, GroupId, NodeId, Payload, Protocol, Wire};
 use paceline_proto::slingshot::baselines::{ack, nak, srm};
 use paceline_proto::slingshot::{self, Command, Event, How, Slingshot};
 
 /// A protocol that multicasts packets to one group of all nodes, and takes commands as Slingshot
 /// does.
-pub trait Timely: Protocol<Message: Wire, Command = Command> + Sized {
+pub trait Timely:
+    Hosted + Protocol<Message: Wire + Display, Timer: Debug, Command = Command> + Sized
+{
     /// A member before it starts.
     fn member(shared: &Self::Shared) -> Self;
 

@@ -9,9 +9,10 @@ use super::{Measures, Settings};
 use crate::LabError;
 use crate::figure::{self, Figure, Scale};
 use crate::parallel::costliest_first;
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::report::{Axis, Plot, Section};
 use crate::scenario::Scenario;
+use crate::world::Trial;
 
 const TUNABILITY: &str = "A member that has received r packets sends one repair of them to c \
     others: c / (r + c) of all packets are repairs. More copies bring back more of what was lost; \
@@ -130,7 +131,8 @@ impl Curves {
                 return Ok(Measures::default());
             }
             let seed = settings.seed.unwrap_or(scenario.seed);
-            let (measures, _) = measured(&Settings::read(scenario)?, scenario, seed, None, &Quiet)?;
+            let (measures, _) =
+                measured(&Settings::read(scenario)?, &Trial::simulated(scenario, seed))?;
             progress.inc(1);
             Ok(measures)
         };

@@ -1,94 +1,104 @@
-use std::fmt::{Debug, Display};
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
 
-use paceline_net::Hosted;
 use paceline_proto::slingshot::Slingshot;
 use paceline_proto::slingshot::baselines::ack::Ack;
 use paceline_proto::slingshot::baselines::nak::Nak;
 use paceline_proto::slingshot::baselines::srm::Srm;
-use paceline_sim::Codec;
 
 use super::figures::{figures_of_run, figures_of_sockets};
 use super::peer::Timely;
 use super::watched::Watched;
 use super::{Ledger, Measures, Settings, Setup, Timed, Watch};
 use crate::LabError;
-use crate::progress::Progress;
+use crate::experiment::with_figures;
 use crate::report::{Axis, Plot};
-use crate::run::{Metric, RunResult};
-use crate::scenario::Scenario;
-use crate::world::{
-    Launch, Outcome, Prepared, Service, Simulated, run_on_loopback, run_processes, simulate_traced,
-};
+use crate::run::{Metric, RunResult, WorldKind};
+use crate::world::{self, Outcome, Prepared, Trial, World, run_on_sockets, simulate};
 
-/// Runs a scenario of multicast in time in the simulator, and writes a trace of it to a file if
-/// there is one.
-pub fn run(
-    scenario: &Scenario,
-    seed: u64,
-    trace: Option<&Path>,
-    progress: &dyn Progress,
-) -> Result<RunResult, LabError> {
-    let settings = Settings::read(scenario)?;
-    let (measures, mut result) = measured(&settings, scenario, seed, trace, progress)?;
-    let figures = figures_of_run(scenario, &settings, &measures)?.into_iter();
-    result.figures = figures.map(|f| f.with_run(&scenario.name, seed, &result)).collect();
-    Ok(result)
+/// Runs a scenario of multicast in time, in whichever world the trial is for.
+pub fn run(trial: &Trial<'_>) -> Result<RunResult, LabError> {
+    let settings = Settings::read(trial.scenario)?;
+    let (measures, result) = measured(&settings, trial)?;
+    let is_stopped = result.summary.iter().any(|metric| metric.metric == "stopped_early");
+    let figures = match trial.kind() {
+        WorldKind::Sim => figures_of_run(trial.scenario, &settings, &measures)?,
+        WorldKind::Sockets if is_stopped => Vec::new(),
+        WorldKind::Sockets => figures_of_sockets(trial.scenario, &settings, &measures)?,
+    };
+    Ok(with_figures(result, trial, figures))
 }
 
-/// The same, with what was measured and without figures. Of a search for the throughput there is
+/// Runs one node of such a scenario as a parent process says.
+pub fn serve(prepared: Prepared) -> Result<(), LabError> {
+    fn of<P: Timely>(prepared: Prepared, settings: Settings, shared: P::Shared) -> Done {
+        world::serve(prepared, Ok(Timed::<Watched<P>>::new(settings, shared)))
+    }
+    let settings = match Settings::read(prepared.scenario()) {
+        Ok(settings) => settings,
+        Err(error) => return world::serve::<Timed<Watched<Slingshot>>>(prepared, Err(error)),
+    };
+    match settings.setup.clone() {
+        Setup::Slingshot(shared) => of::<Slingshot>(prepared, settings, shared),
+        Setup::Srm(shared) => of::<Srm>(prepared, settings, shared),
+        Setup::Nak(shared) => of::<Nak>(prepared, settings, shared),
+        Setup::Ack(shared) => of::<Ack>(prepared, settings, shared),
+    }
+}
+
+type Done = Result<(), LabError>;
+
+/// What a run measured, and what it gives but for figures. Of a search for the throughput there is
 /// a trace of the last run.
 pub(super) fn measured(
     settings: &Settings,
-    scenario: &Scenario,
-    seed: u64,
-    trace: Option<&Path>,
-    progress: &dyn Progress,
+    trial: &Trial<'_>,
 ) -> Result<(Measures, RunResult), LabError> {
     match &settings.search {
-        Some(search) => search.run(scenario, |settings, probe| {
-            measured_once(settings, &probe, seed, trace, progress)
+        Some(search) => search.run(trial.scenario, |settings, probe| {
+            measured_once(settings, &Trial { scenario: &probe, ..*trial })
         }),
-        None => measured_once(settings, scenario, seed, trace, progress),
+        None => measured_once(settings, trial),
     }
 }
 
 fn measured_once(
     settings: &Settings,
-    scenario: &Scenario,
-    seed: u64,
-    trace: Option<&Path>,
-    progress: &dyn Progress,
+    trial: &Trial<'_>,
 ) -> Result<(Measures, RunResult), LabError> {
-    let codec = if settings.check_wire { Codec::CheckWire } else { Codec::Typed };
-    let simulated = Simulated { scenario, seed, codec, trace };
-    match &settings.setup {
-        Setup::Slingshot(shared) => simulate::<Slingshot>(settings, shared, &simulated, progress),
-        Setup::Srm(shared) => simulate::<Srm>(settings, shared, &simulated, progress),
-        Setup::Nak(shared) => simulate::<Nak>(settings, shared, &simulated, progress),
-        Setup::Ack(shared) => simulate::<Ack>(settings, shared, &simulated, progress),
+    let settings = settings.clone();
+    match settings.setup.clone() {
+        Setup::Slingshot(shared) => measured_by::<Slingshot>(settings, shared, trial),
+        Setup::Srm(shared) => measured_by::<Srm>(settings, shared, trial),
+        Setup::Nak(shared) => measured_by::<Nak>(settings, shared, trial),
+        Setup::Ack(shared) => measured_by::<Ack>(settings, shared, trial),
     }
 }
 
-fn simulate<P>(
-    settings: &Settings,
-    shared: &P::Shared,
-    simulated: &Simulated<'_>,
-    progress: &dyn Progress,
-) -> Result<(Measures, RunResult), LabError>
-where
-    P: Timely<Message: Display, Timer: Debug, Shared: Clone> + Hosted,
-{
+fn measured_by<P: Timely>(
+    settings: Settings,
+    shared: P::Shared,
+    trial: &Trial<'_>,
+) -> Result<(Measures, RunResult), LabError> {
     let started = WallClock::now();
-    let service = Timed::<P>::new(settings.clone(), shared.clone());
-    let mut watch = Watch::new(&settings.plan);
-    let (ledger, outcome) = simulate_traced(&service, simulated, &mut watch, progress)?;
+    let (measures, mut result) = match trial.kind() {
+        WorldKind::Sim => simulated(Timed::<P>::new(settings, shared), trial)?,
+        WorldKind::Sockets => on_sockets(Timed::<Watched<P>>::new(settings, shared), trial)?,
+    };
+    result.wall_s = started.elapsed().as_secs_f64();
+    Ok((measures, result))
+}
+
+fn simulated<P: Timely>(
+    mut service: Timed<P>,
+    trial: &Trial<'_>,
+) -> Result<(Measures, RunResult), LabError> {
+    let mut watch = Watch::new(&service.settings.plan);
+    let outcome = simulate(&mut service, trial, &mut watch)?;
+    let Timed { settings, ledger, .. } = service;
     let mut measures = Measures::of(&ledger, Some(&watch), watch.overhead());
     measures.extra = watch.extra();
     check_promises(&ledger)?;
-    let mut result = summed_up(settings, &ledger, &measures, &outcome);
+    let mut result = summed_up(&settings, &ledger, &measures, &outcome);
     let seen = [
         Metric::new("overhead_bytes", watch.overhead_bytes(), ""),
         Metric::new("other_messages", watch.others_sent as f64, ""),
@@ -96,120 +106,25 @@ where
     let place = result.summary.iter().position(|metric| metric.metric == "overhead");
     let place = place.map_or(0, |place| place + 1);
     result.summary.splice(place..place, seen);
-    result.wall_s = started.elapsed().as_secs_f64();
     Ok((measures, result))
 }
 
-/// Runs a scenario of multicast in time on loopback sockets: with a process for each node if there
-/// is a program to start, else all in this one.
-pub fn run_on_sockets(
-    scenario: Arc<Scenario>,
-    seed: u64,
-    program: Option<&Path>,
-    progress: &dyn Progress,
-) -> Result<RunResult, LabError> {
-    let on = Sockets { scenario: &scenario, seed, hosts: Hosts::Loopback(program), progress };
-    on.run_any()
-}
-
-/// Runs a scenario of multicast in time with a process for each node, wherever these run.
-pub(crate) fn run_on_processes(
-    scenario: &Arc<Scenario>,
-    seed: u64,
-    launch: &Launch<'_>,
-    progress: &dyn Progress,
-) -> Result<RunResult, LabError> {
-    Sockets { scenario, seed, hosts: Hosts::Launched(launch), progress }.run_any()
-}
-
-/// Where the nodes of a run on sockets are.
-#[derive(Clone, Copy)]
-enum Hosts<'a> {
-    /// On loopback, in this process or in one each.
-    Loopback(Option<&'a Path>),
-    Launched(&'a Launch<'a>),
-}
-
-/// How a scenario runs on sockets.
-struct Sockets<'a> {
-    scenario: &'a Arc<Scenario>,
-    seed: u64,
-    hosts: Hosts<'a>,
-    progress: &'a dyn Progress,
-}
-
-impl Sockets<'_> {
-    fn run_any(&self) -> Result<RunResult, LabError> {
-        let settings = Settings::read(self.scenario)?;
-        let (measures, mut result) = match &settings.search {
-            Some(search) => search.run(self.scenario, |settings, probe| {
-                Sockets { scenario: &Arc::new(probe), ..*self }.run_once(settings.clone())
-            })?,
-            None => self.run_once(settings.clone())?,
-        };
-        if !result.summary.iter().any(|metric| metric.metric == "stopped_early") {
-            let figures = figures_of_sockets(self.scenario, &settings, &measures)?.into_iter();
-            let name = &self.scenario.name;
-            result.figures = figures.map(|f| f.with_run(name, self.seed, &result)).collect();
-        }
-        Ok(result)
+fn on_sockets<P: Timely>(
+    service: Timed<P>,
+    trial: &Trial<'_>,
+) -> Result<(Measures, RunResult), LabError> {
+    let (service, outcome) = run_on_sockets(service, trial)?;
+    let Timed { settings, ledger, shared, .. } = service;
+    // Packets are not seen here: what members count stands for them.
+    let repairs = P::repairs_sent(&shared, &outcome.counters, settings.plan.nodes) as f64;
+    let overhead = repairs / (repairs + ledger.direct().len() as f64);
+    let measures = Measures::of(&ledger, None, overhead);
+    // A bench prints how many packets were corrupt beside what else it measured.
+    if !matches!(trial.world, World::Processes(_)) || ledger.corrupt == 0 {
+        check_promises(&ledger)?;
     }
-
-    fn run_once(&self, settings: Settings) -> Result<(Measures, RunResult), LabError> {
-        match settings.setup.clone() {
-            Setup::Slingshot(shared) => self.run::<Watched<Slingshot>>(settings, shared),
-            Setup::Srm(shared) => self.run::<Watched<Srm>>(settings, shared),
-            Setup::Nak(shared) => self.run::<Watched<Nak>>(settings, shared),
-            Setup::Ack(shared) => self.run::<Watched<Ack>>(settings, shared),
-        }
-    }
-
-    fn run<P>(
-        &self,
-        settings: Settings,
-        shared: P::Shared,
-    ) -> Result<(Measures, RunResult), LabError>
-    where
-        P: Timely + Hosted,
-    {
-        let started = WallClock::now();
-        let nodes = settings.plan.nodes;
-        let service = Arc::new(Timed::<P>::new(settings, shared));
-        let Sockets { scenario, seed, hosts, progress } = *self;
-        let (ledger, outcome) = match hosts {
-            Hosts::Loopback(program) => {
-                run_on_loopback(&service, scenario, seed, program, progress)?
-            }
-            Hosts::Launched(launch) => run_processes(&*service, scenario, seed, launch, progress)?,
-        };
-        // Packets are not seen here: what members count stands for them.
-        let repairs = P::repairs_sent(service.shared(), &outcome.counters, nodes) as f64;
-        let overhead = repairs / (repairs + ledger.direct().len() as f64);
-        let measures = Measures::of(&ledger, None, overhead);
-        // A bench prints how many packets were corrupt beside what else it measured.
-        if !matches!(hosts, Hosts::Launched(_)) || ledger.corrupt == 0 {
-            check_promises(&ledger)?;
-        }
-        let mut result = summed_up(service.settings(), &ledger, &measures, &outcome);
-        result.wall_s = started.elapsed().as_secs_f64();
-        Ok((measures, result))
-    }
-}
-
-/// Runs one node of such a scenario as a parent process says.
-pub fn serve(prepared: Prepared) -> Result<(), LabError> {
-    let settings = match Settings::read(prepared.scenario()) {
-        Ok(settings) => settings,
-        Err(error) => return prepared.serve::<Timed<Watched<Slingshot>>>(Err(error)),
-    };
-    match settings.setup.clone() {
-        Setup::Slingshot(shared) => {
-            prepared.serve(Ok(Timed::<Watched<Slingshot>>::new(settings, shared)))
-        }
-        Setup::Srm(shared) => prepared.serve(Ok(Timed::<Watched<Srm>>::new(settings, shared))),
-        Setup::Nak(shared) => prepared.serve(Ok(Timed::<Watched<Nak>>::new(settings, shared))),
-        Setup::Ack(shared) => prepared.serve(Ok(Timed::<Watched<Ack>>::new(settings, shared))),
-    }
+    let result = summed_up(&settings, &ledger, &measures, &outcome);
+    Ok((measures, result))
 }
 
 /// An error if a promise was broken.
@@ -262,30 +177,17 @@ fn summed_up(
         let mean = predicted.mean().as_secs_f64() * 1e3;
         summary.push(Metric::new("predicted_recovery_mean", mean, ms));
     }
-    if let Some(cpu) = outcome.cpu {
-        let of_run = cpu.as_secs_f64() / outcome.ended.as_secs_f64();
-        summary.push(Metric::new("processor_time", of_run, "cores"));
-    }
+    summary.extend(outcome.processor_time());
     summary.push(Metric::new("ended", outcome.ended.as_secs_f64(), "s"));
-    if let Some(bytes) = outcome.driver_bytes_per_node {
-        summary.push(Metric::new("driver_bytes_per_node", bytes, "B"));
-    }
-    if outcome.is_stopped {
-        summary.push(Metric::new("stopped_early", 1.0, ""));
-    }
-    let counters = outcome.counters.sorted();
-    summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
+    summary.extend(outcome.driver_bytes());
     let drawings = match measures.recovered_ms.len() + measures.pulled_ms.len() {
         0 => Vec::new(),
         _ => vec![recovery_times("Time of recovery", &[("", measures)])],
     };
     RunResult {
-        summary,
         drawings,
-        events: outcome.events,
-        digest: outcome.digest.clone(),
         deliveries: (!outcome.is_stopped).then(|| ledger.deliveries()),
-        ..RunResult::default()
+        ..outcome.result(summary)
     }
 }
 

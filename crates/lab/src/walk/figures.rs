@@ -1,18 +1,20 @@
 //! The published figures of random walkers beside what the protocol measures.
 
 use super::ledger::{Home, Ledger};
+use super::measured::Measured;
 use super::orders::{self, with_published};
 use super::report::{self, Curves, sections};
-use super::run::{Measured, measured};
-use super::{Measure, Method, exact};
+use super::{Measure, Method, Walking, exact};
 use paceline_proto::walk::{Generation, PacedConfig};
 
 use crate::LabError;
+use crate::experiment::Experiment;
 use crate::figure::{self, Figure, Reproduction, Scale};
 use crate::parallel::costliest_first;
-use crate::progress::{Progress, Quiet};
+use crate::progress::Progress;
 use crate::run::RunResult;
 use crate::scenario::ScenarioFile;
+use crate::world::Trial;
 
 /// The figures of walks as `paceline reproduce walk` shows them.
 pub const REPRODUCTION: Reproduction = Reproduction {
@@ -273,7 +275,7 @@ fn run_job(job: &Job, settings: &figure::Settings) -> Result<Given, LabError> {
     let sets = job.sets.iter().chain(&settings.sets);
     let scenario = ScenarioFile::load(job.scenario)?.with_sets(sets)?.resolve()?;
     let seed = settings.seed.unwrap_or(scenario.seed);
-    let measured = measured(&scenario, seed, None, &Quiet)?;
+    let measured = Walking::measure(&Trial::simulated(&scenario, seed))?;
     let run = RunResult {
         events: measured.outcome.events,
         digest: measured.outcome.digest.clone(),

@@ -4,6 +4,8 @@ use paceline_proto::core::{Instant, NodeId, mix};
 use paceline_proto::walk::{Census, JobReport, Walk};
 use serde::{Deserialize, Serialize};
 
+use crate::world;
+
 /// Hops that are told apart; longer walks count with the longest.
 const HOPS_MAX: usize = 256;
 
@@ -137,20 +139,6 @@ impl Ledger {
         self.open == 0 || self.broken.is_some()
     }
 
-    /// One of them, for another process.
-    pub fn exported(&self, node: NodeId) -> Home {
-        Home { broken: self.broken.clone(), ..self.home(node).clone() }
-    }
-
-    /// Takes in what another process noted of its node.
-    pub fn merge(&mut self, node: NodeId, mut home: Home) {
-        if let Some(what) = home.broken.take() {
-            self.breaks(what);
-        }
-        self.open -= usize::from(home.ended.is_some());
-        self.homes[node.index()] = home;
-    }
-
     /// Walks a second of all homes while the middle half of all walks were done: neither their
     /// beginning nor their end counts, nor that a home is alone when others are done.
     pub fn walks_per_second(&self) -> f64 {
@@ -185,6 +173,22 @@ impl Ledger {
     }
 }
 
+impl world::Ledger for Ledger {
+    type Part = Home;
+
+    fn part(&self, node: NodeId) -> Home {
+        Home { broken: self.broken.clone(), ..self.home(node).clone() }
+    }
+
+    fn merge(&mut self, node: NodeId, mut home: Home) {
+        if let Some(what) = home.broken.take() {
+            self.breaks(what);
+        }
+        self.open -= usize::from(home.ended.is_some());
+        self.homes[node.index()] = home;
+    }
+}
+
 impl Home {
     /// When its job ended, if it has, seconds.
     pub fn ended_s(&self) -> Option<f64> {
@@ -209,15 +213,16 @@ mod tests {
     use paceline_proto::walk::Stop;
 
     use super::*;
+    use crate::world::Ledger as _;
 
     #[test]
     fn what_is_broken_in_another_process_is_told_here() {
         let mut child = Ledger::new(2);
         child.breaks("n1 gave up walk 3".to_owned());
         let mut parent = Ledger::new(2);
-        parent.merge(NodeId(0), Ledger::new(2).exported(NodeId(0)));
+        parent.merge(NodeId(0), Ledger::new(2).part(NodeId(0)));
         assert_eq!(parent.broken, None);
-        parent.merge(NodeId(1), child.exported(NodeId(1)));
+        parent.merge(NodeId(1), child.part(NodeId(1)));
         assert_eq!(parent.broken.as_deref(), Some("n1 gave up walk 3"));
     }
 

@@ -3,6 +3,7 @@
 mod exact;
 mod figures;
 mod ledger;
+mod measured;
 mod orders;
 mod report;
 mod run;
@@ -13,17 +14,17 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::core::{Instant, NodeId, View};
+use paceline_proto::core::{Instant, NodeId};
 use paceline_proto::walk::{Command, Event, Job, JobId, Part, Server, Sources};
+use paceline_sim::Codec;
 
 pub use figures::REPRODUCTION;
 pub use ledger::{Home, Ledger};
-pub(crate) use run::run_processes_of;
-pub use run::{run, run_on_sockets, serve};
+pub use measured::Measured;
 pub(crate) use settings::KEYS;
 pub use settings::{Measure, Method, Settings};
 
-use crate::world::{Answer, Service};
+use crate::world::{Answer, Parts, Service, Workload};
 
 /// A scenario of walks, ready to run in either world: each server is the home of the walks from
 /// its own vertices.
@@ -31,12 +32,14 @@ use crate::world::{Answer, Service};
 pub struct Walking {
     shared: Arc<()>,
     settings: Settings,
+    ledger: Ledger,
 }
 
 impl Walking {
     /// The scenario that these settings describe.
     pub fn new(settings: Settings) -> Walking {
-        Walking { shared: Arc::new(()), settings }
+        let ledger = Ledger::new(settings.owners.servers().len());
+        Walking { shared: Arc::new(()), settings, ledger }
     }
 
     /// What the scenario does and measures.
@@ -45,9 +48,38 @@ impl Walking {
     }
 }
 
+impl Workload for Walking {
+    fn codec(&self) -> Codec {
+        if self.settings.check_wire { Codec::CheckWire } else { Codec::Typed }
+    }
+
+    fn active_nodes(&self) -> Vec<NodeId> {
+        self.settings.owners.servers().to_vec()
+    }
+
+    fn due(&self, _node: NodeId, number: u64) -> Option<Instant> {
+        (number == 0).then_some(Instant::ZERO)
+    }
+
+    fn is_done(&self) -> bool {
+        self.ledger.is_done()
+    }
+
+    fn is_done_at(&self, node: NodeId) -> bool {
+        self.ledger.home(node).ended_s().is_some() || self.ledger.broken.is_some()
+    }
+
+    fn parts(&self) -> &dyn Parts {
+        &self.ledger
+    }
+
+    fn parts_mut(&mut self) -> &mut dyn Parts {
+        &mut self.ledger
+    }
+}
+
 impl Service for Walking {
     type Protocol = Server;
-    type Ledger = Ledger;
 
     fn shared(&self) -> &Arc<()> {
         &self.shared
@@ -59,25 +91,9 @@ impl Service for Walking {
         Server::new(self.settings.config_of(node), part).expect("settings are checked")
     }
 
-    fn view(&self) -> Option<Arc<View>> {
-        None
-    }
-
-    fn ledger(&self) -> Ledger {
-        Ledger::new(self.settings.owners.servers().len())
-    }
-
-    fn active_nodes(&self) -> Vec<NodeId> {
-        self.settings.owners.servers().to_vec()
-    }
-
-    fn due(&self, _node: NodeId, number: u64) -> Option<Instant> {
-        (number == 0).then_some(Instant::ZERO)
-    }
-
-    fn submit(&self, ledger: &mut Ledger, at: Instant, node: NodeId, _number: u64) -> Command {
+    fn submit(&mut self, at: Instant, node: NodeId, _number: u64) -> Command {
         let Settings { kind, length, walks, trail, seed, block, .. } = &self.settings;
-        ledger.began(node, at, u64::from(*block) * u64::from(*walks));
+        self.ledger.began(node, at, u64::from(*block) * u64::from(*walks));
         let first = node.0 * block;
         Command::Run(Box::new(Job {
             id: JobId(0),
@@ -94,13 +110,13 @@ impl Service for Walking {
     }
 
     fn observe(
-        &self,
-        ledger: &mut Ledger,
+        &mut self,
         at: Instant,
         node: NodeId,
         event: &Event,
         answers: &mut Vec<Answer<Self>>,
     ) {
+        let ledger = &mut self.ledger;
         match event {
             Event::Walks(job, walks) => {
                 ledger.done(node, at, walks);
@@ -115,31 +131,5 @@ impl Service for Walking {
             Event::Refused(_, why) => ledger.breaks(format!("{node} refused its walks: {why}")),
             _ => ledger.breaks(format!("{node} tells of a graph that it has from the start")),
         }
-    }
-
-    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
-        0
-    }
-
-    fn is_done(&self, ledger: &Ledger) -> bool {
-        ledger.is_done()
-    }
-
-    fn is_done_at(&self, ledger: &Ledger, node: NodeId) -> bool {
-        ledger.home(node).ended_s().is_some() || ledger.broken.is_some()
-    }
-
-    fn export(&self, ledger: &Ledger, node: NodeId) -> serde_json::Value {
-        serde_json::to_value(ledger.exported(node)).expect("a part has text keys only")
-    }
-
-    fn import(
-        &self,
-        ledger: &mut Ledger,
-        node: NodeId,
-        part: serde_json::Value,
-    ) -> Result<(), serde_json::Error> {
-        ledger.merge(node, serde_json::from_value(part)?);
-        Ok(())
     }
 }

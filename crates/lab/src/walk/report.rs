@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use super::Measure;
 use super::figures::{RATIOS, reproduce};
 use super::ledger::Home;
-use super::run::Measured;
+use super::measured::Measured;
 use crate::LabError;
 use crate::figure::{self, Figure, number};
 use crate::progress::Progress;

@@ -8,15 +8,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use paceline_net::{Hosted, Roster};
+use paceline_net::Roster;
 use paceline_proto::core::{Counters, NodeId};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::application::{Clock, Desk, begin, emulate_all, observe_all, submit_all};
+use super::Start;
+use super::application::{Application, Desk};
+use super::node::{Clock, Hosting};
 use super::sockets::{Sockets, bind, noted_at, start};
-use super::{Service, Start};
 use crate::LabError;
 use crate::scenario::{Scenario, ScenarioFile};
 
@@ -54,7 +55,7 @@ pub(super) enum FromChild {
 pub struct Prepared {
     runtime: Runtime,
     orders: mpsc::UnboundedReceiver<String>,
-    scenario: Arc<Scenario>,
+    scenario: Scenario,
     node: NodeId,
     seed: u64,
     sockets: Sockets,
@@ -77,7 +78,7 @@ impl Prepared {
         let prepared = runtime.block_on(async {
             match next_order(&mut orders).await? {
                 Some(ToChild::Prepare { name, scenario, node, seed, sockets }) => {
-                    let scenario = Arc::new(ScenarioFile::parse(&name, &scenario)?.resolve()?);
+                    let scenario = ScenarioFile::parse(&name, &scenario)?.resolve()?;
                     Ok(Some((scenario, NodeId(node), seed, sockets)))
                 }
                 Some(_) => Err(LabError::Run("an order out of turn".to_owned())),
@@ -107,15 +108,10 @@ impl Prepared {
 
     /// Runs the node as the parent says, and reports to it on standard output, also if the
     /// service could not be made.
-    pub fn serve<S>(self, service: Result<S, LabError>) -> Result<(), LabError>
-    where
-        S: Service<Ledger: Send> + Send + 'static,
-        S::Protocol: Hosted,
-    {
+    pub(super) fn serve(self, hosting: Result<Hosting, LabError>) -> Result<(), LabError> {
         let Prepared { runtime, mut orders, scenario, node, seed, sockets } = self;
-        let served = service.and_then(|service| {
-            let service = Arc::new(service);
-            runtime.block_on(serve(service, scenario, node, seed, sockets, &mut orders))
+        let served = hosting.and_then(|hosting| {
+            runtime.block_on(serve(hosting, &scenario, node, seed, sockets, &mut orders))
         });
         told_to_parent(served)
     }
@@ -129,25 +125,21 @@ fn told_to_parent<T>(result: Result<T, LabError>) -> Result<T, LabError> {
     result
 }
 
-async fn serve<S>(
-    service: Arc<S>,
-    scenario: Arc<Scenario>,
+async fn serve(
+    hosting: Hosting,
+    scenario: &Scenario,
     id: NodeId,
     seed: u64,
     sockets: Sockets,
     orders: &mut mpsc::UnboundedReceiver<String>,
-) -> Result<(), LabError>
-where
-    S: Service<Ledger: Send> + Send + 'static,
-    S::Protocol: Hosted,
-{
-    let bound = bind(&scenario, id, seed, &sockets)?;
+) -> Result<(), LabError> {
+    let bound = bind(scenario, id, seed, &sockets)?;
     report(&FromChild::Bound { address: bound.local_addr() });
 
     let Some(ToChild::Start { roster }) = next_order(orders).await? else { return Ok(()) };
     let roster = Roster::new(roster.into_iter().map(|(id, address)| (NodeId(id), address)));
     let roster = roster.map_err(|error| LabError::Run(error.to_string()))?;
-    let (node, events) = start(&*service, &scenario, bound, roster, id)?;
+    let (node, events) = start(&hosting, scenario, bound, roster, id)?;
     report(&FromChild::Started);
 
     let Some(ToChild::Go { at_unix_nanos, is_again }) = next_order(orders).await? else {
@@ -161,28 +153,19 @@ where
     };
     let clock = Clock::starting_at(started);
     let cpu_before = crate::machine::process_cpu();
-    let desk = Arc::new(Desk::new(service.clone(), clock));
+    let desk = Arc::new(Desk::new(hosting.service, clock));
     let start = if is_again { Start::Again } else { Start::First };
-    let from = started.max(tokio::time::Instant::now());
-    tokio::spawn(begin(service.clone(), from, id, node.clone(), start));
-    tokio::spawn(emulate_all(service.clone(), scenario.clone(), clock, id, node.clone()));
-    tokio::spawn(observe_all(desk.clone(), id, node.clone(), events));
-    tokio::spawn({
-        let (desk, node) = (desk.clone(), node.clone());
-        async move {
-            tokio::time::sleep_until(started).await;
-            submit_all(desk, id, node, start).await;
-        }
-    });
+    let application = Application { desk: desk.clone(), id, node: node.clone(), start };
+    application.spawn(events, scenario);
     let mut is_reported = false;
-    let mut marks = service.marks().into_iter().map(noted_at).peekable();
+    let mut marks = desk.with(|service| service.marks()).into_iter().map(noted_at).peekable();
     // An earlier process at this place counted for itself.
     while is_again && marks.next_if(|&mark| mark < clock.now()).is_some() {
-        desk.with_ledger(|ledger| service.note_mark(ledger, &Counters::default()));
+        desk.with(|service| service.note_mark(&Counters::default()));
     }
     let note_mark = || {
-        let counters = node.stats().counters;
-        desk.with_ledger(|ledger| service.note_mark(ledger, &counters));
+        let counters = node.counters();
+        desk.with(|service| service.note_mark(&counters));
     };
     loop {
         let next_mark = marks.peek().copied();
@@ -197,7 +180,7 @@ where
                 None => return Ok(()),
             },
             () = desk.progress.notified(), if !is_reported => {
-                if desk.with_ledger(|ledger| service.is_done_at(ledger, id)) {
+                if desk.with(|service| service.is_done_at(id)) {
                     is_reported = true;
                     report(&FromChild::Done);
                 }
@@ -207,9 +190,9 @@ where
     // Marks that were not reached, so that the parts of all processes have as many.
     marks.for_each(|_| note_mark());
     let granted = ("datagram_receive_bytes", node.datagram_receive_bytes() as u64);
-    let counters = node.stats().counters.sorted().into_iter().chain([granted]);
+    let counters = node.counters().sorted().into_iter().chain([granted]);
     let counters = counters.map(|(name, n)| (name.to_owned(), n)).collect();
-    let part = desk.with_ledger(|ledger| service.export(ledger, id));
+    let part = desk.with(|service| service.parts().export(id));
     let cpu = crate::machine::process_cpu().saturating_sub(cpu_before);
     node.stop().await;
     report(&FromChild::Finished { part, counters, cpu });

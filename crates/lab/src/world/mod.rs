@@ -1,68 +1,65 @@
 //! The two worlds in which a scenario runs, and what a service brings to both.
 //!
-//! A [`Service`] says what each node's application does and what to note of what it is told. A
-//! world carries that out: [`simulate`] in simulated time, the sockets on loopback in real time.
-//! The protocol, its configuration, the workload and the ledger are the same objects in both.
+//! A [`Service`] says what each node's application does, and notes what it is told. A world
+//! carries that out: [`simulate`] in simulated time, [`run_on_sockets`] in real time. The protocol,
+//! its configuration, the workload and the ledger are the same objects in both.
+//!
+//! What does not depend on the protocol is the object-safe [`Workload`], and all that a world does
+//! with it is compiled once. Commands and events stay inside `typed`, the only file that is
+//! compiled for each protocol.
 
 mod application;
 mod child;
 mod control;
+mod node;
 mod processes;
-mod run;
 mod sim;
 mod sockets;
+mod typed;
 
-use std::sync::Arc;
+use std::fmt::{Debug, Display};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use paceline_net::Hosted;
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
-use paceline_sim::Wires;
+use paceline_sim::{Codec, Wires};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::progress::{Progress, Quiet};
+use crate::run::{Metric, RunResult, WorldKind};
+use crate::scenario::Scenario;
 
 pub(crate) use child::node_command;
 pub use control::Prepared;
 pub(crate) use processes::interned;
 pub use processes::{Launch, run_processes};
-pub use run::{Simulated, run_on_loopback, simulate_traced};
-pub use sim::{network_config, simulate};
-pub use sockets::{Sockets, run_sockets};
+pub use sim::network_config;
+pub use sockets::Sockets;
+pub use typed::{run_on_sockets, serve, simulate};
 
-/// A protocol with the application of a scenario on top.
-pub trait Service: Sync + Sized {
-    /// The protocol.
-    type Protocol: Protocol;
-    /// What is noted of the run.
-    type Ledger;
-
-    /// What all nodes share.
-    fn shared(&self) -> &Arc<<Self::Protocol as Protocol>::Shared>;
-
-    /// A node's protocol before it starts.
-    fn protocol(&self, node: NodeId) -> Self::Protocol;
-
+/// What the worlds need of a service whatever its protocol is.
+pub trait Workload: Send {
     /// The view that every node installs at the start.
-    fn view(&self) -> Option<Arc<View>>;
+    fn view(&self) -> Option<Arc<View>> {
+        None
+    }
 
-    /// An empty ledger.
-    fn ledger(&self) -> Self::Ledger;
-
-    /// Who reaches whom in the simulator, where not all do; the protocol then paces its links by
-    /// itself, and `[topology]` says only what else happens on them.
+    /// Which nodes are linked in the simulator, where not all are; the protocol then paces its
+    /// links by itself, and `[topology]` says only what else happens on them.
     fn wires(&self) -> Option<Arc<Wires>> {
         None
     }
 
-    /// What a node's application asks for when the node starts, and how long after.
-    fn begin(&self, _node: NodeId, _start: Start) -> Option<Answer<Self>> {
-        None
-    }
-
-    /// What a node's application asks for to be a member no more; none if there is no such thing.
-    fn leave(&self) -> Option<<Self::Protocol as Protocol>::Command> {
-        None
+    /// Whether messages pass through their encoding in the simulator. Default [`Codec::Typed`].
+    fn codec(&self) -> Codec {
+        Codec::Typed
     }
 
     /// True if the node's application may submit its next piece of work, as far as it was told.
-    fn is_ready(&self, _ledger: &Self::Ledger, _node: NodeId) -> bool {
+    fn is_ready(&self, _node: NodeId) -> bool {
         true
     }
 
@@ -70,31 +67,13 @@ pub trait Service: Sync + Sized {
     fn active_nodes(&self) -> Vec<NodeId>;
 
     /// When the node's application wants to submit its `number`-th piece of work, counted from 0;
-    /// `None` if there is no more.
+    /// `None` after the last.
     fn due(&self, node: NodeId, number: u64) -> Option<Instant>;
 
-    /// Makes that piece of work and notes that it is submitted now.
-    fn submit(
-        &self,
-        ledger: &mut Self::Ledger,
-        at: Instant,
-        node: NodeId,
-        number: u64,
-    ) -> <Self::Protocol as Protocol>::Command;
-
-    /// Notes what a node's application was told, and adds to `answers` what it answers, after
-    /// which time. An answer may replace an earlier one that it includes.
-    fn observe(
-        &self,
-        ledger: &mut Self::Ledger,
-        at: Instant,
-        node: NodeId,
-        event: &<Self::Protocol as Protocol>::Event,
-        answers: &mut Vec<Answer<Self>>,
-    );
-
-    /// Bytes that the application's `number`-th piece of work counts against admission.
-    fn work_bytes(&self, node: NodeId, number: u64) -> usize;
+    /// Bytes that the application's `number`-th piece of work counts against admission. Default 0.
+    fn work_bytes(&self, _node: NodeId, _number: u64) -> usize {
+        0
+    }
 
     /// Times, in ascending order, at which what was counted until then is noted, in both worlds.
     /// On sockets it is noted 100 ms earlier.
@@ -103,29 +82,145 @@ pub trait Service: Sync + Sized {
     }
 
     /// One of those times has come. `counters` are those of all nodes of this process.
-    fn note_mark(&self, _ledger: &mut Self::Ledger, _counters: &Counters) {}
+    fn note_mark(&mut self, _counters: &Counters) {}
 
     /// True once nothing more is to be measured at any node.
-    fn is_done(&self, ledger: &Self::Ledger) -> bool;
+    fn is_done(&self) -> bool;
 
     /// True once nothing more is to be measured at this node.
-    fn is_done_at(&self, ledger: &Self::Ledger, node: NodeId) -> bool;
+    fn is_done_at(&self, node: NodeId) -> bool;
 
-    /// What the ledger says of one node, to be sent to another process.
-    fn export(&self, ledger: &Self::Ledger, node: NodeId) -> serde_json::Value;
+    /// What was noted, for the process of a node to hand in and for its parent to collect.
+    fn parts(&self) -> &dyn Parts;
+
+    /// See [`Workload::parts`].
+    fn parts_mut(&mut self) -> &mut dyn Parts;
+}
+
+/// A protocol with the application of a scenario on top, and what is noted of its run.
+pub trait Service: Workload + Sized + 'static {
+    /// The protocol.
+    type Protocol: Hosted + Protocol<Message: Display, Timer: Debug>;
+
+    /// What all nodes share.
+    fn shared(&self) -> &Arc<<Self::Protocol as Protocol>::Shared>;
+
+    /// A node's protocol before it starts.
+    fn protocol(&self, node: NodeId) -> Self::Protocol;
+
+    /// What a node's application asks for when the node starts, and how long after.
+    fn begin(&self, _node: NodeId, _start: Start) -> Option<Answer<Self>> {
+        None
+    }
+
+    /// The command by which a node leaves; `None` where nodes do not leave.
+    fn leave(&self) -> Option<<Self::Protocol as Protocol>::Command> {
+        None
+    }
+
+    /// Makes the node's `number`-th piece of work and notes that it is submitted now.
+    fn submit(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        number: u64,
+    ) -> <Self::Protocol as Protocol>::Command;
+
+    /// Notes what a node's application was told, and adds to `answers` what it answers, after
+    /// which time. An answer may replace an earlier one that it includes.
+    fn observe(
+        &mut self,
+        at: Instant,
+        node: NodeId,
+        event: &<Self::Protocol as Protocol>::Event,
+        answers: &mut Vec<Answer<Self>>,
+    );
+}
+
+/// What is noted of a run, node by node.
+pub trait Ledger {
+    /// What is noted of one node.
+    type Part: Serialize + DeserializeOwned;
+
+    /// What was noted of this node.
+    fn part(&self, node: NodeId) -> Self::Part;
 
     /// Takes in what another process noted of its node.
-    fn import(
-        &self,
-        ledger: &mut Self::Ledger,
-        node: NodeId,
-        part: serde_json::Value,
-    ) -> Result<(), serde_json::Error>;
+    fn merge(&mut self, node: NodeId, part: Self::Part);
+}
+
+/// A [`Ledger`] as the processes of a run exchange it. Implemented for every ledger.
+pub trait Parts {
+    /// What was noted of this node, as JSON.
+    fn export(&self, node: NodeId) -> serde_json::Value;
+
+    /// Takes in what another process exported of its node.
+    fn import(&mut self, node: NodeId, part: serde_json::Value) -> Result<(), serde_json::Error>;
+}
+
+impl<L: Ledger> Parts for L {
+    fn export(&self, node: NodeId) -> serde_json::Value {
+        serde_json::to_value(self.part(node)).expect("a part has text keys only")
+    }
+
+    fn import(&mut self, node: NodeId, part: serde_json::Value) -> Result<(), serde_json::Error> {
+        self.merge(node, serde_json::from_value(part)?);
+        Ok(())
+    }
+}
+
+/// One run of a scenario: which, and where.
+#[derive(Clone, Copy)]
+pub struct Trial<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// The root of all randomness.
+    pub seed: u64,
+    /// Where it runs.
+    pub world: World<'a>,
+    /// Where it says how far it is, and asks whether to go on.
+    pub progress: &'a dyn Progress,
+}
+
+/// Where a scenario runs.
+#[derive(Clone, Copy)]
+pub enum World<'a> {
+    /// In the simulator.
+    Simulator {
+        /// The file for a trace, if one is wanted.
+        trace: Option<&'a Path>,
+    },
+    /// On loopback sockets.
+    Loopback {
+        /// The program that becomes a node, each in a process of its own; all nodes run in this
+        /// process if there is none.
+        program: Option<&'a Path>,
+    },
+    /// On sockets with a process for each node, started like this.
+    Processes(&'a Launch<'a>),
+}
+
+impl<'a> Trial<'a> {
+    /// A run in the simulator, without a trace, that reports no progress.
+    pub fn simulated(scenario: &'a Scenario, seed: u64) -> Trial<'a> {
+        Trial { scenario, seed, world: World::Simulator { trace: None }, progress: &Quiet }
+    }
+
+    /// Which of the two worlds it is.
+    pub fn kind(&self) -> WorldKind {
+        match self.world {
+            World::Simulator { .. } => WorldKind::Sim,
+            World::Loopback { .. } | World::Processes(_) => WorldKind::Sockets,
+        }
+    }
 }
 
 /// How long before a mark counters are noted on sockets, so that a process that is scheduled late
 /// does not count what follows the mark before it. Phases are farther apart than this.
 const MARK_LEAD: Duration = Duration::from_millis(100);
+
+/// The longest pause; a scenario's pauses end by a fault of their own.
+const UNTIL_RESUMED: Duration = Duration::from_secs(1 << 24);
 
 /// Which start of a node it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +248,7 @@ pub(crate) fn answer<C>(
     }
 }
 
-/// How a run in a world went, beside the ledger.
+/// How a run in a world went, beside what its service noted.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// When the last thing happened.
@@ -170,4 +265,34 @@ pub struct Outcome {
     pub driver_bytes_per_node: Option<f64>,
     /// Processor time of all nodes, where each is a process.
     pub cpu: Option<Duration>,
+}
+
+impl Outcome {
+    /// The result of a run with this summary, which ends with what every run counts: whether it was
+    /// stopped, and all counters.
+    pub fn result(&self, mut summary: Vec<Metric>) -> RunResult {
+        if self.is_stopped {
+            summary.push(Metric::new("stopped_early", 1.0, ""));
+        }
+        let counters = self.counters.sorted();
+        summary.extend(counters.into_iter().map(|(name, n)| Metric::new(name, n as f64, "")));
+        let digest = self.digest.clone();
+        RunResult { summary, events: self.events, digest, ..RunResult::default() }
+    }
+
+    /// The memory that the simulator took, for a summary.
+    pub fn driver_bytes(&self) -> Option<Metric> {
+        Some(Metric::new("driver_bytes_per_node", self.driver_bytes_per_node?, "B"))
+    }
+
+    /// The processor time of all processes over the run, in cores, for a summary.
+    pub fn processor_time(&self) -> Option<Metric> {
+        let of_run = self.cpu?.as_secs_f64() / self.ended.as_secs_f64();
+        Some(Metric::new("processor_time", of_run, "cores"))
+    }
+}
+
+/// The service of a run, whose tasks share it.
+fn lock<T: ?Sized>(service: &Mutex<T>) -> MutexGuard<'_, T> {
+    service.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use paceline_proto::core::{Counters, Instant, NodeId};
@@ -12,7 +11,7 @@ use tokio::time::timeout;
 use super::child::{Line, Process};
 use super::control::{FromChild, ToChild};
 use super::sockets::{LOOK_EVERY, Sockets, runtime};
-use super::{Outcome, Service};
+use super::{Outcome, Parts, Trial, Workload};
 use crate::LabError;
 use crate::progress::{Progress, Seconds};
 use crate::scenario::{Fault, Scenario};
@@ -40,23 +39,18 @@ pub struct Launch<'a> {
 /// the one before it noted is lost. One that ends otherwise fails the run, with its last lines of
 /// standard error. Once the user asks to stop, what was noted until then is collected. No process
 /// outlives the call.
-pub fn run_processes<S>(
-    service: &S,
-    scenario: &Arc<Scenario>,
-    seed: u64,
+pub fn run_processes(
+    service: &mut dyn Workload,
+    trial: &Trial<'_>,
     launch: &Launch<'_>,
-    progress: &dyn Progress,
-) -> Result<(S::Ledger, Outcome), LabError>
-where
-    S: Service,
-{
-    let nodes = scenario.topology.nodes;
+) -> Result<Outcome, LabError> {
+    let nodes = trial.scenario.topology.nodes;
     if nodes > NODES_MAX {
         let problem = format!("{nodes} processes, at most {NODES_MAX}");
         return Err(LabError::Unsupported(problem));
     }
     runtime()?.block_on(async {
-        let mut processes = Processes::new(scenario, seed, launch, progress);
+        let mut processes = Processes::new(trial, launch);
         let ran = processes.run(service).await;
         processes.end().await;
         ran
@@ -82,13 +76,9 @@ struct Processes<'a> {
 }
 
 impl<'a> Processes<'a> {
-    fn new(
-        scenario: &'a Scenario,
-        seed: u64,
-        launch: &'a Launch<'a>,
-        progress: &'a dyn Progress,
-    ) -> Processes<'a> {
+    fn new(trial: &Trial<'a>, launch: &'a Launch<'a>) -> Processes<'a> {
         let (sender, lines) = mpsc::unbounded_channel();
+        let Trial { scenario, seed, progress, .. } = *trial;
         Processes {
             scenario,
             seed,
@@ -103,10 +93,7 @@ impl<'a> Processes<'a> {
         }
     }
 
-    async fn run<S>(&mut self, service: &S) -> Result<(S::Ledger, Outcome), LabError>
-    where
-        S: Service,
-    {
+    async fn run(&mut self, service: &mut dyn Workload) -> Result<Outcome, LabError> {
         let prepared = self.prepare().await;
         if self.progress.stopped() {
             // Ctrl-C reaches the children as well, and may find one that does not heed it yet.
@@ -119,10 +106,9 @@ impl<'a> Processes<'a> {
         let started = tokio::time::Instant::now() + GO_AFTER;
         let is_stopped = self.wait(started, at_unix_nanos).await?;
         let ended = Instant::ZERO + started.elapsed();
-        let mut ledger = service.ledger();
-        let (counters, cpu) = self.collect(service, &mut ledger).await?;
+        let (counters, cpu) = self.collect(service.parts_mut()).await?;
         let cpu = Some(cpu);
-        Ok((ledger, Outcome { is_stopped, ended, counters, cpu, ..Outcome::default() }))
+        Ok(Outcome { is_stopped, ended, counters, cpu, ..Outcome::default() })
     }
 
     /// Starts a process for each node, and each node in its process.
@@ -255,21 +241,14 @@ impl<'a> Processes<'a> {
     }
 
     /// Takes in what each process noted and counted, and the processor time of all.
-    async fn collect<S>(
-        &mut self,
-        service: &S,
-        ledger: &mut S::Ledger,
-    ) -> Result<(Counters, Duration), LabError>
-    where
-        S: Service,
-    {
+    async fn collect(&mut self, parts: &mut dyn Parts) -> Result<(Counters, Duration), LabError> {
         self.order_all(|_| ToChild::Finish).await?;
         let mut counters = Counters::default();
         let mut cpu = Duration::ZERO;
         self.answers(HAND_IN_WITHIN_ONCE_STOPPED, |node, report| match report {
             FromChild::Finished { part, counters: counted, cpu: used } => {
                 cpu += used;
-                let imported = service.import(ledger, node, part);
+                let imported = parts.import(node, part);
                 imported.map_err(|error| LabError::Run(error.to_string()))?;
                 counted.into_iter().for_each(|(name, n)| counters.add(interned(name), n));
                 Ok(Answer::Last)
@@ -410,15 +389,16 @@ mod tests {
 
     /// Runs `chain/ten` with this shell script in the place of each node.
     fn run_with(script: &str, progress: &dyn Progress) -> LabError {
-        let scenario = Arc::new(ScenarioFile::load("chain/ten").unwrap().resolve().unwrap());
-        let broadcast = Broadcast::read(&scenario).unwrap();
+        let scenario = ScenarioFile::load("chain/ten").unwrap().resolve().unwrap();
+        let mut broadcast = Broadcast::read(&scenario).unwrap();
         let command = |_| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
             command
         };
         let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
-        match run_processes(&broadcast, &scenario, 1, &launch, progress) {
+        let trial = Trial { progress, ..Trial::simulated(&scenario, 1) };
+        match run_processes(&mut broadcast, &trial, &launch) {
             Ok(_) => panic!("a shell is no node"),
             Err(error) => error,
         }

@@ -1,34 +1,57 @@
+//! A scenario in simulated time, whatever the protocol is.
+
+use std::cell::Ref;
+use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::core::{Instant, NodeId, Protocol};
-use paceline_sim::{
-    Codec, Fault as SimFault, FaultSupport, NetworkConfig, Observer, Reply, Shape, Sim, SimConfig,
-    Streams,
-};
+use paceline_proto::core::{Instant, NodeId, View};
+use paceline_sim::{Fault as SimFault, FaultSupport, NetworkConfig, Shape, SimConfig, Streams};
 
 use super::application::next_due;
-use super::{Answer, Outcome, Service, Start};
-use crate::progress::Progress;
-use crate::scenario::{Fault, Scenario, Topology};
+use super::{Outcome, Start, Trial, UNTIL_RESUMED, Workload};
+use crate::scenario::{Fault, Topology};
 
 /// Pieces of simulated time after each of which progress is told.
 const PIECES: u32 = 200;
 
-/// Runs a service in the simulator, seeing `observer` (a checker, or nothing) along the way.
-pub fn simulate<S: Service>(
-    service: &S,
-    scenario: &Scenario,
-    seed: u64,
-    codec: Codec,
-    observer: &mut dyn Observer<S::Protocol>,
-    progress: &dyn Progress,
-) -> (S::Ledger, Outcome)
-where
-    S::Protocol: 'static,
-{
-    let nodes = scenario.topology.nodes;
-    let mut config = SimConfig::new(nodes as usize, seed);
-    config.network = network_config(&scenario.topology);
+/// A simulation of a service.
+pub(super) trait Simulation {
+    /// The service.
+    fn service(&self) -> Ref<'_, dyn Workload>;
+
+    /// Installs a view at a node, at this time.
+    fn install_view(&mut self, at: Instant, node: NodeId, view: Arc<View>);
+
+    /// Gives a node that starts at this time what its application asks for.
+    fn begin(&mut self, at: Instant, node: NodeId, start: Start);
+
+    /// Makes a node leave at this time, where nodes leave.
+    fn leave(&mut self, at: Instant, node: NodeId);
+
+    /// Puts a fault on the network or on nodes, at this time.
+    fn fault(&mut self, at: Instant, fault: SimFault);
+
+    /// Wakes a node's application at this time.
+    fn wake(&mut self, at: Instant, node: NodeId);
+
+    /// Lets the service note what was counted until now.
+    fn note_mark(&mut self);
+
+    /// Goes on until this time, or until the service is done.
+    fn run_until(&mut self, until: Instant);
+
+    /// True while anything is left to happen.
+    fn has_events(&self) -> bool;
+
+    /// How it went until now.
+    fn outcome(&self) -> Outcome;
+}
+
+/// The simulator's configuration for a trial of a service.
+pub(super) fn config(service: &dyn Workload, trial: &Trial<'_>) -> SimConfig {
+    let topology = &trial.scenario.topology;
+    let mut config = SimConfig::new(topology.nodes as usize, trial.seed);
+    config.network = network_config(topology);
     if let Some(wires) = service.wires() {
         config.network.shape = Shape::Mesh;
         // Such a service has no streams, and a mesh no ports.
@@ -36,62 +59,46 @@ where
         config.network.rate_bits_per_second = None;
         config.network.wires = Some(wires);
     }
-    config.datagram_bytes_max = scenario.topology.datagram_bytes_max;
-    config.codec = codec;
-    if !scenario.faults.is_empty() {
+    config.datagram_bytes_max = topology.datagram_bytes_max;
+    config.codec = service.codec();
+    if !trial.scenario.faults.is_empty() {
         config.faults = FaultSupport::Any;
     }
-    let protocols = |node| service.protocol(node);
-    let mut sim = Sim::new(config, service.shared().clone(), protocols);
-    if let Some(view) = service.view() {
-        for node in (0..nodes).map(NodeId) {
-            sim.view_at(Instant::ZERO, node, view.clone());
-        }
+    config
+}
+
+/// Runs a simulation that has not begun, to the end of its scenario.
+pub(super) fn drive(simulation: &mut dyn Simulation, trial: &Trial<'_>) -> Outcome {
+    let Trial { scenario, progress, .. } = *trial;
+    let nodes = || (0..scenario.topology.nodes).map(NodeId);
+    let view = simulation.service().view();
+    if let Some(view) = view {
+        nodes().for_each(|node| simulation.install_view(Instant::ZERO, node, view.clone()));
     }
-    for node in (0..nodes).map(NodeId) {
-        if let Some((after, command)) = service.begin(node, Start::First) {
-            sim.command_at(Instant::ZERO + after, node, command);
-        }
-    }
+    nodes().for_each(|node| simulation.begin(Instant::ZERO, node, Start::First));
     for fault in &scenario.faults {
         let at = Instant::ZERO + fault.at;
         for sim_fault in sim_faults(&fault.fault) {
-            sim.fault_at(at, sim_fault);
+            simulation.fault(at, sim_fault);
         }
         match &fault.fault {
             Fault::Restart(restarted) => {
-                for &node in restarted {
-                    if let Some((after, command)) = service.begin(node, Start::Again) {
-                        sim.command_at(at + after, node, command);
-                    }
-                }
+                restarted.iter().for_each(|&node| simulation.begin(at, node, Start::Again));
             }
-            Fault::Leave(leavers) => {
-                for &node in leavers {
-                    if let Some(command) = service.leave() {
-                        sim.command_at(at, node, command);
-                    }
-                }
-            }
+            Fault::Leave(leavers) => leavers.iter().for_each(|&node| simulation.leave(at, node)),
             _ => {}
         }
     }
-    let active = service.active_nodes();
-    let mut work =
-        vec![Work::default(); active.iter().map(|node| node.index() + 1).max().unwrap_or(0)];
+    let active = simulation.service().active_nodes();
     for node in active {
-        let due = service.due(node, 0);
-        work[node.index()] = Work { done: 0, due };
+        let due = simulation.service().due(node, 0);
         if let Some(at) = due {
-            sim.wake_at(at, node);
+            simulation.wake(at, node);
         }
     }
-    let applications =
-        Applications { service, ledger: service.ledger(), work, answers: Vec::new() };
-    let mut observers = (applications, observer);
     progress.start(u64::from(PIECES), &scenario.name);
     let mut is_stopped = false;
-    let mut marks = service.marks().into_iter().peekable();
+    let mut marks = simulation.service().marks().into_iter().peekable();
     for piece in 1..=PIECES {
         // The last piece ends exactly where the run does.
         let left_out = scenario.duration / PIECES * (PIECES - piece);
@@ -99,30 +106,24 @@ where
         while let Some(mark) = marks.next_if(|&mark| mark <= until) {
             // What happens at the mark comes after it.
             if let Some(before) = mark.checked_sub(Duration::from_nanos(1)) {
-                sim.run_until(Instant::ZERO + before, &mut observers);
+                simulation.run_until(Instant::ZERO + before);
             }
-            if !service.is_done(&observers.0.ledger) {
-                service.note_mark(&mut observers.0.ledger, sim.counters());
+            let is_done = simulation.service().is_done();
+            if !is_done {
+                simulation.note_mark();
             }
         }
-        sim.run_until(Instant::ZERO + until, &mut observers);
+        simulation.run_until(Instant::ZERO + until);
         progress.inc(1);
         is_stopped = progress.stopped() && piece < PIECES;
-        if is_stopped || sim.events_pending() == 0 || service.is_done(&observers.0.ledger) {
+        if is_stopped || !simulation.has_events() || simulation.service().is_done() {
             break;
         }
     }
     progress.finish();
-    let outcome = Outcome {
-        is_stopped,
-        ended: sim.now(),
-        events: sim.events_handled(),
-        digest: (!is_stopped).then(|| sim.digest().to_string()),
-        counters: sim.counters().clone(),
-        driver_bytes_per_node: Some(sim.driver_bytes_per_node()),
-        cpu: None,
-    };
-    (observers.0.ledger, outcome)
+    let outcome = simulation.outcome();
+    let digest = outcome.digest.filter(|_| !is_stopped);
+    Outcome { is_stopped, digest, ..outcome }
 }
 
 /// The scenario's network as the simulator takes it.
@@ -139,9 +140,6 @@ pub fn network_config(topology: &Topology) -> NetworkConfig {
         wires: None,
     }
 }
-
-/// The longest pause; a scenario's pauses end by a fault of their own.
-const UNTIL_RESUMED: Duration = Duration::from_secs(1 << 32);
 
 fn sim_faults(fault: &Fault) -> Vec<SimFault> {
     let each = |nodes: &[NodeId], fault: fn(NodeId) -> SimFault| {
@@ -165,91 +163,54 @@ fn sim_faults(fault: &Fault) -> Vec<SimFault> {
     }
 }
 
-/// The applications of all nodes: they submit what is due as they find room.
-struct Applications<'a, S: Service> {
-    service: &'a S,
-    ledger: S::Ledger,
+/// How far the applications of all nodes are.
+pub(super) struct Work {
     // By node. Asked for after each call of a handler.
-    work: Vec<Work>,
-    answers: Vec<Answer<S>>,
+    nodes: Vec<NodeWork>,
 }
 
 /// How far an application is.
 #[derive(Clone, Copy, Default)]
-struct Work {
+struct NodeWork {
     // Pieces submitted.
     done: u64,
     // When the next one is; none if there is none.
     due: Option<Instant>,
 }
 
-impl<S: Service> Applications<'_, S> {
-    fn pump(
-        &mut self,
-        at: Instant,
-        node: NodeId,
-        protocol: &S::Protocol,
-        reply: &mut Reply<S::Protocol>,
-    ) {
-        let Some(work) = self.work.get_mut(node.index()) else { return };
-        if work.due.is_none_or(|due| due > at) {
-            return;
+impl Work {
+    /// Nothing is submitted yet.
+    pub(super) fn of_all(service: &dyn Workload) -> Work {
+        let active = service.active_nodes();
+        let places = active.iter().map(|node| node.index() + 1).max().unwrap_or(0);
+        let mut nodes = vec![NodeWork::default(); places];
+        for node in active {
+            nodes[node.index()].due = service.due(node, 0);
         }
-        if self.service.is_ready(&self.ledger, node) && protocol.admission() > 0 {
-            reply.submit(self.service.submit(&mut self.ledger, at, node, work.done));
-            work.done += 1;
-            work.due = self.service.due(node, work.done);
-            if let Some(next) = work.due.filter(|&next| next > at) {
-                reply.wake(next - at, node);
-            }
-        }
-    }
-}
-
-impl<S: Service> Observer<S::Protocol> for Applications<'_, S> {
-    fn on_event(
-        &mut self,
-        at: Instant,
-        node: NodeId,
-        event: &<S::Protocol as Protocol>::Event,
-        reply: &mut Reply<S::Protocol>,
-    ) {
-        self.service.observe(&mut self.ledger, at, node, event, &mut self.answers);
-        for (after, command) in self.answers.drain(..) {
-            reply.command(after, node, command);
-        }
-        if self.service.is_done(&self.ledger) {
-            reply.stop();
-        }
+        Work { nodes }
     }
 
-    fn on_fault(&mut self, at: Instant, fault: &SimFault) {
-        if let SimFault::Restart(node) = fault
-            && let Some(work) = self.work.get_mut(node.index())
+    /// The number of the piece of work that is due at this node, if one is.
+    pub(super) fn number_due(&self, node: NodeId, at: Instant) -> Option<u64> {
+        let work = self.nodes.get(node.index())?;
+        work.due.is_some_and(|due| due <= at).then_some(work.done)
+    }
+
+    /// That piece was submitted. When the next one is due, if there is one.
+    pub(super) fn submitted(&mut self, service: &dyn Workload, node: NodeId) -> Option<Instant> {
+        let work = &mut self.nodes[node.index()];
+        work.done += 1;
+        work.due = service.due(node, work.done);
+        work.due
+    }
+
+    /// The node has started again: what was due before is not submitted any more.
+    pub(super) fn restarted(&mut self, service: &dyn Workload, node: NodeId, at: Instant) {
+        if let Some(work) = self.nodes.get_mut(node.index())
             && work.due.is_some()
         {
-            work.done = next_due(self.service, *node, work.done, at);
-            work.due = self.service.due(*node, work.done);
+            work.done = next_due(service, node, work.done, at);
+            work.due = service.due(node, work.done);
         }
-    }
-
-    fn after_call(
-        &mut self,
-        at: Instant,
-        node: NodeId,
-        protocol: &S::Protocol,
-        reply: &mut Reply<S::Protocol>,
-    ) {
-        self.pump(at, node, protocol, reply);
-    }
-
-    fn on_wake(
-        &mut self,
-        at: Instant,
-        node: NodeId,
-        protocol: &S::Protocol,
-        reply: &mut Reply<S::Protocol>,
-    ) {
-        self.pump(at, node, protocol, reply);
     }
 }

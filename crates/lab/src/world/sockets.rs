@@ -4,16 +4,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_net::{
-    Bound, EmulateChange, Exposure, Hosted, Multicast, Node, NodeConfig, Peers, Roster,
-};
+use paceline_net::{Bound, EmulateChange, Exposure, Multicast, NodeConfig, Peers, Roster};
 use paceline_proto::core::{Counters, Instant, Loss, NodeId};
 use serde::{Deserialize, Serialize};
 
-use super::application::{Clock, Desk, begin, emulate_all, observe_all, submit_all};
-use super::{MARK_LEAD, Outcome, Service, Start};
+use super::application::{Application, Desk};
+use super::node::{Clock, Hosting, RunningNode, Started};
+use super::{MARK_LEAD, Outcome, Start, Trial, lock};
 use crate::LabError;
-use crate::progress::{Progress, Seconds};
+use crate::progress::Seconds;
 use crate::scenario::{Fault, Scenario};
 
 /// The most nodes that one process hosts on sockets: each needs a socket for every peer it sends
@@ -31,37 +30,25 @@ fn cluster(scenario: &Scenario, seed: u64) -> String {
 /// Runs a service on loopback sockets in real time, until it is done or its time is up.
 ///
 /// The rate of the scenario's links is not emulated; what they do to messages is.
-pub fn run_sockets<S>(
-    service: Arc<S>,
-    scenario: &Arc<Scenario>,
-    seed: u64,
-    progress: &dyn Progress,
-) -> Result<(S::Ledger, Outcome), LabError>
-where
-    S: Service<Ledger: Send> + Send + 'static,
-    S::Protocol: Hosted,
-{
+pub(super) fn run(hosting: Hosting, trial: &Trial<'_>) -> Result<Outcome, LabError> {
+    let Trial { scenario, progress, .. } = *trial;
     check(scenario)?;
     let runtime = runtime()?;
     runtime.block_on(async {
-        let nodes = start_nodes(&*service, scenario, seed)?;
-        let started = tokio::time::Instant::now();
-        let clock = Clock::starting_at(started);
-        let desk = Arc::new(Desk::new(service.clone(), clock));
+        let nodes = start_nodes(&hosting, scenario, trial.seed)?;
+        let clock = Clock::starting_at(tokio::time::Instant::now());
+        let desk = Arc::new(Desk::new(hosting.service, clock));
         let mut handles = Vec::new();
         for (id, (node, events)) in (0..).map(NodeId).zip(nodes) {
-            let scenario = scenario.clone();
-            tokio::spawn(emulate_all(service.clone(), scenario, clock, id, node.clone()));
-            tokio::spawn(begin(service.clone(), started, id, node.clone(), Start::First));
-            tokio::spawn(observe_all(desk.clone(), id, node.clone(), events));
-            tokio::spawn(submit_all(desk.clone(), id, node.clone(), Start::First));
-            handles.push(node);
+            handles.push(node.clone());
+            let application = Application { desk: desk.clone(), id, node, start: Start::First };
+            application.spawn(events, scenario);
         }
         let until = Instant::ZERO + scenario.duration;
         let mut seconds = Seconds::start(progress, scenario.duration, &scenario.name);
         let mut is_stopped = false;
-        let mut marks = service.marks().into_iter().map(noted_at).peekable();
-        while clock.now() < until && !desk.with_ledger(|ledger| desk.service.is_done(ledger)) {
+        let mut marks = desk.with(|service| service.marks()).into_iter().map(noted_at).peekable();
+        while clock.now() < until && !desk.with(|service| service.is_done()) {
             is_stopped = progress.stopped();
             if is_stopped {
                 break;
@@ -70,7 +57,7 @@ where
             seconds.reach(now - Instant::ZERO);
             while marks.next_if(|&mark| mark <= now).is_some() {
                 let counters = counted(&handles);
-                desk.with_ledger(|ledger| desk.service.note_mark(ledger, &counters));
+                desk.with(|service| service.note_mark(&counters));
             }
             let at_most = marks.peek().map_or(LOOK_EVERY, |&mark| LOOK_EVERY.min(mark - now));
             let _ = tokio::time::timeout(at_most, desk.progress.notified()).await;
@@ -81,19 +68,14 @@ where
         for node in &handles {
             node.stop().await;
         }
-        let outcome = Outcome { is_stopped, ended, counters, ..Outcome::default() };
-        let ledger = desk.with_ledger(|ledger| {
-            let empty = desk.service.ledger();
-            std::mem::replace(ledger, empty)
-        });
-        Ok((ledger, outcome))
+        Ok(Outcome { is_stopped, ended, counters, ..Outcome::default() })
     })
 }
 
 /// What all these nodes counted.
-fn counted<P: Hosted>(nodes: &[Node<P>]) -> Counters {
+fn counted(nodes: &[Arc<dyn RunningNode>]) -> Counters {
     let mut counters = Counters::default();
-    nodes.iter().for_each(|node| counters.merge(&node.stats().counters));
+    nodes.iter().for_each(|node| counters.merge(&node.counters()));
     counters
 }
 
@@ -123,27 +105,20 @@ fn check(scenario: &Scenario) -> Result<(), LabError> {
     Ok(())
 }
 
-type Started<P> = (Node<P>, paceline_net::Events<P>);
-
-fn start_nodes<S>(
-    service: &S,
+fn start_nodes(
+    hosting: &Hosting,
     scenario: &Scenario,
     seed: u64,
-) -> Result<Vec<Started<S::Protocol>>, LabError>
-where
-    S: Service,
-    S::Protocol: Hosted,
-{
-    let failed = |error: &dyn std::error::Error| LabError::Run(error.to_string());
+) -> Result<Vec<Started>, LabError> {
     let mut bound = Vec::new();
     for id in (0..scenario.topology.nodes).map(NodeId) {
         bound.push(bind(scenario, id, seed, &Sockets::default())?);
     }
     let roster = (0..).map(NodeId).zip(bound.iter().map(Bound::local_addr));
-    let roster = Roster::new(roster).map_err(|error| failed(&error))?;
+    let roster = Roster::new(roster).map_err(|error| LabError::Run(error.to_string()))?;
     let mut nodes = Vec::new();
     for (id, bound) in (0..).map(NodeId).zip(bound) {
-        nodes.push(start(service, scenario, bound, roster.clone(), id)?);
+        nodes.push(start(hosting, scenario, bound, roster.clone(), id)?);
     }
     Ok(nodes)
 }
@@ -194,21 +169,15 @@ pub(super) fn bind(
 }
 
 /// Starts a node with the scenario's links and view.
-pub(super) fn start<S>(
-    service: &S,
+pub(super) fn start(
+    hosting: &Hosting,
     scenario: &Scenario,
     bound: Bound,
     roster: Roster,
     id: NodeId,
-) -> Result<Started<S::Protocol>, LabError>
-where
-    S: Service,
-    S::Protocol: Hosted,
-{
+) -> Result<Started, LabError> {
     let failed = |error: &dyn std::error::Error| LabError::Run(error.to_string());
-    let protocol = service.protocol(id);
-    let started = bound.start(roster, protocol, service.shared().clone());
-    let (node, events) = started.map_err(|error| failed(&error))?;
+    let (node, events) = (hosting.start)(id, bound, roster).map_err(|error| failed(&error))?;
     if !scenario.topology.link.is_perfect() {
         let change = EmulateChange::Faults { to: Peers::All, faults: scenario.topology.link };
         node.emulate(change).map_err(|error| failed(&error))?;
@@ -217,7 +186,7 @@ where
         let change = EmulateChange::ReceiveLoss(scenario.topology.receive_loss);
         node.emulate(change).map_err(|error| failed(&error))?;
     }
-    if let Some(view) = service.view() {
+    if let Some(view) = lock(&hosting.service).view() {
         node.install_view(view).map_err(|error| failed(&error))?;
     }
     Ok((node, events))

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use paceline_lab::figure::{Figure, Scale, Settings, table};
 use paceline_lab::scenario::ScenarioFile;
-use paceline_lab::{Quiet, REPRODUCTIONS, run_on_sockets, simulate};
+use paceline_lab::services::reproduction;
+use paceline_lab::{Quiet, run_on_sockets, simulate};
 
 fn figures(scale: Scale, sets: &[&str]) -> Vec<Figure> {
     let sets = sets.iter().map(|set| set.to_string()).collect();
     let settings = Settings { scale, sets, ..Settings::default() };
-    (REPRODUCTIONS[0].figures)(&settings, &Quiet).unwrap()
+    (reproduction("chain").unwrap().figures)(&settings, &Quiet).unwrap()
 }
 
 #[test]

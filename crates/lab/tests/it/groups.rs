@@ -6,9 +6,8 @@ use paceline_check::checkers::group::GroupLedger;
 use paceline_lab::group::Members;
 use paceline_lab::run::RunResult;
 use paceline_lab::scenario::{Scenario, ScenarioFile};
-use paceline_lab::world::{self, Service};
+use paceline_lab::world::{self, Service, Trial};
 use paceline_lab::{Quiet, run_on_sockets, simulate};
-use paceline_sim::Codec;
 
 fn value(result: &RunResult, name: &str) -> f64 {
     let found = result.summary.iter().find(|metric| metric.metric == name);
@@ -61,9 +60,10 @@ fn groups_keep_every_promise_where_members_go_and_the_network_is_faulty() {
     for name in ["group/leader-killed", "group/rolling-restart", "group/partition-2-2"] {
         for seed in 1..=3 {
             let scenario = scenario(name, &sets);
-            let members = Members::read(&scenario).unwrap();
+            let mut members = Members::read(&scenario).unwrap();
             let mut promises = GroupLedger::new(members.shared());
-            world::simulate(&members, &scenario, seed, Codec::Typed, &mut promises, &Quiet);
+            let trial = Trial::simulated(&scenario, seed);
+            world::simulate(&mut members, &trial, &mut promises).unwrap();
             assert!(promises.deliveries() > 0, "{name} {seed}");
             let broken = promises.violation().map(ToString::to_string);
             assert_eq!(broken, None, "{name} {seed}");

@@ -1,10 +1,11 @@
 //! The published figures of MIRCC come out of running the protocol.
 
+use paceline_lab::Quiet;
 use paceline_lab::figure::{Figure, Scale, Settings, table};
-use paceline_lab::{Quiet, REPRODUCTIONS};
+use paceline_lab::services::reproduction;
 
 fn figures() -> Vec<Figure> {
-    let mircc = REPRODUCTIONS.iter().find(|one| one.name == "mircc").expect("it is one of them");
+    let mircc = reproduction("mircc").expect("it is one of them");
     let settings = Settings { scale: Scale::Quick, ..Settings::default() };
     (mircc.figures)(&settings, &Quiet).expect("it runs")
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use paceline_lab::figure::{Scale, Settings, table};
 use paceline_lab::run::RunResult;
 use paceline_lab::scenario::{Scenario, ScenarioFile};
-use paceline_lab::{Quiet, REPRODUCTIONS, run_on_sockets, simulate};
+use paceline_lab::services::reproduction;
+use paceline_lab::{Quiet, run_on_sockets, simulate};
 
 /// Ids of `reproduce slingshot`.
 const FIGURES: usize = 112;
@@ -23,7 +24,7 @@ fn value(result: &RunResult, name: &str) -> f64 {
 
 #[test]
 fn every_figure_is_inside_its_band() {
-    let reproduction = REPRODUCTIONS.iter().find(|known| known.name == "slingshot").unwrap();
+    let reproduction = reproduction("slingshot").unwrap();
     let settings = Settings { scale: Scale::Quick, ..Settings::default() };
     let figures = (reproduction.figures)(&settings, &Quiet).unwrap();
     print!("{}", table(&figures));
@@ -78,7 +79,7 @@ fn every_documented_run_shows_a_figure_with_a_verdict() {
 
 #[test]
 fn other_settings_give_the_same_ids_without_a_verdict() {
-    let reproduction = REPRODUCTIONS.iter().find(|known| known.name == "slingshot").unwrap();
+    let reproduction = reproduction("slingshot").unwrap();
     let sets = ["members=6", "r=4", "c=2", "loss=3%", "rate=800/s", "code=xor"];
     let sets = sets.map(str::to_owned).to_vec();
     let settings = Settings { scale: Scale::Quick, sets, seed: Some(4), ..Settings::default() };

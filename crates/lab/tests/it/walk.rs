@@ -120,7 +120,7 @@ fn walks_are_the_same_in_both_worlds_whatever_travels_together() {
 
 #[test]
 fn every_band_holds_at_quick_size_and_totals_of_other_sizes_have_no_published_value() {
-    let walk = paceline_lab::REPRODUCTIONS.iter().find(|one| one.name == "walk").unwrap();
+    let walk = paceline_lab::services::reproduction("walk").unwrap();
     let settings = Settings { scale: Scale::Quick, ..Settings::default() };
     let figures = (walk.figures)(&settings, &Quiet).unwrap();
     let failed: Vec<_> = figures.iter().filter(|figure| !figure.pass).collect();
@@ -146,7 +146,7 @@ fn every_band_holds_at_quick_size_and_totals_of_other_sizes_have_no_published_va
 
 #[test]
 fn other_settings_give_the_same_ids_without_a_verdict() {
-    let walk = paceline_lab::REPRODUCTIONS.iter().find(|one| one.name == "walk").unwrap();
+    let walk = paceline_lab::services::reproduction("walk").unwrap();
     let figures = |sets: &[&str]| {
         let sets = sets.iter().map(|&set| set.to_owned()).collect();
         let settings = Settings { scale: Scale::Quick, sets, seed: Some(4), ..Settings::default() };
@@ -173,7 +173,7 @@ fn other_settings_give_the_same_ids_without_a_verdict() {
 
 #[test]
 fn figures_texts_and_plots_of_a_report_are_of_the_runs_that_were_asked_for() {
-    let walk = paceline_lab::REPRODUCTIONS.iter().find(|one| one.name == "walk").unwrap();
+    let walk = paceline_lab::services::reproduction("walk").unwrap();
     let report = |walks: &str| {
         let sets = vec![format!("walks={walks}"), "block=40".to_owned()];
         let settings = Settings { scale: Scale::Quick, sets, seed: Some(9), ..Settings::default() };

@@ -1,14 +1,12 @@
 use std::time::Duration;
 
-use paceline_sim::Codec;
 use serde::Serialize;
 
 use crate::LabError;
 use crate::machine::thread_cpu;
 use crate::mircc::{Fetching, Settings};
-use crate::progress::Quiet;
 use crate::scenario::ScenarioFile;
-use crate::world::simulate;
+use crate::world::{Trial, simulate};
 
 /// Flows that share the link.
 pub(super) const FLOWS: u32 = 8;
@@ -56,13 +54,14 @@ pub(super) fn run() -> Result<Simulation, LabError> {
          bottleneck = \"{BITS_PER_SECOND}bit\"\n"
     );
     let scenario = ScenarioFile::parse("bench mircc", &text)?.resolve()?;
-    let service = Fetching::new(Settings::read(&scenario, scenario.seed)?)?;
+    let mut service = Fetching::new(Settings::read(&scenario, scenario.seed)?)?;
     let before = thread_cpu();
-    let (ledger, outcome) =
-        simulate(&service, &scenario, scenario.seed, Codec::Typed, &mut (), &Quiet);
+    let trial = Trial::simulated(&scenario, scenario.seed);
+    let outcome = simulate(&mut service, &trial, &mut ())?;
     let cpu = thread_cpu().saturating_sub(before);
-    if let Some(problem) = ledger.broken {
-        return Err(LabError::Run(problem));
+    let ledger = service.ledger();
+    if let Some(problem) = &ledger.broken {
+        return Err(LabError::Run(problem.clone()));
     }
     Ok(Simulation {
         simulator: "paceline",

@@ -1,0 +1,21 @@
+use super::Members;
+use super::tracks::Tracks;
+use crate::chain::Ledger;
+use crate::world::Outcome;
+
+/// What a run measured.
+pub struct Measured {
+    /// The service, with what it noted.
+    pub members: Members,
+    /// How it went.
+    pub outcome: Outcome,
+    /// What messages did, in the simulator.
+    pub tracks: Option<Tracks>,
+}
+
+impl Measured {
+    /// Who was told what.
+    pub fn ledger(&self) -> &Ledger {
+        self.members.broadcast().ledger()
+    }
+}

@@ -1,0 +1,16 @@
+use super::ledger::Ledger;
+use super::settings::Settings;
+use super::windows::Held;
+use crate::world::Outcome;
+
+/// What a run measured.
+pub struct Measured {
+    /// What the scenario does and measures.
+    pub settings: Settings,
+    /// What flows received.
+    pub ledger: Ledger,
+    /// How it went.
+    pub outcome: Outcome,
+    /// Its windows, each beside the oracles.
+    pub held: Vec<Held>,
+}
