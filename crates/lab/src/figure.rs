@@ -2,11 +2,6 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::LabError;
-use crate::progress::Progress;
-use crate::report::Section;
-use crate::run::RunResult;
-use crate::standing::Standing;
 use crate::table::{aligned, lines_within};
 
 /// One measured number, with the published one and the band it must fall into.
@@ -76,15 +71,6 @@ impl Figure {
         self
     }
 
-    /// Says which run it came from.
-    pub fn with_run(mut self, scenario: impl Into<String>, seed: u64, run: &RunResult) -> Figure {
-        self.scenario = scenario.into();
-        self.seed = seed;
-        self.events = run.events;
-        self.digest = run.digest.clone();
-        self
-    }
-
     /// Sets the note.
     pub fn with_note(mut self, note: impl Into<String>) -> Figure {
         self.note = note.into();
@@ -147,6 +133,42 @@ impl Results {
     }
 }
 
+/// What the measured value of a figure is compared with, and how that came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A value was published, and the measured one lies within a band that contains it.
+    Reproduced,
+    /// A value was published, and it or the measured one lies outside the band.
+    Differs,
+    /// A value was published, and no band says how far the measured one may be from it.
+    Beside,
+    /// Nothing was published; the measured value lies within our own band.
+    Checked,
+    /// Nothing was published; the measured value lies outside our own band.
+    Failed,
+    /// A number without a published value and without a band.
+    Shown,
+}
+
+impl Standing {
+    /// Where this figure stands.
+    pub fn of(figure: &Figure) -> Standing {
+        let has_band = figure.low.is_some() || figure.high.is_some();
+        let contains = |value: f64| {
+            figure.low.is_none_or(|low| value >= low)
+                && figure.high.is_none_or(|high| value <= high)
+        };
+        match (figure.paper, has_band) {
+            (Some(paper), true) if figure.pass && contains(paper) => Standing::Reproduced,
+            (Some(_), true) => Standing::Differs,
+            (Some(_), false) => Standing::Beside,
+            (None, true) if figure.pass => Standing::Checked,
+            (None, true) => Standing::Failed,
+            (None, false) => Standing::Shown,
+        }
+    }
+}
+
 /// How a reproduction is run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -169,22 +191,6 @@ pub enum Scale {
     /// Under 8 s a service.
     Quick,
 }
-
-/// A set of figures that one command reproduces.
-#[derive(Clone, Copy, Debug)]
-pub struct Reproduction {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// What it shows, and whose figures these are.
-    pub about: &'static str,
-    /// Runs it.
-    pub figures: fn(&Settings, &dyn Progress) -> Result<Vec<Figure>, LabError>,
-    /// Explains and draws its figures for a report. At full scale it may run more, for curves.
-    pub sections: Sections,
-}
-
-/// Makes the sections of a report out of the figures of a reproduction.
-pub type Sections = fn(&[Figure], &Settings, &dyn Progress) -> Result<Vec<Section>, LabError>;
 
 /// The figures as a table for a terminal: aligned, numbers to the right, notes below their row.
 pub fn table(figures: &[Figure]) -> String {
@@ -252,6 +258,7 @@ pub(crate) fn null_is_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::RunResult;
 
     fn ran() -> Figure {
         let run = RunResult { events: 180, digest: Some("00ff".into()), ..RunResult::default() };

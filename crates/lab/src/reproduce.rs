@@ -4,11 +4,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::LabError;
-use crate::figure::{Figure, Reproduction, Results, Scale, Settings};
+use crate::figure::{Figure, Results, Scale, Settings};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::report::{Report, Section};
 use crate::run::Place;
+
+/// A set of figures that one command reproduces.
+#[derive(Clone, Copy, Debug)]
+pub struct Reproduction {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it shows, and whose figures these are.
+    pub about: &'static str,
+    /// Runs it.
+    pub figures: fn(&Settings, &dyn Progress) -> Result<Vec<Figure>, LabError>,
+    /// Explains and draws its figures for a report. At full scale it may run more, for curves.
+    pub sections: Sections,
+}
+
+/// Makes the sections of a report out of the figures of a reproduction.
+pub type Sections = fn(&[Figure], &Settings, &dyn Progress) -> Result<Vec<Section>, LabError>;
 
 /// One reproduction that ran.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use crate::LabError;
 use crate::chain::{self, Broadcast};
 use crate::experiment::Experiment;
-use crate::figure::Reproduction;
 use crate::group::{self, Members};
 use crate::mircc::{self, Fetching};
 use crate::overlay::{self, Requests};
+use crate::reproduce::Reproduction;
 use crate::run::RunResult;
 use crate::scenario::{Diagnostic, Keys, Scenario};
 use crate::slingshot;

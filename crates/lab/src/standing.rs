@@ -4,44 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::figure::Figure;
+use crate::figure::{Figure, Standing};
 use crate::table::table;
-
-/// What the measured value of a figure is compared with, and how that came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// A value was published, and the measured one lies within a band that contains it.
-    Reproduced,
-    /// A value was published, and it or the measured one lies outside the band.
-    Differs,
-    /// A value was published, and no band says how far the measured one may be from it.
-    Beside,
-    /// Nothing was published; the measured value lies within our own band.
-    Checked,
-    /// Nothing was published; the measured value lies outside our own band.
-    Failed,
-    /// A number without a published value and without a band.
-    Shown,
-}
-
-impl Standing {
-    /// Where this figure stands.
-    pub fn of(figure: &Figure) -> Standing {
-        let has_band = figure.low.is_some() || figure.high.is_some();
-        let contains = |value: f64| {
-            figure.low.is_none_or(|low| value >= low)
-                && figure.high.is_none_or(|high| value <= high)
-        };
-        match (figure.paper, has_band) {
-            (Some(paper), true) if figure.pass && contains(paper) => Standing::Reproduced,
-            (Some(_), true) => Standing::Differs,
-            (Some(_), false) => Standing::Beside,
-            (None, true) if figure.pass => Standing::Checked,
-            (None, true) => Standing::Failed,
-            (None, false) => Standing::Shown,
-        }
-    }
-}
 
 /// How many figures stand where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -9,11 +9,11 @@ use paceline_proto::chain::Topology;
 use serde::Serialize;
 
 use crate::figure::number;
-use crate::figure::{Figure, Reproduction, Scale, Settings};
+use crate::figure::{Figure, Scale, Settings};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::report::{Axis, Plot, Report, Section};
-use crate::reproduce::{self, Reproduced};
+use crate::reproduce::{self, Reproduced, Reproduction};
 use crate::run::{Place, RunResult};
 use crate::scenario::ScenarioFile;
 use crate::services::reproductions;

@@ -4,6 +4,7 @@ mod bench;
 mod broadcast;
 mod cluster;
 mod completions;
+mod counters;
 mod dht;
 mod doctor;
 mod graph;

@@ -4,7 +4,7 @@ use paceline_proto::chain::Topology;
 use paceline_sim::Streams;
 use rayon::prelude::*;
 
-use super::figures::{limit_bytes_per_second, setting, topology_name};
+use super::setting::{limit_bytes_per_second, setting, topology_name};
 use super::simulated::simulate_one;
 use super::{Broadcast, Measure};
 use crate::LabError;

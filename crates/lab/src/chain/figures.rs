@@ -6,10 +6,11 @@ use paceline_proto::core::{Lane, NodeId};
 use super::compare;
 use super::measured::Measured;
 use super::ring::letter;
+use super::setting::{limit_bytes_per_second, setting, topology_name};
 use super::{Broadcast, Measure};
 use crate::LabError;
 use crate::experiment::Experiment;
-use crate::figure::{Figure, Reproduction, Scale, Settings};
+use crate::figure::{Figure, Scale, Settings};
 use crate::progress::Progress;
 use crate::scenario::{Scenario, ScenarioFile, Senders};
 use crate::world::Trial;
@@ -28,10 +29,6 @@ pub fn figures(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured) 
         Measure::Latency => return compare::latency(broadcast, scenario, &measured.compared),
     };
     vec![figure]
-}
-
-pub(super) fn topology_name(broadcast: &Broadcast) -> &'static str {
-    broadcast.plan().topology.map_or("auto", Topology::name)
 }
 
 fn rounds(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured) -> Figure {
@@ -100,15 +97,6 @@ fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured
 
 /// The published example of a ring: D broadcasts among A to E.
 const PUBLISHED_RING: (u32, NodeId) = (5, NodeId(3));
-
-/// The most bytes that a node can be told in a second, own included.
-pub fn limit_bytes_per_second(broadcast: &Broadcast, scenario: &Scenario) -> f64 {
-    let (plan, network) = (broadcast.plan(), &scenario.topology);
-    let block = plan.message_bytes.min(broadcast.shared.block_bytes_max());
-    let charged = network.overhead.charge(Lane::Stream, Frame::HEAD_BYTES + block);
-    let link = network.rate.bits_per_second() as f64 / 8.0 * block as f64 / charged as f64;
-    broadcast.limit(link)
-}
 
 fn throughput(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured) -> Figure {
     let plan = broadcast.plan();
@@ -188,30 +176,6 @@ fn progress(scenario: &Scenario, measured: &Measured) -> Figure {
         Figure::new(format!("chain/progress/n{}", scenario.topology.nodes), silent as f64, "s");
     figure.with_band(0.0, 0.0).with_note("seconds in which some node was told nothing")
 }
-
-/// `n4-1gbit-8k`: nodes, rate and message size.
-pub(super) fn setting(scenario: &Scenario, message_bytes: usize) -> String {
-    let rate = scenario.topology.rate.bits_per_second();
-    let rate = match rate {
-        r if r % 1_000_000_000 == 0 => format!("{}gbit", r / 1_000_000_000),
-        r if r % 1_000_000 == 0 => format!("{}mbit", r / 1_000_000),
-        r => format!("{r}bit"),
-    };
-    let size = match message_bytes {
-        b if b >= 1000 && b % 1000 == 0 => format!("{}k", b / 1000),
-        b if b >= 1024 && b % 1024 == 0 => format!("{}ki", b / 1024),
-        b => format!("{b}b"),
-    };
-    format!("n{}-{rate}-{size}", scenario.topology.nodes)
-}
-
-/// `paceline reproduce chain`.
-pub const REPRODUCTION: Reproduction = Reproduction {
-    name: "chain",
-    about: "DAISYCHAIN (Ban 2010): rounds, transmissions, throughput, gain",
-    figures: reproduce,
-    sections: super::report::sections,
-};
 
 fn runs(scale: Scale) -> Vec<(&'static str, Vec<String>)> {
     let set = |sets: &[(&str, String)]| sets.iter().map(|(k, v)| format!("{k}={v}")).collect();
@@ -296,7 +260,10 @@ fn quick(figure: Figure) -> Figure {
     }
 }
 
-fn reproduce(settings: &Settings, progress: &dyn Progress) -> Result<Vec<Figure>, LabError> {
+pub(super) fn reproduce(
+    settings: &Settings,
+    progress: &dyn Progress,
+) -> Result<Vec<Figure>, LabError> {
     let runs = runs(settings.scale);
     progress.start(runs.len() as u64, "chain");
     let mut figures: Vec<Figure> = Vec::new();

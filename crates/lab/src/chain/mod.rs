@@ -11,6 +11,7 @@ mod ring;
 mod rounds;
 mod run;
 mod scenario;
+mod setting;
 mod simulated;
 
 use std::sync::Arc;
@@ -21,7 +22,6 @@ use paceline_proto::core::{Instant, NodeId, Payload, Protocol, View};
 use paceline_sim::Codec;
 
 pub use content::{Content, Messages, Reading, Verdict};
-pub use figures::REPRODUCTION;
 pub use ledger::{Attendance, Installed, Ledger, NodeLedger, Received, Window};
 pub(crate) use run::summed_up;
 pub(crate) use scenario::{
@@ -30,7 +30,16 @@ pub(crate) use scenario::{
 };
 pub use scenario::{Measure, Plan};
 
+use crate::reproduce::Reproduction;
 use crate::world::{Answer, Parts, Service, Workload, answer};
+
+/// `paceline reproduce chain`.
+pub const REPRODUCTION: Reproduction = Reproduction {
+    name: "chain",
+    about: "DAISYCHAIN (Ban 2010): rounds, transmissions, throughput, gain",
+    figures: figures::reproduce,
+    sections: report::sections,
+};
 
 /// A broadcast scenario, ready to run in either world.
 #[derive(Debug)]

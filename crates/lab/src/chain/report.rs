@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use paceline_proto::chain::Topology;
 use rayon::prelude::*;
 
-use super::figures::limit_bytes_per_second;
+use super::setting::limit_bytes_per_second;
 use super::{Broadcast, rounds};
 use crate::LabError;
 use crate::experiment::Experiment;

@@ -5,12 +5,11 @@ use std::time::Duration;
 use paceline_proto::core::Instant;
 
 use super::measured::Measured;
-use super::report::sections;
 use super::{Measure, Members};
 use crate::LabError;
 use crate::chain::NodeLedger;
 use crate::experiment::Experiment;
-use crate::figure::{Figure, Reproduction, Scale, Settings};
+use crate::figure::{Figure, Scale, Settings};
 use crate::progress::Progress;
 use crate::scenario::{Fault, Scenario, ScenarioFile};
 use crate::world::Trial;
@@ -114,15 +113,6 @@ fn repaired_after(scenario: &Scenario, measured: &Measured) -> f64 {
     latest(measured.ledger().attendants().map(first)) - crash.as_secs_f64()
 }
 
-/// The group's figures as `paceline reproduce group` shows them.
-pub const REPRODUCTION: Reproduction = Reproduction {
-    name: "group",
-    about: "Members that join, leave, crash and are cut off: how long the others stand still, and \
-            that nothing is lost.",
-    figures: reproduce,
-    sections,
-};
-
 /// The scenarios behind the figures, those that run at both scales first.
 pub(super) const SCENARIOS: [&str; 8] = [
     "group/drop-out",
@@ -135,7 +125,10 @@ pub(super) const SCENARIOS: [&str; 8] = [
     "group/paused",
 ];
 
-fn reproduce(settings: &Settings, progress: &dyn Progress) -> Result<Vec<Figure>, LabError> {
+pub(super) fn reproduce(
+    settings: &Settings,
+    progress: &dyn Progress,
+) -> Result<Vec<Figure>, LabError> {
     let mut figures = Vec::new();
     progress.start(SCENARIOS.len() as u64, "group");
     for name in SCENARIOS {

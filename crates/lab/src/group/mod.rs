@@ -17,13 +17,22 @@ use paceline_proto::core::{Instant, NodeId, Protocol};
 use paceline_proto::group::{Command, Config, Event, Group};
 use paceline_sim::Codec;
 
-pub use figures::REPRODUCTION;
 pub(crate) use scenario::KEYS;
 pub use scenario::Measure;
 
 use crate::chain::{Attendance, Broadcast};
+use crate::reproduce::Reproduction;
 use crate::scenario::{Fault, Scenario};
 use crate::world::{Answer, Parts, Service, Start, Workload, answer};
+
+/// The group's figures as `paceline reproduce group` shows them.
+pub const REPRODUCTION: Reproduction = Reproduction {
+    name: "group",
+    about: "Members that join, leave, crash and are cut off: how long the others stand still, and \
+            that nothing is lost.",
+    figures: figures::reproduce,
+    sections: report::sections,
+};
 
 /// A group scenario, ready to run in either world.
 #[derive(Debug)]

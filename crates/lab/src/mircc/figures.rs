@@ -3,26 +3,16 @@
 use paceline_proto::mircc::{Algorithm, Multipath};
 
 use super::abilene::{self, Times};
-use super::measured::Measured;
-use super::report::sections;
-use super::{Fetching, Measure, Settings, mix, settling, worked};
+use super::measured::{Measured, controller_name};
+use super::{Fetching, Measure, mix, settling, worked};
 use crate::LabError;
 use crate::experiment::Experiment;
-use crate::figure::{self, Figure, Reproduction, Scale};
+use crate::figure::{self, Figure, Scale};
 use crate::parallel::costliest_first;
 use crate::progress::Progress;
 use crate::run::RunResult;
 use crate::scenario::{Scenario, ScenarioFile};
 use crate::world::Trial;
-
-/// The figures of MIRCC as `paceline reproduce mircc` shows them.
-pub const REPRODUCTION: Reproduction = Reproduction {
-    name: "mircc",
-    about: "Named data at a fair rate, over one path or several. Mahdian, Arianfar, Gibson, Oran, \
-            MIRCC: Multipath-aware ICN Rate-based Congestion Control, ACM ICN 2016.",
-    figures: reproduce,
-    sections,
-};
 
 /// How far a rate may be from the oracle's, as a share.
 const NEAR: f64 = 0.03;
@@ -40,13 +30,6 @@ pub(super) fn figures_of_run(
         Measure::Visit => visit(&scenario.name, measured),
         Measure::Mix => mix::figures(&scenario.name, measured)?,
     })
-}
-
-pub(super) fn controller_name(settings: &Settings) -> &'static str {
-    match settings.config.controller.algorithm {
-        Algorithm::Mircc => "mircc",
-        Algorithm::Rcp => "rcp",
-    }
 }
 
 /// Before, during and after a second consumer's visit.
@@ -184,7 +167,7 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
     jobs
 }
 
-fn reproduce(
+pub(super) fn reproduce(
     settings: &figure::Settings,
     progress: &dyn Progress,
 ) -> Result<Vec<Figure>, LabError> {

@@ -1,3 +1,5 @@
+use paceline_proto::mircc::Algorithm;
+
 use super::ledger::Ledger;
 use super::settings::Settings;
 use super::windows::Held;
@@ -13,4 +15,12 @@ pub struct Measured {
     pub outcome: Outcome,
     /// Its windows, each beside the oracles.
     pub held: Vec<Held>,
+}
+
+/// The name of the controller that runs, in ids of figures.
+pub(super) fn controller_name(settings: &Settings) -> &'static str {
+    match settings.config.controller.algorithm {
+        Algorithm::Mircc => "mircc",
+        Algorithm::Rcp => "rcp",
+    }
 }

@@ -25,16 +25,25 @@ use paceline_proto::mircc::{Command, Config, Event, FaceConfig, Fetch, Forwarder
 use paceline_proto::ndn::{Name, Trust};
 use paceline_sim::{Codec, Wires};
 
-pub use figures::REPRODUCTION;
 pub use ledger::{Ledger, Part};
 pub use plan::{Plan, Step};
 pub(crate) use settings::KEYS;
 pub use settings::{Measure, Settings};
 
 use crate::LabError;
+use crate::reproduce::Reproduction;
 use crate::scenario::Diagnostic;
 use crate::world::{self, Answer, Parts, Service, Workload};
 use topology::{Graph, Port, Routes};
+
+/// The figures of MIRCC as `paceline reproduce mircc` shows them.
+pub const REPRODUCTION: Reproduction = Reproduction {
+    name: "mircc",
+    about: "Named data at a fair rate, over one path or several. Mahdian, Arianfar, Gibson, Oran, \
+            MIRCC: Multipath-aware ICN Rate-based Congestion Control, ACM ICN 2016.",
+    figures: figures::reproduce,
+    sections: report::sections,
+};
 
 impl From<oracle::OracleError> for LabError {
     fn from(error: oracle::OracleError) -> LabError {

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use paceline_proto::mircc::Algorithm;
 
-use super::figures::controller_name;
-use super::measured::Measured;
+use super::measured::{Measured, controller_name};
 use super::windows::Oracles;
 use crate::LabError;
 use crate::figure::{self, Figure};

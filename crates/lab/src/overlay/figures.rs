@@ -6,12 +6,11 @@ use super::expected::{
     Expected, bundle_expected, hops_expected, multicast_expected, packets_expected, time_expected,
 };
 use super::measured::Measured;
-use super::report::sections;
 use super::worked;
 use super::{Action, Grouping, Measure, Requests};
 use crate::LabError;
 use crate::experiment::Experiment;
-use crate::figure::{self, Figure, Reproduction, Scale};
+use crate::figure::{self, Figure, Scale};
 use crate::parallel::costliest_first;
 use crate::progress::Progress;
 use crate::scenario::ScenarioFile;
@@ -308,15 +307,6 @@ fn lost(measured: &Measured) -> Figure {
     .with_note(format!("stored and not found again; {failed} were given up and told so"))
 }
 
-/// The figures of collective forwarding as `paceline reproduce overlay` shows them.
-pub const REPRODUCTION: Reproduction = Reproduction {
-    name: "overlay",
-    about: "Collective forwarding on five structured overlays: how many messages, and how much \
-            time, bundles save. Shudo, Message Bundling on Structured Overlays, ISCC 2017.",
-    figures: reproduce,
-    sections,
-};
-
 /// A scenario with overrides, of which figures come.
 struct Job {
     scenario: &'static str,
@@ -382,7 +372,7 @@ fn jobs(settings: &figure::Settings) -> Vec<Job> {
     jobs
 }
 
-fn reproduce(
+pub(super) fn reproduce(
     settings: &figure::Settings,
     progress: &dyn Progress,
 ) -> Result<Vec<Figure>, LabError> {

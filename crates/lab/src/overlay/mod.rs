@@ -20,13 +20,22 @@ use paceline_proto::core::{Counters, Instant, NodeId, Protocol};
 use paceline_proto::overlay::{Command, Config, Event, Key, Oracle, Overlay};
 use paceline_sim::Codec;
 
-pub use figures::REPRODUCTION;
 pub use ledger::{Ledger, Tally};
 pub use plan::{Action, Grouping, Pace, Phase, Plan, Tables};
 pub(crate) use scenario::KEYS;
 pub use scenario::{Measure, Settings};
 
+use crate::reproduce::Reproduction;
 use crate::world::{Answer, Parts, Service, Start, Workload};
+
+/// The figures of collective forwarding as `paceline reproduce overlay` shows them.
+pub const REPRODUCTION: Reproduction = Reproduction {
+    name: "overlay",
+    about: "Collective forwarding on five structured overlays: how many messages, and how much \
+            time, bundles save. Shudo, Message Bundling on Structured Overlays, ISCC 2017.",
+    figures: figures::reproduce,
+    sections: report::sections,
+};
 
 /// An overlay scenario, ready to run in either world.
 #[derive(Debug)]

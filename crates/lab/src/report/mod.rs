@@ -3,7 +3,7 @@
 mod axis;
 mod draw;
 mod html;
-mod plot;
+pub(crate) mod plot;
 mod svg;
 mod sweep;
 

@@ -12,7 +12,7 @@ pub(crate) use series::table as csv_table;
 pub use series::{parse_series, series_csv};
 
 use crate::figure::{Figure, null_is_nan};
-use crate::report::Plot;
+use crate::report::plot::Plot;
 
 /// What one run gives.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +36,17 @@ pub struct RunResult {
     pub starved: Vec<u32>,
     /// Seconds that it took on the wall.
     pub wall_s: f64,
+}
+
+impl Figure {
+    /// Says which run it came from.
+    pub fn with_run(mut self, scenario: impl Into<String>, seed: u64, run: &RunResult) -> Figure {
+        self.scenario = scenario.into();
+        self.seed = seed;
+        self.events = run.events;
+        self.digest = run.digest.clone();
+        self
+    }
 }
 
 /// One number that sums up a run.

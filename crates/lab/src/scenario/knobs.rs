@@ -133,8 +133,7 @@ mod tests {
 
     #[test]
     fn a_service_has_each_key_once_and_a_former_name_leads_to_a_key() {
-        let services =
-            crate::scenario::SERVICES.iter().map(|name| (name, crate::service_keys(name)));
+        let services = crate::services::kinds().map(|kind| (kind, crate::services::keys(kind)));
         let services: Vec<_> = services.collect();
         let is_key = |keys: Keys, key| keys.all().any(|known| known == ("protocol", key));
         for &(service, keys) in &services {

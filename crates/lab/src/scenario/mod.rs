@@ -331,7 +331,7 @@ pub struct Scenario {
 impl Scenario {
     /// The table `[protocol]`, for the service to read; its `kind` is read already.
     pub fn protocol(&self) -> Table<'_> {
-        let keys = crate::service_keys(self.service);
+        let keys = services::keys(self.service);
         let mut table = self.file.table("protocol").recorded(&self.read).of_service(keys);
         service(&mut table).expect("the kind was read when the scenario was resolved");
         table

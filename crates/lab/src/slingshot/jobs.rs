@@ -116,7 +116,11 @@ pub(super) fn jobs() -> Vec<Job> {
     jobs.extend(partial_bins());
     jobs.extend(second_phases());
     jobs.extend(rivals());
-    jobs.extend(throughput::jobs());
+    jobs.extend(
+        throughput::searches()
+            .into_iter()
+            .map(|(sets, quick, ask)| Job::new("slingshot/throughput", sets, &[quick], vec![ask])),
+    );
     jobs
 }
 

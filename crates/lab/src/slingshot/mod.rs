@@ -13,6 +13,7 @@ mod overlap;
 mod peer;
 mod plan;
 mod report;
+mod reproduce;
 mod run;
 mod scenario;
 mod search;
@@ -26,7 +27,6 @@ use std::sync::Arc;
 use paceline_proto::core::{Instant, NodeId, Protocol};
 use paceline_sim::Codec;
 
-pub use figures::REPRODUCTION;
 pub use ledger::{Again, Fate, Ledger, Part};
 pub use measures::Measures;
 pub use overlap::Overlap;
@@ -40,7 +40,17 @@ pub use setup::Setup;
 pub use watch::Watch;
 
 use crate::chain::{Content, Messages, Verdict};
+use crate::reproduce::Reproduction;
 use crate::world::{Answer, Parts, Service, Workload};
+
+/// The figures of repairs by receivers as `paceline reproduce slingshot` shows them.
+pub const REPRODUCTION: Reproduction = Reproduction {
+    name: "slingshot",
+    about: "Multicast in time: how much of what receivers lose the repairs of others bring back, \
+            and how soon. Balakrishnan, Pleisch, Birman, Slingshot, NCA 2005.",
+    figures: reproduce::reproduce,
+    sections: report::sections,
+};
 
 /// A scenario of multicast in time for one protocol, ready to run in either world.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::figures::cost;
 use super::jobs::{KEEP, load, overrides};
+use super::reproduce::cost;
 use super::run::{measured, recovery_times};
 use super::{Measures, Settings};
 use crate::LabError;

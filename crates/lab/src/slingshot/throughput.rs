@@ -1,7 +1,6 @@
 //! The figures of throughput: at which rate a link is full, by what each protocol sends.
 
 use super::ask::{Ask, What};
-use super::jobs::Job;
 
 /// Bits a second of each link of `slingshot/throughput`.
 const LINK: f64 = 20e6;
@@ -27,9 +26,12 @@ const QUEUED: f64 = 1.02;
 /// A protocol, how many members send, its settings, and the band of its throughput.
 type Case = (&'static str, u32, &'static [&'static str], (f64, f64));
 
+/// The settings of a search in `slingshot/throughput`, what makes it small, and its figure.
+pub(super) type ThroughputSearch = (Vec<String>, &'static str, Ask);
+
 /// One search for each protocol, with 64 senders and with one. Retransmission timers of 2 ms are
 /// shorter than a short queue on this link, so protocols that wait for answers get 8 ms.
-pub(super) fn jobs() -> Vec<Job> {
+pub(super) fn searches() -> Vec<ThroughputSearch> {
     let members = MEMBERS;
     let others = members - 1.0;
     const RETRY: &str = "retry_after=8ms";
@@ -68,7 +70,7 @@ pub(super) fn jobs() -> Vec<Job> {
             (50.0, LINK / (PACKET * (2.0 - (1.0 - LOSS).powf(others)))),
         ),
     ];
-    let job = |&(kind, senders, sets, (low, high)): &Case| {
+    let search = |&(kind, senders, sets, (low, high)): &Case| {
         let id = format!("throughput/{kind}/{senders}");
         let mut own = vec![format!("protocol.kind={kind}"), format!("senders={senders}")];
         own.extend(sets.iter().map(|&set| set.to_owned()));
@@ -77,12 +79,7 @@ pub(super) fn jobs() -> Vec<Job> {
             ("sender-fec", 64) | ("srm", _) => "duration=3s",
             _ => "duration=1500ms",
         };
-        Job::new(
-            "slingshot/throughput",
-            own,
-            &[quick],
-            vec![Ask::new(id, What::Throughput, low, high)],
-        )
+        (own, quick, Ask::new(id, What::Throughput, low, high))
     };
-    cases.iter().map(job).collect()
+    cases.iter().map(search).collect()
 }

@@ -1,29 +1,20 @@
 //! The published figures of random walkers beside what the protocol measures.
 
-use super::ledger::{Home, Ledger};
+use super::curves::{Curves, keep};
+use super::ledger::{Ledger, additional, last, mean_hops, sum, time};
 use super::measured::Measured;
 use super::orders::{self, with_published};
-use super::report::{self, Curves, sections};
 use super::{Measure, Method, Walking, exact};
 use paceline_proto::walk::{Generation, PacedConfig};
 
 use crate::LabError;
 use crate::experiment::Experiment;
-use crate::figure::{self, Figure, Reproduction, Scale};
+use crate::figure::{self, Figure, Scale};
 use crate::parallel::costliest_first;
 use crate::progress::Progress;
 use crate::run::RunResult;
 use crate::scenario::ScenarioFile;
 use crate::world::Trial;
-
-/// The figures of walks as `paceline reproduce walk` shows them.
-pub const REPRODUCTION: Reproduction = Reproduction {
-    name: "walk",
-    about: "Random walkers, each one a message: queues that warn early, sources that slow down. \
-            Takizawa and Kaneko, IEICE Technical Report IN2022-18, 2022.",
-    figures: reproduce,
-    sections,
-};
 
 /// The methods whose queues experiment 2 shows. The slides plot them; their text gives no mean.
 const QUEUES: [Method; 2] = [Method::RqRg, Method::TailRg];
@@ -52,28 +43,6 @@ pub(super) fn figures_of_run(measured: &Measured) -> Vec<Figure> {
             vec![Figure::new(id, additional(&measured.ledger) as f64, "walks")]
         }
     }
-}
-
-pub(super) fn sum(ledger: &Ledger, of: impl Fn(&Home) -> u64) -> u64 {
-    ledger.homes().iter().map(of).sum()
-}
-
-pub(super) fn additional(ledger: &Ledger) -> u64 {
-    sum(ledger, Home::additional)
-}
-
-/// When the last server's walks were done.
-pub(super) fn time(ledger: &Ledger) -> f64 {
-    ledger.homes().iter().filter_map(Home::ended_s).fold(0.0, f64::max)
-}
-
-/// The server whose part of the graph is dense.
-pub(super) fn last(ledger: &Ledger) -> &Home {
-    ledger.homes().last().expect("there are two servers at least")
-}
-
-pub(super) fn mean_hops(ledger: &Ledger) -> f64 {
-    sum(ledger, |home| home.hops) as f64 / sum(ledger, |home| home.walks) as f64
 }
 
 fn experiment_1(name: &str, measured: &Measured) -> Vec<Figure> {
@@ -251,7 +220,7 @@ pub(super) fn reproduce(
             figure.pass = figure.measured.is_finite() || figure.note == TOO_SHORT;
         }
     }
-    report::keep(settings, curves(&given));
+    keep(settings, curves(&given));
     Ok(figures)
 }
 

@@ -206,6 +206,31 @@ impl Home {
     }
 }
 
+/// A count of all homes.
+pub(super) fn sum(ledger: &Ledger, of: impl Fn(&Home) -> u64) -> u64 {
+    ledger.homes().iter().map(of).sum()
+}
+
+/// Walkers beyond one for each walk, of all homes.
+pub(super) fn additional(ledger: &Ledger) -> u64 {
+    sum(ledger, Home::additional)
+}
+
+/// When the last server's walks were done.
+pub(super) fn time(ledger: &Ledger) -> f64 {
+    ledger.homes().iter().filter_map(Home::ended_s).fold(0.0, f64::max)
+}
+
+/// The server whose part of the graph is dense.
+pub(super) fn last(ledger: &Ledger) -> &Home {
+    ledger.homes().last().expect("there are two servers at least")
+}
+
+/// Hops of a walk, on average.
+pub(super) fn mean_hops(ledger: &Ledger) -> f64 {
+    sum(ledger, |home| home.hops) as f64 / sum(ledger, |home| home.walks) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

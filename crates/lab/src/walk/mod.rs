@@ -1,5 +1,6 @@
 //! Random walkers in the lab: the paper's experiments, and what they say of other settings.
 
+mod curves;
 mod exact;
 mod figures;
 mod ledger;
@@ -18,13 +19,22 @@ use paceline_proto::core::{Instant, NodeId};
 use paceline_proto::walk::{Command, Event, Job, JobId, Part, Server, Sources};
 use paceline_sim::Codec;
 
-pub use figures::REPRODUCTION;
 pub use ledger::{Home, Ledger};
 pub use measured::Measured;
 pub(crate) use settings::KEYS;
 pub use settings::{Measure, Method, Settings};
 
+use crate::reproduce::Reproduction;
 use crate::world::{Answer, Parts, Service, Workload};
+
+/// The figures of walks as `paceline reproduce walk` shows them.
+pub const REPRODUCTION: Reproduction = Reproduction {
+    name: "walk",
+    about: "Random walkers, each one a message: queues that warn early, sources that slow down. \
+            Takizawa and Kaneko, IEICE Technical Report IN2022-18, 2022.",
+    figures: figures::reproduce,
+    sections: report::sections,
+};
 
 /// A scenario of walks, ready to run in either world: each server is the home of the walks from
 /// its own vertices.

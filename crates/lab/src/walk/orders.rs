@@ -1,8 +1,7 @@
 //! The published order of the methods of experiment 1, and how far apart they are.
 
 use super::Method;
-use super::figures::{additional, last, time};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, additional, last, time};
 use crate::figure::{Figure, Scale, number};
 
 /// Experiment 1 as the slides give it, with 10,000 walks a vertex: seconds, and walkers beyond the

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use super::curves::drawings;
 use super::figures::figures_of_run;
 use super::measured::Measured;
-use super::report::drawings;
 use super::watch::Watch;
 use super::{Settings, Walking, exact};
 use crate::LabError;

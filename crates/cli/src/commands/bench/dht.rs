@@ -10,9 +10,10 @@ use serde::Serialize;
 use crate::commands::Outcome;
 use crate::commands::cluster::{self, UpArgs, Which};
 use crate::commands::dht::Travel;
-use crate::commands::dht::service::{Service, Shared, explain};
+use crate::commands::dht::service::{TableArgs, explain};
 use crate::commands::dht::stat::stats;
 use crate::commands::member::{runtime, unless_stopped};
+use crate::commands::node::service::{Service, Shared};
 use crate::error::CliError;
 use crate::parse;
 use crate::ui::Ui;
@@ -113,7 +114,8 @@ struct Document {
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let state = std::env::temp_dir().join(format!("paceline-bench-{}", std::process::id()));
     let Args { algorithm, copies, quota, .. } = args;
-    let service = Shared { service: Service::Dht, algorithm, copies, quota };
+    let service = Service::named("dht").expect("it is one of them");
+    let service = Shared { service, table: TableArgs { algorithm, copies, quota } };
     let which = || Which::new("bench", &state);
     let up = UpArgs {
         n: args.nodes,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use paceline_graph::files::open_unlinked;
 
-use super::dht::service::{self, Service};
+use super::node::service;
 use super::{Outcome, this_program};
 use crate::error::CliError;
 use crate::files::failed;
@@ -137,9 +137,9 @@ pub fn up(args: UpArgs, ui: &Ui) -> Result<Outcome, CliError> {
     let started = processes.len() - kept;
     let text: String = processes.iter().map(|p| format!("{} pid {}\n", p.address, p.pid)).collect();
     let all: Vec<String> = processes.iter().map(|process| process.address.to_string()).collect();
-    let how = match args.service.service {
-        Service::Walk => format!("walk with --servers {}", all.join(",")),
-        _ => format!("join with --seed {}", all[0]),
+    let how = match args.service.service.joins {
+        true => format!("join with --seed {}", all[0]),
+        false => format!("walk with --servers {}", all.join(",")),
     };
     ui.print(&format!("{text}{started} started, {kept} were running; {how}\n"))?;
     Ok(Outcome::Done)
@@ -151,7 +151,7 @@ pub fn start_missing(args: &UpArgs, ui: &Ui) -> Result<(Vec<Process>, usize), Cl
         CliError::Input(format!("{} ports from {} on go beyond 65535", args.n, args.port))
     })?;
     let service = args.service.service;
-    if args.files().is_some() && service != Service::Dht {
+    if args.files().is_some() && !service.stores {
         let wrong = "--durable and --durable-async are for --service dht";
         return Err(CliError::Input(wrong.to_owned()));
     }
@@ -253,16 +253,16 @@ fn start(
     let mut command = Command::new(this_program()?);
     command.args(["node", "--cluster", &args.which.cluster, "--bind", &address.to_string()]);
     let service = args.service.service;
+    command.args(args.service.arguments());
     match seed {
-        // Servers of walks do not know each other until a client names them.
-        _ if service == Service::Walk => command.args(["--service", "walk"]),
-        None => command.arg("--bootstrap"),
-        Some(seed) => command.args(["--seed", &seed.to_string()]),
-    };
+        _ if !service.joins => {}
+        None => _ = command.arg("--bootstrap"),
+        Some(seed) => _ = command.args(["--seed", &seed.to_string()]),
+    }
     let mut stat = None;
-    if service == Service::Dht {
+    if service.stores {
         let file = folder.stat(address.port());
-        command.args(args.service.arguments()).arg("--stat").arg(&file);
+        command.arg("--stat").arg(&file);
         stat = Some(file);
         if let Some((option, durable)) = args.files() {
             command.arg(option).arg(durable.join(format!("{}.redb", address.port())));

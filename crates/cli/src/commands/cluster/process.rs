@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::super::dht::service::Service;
 use super::WITHIN;
+use crate::commands::node::service::Service;
 use crate::ui::Ui;
 
 /// How long processes may take to end once the user has asked to stop.
@@ -89,12 +88,12 @@ pub fn find(logs: &[(u16, PathBuf)]) -> Vec<Process> {
             if !seen.is_node(log, address) {
                 return None;
             }
-            let service = seen.value("--service").map(|name| Service::from_str(name, false));
+            let service = seen.value("--service").and_then(Service::named);
             Some(Process {
                 pid: seen.pid,
                 address,
                 log: log.clone(),
-                service: service.and_then(Result::ok).unwrap_or_default(),
+                service: service.unwrap_or_default(),
                 stat: seen.value("--stat").map(PathBuf::from),
             })
         })

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use paceline::dht::{Delivery, DhtStat};
 use paceline::{Algorithm, Dht, DhtError};
 use serde::{Deserialize, Serialize};
 
-use super::super::Outcome;
-use super::super::member::{HostArgs, explain_host, runtime, stop_asked, unless_stopped};
+use crate::commands::Outcome;
+use crate::commands::member::{HostArgs, explain_host, runtime, stop_asked, unless_stopped};
 use crate::content::text_or_base64;
 use crate::error::CliError;
 use crate::files::{Persist, replace};
@@ -22,26 +21,9 @@ const NO_HOST: &str = "no host to ask: pass --seed HOST:PORT to join a table, or
 /// How often a host writes what it holds.
 const STAT_EVERY: Duration = Duration::from_millis(500);
 
-/// What a process is part of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Service {
-    /// A group whose members broadcast
-    #[default]
-    Group,
-    /// A distributed hash table
-    Dht,
-    /// Servers of random walks, which `walk run --servers` gives their parts of a graph
-    Walk,
-}
-
 /// What the hosts of a table must agree on.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub struct Shared {
-    /// What to be part of
-    #[arg(long, value_name = "SERVICE", default_value = "group")]
-    pub service: Service,
-
+pub struct TableArgs {
     /// With --service dht: chord, koorde, pastry, tapestry or kademlia; all hosts need the same
     #[arg(long, value_name = "NAME", default_value_t)]
     pub algorithm: Algorithm,
@@ -55,12 +37,9 @@ pub struct Shared {
     pub quota: usize,
 }
 
-/// How to be a host.
+/// What a host keeps and says.
 #[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(flatten)]
-    pub shared: Shared,
-
+pub struct HostOptions {
     /// With --service dht: keep what this host holds in this file, and hand back what an earlier
     /// run left in it; a write is acknowledged once it is on disk. All hosts need the same
     #[arg(long, value_name = "FILE")]
@@ -74,26 +53,13 @@ pub struct Args {
     /// With --service dht: write what this host holds to this file, as JSON, twice a second
     #[arg(long, value_name = "FILE")]
     pub stat: Option<PathBuf>,
-
-    /// With --service walk: servers in this process, 1 to 256, each with a core, a part of the
-    /// graph and a port of its own, from that of --bind on
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub workers: u16,
 }
 
-impl std::ops::Deref for Args {
-    type Target = Shared;
-    fn deref(&self) -> &Shared {
-        &self.shared
-    }
-}
-
-impl Shared {
-    /// The same for another process.
+impl TableArgs {
+    /// The same for another host.
     pub fn arguments(&self) -> Vec<String> {
         let words = format!(
-            "--service dht --algorithm {} --copies {} --quota {}",
+            "--algorithm {} --copies {} --quota {}",
             self.algorithm, self.copies, self.quota
         );
         words.split(' ').map(str::to_owned).collect()
@@ -113,16 +79,21 @@ pub struct Stat {
 }
 
 /// Is a host until Ctrl-C.
-pub fn host(member: &HostArgs, args: &Args, ui: &Ui) -> Result<Outcome, CliError> {
+pub fn host(
+    member: &HostArgs,
+    table: &TableArgs,
+    args: &HostOptions,
+    ui: &Ui,
+) -> Result<Outcome, CliError> {
     let runtime = runtime()?;
     let mut builder = member
         .builder()
         .start()
         .map_err(explain_host)?
         .dht(&member.group)
-        .algorithm(args.algorithm)
-        .copies(args.copies)
-        .quota(args.quota << 20, 16 << 20)
+        .algorithm(table.algorithm)
+        .copies(table.copies)
+        .quota(table.quota << 20, 16 << 20)
         .within(member.join_within);
     if let Some(file) = &args.durable {
         builder = builder.durable(file);

@@ -8,10 +8,20 @@ use paceline::Stats;
 use tokio::sync::watch;
 
 use crate::commands::Outcome;
+use crate::commands::counters::report;
 use crate::commands::member::{HostArgs, explain_host, runtime, stop_asked};
-use crate::commands::node::report;
 use crate::error::CliError;
 use crate::ui::Ui;
+
+/// How many servers there are.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct ServerArgs {
+    /// With --service walk: servers in this process, 1 to 256, each with a core, a part of the
+    /// graph and a port of its own, from that of --bind on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub workers: u16,
+}
 
 /// Is a server until Ctrl-C, or this many, each with a thread and a port of its own.
 pub fn serve(member: &HostArgs, workers: u16, ui: &Ui) -> Result<Outcome, CliError> {
