@@ -16,9 +16,13 @@ impl<T: Tamper<Chain>> chain::Member for Wrapped<Chain, T> {
     }
 }
 
-impl<T: Tamper<Group>> group::Host for Wrapped<Group, T> {
+impl<P: group::Host, T: Tamper<P>> group::Host for Wrapped<P, T> {
     fn group(&self) -> &Group {
-        self.node()
+        self.node().group()
+    }
+
+    fn layers(&self) -> group::Layers {
+        self.shown(self.node().layers())
     }
 }
 

@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -54,6 +55,9 @@ pub trait Tamper<P: Protocol>: Sized {
     /// The node handled a call and has written into the context what it wants done.
     fn tamper(&mut self, _node: &mut P, _cx: &mut Context<'_, P>) {}
 
+    /// The node shows a checker something of its state, of a type that the checker knows.
+    fn shows(&self, _node: &P, _shown: &mut dyn Any) {}
+
     /// What the node says of its [admission](Protocol::admission).
     fn admission(&self, node: &P) -> usize {
         node.admission()
@@ -70,13 +74,15 @@ pub struct Wrapped<P: Protocol, T> {
     tamper: Option<T>,
     shared: Option<P::Shared>,
     clock: Option<Clock>,
+    incarnation: Option<u64>,
     outbox: Outbox<P>,
 }
 
 impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
     /// A node, and what tampers with it, if anything does.
     pub fn new(node: P, tamper: Option<T>) -> Wrapped<P, T> {
-        Wrapped { node, tamper, shared: None, clock: None, outbox: Outbox::default() }
+        let outbox = Outbox::default();
+        Wrapped { node, tamper, shared: None, clock: None, incarnation: None, outbox }
     }
 
     /// The node goes by this, whatever the other nodes go by.
@@ -91,9 +97,28 @@ impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
         Wrapped { clock: Some(clock), ..self }
     }
 
+    /// The node has this incarnation in each of its lives.
+    #[must_use]
+    pub fn with_incarnation(self, incarnation: u64) -> Wrapped<P, T> {
+        Wrapped { incarnation: Some(incarnation), ..self }
+    }
+
     /// The node.
     pub fn node(&self) -> &P {
         &self.node
+    }
+
+    /// What tampers with it, if anything does.
+    pub fn tamper(&self) -> Option<&T> {
+        self.tamper.as_ref()
+    }
+
+    /// What the node shows a checker, after it was tampered with.
+    pub(crate) fn shown<S: Any>(&self, mut shown: S) -> S {
+        if let Some(tamper) = &self.tamper {
+            tamper.shows(&self.node, &mut shown);
+        }
+        shown
     }
 
     /// Calls with the context of the node, and passes on what that writes.
@@ -103,7 +128,8 @@ impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
         call: impl FnOnce(&mut P, &mut Option<T>, &mut Context<'_, P>) -> A,
     ) -> A {
         let shared = self.shared.as_ref().unwrap_or(cx.shared);
-        let mut inner = cx.nest(cx.incarnation, shared, &mut self.outbox, 0);
+        let incarnation = self.incarnation.unwrap_or(cx.incarnation);
+        let mut inner = cx.nest(incarnation, shared, &mut self.outbox, 0);
         if let Some(clock) = self.clock {
             inner.now = clock.shows(inner.now);
         }

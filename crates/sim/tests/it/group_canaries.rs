@@ -1,7 +1,7 @@
 //! Each promise of a group is caught broken by the bug planted for it.
 //!
-//! `Sabotaged` wraps an honest node and tampers with what goes in and what comes out. A bug of the
-//! program is in every node; a slip that happens once is in one node.
+//! `Sabotage` sits around an honest node and tampers with what goes in and what comes out. A bug of
+//! the program is in every node; a slip that happens once is in one node.
 
 use crate::group_swarm;
 
@@ -12,15 +12,14 @@ use std::time::Duration;
 use group_swarm::boundary::{Stop, Trigger};
 use group_swarm::hunt::Hunt;
 use group_swarm::{Act, Scenario, at, join, message};
-use paceline_check::checkers::group::{Host, Rule};
+use paceline_check::checkers::group::Rule;
 use paceline_check::checkers::offered::Phase;
+use paceline_check::{Tamper, Wrapped};
 use paceline_proto::chain::{self, Frame};
 use paceline_proto::core::{
-    Context, Instant, Lane, NodeId, Outbox, Outgoing, Payload, PeerState, Protocol, View, ViewId,
+    Context, Instant, Lane, NodeId, Outgoing, Payload, Protocol, View, ViewId,
 };
-use paceline_proto::group::{
-    Ballot, Command, Config, Event, Group, Message, Proposal, Received, Timer,
-};
+use paceline_proto::group::{Ballot, Command, Config, Event, Group, Message, Received};
 use paceline_sim::Fault;
 
 /// Whom the others forget, if they forget one.
@@ -69,12 +68,9 @@ enum Bug {
     YieldForEver,
 }
 
-struct Sabotaged {
-    group: Group,
-    bug: Option<Bug>,
+struct Sabotage {
+    bug: Bug,
     has_struck: bool,
-    // Larger windows, for the bug that wants them.
-    wide: Config,
     seeds: Vec<NodeId>,
     views: BTreeMap<ViewId, Arc<View>>,
     deliveries: usize,
@@ -89,33 +85,31 @@ struct Sabotaged {
     stale: Option<Arc<View>>,
     asked: BTreeSet<(ViewId, Ballot, NodeId, bool)>,
     forged: Vec<(NodeId, Message)>,
+    // The attempt that the node handles, and whose it is.
+    attempt: Option<(NodeId, Message)>,
     // When another's block last arrived, and whether that was not long ago at the last call.
     passed_on_at: Instant,
     is_passing_on: bool,
-    outbox: Outbox<Group>,
 }
 
-impl Host for Sabotaged {
-    fn group(&self) -> &Group {
-        &self.group
-    }
+/// The configuration of a member whose windows are larger than agreed.
+fn wide_windows() -> Config {
+    let wide = chain::Config::for_groups()
+        .with_block_bytes_max(4096)
+        .with_window_blocks(1024)
+        .with_window_bytes(4 << 20)
+        .with_ack_blocks(8)
+        .build()
+        .expect("within the ranges");
+    let wide = Config::new(wide, paceline_proto::detector::Config::default());
+    wide.build().expect("within the ranges")
 }
 
-impl Sabotaged {
-    fn new(config: &Config, bug: Option<Bug>) -> Sabotaged {
-        let wide = chain::Config::for_groups()
-            .with_block_bytes_max(4096)
-            .with_window_blocks(1024)
-            .with_window_bytes(4 << 20)
-            .with_ack_blocks(8)
-            .build()
-            .expect("within the ranges");
-        let wide = Config::new(wide, paceline_proto::detector::Config::default());
-        Sabotaged {
-            group: Group::new(config),
+impl Sabotage {
+    fn new(bug: Bug) -> Sabotage {
+        Sabotage {
             bug,
             has_struck: false,
-            wide: wide.build().expect("within the ranges"),
             seeds: Vec::new(),
             views: BTreeMap::new(),
             deliveries: 0,
@@ -126,80 +120,52 @@ impl Sabotaged {
             stale: None,
             asked: BTreeSet::new(),
             forged: Vec::new(),
+            attempt: None,
             passed_on_at: Instant::ZERO,
             is_passing_on: false,
-            outbox: Outbox::default(),
         }
     }
 
-    /// Calls the honest node, tampers with what it wants done, and goes on with what was forged.
-    fn call(
+    /// Calls the node once more. What that wants done, tampered with, follows what it wanted.
+    fn go_on(
         &mut self,
-        cx: &mut Context<'_, Self>,
+        group: &mut Group,
+        cx: &mut Context<'_, Group>,
         handler: impl FnOnce(&mut Group, &mut Context<'_, Group>),
     ) {
-        self.is_passing_on = cx.now.since(self.passed_on_at) < Duration::from_millis(100);
-        self.call_once(cx, handler);
-        while let Some((from, message)) = self.forged.pop() {
-            self.call_once(cx, |group, cx| group.handle_message(cx, from, message));
-        }
-        for command in std::mem::take(&mut self.unseen) {
-            self.call_once(cx, |group, cx| group.handle_command(cx, command));
-        }
+        let mut sends = std::mem::take(&mut cx.outbox.sends);
+        let mut events = std::mem::take(&mut cx.outbox.events);
+        handler(group, cx);
+        self.tamper_with_outputs(group, cx);
+        sends.append(&mut cx.outbox.sends);
+        events.append(&mut cx.outbox.events);
+        (cx.outbox.sends, cx.outbox.events) = (sends, events);
     }
 
-    fn call_once(
-        &mut self,
-        cx: &mut Context<'_, Self>,
-        handler: impl FnOnce(&mut Group, &mut Context<'_, Group>),
-    ) {
-        let mut inner = Context {
-            now: cx.now,
-            node: cx.node,
-            incarnation: cx.incarnation,
-            shared: if self.bug == Some(Bug::WideWindows) { &self.wide } else { cx.shared },
-            rng: &mut *cx.rng,
-            outbox: &mut self.outbox,
-            backlog: cx.backlog,
-            datagram_bytes_max: cx.datagram_bytes_max,
-        };
-        handler(&mut self.group, &mut inner);
-        if self.bug == Some(Bug::KeepIncarnation) && inner.outbox.events.contains(&Event::Excluded)
-        {
+    fn tamper_with_outputs(&mut self, group: &mut Group, cx: &mut Context<'_, Group>) {
+        if self.bug == Bug::KeepIncarnation && cx.outbox.events.contains(&Event::Excluded) {
             // As after a restart, but under the driver's incarnation of before.
-            self.group = Group::new(inner.shared);
-            inner.outbox.sends.clear();
-            self.group.handle_start(&mut inner);
-            let seeds = self.seeds.clone();
-            self.group.handle_command(&mut inner, join(seeds.iter().map(|node| node.0)));
+            *group = Group::new(cx.shared);
+            cx.outbox.sends.clear();
+            group.handle_start(cx);
+            group.handle_command(cx, join(self.seeds.iter().map(|node| node.0)));
         }
-        let mut sends = std::mem::take(&mut self.outbox.sends);
-        let mut events = std::mem::take(&mut self.outbox.events);
-        for event in &events {
+        for event in &cx.outbox.events {
             if let Event::View(view) = event {
                 self.views.insert(view.id(), view.clone());
             }
         }
-        if let Some(bug) = self.bug {
-            self.tamper_with_sends(cx, bug, &mut sends);
-            self.tamper_with_events(bug, &mut events);
-        }
-        cx.outbox.sends.append(&mut sends);
-        cx.outbox.events.append(&mut events);
-        cx.outbox.timers.append(&mut self.outbox.timers);
-        cx.outbox.drains.append(&mut self.outbox.drains);
-        cx.outbox.disconnects.append(&mut self.outbox.disconnects);
-        cx.outbox.counters.merge(&std::mem::take(&mut self.outbox.counters));
-        self.outbox.contacts.clear();
+        self.tamper_with_sends(group, cx.node, &mut cx.outbox.sends);
+        self.tamper_with_events(&mut cx.outbox.events);
     }
 
     fn tamper_with_sends(
         &mut self,
-        cx: &Context<'_, Self>,
-        bug: Bug,
+        group: &Group,
+        node: NodeId,
         sends: &mut Vec<Outgoing<Message>>,
     ) {
-        match bug {
+        match self.bug {
             Bug::ForgetAccepted => {
                 for send in sends {
                     if let Message::Promise { accepted, .. } = &mut send.message {
@@ -217,7 +183,7 @@ impl Sabotaged {
                 }
             }
             Bug::IgnoreJoiner => {
-                let view = self.group.view().id();
+                let view = group.view().id();
                 let before = self.views.range(..view).next_back().map(|(_, view)| view);
                 let has_come = before.is_none_or(|before| before.rank(IGNORED).is_none());
                 sends.retain(|send| {
@@ -248,12 +214,12 @@ impl Sabotaged {
                 }
             }
             Bug::Relabel if !self.has_struck => {
-                let view = self.group.view().id();
+                let view = group.view().id();
                 let Some((_, payload)) = self.old_block.clone().filter(|&(old, _)| old < view)
                 else {
                     return;
                 };
-                let me = self.group.view().rank(cx.node).map(|rank| rank as u32);
+                let me = group.view().rank(node).map(|rank| rank as u32);
                 for send in sends {
                     if let Message::Chain(chain::Message::Data(frame)) = &mut send.message
                         && Some(frame.origin) == me
@@ -269,7 +235,8 @@ impl Sabotaged {
         }
     }
 
-    fn tamper_with_events(&mut self, bug: Bug, events: &mut Vec<Event>) {
+    fn tamper_with_events(&mut self, events: &mut Vec<Event>) {
+        let bug = self.bug;
         match bug {
             Bug::SwapViews | Bug::SkipView | Bug::DeliverLate => self.delay(bug, events),
             Bug::CreditsOfOldView => {
@@ -344,48 +311,41 @@ impl Sabotaged {
         *events = out;
     }
 
-    /// What becomes of a message before the honest node sees it.
+    /// Whether the honest node sees a message, and as what.
     fn tamper_with_input(
         &mut self,
-        cx: &mut Context<'_, Self>,
-        bug: Bug,
+        group: &Group,
+        cx: &mut Context<'_, Group>,
         from: NodeId,
-        message: Message,
-    ) -> Option<Message> {
-        match (bug, message) {
+        message: &mut Message,
+    ) -> bool {
+        match (self.bug, message) {
             (
                 Bug::CirculateDeparted | Bug::DeliverDeparted,
                 Message::Chain(chain::Message::Data(frame)),
-            ) => {
-                self.pass_on_departed(cx, bug, &frame);
-                Some(Message::Chain(chain::Message::Data(frame)))
-            }
-            (Bug::Relabel, Message::Chain(chain::Message::Data(frame))) => {
-                if frame.count == 1 {
-                    self.old_block = Some((frame.view, frame.payload.clone()));
-                }
-                Some(Message::Chain(chain::Message::Data(frame)))
+            ) => self.pass_on_departed(group, cx, frame),
+            (Bug::Relabel, Message::Chain(chain::Message::Data(frame))) if frame.count == 1 => {
+                self.old_block = Some((frame.view, frame.payload.clone()));
             }
             (Bug::CreditsOfOldView, Message::Chain(message)) => {
                 let is_credit =
                     matches!(message, chain::Message::Ack { .. } | chain::Message::Probe { .. });
                 let is_stranger = self.stale.as_ref().is_some_and(|view| view.rank(from).is_none());
-                (!is_credit || !is_stranger).then_some(Message::Chain(message))
+                return !is_credit || !is_stranger;
             }
-            (Bug::AcceptUnflushed, Message::Accept { view, ballot, proposal }) => {
-                let mut proposal = Proposal::clone(&proposal);
-                for cut in &mut proposal.cuts {
-                    cut.end = self.group.chain().reached_of(cut.origin as usize);
+            (Bug::AcceptUnflushed, Message::Accept { proposal, .. }) => {
+                for cut in &mut Arc::make_mut(proposal).cuts {
+                    cut.end = group.chain().reached_of(cut.origin as usize);
                 }
-                Some(Message::Accept { view, ballot, proposal: Arc::new(proposal) })
             }
-            (_, message) => Some(message),
+            _ => {}
         }
+        true
     }
 
     /// Sends a frame of an earlier view on round the ring, if its origin has departed.
-    fn pass_on_departed(&mut self, cx: &mut Context<'_, Self>, bug: Bug, frame: &Frame) {
-        let present = self.group.view().clone();
+    fn pass_on_departed(&self, group: &Group, cx: &mut Context<'_, Group>, frame: &Frame) {
+        let present = group.view().clone();
         let Some(rank) = present.rank(cx.node).filter(|_| frame.view < present.id()) else {
             return;
         };
@@ -396,7 +356,7 @@ impl Sabotaged {
         if next != cx.node {
             cx.send(next, Lane::Stream, Message::Chain(chain::Message::Data(frame.clone())));
         }
-        if bug == Bug::DeliverDeparted
+        if self.bug == Bug::DeliverDeparted
             && frame.count == 1
             && let Some(view) = self.views.get(&frame.view)
         {
@@ -411,84 +371,85 @@ impl Sabotaged {
             });
         }
     }
+}
 
-    /// Answers an attempt although a later one was promised.
-    fn vote_again(&self, asked: &Message, from: NodeId, sends: &mut [Outgoing<Message>]) {
-        for send in sends.iter_mut().filter(|send| send.to == from) {
-            if !matches!(send.message, Message::Rejected { .. }) {
-                continue;
-            }
-            send.message = match asked {
-                Message::Prepare { view, digest, ballot } => {
-                    let received = self.group.chain().reached().map(|reached| Received {
-                        origin: reached.origin as u32,
-                        incarnation: reached.incarnation,
-                        first: reached.first,
-                        end: reached.end,
-                    });
-                    let (accepted, received) = (None, received.collect());
-                    let (view, digest, ballot) = (*view, *digest, *ballot);
-                    Message::Promise { view, digest, ballot, accepted, received }
-                }
-                Message::Accept { view, ballot, .. } => {
-                    Message::Accepted { view: *view, ballot: *ballot }
-                }
-                _ => continue,
-            };
+/// Answers an attempt although a later one was promised.
+fn vote_again(group: &Group, asked: &Message, from: NodeId, sends: &mut [Outgoing<Message>]) {
+    for send in sends.iter_mut().filter(|send| send.to == from) {
+        if !matches!(send.message, Message::Rejected { .. }) {
+            continue;
         }
+        send.message = match asked {
+            Message::Prepare { view, digest, ballot } => {
+                let received = group.chain().reached().map(|reached| Received {
+                    origin: reached.origin as u32,
+                    incarnation: reached.incarnation,
+                    first: reached.first,
+                    end: reached.end,
+                });
+                let (accepted, received) = (None, received.collect());
+                let (view, digest, ballot) = (*view, *digest, *ballot);
+                Message::Promise { view, digest, ballot, accepted, received }
+            }
+            Message::Accept { view, ballot, .. } => {
+                Message::Accepted { view: *view, ballot: *ballot }
+            }
+            _ => continue,
+        };
     }
 }
 
-impl Protocol for Sabotaged {
-    type Message = Message;
-    type Timer = Timer;
-    type Command = Command;
-    type Event = Event;
-    type Shared = Config;
-
-    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
-        self.call(cx, |group, cx| group.handle_start(cx));
-    }
-
-    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
-        self.call(cx, |group, cx| group.handle_peer(cx, peer, state));
-    }
-
-    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        let Some(bug) = self.bug else {
-            return self.call(cx, |group, cx| group.handle_message(cx, from, message));
-        };
+impl Tamper<Group> for Sabotage {
+    fn admits(
+        &mut self,
+        group: &mut Group,
+        cx: &mut Context<'_, Group>,
+        from: NodeId,
+        message: &mut Message,
+    ) -> usize {
         if matches!(message, Message::Chain(chain::Message::Data(_))) {
             self.passed_on_at = cx.now;
         }
-        let Some(message) = self.tamper_with_input(cx, bug, from, message) else { return };
-        let asked = matches!(message, Message::Prepare { .. } | Message::Accept { .. });
-        let asked = (bug == Bug::VoteTwice && asked).then(|| message.clone());
-        let sent = cx.outbox.sends.len();
-        self.call(cx, |group, cx| group.handle_message(cx, from, message));
-        if let Some(asked) = asked {
-            self.vote_again(&asked, from, &mut cx.outbox.sends[sent..]);
+        if !self.tamper_with_input(group, cx, from, message) {
+            return 0;
         }
+        let is_attempt = matches!(message, Message::Prepare { .. } | Message::Accept { .. });
+        if self.bug == Bug::VoteTwice && is_attempt {
+            self.attempt = Some((from, message.clone()));
+        }
+        1
     }
 
-    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
-        self.call(cx, |group, cx| group.handle_timer(cx, timer));
-    }
-
-    fn handle_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        if let Command::Join { seeds, .. } = &command {
+    fn commands(
+        &mut self,
+        _: &mut Group,
+        _: &mut Context<'_, Group>,
+        command: &mut Command,
+    ) -> bool {
+        if let Command::Join { seeds, .. } = command {
             self.seeds.clone_from(seeds);
         }
-        self.call(cx, |group, cx| group.handle_command(cx, command));
+        true
     }
 
-    fn handle_drained(&mut self, cx: &mut Context<'_, Self>, to: NodeId) {
-        self.call(cx, |group, cx| group.handle_drained(cx, to));
+    /// Tampers with what the node wants done, and goes on with what was forged.
+    fn tamper(&mut self, group: &mut Group, cx: &mut Context<'_, Group>) {
+        self.is_passing_on = cx.now.since(self.passed_on_at) < Duration::from_millis(100);
+        self.tamper_with_outputs(group, cx);
+        while let Some((from, message)) = self.forged.pop() {
+            self.go_on(group, cx, |group, cx| group.handle_message(cx, from, message));
+        }
+        for command in std::mem::take(&mut self.unseen) {
+            self.go_on(group, cx, |group, cx| group.handle_command(cx, command));
+        }
+        if let Some((from, attempt)) = self.attempt.take() {
+            vote_again(group, &attempt, from, &mut cx.outbox.sends);
+        }
     }
 
-    fn admission(&self) -> usize {
-        let yields = self.bug == Some(Bug::YieldForEver) && self.is_passing_on;
-        if yields { 0 } else { self.group.admission() }
+    fn admission(&self, group: &Group) -> usize {
+        let yields = self.bug == Bug::YieldForEver && self.is_passing_on;
+        if yields { 0 } else { group.admission() }
     }
 }
 
@@ -510,9 +471,14 @@ fn bug(
     bug: Bug,
     who: Who,
     expected: &[&str],
-) -> Hunt<impl Fn(NodeId, &Config, bool) -> Sabotaged + Clone + Send + 'static> {
+) -> Hunt<impl Fn(NodeId, &Config, bool) -> Wrapped<Group, Sabotage> + Clone + Send + 'static> {
     let make = move |node, config: &Config, is_planted| {
-        Sabotaged::new(config, (is_planted && who.has(node)).then_some(bug))
+        let has_it = is_planted && who.has(node);
+        let node = Wrapped::new(Group::new(config), has_it.then(|| Sabotage::new(bug)));
+        match has_it && bug == Bug::WideWindows {
+            true => node.with_shared(wide_windows()),
+            false => node,
+        }
     };
     let expected = expected.iter().map(ToString::to_string).collect();
     Hunt { bug: format!("{bug:?}"), expected, make }

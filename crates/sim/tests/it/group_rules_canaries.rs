@@ -1,21 +1,21 @@
 //! Each rule about hops, credits, members and what is kept of them is caught broken by the bug
 //! planted for it.
 //!
-//! `Tampered` wraps an honest node, as in `group_canaries.rs`: it changes what goes in and what
-//! comes out, and, for what only an accessor shows, what that says.
+//! `Sabotage` sits around an honest node, as in `group_canaries.rs`: it changes what goes in and
+//! what comes out, and, for what only an accessor shows, what that says.
 
 use crate::group_swarm;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use group_swarm::hunt::Hunt;
 use group_swarm::{Act, Scenario, at};
-use paceline_check::checkers::group::{Host, Layers, Rule};
+use paceline_check::checkers::group::{Layers, Rule};
+use paceline_check::{Tamper, Wrapped};
 use paceline_proto::chain;
-use paceline_proto::core::{
-    Context, Lane, NodeId, Outbox, Outgoing, PeerState, Protocol, Rng, View,
-};
-use paceline_proto::group::{Command, Config, Event, Group, Message, Timer};
+use paceline_proto::core::{Context, Lane, NodeId, Outgoing, Protocol, Rng, View};
+use paceline_proto::group::{Command, Config, Event, Group, Message};
 use paceline_sim::Fault;
 
 /// The node that has the bug, or is concerned by it, where not all are.
@@ -65,103 +65,21 @@ enum Bug {
     ForgetMember,
 }
 
-struct Tampered {
-    group: Group,
-    bug: Option<Bug>,
+struct Sabotage {
+    bug: Bug,
     // What was sent or broadcast so far, of what the bug is about.
     count: usize,
     view: Option<Arc<View>>,
     before: Option<Arc<View>>,
-    outbox: Outbox<Group>,
 }
 
-impl Host for Tampered {
-    fn group(&self) -> &Group {
-        &self.group
+impl Sabotage {
+    fn new(bug: Bug) -> Sabotage {
+        Sabotage { bug, count: 0, view: None, before: None }
     }
 
-    fn layers(&self) -> Layers {
-        let mut layers = Layers::of(&self.group);
-        let Some(before) = &self.before else { return layers };
-        let me = self.group.member().node;
-        let members = || before.members().iter().copied().filter(|member| member.node != me);
-        match self.bug {
-            Some(Bug::StaleWatch) => {
-                layers.watched = members().collect();
-                layers.watched.sort_by_key(|member| member.node);
-            }
-            Some(Bug::StaleBroadcast) => layers.broadcast = before.clone(),
-            Some(Bug::KeepGone) => {
-                layers.kept.extend(members().map(|member| ("agreement", member.node)));
-            }
-            Some(Bug::ForgetMember) => layers.counted = layers.counted.map(|counted| counted - 1),
-            _ => {}
-        }
-        layers
-    }
-}
-
-impl Tampered {
-    fn new(config: &Config, bug: Option<Bug>) -> Tampered {
-        let (view, before) = (None, None);
-        Tampered {
-            group: Group::new(config),
-            bug,
-            count: 0,
-            view,
-            before,
-            outbox: Outbox::default(),
-        }
-    }
-
-    /// Calls the honest node, then tampers with what it wants done.
-    fn call(
-        &mut self,
-        cx: &mut Context<'_, Self>,
-        handler: impl FnOnce(&mut Group, &mut Context<'_, Group>),
-    ) {
-        let is_fixed = self.bug == Some(Bug::FixedIncarnation);
-        let mut inner = Context {
-            now: cx.now,
-            node: cx.node,
-            incarnation: if is_fixed { u64::from(cx.node.0) + 1 } else { cx.incarnation },
-            shared: cx.shared,
-            rng: &mut *cx.rng,
-            outbox: &mut self.outbox,
-            backlog: cx.backlog,
-            datagram_bytes_max: cx.datagram_bytes_max,
-        };
-        handler(&mut self.group, &mut inner);
-        if self.bug == Some(Bug::GrantUnconsumed) {
-            let consumed = inner.outbox.events.iter().filter_map(|event| match event {
-                Event::Delivered { view, origin, end, .. } => {
-                    Some(Command::Consumed { view: *view, origin: *origin, end: *end })
-                }
-                _ => None,
-            });
-            for command in consumed.collect::<Vec<_>>() {
-                self.group.handle_command(&mut inner, command);
-            }
-        }
-        for event in &self.outbox.events {
-            if let Event::View(view) = event {
-                self.before = self.view.replace(view.clone());
-            }
-        }
-        let mut sends = std::mem::take(&mut self.outbox.sends);
-        if let Some(bug) = self.bug {
-            self.tamper_with_sends(bug, &mut sends);
-        }
-        cx.outbox.sends.append(&mut sends);
-        cx.outbox.events.append(&mut self.outbox.events);
-        cx.outbox.timers.append(&mut self.outbox.timers);
-        cx.outbox.drains.append(&mut self.outbox.drains);
-        cx.outbox.disconnects.append(&mut self.outbox.disconnects);
-        cx.outbox.counters.merge(&std::mem::take(&mut self.outbox.counters));
-        self.outbox.contacts.clear();
-    }
-
-    fn tamper_with_sends(&mut self, bug: Bug, sends: &mut Vec<Outgoing<Message>>) {
+    fn tamper_with_sends(&mut self, group: &Group, sends: &mut Vec<Outgoing<Message>>) {
+        let bug = self.bug;
         for send in sends.iter_mut() {
             match (bug, &mut send.message) {
                 (Bug::ForgeStable, Message::Chain(chain::Message::Data(frame))) => {
@@ -180,7 +98,7 @@ impl Tampered {
                 _ => {}
             }
         }
-        let me = self.group.chain().rank();
+        let me = group.chain().rank();
         let is_it = |send: &Outgoing<Message>| match &send.message {
             Message::Chain(chain::Message::Data(frame)) if bug == Bug::ReturnToOrigin => {
                 Some(frame.origin as usize) != me
@@ -192,13 +110,13 @@ impl Tampered {
         let Some(place) = sends.iter().position(is_it) else { return };
         self.count += 1;
         if self.count == 5 || bug == Bug::FlushTwice {
-            self.tamper_with_frame(bug, sends, place);
+            self.tamper_with_frame(group, sends, place);
         }
     }
 
-    fn tamper_with_frame(&self, bug: Bug, sends: &mut Vec<Outgoing<Message>>, place: usize) {
+    fn tamper_with_frame(&self, group: &Group, sends: &mut Vec<Outgoing<Message>>, place: usize) {
         let mut copy = sends[place].clone();
-        match (bug, &mut copy.message) {
+        match (self.bug, &mut copy.message) {
             (Bug::ResendFrame | Bug::FlushTwice, _) => sends.insert(place + 1, copy),
             (Bug::RenumberFrame, Message::Chain(chain::Message::Data(frame))) => {
                 frame.link += 1;
@@ -209,7 +127,7 @@ impl Tampered {
                 sends[place] = copy;
             }
             (Bug::ReturnToOrigin, Message::Chain(chain::Message::Data(frame))) => {
-                copy.to = self.group.view().node(frame.origin as usize);
+                copy.to = group.view().node(frame.origin as usize);
                 frame.link = 0;
                 sends.push(copy);
             }
@@ -219,60 +137,76 @@ impl Tampered {
     }
 }
 
-impl Protocol for Tampered {
-    type Message = Message;
-    type Timer = Timer;
-    type Command = Command;
-    type Event = Event;
-    type Shared = Config;
-
-    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
-        self.call(cx, |group, cx| group.handle_start(cx));
-    }
-
-    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
-        self.call(cx, |group, cx| group.handle_peer(cx, peer, state));
-    }
-
-    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        let message = match (self.bug, message) {
-            (Some(Bug::DeafToProbes), Message::Detector(_)) => return,
-            (Some(Bug::DeafToJoins), Message::Join(contact)) if contact.member.node == NODE => {
-                return;
-            }
-            (Some(Bug::ContactTwice), Message::Install { after, made_at, mut members }) => {
+impl Tamper<Group> for Sabotage {
+    fn admits(
+        &mut self,
+        _: &mut Group,
+        _: &mut Context<'_, Group>,
+        _: NodeId,
+        message: &mut Message,
+    ) -> usize {
+        match (self.bug, message) {
+            (Bug::DeafToProbes, Message::Detector(_)) => 0,
+            (Bug::DeafToJoins, Message::Join(contact)) if contact.member.node == NODE => 0,
+            (Bug::ContactTwice, Message::Install { members, .. }) => {
                 members.extend(members.first().cloned());
-                Message::Install { after, made_at, members }
+                1
             }
-            (_, message) => message,
-        };
-        self.call(cx, |group, cx| group.handle_message(cx, from, message));
-    }
-
-    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
-        self.call(cx, |group, cx| group.handle_timer(cx, timer));
-    }
-
-    fn handle_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        let is_ignored = match (self.bug, &command) {
-            (Some(Bug::WithholdCredit), Command::Consumed { origin, .. }) => *origin != cx.node,
-            (Some(Bug::SwallowBroadcasts), Command::Broadcast { .. }) => {
-                self.count += 1;
-                self.count > 5
-            }
-            _ => false,
-        };
-        if !is_ignored {
-            self.call(cx, |group, cx| group.handle_command(cx, command));
+            _ => 1,
         }
     }
 
-    fn handle_drained(&mut self, cx: &mut Context<'_, Self>, to: NodeId) {
-        self.call(cx, |group, cx| group.handle_drained(cx, to));
+    fn commands(
+        &mut self,
+        _: &mut Group,
+        cx: &mut Context<'_, Group>,
+        command: &mut Command,
+    ) -> bool {
+        match (self.bug, command) {
+            (Bug::WithholdCredit, Command::Consumed { origin, .. }) => *origin == cx.node,
+            (Bug::SwallowBroadcasts, Command::Broadcast { .. }) => {
+                self.count += 1;
+                self.count <= 5
+            }
+            _ => true,
+        }
     }
 
-    fn admission(&self) -> usize {
-        self.group.admission()
+    fn tamper(&mut self, group: &mut Group, cx: &mut Context<'_, Group>) {
+        if self.bug == Bug::GrantUnconsumed {
+            let consumed = cx.outbox.events.iter().filter_map(|event| match event {
+                Event::Delivered { view, origin, end, .. } => {
+                    Some(Command::Consumed { view: *view, origin: *origin, end: *end })
+                }
+                _ => None,
+            });
+            for command in consumed.collect::<Vec<_>>() {
+                group.handle_command(cx, command);
+            }
+        }
+        for event in &cx.outbox.events {
+            if let Event::View(view) = event {
+                self.before = self.view.replace(view.clone());
+            }
+        }
+        self.tamper_with_sends(group, &mut cx.outbox.sends);
+    }
+
+    fn shows(&self, group: &Group, shown: &mut dyn Any) {
+        let Some(layers) = shown.downcast_mut::<Layers>() else { return };
+        let Some(before) = &self.before else { return };
+        let me = group.member().node;
+        let members = || before.members().iter().copied().filter(|member| member.node != me);
+        match self.bug {
+            Bug::StaleWatch => {
+                layers.watched = members().collect();
+                layers.watched.sort_by_key(|member| member.node);
+            }
+            Bug::StaleBroadcast => layers.broadcast = before.clone(),
+            Bug::KeepGone => layers.kept.extend(members().map(|member| ("agreement", member.node))),
+            Bug::ForgetMember => layers.counted = layers.counted.map(|counted| counted - 1),
+            _ => {}
+        }
     }
 }
 
@@ -281,10 +215,14 @@ fn hunt(
     bug: Bug,
     who: Who,
     rule: Rule,
-) -> Hunt<impl Fn(NodeId, &Config, bool) -> Tampered + Clone + Send + 'static> {
-    let make = move |node, config: &Config, is_planted: bool| {
+) -> Hunt<impl Fn(NodeId, &Config, bool) -> Wrapped<Group, Sabotage> + Clone + Send + 'static> {
+    let make = move |node: NodeId, config: &Config, is_planted: bool| {
         let has_it = is_planted && (who == Who::All || node == NODE);
-        Tampered::new(config, has_it.then_some(bug))
+        let node_of = Wrapped::new(Group::new(config), has_it.then(|| Sabotage::new(bug)));
+        match has_it && bug == Bug::FixedIncarnation {
+            true => node_of.with_incarnation(u64::from(node.0) + 1),
+            false => node_of,
+        }
     };
     Hunt { bug: format!("{bug:?}"), expected: vec![rule.to_string()], make }
 }

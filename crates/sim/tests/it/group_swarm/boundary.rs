@@ -4,11 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_check::checkers::group::{GroupLedger, Host, Layers};
-use paceline_proto::core::{
-    Context, Instant, NodeId, Outbox, Outgoing, PeerState, Protocol, Rng, View, ViewId,
-};
-use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
+use paceline_check::checkers::group::{GroupLedger, Host};
+use paceline_check::{Tamper, Wrapped};
+use paceline_proto::core::{Context, Instant, NodeId, Outgoing, Rng, ViewId};
+use paceline_proto::group::{Command, Config, Event, Message, Role};
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
 use super::{Application, HEAL, Scenario, at, join, message};
@@ -99,30 +98,17 @@ pub fn is_control(message: &Message) -> bool {
     )
 }
 
-/// A node that stops at a boundary: of what a handler wants sent, the rest does not leave.
-pub struct Stopping<P: Host> {
-    inner: P,
+/// Stops a node at a boundary: of what a handler wants sent, the rest does not leave.
+pub struct Stopping {
     stop: Option<(Boundary, Stop)>,
     log: Log,
     stopped_at: Option<Instant>,
     held: Vec<Outgoing<Message>>,
-    outbox: Outbox<P>,
 }
 
-impl<P: Host> Host for Stopping<P> {
-    fn group(&self) -> &Group {
-        self.inner.group()
-    }
-
-    fn layers(&self) -> Layers {
-        self.inner.layers()
-    }
-}
-
-impl<P: Host> Stopping<P> {
-    pub fn new(inner: P, stop: Option<(Boundary, Stop)>) -> Stopping<P> {
-        let outbox = Outbox::default();
-        Stopping { inner, stop, log: Log::default(), stopped_at: None, held: Vec::new(), outbox }
+impl Stopping {
+    fn new(stop: Option<(Boundary, Stop)>) -> Stopping {
+        Stopping { stop, log: Log::default(), stopped_at: None, held: Vec::new() }
     }
 
     fn is_dead(&self) -> bool {
@@ -137,43 +123,59 @@ impl<P: Host> Stopping<P> {
     fn is_boundary(&self, boundary: Boundary) -> bool {
         self.stopped_at.is_none() && self.stop.is_some_and(|(wanted, _)| wanted == boundary)
     }
+}
 
-    fn call(
+/// The leader's control messages count from the trigger on.
+fn counts<P: Host>(cx: &Context<'_, P>, message: &Message) -> bool {
+    cx.node == LEADER && cx.now >= Instant::ZERO + TRIGGER && is_control(message)
+}
+
+impl<P: Host> Tamper<P> for Stopping {
+    fn starts(&mut self, _: &mut P, _: &mut Context<'_, P>) -> bool {
+        !self.is_dead()
+    }
+
+    fn admits(
         &mut self,
-        cx: &mut Context<'_, Self>,
-        handler: impl FnOnce(&mut P, &mut Context<'_, P>),
-    ) {
-        if self.is_dead() {
-            return;
+        _: &mut P,
+        cx: &mut Context<'_, P>,
+        from: NodeId,
+        message: &mut Message,
+    ) -> usize {
+        if counts(cx, message) && !self.is_dead() {
+            if self.is_boundary(Boundary::Handled(self.log.handled.len())) {
+                self.stopped_at = Some(cx.now);
+            }
+            self.log.handled.push(format!("{} from {from}: {message}", cx.now));
         }
-        let mut inner = Context {
-            now: cx.now,
-            node: cx.node,
-            incarnation: cx.incarnation,
-            shared: cx.shared,
-            rng: &mut *cx.rng,
-            outbox: &mut self.outbox,
-            backlog: cx.backlog,
-            datagram_bytes_max: cx.datagram_bytes_max,
-        };
-        handler(&mut self.inner, &mut inner);
-        // Told before anything is sent: the strictest order for a node that stops in between.
-        cx.outbox.events.append(&mut self.outbox.events);
-        cx.outbox.timers.append(&mut self.outbox.timers);
-        cx.outbox.drains.append(&mut self.outbox.drains);
-        cx.outbox.disconnects.append(&mut self.outbox.disconnects);
-        cx.outbox.counters.merge(&std::mem::take(&mut self.outbox.counters));
-        self.outbox.contacts.clear();
+        // Before a pause the message is handled, and its answers wait; before a crash it is lost.
+        usize::from(!self.is_dead())
+    }
+
+    fn fires(&mut self, _: &mut P, _: &mut Context<'_, P>, _: P::Timer) -> bool {
+        !self.is_dead()
+    }
+
+    fn commands(&mut self, _: &mut P, _: &mut Context<'_, P>, _: &mut Command) -> bool {
+        !self.is_dead()
+    }
+
+    fn hears(&self) -> bool {
+        !self.is_dead()
+    }
+
+    /// The application is told before anything is sent: the strictest order for a node that stops
+    /// in between.
+    fn tamper(&mut self, _: &mut P, cx: &mut Context<'_, P>) {
         let mut sends = std::mem::take(&mut self.held);
-        sends.append(&mut self.outbox.sends);
+        sends.append(&mut cx.outbox.sends);
         if self.is_stopping(cx.now) {
             self.held = sends;
             return;
         }
-        let counts = cx.node == LEADER && cx.now >= Instant::ZERO + TRIGGER;
         let mut sends = sends.into_iter();
         for send in sends.by_ref() {
-            if counts && is_control(&send.message) {
+            if counts(cx, &send.message) {
                 if self.is_boundary(Boundary::Sent(self.log.sent.len())) {
                     self.stopped_at = Some(cx.now);
                     self.held.push(send);
@@ -187,52 +189,12 @@ impl<P: Host> Stopping<P> {
     }
 }
 
-impl<P: Host> Protocol for Stopping<P> {
-    type Message = Message;
-    type Timer = P::Timer;
-    type Command = Command;
-    type Event = Event;
-    type Shared = Config;
+/// A node that may stop.
+type Node<P> = Wrapped<P, Stopping>;
 
-    fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
-        self.call(cx, |inner, cx| inner.handle_start(cx));
-    }
-
-    fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
-        self.call(cx, |inner, cx| inner.handle_peer(cx, peer, state));
-    }
-
-    fn handle_view(&mut self, cx: &mut Context<'_, Self>, view: &Arc<View>) {
-        self.call(cx, |inner, cx| inner.handle_view(cx, view));
-    }
-
-    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        let counts = cx.node == LEADER && cx.now >= Instant::ZERO + TRIGGER;
-        if counts && is_control(&message) && !self.is_dead() {
-            if self.is_boundary(Boundary::Handled(self.log.handled.len())) {
-                self.stopped_at = Some(cx.now);
-            }
-            self.log.handled.push(format!("{} from {from}: {message}", cx.now));
-        }
-        // Before a pause the message is handled, and its answers wait; before a crash it is lost.
-        self.call(cx, |inner, cx| inner.handle_message(cx, from, message));
-    }
-
-    fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: P::Timer) {
-        self.call(cx, |inner, cx| inner.handle_timer(cx, timer));
-    }
-
-    fn handle_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        self.call(cx, |inner, cx| inner.handle_command(cx, command));
-    }
-
-    fn handle_drained(&mut self, cx: &mut Context<'_, Self>, to: NodeId) {
-        self.call(cx, |inner, cx| inner.handle_drained(cx, to));
-    }
-
-    fn admission(&self) -> usize {
-        self.inner.admission()
-    }
+/// The part of it that stops it.
+fn stopping<P: Host>(node: &Node<P>) -> &Stopping {
+    node.tamper().expect("each node has one")
 }
 
 /// Ends `run_until` when the leader has stopped, and notes who is excluded.
@@ -242,8 +204,8 @@ struct Watch {
     excluded: Vec<NodeId>,
 }
 
-impl<P: Host> Observer<Stopping<P>> for Watch {
-    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<Stopping<P>>) {
+impl<P: Host> Observer<Node<P>> for Watch {
+    fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<Node<P>>) {
         if *event == Event::Excluded {
             self.excluded.push(node);
         }
@@ -253,10 +215,10 @@ impl<P: Host> Observer<Stopping<P>> for Watch {
         &mut self,
         _: Instant,
         node: NodeId,
-        protocol: &Stopping<P>,
-        reply: &mut Reply<Stopping<P>>,
+        protocol: &Node<P>,
+        reply: &mut Reply<Node<P>>,
     ) {
-        if node == LEADER && !self.has_stopped && protocol.stopped_at.is_some() {
+        if node == LEADER && !self.has_stopped && stopping(protocol).stopped_at.is_some() {
             self.has_stopped = true;
             reply.stop();
         }
@@ -284,7 +246,7 @@ impl Case {
         scenario
     }
 
-    fn trigger<P: Host>(&self, sim: &mut Sim<'_, Stopping<P>>) {
+    fn trigger<P: Host>(&self, sim: &mut Sim<'_, Node<P>>) {
         let when = Instant::ZERO + TRIGGER;
         match self.trigger {
             Trigger::Crash => sim.fault_at(when, Fault::Crash(OTHER)),
@@ -323,8 +285,10 @@ impl Case {
         config.network = scenario.network.clone();
         config.faults = FaultSupport::Any;
         let shared = scenario.config.clone();
-        let make =
-            move |node| Stopping::new(make(node, &shared), self.stop.filter(|_| node == LEADER));
+        let make = move |node| {
+            let stopping = Stopping::new(self.stop.filter(|_| node == LEADER));
+            Wrapped::new(make(node, &shared), Some(stopping))
+        };
         let mut sim = Sim::new(config, Arc::new(scenario.config.clone()), make);
         for (when, act) in &scenario.acts {
             match act.clone() {
@@ -341,8 +305,8 @@ impl Case {
         };
         sim.run_until(self.changed(), &mut observers);
         broken(&observers.0)?;
-        let log = sim.node(LEADER).log.clone();
-        let stopped_at = sim.node(LEADER).stopped_at;
+        let leader = stopping(sim.node(LEADER));
+        let (log, stopped_at) = (leader.log.clone(), leader.stopped_at);
         match self.stop {
             None => {}
             Some(_) if stopped_at.is_none() => return Err(format!("never stopped\n{self}")),
