@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::addresses::Whereabouts;
 use super::command::{Command, Event, Role};
 use super::config::{ACK_AFTER_MIN, SENDS};
-use super::exchange::{Cause, Exchange, Slab, Trail};
+use super::exchange::{Cause, Exchange, Numbered, Trail};
 use super::losses::Losses;
 use super::message::{Body, Message, Purpose, Route};
 use super::persist::Persisting;
@@ -20,14 +20,15 @@ use super::{Config, Key, PingPolicy, Router};
 use crate::core::{
     Context, DecodeError, Instant, Lane, NodeId, Payload, PeerState, Protocol, Wire,
 };
+use crate::parts::rtt::Rtt;
 
 /// A node of an overlay: forwards bundles, stores records, and asks on behalf of its application.
 pub struct Overlay {
     pub(super) router: Box<dyn Router>,
     pub(super) role: Role,
     is_due_armed: bool,
-    rtt: Rtt,
-    pub(super) exchanges: Slab<Exchange>,
+    rtt: Rtt<1_000>,
+    pub(super) exchanges: Numbered<Exchange>,
     recent: Option<Box<Recent>>,
     pub(super) store: Option<Box<Store>>,
     rest: Option<Box<Rest>>,
@@ -36,8 +37,8 @@ pub struct Overlay {
 /// What a node that only forwards does not need.
 #[derive(Default)]
 pub(super) struct Rest {
-    pub requests: Slab<Request>,
-    pub jobs: Slab<Job>,
+    pub requests: Numbered<Request>,
+    pub jobs: Numbered<Job>,
     // The number of the last write of this run.
     pub writes: u32,
     // No write of this node has a higher version count, by key.
@@ -93,13 +94,6 @@ pub enum Timer {
 
 pub(super) type Cx<'a> = Context<'a, Overlay>;
 
-/// How long answers take. Jacobson, *Congestion Avoidance and Control*, 1988.
-#[derive(Clone, Copy, Debug, Default)]
-struct Rtt {
-    smooth_us: u32,
-    deviation_us: u32,
-}
-
 /// The last messages that were answered and must not be acted on twice.
 #[derive(Default)]
 struct Recent {
@@ -130,7 +124,7 @@ impl Overlay {
             role: Role::Outside,
             is_due_armed: false,
             rtt: Rtt::default(),
-            exchanges: Slab::default(),
+            exchanges: Numbered::default(),
             recent: None,
             store: None,
             rest: None,
@@ -218,7 +212,7 @@ impl Overlay {
         trail: Option<Box<Trail>>,
         mut body: Body,
     ) {
-        self.exchanges.set_salt(cx.incarnation as u16);
+        self.exchanges.set_first_generation(cx.incarnation as u16 as u32);
         let due_at = cx.now + self.patience_for(cx.shared, &body);
         let exchange = Exchange {
             to,
@@ -269,13 +263,7 @@ impl Overlay {
 
     /// How long to wait for an answer.
     pub(super) fn patience(&self, config: &Config) -> Duration {
-        config.ack_after.unwrap_or_else(|| {
-            if self.rtt.smooth_us == 0 {
-                return config.ack_after_max;
-            }
-            let us = u64::from(self.rtt.smooth_us) + 4 * u64::from(self.rtt.deviation_us);
-            Duration::from_micros(us).max(ACK_AFTER_MIN).min(config.ack_after_max)
-        })
+        config.ack_after.unwrap_or_else(|| self.rtt.timeout(ACK_AFTER_MIN, config.ack_after_max))
     }
 
     fn patience_for(&self, config: &Config, body: &Body) -> Duration {
@@ -542,19 +530,6 @@ impl Overlay {
             }
             Cause::Table => self.ask_unanswered(cx),
             Cause::Sync | Cause::Lost => {}
-        }
-    }
-}
-
-impl Rtt {
-    fn sample(&mut self, time: Duration) {
-        let us = time.as_micros().clamp(1, u128::from(u32::MAX / 8)) as u32;
-        if self.smooth_us == 0 {
-            (self.smooth_us, self.deviation_us) = (us, us / 2);
-        } else {
-            let error = us.abs_diff(self.smooth_us);
-            self.deviation_us = (3 * self.deviation_us + error) / 4;
-            self.smooth_us = ((7 * self.smooth_us + us) / 8).max(1);
         }
     }
 }

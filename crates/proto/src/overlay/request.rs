@@ -189,9 +189,8 @@ impl Overlay {
     ) -> u32 {
         let due_at = cx.now + cx.shared.answer_within;
         let give_up_at = cx.now + cx.shared.answer_within * cx.shared.attempts.into();
-        let salt = (cx.incarnation >> 16) as u16;
         let rest = self.rest();
-        rest.requests.set_salt(salt);
+        rest.requests.set_first_generation(u32::from((cx.incarnation >> 16) as u16));
         let is_write = !items.is_empty();
         rest.writes += u32::from(is_write);
         let slot = |key| Slot { key, state: State::Seeking, why: FailReason::TimedOut };

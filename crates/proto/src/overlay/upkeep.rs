@@ -13,6 +13,7 @@ use super::node::{Cx, Overlay, Rest, Timer};
 use super::request::{Kind, Owner};
 use super::{Chore, Key, Topic};
 use crate::core::{Instant, NodeId, mix};
+use crate::parts::deadline::Deadline;
 
 /// Nodes that were given up and are looked for.
 const LOST_MAX: usize = 64;
@@ -33,7 +34,7 @@ pub(super) struct Upkeep {
     // Turns in a row that found nothing changed, and timers until the next turn.
     quiet: u32,
     skip: u32,
-    is_armed: bool,
+    timer: Deadline,
     // What the table looked like.
     table: u64,
     // Nodes that did not answer, how often they were looked for, and when they are next: the
@@ -295,10 +296,9 @@ impl Overlay {
         };
         let upkeep = &mut self.rest().upkeep;
         upkeep.hurry();
-        if !upkeep.is_armed {
-            upkeep.is_armed = true;
+        if !upkeep.timer.is_armed() {
             let after = every.mul_f64(cx.rng.unit());
-            cx.set_timer(after, Timer::Upkeep);
+            upkeep.timer.set_after(cx, after, Timer::Upkeep);
         }
     }
 
@@ -306,15 +306,13 @@ impl Overlay {
         let Some(every) = cx.shared.upkeep_every else {
             return;
         };
-        let is_member = self.is_member();
-        self.rest().upkeep.is_armed = is_member;
-        if !is_member {
+        if !self.rest().upkeep.timer.fired(cx.now) || !self.is_member() {
             return;
         }
         // A tenth more or less, so that nodes that began together do not go on together.
         let after = every.mul_f64(0.9 + 0.2 * cx.rng.unit());
-        cx.set_timer(after, Timer::Upkeep);
         let upkeep = &mut self.rest().upkeep;
+        upkeep.timer.set_after(cx, after, Timer::Upkeep);
         if upkeep.skip > 0 {
             upkeep.skip -= 1;
         } else {
@@ -558,12 +556,12 @@ impl Overlay {
         self.router = cx.shared.router(cx.node);
         let exchanges = std::mem::take(&mut self.exchanges);
         // Answers to what was asked before must not be taken for answers to what is asked next.
-        self.exchanges.set_salt(exchanges.next_salt());
+        self.exchanges.set_first_generation(exchanges.unused_generation());
         let rest = self.rest();
         rest.joining = None;
         rest.guides.clear();
         let jobs = std::mem::take(&mut rest.jobs);
-        rest.jobs.set_salt(jobs.next_salt());
+        rest.jobs.set_first_generation(jobs.unused_generation());
         rest.sync = Default::default();
         rest.losses = Losses::default();
         rest.persisting.drop_answers();

@@ -50,6 +50,7 @@ pub(crate) struct Slots<T, Id = SlotId, Align = ()> {
     // The place that was freed last, or `NONE`; each names the one that was freed before it.
     free: u32,
     len: u32,
+    first_generation: u32,
     id: PhantomData<Id>,
 }
 
@@ -65,7 +66,7 @@ const NONE: u32 = u32::MAX;
 
 impl<T, Id, Align> Default for Slots<T, Id, Align> {
     fn default() -> Self {
-        Slots { places: Vec::new(), free: NONE, len: 0, id: PhantomData }
+        Slots { places: Vec::new(), free: NONE, len: 0, first_generation: 0, id: PhantomData }
     }
 }
 
@@ -77,17 +78,31 @@ impl<T, Id: SlotKey, Align> Slots<T, Id, Align> {
         self.len as usize
     }
 
+    /// Sets the generation of the first use of each place, so that ids differ from those of an
+    /// earlier table, such as that of the node before it restarted. The first one set stands.
+    pub(crate) fn set_first_generation(&mut self, generation: u32) {
+        if self.places.is_empty() && self.first_generation == 0 {
+            self.first_generation = generation & Self::GENERATION_MAX;
+        }
+    }
+
+    /// A generation that no place has had, for the table that takes the place of this one.
+    pub(crate) fn unused_generation(&self) -> u32 {
+        let uses = |place: &Place<T, Align>| {
+            place.generation.wrapping_sub(self.first_generation) & Self::GENERATION_MAX
+        };
+        let most = self.places.iter().map(uses).max().unwrap_or(0);
+        self.first_generation.wrapping_add(most).wrapping_add(1) & Self::GENERATION_MAX
+    }
+
     /// Puts a value in and returns its id. There are to be fewer values than ids have places for.
     pub(crate) fn insert(&mut self, value: T) -> Id {
         self.len += 1;
         if self.free == NONE {
-            self.places.push(Place {
-                generation: 0,
-                next_free: NONE,
-                value: Some(value),
-                _align: [],
-            });
-            return Id::new(self.places.len() as u32 - 1, 0);
+            let generation = self.first_generation;
+            let place = Place { generation, next_free: NONE, value: Some(value), _align: [] };
+            self.places.push(place);
+            return Id::new(self.places.len() as u32 - 1, generation);
         }
         let at = self.free;
         let place = &mut self.places[at as usize];
@@ -229,6 +244,20 @@ mod tests {
             slots.remove(id);
         }
         assert_eq!(generations, [0, 1, 2, 3, 0]);
+    }
+
+    #[test]
+    fn a_table_that_replaces_another_gives_none_of_its_ids() {
+        let mut slots: Slots<(), Short> = Slots::default();
+        assert_eq!(slots.unused_generation(), 1);
+        slots.set_first_generation(7);
+        slots.set_first_generation(1);
+        let first = slots.insert(());
+        assert_eq!((first.generation(), slots.unused_generation()), (3, 0), "of two bits");
+        slots.remove(first);
+        let second = slots.insert(());
+        slots.set_first_generation(2);
+        assert_eq!((second.generation(), slots.unused_generation()), (0, 1));
     }
 
     #[test]
