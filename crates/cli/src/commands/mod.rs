@@ -16,6 +16,7 @@ mod node;
 mod report;
 mod reproduce;
 mod run;
+mod schema;
 mod sweep;
 mod topology;
 mod tour;
@@ -39,6 +40,7 @@ pub enum Command {
     Reproduce(reproduce::Args),
     Report(report::Args),
     List(list::Args),
+    Schema(schema::Args),
     Bench(bench::Args),
     Broadcast(broadcast::Args),
     Multicast(multicast::Args),
@@ -107,6 +109,7 @@ impl Command {
             Command::Reproduce(args) => reproduce::run(args, ui),
             Command::Report(args) => report::run(args, ui),
             Command::List(args) => list::run(args, ui),
+            Command::Schema(args) => schema::run(args, ui),
             Command::Bench(args) => bench::run(args, ui),
             Command::Broadcast(args) => broadcast::run(args, ui),
             Command::Multicast(args) => multicast::run(args, ui),

@@ -6,6 +6,7 @@ use paceline_proto::core::ConfigError;
 use paceline_proto::core::knobs::{Kind, Knob, Knobs, Value};
 
 use super::diagnostic::Diagnostic;
+use super::schema::Form;
 use super::{Table, units};
 use crate::LabError;
 
@@ -78,6 +79,7 @@ impl Table<'_> {
 
     fn value_of(&mut self, knob: &'static Knob) -> Result<Option<Value>, LabError> {
         let range = knob.range();
+        self.describe(knob.name, None, None, knob.about);
         Ok(match knob.kind {
             Kind::Bytes => self.size_optional(knob.name)?.map(Value::Integer),
             Kind::Integer => {
@@ -90,6 +92,13 @@ impl Table<'_> {
             }
             Kind::Number => {
                 let accepted = format!("a number, {range}");
+                let end = |end| match end {
+                    Some(Value::Number(end)) => Some(end),
+                    _ => None,
+                };
+                let (least, most) = (end(range.least), end(range.most));
+                let form = Form::Number(least.unwrap_or(f64::MIN), most.unwrap_or(f64::MAX));
+                self.describe(knob.name, Some(form), None, "");
                 self.number_accepted(knob.name, |_| true, &accepted)?.map(Value::Number)
             }
             Kind::Time => self.duration_optional(knob.name)?.map(Value::Time),
@@ -113,7 +122,7 @@ impl Table<'_> {
             Value::Flag(flag) => flag.into(),
             Value::Word(word) => word.into(),
         };
-        self.keep(knob.name, text);
+        self.keep_default(knob.name, text);
     }
 
     /// A configuration is invalid: the error stands at the key of the knob at fault.

@@ -12,6 +12,7 @@ mod faults;
 mod knobs;
 mod overrides;
 mod reader;
+mod schema;
 mod senders;
 mod topology;
 pub mod units;
@@ -23,13 +24,15 @@ mod golden;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use builtin::{names as builtin_names, text as builtin_text};
 pub use diagnostic::{Diagnostic, nearest};
 pub use faults::{Fault, TimedFault};
+use reader::Record;
 pub use reader::{Integer, Table};
+pub use schema::schema;
 pub use senders::Senders;
 pub use topology::{NODES_MAX, Topology};
 pub use units::Rate;
@@ -115,20 +118,22 @@ impl ScenarioFile {
     pub fn resolve(&self) -> Result<Scenario, LabError> {
         self.refuse_unknown_tables()?;
         let (top, origin) = (self.top_entries(), Origin::Nowhere);
-        let mut table = Table::new("", &self.source, &origin, &top);
+        let record = Record::default();
+        let mut table = Table::new("", &self.source, &origin, &top).recorded(&record);
         let name = table.text_or("name", self.stem())?;
         let about = table.text_or("about", "")?;
         let seed = table.integer_or("seed", 0..=SEED_MAX, 1)?;
         let duration = table.duration_or("duration", topology::DURATION_DEFAULT)?;
         let mut resolved = vec![(String::new(), table.into_resolved()?)];
 
-        let mut table = self.table("topology");
+        let mut table = self.table("topology").recorded(&record);
         let topology = Topology::read(&mut table)?;
         resolved.push(("topology".to_owned(), table.into_resolved()?));
 
         let mut faults = Vec::new();
         for (origin, entries) in self.fault_tables()? {
-            let mut table = Table::new("faults", &self.source, origin, entries);
+            let table = Table::new("faults", &self.source, origin, entries);
+            let mut table = table.recorded(&record);
             faults::read(&mut table, &topology, duration, &mut faults)?;
             resolved.push(("faults".to_owned(), table.into_resolved()?));
         }
@@ -137,7 +142,6 @@ impl ScenarioFile {
         let service = service(&mut self.table("protocol"))?;
         self.refuse_lost_streams(service, &topology)?;
         let file = self.clone();
-        let read = Mutex::new(Vec::new());
         Ok(Scenario {
             name,
             about,
@@ -148,7 +152,7 @@ impl ScenarioFile {
             service,
             file,
             resolved,
-            read,
+            record,
         })
     }
 
@@ -325,26 +329,26 @@ pub struct Scenario {
     pub service: &'static str,
     file: ScenarioFile,
     resolved: Vec<(String, Resolved)>,
-    read: Mutex<Vec<(String, Resolved)>>,
+    record: Record,
 }
 
 impl Scenario {
     /// The table `[protocol]`, for the service to read; its `kind` is read already.
     pub fn protocol(&self) -> Table<'_> {
         let keys = services::keys(self.service);
-        let mut table = self.file.table("protocol").recorded(&self.read).of_service(keys);
+        let mut table = self.file.table("protocol").recorded(&self.record).of_service(keys);
         service(&mut table).expect("the kind was read when the scenario was resolved");
         table
     }
 
     /// The table `[workload]`, for the service to read.
     pub fn workload(&self) -> Table<'_> {
-        self.file.table("workload").recorded(&self.read)
+        self.file.table("workload").recorded(&self.record)
     }
 
     /// The table `[measure]`, for the service to read.
     pub fn measure(&self) -> Table<'_> {
-        self.file.table("measure").recorded(&self.read)
+        self.file.table("measure").recorded(&self.record)
     }
 
     /// The same scenario with overrides, `key=value`.
@@ -362,7 +366,7 @@ impl Scenario {
     }
 
     pub(crate) fn to_toml_with_seed(&self, seed: u64) -> String {
-        let read = self.read.lock().expect("no reader panics with the record held");
+        let read = self.record.read.lock().expect("no reader panics with the record held");
         let mut tables: Vec<(String, Resolved)> = Vec::new();
         let (faults, shared): (Vec<_>, Vec<_>) =
             self.resolved.iter().cloned().partition(|(name, _)| name == "faults");

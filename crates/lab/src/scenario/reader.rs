@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::diagnostic::{Diagnostic, Origin, Source};
 use super::document::{Entries, Entry, Kind, Value};
 use super::knobs::{Keys, note_renamed};
+use super::schema::{Described, Form};
 use super::units::Rate;
 use super::values::{
     BooleanValue, DurationValue, FrequencyValue, ProbabilityValue, RateValue, Read, SizeValue,
@@ -43,8 +44,25 @@ pub struct Table<'a> {
     entries: &'a Entries,
     asked: Vec<&'a str>,
     resolved: Resolved,
-    record: Option<&'a Mutex<Vec<(String, Resolved)>>>,
+    record: Option<&'a Record>,
     keys: Keys,
+}
+
+/// What the tables of a scenario were asked for, and what was read.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    /// Tables that were read, each with its keys and values.
+    pub(super) read: Mutex<Vec<(String, Resolved)>>,
+    /// Keys that were asked for, whether the file has them or not.
+    pub(super) described: Mutex<Vec<Described>>,
+}
+
+const HELD: &str = "no reader panics with the record held";
+
+impl Record {
+    fn note(&self, described: Described) {
+        self.described.lock().expect(HELD).push(described);
+    }
 }
 
 macro_rules! three_ways {
@@ -61,7 +79,7 @@ macro_rules! three_ways {
                 Some(value) => Ok(value.0),
                 None => {
                     let value = $value(default.into());
-                    self.resolved.push((key.to_owned(), value.write()));
+                    self.keep_default(key, value.write());
                     Ok(value.0)
                 }
             }
@@ -92,11 +110,27 @@ impl<'a> Table<'a> {
         self
     }
 
-    pub(super) fn keep(&mut self, key: &str, value: toml::Value) {
+    /// Keeps the value of a key that the table does not have.
+    pub(super) fn keep_default(&mut self, key: &str, value: toml::Value) {
+        self.describe(key, None, Some(&value), "");
         self.resolved.push((key.to_owned(), value));
     }
 
-    pub(crate) fn recorded(mut self, record: &'a Mutex<Vec<(String, Resolved)>>) -> Table<'a> {
+    /// Notes what a key accepts, for the schema of scenario files.
+    pub(super) fn describe(
+        &self,
+        key: &str,
+        form: Option<Form>,
+        default: Option<&toml::Value>,
+        about: &'static str,
+    ) {
+        if let Some(record) = self.record {
+            let (table, key) = (self.name.clone(), key.to_owned());
+            record.note(Described { table, key, form, default: default.cloned(), about });
+        }
+    }
+
+    pub(super) fn recorded(mut self, record: &'a Record) -> Table<'a> {
         self.record = Some(record);
         self
     }
@@ -135,7 +169,7 @@ impl<'a> Table<'a> {
         if let Some(value) = self.integer_optional(key, range)? {
             return Ok(value);
         }
-        self.resolved.push((key.to_owned(), default.to_i64().into()));
+        self.keep_default(key, default.to_i64().into());
         Ok(default)
     }
 
@@ -145,6 +179,8 @@ impl<'a> Table<'a> {
         key: &'a str,
         range: RangeInclusive<T>,
     ) -> Result<Option<T>, LabError> {
+        let (least, most) = (range.start().to_i64(), range.end().to_i64());
+        self.describe(key, Some(Form::Integer(least, most)), None, "");
         let Some(entry) = self.ask(key) else {
             return Ok(None);
         };
@@ -172,7 +208,7 @@ impl<'a> Table<'a> {
         if let Some(number) = self.number_optional(key, range)? {
             return Ok(number);
         }
-        self.resolved.push((key.to_owned(), default.into()));
+        self.keep_default(key, default.into());
         Ok(default)
     }
 
@@ -183,6 +219,7 @@ impl<'a> Table<'a> {
         range: RangeInclusive<f64>,
     ) -> Result<Option<f64>, LabError> {
         let accepted = format!("a number from {} to {}", range.start(), range.end());
+        self.describe(key, Some(Form::Number(*range.start(), *range.end())), None, "");
         self.number_accepted(key, |number| range.contains(&number), &accepted)
     }
 
@@ -229,7 +266,7 @@ impl<'a> Table<'a> {
         if let Some(value) = self.choice_optional(key, choices)? {
             return Ok(value);
         }
-        self.resolved.push((key.to_owned(), default.into()));
+        self.keep_default(key, default.into());
         let (_, value) =
             choices.iter().find(|(word, _)| *word == default).expect("the default is a choice");
         Ok(*value)
@@ -241,6 +278,8 @@ impl<'a> Table<'a> {
         key: &'a str,
         choices: &[(&str, T)],
     ) -> Result<Option<T>, LabError> {
+        let words = choices.iter().map(|(word, _)| (*word).to_owned()).collect();
+        self.describe(key, Some(Form::Word(words)), None, "");
         let Some(entry) = self.ask(key) else {
             return Ok(None);
         };
@@ -269,6 +308,7 @@ impl<'a> Table<'a> {
         key: &'a str,
         nodes: u32,
     ) -> Result<Option<Vec<u32>>, LabError> {
+        self.describe(key, Some(Form::Nodes), None, "");
         let Some(entry) = self.ask(key) else {
             return Ok(None);
         };
@@ -296,6 +336,7 @@ impl<'a> Table<'a> {
     /// Reads a list of groups of nodes, each as [`Table::nodes_optional`]; an error without it.
     pub fn groups(&mut self, key: &'a str, nodes: u32) -> Result<Vec<Vec<u32>>, LabError> {
         const ACCEPTED: &str = "a list of groups: [[0, 1], [2, 3]] or [\"0-4\", \"5-9\"]";
+        self.describe(key, Some(Form::Groups), None, "");
         let Some(entry) = self.ask(key) else {
             return Err(self.missing(key, ACCEPTED));
         };
@@ -318,6 +359,7 @@ impl<'a> Table<'a> {
         key: &'a str,
         read: impl FnOnce(&mut Table<'a>) -> Result<T, LabError>,
     ) -> Result<Option<T>, LabError> {
+        self.describe(key, Some(Form::Table), None, "");
         let Some(entry) = self.ask(key) else {
             return Ok(None);
         };
@@ -356,7 +398,7 @@ impl<'a> Table<'a> {
     pub fn finish(self) -> Result<(), LabError> {
         self.refuse_unread()?;
         if let Some(record) = self.record {
-            let mut record = record.lock().expect("no reader panics with the record held");
+            let mut record = record.read.lock().expect(HELD);
             record.retain(|(name, _)| *name != self.name);
             record.push((self.name, self.resolved));
         }
@@ -407,6 +449,7 @@ impl<'a> Table<'a> {
     }
 
     fn typed<T: Read>(&mut self, key: &'a str) -> Result<Option<T>, LabError> {
+        self.describe(key, Some(T::FORM), None, "");
         let Some(entry) = self.ask(key) else {
             return Ok(None);
         };

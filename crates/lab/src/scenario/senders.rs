@@ -4,6 +4,7 @@ use paceline_proto::core::NodeId;
 
 use super::document::Kind;
 use super::reader::Table;
+use super::schema::Form;
 use crate::LabError;
 
 const ACCEPTED: &str = "\"one\", \"all\", a number of nodes (the first 2), or nodes: [0, 2], \
@@ -29,6 +30,7 @@ impl Senders {
         key: &'a str,
         nodes: u32,
     ) -> Result<Senders, LabError> {
+        table.describe(key, Some(Form::Senders), None, "");
         match table.kind(key) {
             Some(Kind::Integer(_)) => {
                 let first = table.integer_or(key, 1..=nodes, 1)?;

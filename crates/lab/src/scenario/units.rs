@@ -77,6 +77,42 @@ pub(crate) const SIZE_ACCEPTED: &str =
 pub(crate) const FREQUENCY_ACCEPTED: &str = "a frequency: \"1000/s\", \"2.5/ms\", \"30/min\"";
 pub(crate) const PROBABILITY_ACCEPTED: &str = "a probability: 0.01 or \"1%\"";
 
+/// The last part of patterns of values with a unit.
+fn one_of(units: Units) -> String {
+    let units: Vec<&str> = units.iter().map(|&(unit, _)| unit).collect();
+    units.join("|")
+}
+
+/// A number of zero or more and one of these units, as a regular expression.
+fn pattern(units: &str) -> String {
+    format!("^ *[0-9_]*[0-9][0-9_]*(\\.[0-9_]*)? *({units}) *$")
+}
+
+/// The form of rates, as a regular expression.
+pub(crate) fn rate_pattern() -> String {
+    pattern(&format!("{}|bit/s", one_of(RATE_UNITS)))
+}
+
+/// The form of durations.
+pub(crate) fn duration_pattern() -> String {
+    pattern(&one_of(DURATION_UNITS))
+}
+
+/// The form of sizes.
+pub(crate) fn size_pattern() -> String {
+    pattern(&one_of(SIZE_UNITS))
+}
+
+/// The form of frequencies.
+pub(crate) fn frequency_pattern() -> String {
+    pattern(&format!("/ *({})", one_of(DURATION_UNITS)))
+}
+
+/// The form of percentages.
+pub(crate) fn percentage_pattern() -> String {
+    pattern("%|")
+}
+
 /// Reads a rate. On failure says what is wrong with the text.
 pub fn parse_rate(text: &str) -> Result<Rate, String> {
     let plain = text.strip_suffix("bit/s").map(|head| format!("{head}bit"));

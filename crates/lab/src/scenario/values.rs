@@ -1,20 +1,23 @@
 use std::time::Duration;
 
 use super::document::{Kind, Value};
+use super::schema::Form;
 use super::units::{self, Rate};
 
 /// A kind of value that a key can have: how it is read, written, and described.
 pub(super) trait Read: Sized {
     const ACCEPTED: &'static str;
+    const FORM: Form;
     fn read(value: &Value) -> Result<Self, Option<String>>;
     fn write(&self) -> toml::Value;
 }
 
 macro_rules! read_text_with_unit {
-    ($name:ident($type:ty), $accepted:expr, $parse:path, $format:expr) => {
+    ($name:ident($type:ty), $form:ident, $accepted:expr, $parse:path, $format:expr) => {
         pub(super) struct $name(pub(super) $type);
         impl Read for $name {
             const ACCEPTED: &'static str = $accepted;
+            const FORM: Form = Form::$form;
             fn read(value: &Value) -> Result<Self, Option<String>> {
                 match &value.kind {
                     Kind::Text(text) => $parse(text).map($name).map_err(Some),
@@ -29,17 +32,25 @@ macro_rules! read_text_with_unit {
     };
 }
 
-read_text_with_unit!(RateValue(Rate), units::RATE_ACCEPTED, units::parse_rate, |rate| rate
+read_text_with_unit!(RateValue(Rate), Rate, units::RATE_ACCEPTED, units::parse_rate, |rate| rate
     .to_string());
 read_text_with_unit!(
     DurationValue(Duration),
+    Duration,
     units::DURATION_ACCEPTED,
     units::parse_duration,
     units::format_duration
 );
-read_text_with_unit!(SizeValue(u64), units::SIZE_ACCEPTED, units::parse_size, units::format_size);
+read_text_with_unit!(
+    SizeValue(u64),
+    Size,
+    units::SIZE_ACCEPTED,
+    units::parse_size,
+    units::format_size
+);
 read_text_with_unit!(
     FrequencyValue(f64),
+    Frequency,
     units::FREQUENCY_ACCEPTED,
     units::parse_frequency,
     units::format_frequency
@@ -48,6 +59,7 @@ read_text_with_unit!(
 pub(super) struct ProbabilityValue(pub(super) f64);
 impl Read for ProbabilityValue {
     const ACCEPTED: &'static str = units::PROBABILITY_ACCEPTED;
+    const FORM: Form = Form::Probability;
     fn read(value: &Value) -> Result<Self, Option<String>> {
         let share = match &value.kind {
             Kind::Text(text) => return units::parse_probability(text).map(Self).map_err(Some),
@@ -69,6 +81,7 @@ impl Read for ProbabilityValue {
 pub(super) struct BooleanValue(pub(super) bool);
 impl Read for BooleanValue {
     const ACCEPTED: &'static str = "true or false";
+    const FORM: Form = Form::Boolean;
     fn read(value: &Value) -> Result<Self, Option<String>> {
         match value.kind {
             Kind::Boolean(truth) => Ok(Self(truth)),
@@ -83,6 +96,7 @@ impl Read for BooleanValue {
 pub(super) struct TextValue(pub(super) String);
 impl Read for TextValue {
     const ACCEPTED: &'static str = "text in quotes";
+    const FORM: Form = Form::Text;
     fn read(value: &Value) -> Result<Self, Option<String>> {
         match &value.kind {
             Kind::Text(text) => Ok(Self(text.clone())),

@@ -281,21 +281,15 @@ fn read_config(table: &mut Table<'_>, method: Method) -> Result<Config, LabError
 }
 
 fn read_kind(workload: &mut Table<'_>) -> Result<Kind, LabError> {
+    #[derive(Clone, Copy)]
     enum Named {
         Uniform,
         Node2Vec,
         Restart,
     }
-    let name = workload.text_or("walk", "uniform")?;
-    let named = match &*name {
-        "uniform" => Named::Uniform,
-        "node2vec" => Named::Node2Vec,
-        "restart" => Named::Restart,
-        other => {
-            let problem = format!("`walk` cannot be `{other}`");
-            return Err(workload.error("walk", problem, "`uniform`, `node2vec` or `restart`"));
-        }
-    };
+    let named =
+        [("uniform", Named::Uniform), ("node2vec", Named::Node2Vec), ("restart", Named::Restart)];
+    let named = workload.choice_or("walk", &named, "uniform")?;
     Ok(match named {
         Named::Uniform => Kind::Uniform,
         Named::Node2Vec => {

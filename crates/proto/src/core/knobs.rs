@@ -556,8 +556,9 @@ macro_rules! knobs {
                     if knob == $crate::core::knobs::knobs!(@name $prefix $field) {
                         let knob = $crate::core::knobs::knobs!(@name $prefix $field);
                         let range = || $crate::core::knobs::knobs!(@range $type $(, $range)?);
-                        let setting = <$type as $crate::core::knobs::Setting>::of(value)
-                            .ok_or_else(|| $crate::core::ConfigError::out_of(knob, value, range()))?;
+                        let setting = <$type as $crate::core::knobs::Setting>::of(value);
+                        let refused = || $crate::core::ConfigError::out_of(knob, value, range());
+                        let setting = setting.ok_or_else(refused)?;
                         $($crate::core::knobs::check_range(knob, setting, &($range))?;)?
                         self.$field = setting;
                         return Ok(());
