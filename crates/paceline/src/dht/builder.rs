@@ -11,7 +11,7 @@ use super::desk::{Desk, Phase};
 use super::disk::Disk;
 use super::error::{DhtError, DiskError};
 use super::file::File;
-use super::handle::{Dht, Settings};
+use super::{Dht, Settings};
 use crate::Host;
 use crate::group::{JoinError, resolve};
 

@@ -15,7 +15,7 @@ use super::VALUE_BYTES_MAX;
 use super::desk::Told;
 use super::entry::{place, wrap};
 use super::error::KeyError;
-use super::handle::{Dht, Shared};
+use super::{Dht, Shared};
 
 /// Bytes of values in a bundle, unless one value has more.
 const BUNDLE_BYTES_MAX: usize = 256 << 10;

@@ -9,9 +9,9 @@ use paceline_proto::core::NodeId;
 use paceline_proto::overlay::{Event, Key, Outcome, Overlay, RejectReason};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, oneshot, watch};
 
+use super::DhtStat;
 use super::disk::{Disk, Write};
 use super::error::DiskError;
-use super::handle::DhtStat;
 
 /// What a request is told: under its number, in parts.
 pub enum Told {

@@ -24,21 +24,349 @@ mod failing_disks;
 #[cfg(all(test, unix))]
 mod faulty_disk;
 mod file;
-mod handle;
 mod head;
 mod row;
 mod snapshot;
 mod storage;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use paceline_net::{Node, Stats};
+use paceline_proto::core::NodeId;
+use paceline_proto::overlay::{Command, Operation, Outcome, Overlay};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use bulk::{Bulk, Source, Verb, Wanted};
+use desk::{Desk, Phase, Told};
+use entry::{place, unwrap};
 
 pub use builder::DhtBuilder;
 pub use bulk::{KeyResult, Results};
 pub use desk::{Deliveries, Delivery};
 pub use error::{DamagedFile, DhtError, DiskError, KeyError};
 pub use file::{FILE_THREAD, read_file};
-pub use handle::{Dht, DhtStat};
 pub use paceline_proto::overlay::{Algorithm, Key, Role, Shape, Style};
 
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 512;
 /// The largest value, bytes.
 pub const VALUE_BYTES_MAX: usize = 63_488;
+
+/// How long leaving may take, for what the protocol's own limit does not cover.
+const LEAVE_WITHIN: Duration = Duration::from_secs(15);
+
+/// A host's part of a table, or a guest's view of it. Clones are of the same; when the last one
+/// is dropped the host stops, without leaving.
+#[derive(Clone)]
+pub struct Dht {
+    shared: Arc<Shared>,
+}
+
+/// What a host says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DhtStat {
+    /// What it is to the table.
+    pub role: Role,
+    /// Other hosts that it knows.
+    pub contacts: usize,
+    /// It is a host whose neighbours have been the same for some seconds, and of those that failed
+    /// fewer are missing than hold each value. Until then it does not say that there is nothing
+    /// under a key; who asks waits. It takes writes once its neighbours are the same.
+    pub is_settled: bool,
+    /// Hosts near it that failed and are neither back nor made up for.
+    pub missing: usize,
+    /// Values that it holds.
+    pub values: usize,
+    /// Bytes of what it holds, with 20 for each key.
+    pub bytes: usize,
+}
+
+/// How this host asks.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    /// None for what suits the part: a member's recursive, a guest's iterative.
+    style: Option<Style>,
+    bundle: usize,
+    window: usize,
+    lifetime: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let lifetime = Duration::from_secs(30 * 24 * 3600);
+        Settings { style: None, bundle: 64, window: 1024, lifetime }
+    }
+}
+
+struct Shared {
+    node: Arc<Node<Overlay>>,
+    desk: Arc<Desk>,
+    id: NodeId,
+    settings: Settings,
+    permits: Arc<Semaphore>,
+    damaged: Option<DamagedFile>,
+    numbers: AtomicU64,
+}
+
+impl Shared {
+    /// Sends a request; the outcomes of its keys are told there.
+    pub fn ask(
+        &self,
+        operation: Operation,
+        keys: usize,
+        permit: OwnedSemaphorePermit,
+        told: &mpsc::UnboundedSender<(u64, Told)>,
+    ) -> u64 {
+        let id = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.desk.expect(id, keys, permit, told.clone());
+        // If the node has stopped the desk tells.
+        let style = self.settings.style.unwrap_or(Style::Recursive);
+        let _ = self.node.command(Command::Request { id, operation, style });
+        id
+    }
+}
+
+impl Dht {
+    fn new(
+        node: Arc<Node<Overlay>>,
+        desk: Arc<Desk>,
+        id: NodeId,
+        settings: Settings,
+        bundles_in_flight: usize,
+        damaged: Option<DamagedFile>,
+    ) -> Dht {
+        let permits = Arc::new(Semaphore::new(bundles_in_flight));
+        let shared =
+            Shared { node, desk, id, settings, permits, damaged, numbers: AtomicU64::new(1) };
+        Dht { shared: Arc::new(shared) }
+    }
+
+    /// Writes a value. Returns on how many hosts it is, once it is there.
+    ///
+    /// # Errors
+    /// If key or value have the wrong size; if it cannot be written, as the error says.
+    pub async fn put(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<usize, KeyError> {
+        let key = Bytes::copy_from_slice(key.as_ref());
+        let value = Bytes::copy_from_slice(value.as_ref());
+        self.put_all([(key, value)]).only().await
+    }
+
+    /// Reads the value under a key; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the key has the wrong size, or the answer could not be had.
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>, KeyError> {
+        self.get_all([Bytes::copy_from_slice(key.as_ref())]).only().await
+    }
+
+    /// Removes what is under a key, if there is anything.
+    ///
+    /// # Errors
+    /// If the key has the wrong size, or the removal is not known to have been done.
+    pub async fn remove(&self, key: impl AsRef<[u8]>) -> Result<(), KeyError> {
+        self.remove_all([Bytes::copy_from_slice(key.as_ref())]).only().await
+    }
+
+    /// Writes many values, bundled. The results come in whatever order they are known, each with
+    /// its place in the input. The input is read no faster than results are, and what waits is
+    /// bounded. Of a key that stands twice within the window the second is refused; further apart
+    /// the later one is written later. Dropping the results ends it.
+    ///
+    /// The iterator must not block; for files there is [`Dht::put_all_from`].
+    pub fn put_all<I>(&self, entries: I) -> Results<usize>
+    where
+        I: IntoIterator<Item = (Bytes, Bytes), IntoIter: Send + 'static>,
+    {
+        let wanted = |(key, value)| Wanted { key, value };
+        self.start_put(Source::Iterator(Box::new(entries.into_iter().map(wanted))))
+    }
+
+    /// Like [`Dht::put_all`], of what comes from a channel. When nothing comes for a millisecond,
+    /// what has come goes.
+    pub fn put_all_from(&self, entries: mpsc::Receiver<(Bytes, Bytes)>) -> Results<usize> {
+        self.start_put(Source::Entries(entries))
+    }
+
+    /// Reads many values, bundled; `None` for keys that have none. Otherwise as [`Dht::put_all`].
+    pub fn get_all<I>(&self, keys: I) -> Results<Option<Bytes>>
+    where
+        I: IntoIterator<Item = Bytes, IntoIter: Send + 'static>,
+    {
+        self.start_get(keys_of(keys))
+    }
+
+    /// Like [`Dht::get_all`], of keys that come from a channel.
+    pub fn get_all_from(&self, keys: mpsc::Receiver<Bytes>) -> Results<Option<Bytes>> {
+        self.start_get(Source::Keys(keys))
+    }
+
+    /// Removes many values, bundled. Otherwise as [`Dht::put_all`].
+    pub fn remove_all<I>(&self, keys: I) -> Results<()>
+    where
+        I: IntoIterator<Item = Bytes, IntoIter: Send + 'static>,
+    {
+        Bulk::start(self, keys_of(keys), Verb::Remove, |_, outcome| match outcome {
+            Outcome::Removed => Some(()),
+            _ => None,
+        })
+    }
+
+    /// Delivers a payload to the hosts that are responsible for keys, bundled: once for each key,
+    /// along one tree for each bundle. A host that is reached over several branches of a tree, or
+    /// by several bundles, gets a delivery from each, with other keys. The results come in any
+    /// order, each with its place in the input: a key has succeeded once its host has passed the
+    /// payload to its readers, if it has any ([`Dht::deliveries`]). Otherwise as
+    /// [`Dht::put_all`]. At most 63,488 bytes.
+    ///
+    /// Shudo, *Message Bundling on Structured Overlays*, ISCC 2017, names multicast as a use of
+    /// collective forwarding.
+    pub fn send_all<I>(&self, keys: I, payload: Bytes) -> Results<()>
+    where
+        I: IntoIterator<Item = Bytes, IntoIter: Send + 'static>,
+    {
+        self.start_send(keys_of(keys), payload)
+    }
+
+    /// Like [`Dht::send_all`], of keys that come from a channel.
+    pub fn send_all_from(&self, keys: mpsc::Receiver<Bytes>, payload: Bytes) -> Results<()> {
+        self.start_send(Source::Keys(keys), payload)
+    }
+
+    /// Payloads that others send to keys of this host. A guest gets none.
+    pub fn deliveries(&self) -> Deliveries {
+        self.shared.desk.deliveries()
+    }
+
+    fn start_send(&self, source: Source, payload: Bytes) -> Results<()> {
+        Bulk::start(self, source, Verb::Send(payload.into()), |_, outcome| match outcome {
+            Outcome::Delivered => Some(()),
+            _ => None,
+        })
+    }
+
+    fn start_put(&self, source: Source) -> Results<usize> {
+        Bulk::start(self, source, Verb::Put, |_, outcome| match outcome {
+            Outcome::Stored { copies } => Some(copies),
+            _ => None,
+        })
+    }
+
+    fn start_get(&self, source: Source) -> Results<Option<Bytes>> {
+        Bulk::start(self, source, Verb::Get, |name, outcome| match outcome {
+            Outcome::Found { value, .. } => Some(unwrap(name, &value)),
+            Outcome::Absent => Some(None),
+            _ => None,
+        })
+    }
+
+    /// The host that is responsible for a key.
+    ///
+    /// # Errors
+    /// If the key has the wrong size, or the host could not be found.
+    pub async fn locate(&self, key: impl AsRef<[u8]>) -> Result<NodeId, KeyError> {
+        let key = place(key.as_ref())?;
+        let (told, mut outcomes) = mpsc::unbounded_channel();
+        let permit = self.shared.permits.clone().acquire_owned().await.expect("it is never closed");
+        self.shared.ask(Operation::Locate(vec![key]), 1, permit, &told);
+        match outcomes.recv().await {
+            Some((_, Told::Outcome(_, Outcome::Located(node)))) => Ok(node),
+            Some((_, Told::Outcome(_, Outcome::Failed(reason)))) => Err(reason.into()),
+            Some((_, Told::Rejected(reason))) => Err(reason.into()),
+            Some((_, Told::Outcome(..))) => Err(KeyError::NoRoute),
+            Some((_, Told::Closed)) | None => Err(KeyError::Closed),
+        }
+    }
+
+    /// What this host holds and knows.
+    ///
+    /// # Errors
+    /// If it has stopped.
+    pub async fn stat(&self) -> Result<DhtStat, DhtError> {
+        let id = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
+        let description = self.shared.desk.expect_description(id);
+        self.shared.node.command(Command::Describe { id }).map_err(|_| DhtError::Closed)?;
+        description.await.map_err(|_| DhtError::Closed)
+    }
+
+    /// Says that hosts which failed are gone for good. Until then a host that misses as many as
+    /// hold each value calls no key absent that they may have held alone
+    /// ([`KeyError::Unsettled`]). Each host needs to be told.
+    ///
+    /// # Errors
+    /// If this host has stopped.
+    pub fn accept_losses(&self) -> Result<(), DhtError> {
+        self.shared.node.command(Command::AcceptLosses).map_err(|_| DhtError::Closed)
+    }
+
+    /// The file of this durable host, if it was found damaged at the start and was set aside.
+    pub fn damaged_file(&self) -> Option<&DamagedFile> {
+        self.shared.damaged.as_ref()
+    }
+
+    /// What the node counted.
+    pub fn stats(&self) -> Stats {
+        self.shared.node.stats()
+    }
+
+    /// This host's number.
+    pub fn id(&self) -> NodeId {
+        self.shared.id
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.node.local_addr()
+    }
+
+    /// Hands over what this host holds, leaves, and stops. What could not be handed over in time
+    /// is with the other holders, and in the file of a durable host.
+    ///
+    /// # Errors
+    /// If the file of a durable host could not be written.
+    pub async fn leave(&self) -> Result<(), DhtError> {
+        let mut phase = self.shared.desk.phase();
+        if self.shared.node.command(Command::Leave).is_ok() {
+            let is_over = |phase: &Phase| matches!(phase, Phase::Left | Phase::Ended(_));
+            // Stopping is next, whether it has left by then or not.
+            let _ = tokio::time::timeout(LEAVE_WITHIN, phase.wait_for(is_over)).await;
+        }
+        match self.stop().await {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops the host: to the others it has crashed. Answers what was wrong with the file of a
+    /// durable host, if anything was.
+    pub async fn stop(&self) -> Option<DiskError> {
+        self.shared.node.stop().await;
+        self.ended().await
+    }
+
+    /// Waits until the host has stopped, by itself if its file cannot be written any more, and
+    /// answers why.
+    pub async fn ended(&self) -> Option<DiskError> {
+        let mut phase = self.shared.desk.phase();
+        let is_over = |phase: &Phase| matches!(phase, Phase::Ended(_));
+        match phase.wait_for(is_over).await.as_deref() {
+            Ok(Phase::Ended(failed)) => failed.clone(),
+            _ => None,
+        }
+    }
+}
+
+fn keys_of<I>(keys: I) -> Source
+where
+    I: IntoIterator<Item = Bytes, IntoIter: Send + 'static>,
+{
+    let wanted = |key| Wanted { key, value: Bytes::new() };
+    Source::Iterator(Box::new(keys.into_iter().map(wanted)))
+}

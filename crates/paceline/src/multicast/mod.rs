@@ -8,15 +8,17 @@ mod builder;
 mod error;
 mod events;
 
-use crate::group::{JoinError, first_view};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use bytes::Bytes;
 use paceline_net::{Node, Stats, TrySubmitError};
 use paceline_proto::core::{NodeId, View};
 use paceline_proto::multicast::{Command, Multicast as Protocol};
 use paceline_proto::slingshot::{self, RejectReason};
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+
+use crate::group::{JoinError, first_view};
 
 pub use builder::MulticastBuilder;
 pub use error::MulticastError;

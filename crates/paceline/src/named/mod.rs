@@ -36,19 +36,21 @@ mod register;
 mod rib;
 pub mod serve;
 
-use builder::is_same;
-use desk::Desk;
-use paceline_net::{FaceNode, Stats};
-use paceline_proto::core::NodeId;
-use paceline_proto::mircc::{self, Command, Forwarder as Protocol};
-use rib::OperatorRoutes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use paceline_net::{FaceNode, Stats};
+use paceline_proto::core::NodeId;
+use paceline_proto::mircc::{self, Command, Forwarder as Protocol};
 use tokio::time::Instant;
+
+use builder::is_same;
+use desk::Desk;
+use rib::OperatorRoutes;
 
 pub use builder::ForwarderBuilder;
 pub use error::{AskError, ForwarderError, RegisterError};

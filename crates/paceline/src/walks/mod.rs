@@ -25,19 +25,21 @@ mod error;
 mod server;
 mod walking;
 
-use builder::Found;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 use bytes::Bytes;
-use desk::Desk;
 use paceline_net::{Node, Stats};
 use paceline_proto::core::{NodeId, mix};
 use paceline_proto::walk::{
     Command, Discipline, Edit, EditError, Graph, Job, JobId, Owners, PassConfig, Server, Supply,
     SupplyFault,
 };
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+
+use builder::Found;
+use desk::Desk;
 
 pub use builder::WalksBuilder;
 pub use error::WalksError;

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use super::Config;
-use super::chain::{Chain, Cx, Timer};
 use super::message::Message;
 use super::own::Own;
+use super::{Chain, Cx, Timer};
 use crate::core::{Instant, Lane, NodeId};
 
 /// Payload that is worth an acknowledgement, which takes some 100 bytes of a link. Less waits for

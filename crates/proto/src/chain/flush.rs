@@ -2,9 +2,9 @@
 //!
 //! Who ends a view, and where, is agreed outside ([`crate::group`]).
 
-use super::chain::{Chain, Cx};
 use super::flow::Room;
 use super::message::Frame;
+use super::{Chain, Cx};
 use crate::core::ViewId;
 
 /// How far one origin's blocks have come here.

@@ -4,9 +4,9 @@
 //! where to go on (by stream, so that it comes before anything new), and the receiver answers by
 //! datagram.
 
-use super::chain::{Chain, Cx, Timer};
 use super::link::{LinkState, Sent, known_link, link_to};
 use super::message::Message;
+use super::{Chain, Cx, Timer};
 use crate::core::{Lane, NodeId};
 
 impl Chain {

@@ -1,11 +1,11 @@
 //! The origin's part: own messages wait, are cut into blocks, and join the queues of the hops.
 
-use super::chain::{Chain, Cx, Event, RejectReason};
 use super::flow::Flow;
 use super::message::Frame;
 use super::own::{Own, Waiting};
 use super::pipeline::Transfer;
 use super::plan::{Plan, Reason, Urgency, plan};
+use super::{Chain, Cx, Event, RejectReason};
 use super::{Config, Topology};
 use crate::core::Payload;
 

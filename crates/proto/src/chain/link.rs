@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use super::chain::Cx;
+use super::Cx;
 use super::fair_queue::{FairQueue, Waiting};
 use super::lag::Lag;
 use super::message::Message;

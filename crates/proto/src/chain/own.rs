@@ -2,7 +2,6 @@ use std::collections::VecDeque;
 
 use super::pace::Pace;
 use super::pipeline::Transfer;
-use super::unread::Owed;
 use super::window::Window;
 use super::{Plan, Topology};
 use crate::core::Payload;
@@ -240,6 +239,40 @@ impl Own {
     /// The topology of the message at the head of the queue.
     pub(super) fn head(&self) -> Option<Topology> {
         self.waiting.front().map(|message| message.plan.topology)
+    }
+}
+
+/// An amount of messages that were delivered in earlier views and not consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owed {
+    pub(super) blocks: u64,
+    pub(super) bytes: u64,
+}
+
+impl Owed {
+    /// That of a member that has not said yet what it is.
+    pub(super) const UNKNOWN: Owed = Owed { blocks: u64::MAX, bytes: u64::MAX };
+
+    pub(super) fn is_nothing(self) -> bool {
+        self == Owed::default()
+    }
+
+    pub(super) fn max(self, other: Owed) -> Owed {
+        Owed { blocks: self.blocks.max(other.blocks), bytes: self.bytes.max(other.bytes) }
+    }
+
+    pub(super) fn min(self, other: Owed) -> Owed {
+        Owed { blocks: self.blocks.min(other.blocks), bytes: self.bytes.min(other.bytes) }
+    }
+
+    pub(super) fn add(&mut self, other: Owed) {
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+    }
+
+    pub(super) fn subtract(&mut self, other: Owed) {
+        self.blocks -= other.blocks;
+        self.bytes -= other.bytes;
     }
 }
 

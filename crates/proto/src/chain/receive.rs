@@ -2,11 +2,11 @@
 
 use super::Topology;
 use super::acks::small_blocks_due;
-use super::chain::{Chain, Cx, Event};
 use super::flow::{Block, Complete, Flow, Refusal, Room};
 use super::link::link_to;
 use super::message::Frame;
 use super::pipeline::Transfer;
+use super::{Chain, Cx, Event};
 use crate::core::NodeId;
 
 impl Chain {

@@ -18,11 +18,11 @@
 //! send, and credit returns.
 
 use super::Config;
-use super::chain::{Chain, Cx};
 use super::fair_queue::{QUANTUM_BYTES, Waiting};
 use super::link::{LinkState, OutLink, Sent, known_link, link_to};
 use super::message::{Frame, Message};
 use super::uplink::Uplink;
+use super::{Chain, Cx};
 use crate::core::{Lane, NodeId};
 
 impl Chain {

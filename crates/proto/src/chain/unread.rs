@@ -8,44 +8,10 @@
 
 use std::collections::VecDeque;
 
-use super::chain::{Chain, Cx};
 use super::message::Message;
-use super::own::Own;
+use super::own::{Owed, Own};
+use super::{Chain, Cx};
 use crate::core::{Lane, Member, NodeId, View, ViewId};
-
-/// An amount of messages that were delivered in earlier views and not consumed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Owed {
-    pub(super) blocks: u64,
-    pub(super) bytes: u64,
-}
-
-impl Owed {
-    /// That of a member that has not said yet what it is.
-    pub(super) const UNKNOWN: Owed = Owed { blocks: u64::MAX, bytes: u64::MAX };
-
-    pub(super) fn is_nothing(self) -> bool {
-        self == Owed::default()
-    }
-
-    pub(super) fn max(self, other: Owed) -> Owed {
-        Owed { blocks: self.blocks.max(other.blocks), bytes: self.bytes.max(other.bytes) }
-    }
-
-    pub(super) fn min(self, other: Owed) -> Owed {
-        Owed { blocks: self.blocks.min(other.blocks), bytes: self.bytes.min(other.bytes) }
-    }
-
-    fn add(&mut self, other: Owed) {
-        self.blocks += other.blocks;
-        self.bytes += other.bytes;
-    }
-
-    fn subtract(&mut self, other: Owed) {
-        self.blocks -= other.blocks;
-        self.bytes -= other.bytes;
-    }
-}
 
 /// One origin's messages of earlier views that this member's application has not consumed. Kept,
 /// even if there are none, as long as the origin may ask for them.

@@ -2,11 +2,11 @@
 //! outside ([`crate::group`]).
 
 use super::Config;
-use super::chain::{Chain, Cx};
 use super::link::{LinkState, OutLink};
 use super::message::Message;
 use super::own::Own;
 use super::serve::hop_room;
+use super::{Chain, Cx};
 use crate::core::{Lane, NodeId};
 
 /// How far a hop is on which the peer has to acknowledge something.

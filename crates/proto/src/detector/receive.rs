@@ -6,10 +6,10 @@
 
 use foca::{Header, Message, Notification, Runtime, State};
 
-use super::detector::{Detector, Output};
 use super::identity::Identity;
 use super::packet::{Claim, Packet};
 use super::surroundings::Sink;
+use super::{Detector, Output};
 use crate::core::NodeId;
 
 impl Detector {

@@ -5,11 +5,11 @@ use foca::{Header, Message, Notification, Runtime, State, Timer, TimerToken};
 
 use super::Config;
 use super::config::SPREAD_EVERY;
-use super::detector::{Health, Output};
 use super::identity::{Dice, Identity};
 use super::local::LocalHealth;
 use super::packet::{Claim, Packet};
 use super::schedule::{Schedule, Task};
+use super::{Health, Output};
 use crate::core::{Instant, Member, NodeId};
 
 /// A member under watch.

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::config::REPEAT_EVERY;
-use super::group::{Cx, Group};
 use super::interface::Role;
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
-use super::propose::joining_max;
+use super::{Cx, Group};
 use crate::chain::{Frame, Reached};
 use crate::core::{Instant, Lane, NodeId, ViewId};
 
@@ -380,6 +379,12 @@ fn turn(fruitless: usize, holder: NodeId, proposer: NodeId, kept: &[NodeId]) -> 
         odd if odd % 2 == 1 => kept[(odd / 2 - 1) % kept.len()],
         _ => holder,
     }
+}
+
+/// How many may join where so many stay. These can undo a view whose joiners all fail: they are a
+/// quorum of it.
+pub(super) fn joining_max(stay: usize) -> usize {
+    (stay / 2).max(1)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::message::Refusal;
-use super::post::SendFailure;
 use crate::chain::{self, RejectReason, Topology, Urgency};
 use crate::core::{Member, NodeId, Payload, View, ViewId};
 
@@ -199,4 +198,37 @@ pub enum Role {
     Member,
     /// It is in the view and wants to leave.
     Leaving,
+}
+
+/// Why a message to one member was not delivered, as far as its sender knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendFailure {
+    /// It is larger than the broadcast's `message_bytes_max`. Nothing was sent.
+    #[error("message of {bytes} bytes, at most {bytes_max} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// This node is not a member of the group. Nothing was sent.
+    #[error("this node is not a member of the group")]
+    NotAMember,
+    /// Too few members are reachable. Nothing was sent.
+    #[error("too few members are reachable: the group may go on elsewhere, without this node")]
+    LostPrimary,
+    /// The addressee is not another member of the view, in this incarnation. Nothing was sent.
+    #[error("the addressee is not another member of the present view")]
+    NotInView,
+    /// As much waits for the addressee as may. Nothing was sent.
+    #[error("as much waits for the addressee as is admitted")]
+    Full,
+    /// The addressee crashed, left or was excluded before it acknowledged; whether it was told is
+    /// not known.
+    #[error("the addressee is gone and has not acknowledged the message")]
+    Departed,
+    /// This node left or was excluded before the addressee acknowledged; whether that was told is
+    /// not known.
+    #[error("this node was no member any more before the addressee acknowledged the message")]
+    Parted,
 }

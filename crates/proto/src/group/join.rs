@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::group::{Cx, Group};
 use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Message, Refusal};
+use super::{Cx, Group};
 use crate::core::{Instant, Member, NodeId, View, ViewId};
 use crate::detector::Health;
 

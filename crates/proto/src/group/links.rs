@@ -21,9 +21,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::group::{Cx, Group};
 use super::join::Joiner;
 use super::message::{Contact, Message};
+use super::{Cx, Group};
 use crate::chain::Chain;
 use crate::core::{Instant, NodeId, View, ViewId};
 

@@ -10,47 +10,14 @@ use std::time::Duration;
 
 use super::config::REPEAT_EVERY;
 use super::direct::Direct;
-use super::group::{Cx, Group};
-use super::interface::{Event, Role};
+use super::interface::{Event, Role, SendFailure};
 use super::message::Message;
 use super::pair::{Inbound, Limits, Outbound, Progress, Refusal};
+use super::{Cx, Group};
 use crate::core::{Lane, Member, NodeId, Payload, PeerState};
 
 /// The longest pause between two questions to a member that acknowledges nothing.
 const PROBE_AFTER_MAX: Duration = Duration::from_secs(1);
-
-/// Why a message to one member was not delivered, as far as its sender knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SendFailure {
-    /// It is larger than the broadcast's `message_bytes_max`. Nothing was sent.
-    #[error("message of {bytes} bytes, at most {bytes_max} are allowed")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// The limit.
-        bytes_max: usize,
-    },
-    /// This node is not a member of the group. Nothing was sent.
-    #[error("this node is not a member of the group")]
-    NotAMember,
-    /// Too few members are reachable. Nothing was sent.
-    #[error("too few members are reachable: the group may go on elsewhere, without this node")]
-    LostPrimary,
-    /// The addressee is not another member of the view, in this incarnation. Nothing was sent.
-    #[error("the addressee is not another member of the present view")]
-    NotInView,
-    /// As much waits for the addressee as may. Nothing was sent.
-    #[error("as much waits for the addressee as is admitted")]
-    Full,
-    /// The addressee crashed, left or was excluded before it acknowledged; whether it was told is
-    /// not known.
-    #[error("the addressee is gone and has not acknowledged the message")]
-    Departed,
-    /// This node left or was excluded before the addressee acknowledged; whether that was told is
-    /// not known.
-    #[error("this node was no member any more before the addressee acknowledged the message")]
-    Parted,
-}
 
 /// The ends of all pairs that this member is part of.
 #[derive(Debug, Default)]

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::agree::{ATTEMPT_TAKES, Acceptor};
+use super::agree::{ATTEMPT_TAKES, Acceptor, joining_max};
 use super::config::REPEAT_EVERY;
-use super::group::{Cx, Group};
 use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
+use super::{Cx, Group};
 use crate::core::{Instant, NodeId, ViewId};
 
 /// How often a decided view is told to those that have not said that they installed it.
@@ -43,12 +43,6 @@ pub(super) struct Installing {
     pub(super) message: Message,
     pub(super) waiting: BTreeSet<NodeId>,
     pub(super) repeats_left: u32,
-}
-
-/// How many may join where so many stay. These can undo a view whose joiners all fail: they are a
-/// quorum of it.
-pub(super) fn joining_max(stay: usize) -> usize {
-    (stay / 2).max(1)
 }
 
 impl Group {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::group::Group;
+use super::Group;
 use super::message::{Ballot, Proposal};
 use crate::core::{Member, NodeId};
 use crate::detector::Detector;

@@ -2,13 +2,12 @@
 
 use std::fmt::Write;
 
-use super::face::FaceId;
-use super::fib::NextHop;
+use super::face_id::{FaceId, NextHop};
 use super::flow::{Actions, Flow, Taken};
-use super::forward::Passage;
-use super::forwarder::{Cx, Forwarder};
+use super::forward::{Passage, has_keyword, is_trace};
 use super::interface::{Command, Event, Object, Question, Timer};
 use super::pit::{Asker, Asking, EntryId, LIFETIME_MAX, Selectors};
+use super::{Cx, Forwarder};
 use crate::core::{Instant, Payload};
 use crate::ndn::{Body, Class, Data, Header, Interest, Meta, NackReason, Name, Packet, Signer};
 
@@ -20,7 +19,6 @@ const LOCAL_MAX: usize = 64;
 const QUESTIONS_MAX: usize = 4_096;
 /// The keyword of names that the node answers which would have to pass the Interest on, but may
 /// not any more.
-const TRACE: &str = "trace";
 /// The keyword of names that whoever has the object answers.
 const PING: &str = "ping";
 
@@ -332,15 +330,4 @@ impl Forwarder {
         }
         text
     }
-}
-
-/// True if a name asks for a node on the way.
-pub(super) fn is_trace(name: &Name) -> bool {
-    has_keyword(name, TRACE)
-}
-
-fn has_keyword(name: &Name, word: &str) -> bool {
-    // Behind it stands a number that makes the name new.
-    let keyword = crate::ndn::tlv::kind::KEYWORD as u16;
-    name.components().any(|part| part.kind() == keyword && part.value() == word.as_bytes())
 }

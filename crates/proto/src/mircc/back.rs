@@ -1,10 +1,9 @@
 //! The way back: Data and refusals, to all who asked.
 
 use super::application::Local;
-use super::face::FaceId;
-use super::fib::NextHop;
-use super::forwarder::{Cx, Forwarder};
+use super::face_id::{FaceId, NextHop};
 use super::pit::{Asker, Asking, Entry, EntryId, LIFETIME_MAX, Passing, Selectors};
+use super::{Cx, Forwarder};
 use crate::core::{Instant, Wire};
 use crate::ndn::{Body, Class, Header, Interest, JoinRates, NackReason, Packet};
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::arrivals::Arrivals;
 use super::config::{Config, FaceConfig};
 use super::controller::{Controller, Interval, RateController};
+use super::face_id::FaceId;
 use super::link::Link;
 use super::mark::Marker;
 use super::pit::{Asker, EntryId, Passing};
@@ -17,20 +18,8 @@ use super::undecodable::Undecodable;
 use crate::core::{Instant, NodeId};
 use crate::ndn::{Body, Class, Packet, Stamps};
 use crate::parts::deadline::Deadline;
-use crate::parts::slots::{SlotId, Slots};
+use crate::parts::slots::Slots;
 use crate::parts::token_bucket::time_for;
-
-/// Names a face for as long as it is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FaceId(SlotId);
-
-#[cfg(test)]
-impl FaceId {
-    /// The id of the first face in this place.
-    pub(super) const fn first(place: u32) -> FaceId {
-        FaceId(SlotId { place, generation: 0 })
-    }
-}
 
 /// The round trip taken for a face's flows until one has told its own.
 const ROUND_TRIP_GUESS: Duration = Duration::from_millis(50);

@@ -4,19 +4,10 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::face::FaceId;
+use super::face_id::NextHop;
 use super::strategy::{Health, Hop, Strategy};
 use crate::core::mix;
 use crate::ndn::Name;
-
-/// Somebody to ask for Data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NextHop {
-    /// A neighbour.
-    Face(FaceId),
-    /// This node's application.
-    Application,
-}
 
 /// Whom to ask for names with a prefix.
 #[derive(Clone, Debug, Default)]
@@ -153,6 +144,7 @@ fn place(bytes: &Bytes) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::face_id::FaceId;
     use super::*;
 
     fn name(uri: &str) -> Name {

@@ -4,22 +4,20 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::application::is_trace;
-use super::face::{Face, FaceId, Held};
-use super::fib::NextHop;
-use super::forwarder::{Cx, Forwarder};
+use super::face::{Face, Held};
+use super::face_id::{FaceId, NextHop};
 use super::interface::Timer;
 use super::link::Sent;
 use super::pit::{
-    Asker, Asking, EntryId, LIFETIME_MAX, PENDING_NAME_BYTES_MAX, Passing, Selectors, entry_bytes,
+    AGAIN_AFTER, Asker, Asking, EntryId, LIFETIME_MAX, PENDING_NAME_BYTES_MAX, Passing, Selectors,
+    entry_bytes,
 };
 use super::shaper::{Rank, Shaped};
 use super::strategy::Chosen;
+use super::{Cx, Forwarder};
 use crate::core::{Instant, Lane, Wire};
 use crate::ndn::{Body, Header, Interest, JoinRates, NackReason, Name, Packet, Stamps};
 
-/// An Interest that is asked for again is passed on again after this time.
-pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Askers of one entry, of which each neighbour is one at most.
 const ASKERS_MAX: usize = 64;
 /// The most entries that are evicted to make room for one name.
@@ -559,4 +557,19 @@ impl Forwarder {
             }
         }
     }
+}
+
+/// The component of a name that asks for a node on the way.
+const TRACE: &str = "trace";
+
+/// True if a name asks for a node on the way.
+pub(super) fn is_trace(name: &Name) -> bool {
+    has_keyword(name, TRACE)
+}
+
+/// True if a name has this keyword among its components.
+pub(super) fn has_keyword(name: &Name, word: &str) -> bool {
+    // Behind it stands a number that makes the name new.
+    let keyword = crate::ndn::tlv::kind::KEYWORD as u16;
+    name.components().any(|part| part.kind() == keyword && part.value() == word.as_bytes())
 }

@@ -9,7 +9,8 @@ use crate::core::Payload;
 use crate::ndn::{Class, Data, Interest, NackReason, Name, PathLabel, Stamps, Trust, VerifyError};
 
 use super::config::FaceConfig;
-use super::face::{FaceCounts, FaceId};
+use super::face::FaceCounts;
+use super::face_id::FaceId;
 use super::strategy::Strategy;
 use super::undecodable::Undecodable;
 

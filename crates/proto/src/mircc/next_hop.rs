@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::face::FaceId;
-use super::fib::{Found, NextHop};
+use super::choice::Kept;
+use super::face_id::{FaceId, NextHop};
+use super::fib::Found;
 use super::forward::Passage;
-use super::forwarder::{Cx, Forwarder};
-use super::pit::{Asker, Asking, EntryId, Passing, spilled_bytes};
-use super::strategy::{Choosing, Chosen, Occasion, Tried};
+use super::pit::{Asker, Asking, EntryId, Passing};
+use super::strategy::{Choosing, Chosen, Occasion};
+use super::{Cx, Forwarder};
 use crate::core::Instant;
-use crate::ndn::{Body, Class, Header, Interest, InterestExtra, NackReason, Name, Packet};
+use crate::ndn::{Body, Header, Interest, NackReason, Name, Packet};
 
 /// Bytes of parameters and hints with which an Interest is kept for fail-over, at most. One that
 /// has more goes to another next hop only when its consumer sends it again.
@@ -21,22 +22,6 @@ const EXTRA_BYTES_MAX: usize = 512;
 /// this long at least.
 const JUDGED_AFTER_MIN: Duration = Duration::from_millis(100);
 
-/// What is kept of a pending Interest that several next hops could answer.
-#[derive(Debug, Default)]
-pub(super) struct Choice {
-    tried: Tried,
-    kept: Option<Kept>,
-}
-
-/// The parts of an Interest that its entry does not have.
-#[derive(Debug)]
-struct Kept {
-    extra: Option<Box<InterestExtra>>,
-    hop_limit: Option<u8>,
-    class: Class,
-    round_trip_micros: Option<u32>,
-}
-
 /// What an overdue Interest says of a hop that had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
@@ -44,24 +29,6 @@ enum Verdict {
     Waiting,
     /// It is down, or is no next hop any more.
     Dead,
-}
-
-impl Choice {
-    /// Bytes of memory it takes.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let extra = self.kept.as_ref().and_then(|kept| kept.extra.as_deref());
-        let extra = extra.map_or(0, |extra| size_of::<InterestExtra>() + extra.encoded_len());
-        size_of::<Choice>() + spilled_bytes(&self.tried) + extra
-    }
-
-    fn note(&mut self, now: Instant, hops: impl IntoIterator<Item = NextHop>) {
-        for hop in hops {
-            match self.tried.iter_mut().find(|(tried, _)| *tried == hop) {
-                Some((_, at)) => *at = now,
-                None => self.tried.push((hop, now)),
-            }
-        }
-    }
 }
 
 impl Kept {

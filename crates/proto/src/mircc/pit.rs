@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
-use smallvec::{Array, SmallVec};
+use smallvec::SmallVec;
 
-use super::face::FaceId;
-use super::fib::NextHop;
-use super::next_hop::Choice;
+use super::choice::{Choice, spilled_bytes};
+use super::face_id::{FaceId, NextHop};
 use super::shaper::Rank;
 use crate::core::{Instant, Rng};
 use crate::ndn::{Class, Name, Token};
@@ -130,6 +129,9 @@ const BESIDE_BYTES: usize = 1 << 10;
 /// chooses the name, and the table keeps it while it is pending. NDN's own limit is that of a
 /// packet; names by its conventions are far shorter.
 pub const PENDING_NAME_BYTES_MAX: usize = 2_048;
+/// An Interest that is asked for again is passed on again after this time.
+pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(10);
+
 /// The longest that an entry may live.
 pub(super) const LIFETIME_MAX: Duration = Duration::from_secs(4);
 
@@ -472,11 +474,6 @@ impl Entry {
 /// Bytes of memory that an entry of this name takes: its place, and the name.
 pub(super) fn entry_bytes(name: &Name) -> usize {
     size_of::<Entry>() + name.prefix_bytes().len()
-}
-
-/// Bytes of memory that a list has taken beside its own place.
-pub(super) fn spilled_bytes<A: Array>(list: &SmallVec<A>) -> usize {
-    if list.spilled() { list.capacity() * size_of::<A::Item>() } else { 0 }
 }
 
 fn tick_of(at: Instant) -> u64 {

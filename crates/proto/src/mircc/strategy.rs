@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::fib::NextHop;
-use super::flow::RoundTrip;
+use super::face_id::NextHop;
+use super::round_trip::RoundTrip;
 use crate::core::Instant;
 
 /// How the next hop of an Interest is chosen that has no path label and discovers no paths.
@@ -252,7 +252,7 @@ fn rank(hops: &[Hop], place: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::face::FaceId;
+    use super::super::face_id::FaceId;
     use super::*;
 
     fn at(millis: u64) -> Instant {

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use super::face::FaceId;
+use super::face_id::FaceId;
 use crate::core::Instant;
 
 /// Interests that may remain unanswered, of those of a neighbour by a face, beyond as many as are

@@ -9,9 +9,9 @@ use super::exchange::Cause;
 use super::message::{
     Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, PutAnswer, PutItem, Route, Target,
 };
-use super::node::{Cx, Overlay};
 use super::relay::list_bytes_max;
 use super::request::{Kind, State, tag};
+use super::{Cx, Overlay};
 use crate::core::NodeId;
 
 /// Bytes of a put besides its items, at most.

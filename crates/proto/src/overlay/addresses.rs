@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::exchange::Cause;
 use super::message::{Addresses, Body};
-use super::node::{Cx, Overlay, Rest};
+use super::{Cx, Overlay, Rest};
 use crate::core::{Instant, NodeId};
 
 /// Addresses that one message carries.

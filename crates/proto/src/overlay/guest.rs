@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::Key;
 use super::command::{Event, Role};
 use super::message::{Answer, Target};
-use super::node::{Cx, Overlay};
+use super::{Cx, Overlay};
 use crate::core::NodeId;
 
 impl Overlay {

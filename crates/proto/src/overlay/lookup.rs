@@ -8,9 +8,9 @@ use super::exchange::{Cause, Exchange, Trail};
 use super::message::{
     Answer, Body, CANDIDATES_MAX, Found, ITEMS_MAX, Purpose, Route, Segment, Target,
 };
-use super::node::{Cx, Overlay};
 use super::relay::{count_ended, count_lookups, counter_for};
 use super::request::tag;
+use super::{Cx, Overlay};
 use super::{Hop, Key};
 use crate::core::NodeId;
 

@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use super::command::Role;
 use super::message::{Answer, Body, MISSING_MAX};
-use super::node::{Cx, Overlay};
 use super::router::{keep_distinct, keep_least};
 use super::{Chore, Hop, Key, Topic};
+use super::{Cx, Overlay};
 use crate::core::{Instant, NodeId};
 
 /// Failed nodes that are remembered; the oldest is forgotten first.

@@ -53,7 +53,6 @@ mod list;
 mod lookup;
 mod losses;
 mod message;
-mod node;
 mod oracle;
 mod parallel;
 mod pastry;
@@ -61,6 +60,7 @@ mod persist;
 mod place;
 mod ranges;
 mod read;
+mod read_job;
 mod relay;
 mod replicate;
 mod request;
@@ -69,11 +69,29 @@ mod shape;
 mod store;
 mod sync;
 mod tapestry;
-#[cfg(test)]
-mod tests;
 mod upkeep;
 mod walk;
 mod wire;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::core::{
+    Context, DecodeError, Instant, Lane, NodeId, Payload, PeerState, Protocol, Wire,
+};
+use crate::parts::rtt::Rtt;
+use addresses::Whereabouts;
+use config::{ACK_AFTER_MIN, SENDS};
+use exchange::{Cause, Exchange, Numbered, Trail};
+use losses::Losses;
+use persist::Persisting;
+use ranges::Ranges;
+use replicate::Job;
+use request::{Owner, Request};
+use sync::Sync;
+use upkeep::{Joining, Upkeep};
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use chord::Chord;
@@ -90,7 +108,6 @@ pub use message::{
     ITEMS_MAX, MESSAGE_BYTES_MAX, MISSING_MAX, Message, NODES_MAX, Purpose, PutAnswer, PutItem,
     Record, Route, Segment, Stamp, Target, Version,
 };
-pub use node::{Overlay, Timer};
 pub use oracle::Oracle;
 pub use pastry::Pastry;
 pub use router::{Chore, Hop, Router, Step, Topic};
@@ -99,3 +116,606 @@ pub use shape::Shape;
 pub use store::{Held, Store};
 pub use tapestry::Tapestry;
 pub use walk::Walk;
+
+/// A node of an overlay: forwards bundles, stores records, and asks on behalf of its application.
+pub struct Overlay {
+    router: Box<dyn Router>,
+    role: Role,
+    is_due_armed: bool,
+    rtt: Rtt<1_000>,
+    exchanges: Numbered<Exchange>,
+    recent: Option<Box<Recent>>,
+    store: Option<Box<Store>>,
+    rest: Option<Box<Rest>>,
+}
+
+/// What a node that only forwards does not need.
+#[derive(Default)]
+struct Rest {
+    pub requests: Numbered<Request>,
+    pub jobs: Numbered<Job>,
+    // The number of the last write of this run.
+    pub writes: u32,
+    // No write of this node has a higher version count, by key.
+    floors: BTreeMap<Key, u64>,
+    pub ranges: Ranges,
+    pub delivered: Vec<(NodeId, u64, Key, Instant)>,
+    pub sync: Sync,
+    pub losses: Losses,
+    pub persisting: Persisting,
+    pub upkeep: Upkeep,
+    pub joining: Option<Joining>,
+    // Members that a guest knows from outside.
+    pub guides: Vec<NodeId>,
+    pub leave_by: Instant,
+    // Where this node is, and others are. Empty if the application gave no address.
+    pub address: Bytes,
+    pub addresses: BTreeMap<NodeId, Whereabouts>,
+}
+
+/// How much longer a node waits for an answer that waits for a disk.
+const DISK_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a node may go on saying that it is still writing.
+const WRITE_WITHIN: Duration = Duration::from_secs(60);
+/// Keys of which a writer remembers how high versions may have gone.
+const FLOORS_MAX: usize = 4096;
+/// How much higher one write may take the version: a step for each node that may take it for the
+/// responsible one, unknown to each other.
+const FLOOR_STEP: u64 = 16;
+
+impl Rest {
+    /// How high the version of this node's earlier writes under a key may be. It goes up with
+    /// each write, known to have been done or not, so that after a cut of the network the last
+    /// write is the newest.
+    pub fn floor(&mut self, key: Key) -> u64 {
+        if self.floors.len() >= FLOORS_MAX && !self.floors.contains_key(&key) {
+            self.floors.pop_first();
+        }
+        let floor = self.floors.entry(key).or_default();
+        let before = *floor;
+        *floor += FLOOR_STEP;
+        before
+    }
+}
+
+/// Why the driver wakes a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Something may be unanswered for too long.
+    Due,
+    /// The table and what is stored want a look.
+    Upkeep,
+}
+
+type Cx<'a> = Context<'a, Overlay>;
+
+/// The last messages that were answered and must not be acted on twice.
+#[derive(Default)]
+struct Recent {
+    at: u8,
+    seen: [u64; Recent::LEN],
+}
+
+impl Recent {
+    const LEN: usize = 32;
+
+    /// Notes a message. False if it was there already.
+    fn note(&mut self, from: NodeId, exchange: u32) -> bool {
+        let name = (u64::from(from.0) + 1) << 32 | u64::from(exchange);
+        if self.seen.contains(&name) {
+            return false;
+        }
+        self.seen[usize::from(self.at)] = name;
+        self.at = (self.at + 1) % Recent::LEN as u8;
+        true
+    }
+}
+
+impl Overlay {
+    /// A node outside the overlay.
+    pub fn new(config: &Config, own: NodeId) -> Overlay {
+        Overlay {
+            router: config.router(own),
+            role: Role::Outside,
+            is_due_armed: false,
+            rtt: Rtt::default(),
+            exchanges: Numbered::default(),
+            recent: None,
+            store: None,
+            rest: None,
+        }
+    }
+
+    /// A member from the beginning, with this table, which is one of the configured algorithm.
+    pub fn with_router(config: &Config, own: NodeId, router: Box<dyn Router>) -> Overlay {
+        Overlay { router, role: Role::Member, ..Overlay::new(config, own) }
+    }
+
+    /// The routing table.
+    pub fn router(&self) -> &dyn Router {
+        &*self.router
+    }
+
+    /// What the node is to the overlay.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// True if the node forwards, stores and answers.
+    pub fn is_member(&self) -> bool {
+        self.role == Role::Member
+    }
+
+    /// What is stored here, if anything ever was.
+    pub fn store(&self) -> Option<&Store> {
+        self.store.as_deref()
+    }
+
+    /// Messages whose answer is awaited.
+    pub fn in_flight(&self) -> usize {
+        self.exchanges.len()
+    }
+
+    /// Requests of the application that are open.
+    pub fn requests_open(&self) -> usize {
+        let is_of_application =
+            |(_, request): &(u32, &Request)| matches!(request.owner, Owner::Application(_));
+        self.rest.as_ref().map_or(0, |rest| rest.requests.iter().filter(is_of_application).count())
+    }
+
+    /// Bytes on the heap that are kept between events, without those of the table and the values.
+    pub fn heap_bytes(&self) -> usize {
+        let rest = self.rest.as_ref().map_or(0, |rest| {
+            size_of::<Rest>() + rest.requests.heap_bytes() + rest.jobs.heap_bytes()
+        });
+        let recent = self.recent.as_ref().map_or(0, |_| size_of::<Recent>());
+        self.exchanges.heap_bytes() + rest + recent
+    }
+
+    fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
+    }
+
+    fn rest_if_any(&self) -> Option<&Rest> {
+        self.rest.as_deref()
+    }
+
+    fn store_mut(&mut self) -> &mut Store {
+        self.store.get_or_insert_default()
+    }
+
+    /// Sends a message on the lane that it fits.
+    fn tell(&self, cx: &mut Cx<'_>, to: NodeId, body: Body) {
+        cx.count(counter_of(&body), 1);
+        self.tell_uncounted(cx, to, body);
+    }
+
+    fn tell_uncounted(&self, cx: &mut Cx<'_>, to: NodeId, body: Body) {
+        let addresses = self.addresses_for(cx.node, &body);
+        let message = Message { body, addresses };
+        let is_small = message.wire_len() <= cx.datagram_bytes_max;
+        cx.send(to, if is_small { Lane::Datagram } else { Lane::Stream }, message);
+    }
+
+    /// Sends a message that has an answer, and waits for that.
+    fn ask(
+        &mut self,
+        cx: &mut Cx<'_>,
+        to: NodeId,
+        cause: Cause,
+        tries: u8,
+        trail: Option<Box<Trail>>,
+        mut body: Body,
+    ) {
+        self.exchanges.set_first_generation(cx.incarnation as u16 as u32);
+        let due_at = cx.now + self.patience_for(cx.shared, &body);
+        let exchange = Exchange {
+            to,
+            sends: 1,
+            tries,
+            sent_at: cx.now,
+            due_at,
+            cause,
+            body: Body::Notify,
+            trail,
+        };
+        let number = self.exchanges.insert(exchange);
+        body.number(number);
+        let kept = self.exchanges.get_mut(number).expect("it was put in just now");
+        kept.body = body.clone();
+        self.tell(cx, to, body);
+        self.arm(cx);
+    }
+
+    /// The exchange that an answer ends, if it is awaited from that node.
+    fn answered(&mut self, cx: &mut Cx<'_>, from: NodeId, number: u32) -> Option<Exchange> {
+        match self.exchanges.get(number) {
+            Some(exchange) if exchange.to == from => {
+                let exchange = self.exchanges.remove(number)?;
+                let waits = match exchange.body {
+                    Body::Put { .. } => true,
+                    Body::Copy { .. } => cx.shared.awaits_disk,
+                    _ => false,
+                };
+                // A second copy may have been answered (Karn and Partridge, 1987); a write waits
+                // for others, or for the disk.
+                if exchange.sends == 1 && !waits {
+                    self.rtt.sample(cx.now - exchange.sent_at);
+                }
+                Some(exchange)
+            }
+            _ => {
+                cx.count("overlay_stale", 1);
+                None
+            }
+        }
+    }
+
+    /// How long to wait for an answer.
+    fn patience(&self, config: &Config) -> Duration {
+        config.ack_after.unwrap_or_else(|| self.rtt.timeout(ACK_AFTER_MIN, config.ack_after_max))
+    }
+
+    fn patience_for(&self, config: &Config, body: &Body) -> Duration {
+        let for_disk = if config.awaits_disk { DISK_PATIENCE } else { Duration::ZERO };
+        match body {
+            // The responsible node asks its replicas first; and values take their time.
+            Body::Put { .. } => 6 * self.patience(config) + for_disk,
+            Body::Copy { .. } => 2 * self.patience(config) + for_disk,
+            Body::Fetch { .. } => 2 * self.patience(config),
+            _ => self.patience(config),
+        }
+    }
+
+    /// Sees to it that what falls due is looked at.
+    fn arm(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_due_armed {
+            self.is_due_armed = true;
+            cx.set_timer(self.patience(cx.shared), Timer::Due);
+        }
+    }
+
+    /// A node does not answer, or says that it is no member.
+    fn forget(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        cx.count("overlay_forgotten", 1);
+        self.router.forget(node);
+        self.doubt_address(node);
+        let rest = self.rest();
+        rest.ranges.forget(node);
+        rest.sync.hurry();
+        rest.upkeep.hurry();
+    }
+
+    /// A member was heard from. One that does not answer may not hear this node: it stays out of
+    /// the table until it answers.
+    fn heard(&mut self, cx: &mut Cx<'_>, from: NodeId) {
+        if from != cx.node && self.is_lost(from) {
+            return self.look_for(cx, from);
+        }
+        self.note_answer(cx, from);
+    }
+
+    /// A member answered.
+    fn note_answer(&mut self, cx: &mut Cx<'_>, from: NodeId) {
+        let policy = cx.shared.ping;
+        let is_static = cx.shared.upkeep_every.is_none() && policy == PingPolicy::Off;
+        if from == cx.node || is_static {
+            return;
+        }
+        self.note_found(cx, from);
+        let Some(longest_silent) = self.router.learn(from) else {
+            return;
+        };
+        // Whoever is pinged may take the sender for a member.
+        let may_ping = match policy {
+            PingPolicy::Suppressed => true,
+            PingPolicy::EachMention => self.is_member(),
+            PingPolicy::Off => false,
+        };
+        if may_ping && self.has_room(cx) {
+            let body = Body::Ping { exchange: 0 };
+            self.ask(cx, longest_silent, Cause::Ping(from), 0, None, body);
+        }
+    }
+
+    /// A member was named so often, beyond having sent something.
+    fn mentioned(&mut self, cx: &mut Cx<'_>, node: NodeId, times: usize) {
+        if cx.shared.ping == PingPolicy::EachMention {
+            (0..times).for_each(|_| self.heard(cx, node));
+        }
+    }
+
+    /// Whether one more answer may be waited for on behalf of others.
+    fn has_room(&mut self, cx: &mut Cx<'_>) -> bool {
+        let has_room = self.exchanges.len() < cx.shared.in_flight_max;
+        if !has_room {
+            cx.count("overlay_in_flight_full", 1);
+        }
+        has_room
+    }
+
+    /// A node that is no member says so to what only a member can do. True if it did.
+    fn refuses(&self, cx: &mut Cx<'_>, from: NodeId, body: &Body) -> bool {
+        if self.is_member() {
+            return false;
+        }
+        let exchange = match body {
+            // What a node that leaves still holds may be asked for.
+            Body::Fetch { .. } | Body::Summary { .. } if self.role == Role::Leaving => {
+                return false;
+            }
+            Body::Route(Route { exchange, .. })
+            | Body::Find { exchange, .. }
+            | Body::Put { exchange, .. }
+            | Body::Copy { exchange, .. }
+            | Body::Fetch { exchange, .. }
+            | Body::Summary { exchange, .. }
+            | Body::Ask { exchange, .. }
+            | Body::Ping { exchange } => *exchange,
+            Body::Notify | Body::Goodbye => return true,
+            _ => return false,
+        };
+        self.tell(cx, from, Body::NotMember { exchange });
+        true
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, from: NodeId, body: Body) {
+        match body {
+            Body::Route(route) => self.receive_route(cx, from, route),
+            Body::Ack { exchange } => {
+                self.answered(cx, from, exchange);
+            }
+            Body::Result { tag, answers, range } => {
+                self.heard(cx, from);
+                self.mentioned(cx, from, answers.len());
+                self.receive_answers(cx, from, tag, answers, range.as_deref().copied());
+            }
+            Body::Find { exchange, is_member, tag, purpose, targets } => {
+                self.receive_find(cx, from, is_member, exchange, tag, &purpose, &targets);
+            }
+            Body::Found(found) => self.receive_found(cx, from, *found),
+            Body::Put { exchange, is_member, write, items } => {
+                self.receive_put(cx, from, exchange, is_member, write, &items);
+            }
+            Body::PutReply { exchange, answers } => {
+                self.receive_put_reply(cx, from, exchange, &answers);
+            }
+            Body::Copy { exchange, records } => self.receive_copy(cx, from, exchange, &records),
+            Body::CopyReply { exchange, answers } => {
+                self.receive_copy_reply(cx, from, exchange, &answers);
+            }
+            Body::Fetch { exchange, keys } => self.receive_fetch(cx, from, exchange, &keys),
+            Body::Fetched { exchange, records, is_whole } => {
+                self.receive_fetched(cx, from, exchange, records, is_whole);
+            }
+            Body::Summary { exchange, entries } => {
+                self.receive_summary(cx, from, exchange, &entries);
+            }
+            Body::SummaryReply { exchange, lacking, newer, surplus } => {
+                self.receive_summary_reply(cx, from, exchange, [&lacking, &newer, &surplus]);
+            }
+            Body::Ask { exchange, is_member, topic } => {
+                self.receive_ask(cx, from, exchange, is_member, topic);
+            }
+            Body::Told { exchange, nodes } => self.receive_told(cx, from, exchange, &nodes),
+            Body::Notify => self.receive_notify(cx, from),
+            Body::Ping { exchange } => {
+                self.tell(cx, from, Body::Pong { exchange });
+                self.mentioned(cx, from, 1);
+            }
+            Body::Pong { exchange } => self.receive_pong(cx, from, exchange),
+            Body::NotMember { exchange } => {
+                if let Some(exchange) = self.answered(cx, from, exchange) {
+                    cx.count("overlay_not_member", 1);
+                    self.unanswered(cx, exchange);
+                    let rest = self.rest();
+                    rest.upkeep.find_again(from);
+                    rest.losses.find_empty(from, cx.now);
+                }
+            }
+            Body::Goodbye => {
+                self.forget(cx, from);
+                self.rest().losses.leave(from, cx.now);
+            }
+            Body::Missing { nodes } => self.receive_missing(cx, from, &nodes),
+        }
+    }
+
+    /// True if this is the first time that the message is seen.
+    fn is_new(&mut self, from: NodeId, exchange: u32) -> bool {
+        self.recent.get_or_insert_default().note(from, exchange)
+    }
+
+    /// Looks at everything that may have waited for too long.
+    fn handle_due(&mut self, cx: &mut Cx<'_>) {
+        let overdue = self.exchanges.iter().filter(|(_, exchange)| exchange.due_at <= cx.now);
+        let overdue: Vec<u32> = overdue.map(|(number, _)| number).collect();
+        for number in overdue {
+            self.handle_overdue(cx, number);
+        }
+        self.handle_requests_due(cx);
+        self.handle_join_due(cx);
+        self.handle_leave_due(cx);
+        // What is sent from now on falls due after `patience` at the earliest.
+        let patience = self.patience(cx.shared);
+        let exchanges = self.exchanges.iter().map(|(_, exchange)| exchange.due_at);
+        let mut next = exchanges.min().unwrap_or(Instant::MAX);
+        if let Some(rest) = &self.rest {
+            let requests = rest.requests.iter().map(|(_, request)| request.due_at);
+            next = next.min(requests.min().unwrap_or(Instant::MAX));
+            if rest.joining.is_some() || self.role == Role::Leaving {
+                next = next.min(cx.now + patience);
+            }
+        }
+        if next < Instant::MAX {
+            self.is_due_armed = true;
+            cx.set_timer(next.since(cx.now).clamp(patience / 8, patience), Timer::Due);
+        }
+    }
+
+    fn handle_overdue(&mut self, cx: &mut Cx<'_>, number: u32) {
+        let Some(exchange) = self.exchanges.get(number) else {
+            return;
+        };
+        if exchange.sends >= SENDS {
+            let exchange = self.exchanges.remove(number).expect("it was there");
+            cx.count("overlay_unanswered", 1);
+            return self.unanswered(cx, exchange);
+        }
+        let (to, body) = (exchange.to, exchange.body.clone());
+        let patience = self.patience_for(cx.shared, &body);
+        let exchange = self.exchanges.get_mut(number).expect("it was there");
+        exchange.sends += 1;
+        exchange.due_at = cx.now + patience * (1 << exchange.sends.min(4)) / 2;
+        cx.count("overlay_resent", 1);
+        self.tell(cx, to, body);
+    }
+
+    /// A node that was asked again is still writing: its replicas or its disk are slow. This node
+    /// repeats the same write for up to [`WRITE_WITHIN`]; a new attempt would add to the load.
+    fn wait_on(&mut self, cx: &mut Cx<'_>, from: NodeId, number: u32) {
+        let exchange = self.exchanges.get_mut(number);
+        let Some(exchange) = exchange.filter(|exchange| exchange.to == from) else {
+            return cx.count("overlay_stale", 1);
+        };
+        if !matches!(exchange.body, Body::Put { .. } | Body::Copy { .. }) {
+            return cx.count("overlay_bad_answer", 1);
+        }
+        let (give_up_at, sends_max) = (exchange.sent_at + WRITE_WITHIN, SENDS);
+        let is_last = exchange.due_at >= give_up_at;
+        exchange.due_at = exchange.due_at.min(give_up_at);
+        exchange.sends = if is_last { sends_max } else { exchange.sends.min(sends_max - 1) };
+    }
+
+    /// A node did not answer, however often it was asked.
+    fn unanswered(&mut self, cx: &mut Cx<'_>, exchange: Exchange) {
+        match exchange.cause {
+            Cause::Lost => {}
+            // A responsible node that is slow to write is not gone.
+            _ if matches!(exchange.body, Body::Put { .. }) => {}
+            _ => {
+                self.forget(cx, exchange.to);
+                let now = cx.now;
+                self.rest().upkeep.lose(exchange.to, now);
+                // The seeds of a joiner may be gone for long.
+                if self.is_member() {
+                    self.note_loss(cx, exchange.to);
+                }
+            }
+        }
+        match exchange.cause {
+            Cause::Relay { from } => {
+                if let Body::Route(route) = exchange.body {
+                    self.reroute(cx, from, route, exchange.tries);
+                }
+            }
+            Cause::Request(name) => match exchange.body {
+                Body::Find { .. } => self.find_elsewhere(cx, name, exchange),
+                Body::Put { items, .. } => self.put_unanswered(cx, name, &items),
+                _ => {}
+            },
+            Cause::Job(name) => self.copy_unanswered(cx, name, exchange.to, &exchange.body),
+            Cause::Ping(newcomer) => {
+                self.router.learn(newcomer);
+            }
+            Cause::Table => self.ask_unanswered(cx),
+            Cause::Sync | Cause::Lost => {}
+        }
+    }
+}
+
+/// Under which name a message is counted.
+fn counter_of(body: &Body) -> &'static str {
+    match body {
+        Body::Route(Route { purpose: Purpose::Upkeep, .. })
+        | Body::Find { purpose: Purpose::Upkeep, .. } => "overlay_upkeep",
+        Body::Route(_) => "overlay_route",
+        Body::Ack { .. } => "overlay_ack",
+        Body::Result { .. } => "overlay_result",
+        Body::Find { .. } => "overlay_find",
+        Body::Found(_) => "overlay_found",
+        Body::Put { .. } => "overlay_put",
+        Body::PutReply { .. } => "overlay_put_reply",
+        Body::Ping { .. } => "overlay_ping",
+        Body::Pong { .. } => "overlay_pong",
+        Body::Copy { .. } | Body::CopyReply { .. } => "overlay_copy",
+        _ => "overlay_upkeep",
+    }
+}
+
+impl Protocol for Overlay {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn decode(config: &Config, bytes: Bytes) -> Result<Message, DecodeError> {
+        Message::decode_for(config.algorithm, bytes)
+    }
+
+    fn handle_start(&mut self, cx: &mut Cx<'_>) {
+        if self.role == Role::Member {
+            self.begin_upkeep(cx);
+            if cx.shared.upkeep_every.is_some() {
+                self.trust_neighbours(cx);
+            }
+        }
+    }
+
+    fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
+        // A driver has found out who is at the address of a seed.
+        if let PeerState::Up { .. } = state {
+            self.add_seed(cx, peer);
+        }
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        self.note_addresses(cx, from, &message.addresses);
+        if !self.refuses(cx, from, &message.body) {
+            self.receive(cx, from, message.body);
+        }
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        match timer {
+            Timer::Due => {
+                self.is_due_armed = false;
+                self.handle_due(cx);
+            }
+            Timer::Upkeep => self.handle_upkeep(cx),
+        }
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        match command {
+            Command::Bootstrap { address } => self.bootstrap(cx, address),
+            Command::Join { address, seeds } => self.join(cx, address, seeds),
+            Command::Visit { address } => self.visit(cx, address),
+            Command::Leave => self.leave(cx),
+            Command::Request { id, operation, style } => self.request(cx, id, operation, style),
+            Command::Restore { records } => self.restore(cx, records),
+            Command::Persisted { number } => self.persisted(cx, number),
+            Command::AcceptLosses => self.accept_losses(cx),
+            Command::Describe { id } => self.describe(cx, id),
+        }
+    }
+
+    fn event_bytes(event: &Event) -> usize {
+        let more = match event {
+            Event::Delivered { keys, payload, .. } => size_of_val(keys.as_slice()) + payload.len(),
+            Event::Persist { record, .. } => record.value.as_ref().map_or(0, Payload::len),
+            Event::Erase { .. } => 0,
+            Event::Joined
+            | Event::Left
+            | Event::JoinFailed { .. }
+            | Event::Outcome { .. }
+            | Event::Rejected { .. }
+            | Event::Described { .. } => return 0,
+        };
+        size_of::<Event>() + more
+    }
+}
+
+#[cfg(test)]
+mod tests;

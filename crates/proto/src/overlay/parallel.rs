@@ -6,8 +6,8 @@
 
 use super::exchange::Cause;
 use super::message::Purpose;
-use super::node::{Cx, Overlay};
 use super::request::State;
+use super::{Cx, Overlay};
 use crate::core::NodeId;
 
 impl Overlay {

@@ -8,8 +8,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::command::Event;
 use super::message::{Body, CopyAnswer, Record};
-use super::node::{Cx, Overlay};
 use super::replicate::{Job, WriteJob};
+use super::{Cx, Overlay};
 use crate::core::NodeId;
 
 /// Answers that may wait for the disk. Beyond it none is given: who asked asks again.

@@ -3,25 +3,11 @@
 use super::Key;
 use super::exchange::Cause;
 use super::message::{Answer, Body, MESSAGE_BYTES_MAX, Purpose, Record};
-use super::node::{Cx, Overlay};
+use super::read_job::ReadJob;
 use super::replicate::{COPY_HEAD_BYTES, Job, ROUNDS_MAX};
 use super::store::Accepted;
+use super::{Cx, Overlay};
 use crate::core::NodeId;
-
-/// Keys that are being looked for at other replicas.
-#[derive(Clone, Debug)]
-pub(super) struct ReadJob {
-    initiator: NodeId,
-    tag: u64,
-    keys: Vec<Key>,
-    asked: Vec<(NodeId, Key)>,
-    // Found and not stored here, for want of room.
-    found: Vec<Record>,
-    // Asked for and not told.
-    pub(super) untold: Vec<Key>,
-    pub(super) waiting: u32,
-    rounds: u8,
-}
 
 impl Overlay {
     /// Reads keys that this node is responsible for. What it must ask others for is not among the

@@ -9,7 +9,7 @@ use super::command::Event;
 use super::config::CANDIDATES;
 use super::exchange::Cause;
 use super::message::{Answer, Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, Route, Target};
-use super::node::{Cx, Overlay};
+use super::{Cx, Overlay};
 use crate::core::{NodeId, Payload};
 
 /// Deliveries that are remembered, so that a bundle that comes again is not delivered again.

@@ -8,10 +8,10 @@ use super::exchange::Cause;
 use super::message::{
     Body, CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
 };
-use super::node::{Cx, Overlay};
-use super::read::ReadJob;
+use super::read_job::ReadJob;
 use super::relay::list_bytes_max;
 use super::store::Accepted;
+use super::{Cx, Overlay};
 use super::{Hop, Key, Step};
 use crate::core::{NodeId, Payload};
 

@@ -5,7 +5,7 @@ use super::Key;
 use super::command::{Event, FailReason, Item, Operation, Outcome, RejectReason, Style};
 use super::config::{RANGES_MAX, REQUESTS_MAX, TOMBSTONE_LIFETIME};
 use super::message::{Answer, ITEMS_MAX, Purpose, PutItem, Route, Target};
-use super::node::{Cx, Overlay};
+use super::{Cx, Overlay};
 use crate::core::{Instant, NodeId, Payload};
 
 /// A bundle that this node asked for.

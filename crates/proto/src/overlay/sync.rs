@@ -10,10 +10,10 @@ use super::bundle::pieces;
 use super::command::{Event, Outcome, Style};
 use super::exchange::Cause;
 use super::message::{Body, CopyAnswer, ITEMS_MAX, Record, Version};
-use super::node::{Cx, Overlay};
 use super::relay::list_bytes_max;
 use super::replicate::copy_pieces;
 use super::request::{Kind, Owner};
+use super::{Cx, Overlay};
 use super::{Hop, Key, Step};
 use crate::core::{Instant, NodeId, mix};
 

@@ -9,9 +9,9 @@ use super::config::REQUESTS_MAX;
 use super::exchange::{Cause, Exchange};
 use super::losses::Losses;
 use super::message::{Body, NODES_MAX};
-use super::node::{Cx, Overlay, Rest, Timer};
 use super::request::{Kind, Owner};
 use super::{Chore, Key, Topic};
+use super::{Cx, Overlay, Rest, Timer};
 use crate::core::{Instant, NodeId, mix};
 use crate::parts::deadline::Deadline;
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use super::interface::Timer;
 use super::message::{Ages, Message, Name, Repair};
 use super::regions::{Region, regions};
-use super::slingshot::{Cx, Slingshot};
 use super::{Code, Config, NamesBuilder, PartialCopies, Rate, RepairBy};
+use super::{Cx, Slingshot};
 use crate::core::{Instant, Lane, NodeId, Payload, Wire};
 use crate::parts::fec::{Coefficients, Sum, Window};
 

@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::Order;
+pub(super) use super::held::{Held, Source, Way};
 use super::interface::Event;
 use super::ledger::Ledger;
-use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol};
+use crate::core::{Context, Instant, NodeId, Payload, Protocol};
 
 /// A sender that is first heard of below this number is taken for one that began just now, so that
 /// its packets from 0 on are missed; of any other, what was before is none of this member's.
@@ -16,34 +17,6 @@ const FIRST_SEQ_MAX: u64 = 16;
 /// What others say of later packets than the sender itself has spoken of counts for so long; no
 /// datagram of the sender that a repair overtook is under way for longer.
 const CLAIM_LASTS: Duration = Duration::from_secs(5);
-
-/// Whose packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Source {
-    pub(super) group: GroupId,
-    pub(super) sender: NodeId,
-    /// `None` until something of it came or the view says.
-    pub(super) incarnation: Option<u64>,
-}
-
-/// The way by which a packet came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Direct,
-    Recovered,
-    Pulled,
-}
-
-/// A packet that is there.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) payload: Payload,
-    pub(super) checksum: u32,
-    /// When it should have come, as far as others say; else the first sign of it.
-    pub(super) since: Instant,
-    pub(super) arrived: Instant,
-    pub(super) way: Way,
-}
 
 /// A packet that exists and is not there.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::flow::{Flow, Source};
 use super::interface::{Event, RejectReason};
-use super::slingshot::{Cx, PacketId, Slingshot};
+use super::{Cx, PacketId, Slingshot};
 use crate::core::{GroupId, Instant, NodeId, View};
 
 /// No flow.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::groups::Beat;
 use super::interface::Timer;
 use super::message::Message;
-use super::slingshot::{Cx, Slingshot};
+use super::{Cx, Slingshot};
 
 impl Slingshot {
     /// This node has sent to a group; it may be its last packet for a while.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::flow::{Held, Source, Way};
+use super::held::{Held, Source, Way};
 use super::interface::{Event, How};
 use super::steering::Tally;
 use super::{Config, Order};

@@ -24,6 +24,7 @@ mod config;
 mod flow;
 mod groups;
 mod heartbeat;
+mod held;
 mod interface;
 mod ledger;
 mod message;
@@ -31,15 +32,384 @@ mod parted;
 mod pull;
 mod receive;
 mod regions;
-#[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
-mod slingshot;
 mod steering;
 pub mod tuner;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol, View, ViewId};
+use crate::parts::deadline::Deadline;
+use crate::parts::fec::{Bounds, Decoder, Method};
+use crate::parts::token_bucket::TokenBucket;
+use bins::Bins;
+use flow::{Flow, Held, Way};
+use groups::{Group, NO_FLOW};
+use ledger::{Counts, Ledger, ledger_counts};
+use parted::Parted;
+use pull::{Gap, Patience, allowance};
+use steering::Steering;
 
 pub use config::{Code, Config, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy};
 pub use interface::{Command, Event, How, RejectReason, Timer};
 pub use message::{Ages, Data, Message, Name, Names, NamesBuilder, Repair, Supply, checksum};
-pub use slingshot::Slingshot;
+
+type Cx<'a> = Context<'a, Slingshot>;
+
+static COUNTS: Counts = ledger_counts!("slingshot");
+
+/// A packet, as the decoder knows it. The checksum tells it from others of the same number, of
+/// another incarnation or made up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PacketId {
+    flow: u32,
+    checksum: u32,
+    seq: u64,
+}
+
+/// A packet that is kept, as the list of all knows it.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    at: Instant,
+    flow: u32,
+    generation: u32,
+    seq: u64,
+}
+
+/// A member of groups that multicast in time.
+#[derive(Debug)]
+pub struct Slingshot {
+    view: Arc<View>,
+    /// The view before, whose ranks repairs under way may use.
+    previous: Option<Arc<View>>,
+    rate: Rate,
+    /// Sorted by id.
+    groups: Vec<Group>,
+    flows: Vec<Flow>,
+    free_flows: Vec<u32>,
+    parted: Parted,
+    /// In the order in which they came; some are gone already.
+    kept: VecDeque<Kept>,
+    ledger: Ledger,
+    bins: Bins,
+    decoder: Decoder<PacketId>,
+    /// What the decoder had counted when it was last asked.
+    decoder_counts: (u64, u64),
+    /// What is missing, by when something is to be done about it.
+    gaps: BinaryHeap<Reverse<Gap>>,
+    patience: Patience,
+    /// If there is a target.
+    steering: Option<Steering>,
+    allowance: TokenBucket,
+    /// Groups to which this node has sent, by when to say how much.
+    beats: BinaryHeap<Reverse<(Instant, GroupId)>>,
+    flush: Deadline,
+    gap: Deadline,
+    beat: Deadline,
+    /// For their memory: the packets of a repair, what was computed, whom to ask for what.
+    named: Vec<PacketId>,
+    recovered: Vec<(PacketId, Payload)>,
+    /// Computed before anything of their senders came, so that they cannot be verified yet.
+    unverified: Vec<(PacketId, Payload)>,
+    asks: Vec<(NodeId, Name)>,
+    ask_names: NamesBuilder,
+}
+
+impl Slingshot {
+    /// A member of the configured groups.
+    pub fn new(config: &Config) -> Slingshot {
+        let method = match config.code {
+            Code::Xor { .. } => Method::Peel,
+            Code::Rlc { .. } => Method::Eliminate,
+        };
+        let bounds = Bounds {
+            equations_max: config.parked_max,
+            unknowns_max: config.parked_packets_max,
+            bytes_max: config.parked_bytes_max,
+        };
+        Slingshot {
+            view: config.roster.clone(),
+            previous: None,
+            rate: config.rate,
+            groups: Vec::new(),
+            flows: Vec::new(),
+            free_flows: Vec::new(),
+            parted: Parted::default(),
+            kept: VecDeque::new(),
+            ledger: Ledger::new(config, &COUNTS),
+            bins: Bins::new(),
+            decoder: Decoder::new(method, bounds),
+            decoder_counts: (0, 0),
+            gaps: BinaryHeap::new(),
+            patience: Patience::new(config),
+            steering: Steering::new(config),
+            allowance: allowance(config.pull.map_or(0, |pull| pull.supplies_per_second)),
+            beats: BinaryHeap::new(),
+            flush: Deadline::UNARMED,
+            gap: Deadline::UNARMED,
+            beat: Deadline::UNARMED,
+            named: Vec::new(),
+            recovered: Vec::new(),
+            unverified: Vec::new(),
+            asks: Vec::new(),
+            ask_names: NamesBuilder::default(),
+        }
+    }
+
+    /// The view whose members take part.
+    pub fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// The members of a group that are in the view, sorted; `None` if it is not known.
+    pub fn members(&self, group: GroupId) -> Option<&[NodeId]> {
+        self.group_place(group).map(|place| &self.groups[place].members[..])
+    }
+
+    /// The rate of fire.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Packets of this member to a group so far.
+    pub fn packets_sent(&self, group: GroupId) -> u64 {
+        self.group_place(group).map_or(0, |place| self.groups[place].seq)
+    }
+
+    /// Packets that are missing: known to exist, not there, and not given up.
+    pub fn packets_missing(&self) -> usize {
+        self.ledger.missing
+    }
+
+    /// Packets that are kept for repairs that name them, and their bytes.
+    pub fn packets_held(&self) -> (usize, usize) {
+        (self.ledger.held_packets, self.ledger.held_bytes)
+    }
+
+    /// Repairs that wait because more than one of their packets is missing.
+    pub fn repairs_parked(&self) -> usize {
+        self.decoder.equations()
+    }
+
+    /// What these repairs take: the missing packets in them, and bytes.
+    pub fn parked(&self) -> (usize, usize) {
+        (self.decoder.unknowns(), self.decoder.bytes())
+    }
+
+    /// Packets that were computed before anything of their senders came, and wait for that.
+    pub fn packets_unverified(&self) -> usize {
+        self.unverified.len()
+    }
+
+    /// Since when the packet has waited that is longest in a bin without having been in a repair.
+    ///
+    /// Cost: looks into each bin.
+    pub fn waits_since(&self) -> Option<Instant> {
+        self.bins.waits_since()
+    }
+
+    /// Packets in repair bins. One that is in the bins of several regions counts in each.
+    pub fn packets_binned(&self) -> usize {
+        self.bins.packets()
+    }
+
+    /// The sets of groups that some other members share with this one, each with how many do.
+    pub fn regions(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.bins.regions().map(|region| (region.groups.len(), region.members.len()))
+    }
+
+    /// Senders, once for each group, that are looked after.
+    pub fn flows(&self) -> usize {
+        self.flows.len() - self.free_flows.len()
+    }
+
+    /// Bytes on the heap that are kept between messages, without payloads.
+    ///
+    /// Cost: looks at each sender and each bin.
+    pub fn heap_bytes(&self) -> usize {
+        let of_groups: usize = self.groups.iter().map(Group::heap_bytes).sum();
+        let of_flows: usize = self.flows.iter().map(Flow::heap_bytes).sum();
+        self.groups.capacity() * size_of::<Group>()
+            + of_groups
+            + self.flows.capacity() * size_of::<Flow>()
+            + of_flows
+            + self.kept.capacity() * size_of::<Kept>()
+            + self.gaps.capacity() * size_of::<Reverse<Gap>>()
+            + self.beats.capacity() * size_of::<Reverse<(Instant, GroupId)>>()
+            + self.bins.heap_bytes()
+            + self.decoder.bytes()
+    }
+
+    /// For a sender to a group: packets below this number are delivered or were given up, and the
+    /// number after the last packet that is known of. `None` if nothing is.
+    pub fn progress(&self, group: GroupId, sender: NodeId) -> Option<(u64, u64)> {
+        let group = &self.groups[self.group_place(group)?];
+        let flow = group.flows[group.place(sender)?];
+        (flow != NO_FLOW).then(|| {
+            let flow = &self.flows[flow as usize];
+            let missing = (flow.base()..flow.next()).find(|&seq| flow.missing(seq).is_some());
+            (missing.unwrap_or(flow.next()), flow.next())
+        })
+    }
+
+    fn multicast(&mut self, cx: &mut Cx<'_>, id: GroupId, payload: Payload, ticket: u64) {
+        let bytes_max = cx.shared.payload_bytes_max(cx.datagram_bytes_max);
+        let bytes = payload.len();
+        let place = self.group_place(id);
+        let reason = match place {
+            None => Some(RejectReason::UnknownGroup(id)),
+            Some(place) if !self.groups[place].is_joined => Some(RejectReason::NotAMember(id)),
+            Some(_) if bytes > bytes_max => Some(RejectReason::TooLarge { bytes, bytes_max }),
+            Some(_) => None,
+        };
+        if let Some(reason) = reason {
+            cx.count("slingshot_rejected", 1);
+            return cx.deliver(Event::Rejected { ticket, reason });
+        }
+        let place = place.expect("a group that is not known is a reason");
+        let member = self.groups[place].place(cx.node).expect("a group is joined by its members");
+        let Some(at) = self.flow_of(cx, place, member, Some(cx.incarnation)) else { return };
+        let group = &mut self.groups[place];
+        let seq = group.seq;
+        group.seq += 1;
+        cx.count("slingshot_sent", 1);
+        self.ledger.tally.own += 1;
+        self.ledger.tally.latest = cx.now;
+        let checksum = checksum(id, cx.incarnation, seq, &payload);
+        let incarnation = cx.incarnation;
+        let data = Data { group: id, incarnation, seq, checksum, payload: payload.clone() };
+        cx.send_group(id, Message::Data(data));
+        if cx.shared.repair_by == RepairBy::Sender
+            && let Some(rank) = self.view.rank(cx.node)
+        {
+            let name = Name { group: id, rank: rank as u16, seq: seq as u32, checksum };
+            self.protect(cx, place, cx.node, name, &payload);
+        }
+        if ticket != 0 {
+            cx.deliver(Event::Sent { ticket, seq });
+        }
+        let held = Held { payload, checksum, since: cx.now, arrived: cx.now, way: Way::Direct };
+        let window = cx.shared.window_packets as u64;
+        let flow = &mut self.flows[at as usize];
+        flow.keep_own(&mut self.ledger, held, window);
+        let generation = flow.generation;
+        self.keep(cx, Kept { at: cx.now, flow: at, generation, seq });
+        self.expect_silence(cx, place);
+    }
+
+    /// Looks after what every handler leaves behind: reports, counts, timers.
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.ledger.flush(cx);
+        let (evicted, contradictions) = (self.decoder.evicted(), self.decoder.contradictions());
+        if (evicted, contradictions) != self.decoder_counts {
+            cx.count("slingshot_repair_evicted", evicted - self.decoder_counts.0);
+            cx.count("slingshot_repair_wrong", contradictions - self.decoder_counts.1);
+            self.decoder_counts = (evicted, contradictions);
+        }
+        self.arm_flush(cx);
+        self.arm_gap(cx);
+        self.arm_beat(cx);
+        self.arm_steering(cx);
+    }
+
+    /// The view under whose ranks a message names packets.
+    fn view_named(&self, id: ViewId) -> Option<Arc<View>> {
+        if self.view.id() == id {
+            return Some(self.view.clone());
+        }
+        self.previous.as_ref().filter(|view| view.id() == id).cloned()
+    }
+}
+
+impl Protocol for Slingshot {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = Config;
+
+    fn handle_start(&mut self, cx: &mut Cx<'_>) {
+        self.set_up_groups(cx);
+        let roster = cx.shared.roster.clone();
+        self.enter_view(cx, &roster);
+    }
+
+    fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
+        if view.id() < self.view.id() {
+            return cx.count("slingshot_stale_view", 1);
+        }
+        self.enter_view(cx, view);
+        self.finish(cx);
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        if from == cx.node {
+            return cx.count("slingshot_own_echo", 1);
+        }
+        if self.view.rank(from).is_none() {
+            return cx.count("slingshot_foreign_sender", 1);
+        }
+        match message {
+            Message::Data(data) => self.receive_data(cx, from, data),
+            Message::Repair(repair) => self.receive_repair(cx, from, &repair),
+            Message::Ask { view, names } => self.receive_ask(cx, from, view, &names),
+            Message::Heartbeat { group, incarnation, next } => {
+                self.receive_heartbeat(cx, from, group, incarnation, next);
+            }
+            Message::Supply(supply) => self.receive_supply(cx, supply),
+        }
+        self.finish(cx);
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        match timer {
+            Timer::Flush => self.flush_timer(cx),
+            Timer::Gap => self.gap_timer(cx),
+            Timer::Heartbeat => self.beat_timer(cx),
+            Timer::Steer => self.steer(cx),
+        }
+        self.finish(cx);
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        match command {
+            Command::Multicast { group, payload, ticket } => {
+                self.multicast(cx, group, payload, ticket);
+            }
+            Command::Members { group, members } => self.set_members(cx, group, &members),
+            Command::SetRate(rate) => {
+                let r_max = cx.shared.names_max();
+                if rate.r > r_max {
+                    cx.count("slingshot_rejected", 1);
+                    let reason = RejectReason::RateTooLarge { r: rate.r, r_max };
+                    cx.deliver(Event::Rejected { ticket: 0, reason });
+                } else {
+                    self.set_rate(rate);
+                }
+            }
+            Command::Consumed { told } => self.ledger.consumed(cx, told),
+        }
+        self.finish(cx);
+    }
+
+    fn event_bytes(event: &Event) -> usize {
+        match event {
+            Event::Tuned { .. } => size_of::<Event>(),
+            // What is told of packets is bounded by `unread_max`; the rest answers commands.
+            _ => 0,
+        }
+    }
+}
+
+/// True if these names are no more than a repair or a question may hold.
+fn is_within(config: &Config, names: &Names) -> bool {
+    let names_max = match config.code {
+        Code::Xor { .. } => config::RATE_R_MAX,
+        Code::Rlc { .. } => message::NAMES_MAX,
+    };
+    names.len() <= names_max
+}
 
 #[cfg(test)]
 mod tests;

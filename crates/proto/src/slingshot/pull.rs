@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::flow::{Missing, Slot};
 use super::interface::Timer;
 use super::message::{Data, Message, Name, Names, Supply};
-use super::slingshot::{Cx, PacketId, Slingshot};
 use super::{Config, Pull, PullFrom};
+use super::{Cx, PacketId, Slingshot};
 use crate::core::{Instant, Lane, NodeId, ViewId};
 use crate::parts::token_bucket::{TokenBucket, time_for};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::RepairBy;
 use super::flow::{Held, Slot, Way};
 use super::message::{Data, Name, Repair, Supply, checksum};
-use super::slingshot::{Cx, Kept, PacketId, Slingshot, is_within};
+use super::{Cx, Kept, PacketId, Slingshot, is_within};
 use crate::core::{GroupId, NodeId, Payload, View};
 use crate::parts::fec::Added;
 

@@ -9,9 +9,9 @@
 use std::time::Duration;
 
 use super::interface::{Event, Timer};
-use super::slingshot::{Cx, Slingshot};
 use super::tuner::{self, Conditions, Corrector, Target};
 use super::{Config, Rate};
+use super::{Cx, Slingshot};
 use crate::core::ConfigError;
 use crate::core::Instant;
 use crate::parts::deadline::Deadline;

@@ -8,9 +8,9 @@ use super::ahead;
 use super::graph::Vertex;
 use super::homes::{Barred, HomeId, credit_of};
 use super::message::{DETOURS_MAX, Head, MESSAGE_BYTES_MAX, Traveller};
-use super::server::{JobOf, QueuedWalker, Server};
 use super::upkeep::Holding;
 use super::walker::NOWHERE;
+use super::{JobOf, QueuedWalker, Server};
 use crate::core::{Context, Instant, NodeId};
 
 impl Server {

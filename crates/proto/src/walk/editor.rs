@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::Server;
 use super::graph::Vertex;
-use super::interface::{EditError, Event};
+use super::interface::{Edit, EditError, Event};
 use super::message::Message;
 use super::part::Outcome;
 use super::rows::Change;
-use super::server::Server;
 use super::upkeep::{EDITS_MAX, Upkeep};
 use crate::core::{Context, Instant, Lane, NodeId};
 
@@ -20,9 +20,6 @@ const BUSY: Duration = Duration::from_millis(5);
 const GIVEN_UP: Duration = Duration::from_secs(30);
 
 type Cx<'a> = Context<'a, Server>;
-
-/// A vertex and what is to become of it.
-pub type Edit = (Vertex, Change);
 
 /// What a client asks of servers' rows.
 #[derive(Debug, Default)]

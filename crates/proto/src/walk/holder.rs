@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Server;
 use super::config::PassConfig;
 use super::graph::{Graph, Vertex};
 use super::interface::Event;
 use super::message::Message;
 use super::part::{Given, Outcome, Owners, Part, Reception};
 use super::rows::Change;
-use super::server::Server;
 use super::upkeep::{Chunk, Holding, Opening, Plan, Position, Upkeep};
 use crate::core::{Context, Instant, Lane, NodeId};
 

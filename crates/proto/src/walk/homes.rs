@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use super::ahead::AHEAD;
 use super::red::Red;
-use super::server::{QueuedWalker, Server};
 use super::walker::Walker;
+use super::{QueuedWalker, Server};
 use crate::core::{Context, Instant, NodeId};
 
 /// Most homes that have a queue, without the servers of the graph, and of which dropped walkers are

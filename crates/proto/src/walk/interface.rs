@@ -8,13 +8,14 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::census::Census;
-use super::editor::Edit;
+use super::chance::{KindError, Length};
+use super::config::PassConfig;
 use super::flights::{attempt_of, is_same_walk};
-use super::graph::Vertex;
-use super::kind::{Kind, KindError, Length};
+use super::graph::{Graph, Vertex};
+use super::kind::Kind;
 use super::message::{Stop, Trail};
-use super::rows::EditFault;
-use super::supplier::Supply;
+use super::part::Owners;
+use super::rows::{Change, EditFault};
 use crate::core::{ConfigError, NodeId};
 
 /// The application's name for a job.
@@ -285,3 +286,25 @@ pub enum Refusal {
     #[error("walks of {0} steps bring home more than a message holds: {1} steps are the most")]
     TooLong(u32, u32),
 }
+
+/// A graph that servers are to have, and how its vertices are shared out.
+#[derive(Clone, Debug)]
+pub struct Supply {
+    /// The name of graph and owners: another for other ones. Not 0.
+    pub id: u64,
+    /// The graph.
+    pub graph: Arc<Graph>,
+    /// Its weights as they were given, row by row, if it has any.
+    pub weights: Option<Arc<Vec<f32>>>,
+    /// Who has which vertex.
+    pub owners: Arc<Owners>,
+    /// Where the servers are, in a form that drivers of sockets read; empty elsewhere.
+    pub addresses: Vec<Bytes>,
+    /// Whether a graph that servers have gives way to it.
+    pub replaces: bool,
+    /// How its walkers pass the servers; none for what each server is set to.
+    pub pass: Option<PassConfig>,
+}
+
+/// A vertex and what is to become of it.
+pub type Edit = (Vertex, Change);

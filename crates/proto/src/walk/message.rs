@@ -7,9 +7,10 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use super::barrier::Barrier;
+use super::chance::{Chance, Length};
 use super::config::BundleConfig;
 use super::graph::Vertex;
-use super::kind::{Chance, Kind, Length, Node2Vec};
+use super::kind::{Kind, Node2Vec};
 use super::upkeep::{UPKEEP_BYTES_MAX, Upkeep};
 use super::walker::{NOWHERE, Walker};
 use crate::core::field::Field;

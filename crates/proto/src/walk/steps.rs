@@ -20,8 +20,8 @@ use super::graph::Vertex;
 use super::homes::HomeId;
 use super::interface::{Event, Job, JobReport, Refusal, Walk};
 use super::message::{Ended, Head, MESSAGE_BYTES_MAX, Message, Traveller, ended_head_bytes};
-use super::server::{QueuedWalker, Server, Timer};
 use super::walker::Walker;
+use super::{QueuedWalker, Server, Timer};
 use crate::core::{Context, Instant, Lane, NodeId};
 
 type Cx<'a> = Context<'a, Server>;

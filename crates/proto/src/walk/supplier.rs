@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::config::PassConfig;
+use super::Server;
 use super::graph::{Graph, Vertex};
-use super::interface::{Event, SupplyFault};
+use super::interface::{Event, Supply, SupplyFault};
 use super::message::Message;
-use super::part::{Owners, Part};
-use super::server::Server;
+use super::part::Part;
 use super::upkeep::{Chunk, Holding, Opening, Plan, Position, Upkeep};
 use crate::core::{Context, Instant, Lane, NodeId};
 
@@ -31,25 +30,6 @@ const STALLED: Duration = Duration::from_secs(1);
 const SILENT: Duration = Duration::from_secs(3);
 
 type Cx<'a> = Context<'a, Server>;
-
-/// A graph that servers are to have, and how its vertices are shared out.
-#[derive(Clone, Debug)]
-pub struct Supply {
-    /// The name of graph and owners: another for other ones. Not 0.
-    pub id: u64,
-    /// The graph.
-    pub graph: Arc<Graph>,
-    /// Its weights as they were given, row by row, if it has any.
-    pub weights: Option<Arc<Vec<f32>>>,
-    /// Who has which vertex.
-    pub owners: Arc<Owners>,
-    /// Where the servers are, in a form that drivers of sockets read; empty elsewhere.
-    pub addresses: Vec<Bytes>,
-    /// Whether a graph that servers have gives way to it.
-    pub replaces: bool,
-    /// How its walkers pass the servers; none for what each server is set to.
-    pub pass: Option<PassConfig>,
-}
 
 /// What a client does about the servers' parts.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! A walker: one walk on its way.
 
+use super::chance::Length;
 use super::graph::Vertex;
-use super::kind::Length;
 use crate::core::mix;
 
 /// No vertex.

@@ -16,12 +16,12 @@ use super::config::Config;
 use super::interface::{
     Fetch, FetchError, FlowCounts, FlowReport, Multipath, Pace, PathReport, Timer,
 };
+use super::round_trip::RoundTrip;
 use crate::core::{Instant, Rng, mix};
 use crate::ndn::{Class, Data, Header, Interest, NackReason, Name, PathLabel, VerifyError};
 use crate::parts::token_bucket::{TokenBucket, time_for};
 use board::Board;
 use discovery::Discovery;
-pub(super) use path::RoundTrip;
 use path::{Lane, Path};
 use recovery::Recovery;
 use track::TrackId;

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use super::board::{Arrived, Losses};
-use super::path::RoundTrip;
 use super::track::{Reordering, TrackId};
 use super::{Actions, Flow, UNSTEERED};
 use crate::core::{Instant, Rng};
 use crate::mircc::config::Config;
-use crate::mircc::forward::AGAIN_AFTER;
 use crate::mircc::interface::{FetchError, Timer};
+use crate::mircc::pit::AGAIN_AFTER;
+use crate::mircc::round_trip::RoundTrip;
 use crate::ndn::Class;
 use crate::parts::deadline::Deadline;
 

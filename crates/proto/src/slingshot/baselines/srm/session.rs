@@ -7,7 +7,7 @@ use super::config::{Distance, Reports};
 use super::message::{
     ECHO_BYTES, Echo, Message, REACHED_BYTES, Reached, SESSION_BYTES_MIN, Session,
 };
-use super::srm::{Cx, Srm, Timer};
+use super::{Cx, Srm, Timer};
 use crate::core::{GroupId, Instant, NodeId, View};
 use crate::slingshot::Name;
 

@@ -1,0 +1,20 @@
+//! A read that asks other replicas.
+
+use super::Key;
+use super::message::Record;
+use crate::core::NodeId;
+
+/// Keys that are being looked for at other replicas.
+#[derive(Clone, Debug)]
+pub(super) struct ReadJob {
+    pub(super) initiator: NodeId,
+    pub(super) tag: u64,
+    pub(super) keys: Vec<Key>,
+    pub(super) asked: Vec<(NodeId, Key)>,
+    // Found and not stored here, for want of room.
+    pub(super) found: Vec<Record>,
+    // Asked for and not told.
+    pub(super) untold: Vec<Key>,
+    pub(super) waiting: u32,
+    pub(super) rounds: u8,
+}

@@ -1,0 +1,31 @@
+//! A packet that is there: whose it is, and by which way it came.
+
+use crate::core::{GroupId, Instant, NodeId, Payload};
+
+/// Whose packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) group: GroupId,
+    pub(super) sender: NodeId,
+    /// `None` until something of it came or the view says.
+    pub(super) incarnation: Option<u64>,
+}
+
+/// The way by which a packet came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Direct,
+    Recovered,
+    Pulled,
+}
+
+/// A packet that is there.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) payload: Payload,
+    pub(super) checksum: u32,
+    /// When it should have come, as far as others say; else the first sign of it.
+    pub(super) since: Instant,
+    pub(super) arrived: Instant,
+    pub(super) way: Way,
+}
