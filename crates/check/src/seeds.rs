@@ -119,8 +119,9 @@ pub fn catch_all<B: Copy + Debug, R: Display>(
 /// What a run says, a panic among it.
 pub fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        Err(text.unwrap_or_else(|| "panicked".into()))
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(text.unwrap_or("panicked").to_owned())
     })
 }
 

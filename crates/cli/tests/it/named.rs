@@ -441,12 +441,12 @@ fn what_cannot_be_is_refused_with_what_would_do() {
     refused(&["forward", "--route", "/p"], "PREFIX=HOST:PORT");
     let to_nobody = ["forward", "--bind", "127.0.0.1:0", "--route", "/p=127.0.0.1:1"];
     refused(&to_nobody, "which is no face");
-    refused(&["forward", "--bind", "127.0.0.1:0", "--headroom", "2"], "controller.headroom");
+    refused(&["forward", "--bind", "127.0.0.1:0", "--headroom", "2"], "headroom is 2");
     refused(&["forward", "--stats", "0s"], "how often");
     refused(&["forward", "--face-allow", "10.1.0.0/8"], "--face-allow");
     refused(&["forward", "--face-allow", "10.1.0.0/8"], "write 10.0.0.0/8");
     refused(&["serve", "served", "--prefix", "/p", "--face-allow", "10.0.0.0/33"], "0 to 32");
-    refused(&["serve", "served", "--prefix", "/p", "--face-allow", "lan"], "no IP address");
+    refused(&["serve", "served", "--prefix", "/p", "--face-allow", "lan"], "not an IP address");
     refused(&["forward", "--bind", "127.0.0.1:0", "--pending-bytes", "0B"], "pending_bytes_max");
     refused(&["serve", "none", "--prefix", "/p", "--bind", "127.0.0.1:0"], "none: ");
     refused(&["serve", "served", "--prefix", "p"], "/like/this");

@@ -241,8 +241,8 @@ fn wrong_types_ranges_choices_and_missing_keys_point_at_their_line() {
 7 | kind = "chian"
   |        ^^^^^^^
   = did you mean `chain`?
-  = accepted: "chain", "group", "slingshot", "srm", "nak", "digest-pull", "#,
-            r#""sender-fec", "ack", "overlay", "mircc", "walk""#
+  = accepted: "chain", "group", "overlay", "slingshot", "srm", "nak", "#,
+            r#""digest-pull", "sender-fec", "ack", "mircc", "walk""#
         ),
     );
     assert_said(

@@ -61,7 +61,12 @@ fn samples(service: &str) -> Vec<String> {
     match service {
         "overlay" => [3, 5].map(|nodes| of(nodes, "[workload]\nclients = 1\n")).to_vec(),
         "mircc" => vec![of(10, "[workload]\nnetwork = \"dumbbell\"\n")],
-        _ => [3, 5].map(|nodes| of(nodes, "")).to_vec(),
+        "chain" | "group" | "walk" => [3, 5].map(|nodes| of(nodes, "")).to_vec(),
+        // Of multicast in time, also with a search for the throughput.
+        _ => ["", "[measure]\nthroughput_within = \"20ms\"\n"]
+            .into_iter()
+            .flat_map(|measure| [3, 5].map(|nodes| of(nodes, measure)))
+            .collect(),
     }
 }
 

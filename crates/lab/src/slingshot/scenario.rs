@@ -194,7 +194,7 @@ mod tests {
 
     fn read(sets: &[&str]) -> Result<Settings, LabError> {
         let file = ScenarioFile::parse("t.toml", SMALL).unwrap();
-        Settings::read(&file.with_sets(sets).unwrap().resolve().unwrap())
+        Settings::read(&file.with_sets(sets)?.resolve().unwrap())
     }
 
     #[test]

@@ -205,7 +205,7 @@ fn what_cannot_work_is_said_with_key_and_remedy() {
         (&["method=codel"], "`method` cannot be"),
         (&["A=1.5"], "`A` is out of range"),
         (&["walks=0"], "`walks` is out of range"),
-        (&["walk=hop"], "`uniform`, `node2vec` or `restart`"),
+        (&["walk=hop"], r#"accepted: "uniform", "node2vec", "restart""#),
         (&["protocol.second=8"], "unknown key `second`"),
         (&["duration=1s", "walks=1000"], "not all walks were done"),
     ] {

@@ -39,6 +39,18 @@ impl<const TICK_NANOS: u64> Rtt<TICK_NANOS> {
         }
     }
 
+    /// Takes a measured time in, and its distance from the mean that it has moved already: a
+    /// smaller deviation than that of (2.3), by an eighth.
+    pub(crate) fn sample_moved(&mut self, time: Duration) {
+        let before = *self;
+        self.sample(time);
+        if before.smoothed != NONE {
+            let ticks = time.as_nanos() / u128::from(TICK_NANOS);
+            let ticks = u64::try_from(ticks).unwrap_or(TICKS_MAX).min(TICKS_MAX);
+            self.deviation = (3 * before.deviation + self.smoothed.abs_diff(ticks)) / 4;
+        }
+    }
+
     /// The smoothed round-trip time; `None` before the first sample.
     pub(crate) fn smoothed(&self) -> Option<Duration> {
         (self.smoothed != NONE).then(|| time_of(self.smoothed, TICK_NANOS))

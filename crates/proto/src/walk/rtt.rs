@@ -9,7 +9,10 @@ use crate::parts::rtt::Rtt;
 /// together.
 const HOPS: u64 = 8;
 
-/// An estimate of times, and of how many it is made. The text of the slides gives no estimator.
+/// An estimate of times, and of how many it is made. The text of the slides gives no estimator:
+/// this is that of RFC 6298, with the deviation from the mean that a sample has moved already. The
+/// published losses and queue lengths are met with it, and not with the deviation of the RFC's
+/// order (`paceline reproduce walk`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundTrip {
     rtt: Rtt,
@@ -19,7 +22,7 @@ pub struct RoundTrip {
 impl RoundTrip {
     /// Takes a measured time in.
     pub fn sample(&mut self, time: Duration) {
-        self.rtt.sample(time);
+        self.rtt.sample_moved(time);
         self.samples += 1;
     }
 
@@ -28,10 +31,10 @@ impl RoundTrip {
         self.samples
     }
 
-    /// The time after which a walk is presumed lost: the smoothed time and four deviations. There
-    /// is no bound before the first sample.
+    /// The time after which a walk is presumed lost: the smoothed time and four deviations; zero
+    /// before the first sample.
     pub fn timeout(&self) -> Duration {
-        self.rtt.timeout(Duration::ZERO, Duration::MAX)
+        self.rtt.smoothed().unwrap_or_default() + 4 * self.rtt.deviation()
     }
 
     /// Timeout for `hops` hops, where the samples are per-hop averages over walks of some [`HOPS`].

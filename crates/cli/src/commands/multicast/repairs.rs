@@ -61,6 +61,10 @@ impl Wanted {
             return Ok(None);
         };
         let share = self.recover.unwrap_or(0.95);
+        if !(share > 0.0 && share < 1.0) {
+            let wrong = format!("--recover is {share}: expected above 0 and below 100 %");
+            return Err(CliError::Input(wrong));
+        }
         Ok(Some(Target::new(share, within, self.overhead.unwrap_or(0.3))))
     }
 

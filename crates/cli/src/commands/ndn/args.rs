@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(route.cost, 0);
         let costly: Route = "/p,q=127.0.0.1:7000,10".parse().unwrap();
         assert_eq!((costly.prefix.to_string(), costly.cost), ("/p%2Cq".to_owned(), 10));
-        assert!("/p=127.0.0.1:7000,x".parse::<Route>().unwrap_err().contains("no cost"));
+        assert!("/p=127.0.0.1:7000,x".parse::<Route>().unwrap_err().contains("not a cost"));
         assert!("/p".parse::<Route>().unwrap_err().contains("PREFIX=HOST:PORT"));
         assert!("p=127.0.0.1:1".parse::<Route>().unwrap_err().contains("/like/this"));
     }
