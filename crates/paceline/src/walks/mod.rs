@@ -7,7 +7,7 @@
 //! # What is promised
 //!
 //! Each walk that is asked for is told of once, with the path that it takes in memory for its seed
-//! and number ([`Job`](paceline_proto::walk::Job)), whatever was lost on the way, or it is told
+//! and number ([`Job`]), whatever was lost on the way, or it is told
 //! that it failed: after 60 s, unless the configuration says otherwise. A server
 //! that is lost holds up the walks that come to it. Started again under the same address and id it
 //! is given its part again, as it was in the client's graph: edits of its rows are lost with it,

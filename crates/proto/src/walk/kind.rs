@@ -8,9 +8,9 @@ use super::walker::{NOWHERE, Walker};
 
 /// How a walk chooses its next vertex.
 ///
-/// DeepWalk (Perozzi et al. 2014) is `Uniform` with a [`Length::Steps`]; personalised PageRank
-/// (Fogaras et al. 2005) is `Uniform` with a [`Length::Geometric`], and the vertices where walks
-/// end.
+/// DeepWalk (Perozzi et al. 2014) is `Uniform` with [`Steps`](super::Length::Steps); personalised
+/// PageRank (Fogaras et al. 2005) is `Uniform` with [`Geometric`](super::Length::Geometric), and
+/// the vertices where walks end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// Each edge as likely as any other.
