@@ -30,7 +30,7 @@ rules! {
         Placement => "D4 placement",
         /// D5: a value that is read was written under that key.
         Value => "D5 value",
-        /// D5: once faults are over, it is none older than the last that was acknowledged.
+        /// D5: once faults are over, a read value is at least as new as the last acknowledged one.
         Freshness => "D5 freshness",
         /// D5: nodes that are cut off from those that hold it do not call it absent.
         Absence => "D5 absence",

@@ -27,27 +27,28 @@ impl<const TICK_NANOS: u64> Default for Rtt<TICK_NANOS> {
 impl<const TICK_NANOS: u64> Rtt<TICK_NANOS> {
     /// Takes a measured round-trip time R in.
     pub(crate) fn sample(&mut self, time: Duration) {
+        // (2.3): RTTVAR <- 3/4 RTTVAR + 1/4 |SRTT - R|, and then SRTT <- 7/8 SRTT + 1/8 R.
+        self.take(time, |before, _| before);
+    }
+
+    /// Takes a measured time in, with its distance from the mean after this sample instead of the
+    /// mean before it: a deviation that is smaller by an eighth.
+    pub(crate) fn sample_moved(&mut self, time: Duration) {
+        self.take(time, |_, after| after);
+    }
+
+    /// `mean` chooses from which mean, before or after the sample, the deviation is taken.
+    fn take(&mut self, time: Duration, mean: impl FnOnce(u64, u64) -> u64) {
         let ticks = time.as_nanos() / u128::from(TICK_NANOS);
         let ticks = u64::try_from(ticks).unwrap_or(TICKS_MAX).min(TICKS_MAX);
         if self.smoothed == NONE {
             // (2.2): SRTT <- R, RTTVAR <- R/2.
             (self.smoothed, self.deviation) = (ticks, ticks / 2);
         } else {
-            // (2.3): RTTVAR <- 3/4 RTTVAR + 1/4 |SRTT - R|, and then SRTT <- 7/8 SRTT + 1/8 R.
-            self.deviation = (3 * self.deviation + self.smoothed.abs_diff(ticks)) / 4;
-            self.smoothed = (7 * self.smoothed + ticks) / 8;
-        }
-    }
-
-    /// Takes a measured time in, and its distance from the mean that it has moved already: a
-    /// smaller deviation than that of (2.3), by an eighth.
-    pub(crate) fn sample_moved(&mut self, time: Duration) {
-        let before = *self;
-        self.sample(time);
-        if before.smoothed != NONE {
-            let ticks = time.as_nanos() / u128::from(TICK_NANOS);
-            let ticks = u64::try_from(ticks).unwrap_or(TICKS_MAX).min(TICKS_MAX);
-            self.deviation = (3 * before.deviation + self.smoothed.abs_diff(ticks)) / 4;
+            let before = self.smoothed;
+            self.smoothed = (7 * before + ticks) / 8;
+            let off = mean(before, self.smoothed).abs_diff(ticks);
+            self.deviation = (3 * self.deviation + off) / 4;
         }
     }
 
@@ -76,6 +77,20 @@ fn time_of(ticks: u64, tick_nanos: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moved_mean_is_an_eighth_nearer_to_the_sample() {
+        let (mut rfc, mut moved) = (Rtt::<1>::default(), Rtt::<1>::default());
+        for time in [800, 1_600].map(Duration::from_nanos) {
+            rfc.sample(time);
+            moved.sample_moved(time);
+        }
+        assert_eq!(rfc.smoothed(), Some(Duration::from_nanos(900)));
+        assert_eq!(moved.smoothed(), rfc.smoothed());
+        // (3 * 400 + |800 - 1600|) / 4, and (3 * 400 + |900 - 1600|) / 4.
+        assert_eq!(rfc.deviation(), Duration::from_nanos(500));
+        assert_eq!(moved.deviation(), Duration::from_nanos(475));
+    }
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -35,19 +35,19 @@ rules! {
         /// C7: a hop carries a block once, and again only after its stream broke or a flush asked
         /// for it; nothing circulates, and no frame leaves its view.
         Transmission => "C7 transmission",
-        /// C8: what is held, and what is told and not consumed, stays within the windows; a block
-        /// is freed only when all have it.
+        /// C8: held blocks, and delivered ones that are not consumed, stay within the windows; a
+        /// member frees a block only when all members have it.
         Bounds => "C8 bounds",
         /// C9: credits add up, and while all consume no member starves: neither a message that was
         /// accepted nor an application that wants to submit one.
         Flow => "C9 flow",
         /// C10: one view follows another, never two.
         Primary => "C10 primary",
-        /// V1: whoever has not failed, stood still or been cut off is not excluded.
+        /// V1: no member is excluded that has not failed, stood still or been cut off.
         Exclusion => "V1 exclusion",
         /// V3: all layers of a node are in the same view.
         Layers => "V3 layers",
-        /// V4: whoever starts, joins again or comes back does so under an incarnation never seen.
+        /// V4: a node that starts, joins again or comes back has an incarnation never seen before.
         Incarnation => "V4 incarnation",
         /// V6: what all that were asked have accepted is not replaced by something else.
         Adoption => "V6 adoption",
@@ -60,8 +60,8 @@ rules! {
         DirectIntegrity => "D1 direct integrity",
         /// D2: the messages of one member to another are delivered in the order sent, without gap.
         DirectFifo => "D2 direct fifo",
-        /// D3: whoever sent to one member is told what became of it, once and truly; while both
-        /// stay, it is delivered.
+        /// D3: the sender of a message to one member hears its outcome once, and the true one; the
+        /// message is delivered while both stay.
         DirectOutcome => "D3 direct outcome",
     }
 }

@@ -125,7 +125,7 @@ impl Lives {
         self.check_excluded(at, calm, Member { node, incarnation })
     }
 
-    /// V4: whoever starts, joins again or comes back does so as somebody new.
+    /// V4: a node that starts, joins again or comes back has an incarnation never seen before.
     pub(super) fn after_call(&mut self, node: NodeId, group: &Group) -> Result<(), Broken> {
         let life = self.lives.entry(node).or_default();
         let incarnation = group.member().incarnation;

@@ -29,10 +29,10 @@ rules! {
         /// did not ask for; an entry ends with its lifetime, and entries are bounded.
         Balance => "M2 balance",
         /// M3: a stamp is what came, or the face's own rate if that is less, and never above the
-        /// link's; a consumer sends no faster than it was told last, nor than its own limit: this
+        /// link's; a consumer sends no faster than the last stamp, nor than its own limit: this
         /// is how fast it hands Interests to its links, whose queues may let them leave faster.
         Rate => "M3 rate",
-        /// M4: a segment is told once, as it was published, and all of an object before its end.
+        /// M4: each segment is delivered once, as published, and all before the object ends.
         Content => "M4 content",
         /// M6: a flow that has something to send gets a tenth of its share in each ten round trips.
         Starvation => "M6 starvation",

@@ -16,7 +16,7 @@ pub use ledger::{SlingshotLedger, Totals};
 rules! {
     /// What members promise.
     pub enum Rule {
-        /// S1: a packet is told as its sender sent it, under its group, incarnation and number.
+        /// S1: packets are delivered as sent, under the sender's group, incarnation and number.
         Integrity => "S1 integrity",
         /// S2: no number is sent twice, and a packet is told at most once, also where its sender or
         /// the member left the group and came back.
