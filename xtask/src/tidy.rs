@@ -98,13 +98,14 @@ pub fn findings(root: &Path) -> Result<Vec<String>, String> {
     let unmentioned =
         built_in(root).into_iter().filter(|scenario| !prose.contains(scenario.as_str()));
     found.extend(unmentioned.map(|scenario| format!("scenario {scenario}: not in README or docs")));
-    for (package, modules) in crates {
-        for cycle in modules.cycles() {
-            // Until the last of them is gone.
-            println!("{package}: modules in a circle: {cycle}");
-        }
-    }
+    crates.iter().for_each(|(package, modules)| circles(package, modules, &mut found));
     Ok(found)
+}
+
+/// Modules of a crate that import each other in a circle; a parent and its child may.
+fn circles(package: &str, modules: &Modules, found: &mut Vec<String>) {
+    let circles = modules.cycles();
+    found.extend(circles.iter().map(|circle| format!("{package}: modules in a circle: {circle}")));
 }
 
 /// What git keeps or would keep.
@@ -233,6 +234,16 @@ mod tests {
         source("tests/b.py", "import json\n", &mut found);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("a.py:2: 101 columns") && found[1].contains("b.py: begins"));
+    }
+
+    #[test]
+    fn modules_in_a_circle_are_found() {
+        let mut modules = Modules::default();
+        modules.add("queue.rs", "use crate::server::Server;\n");
+        modules.add("server.rs", "use super::queue::Queue;\n");
+        let mut found = Vec::new();
+        circles("crates/sim", &modules, &mut found);
+        assert_eq!(found, ["crates/sim: modules in a circle: root: queue, server"]);
     }
 
     #[test]

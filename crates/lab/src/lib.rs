@@ -1,8 +1,9 @@
 //! Scenario files, sweeps, run folders, the papers' figures and reports.
 //!
 //! Nothing in these modules knows a protocol: [`scenario`] reads what to run, [`sweep`] runs it
-//! over a grid, [`run`] keeps what came out, [`figure`] compares it with what was published and
-//! [`report`] shows it. [`services`] is the one place where a protocol is chosen by name.
+//! over a grid, [`run`] says what came out, [`folder`] keeps it, [`figure`] compares it with what
+//! was published, and [`plot`] and [`report`] show it. [`kinds`] lists what `[protocol] kind` may
+//! be, and [`services`] is the one place where a protocol is chosen by it.
 #![forbid(unsafe_code)]
 
 pub mod bench;
@@ -10,16 +11,20 @@ pub mod chain;
 mod error;
 pub mod experiment;
 pub mod figure;
+pub mod folder;
 pub mod group;
+pub mod kinds;
 mod machine;
 pub mod mircc;
 pub mod overlay;
 mod parallel;
+pub mod plot;
 mod progress;
 pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod scenario;
+pub mod schema;
 pub mod services;
 pub mod slingshot;
 pub mod standing;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::LabError;
 use crate::figure::{Figure, Results, Scale, Settings};
+use crate::folder::Place;
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::report::{Report, Section};
-use crate::run::Place;
 
 /// A set of figures that one command reproduces.
 #[derive(Clone, Copy, Debug)]

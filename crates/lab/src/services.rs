@@ -8,84 +8,92 @@ use crate::mircc::{self, Fetching};
 use crate::overlay::{self, Requests};
 use crate::reproduce::Reproduction;
 use crate::run::RunResult;
-use crate::scenario::{Diagnostic, Keys, Scenario};
+use crate::scenario::{Diagnostic, Scenario};
 use crate::slingshot;
 use crate::walk::{self, Walking};
 use crate::world::{Prepared, Trial};
 
 /// A service of the lab.
 pub struct Row {
-    /// The values of `[protocol] kind` that it runs, each with the keys that its own tables accept,
-    /// so that an override may leave out the table's name.
-    pub(crate) kinds: &'static [(&'static str, Keys)],
-    /// True if its nodes send each other streams.
-    pub(crate) sends_streams: bool,
+    /// The values of `[protocol] kind` that it runs.
+    pub(crate) kinds: &'static [&'static str],
+    /// Small scenarios, from which [`schema`](crate::schema::schema) learns its keys.
+    pub(crate) samples: &'static [Sample],
+    /// Reads the tables of a scenario, to ask for all of its keys.
+    pub(crate) read: fn(&Scenario) -> Result<(), LabError>,
     /// Its published figures.
     pub reproduction: Reproduction,
     run: fn(&Trial<'_>) -> Result<RunResult, LabError>,
     serve: fn(Prepared) -> Result<(), LabError>,
 }
 
+/// A small scenario: its number of nodes, and what follows `[topology]` and `[protocol]`.
+pub(crate) type Sample = (u32, &'static str);
+
+/// Two numbers of nodes: bounds that depend on them differ.
+const PLAIN: &[Sample] = &[(3, ""), (5, "")];
+
 /// All services, in the order in which their figures are shown.
 pub static SERVICES: [Row; 6] = [
     Row {
-        kinds: &[("chain", chain::KEYS)],
-        sends_streams: true,
+        kinds: &["chain"],
+        samples: PLAIN,
+        read: |scenario| Broadcast::read(scenario).map(drop),
         reproduction: chain::REPRODUCTION,
         run: Broadcast::run,
         serve: Broadcast::serve,
     },
     Row {
-        kinds: &[("group", group::KEYS)],
-        sends_streams: true,
+        kinds: &["group"],
+        samples: PLAIN,
+        read: |scenario| Members::read(scenario).map(drop),
         reproduction: group::REPRODUCTION,
         run: Members::run,
         serve: Members::serve,
     },
     Row {
-        kinds: &[("overlay", overlay::KEYS)],
-        sends_streams: true,
+        kinds: &["overlay"],
+        samples: &[(3, "[workload]\nclients = 1\n"), (5, "[workload]\nclients = 1\n")],
+        read: |scenario| overlay::Settings::read(scenario, 1).map(drop),
         reproduction: overlay::REPRODUCTION,
         run: Requests::run,
         serve: Requests::serve,
     },
     Row {
-        kinds: &slingshot::KINDS,
-        sends_streams: false,
+        kinds: slingshot::KINDS,
+        // Also with a search for the throughput.
+        samples: &[
+            (3, ""),
+            (5, ""),
+            (3, "[measure]\nthroughput_within = \"20ms\"\n"),
+            (5, "[measure]\nthroughput_within = \"20ms\"\n"),
+        ],
+        read: |scenario| slingshot::Settings::read(scenario).map(drop),
         reproduction: slingshot::REPRODUCTION,
         run: slingshot::run,
         serve: slingshot::serve,
     },
     Row {
-        kinds: &[("mircc", mircc::KEYS)],
-        sends_streams: false,
+        kinds: &["mircc"],
+        samples: &[(10, "[workload]\nnetwork = \"dumbbell\"\n")],
+        read: |scenario| mircc::Settings::read(scenario, 1).map(drop),
         reproduction: mircc::REPRODUCTION,
         run: Fetching::run,
         serve: Fetching::serve,
     },
     Row {
-        kinds: &[("walk", walk::KEYS)],
-        sends_streams: true,
+        kinds: &["walk"],
+        samples: PLAIN,
+        read: |scenario| walk::Settings::read(scenario, 1).map(drop),
         reproduction: walk::REPRODUCTION,
         run: Walking::run,
         serve: Walking::serve,
     },
 ];
 
-/// The values of `[protocol] kind`.
-pub fn kinds() -> impl Iterator<Item = &'static str> {
-    SERVICES.iter().flat_map(|row| row.kinds).map(|&(kind, _)| kind)
-}
-
 /// The row of the service that runs this kind.
 pub(crate) fn row(kind: &str) -> Option<&'static Row> {
-    SERVICES.iter().find(|row| row.kinds.iter().any(|&(known, _)| known == kind))
-}
-
-/// The keys that the own tables of this kind accept.
-pub(crate) fn keys(kind: &str) -> Keys {
-    let mut kinds = SERVICES.iter().flat_map(|row| row.kinds);
-    kinds.find(|&&(known, _)| known == kind).map_or(Keys::NONE, |&(_, keys)| keys)
+    SERVICES.iter().find(|row| row.kinds.contains(&kind))
 }
 
 /// What `paceline reproduce` knows.
@@ -136,6 +144,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::kinds;
 
     #[test]
     fn an_unknown_reproduction_suggests_the_known_one() {
@@ -150,8 +159,9 @@ mod tests {
 
     #[test]
     fn each_kind_and_each_reproduction_is_there_once() {
-        let all: Vec<&str> = kinds().collect();
-        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        let run: Vec<&str> = SERVICES.iter().flat_map(|row| row.kinds).copied().collect();
+        assert_eq!(run, kinds::names().collect::<Vec<_>>());
+        assert_eq!(run.iter().collect::<BTreeSet<_>>().len(), run.len());
         let names: BTreeSet<&str> = reproductions().map(|one| one.name).collect();
         assert_eq!(names.len(), SERVICES.len());
     }

@@ -10,11 +10,13 @@ use serde::Serialize;
 
 use crate::figure::number;
 use crate::figure::{Figure, Scale, Settings};
+use crate::folder::Place;
 use crate::machine::Machine;
+use crate::plot::{Axis, Plot};
 use crate::progress::Progress;
-use crate::report::{Axis, Plot, Report, Section};
+use crate::report::{Report, Section};
 use crate::reproduce::{self, Reproduced, Reproduction};
-use crate::run::{Place, RunResult};
+use crate::run::RunResult;
 use crate::scenario::ScenarioFile;
 use crate::services::reproductions;
 use crate::standing::{Tally, summary};

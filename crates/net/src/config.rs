@@ -247,4 +247,9 @@ impl NodeConfig {
         self.seed = Some(seed);
         self
     }
+
+    /// What the kernel is asked to keep of datagrams that have arrived, at each UDP socket.
+    pub(crate) fn receive_buffer_bytes(&self) -> usize {
+        self.socket_buffer_bytes.unwrap_or(self.datagram_receive_bytes) as usize
+    }
 }

@@ -8,63 +8,11 @@ use socket2::SockRef;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Admission;
-use crate::chassis::machine::{Crew, Input, Machine, Typed};
+use crate::chassis::ends::{Common, Control, Ends, Stopped};
+use crate::chassis::machine::{Crew, Hosted, Input, Typed};
 use crate::error::{Closed, TrySubmitError};
-use crate::events::{EventGate, Events, Waiting, event_queue};
+use crate::events::{Events, event_queue};
 use crate::stats::{SharedStats, Stats};
-
-/// A protocol that a node can run: its parts may move to the node's task.
-///
-/// Implemented for every protocol that qualifies.
-pub trait Hosted:
-    Protocol<
-        Message: Send + 'static,
-        Timer: Send + 'static,
-        Command: Send + 'static,
-        Event: Send + 'static,
-        Shared: Send + Sync + 'static,
-    > + Send
-    + 'static
-{
-}
-
-impl<P> Hosted for P where
-    P: Protocol<
-            Message: Send + 'static,
-            Timer: Send + 'static,
-            Command: Send + 'static,
-            Event: Send + 'static,
-            Shared: Send + Sync + 'static,
-        > + Send
-        + 'static
-{
-}
-
-/// How a node ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped {
-    /// Stream bytes that could not be handed to the kernel in time.
-    pub abandoned_bytes: usize,
-}
-
-/// What the application tells the driver, whose orders are `O`. Heeded even while the node is
-/// paused.
-pub(crate) enum Control<O> {
-    /// Something that only this kind of driver knows.
-    Order(O),
-    /// Flush and stop.
-    Stop(oneshot::Sender<Stopped>),
-}
-
-/// What driver and handles share.
-#[derive(Debug)]
-pub(crate) struct Common {
-    pub(crate) admission: Admission,
-    pub(crate) stats: SharedStats,
-    pub(crate) local_addr: SocketAddr,
-    pub(crate) datagram_receive_bytes: usize,
-    pub(crate) waiting: Arc<Waiting>,
-}
 
 /// What tells one kind of node from another: its driver's orders, and what its handles know.
 pub trait Kind: Clone {
@@ -80,14 +28,6 @@ pub struct Handle<P: Protocol, K: Kind> {
     controls: mpsc::UnboundedSender<Control<K::Order>>,
     common: Arc<Common>,
     pub(crate) kind: K,
-}
-
-/// The driver's end.
-pub(crate) struct Ends<O> {
-    pub(crate) machine: Box<dyn Machine>,
-    pub(crate) controls: mpsc::UnboundedReceiver<Control<O>>,
-    pub(crate) gate: EventGate,
-    pub(crate) common: Arc<Common>,
 }
 
 /// The ends of all queues of a node with this protocol and this UDP socket, which is held back at

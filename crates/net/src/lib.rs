@@ -66,13 +66,14 @@ mod streams;
 mod sys;
 mod tally;
 
+pub use chassis::{ends::Stopped, machine::Hosted};
 pub use config::{Exposure, NodeConfig};
 pub use datagrams::multicast::{Multicast, MulticastUse};
 pub use emulate::{EmulateChange, Peers};
 pub use error::{BindError, Closed, FaceError, StartError, TrySubmitError};
 pub use events::Events;
 pub use faces::{AddressRange, BoundFaces, FaceNode, FacesConfig, LOCAL, RangeError};
-pub use handle::{Handle, Hosted, Stopped};
+pub use handle::Handle;
 pub use node::{Bound, Node};
 pub use roster::{Roster, RosterError, RosterFault, RosterLineError};
 pub use stats::{Held, Stats, Traffic};

@@ -9,14 +9,14 @@ use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::TcpListener;
 
 use crate::chassis::Task;
-use crate::chassis::machine::{Crew, Input};
+use crate::chassis::machine::{Crew, Hosted, Input};
 use crate::config::{Exposure, NodeConfig};
 use crate::datagrams::multicast::{MulticastUse, Way};
 use crate::driver::{Driver, Order, Parts};
 use crate::emulate::EmulateChange;
 use crate::error::{BindError, Closed, StartError};
 use crate::events::Events;
-use crate::handle::{Handle, Hosted, Kind, connect};
+use crate::handle::{Handle, Kind, connect};
 use crate::nonces::Nonces;
 use crate::record::{ClusterTag, Session};
 use crate::roster::Roster;
@@ -53,8 +53,9 @@ impl Bound {
             attempts -= 1;
             match bind_both(addr, &config) {
                 Ok((listener, udp, local_addr)) => {
-                    let multicast = Way::open(&udp, &config)
-                        .map_err(|source| BindError::Multicast { addr, source })?;
+                    let multicast =
+                        Way::open(&udp, config.multicast, config.receive_buffer_bytes())
+                            .map_err(|source| BindError::Multicast { addr, source })?;
                     return Ok(Bound { listener, udp, local_addr, multicast, config });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempts > 0 => {}
@@ -209,9 +210,7 @@ fn bind_both(addr: SocketAddr, config: &NodeConfig) -> io::Result<Sockets> {
     udp.set_nonblocking(true)?;
     let socket = SockRef::from(&udp);
     set_buffers(&socket, config)?;
-    if config.socket_buffer_bytes.is_none() {
-        socket.set_recv_buffer_size(config.datagram_receive_bytes as usize)?;
-    }
+    socket.set_recv_buffer_size(config.receive_buffer_bytes())?;
     Ok((listener, udp, local_addr))
 }
 

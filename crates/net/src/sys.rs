@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "system calls that no safe wrapper offers")]
 
 use std::io::{self, IoSlice};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -14,8 +14,6 @@ use socket2::SockAddr;
 use socket2::SockRef;
 use tokio::io::{Interest, unix::AsyncFd};
 use tokio::net::TcpStream;
-
-use crate::datagrams::trains::Part;
 
 /// True where [`path`] answers.
 pub(crate) const KNOWS_PATHS: bool = cfg!(target_os = "linux");
@@ -224,6 +222,29 @@ pub(crate) fn allow_fragments(socket: &UdpSocket) -> io::Result<()> {
     {
         let _ = socket;
         Ok(())
+    }
+}
+
+/// Datagrams for one address, all but the last of one size, that the kernel is handed at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    /// Where it goes.
+    pub(crate) to: SocketAddr,
+    /// One datagram or several.
+    pub(crate) bytes: &'a [u8],
+    /// Length of each but the last.
+    pub(crate) segment_bytes: usize,
+}
+
+impl Part<'_> {
+    /// How many datagrams it has.
+    pub(crate) fn datagrams(&self) -> usize {
+        self.bytes.len().div_ceil(self.segment_bytes)
+    }
+
+    /// Where the kernel is to cut it, if at all.
+    pub(crate) fn cut_at(&self) -> Option<usize> {
+        (self.bytes.len() > self.segment_bytes).then_some(self.segment_bytes)
     }
 }
 

@@ -5,7 +5,6 @@
 //! the run at the first violation.
 
 pub mod chain;
-mod direct;
 pub mod group;
 mod hops;
 pub mod mircc;

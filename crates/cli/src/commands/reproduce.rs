@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use paceline_lab::figure::{Scale, Settings};
+use paceline_lab::folder::Place;
 use paceline_lab::reproduce::{self, Reproduction};
-use paceline_lab::run::Place;
 use paceline_lab::services::{reproduction, reproductions};
 use paceline_lab::standing::summary;
 

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use paceline_lab::figure::{Figure, number};
-use paceline_lab::run::{Metric, Place, Run, RunResult, WorldKind};
+use paceline_lab::folder::Place;
+use paceline_lab::run::{Metric, Run, RunResult, WorldKind};
 use paceline_lab::scenario::{Scenario, ScenarioFile};
 use paceline_lab::simulate_watched;
 use paceline_lab::table::table;

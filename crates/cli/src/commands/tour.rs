@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use paceline_lab::figure::number;
-use paceline_lab::run::Place;
+use paceline_lab::folder::Place;
 use paceline_lab::table::table;
 use paceline_lab::tour::{self, Broadcasts, Tour};
 

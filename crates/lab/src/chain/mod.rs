@@ -24,11 +24,8 @@ use paceline_sim::Codec;
 pub use content::{Content, Messages, Reading, Verdict};
 pub use ledger::{Attendance, Installed, Ledger, NodeLedger, Received, Window};
 pub(crate) use run::summed_up;
-pub(crate) use scenario::{
-    KEYS, MEASURE_KEYS, PROTOCOL_KEYS, RENAMED, WORKLOAD_KEYS, read_protocol, read_window,
-    read_workload,
-};
 pub use scenario::{Measure, Plan};
+pub(crate) use scenario::{read_protocol, read_window, read_workload};
 
 use crate::reproduce::Reproduction;
 use crate::world::{Answer, Parts, Service, Workload, answer};

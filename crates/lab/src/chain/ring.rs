@@ -6,7 +6,7 @@ use paceline_proto::chain::{Chain, Message};
 use paceline_proto::core::{Instant, Lane, NodeId, Wire};
 use paceline_sim::{Input, Observer};
 
-use crate::report::{Axis, Mark, Plot};
+use crate::plot::{Axis, Mark, Plot};
 
 /// Hops kept with their times; further ones are only counted.
 const PATH_MAX: usize = 64;

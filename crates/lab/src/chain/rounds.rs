@@ -8,7 +8,8 @@ use super::ring::{Hop, Hops, letter};
 use super::simulated::simulate_one;
 use crate::LabError;
 use crate::figure::Settings;
-use crate::report::{Axis, Plot, Section};
+use crate::plot::{Axis, Plot};
+use crate::report::Section;
 use crate::scenario::ScenarioFile;
 use crate::world::Trial;
 
@@ -110,7 +111,7 @@ fn rounds_plot(name: &str, rounds: &[String]) -> Plot {
                 points.push((round as f64 + 1.0, lane(to)));
             }
         }
-        plot = plot.with_layer(message, crate::report::Mark::Arrows, points);
+        plot = plot.with_layer(message, crate::plot::Mark::Arrows, points);
     }
     let words: Vec<String> =
         (1..).zip(rounds).map(|(round, sends)| format!("Round {round}: {sends}")).collect();

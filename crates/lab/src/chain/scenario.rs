@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::chain::{Config, Topology};
-use paceline_proto::core::{Instant, Knobs, NodeId, Rng, View};
+use paceline_proto::core::{Instant, NodeId, Rng, View};
 
 use super::content::{Content, Messages};
 use super::ledger::Window;
 use super::{Attendance, Broadcast, Ledger};
 use crate::LabError;
-use crate::scenario::{Keys, Scenario, Senders, Table};
+use crate::scenario::{Scenario, Senders, Table};
 
 /// Which figures a scenario gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,43 +121,6 @@ impl Broadcast {
         broadcast
     }
 }
-
-/// The keys that the tables of this file accept.
-pub(crate) const KEYS: Keys = Keys {
-    named: &[("protocol", PROTOCOL_KEYS), ("workload", WORKLOAD_KEYS), ("measure", MEASURE_KEYS)],
-    knobs: &[Config::KNOBS],
-    renamed: RENAMED,
-};
-
-/// The keys of [`read_protocol`] that are no knobs.
-pub(crate) const PROTOCOL_KEYS: &[&str] = &["topology", "check_wire"];
-
-/// Former names of knobs.
-pub(crate) const RENAMED: &[(&str, &str)] = &[
-    ("block", "block_bytes_max"),
-    ("message_max", "message_bytes_max"),
-    ("window", "window_bytes"),
-    ("hop", "hop_bytes"),
-    ("queue", "queue_bytes"),
-];
-
-/// The keys of [`read_workload`].
-pub(crate) const WORKLOAD_KEYS: &[&str] = &[
-    "senders",
-    "size",
-    "blocks",
-    "messages",
-    "rate",
-    "quiet",
-    "quiet_rate",
-    "start",
-    "spread",
-    "read_rate",
-    "content",
-];
-
-/// What is measured, and the key of [`read_window`].
-pub(crate) const MEASURE_KEYS: &[&str] = &["figures", "warmup"];
 
 /// Messages a second of a quiet member.
 const QUIET_RATE: f64 = 10.0;
@@ -292,7 +255,7 @@ mod tests {
 
     #[test]
     fn every_key_can_be_set_without_its_table_and_is_read() {
-        for (table, key) in KEYS.all() {
+        for (table, key) in crate::kinds::keys("chain").all() {
             let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"chain\"";
             let scenario = ScenarioFile::parse("t.toml", text).unwrap();
             // Of a type that no key takes, so that whoever reads it says so.

@@ -17,7 +17,6 @@ use paceline_proto::core::{Instant, NodeId, Protocol};
 use paceline_proto::group::{Command, Config, Event, Group};
 use paceline_sim::Codec;
 
-pub(crate) use scenario::KEYS;
 pub use scenario::Measure;
 
 use crate::chain::{Attendance, Broadcast};

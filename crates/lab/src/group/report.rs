@@ -5,8 +5,9 @@ use super::figures::SCENARIOS;
 use crate::LabError;
 use crate::experiment::Experiment;
 use crate::figure::{Figure, Settings};
+use crate::plot::{Axis, Plot};
 use crate::progress::Progress;
-use crate::report::{Axis, Plot, Section};
+use crate::report::Section;
 use crate::scenario::ScenarioFile;
 use crate::world::Trial;
 

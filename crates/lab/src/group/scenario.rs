@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use paceline_proto::core::{Knobs, NodeId, View};
+use paceline_proto::core::{NodeId, View};
 use paceline_proto::group::Config;
 use paceline_proto::{chain, detector};
 
 use super::{Members, absentees};
 use crate::LabError;
-use crate::chain::{
-    Broadcast, MEASURE_KEYS, PROTOCOL_KEYS, Plan, RENAMED, WORKLOAD_KEYS, read_protocol,
-    read_window, read_workload,
-};
-use crate::scenario::{Keys, Scenario, Table};
+use crate::chain::{Broadcast, Plan, read_protocol, read_window, read_workload};
+use crate::scenario::{Scenario, Table};
 
 /// Which figures a scenario gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,18 +25,6 @@ pub enum Measure {
     /// What became of the first message, on its way when a member crashed; drawn in the report.
     Repair,
 }
-
-/// The keys that the tables of this file accept: the broadcast's, and some more.
-pub(crate) const KEYS: Keys = Keys {
-    named: &[
-        ("protocol", PROTOCOL_KEYS),
-        ("workload", WORKLOAD_KEYS),
-        ("workload", &["join_after"]),
-        ("measure", MEASURE_KEYS),
-    ],
-    knobs: &[chain::Config::KNOBS, detector::Config::KNOBS, Config::KNOBS],
-    renamed: RENAMED,
-};
 
 const MEASURES: [(&str, Measure); 5] = [
     ("deliveries", Measure::Deliveries),
@@ -106,7 +91,7 @@ mod tests {
     #[test]
     fn every_key_can_be_set_without_its_table_and_is_read() {
         let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"";
-        for (table, key) in KEYS.all() {
+        for (table, key) in crate::kinds::keys("group").all() {
             let scenario = ScenarioFile::parse("t.toml", text).unwrap();
             // Of a type that no key takes, so that whoever reads it says so.
             let path = format!("{table}.{key}=1979-05-27");

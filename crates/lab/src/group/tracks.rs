@@ -8,7 +8,7 @@ use paceline_proto::detector::Health;
 use paceline_proto::group::{Event, Group, Message};
 use paceline_sim::{Fault, Input, Observer, Reply};
 
-use crate::report::{Axis, Mark, Plot};
+use crate::plot::{Axis, Mark, Plot};
 use crate::scenario::{Fault as ScenarioFault, Scenario};
 
 /// Arrows and marks that are kept; a drawing of more would show nothing.

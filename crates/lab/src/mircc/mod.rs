@@ -27,7 +27,6 @@ use paceline_sim::{Codec, Wires};
 
 pub use ledger::{Ledger, Part};
 pub use plan::{Plan, Step};
-pub(crate) use settings::KEYS;
 pub use settings::{Measure, Settings};
 
 use crate::LabError;

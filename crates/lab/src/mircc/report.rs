@@ -8,8 +8,9 @@ use super::{Fetching, Settings};
 use crate::LabError;
 use crate::experiment::Experiment;
 use crate::figure::{self, Figure, Scale};
+use crate::plot::{Axis, Plot};
 use crate::progress::Progress;
-use crate::report::{Axis, Plot, Section};
+use crate::report::Section;
 use crate::scenario::ScenarioFile;
 use crate::world::Trial;
 

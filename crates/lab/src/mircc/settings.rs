@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use paceline_proto::core::{Knobs, NodeId};
-use paceline_proto::mircc::{
-    Algorithm, Config, ControllerConfig, Multipath, Pace, SEGMENT_BYTES_MAX, ShaperConfig, Strategy,
-};
+use paceline_proto::core::NodeId;
+use paceline_proto::mircc::{Algorithm, Config, Multipath, Pace, SEGMENT_BYTES_MAX, Strategy};
 use paceline_proto::ndn::Signer;
 
 use super::plan::{Mix, Plan};
@@ -15,60 +13,7 @@ use super::topology::{
     self, Abilene, Branch, Defaults, Diamond, Dumbbell, Graph, Random, Routing, Slingshot, Ways,
 };
 use crate::LabError;
-use crate::scenario::{Keys, Rate, Scenario, Table};
-
-/// The keys of scenarios of named data.
-pub(crate) const KEYS: Keys = Keys {
-    named: NAMED,
-    knobs: &[ControllerConfig::KNOBS, ShaperConfig::KNOBS, Config::KNOBS],
-    renamed: RENAMED,
-};
-
-/// Former names of knobs.
-const RENAMED: &[(&str, &str)] = &[
-    ("eta", "headroom"),
-    ("beta", "queue_weight"),
-    ("shaper_queue", "shaper_queue_max"),
-    ("pending", "pending_max"),
-    ("pending_bytes", "pending_bytes_max"),
-    ("store", "store_bytes_max"),
-    ("frame", "frame_bytes"),
-    ("window", "window_max"),
-];
-
-const NAMED: &[(&str, &[&str])] = &[
-    ("protocol", &["controller", "multipath", "pace", "strategy", "signature", "check_wire"]),
-    (
-        "workload",
-        &[
-            "network",
-            "file",
-            "routing",
-            "flows",
-            "bottleneck",
-            "host_rate",
-            "host_delay",
-            "hop_delay",
-            "joint",
-            "left",
-            "right",
-            "second",
-            "upper",
-            "lower",
-            "ways",
-            "producer",
-            "consumers",
-            "plan",
-            "step",
-            "segment",
-            "segments",
-            "short",
-            "long",
-            "long_share",
-        ],
-    ),
-    ("measure", &["figures", "settle"]),
-];
+use crate::scenario::{Rate, Scenario, Table};
 
 /// What is around the content of a Data, at most: name, signature, and what goes with it for a hop.
 const DATA_OVERHEAD_BYTES: usize = 160;

@@ -22,7 +22,6 @@ use paceline_sim::Codec;
 
 pub use ledger::{Ledger, Tally};
 pub use plan::{Action, Grouping, Pace, Phase, Plan, Tables};
-pub(crate) use scenario::KEYS;
 pub use scenario::{Measure, Settings};
 
 use crate::reproduce::Reproduction;

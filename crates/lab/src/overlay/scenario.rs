@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use paceline_proto::core::{Knobs, mix};
+use paceline_proto::core::mix;
 use paceline_proto::overlay::{Algorithm, Config, PingPolicy, Shape, Space, Style};
 
 use super::plan::{Action, Grouping, Pace, Phase, Plan, Tables};
 use crate::LabError;
-use crate::scenario::{Keys, Scenario, ScenarioFile, Table};
+use crate::scenario::{Scenario, ScenarioFile, Table};
 
 /// Which figures a scenario gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,33 +47,6 @@ pub struct Settings {
     /// Which figures.
     pub measure: Measure,
 }
-
-/// The keys that the tables of this file accept.
-pub(crate) const KEYS: Keys =
-    Keys { named: NAMED, knobs: &[Config::KNOBS, Shape::KNOBS], renamed: &[] };
-
-const NAMED: &[(&str, &[&str])] = &[
-    ("protocol", &["algorithm", "tables", "check_wire"]),
-    (
-        "workload",
-        &[
-            "keys",
-            "size",
-            "lifetime",
-            "bundle",
-            "window",
-            "actions",
-            "style",
-            "grouping",
-            "clients",
-            "every",
-            "phase",
-            "join_every",
-            "start",
-        ],
-    ),
-    ("measure", &["figures"]),
-];
 
 const MEASURES: [(&str, Measure); 7] = [
     ("multicast", Measure::Multicast),

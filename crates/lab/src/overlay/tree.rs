@@ -5,7 +5,7 @@ use paceline_proto::overlay::{Body, Message, Overlay, Purpose, Space};
 use paceline_sim::Observer;
 
 use super::{Action, Grouping, Plan};
-use crate::report::{Axis, Mark, Plot};
+use crate::plot::{Axis, Mark, Plot};
 
 /// Messages that are kept; a drawing of more would show nothing.
 const KEPT_MAX: usize = 2_000;

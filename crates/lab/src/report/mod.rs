@@ -1,19 +1,13 @@
 //! Reports: one HTML file that needs nothing else, on screen or on paper.
 
-mod axis;
-mod draw;
 mod html;
-pub(crate) mod plot;
-mod svg;
 mod sweep;
 
 use std::collections::BTreeMap;
 
-pub use axis::{Axis, Scale};
-pub use plot::{Mark, Plot};
-
 use crate::figure::{Figure, number};
 use crate::machine::Machine;
+use crate::plot::{Axis, Mark, Plot};
 use crate::run::{Metric, Run, Sample, WorldKind};
 use crate::scenario::ScenarioFile;
 
@@ -185,21 +179,6 @@ fn envelope<'a>(nodes: impl Iterator<Item = &'a Vec<(f64, f64)>>) -> [Vec<(f64, 
         slots.values().map(|slot| (slot.1 / slot.0, pick(slot))).collect()
     };
     [line(|slot| slot.3), line(|slot| slot.2 / slot.0), line(|slot| slot.4)]
-}
-
-/// Text as HTML and SVG take it.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 
-use super::{Axis, Mark, Plot, Report, Section};
+use super::{Report, Section};
 use crate::figure::Figure;
 use crate::machine::Machine;
+use crate::plot::{Axis, Mark, Plot};
 use crate::sweep::{FinishedCell, Plan};
 
 /// Series that a plot shows before it is split into several, and at all.

@@ -1,18 +1,18 @@
-//! What a run gives, and the folder it is kept in.
+//! What a run gives.
 
-mod folder;
+mod manifest;
 mod series;
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub use folder::{FORMAT, Manifest, Place, Run, WorldKind};
+pub use manifest::{FORMAT, Manifest, Run, WorldKind};
 pub(crate) use series::table as csv_table;
 pub use series::{parse_series, series_csv};
 
 use crate::figure::{Figure, null_is_nan};
-use crate::report::plot::Plot;
+use crate::plot::Plot;
 
 /// What one run gives.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,38 +6,9 @@ use paceline_proto::core::ConfigError;
 use paceline_proto::core::knobs::{Kind, Knob, Knobs, Value};
 
 use super::diagnostic::Diagnostic;
-use super::schema::Form;
+use super::form::Form;
 use super::{Table, units};
 use crate::LabError;
-
-/// The keys that the tables of a service accept.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Keys {
-    /// Tables, each with keys that the service reads by name.
-    pub(crate) named: &'static [(&'static str, &'static [&'static str])],
-    /// Knobs, which are keys of `[protocol]`.
-    pub(crate) knobs: &'static [&'static [Knob]],
-    /// Former names of keys of `[protocol]`, each with its present one.
-    pub(crate) renamed: &'static [(&'static str, &'static str)],
-}
-
-impl Keys {
-    /// No key.
-    pub(crate) const NONE: Keys = Keys { named: &[], knobs: &[], renamed: &[] };
-
-    /// Each key with its table.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let named =
-            self.named.iter().flat_map(|&(table, keys)| keys.iter().map(move |&key| (table, key)));
-        let knobs = self.knobs.iter().flat_map(|knobs| knobs.iter());
-        named.chain(knobs.filter(|knob| knob.is_key).map(|knob| ("protocol", knob.name)))
-    }
-
-    /// The present name of a key, if it had another one.
-    pub(crate) fn renamed(&self, key: &str) -> Option<&'static str> {
-        self.renamed.iter().find(|(former, _)| *former == key).map(|&(_, present)| present)
-    }
-}
 
 /// What is said of a former name of a key.
 pub(super) fn note_renamed(problem: Diagnostic, former: &str, present: &str) -> Diagnostic {
@@ -133,28 +104,5 @@ impl Table<'_> {
             ConfigError::Unknown => "a knob of the protocol".to_owned(),
         };
         self.error(error.knob(), error.to_string(), &accepted)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_service_has_each_key_once_and_a_former_name_leads_to_a_key() {
-        let services = crate::services::kinds().map(|kind| (kind, crate::services::keys(kind)));
-        let services: Vec<_> = services.collect();
-        let is_key = |keys: Keys, key| keys.all().any(|known| known == ("protocol", key));
-        for &(service, keys) in &services {
-            let mut all: Vec<_> = keys.all().collect();
-            let count = all.len();
-            all.sort_unstable();
-            all.dedup();
-            assert_eq!(all.len(), count, "{service}");
-            for &(former, present) in keys.renamed {
-                assert!(!is_key(keys, former), "{service}: {former}");
-                assert!(services.iter().any(|&(_, keys)| is_key(keys, present)), "{present}");
-            }
-        }
     }
 }

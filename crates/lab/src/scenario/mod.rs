@@ -9,17 +9,14 @@ mod builtin;
 mod diagnostic;
 mod document;
 mod faults;
+mod form;
 mod knobs;
 mod overrides;
 mod reader;
-mod schema;
 mod senders;
 mod topology;
 pub mod units;
 mod values;
-
-#[cfg(test)]
-mod golden;
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -32,15 +29,15 @@ pub use diagnostic::{Diagnostic, nearest};
 pub use faults::{Fault, TimedFault};
 use reader::Record;
 pub use reader::{Integer, Table};
-pub use schema::schema;
 pub use senders::Senders;
 pub use topology::{NODES_MAX, Topology};
 pub use units::Rate;
 
-use crate::{LabError, services};
+use crate::LabError;
+use crate::kinds::{self, Keys};
 pub(crate) use diagnostic::{Origin, Source};
 pub(crate) use document::{Entries, Kind, Value};
-pub(crate) use knobs::Keys;
+pub(crate) use form::{Described, Form};
 
 /// Keys and values as a table resolved them, defaults included, in the order they were asked for.
 pub(crate) type Resolved = Vec<(String, toml::Value)>;
@@ -97,7 +94,7 @@ impl ScenarioFile {
             None => None,
         };
         let service_keys = match service.map(|entry| &entry.value.kind) {
-            Some(Kind::Text(name)) => services::keys(name),
+            Some(Kind::Text(name)) => kinds::keys(name),
             _ => Keys::NONE,
         };
         Ok(overrides::apply(&mut self.entries, set, KNOWN_KEYS, service_keys)?)
@@ -267,7 +264,7 @@ impl ScenarioFile {
 
     /// Streams are resent until they arrive: where a link loses all, none ever does.
     fn refuse_lost_streams(&self, service: &str, topology: &Topology) -> Result<(), LabError> {
-        if !services::row(service).is_some_and(|row| row.sends_streams) {
+        if !kinds::find(service).is_some_and(|kind| kind.sends_streams) {
             return Ok(());
         }
         let refused = |table: &Table<'_>| {
@@ -325,7 +322,7 @@ pub struct Scenario {
     pub topology: Topology,
     /// What goes wrong, in order of time.
     pub faults: Vec<TimedFault>,
-    /// Which protocol runs: `[protocol] kind`, one of [`services::kinds`].
+    /// Which protocol runs: `[protocol] kind`, one of [`kinds::names`].
     pub service: &'static str,
     file: ScenarioFile,
     resolved: Vec<(String, Resolved)>,
@@ -335,10 +332,15 @@ pub struct Scenario {
 impl Scenario {
     /// The table `[protocol]`, for the service to read; its `kind` is read already.
     pub fn protocol(&self) -> Table<'_> {
-        let keys = services::keys(self.service);
+        let keys = kinds::keys(self.service);
         let mut table = self.file.table("protocol").recorded(&self.record).of_service(keys);
         service(&mut table).expect("the kind was read when the scenario was resolved");
         table
+    }
+
+    /// The keys that tables of the scenario were asked for until now, with what was said of them.
+    pub(crate) fn described(&self) -> Vec<Described> {
+        self.record.described.lock().expect("no reader panics with the record held").clone()
     }
 
     /// The table `[workload]`, for the service to read.
@@ -419,7 +421,7 @@ fn no_such_file(path: &Path) -> Diagnostic {
 }
 
 fn service(table: &mut Table<'_>) -> Result<&'static str, LabError> {
-    let choices: Vec<(&str, &'static str)> = services::kinds().map(|kind| (kind, kind)).collect();
+    let choices: Vec<(&str, &'static str)> = kinds::names().map(|kind| (kind, kind)).collect();
     table.choice("kind", &choices)
 }
 
@@ -439,3 +441,6 @@ fn write_tables(tables: &[(String, Resolved)]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

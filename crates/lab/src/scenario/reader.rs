@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::diagnostic::{Diagnostic, Origin, Source};
 use super::document::{Entries, Entry, Kind, Value};
-use super::knobs::{Keys, note_renamed};
-use super::schema::{Described, Form};
+use super::form::{Described, Form};
+use super::knobs::note_renamed;
 use super::units::Rate;
 use super::values::{
     BooleanValue, DurationValue, FrequencyValue, ProbabilityValue, RateValue, Read, SizeValue,
@@ -14,6 +14,7 @@ use super::values::{
 };
 use super::{KNOWN_KEYS, Resolved};
 use crate::LabError;
+use crate::kinds::Keys;
 
 /// A typed reader of one table of a scenario.
 ///

@@ -3,8 +3,8 @@
 use paceline_proto::core::NodeId;
 
 use super::document::Kind;
+use super::form::Form;
 use super::reader::Table;
-use super::schema::Form;
 use crate::LabError;
 
 const ACCEPTED: &str = "\"one\", \"all\", a number of nodes (the first 2), or nodes: [0, 2], \

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::document::{Kind, Value};
-use super::schema::Form;
+use super::form::Form;
 use super::units::{self, Rate};
 
 /// A kind of value that a key can have: how it is read, written, and described.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::ask::{Ask, What};
-use super::setup::KINDS;
-use super::throughput;
+use super::{KINDS, throughput};
 use crate::LabError;
 use crate::figure::{self, Scale};
-use crate::scenario::{Keys, Scenario, ScenarioFile};
+use crate::kinds::{self, Keys};
+use crate::scenario::{Scenario, ScenarioFile};
 
 /// A scenario with overrides, and the figures that come of it.
 pub(super) struct Job {
@@ -396,8 +396,7 @@ fn rivals() -> Vec<Job> {
 fn is_of_another(kind: &str, set: &str) -> bool {
     let key = key_of(set);
     let has = |keys: Keys| keys.all().any(|(_, known)| known == key);
-    let is_own = KINDS.iter().any(|&(name, keys)| name == kind && has(keys));
-    !is_own && KINDS.iter().any(|&(_, keys)| has(keys))
+    !has(kinds::keys(kind)) && KINDS.iter().any(|&known| has(kinds::keys(known)))
 }
 
 /// The key of an override, without its table.

@@ -35,13 +35,15 @@ pub use plan::{Plan, Spacing};
 pub use run::{run, serve};
 pub use scenario::Settings;
 pub use search::Search;
-pub(crate) use setup::KINDS;
 pub use setup::Setup;
 pub use watch::Watch;
 
 use crate::chain::{Content, Messages, Verdict};
 use crate::reproduce::Reproduction;
 use crate::world::{Answer, Parts, Service, Workload};
+
+/// The kinds of `[protocol]` that run here.
+pub(crate) const KINDS: &[&str] = &["slingshot", "srm", "nak", "digest-pull", "sender-fec", "ack"];
 
 /// The figures of repairs by receivers as `paceline reproduce slingshot` shows them.
 pub const REPRODUCTION: Reproduction = Reproduction {

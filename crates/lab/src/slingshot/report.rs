@@ -9,8 +9,9 @@ use super::{Measures, Settings};
 use crate::LabError;
 use crate::figure::{self, Figure, Scale};
 use crate::parallel::costliest_first;
+use crate::plot::{Axis, Plot};
 use crate::progress::Progress;
-use crate::report::{Axis, Plot, Section};
+use crate::report::Section;
 use crate::scenario::Scenario;
 use crate::world::Trial;
 

@@ -11,7 +11,7 @@ use super::watched::Watched;
 use super::{Ledger, Measures, Settings, Setup, Timed, Watch};
 use crate::LabError;
 use crate::experiment::with_figures;
-use crate::report::{Axis, Plot};
+use crate::plot::{Axis, Plot};
 use crate::run::{Metric, RunResult, WorldKind};
 use crate::world::{self, Outcome, Prepared, Trial, World, run_on_sockets, simulate};
 

@@ -8,7 +8,7 @@ use paceline_proto::core::Lane;
 
 use super::{Measures, Settings};
 use crate::LabError;
-use crate::report::{Axis, Plot};
+use crate::plot::{Axis, Plot};
 use crate::run::{Metric, RunResult};
 use crate::scenario::{Scenario, Table};
 

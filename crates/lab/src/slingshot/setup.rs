@@ -8,7 +8,8 @@ use paceline_proto::slingshot::{Code, Config, Order, Pull, Rate, RepairBy};
 
 use super::overlap::Overlap;
 use crate::LabError;
-use crate::scenario::{Keys, Table};
+use crate::kinds::slingshot::{COMMON, FEC, NAK};
+use crate::scenario::Table;
 
 /// The protocol of a scenario, with what its members agree on.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,81 +23,6 @@ pub enum Setup {
     /// Every packet is acknowledged by every receiver: `kind = "ack"`.
     Ack(ack::Config),
 }
-
-/// The keys of `[workload]` and `[measure]`.
-const WORKLOAD: (&str, &[&str]) =
-    ("workload", &["senders", "groups", "group_size", "rate", "size", "start", "spacing"]);
-const MEASURE: (&str, &[&str]) = (
-    "measure",
-    &["warmup", "drain", "throughput_within", "throughput_share", "rate_min", "rate_max"],
-);
-
-/// Former names of knobs.
-const RENAMED: &[(&str, &str)] = &[
-    ("pull_after", "pull_after_min"),
-    ("ask", "pull_from"),
-    ("partial", "partial_copies"),
-    ("digest", "digest_names"),
-];
-
-/// Keys of `[protocol]` that a kind reads by name, and knobs that it has all of.
-macro_rules! keys {
-    ([$($named:expr),*] $(, $knobs:expr)*) => {
-        Keys {
-            named: &[$(("protocol", $named),)* WORKLOAD, MEASURE],
-            knobs: &[$($knobs),*],
-            renamed: RENAMED,
-        }
-    };
-}
-
-/// Knobs of [`Config`] that every kind has.
-const COMMON: &[&str] = &["order", "deadline"];
-/// Those that `kind = "sender-fec"` has besides.
-const FEC: &[&str] = &["keep", "lost_after", "flush_after", "partial_copies", "heartbeat_after"];
-/// Knobs of [`nak::Config`] that `kind = "nak"` has.
-const NAK: &[&str] = &["backoff", "retry_after", "asks_max"];
-
-/// The keys that the tables of a scenario of Slingshot accept.
-pub(crate) const KEYS: Keys = keys!(
-    [&["pull", "code", "window", "stagger", "check_wire"]],
-    Config::KNOBS,
-    Rate::KNOBS,
-    Pull::KNOBS
-);
-
-/// Those of `kind = "sender-fec"`.
-pub(crate) const FEC_KEYS: Keys =
-    keys!([COMMON, FEC, &["pull", "window", "check_wire"]], Rate::KNOBS, Pull::KNOBS);
-
-/// Those of `kind = "ack"`.
-pub(crate) const ACK_KEYS: Keys =
-    keys!([COMMON, &["lost_after", "check_wire"]], ack::Config::KNOBS);
-
-/// Those of `kind = "srm"`.
-pub(crate) const SRM_KEYS: Keys = keys!(
-    [COMMON, &["lost_after", "distance", "timers", "check_wire"]],
-    srm::Config::KNOBS,
-    srm::Factors::KNOBS
-);
-
-/// Those of `kind = "nak"`.
-pub(crate) const NAK_KEYS: Keys =
-    keys!([COMMON, NAK, &["heartbeat_after", "answer", "check_wire"]]);
-
-/// Those of `kind = "digest-pull"`.
-pub(crate) const DIGEST_KEYS: Keys =
-    keys!([COMMON, &["heartbeat_after", "answer", "check_wire"]], nak::Config::KNOBS);
-
-/// The keys of each kind of multicast in time.
-pub(crate) const KINDS: [(&str, Keys); 6] = [
-    ("slingshot", KEYS),
-    ("srm", SRM_KEYS),
-    ("nak", NAK_KEYS),
-    ("digest-pull", DIGEST_KEYS),
-    ("sender-fec", FEC_KEYS),
-    ("ack", ACK_KEYS),
-];
 
 /// Repairs, or packets of each sender, whose packets at the end of a run are not judged: what
 /// would bring them back, or show that they are missing, is not sent any more.

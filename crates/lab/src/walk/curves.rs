@@ -6,7 +6,7 @@ use super::Measure;
 use super::ledger::Home;
 use super::measured::Measured;
 use crate::figure;
-use crate::report::{Axis, Plot};
+use crate::plot::{Axis, Plot};
 
 /// What is drawn of the runs behind figures, and how large they were.
 #[derive(Clone, Debug)]

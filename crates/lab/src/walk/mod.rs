@@ -21,7 +21,6 @@ use paceline_sim::Codec;
 
 pub use ledger::{Home, Ledger};
 pub use measured::Measured;
-pub(crate) use settings::KEYS;
 pub use settings::{Measure, Method, Settings};
 
 use crate::reproduce::Reproduction;

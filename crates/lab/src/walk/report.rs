@@ -5,8 +5,9 @@ use super::curves::{Curves, kept};
 use super::figures::{RATIOS, reproduce};
 use crate::LabError;
 use crate::figure::{self, Figure, number};
+use crate::plot::{Axis, Plot};
 use crate::progress::Progress;
-use crate::report::{Axis, Plot, Section};
+use crate::report::Section;
 
 /// The sections of the report of `reproduce walk`.
 pub(super) fn sections(

@@ -4,42 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_graph::generate::Blocks;
-use paceline_proto::core::{Knobs, NodeId};
+use paceline_proto::core::NodeId;
 use paceline_proto::walk::{
-    BundleConfig, Chance, Config, Control, Discipline, Generation, Graph, Kind, Length, Node2Vec,
-    Owners, PacedConfig, QueueConfig, StepConfig, Trail, WindowConfig,
+    Chance, Config, Control, Discipline, Generation, Graph, Kind, Length, Node2Vec, Owners,
+    PacedConfig, QueueConfig, StepConfig, Trail, WindowConfig,
 };
 
 use crate::LabError;
-use crate::scenario::{Keys, Scenario, Table};
-
-/// The keys of scenarios of walks.
-pub(crate) const KEYS: Keys = Keys {
-    named: NAMED,
-    knobs: &[
-        QueueConfig::KNOBS,
-        BundleConfig::KNOBS,
-        PacedConfig::KNOBS,
-        WindowConfig::KNOBS,
-        StepConfig::KNOBS,
-        Config::KNOBS,
-    ],
-    renamed: RENAMED,
-};
-
-/// Former names of knobs.
-const RENAMED: &[(&str, &str)] = &[
-    ("x", "clean"),
-    ("growth", "growth_per_ms"),
-    ("active", "active_max"),
-    ("bundle", "walkers_max"),
-];
-
-const NAMED: &[(&str, &[&str])] = &[
-    ("protocol", &["method", "last_service", "check_wire"]),
-    ("workload", &["block", "A", "B", "C", "walks", "walk", "alpha", "p", "q", "length", "paths"]),
-    ("measure", &["figures"]),
-];
+use crate::scenario::{Scenario, Table};
 
 /// How queues and sources behave: the paper's methods, the synchronous engine that it compares
 /// with, and three of ours.

@@ -16,7 +16,6 @@ use tokio::sync::mpsc;
 
 use crate::chassis::slots::Slots;
 use crate::events::EventSender;
-use crate::handle::Hosted;
 
 /// A protocol as its driver sees it.
 ///
@@ -165,6 +164,33 @@ impl<P: Protocol> Input<P> {
             Input::View(_) => 0,
         }
     }
+}
+
+/// A protocol that a node can run: its parts may move to the node's task.
+///
+/// Implemented for every protocol that qualifies.
+pub trait Hosted:
+    Protocol<
+        Message: Send + 'static,
+        Timer: Send + 'static,
+        Command: Send + 'static,
+        Event: Send + 'static,
+        Shared: Send + Sync + 'static,
+    > + Send
+    + 'static
+{
+}
+
+impl<P> Hosted for P where
+    P: Protocol<
+            Message: Send + 'static,
+            Timer: Send + 'static,
+            Command: Send + 'static,
+            Event: Send + 'static,
+            Shared: Send + Sync + 'static,
+        > + Send
+        + 'static
+{
 }
 
 /// A protocol that has not been started, and the node that it is for.

@@ -6,6 +6,7 @@
 
 pub(crate) mod alarm;
 pub(crate) mod deadlines;
+pub(crate) mod ends;
 pub(crate) mod machine;
 pub(crate) mod ready;
 mod slots;
@@ -18,10 +19,10 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use paceline_proto::core::{Backlog, Counters, Instant};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::chassis::ends::{Common, Control, Ends, Stopped};
 use crate::chassis::machine::{Call, Io, Machine, Requests, Sender};
 use crate::chassis::ready::{ReadyList, Source};
 use crate::events::EventGate;
-use crate::handle::{Common, Control, Ends, Stopped};
 use crate::stats::{Held, Traffic};
 
 /// Inputs handled in a turn.

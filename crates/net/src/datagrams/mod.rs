@@ -16,9 +16,9 @@ use tokio::io::unix::AsyncFd;
 
 use crate::chassis::machine::Encode;
 use crate::datagrams::arrivals::Arrivals;
-use crate::datagrams::trains::{Part, TRAIN_LENGTH_MAX, Trains};
+use crate::datagrams::trains::{TRAIN_LENGTH_MAX, Trains};
 use crate::stats::Traffic;
-use crate::sys;
+use crate::sys::{self, Part};
 
 /// The UDP socket and what waits for it.
 pub(crate) struct Datagrams {

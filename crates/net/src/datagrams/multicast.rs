@@ -16,7 +16,6 @@ use std::time::Duration;
 use paceline_proto::core::GroupId;
 use socket2::{Domain, SockRef, Socket, Type};
 
-use crate::config::NodeConfig;
 use crate::datagrams::arrivals::Arrivals;
 use crate::record::ClusterTag;
 
@@ -110,14 +109,19 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Opens the multicast socket of a node that `udp` is bound for, if one is wanted.
-    pub(crate) fn open(udp: &UdpSocket, config: &NodeConfig) -> io::Result<Way> {
-        match config.multicast {
+    /// Opens the multicast socket of a node that `udp` is bound for, if one is wanted. The kernel
+    /// is asked to keep `receive_bytes` of what has arrived.
+    pub(crate) fn open(
+        udp: &UdpSocket,
+        multicast: Multicast,
+        receive_bytes: usize,
+    ) -> io::Result<Way> {
+        match multicast {
             Multicast::FanOut => Ok(Way::FanOut),
             Multicast::Native { port, ttl } => {
-                Opened::open(udp, port, ttl, config).map(Way::Native)
+                Opened::open(udp, port, ttl, receive_bytes).map(Way::Native)
             }
-            Multicast::Auto { port, ttl } => match Opened::open(udp, port, ttl, config) {
+            Multicast::Auto { port, ttl } => match Opened::open(udp, port, ttl, receive_bytes) {
                 Ok(opened) => Ok(Way::Native(opened)),
                 Err(error) => {
                     tracing::info!(%error, "no IP multicast, sending copies");
@@ -155,7 +159,7 @@ impl Way {
 }
 
 impl Opened {
-    fn open(udp: &UdpSocket, port: u16, ttl: u8, config: &NodeConfig) -> io::Result<Opened> {
+    fn open(udp: &UdpSocket, port: u16, ttl: u8, receive_bytes: usize) -> io::Result<Opened> {
         let unusable = |reason| io::Error::new(io::ErrorKind::Unsupported, reason);
         let SocketAddr::V4(own) = udp.local_addr()? else {
             return Err(unusable("the node's address is not of IPv4"));
@@ -175,8 +179,7 @@ impl Opened {
         // Else what any process of the machine has joined arrives here, from any interface.
         #[cfg(any(target_os = "linux", target_os = "android"))]
         into.set_multicast_all_v4(false)?;
-        let bytes = config.socket_buffer_bytes.unwrap_or(config.datagram_receive_bytes);
-        into.set_recv_buffer_size(bytes as usize)?;
+        into.set_recv_buffer_size(receive_bytes)?;
         into.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
         let opened = Opened { socket: into.into(), interface, port };
         opened.probe(udp)?;

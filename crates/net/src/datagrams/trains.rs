@@ -11,6 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::BytesMut;
 use paceline_proto::core::Counters;
 
+use crate::sys::Part;
+
 /// Most bytes of one train.
 const TRAIN_BYTES_MAX: usize = 60_000;
 /// Most datagrams of one train.
@@ -41,29 +43,6 @@ impl Train {
             && self.bytes.len().is_multiple_of(self.segment_bytes)
             && self.bytes.len() + bytes <= TRAIN_BYTES_MAX
             && self.datagrams() < self.length_max
-    }
-}
-
-/// What the kernel is handed of a train at once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
-    /// Where it goes.
-    pub(crate) to: SocketAddr,
-    /// One datagram or several.
-    pub(crate) bytes: &'a [u8],
-    /// Length of each but the last.
-    pub(crate) segment_bytes: usize,
-}
-
-impl Part<'_> {
-    /// How many datagrams it has.
-    pub(crate) fn datagrams(&self) -> usize {
-        self.bytes.len().div_ceil(self.segment_bytes)
-    }
-
-    /// Where the kernel is to cut it, if at all.
-    pub(crate) fn cut_at(&self) -> Option<usize> {
-        (self.bytes.len() > self.segment_bytes).then_some(self.segment_bytes)
     }
 }
 

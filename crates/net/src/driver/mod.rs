@@ -4,6 +4,7 @@
 //! and writes what has gathered.
 
 mod carry;
+mod claim;
 mod claims;
 mod datagrams;
 mod faults;
@@ -29,6 +30,7 @@ use self::peers::PeerTable;
 use self::proofs::Proofs;
 use crate::chassis::alarm::Alarm;
 use crate::chassis::deadlines::{Clock, Deadlines};
+use crate::chassis::ends::{Control, Ends, Stopped};
 use crate::chassis::machine::Call;
 use crate::chassis::ready::Source;
 use crate::chassis::{Chassis, Controls, Drive};
@@ -37,7 +39,6 @@ use crate::datagrams::Datagrams;
 use crate::datagrams::arrivals::{Arrived, Ask};
 use crate::datagrams::multicast::{Native, Way};
 use crate::emulate::{EmulateChange, Emulator, ReceiveLoss};
-use crate::handle::{Control, Ends, Stopped};
 use crate::nonces::{Nonce, Nonces};
 use crate::record::{ClusterTag, Header, Kind, Refusal, Session};
 use crate::stats::{Traffic, WarnLimit};

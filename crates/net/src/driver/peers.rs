@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use paceline_proto::core::{Backlog, Instant, NodeId};
 
-use super::claims::Claim;
+use super::claim::Claim;
 use crate::chassis::ready::{ReadyList, Source};
 use crate::record::{AHEAD_MAX, Refusal, Session};
 use crate::roster::Roster;

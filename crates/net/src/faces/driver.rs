@@ -20,6 +20,7 @@ use super::table::FaceTable;
 use super::unproven::NetworkRates;
 use crate::chassis::alarm::Alarm;
 use crate::chassis::deadlines::{Clock, Deadlines};
+use crate::chassis::ends::{Control, Ends, Stopped};
 use crate::chassis::machine::{Call, Encode, Encoded, Sender};
 use crate::chassis::ready::Source;
 use crate::chassis::{Chassis, Controls, Drive};
@@ -28,7 +29,6 @@ use crate::datagrams::trains::TRAIN_LENGTH_MAX;
 use crate::datagrams::{Datagrams, write};
 use crate::emulate::{Emulator, Peers};
 use crate::error::FaceError;
-use crate::handle::{Control, Ends, Stopped};
 use crate::stats::{Held, Traffic, WarnLimit};
 use crate::sys;
 

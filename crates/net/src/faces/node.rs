@@ -12,12 +12,12 @@ use super::config::FacesConfig;
 use super::driver::{FaceDriver, Order, Parts};
 use super::table::{Directory, FaceTable};
 use crate::chassis::Task;
-use crate::chassis::machine::Crew;
+use crate::chassis::machine::{Crew, Hosted};
 use crate::config::Exposure;
 use crate::emulate::Peers;
 use crate::error::{BindError, Closed, FaceError, StartError};
 use crate::events::Events;
-use crate::handle::{Handle, Hosted, Kind, connect};
+use crate::handle::{Handle, Kind, connect};
 
 /// A UDP socket that is bound and not used yet.
 ///

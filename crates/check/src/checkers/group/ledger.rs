@@ -4,11 +4,11 @@ use std::sync::Arc;
 use paceline_proto::core::{Instant, Lane, Member, NodeId, Payload, Protocol, View, ViewId, mix};
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 
-use super::super::direct::{DirectLedger, Unread};
 use super::super::offered::Offer;
 use super::super::report::{Report, Violation, rules};
 use super::Layers;
 use super::calm::Calm;
+use super::direct::{DirectLedger, Unread};
 use super::endings::Endings;
 use super::flow::Flows;
 use super::layers::Looks;

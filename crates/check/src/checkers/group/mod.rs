@@ -2,6 +2,7 @@
 //! in them.
 
 mod calm;
+mod direct;
 mod endings;
 mod flow;
 mod layers;
@@ -13,4 +14,4 @@ pub use layers::Layers;
 pub use ledger::{GroupLedger, Host, Rule};
 
 /// What a part of the ledger found.
-pub(super) type Broken = super::report::Broken<Rule>;
+type Broken = super::report::Broken<Rule>;

@@ -11,8 +11,8 @@ use super::flow::{Flow, Share};
 use super::link::{Leaving, Link};
 use super::measure::LinkUse;
 use super::names::{Key, Names};
-use super::node::{LIFETIME_MAX, NodeLedger};
-use super::{Broken, Node, Rule};
+use super::node::NodeLedger;
+use super::{Broken, LIFETIME_MAX, Node, Rule};
 use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
 /// What was told, over all consumers.

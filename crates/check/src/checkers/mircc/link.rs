@@ -6,8 +6,7 @@ use paceline_proto::mircc::{Config, FaceConfig, FaceReport};
 use paceline_proto::ndn::{Class, PACKET_BYTES_MAX, Stamps};
 
 use super::measure::LinkUse;
-use super::node::LIFETIME_MAX;
-use super::{Broken, Rule};
+use super::{Broken, LIFETIME_MAX, Rule};
 
 /// Sizes that a face takes for given until it has seen some, bytes.
 const INTEREST_BYTES: usize = 100;

@@ -9,6 +9,8 @@ mod measure;
 mod names;
 mod node;
 
+use std::time::Duration;
+
 use paceline_proto::core::Protocol;
 use paceline_proto::mircc::{Command, Config, Event, Forwarder, Timer};
 use paceline_proto::ndn::Packet;
@@ -65,6 +67,9 @@ impl Node for Forwarder {
         self
     }
 }
+
+/// The longest that an Interest may be pending.
+const LIFETIME_MAX: Duration = Duration::from_secs(4);
 
 /// What a part of the ledger found.
 type Broken = super::report::Broken<Rule>;

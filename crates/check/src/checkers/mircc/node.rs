@@ -1,5 +1,4 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use paceline_proto::core::{Instant, NodeId};
 use paceline_proto::mircc::{Config, FaceConfig, Setup};
@@ -9,10 +8,7 @@ use super::asks::Asks;
 use super::flow::Flow;
 use super::link::Link;
 use super::names::{Key, Names};
-use super::{Broken, Node, Rule};
-
-/// The longest that an Interest may be pending.
-pub(super) const LIFETIME_MAX: Duration = Duration::from_secs(4);
+use super::{Broken, LIFETIME_MAX, Node, Rule};
 
 /// What is known of a node in its present life.
 #[derive(Debug, Default)]

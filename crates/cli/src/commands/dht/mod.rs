@@ -7,7 +7,6 @@ mod load;
 mod parquet;
 mod read;
 mod send;
-pub mod service;
 pub mod stat;
 
 use std::ffi::{OsStr, OsString};
@@ -26,6 +25,7 @@ use tokio::sync::mpsc;
 
 use super::Outcome;
 use super::member::{runtime, seeds_or_environment, unless_stopped};
+use super::node::dht::explain;
 use crate::content::text_or_base64;
 use crate::error::CliError;
 use crate::parse;
@@ -207,7 +207,7 @@ impl Guest {
         if let Some(writing) = writing {
             builder = builder.require_copies(writing.require_copies);
         }
-        builder.visit(&seeds).await.map_err(service::explain)
+        builder.visit(&seeds).await.map_err(explain)
     }
 }
 

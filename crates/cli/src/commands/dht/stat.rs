@@ -2,9 +2,9 @@ use std::fs;
 
 use paceline_lab::table::table;
 
-use super::service::Stat;
 use crate::commands::Outcome;
 use crate::commands::cluster::Which;
+use crate::commands::node::dht::Stat;
 use crate::error::CliError;
 use crate::ui::Ui;
 

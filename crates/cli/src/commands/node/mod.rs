@@ -1,7 +1,9 @@
 //! `paceline node`: a member of a group, a host of a table, or a server of walks, as a process.
 
+pub mod dht;
 mod group;
 pub mod service;
+mod walk;
 
 use paceline_lab::serve_control;
 

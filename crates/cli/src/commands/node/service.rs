@@ -4,9 +4,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::group;
-use crate::commands::dht::service as dht;
-use crate::commands::walk::service as walk;
+use super::{dht, group, walk};
 use crate::commands::{Outcome, member};
 use crate::error::CliError;
 use crate::signals::Ending;

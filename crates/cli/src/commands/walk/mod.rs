@@ -9,7 +9,6 @@ mod outputs;
 mod plan;
 mod run;
 mod servers;
-pub mod service;
 mod sources;
 mod summary;
 

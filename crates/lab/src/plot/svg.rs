@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use super::escape;
-
 /// A point in the drawing: pixels from the left and from the top.
 pub(super) type At = (f64, f64);
 
@@ -168,6 +166,21 @@ fn list(points: &[At]) -> String {
             .expect("writing into text does not fail");
     }
     list
+}
+
+/// Text as HTML and SVG take it.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! How a plot is drawn: the one place for reports, the live page and the documentation.
 
 use super::axis::{Fitted, Scale};
-use super::plot::{Label, Layer, Mark, Plot, Point, Value, thin};
 use super::svg::{Anchor, At, Paint, Svg, width_of};
+use super::{Label, Layer, Mark, Plot, Point, Value, thin};
 use crate::figure::number;
 
 // About twice the size at which it is shown.

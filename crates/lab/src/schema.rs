@@ -8,38 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Scenario, ScenarioFile, units};
-use crate::services::kinds;
-use crate::{chain, group, mircc, overlay, slingshot, walk};
-
-/// What a key accepts.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Form {
-    Text,
-    Boolean,
-    Integer(i64, i64),
-    Number(f64, f64),
-    Rate,
-    Duration,
-    Size,
-    Frequency,
-    Probability,
-    Word(Vec<String>),
-    Nodes,
-    Groups,
-    Senders,
-    Table,
-}
-
-/// A key that a reader asked for, and what it said of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Described {
-    pub(crate) table: String,
-    pub(crate) key: String,
-    pub(crate) form: Option<Form>,
-    pub(crate) default: Option<toml::Value>,
-    pub(crate) about: &'static str,
-}
+use crate::scenario::{Described, Form, ScenarioFile};
+use crate::services::{Row, SERVICES};
 
 /// One key, of all that was said of it.
 #[derive(Clone, Debug, Default)]
@@ -52,24 +22,6 @@ struct Property {
 /// Keys by table and name.
 type Properties = BTreeMap<(String, String), Property>;
 
-/// Small scenarios of each service, with two numbers of nodes where there may be: bounds that
-/// depend on them differ.
-fn samples(service: &str) -> Vec<String> {
-    let of = |nodes: u32, rest: &str| {
-        format!("[topology]\nnodes = {nodes}\n[protocol]\nkind = \"{service}\"\n{rest}")
-    };
-    match service {
-        "overlay" => [3, 5].map(|nodes| of(nodes, "[workload]\nclients = 1\n")).to_vec(),
-        "mircc" => vec![of(10, "[workload]\nnetwork = \"dumbbell\"\n")],
-        "chain" | "group" | "walk" => [3, 5].map(|nodes| of(nodes, "")).to_vec(),
-        // Of multicast in time, also with a search for the throughput.
-        _ => ["", "[measure]\nthroughput_within = \"20ms\"\n"]
-            .into_iter()
-            .flat_map(|measure| [3, 5].map(|nodes| of(nodes, measure)))
-            .collect(),
-    }
-}
-
 /// One table of each kind of fault.
 const FAULTS: [&str; 5] = [
     "kind = \"crash\"\nnode = 1\nfor = \"1s\"",
@@ -79,27 +31,16 @@ const FAULTS: [&str; 5] = [
     "kind = \"link\"\nfor = \"1s\"",
 ];
 
-fn read(scenario: &Scenario) {
-    // What is missing of a sample is found out later than what it is asked for.
-    let _ = match scenario.service {
-        "chain" => chain::Broadcast::read(scenario).map(drop),
-        "group" => group::Members::read(scenario).map(drop),
-        "overlay" => overlay::Settings::read(scenario, 1).map(drop),
-        "mircc" => mircc::Settings::read(scenario, 1).map(drop),
-        "walk" => walk::Settings::read(scenario, 1).map(drop),
-        _ => slingshot::Settings::read(scenario).map(drop),
-    };
-}
-
 /// Reads a sample with an override, and adds what it was asked for.
-fn explore(text: &str, set: Option<&str>, out: &mut Properties) {
+fn explore(row: &Row, text: &str, set: Option<&str>, out: &mut Properties) {
     let file = ScenarioFile::parse("sample.toml", text).and_then(|file| file.with_sets(set));
     let Ok(scenario) = file.and_then(|file| file.resolve()) else {
         return;
     };
-    read(&scenario);
-    let described = scenario.record.described.lock().expect("no reader panics with it held");
-    for described in described.iter().filter(|described| !described.table.contains('.')) {
+    // What is missing of a sample is found out later than what it is asked for.
+    let _ = (row.read)(&scenario);
+    for described in scenario.described().iter().filter(|described| !described.table.contains('.'))
+    {
         let place = (described.table.clone(), described.key.clone());
         out.entry(place).or_default().add(described, set.is_none());
     }
@@ -153,48 +94,6 @@ impl Property {
     }
 }
 
-impl Form {
-    fn is_like(&self, other: &Form) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
-    }
-
-    fn schema(&self) -> Value {
-        let text = |pattern: String| json!({ "type": "string", "pattern": pattern });
-        let nodes = || json!({ "type": ["integer", "string", "array"] });
-        match self {
-            Form::Text => json!({ "type": "string" }),
-            Form::Boolean => json!({ "type": "boolean" }),
-            Form::Integer(least, i64::MAX) => json!({ "type": "integer", "minimum": least }),
-            Form::Integer(least, most) => {
-                json!({ "type": "integer", "minimum": least, "maximum": most })
-            }
-            Form::Number(least, most) => {
-                let mut schema = json!({ "type": "number" });
-                if *least > f64::MIN {
-                    schema["minimum"] = json!(least);
-                }
-                if *most < f64::MAX {
-                    schema["maximum"] = json!(most);
-                }
-                schema
-            }
-            Form::Rate => text(units::rate_pattern()),
-            Form::Duration => text(units::duration_pattern()),
-            Form::Size => text(units::size_pattern()),
-            Form::Frequency => text(units::frequency_pattern()),
-            Form::Probability => json!({ "anyOf": [
-                { "type": "number", "minimum": 0, "maximum": 1 },
-                text(units::percentage_pattern()),
-            ] }),
-            Form::Word(words) => json!({ "enum": words }),
-            Form::Nodes => nodes(),
-            Form::Groups => json!({ "type": "array", "items": nodes() }),
-            Form::Senders => nodes(),
-            Form::Table => json!({ "type": "object" }),
-        }
-    }
-}
-
 /// The schema of the keys of one table.
 fn table(properties: &Properties, name: &str) -> Value {
     let keys = properties.iter().filter(|((table, _), _)| table == name);
@@ -203,11 +102,18 @@ fn table(properties: &Properties, name: &str) -> Value {
     json!({ "type": "object", "properties": keys, "additionalProperties": false })
 }
 
-/// Everything that scenarios of a service are asked for.
-fn explored(service: &str) -> Properties {
+/// Small scenarios of one of the service's kinds.
+fn samples(row: &Row, kind: &str) -> impl Iterator<Item = String> {
+    row.samples.iter().map(move |(nodes, rest)| {
+        format!("[topology]\nnodes = {nodes}\n[protocol]\nkind = \"{kind}\"\n{rest}")
+    })
+}
+
+/// Everything that scenarios of one of the service's kinds are asked for.
+fn explored(row: &Row, kind: &str) -> Properties {
     let mut found = Properties::new();
-    for text in samples(service) {
-        explore(&text, None, &mut found);
+    for text in samples(row, kind) {
+        explore(row, &text, None, &mut found);
         let mut tried = BTreeSet::new();
         loop {
             let sets = found.iter().flat_map(|((table, key), property)| {
@@ -226,7 +132,7 @@ fn explored(service: &str) -> Properties {
                 break;
             }
             for set in sets {
-                explore(&text, Some(&set), &mut found);
+                explore(row, &text, Some(&set), &mut found);
                 tried.insert(set);
             }
         }
@@ -239,8 +145,9 @@ fn explored(service: &str) -> Properties {
 pub fn schema() -> Value {
     let mut shared = Properties::new();
     let mut services = Vec::new();
-    for service in kinds() {
-        let mut found = explored(service);
+    let kinds = SERVICES.iter().flat_map(|row| row.kinds.iter().map(move |&kind| (row, kind)));
+    for (row, service) in kinds {
+        let mut found = explored(row, service);
         let kind =
             Property { forms: vec![Form::Word(vec![service.to_owned()])], ..Property::default() };
         found.insert(("protocol".to_owned(), "kind".to_owned()), kind);
@@ -254,8 +161,9 @@ pub fn schema() -> Value {
         );
     }
     for fault in FAULTS {
-        let text = samples("chain").remove(0);
-        explore(&format!("{text}[[faults]]\nat = \"1s\"\n{fault}\n"), None, &mut shared);
+        let row = &SERVICES[0];
+        let text = samples(row, row.kinds[0]).next().unwrap_or_default();
+        explore(row, &format!("{text}[[faults]]\nat = \"1s\"\n{fault}\n"), None, &mut shared);
     }
     if let Some(name) = shared.get_mut(&(String::new(), "name".to_owned())) {
         // The file's, which no sample has.
@@ -398,7 +306,7 @@ mod tests {
         assert!(chain["hop_bytes"]["description"].as_str().unwrap().starts_with("Bytes of a hop"));
         // Keys that only one network or walk is asked for are there as well.
         let of = |kind: &str, table: &str, key: &str| {
-            let at = kinds().position(|known| known == kind).unwrap();
+            let at = crate::kinds::names().position(|known| known == kind).unwrap();
             !services[at]["properties"][table]["properties"][key].is_null()
         };
         assert!(of("mircc", "workload", "upper") && of("mircc", "workload", "short"));

@@ -1,8 +1,13 @@
-//! Plots, as data: what is shown over which axes. How that is drawn is in `draw`.
+//! Plots, as data: what is shown over which axes, and how it is drawn.
+
+mod axis;
+mod draw;
+mod svg;
 
 use serde::{Deserialize, Serialize};
 
-use super::axis::Axis;
+pub use axis::{Axis, Scale};
+
 use crate::figure::null_is_nan;
 
 /// A plot: layers over two axes, groups of bars over categories, or what happens along lanes.
@@ -12,51 +17,51 @@ pub struct Plot {
     pub title: String,
     /// What a reader should see in it; a sentence or nothing.
     pub caption: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) categories: Vec<String>,
+    x: Axis,
+    y: Axis,
+    categories: Vec<String>,
     // Names at the y axis, from the top.
-    pub(super) lanes: Vec<String>,
-    pub(super) layers: Vec<Layer>,
+    lanes: Vec<String>,
+    layers: Vec<Layer>,
     // Text at points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) labels: Vec<Label>,
+    labels: Vec<Label>,
     // Without axes: what counts is who is joined with whom.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) is_bare: bool,
+    is_bare: bool,
     // Of a map of heat: a value for each lane and category.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) cells: Vec<Vec<Value>>,
+    cells: Vec<Vec<Value>>,
 }
 
 /// JSON has no NaN: it is written as null.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Value(#[serde(deserialize_with = "null_is_nan")] pub(super) f64);
+struct Value(#[serde(deserialize_with = "null_is_nan")] f64);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Label {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) text: String,
+struct Label {
+    x: f64,
+    y: f64,
+    text: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Layer {
-    pub(super) name: String,
-    pub(super) mark: Mark,
-    pub(super) points: Vec<Point>,
+struct Layer {
+    name: String,
+    mark: Mark,
+    points: Vec<Point>,
 }
 
 /// JSON has no NaN: it is written as null.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Point(
-    #[serde(deserialize_with = "null_is_nan")] pub(super) f64,
-    #[serde(deserialize_with = "null_is_nan")] pub(super) f64,
+struct Point(
+    #[serde(deserialize_with = "null_is_nan")] f64,
+    #[serde(deserialize_with = "null_is_nan")] f64,
 );
 
 impl Layer {
     /// True if each point has a marker; on a line of many they would only blur it.
-    pub(super) fn is_marked(&self) -> bool {
+    fn is_marked(&self) -> bool {
         match self.mark {
             Mark::Line => self.points.len() <= MARKERS_MAX,
             Mark::Steps | Mark::Bars | Mark::Arrows | Mark::Rules => false,
@@ -241,7 +246,7 @@ const MARKERS_MAX: usize = 24;
 const CDF_POINTS_MAX: usize = 500;
 
 /// At most about `most` points, ends included, evenly chosen.
-pub(super) fn thin(points: Vec<(f64, f64)>, most: usize) -> Vec<(f64, f64)> {
+fn thin(points: Vec<(f64, f64)>, most: usize) -> Vec<(f64, f64)> {
     if points.len() <= most {
         return points;
     }

@@ -1,13 +1,13 @@
 //! The ledger of messages from one member to one other, kept by [`GroupLedger`].
 //!
-//! [`GroupLedger`]: super::group::GroupLedger
+//! [`GroupLedger`]: super::GroupLedger
 
 use std::collections::{BTreeMap, VecDeque};
 
 use paceline_proto::core::{Member, NodeId, View, ViewId};
 use paceline_proto::group::{Config, SendFailure};
 
-use super::group::{Broken, Rule};
+use super::{Broken, Rule};
 
 /// Who sent, and to whom.
 type PairOf = (Member, Member);

@@ -1,0 +1,45 @@
+//! What a driver shares with the handles to its node, and its ends of their queues.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::admission::Admission;
+use crate::chassis::machine::Machine;
+use crate::events::{EventGate, Waiting};
+use crate::stats::SharedStats;
+
+/// How a node ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Stream bytes that could not be handed to the kernel in time.
+    pub abandoned_bytes: usize,
+}
+
+/// What the application tells the driver, whose orders are `O`. Heeded even while the node is
+/// paused.
+pub(crate) enum Control<O> {
+    /// Something that only this kind of driver knows.
+    Order(O),
+    /// Flush and stop.
+    Stop(oneshot::Sender<Stopped>),
+}
+
+/// What driver and handles share.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) admission: Admission,
+    pub(crate) stats: SharedStats,
+    pub(crate) local_addr: SocketAddr,
+    pub(crate) datagram_receive_bytes: usize,
+    pub(crate) waiting: Arc<Waiting>,
+}
+
+/// The driver's end.
+pub(crate) struct Ends<O> {
+    pub(crate) machine: Box<dyn Machine>,
+    pub(crate) controls: mpsc::UnboundedReceiver<Control<O>>,
+    pub(crate) gate: EventGate,
+    pub(crate) common: Arc<Common>,
+}
