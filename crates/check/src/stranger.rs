@@ -14,8 +14,13 @@ use paceline_proto::walk::{self, Server};
 use crate::lies::{Draw, Known, Source};
 use crate::{Forgers, Misdeed, Rogues, Tamper, Verdict, Wrapped, seeds};
 
-/// Counts the messages that strangers send.
-pub const LIES: &str = "stranger_lies";
+paceline_proto::counters! {
+    /// What strangers count.
+    pub COUNTERS = "stranger" {
+        /// Sent.
+        LIES = "stranger_lies", [messages];
+    }
+}
 
 /// A protocol that strangers may speak.
 pub trait Spoken: Protocol<Message: Draw> {

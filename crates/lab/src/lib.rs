@@ -8,6 +8,7 @@
 
 pub mod bench;
 pub mod chain;
+pub mod counters;
 mod error;
 pub mod experiment;
 pub mod figure;

@@ -13,6 +13,8 @@ use std::task::Waker;
 use paceline_proto::core::{Counters, Protocol};
 use tokio::sync::mpsc;
 
+use crate::counters;
+
 /// What the protocol tells the application, in order. Dropping it discards what comes.
 ///
 /// An application that does not receive holds its node back: once
@@ -88,7 +90,7 @@ impl<P: Protocol> EventSender<P> {
             self.waiting.add(bytes);
             if self.events.send(event).is_err() {
                 self.waiting.remove(bytes);
-                counters.add("event_discarded", 1);
+                counters.add(counters::EVENT_DISCARDED, 1);
             }
         }
     }
@@ -113,7 +115,7 @@ impl EventGate {
             if waiting.bytes.load(SeqCst) < self.bytes_max {
                 return false;
             }
-            counters.add("event_held_peers", 1);
+            counters.add(counters::EVENT_HELD_PEERS, 1);
             self.is_holding = true;
             waiting.is_holding.store(true, SeqCst);
         }

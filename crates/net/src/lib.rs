@@ -50,6 +50,7 @@ mod admission;
 mod bucket;
 mod chassis;
 mod config;
+pub mod counters;
 mod datagrams;
 mod driver;
 mod emulate;

@@ -17,8 +17,9 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, BufMut, Bytes};
-use paceline_proto::core::NodeId;
+use paceline_proto::core::{CounterId, NodeId};
 
+use crate::counters;
 use crate::nonces::{NONCE_BYTES, TAG_BYTES};
 
 /// Length of the header in bytes.
@@ -282,21 +283,21 @@ impl Refusal {
     ];
 
     /// The name of its counter.
-    pub const fn counter(self) -> &'static str {
+    pub const fn counter(self) -> CounterId {
         match self {
-            Refusal::ForeignVersion => "record_foreign_version",
-            Refusal::ForeignCluster => "record_foreign_cluster",
-            Refusal::ForeignEpoch => "record_foreign_epoch",
-            Refusal::UnknownSender => "record_unknown_sender",
-            Refusal::Malformed => "record_malformed",
-            Refusal::Oversized => "record_oversized",
-            Refusal::Undecodable => "record_undecodable",
-            Refusal::UnknownSession => "record_unknown_session",
-            Refusal::OldSession => "record_old_session",
-            Refusal::FutureSession => "record_future_session",
-            Refusal::OutOfSequence => "record_out_of_sequence",
-            Refusal::WrongMember => "record_wrong_member",
-            Refusal::IdInUse => "record_id_in_use",
+            Refusal::ForeignVersion => counters::RECORD_FOREIGN_VERSION,
+            Refusal::ForeignCluster => counters::RECORD_FOREIGN_CLUSTER,
+            Refusal::ForeignEpoch => counters::RECORD_FOREIGN_EPOCH,
+            Refusal::UnknownSender => counters::RECORD_UNKNOWN_SENDER,
+            Refusal::Malformed => counters::RECORD_MALFORMED,
+            Refusal::Oversized => counters::RECORD_OVERSIZED,
+            Refusal::Undecodable => counters::RECORD_UNDECODABLE,
+            Refusal::UnknownSession => counters::RECORD_UNKNOWN_SESSION,
+            Refusal::OldSession => counters::RECORD_OLD_SESSION,
+            Refusal::FutureSession => counters::RECORD_FUTURE_SESSION,
+            Refusal::OutOfSequence => counters::RECORD_OUT_OF_SEQUENCE,
+            Refusal::WrongMember => counters::RECORD_WRONG_MEMBER,
+            Refusal::IdInUse => counters::RECORD_ID_IN_USE,
         }
     }
 }
@@ -396,7 +397,7 @@ mod tests {
 
     #[test]
     fn every_refusal_has_a_counter_of_its_own() {
-        let mut names = Refusal::ALL.map(Refusal::counter).to_vec();
+        let mut names = Refusal::ALL.map(|refusal| refusal.counter().name()).to_vec();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Refusal::ALL.len());

@@ -4,6 +4,7 @@
 //! and release, with typed messages and through their encoding. Parallelism is over runs.
 #![forbid(unsafe_code)]
 
+pub mod counters;
 mod fault;
 mod groups;
 mod links;

@@ -19,12 +19,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use paceline_proto::core::{
-    Backlog, Copies, EndBuffer, GroupId, Instant, Lane, LinkFaults, LinkState, Loss, NodeId, Rng,
-    Wire, mix,
+    Backlog, Copies, CounterId, EndBuffer, GroupId, Instant, Lane, LinkFaults, LinkState, Loss,
+    NodeId, Rng, Wire, mix,
 };
 
 pub use config::{Multicast, NetworkConfig, Overhead, Shape};
 
+use crate::counters;
 use crate::links::Links;
 use crate::tcp::{Streams, Tcp};
 use waiting::Waiting;
@@ -55,12 +56,6 @@ struct Port {
 }
 
 const NO_QUEUE: u32 = u32::MAX;
-
-/// Counts what was sent to a node that no wire leads to.
-const NO_WIRE: &str = "sim_no_wire";
-
-/// Counts what a severed link did not carry.
-pub(crate) const SEVERED: &str = "sim_severed";
 
 /// Places that an idle queue keeps.
 const QUEUE_KEPT: usize = 64;
@@ -129,9 +124,9 @@ pub(crate) enum Sent<M> {
     /// It waits behind others; `port_free` is set if the caller must call back then.
     Waits { port_free: Option<Instant> },
     /// It waits for the link to carry something again, which is out of order for this reason.
-    Stalls(&'static str),
-    /// It is gone, for this reason (a counter's name).
-    Dropped(&'static str),
+    Stalls(CounterId),
+    /// It is gone, for this reason.
+    Dropped(CounterId),
 }
 
 /// What a port that may be free sends next.
@@ -194,7 +189,7 @@ impl<M: Wire> Network<M> {
         queued: Queued<M>,
     ) -> Sent<M> {
         if self.needs_pairs && self.pair(from, to).is_down && queued.lane == Lane::Stream {
-            return Sent::Dropped("sim_sent_while_down");
+            return Sent::Dropped(counters::SENT_WHILE_DOWN);
         }
         if self.tcp.is_some() {
             return Sent::Waits { port_free: self.submit(now, from, queued) };
@@ -284,7 +279,7 @@ impl<M: Wire> Network<M> {
     ) -> Sent<M> {
         let copies = match self.draw(from, to, queued.lane) {
             Ok(copies) => copies,
-            Err(dropped) if queued.lane == Lane::Datagram || dropped == NO_WIRE => {
+            Err(dropped) if queued.lane == Lane::Datagram || dropped == counters::NO_WIRE => {
                 return Sent::Dropped(dropped);
             }
             Err(why) => {
@@ -312,15 +307,15 @@ impl<M: Wire> Network<M> {
         to: NodeId,
         bytes: usize,
         leaves: Instant,
-    ) -> Result<Arrivals, &'static str> {
+    ) -> Result<Arrivals, CounterId> {
         let copies = self.draw(from, to, Lane::Datagram)?;
         self.reach(from, to, Lane::Datagram, bytes, leaves, copies)
     }
 
     /// What the link does to the next message; `Err` if it lets none pass at present.
-    fn draw(&mut self, from: NodeId, to: NodeId, lane: Lane) -> Result<Copies, &'static str> {
+    fn draw(&mut self, from: NodeId, to: NodeId, lane: Lane) -> Result<Copies, CounterId> {
         let wire = match &self.config.wires {
-            Some(wires) => wires.delay(from, to).ok_or(NO_WIRE)?,
+            Some(wires) => wires.delay(from, to).ok_or(counters::NO_WIRE)?,
             None => Duration::ZERO,
         };
         if !self.needs_pairs {
@@ -332,10 +327,10 @@ impl<M: Wire> Network<M> {
         faults.delay += wire;
         let pair = self.pair(from, to);
         if is_severed {
-            return Err(SEVERED);
+            return Err(counters::SEVERED);
         }
         if is_blocked || !pair.stalled.is_empty() {
-            return Err("sim_partitioned");
+            return Err(counters::PARTITIONED);
         }
         Ok(pair.link.draw(&faults, lane, &mut pair.rng))
     }
@@ -363,7 +358,7 @@ impl<M: Wire> Network<M> {
         bytes: usize,
         leaves: Instant,
         copies: Copies,
-    ) -> Result<Arrivals, &'static str> {
+    ) -> Result<Arrivals, CounterId> {
         let (queue_bytes_max, rate) =
             (self.config.queue_bytes_max, self.config.rate_bits_per_second);
         if rate.is_none() {
@@ -381,10 +376,10 @@ impl<M: Wire> Network<M> {
         };
         let start = leaves.max(*busy_until);
         if port_bytes_max.is_some_and(|most| !has_room(most, rate, start - leaves, wire_bytes)) {
-            return Err("sim_port_full");
+            return Err(counters::PORT_FULL);
         }
         if lane == Lane::Datagram && exceeds(queue_bytes_max, rate, start - leaves) {
-            return Err("sim_queue_full");
+            return Err(counters::QUEUE_FULL);
         }
         let arrival = start + airtime;
         *busy_until = arrival;
@@ -402,9 +397,9 @@ impl<M: Wire> Network<M> {
         lane: Lane,
         arrival: Instant,
         copies: Copies,
-    ) -> Result<Arrivals, &'static str> {
+    ) -> Result<Arrivals, CounterId> {
         let arrivals = match copies {
-            Copies::None => return Err("sim_lost"),
+            Copies::None => return Err(counters::LOST),
             Copies::One(delay) => [Some(self.in_order(from, to, lane, arrival + delay)), None],
             Copies::Two(first, second) => [Some(arrival + first), Some(arrival + second)],
         };
@@ -412,19 +407,14 @@ impl<M: Wire> Network<M> {
     }
 
     /// The copies that the receiver's end buffer keeps.
-    fn enter(
-        &mut self,
-        to: NodeId,
-        lane: Lane,
-        arrivals: Arrivals,
-    ) -> Result<Arrivals, &'static str> {
+    fn enter(&mut self, to: NodeId, lane: Lane, arrivals: Arrivals) -> Result<Arrivals, CounterId> {
         let Some(buffer) = self.end_buffers.get_mut(to.index()).filter(|_| lane == Lane::Datagram)
         else {
             return Ok(arrivals);
         };
         let loss = self.config.receive_loss;
         let kept = arrivals.map(|arrival| arrival.filter(|_| !buffer.loses(loss)));
-        if kept == [None; 2] { Err("sim_lost_at_receiver") } else { Ok(kept) }
+        if kept == [None; 2] { Err(counters::LOST_AT_RECEIVER) } else { Ok(kept) }
     }
 
     /// A stream keeps its order whatever the jitter.

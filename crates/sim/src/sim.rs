@@ -11,6 +11,7 @@ use paceline_proto::core::{
 };
 use paceline_proto::ndn::PACKET_BYTES_MAX;
 
+use crate::counters;
 use crate::fault::Fault;
 use crate::groups::Groups;
 use crate::network::{LinkRule, Network, NetworkConfig, NodeBacklog, Overhead, Shape};
@@ -404,7 +405,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         if let Some(node) = node {
             match self.nodes[node.index()].life {
                 Life::Running => {}
-                Life::Crashed => return self.counters.add("sim_to_crashed", 1),
+                Life::Crashed => return self.counters.add(counters::TO_CRASHED, 1),
                 Life::Paused => return self.hold(node, event),
             }
         }
@@ -413,7 +414,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
                 let is_stale = incarnation != self.nodes[from.index()].starts
                     || (lane == Lane::Stream && stream != self.network.stream_epoch(from, to));
                 if is_stale {
-                    return self.counters.add("sim_cut_off", 1);
+                    return self.counters.add(counters::CUT_OFF, 1);
                 }
                 self.fold(1, to, u64::from(from.0) << 32 | u64::from(bytes));
                 self.show(to, &Input::Message { from, message: &message }, observer);
@@ -504,7 +505,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         handler(&mut slot.protocol, &mut context);
         if !self.amid.is_empty() && self.cut_short(node) {
             self.carry_out(node, observer);
-            self.counters.add("sim_crashed_amid", 1);
+            self.counters.add(counters::CRASHED_AMID, 1);
             return self.fault(Fault::Crash(node), observer);
         }
         self.carry_out(node, observer);
@@ -524,7 +525,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
         if bytes > 0
             && held.iter().map(datagram_bytes).sum::<usize>() + bytes > PAUSED_DATAGRAM_BYTES_MAX
         {
-            return self.counters.add("sim_socket_full", 1);
+            return self.counters.add(counters::SOCKET_FULL, 1);
         }
         held.push(event);
     }

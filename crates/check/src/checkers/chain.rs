@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use paceline_proto::chain::counters::COUNTERS;
 use paceline_proto::chain::{Chain, Command, Config, Event, Frame, Message};
 use paceline_proto::core::{
     Instant, Lane, NodeId, Payload, PeerState, Protocol, View, ViewId, Wire,
@@ -52,27 +53,6 @@ impl Member for Chain {
         self
     }
 }
-
-/// Refusals that an honest group of live members never counts.
-const REFUSALS: [&str; 17] = [
-    "chain_ack_out_of_range",
-    "chain_beyond_credit",
-    "chain_block_oversized",
-    "chain_count_out_of_range",
-    "chain_duplicate",
-    "chain_foreign_incarnation",
-    "chain_foreign_origin",
-    "chain_foreign_sender",
-    "chain_foreign_view",
-    "chain_hops_exhausted",
-    "chain_hops_out_of_range",
-    "chain_link_gap",
-    "chain_misfit_block",
-    "chain_not_a_member",
-    "chain_own_frame_returned",
-    "chain_resume_out_of_range",
-    "chain_resync_out_of_range",
-];
 
 #[derive(Debug)]
 struct Accepted {
@@ -224,7 +204,7 @@ impl ChainLedger {
                 origins.filter(|o| o.0 != rank).map(|(_, _, received)| received).sum::<u64>();
         }
         let refused: Vec<_> =
-            counters.sorted().into_iter().filter(|(name, _)| REFUSALS.contains(name)).collect();
+            counters.sorted().into_iter().filter(|(name, _)| shows_fault(name)).collect();
         if accounted != self.frames_arrived || !refused.is_empty() {
             let what = format!(
                 "{} frames arrived, {accounted} taken or known; refused {refused:?}",
@@ -441,4 +421,9 @@ impl<P: Member> Observer<P> for ChainLedger {
             reply.stop();
         }
     }
+}
+
+/// True of what an honest group of live members never counts.
+fn shows_fault(counter: &str) -> bool {
+    COUNTERS.find(counter).is_some_and(|id| id.counter().shows_fault)
 }

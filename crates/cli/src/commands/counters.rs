@@ -1,10 +1,71 @@
-//! What a node has counted, as it is printed at its end.
+//! What can be counted, and what a node has counted, as it is printed at its end.
 
 use paceline::Stats;
-use paceline_lab::table::table;
+use paceline_lab::counters::SETS;
+use paceline_lab::scenario::Diagnostic;
+use paceline_lab::table::{table, table_within};
+use serde::Serialize;
 
+use super::{COLUMNS_UNKNOWN, Outcome};
 use crate::error::CliError;
 use crate::ui::Ui;
+
+/// List what protocols, drivers of sockets and the simulator count
+///
+/// Reports name these counters, and `--json` has them as keys. What only a fault of another node
+/// causes is marked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  paceline counters
+  paceline counters chain
+  paceline counters net --json")]
+pub struct Args {
+    /// Of which protocol or driver: chain, group, detector, overlay, slingshot, srm, nak, ack,
+    /// mircc, walk, sim, net or lab
+    #[arg(value_name = "NAME")]
+    of: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    of: &'static str,
+    name: &'static str,
+    unit: &'static str,
+    help: &'static str,
+    shows_fault: bool,
+}
+
+/// Lists them.
+pub fn run(Args { of }: Args, ui: &Ui) -> Result<Outcome, CliError> {
+    let known: Vec<&str> = SETS.iter().map(|set| set.name).collect();
+    if let Some(name) = of.as_deref().filter(|name| !known.contains(name)) {
+        let unknown = Diagnostic::new(format!("nothing that counts is called `{name}`"))
+            .with_suggestion(name, known.iter().copied())
+            .with_note(format!("known: {}", known.join(", ")));
+        return Err(CliError::Input(unknown.to_string()));
+    }
+    let sets = SETS.iter().filter(|set| of.as_deref().is_none_or(|name| name == set.name));
+    let entries = sets.flat_map(|set| {
+        set.counters.iter().map(|counter| Entry {
+            of: set.name,
+            name: counter.name,
+            unit: counter.unit,
+            help: counter.help,
+            shows_fault: counter.shows_fault,
+        })
+    });
+    let entries: Vec<Entry> = entries.collect();
+    ui.document(&entries)?;
+    let row = |entry: &Entry| {
+        let fault = if entry.shows_fault { " Shows a fault." } else { "" };
+        [entry.name.to_owned(), entry.unit.to_owned(), format!("{}{fault}", entry.help)]
+    };
+    let rows: Vec<[String; 3]> = entries.iter().map(row).collect();
+    let columns = ui.columns().unwrap_or(COLUMNS_UNKNOWN);
+    ui.print(&table_within(["counter", "counts", "which"], &rows, columns))?;
+    Ok(Outcome::Done)
+}
 
 /// Prints what a node has counted, after these counts.
 pub fn report(ui: &Ui, stats: &Stats, first: &[(&'static str, u64)]) -> Result<(), CliError> {

@@ -3,7 +3,7 @@ use paceline_lab::services::reproductions;
 use paceline_lab::table::table_within;
 use serde::Serialize;
 
-use super::Outcome;
+use super::{COLUMNS_UNKNOWN, Outcome};
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -14,9 +14,6 @@ Examples:
   paceline list
   paceline list --json")]
 pub struct Args {}
-
-/// Where output goes to no terminal.
-const COLUMNS_UNKNOWN: usize = 80;
 
 #[derive(Serialize)]
 struct Entry {

@@ -31,6 +31,9 @@ use crate::error::CliError;
 use crate::signals::Ending;
 use crate::ui::Ui;
 
+/// Columns of output that goes to no terminal.
+const COLUMNS_UNKNOWN: usize = 80;
+
 /// What to do.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -41,6 +44,7 @@ pub enum Command {
     Report(report::Args),
     List(list::Args),
     Schema(schema::Args),
+    Counters(counters::Args),
     Bench(bench::Args),
     Broadcast(broadcast::Args),
     Multicast(multicast::Args),
@@ -110,6 +114,7 @@ impl Command {
             Command::Report(args) => report::run(args, ui),
             Command::List(args) => list::run(args, ui),
             Command::Schema(args) => schema::run(args, ui),
+            Command::Counters(args) => counters::run(args, ui),
             Command::Bench(args) => bench::run(args, ui),
             Command::Broadcast(args) => broadcast::run(args, ui),
             Command::Multicast(args) => multicast::run(args, ui),

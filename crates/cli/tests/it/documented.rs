@@ -63,6 +63,7 @@ const RULES: &[(&str, Rule)] = &[
     ("doctor", Rule::Parse("its status says what this machine lacks")),
     ("completions", Rule::Run(&[])),
     ("schema", Rule::Run(&[])),
+    ("counters", Rule::Run(&[])),
     ("multicast tune --within", Rule::Run(&[])),
     ("graph gen rmat", Rule::Parse("draws a large graph")),
     ("graph gen sbm", Rule::Run(&["--out", "drawn.tsv"])),

@@ -6,7 +6,8 @@ use paceline_proto::core::{Counters, Instant, NodeId};
 use paceline_proto::overlay::Outcome;
 use serde::{Deserialize, Serialize};
 
-use crate::world::{self, interned};
+use crate::counters;
+use crate::world;
 
 /// What became of the keys of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,8 +170,10 @@ impl world::Ledger for Ledger {
             if self.marks.len() <= number {
                 self.marks.push(Counters::default());
             }
-            let counters = counters.into_iter();
-            counters.for_each(|(name, n)| self.marks[number].add(interned(name), n));
+            // All processes are of one program, so that no counter is unknown.
+            let counted = counters.into_iter();
+            let counted = counted.filter_map(|(name, n)| Some((counters::find(&name)?, n)));
+            counted.for_each(|(counter, n)| self.marks[number].add(counter, n));
         }
         for (tally, part) in self.phases.iter_mut().zip(part.tallies) {
             self.told += part.told() as usize;

@@ -19,6 +19,7 @@ use super::application::{Application, Desk};
 use super::node::{Clock, Hosting};
 use super::sockets::{Sockets, bind, noted_at, start};
 use crate::LabError;
+use crate::counters::DATAGRAM_RECEIVE_BYTES;
 use crate::scenario::{Scenario, ScenarioFile};
 
 /// What the parent tells a child.
@@ -189,7 +190,7 @@ async fn serve(
     }
     // Marks that were not reached, so that the parts of all processes have as many.
     marks.for_each(|_| note_mark());
-    let granted = ("datagram_receive_bytes", node.datagram_receive_bytes() as u64);
+    let granted = (DATAGRAM_RECEIVE_BYTES.name(), node.datagram_receive_bytes() as u64);
     let counters = node.counters().sorted().into_iter().chain([granted]);
     let counters = counters.map(|(name, n)| (name.to_owned(), n)).collect();
     let part = desk.with(|service| service.parts().export(id));

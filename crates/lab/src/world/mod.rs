@@ -34,7 +34,6 @@ use crate::scenario::Scenario;
 
 pub(crate) use child::node_command;
 pub use control::Prepared;
-pub(crate) use processes::interned;
 pub use processes::{Launch, run_processes};
 pub use sim::network_config;
 pub use sockets::Sockets;

@@ -13,6 +13,7 @@ use super::control::{FromChild, ToChild};
 use super::sockets::{LOOK_EVERY, Sockets, runtime};
 use super::{Outcome, Parts, Trial, Workload};
 use crate::LabError;
+use crate::counters::add_named;
 use crate::progress::{Progress, Seconds};
 use crate::scenario::{Fault, Scenario};
 
@@ -250,7 +251,7 @@ impl<'a> Processes<'a> {
                 cpu += used;
                 let imported = parts.import(node, part);
                 imported.map_err(|error| LabError::Run(error.to_string()))?;
-                counted.into_iter().for_each(|(name, n)| counters.add(interned(name), n));
+                add_named(&mut counters, counted)?;
                 Ok(Answer::Last)
             }
             FromChild::Done => Ok(Answer::Beside),
@@ -361,20 +362,6 @@ enum Answer {
 
 fn out_of_turn(report: &FromChild) -> LabError {
     LabError::Run(format!("{report:?} out of turn"))
-}
-
-/// Counters are named by constants. A child's names come as text: each is kept once, for good.
-pub(crate) fn interned(name: String) -> &'static str {
-    use std::collections::BTreeSet;
-    use std::sync::{Mutex, PoisonError};
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.get(name.as_str()) {
-        return known;
-    }
-    let kept: &'static str = Box::leak(name.into_boxed_str());
-    names.insert(kept);
-    kept
 }
 
 #[cfg(test)]

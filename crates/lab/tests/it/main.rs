@@ -1,6 +1,7 @@
 //! The tests of the lab's services and figures: one program, built and linked once.
 
 mod chain_figures;
+mod counters_in_docs;
 mod groups;
 mod mircc;
 mod mircc_figures;

@@ -15,6 +15,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::chassis::machine::Encode;
+use crate::counters;
 use crate::datagrams::arrivals::Arrivals;
 use crate::datagrams::trains::{TRAIN_LENGTH_MAX, Trains};
 use crate::stats::Traffic;
@@ -104,7 +105,7 @@ impl Datagrams {
                     continue;
                 }
                 // A datagram may be lost. The usual cause is a port that nobody listens on yet.
-                Err(_) => counters.add("datagram_send_failed", datagrams),
+                Err(_) => counters.add(counters::DATAGRAM_SEND_FAILED, datagrams),
             }
             self.trains.remove_part(bytes);
         }

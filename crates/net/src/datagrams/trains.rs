@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::BytesMut;
 use paceline_proto::core::Counters;
 
+use crate::counters;
 use crate::sys::Part;
 
 /// Most bytes of one train.
@@ -98,7 +99,7 @@ impl Trains {
         debug_assert_eq!(train.bytes.len() - before, bytes, "`wire_len` is exact");
         self.queued_bytes += bytes;
         while self.queued_bytes > self.queue_bytes_max && self.trains.len() > 1 {
-            counters.add("datagram_queue_overflow", self.drop_oldest() as u64);
+            counters.add(counters::DATAGRAM_QUEUE_OVERFLOW, self.drop_oldest() as u64);
         }
     }
 

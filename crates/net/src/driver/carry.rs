@@ -11,6 +11,7 @@ use super::peers::Proof;
 use super::{Deadline, Driver};
 use crate::chassis::Drive;
 use crate::chassis::machine::{Encode, Encoded, Sender};
+use crate::counters;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, LENGTH_BYTES};
 use crate::streams::outgoing::{Outlook, Phase};
 use crate::streams::queue::WriteQueue;
@@ -55,7 +56,7 @@ impl Driver {
         };
         if let Err(error) = changed {
             tracing::error!(group = group.0, %error, "cannot join or leave an address");
-            self.counters.add("multicast_membership_failed", 1);
+            self.counters.add(counters::MULTICAST_MEMBERSHIP_FAILED, 1);
         }
     }
 
@@ -84,12 +85,12 @@ impl Driver {
         let record_bytes = WriteQueue::record_bytes(message);
         if record_bytes - LENGTH_BYTES > self.config.record_bytes_max {
             tracing::error!(record_bytes, "a message is longer than `record_bytes_max`");
-            self.counters.add("stream_unsendable", 1);
+            self.counters.add(counters::STREAM_UNSENDABLE, 1);
             return;
         }
         let outgoing = &mut self.peers.at(place).outgoing;
         if outgoing.outlook == Outlook::Down {
-            self.counters.add("stream_discarded", 1);
+            self.counters.add(counters::STREAM_DISCARDED, 1);
             if let Phase::Idle = outgoing.phase {
                 self.dial(place);
             }
@@ -98,12 +99,12 @@ impl Driver {
         if self.peers.at(place).proof == Proof::Hinted
             && !self.may_queue_unproven(place, record_bytes)
         {
-            self.counters.add("proof_dropped", 1);
+            self.counters.add(counters::PROOF_DROPPED, 1);
             return self.lose_unproven(place);
         }
         let outgoing = &mut self.peers.at(place).outgoing;
         if outgoing.queued_bytes() + record_bytes > self.config.stream_queue_bytes_max {
-            self.counters.add("stream_queue_overflow", 1);
+            self.counters.add(counters::STREAM_QUEUE_OVERFLOW, 1);
             return self.lose_outgoing(place);
         }
         if let Phase::Idle = outgoing.phase {
@@ -139,7 +140,7 @@ impl Driver {
 
     fn send_datagram(&mut self, place: usize, content: Content<'_>, copies: Copies) {
         match copies {
-            Copies::None => self.counters.add("emulated_loss", 1),
+            Copies::None => self.counters.add(counters::EMULATED_LOSS, 1),
             Copies::One(delay) if delay.is_zero() => {
                 self.queue_datagram(&Datagram { place, content });
             }
@@ -148,7 +149,7 @@ impl Driver {
                 self.send_record_after(place, record, delay);
             }
             Copies::Two(first, second) => {
-                self.counters.add("emulated_duplicate", 1);
+                self.counters.add(counters::EMULATED_DUPLICATE, 1);
                 let record = self.held_record(content);
                 self.send_record_after(place, record.clone(), first);
                 self.send_record_after(place, record, second);
@@ -168,7 +169,7 @@ impl Driver {
         let Some(place) = self.peers.place(peer) else {
             return;
         };
-        self.counters.add("stream_disconnected", 1);
+        self.counters.add(counters::STREAM_DISCONNECTED, 1);
         self.close_incoming_of(place);
         self.break_outgoing(place);
     }
@@ -177,7 +178,7 @@ impl Driver {
 impl Sender for Driver {
     fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode) {
         let Some(place) = self.peers.place_or_recall(to, self.now, &self.chassis.ready) else {
-            self.counters.add("send_unknown_member", 1);
+            self.counters.add(counters::SEND_UNKNOWN_MEMBER, 1);
             return;
         };
         let copies = self.draw(place, lane);
@@ -185,7 +186,7 @@ impl Sender for Driver {
             Lane::Stream => self.send_stream(place, message, copies),
             Lane::Datagram => {
                 if HEADER_BYTES + message.wire_len() > self.config.datagram_bytes_max {
-                    self.counters.add("datagram_unsendable", 1);
+                    self.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
                     return;
                 }
                 self.send_datagram(place, Content::Message(message), copies);
@@ -197,7 +198,7 @@ impl Sender for Driver {
     /// known, which drops it unless it has joined.
     fn send_group(&mut self, group: GroupId, message: &dyn Encode) {
         if HEADER_BYTES + GROUP_BYTES + message.wire_len() > self.config.datagram_bytes_max {
-            self.counters.add("datagram_unsendable", 1);
+            self.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
             return;
         }
         let record = self.group_record(group, message);
@@ -212,7 +213,7 @@ impl Sender for Driver {
                 continue;
             }
             if !self.is_group_copy_due(place) {
-                self.counters.add("proof_dropped", 1);
+                self.counters.add(counters::PROOF_DROPPED, 1);
                 continue;
             }
             let copies = self.draw(place, Lane::Datagram);

@@ -16,6 +16,7 @@ use super::Driver;
 use super::claim::Verdict;
 use super::datagrams::{TAKEN_IN_USE, TAKEN_LATER, may};
 use super::peers::{Peer, Proof};
+use crate::counters;
 use crate::nonces::NONCE_BYTES;
 use crate::record::{Header, Kind, Refusal, SESSION_BYTES, Session};
 use crate::streams::outgoing::Phase;
@@ -138,7 +139,7 @@ impl Driver {
     /// that makes it ask.
     pub(super) fn challenge(&mut self, node: NodeId, addr: SocketAddr) {
         let nonce = self.nonces.nonce(node, addr, self.now);
-        self.counters.add("peer_challenged", 1);
+        self.counters.add(counters::PEER_CHALLENGED, 1);
         self.queue_control(addr, Kind::Who, &nonce);
     }
 
@@ -150,7 +151,7 @@ impl Driver {
         }
         tracing::debug!(peer = %peer.node, from = %peer.addr, to = %addr, "peer moved");
         peer.addr = addr;
-        self.counters.add("peer_moved", 1);
+        self.counters.add(counters::PEER_MOVED, 1);
         match self.peers.at(place).outgoing.phase {
             Phase::Established(_) => self.break_outgoing(place),
             // An attempt to reach the old address.

@@ -12,6 +12,7 @@ use super::peers::{Proof, Reach};
 use crate::chassis::Drive;
 use crate::chassis::machine::{Call, Encode};
 use crate::chassis::ready::Source;
+use crate::counters;
 use crate::datagrams::arrivals::{Arrived, Ask, Received};
 use crate::datagrams::write;
 use crate::emulate::ReceiveLoss;
@@ -71,7 +72,7 @@ impl Driver {
         let Datagram { place, ref content } = *datagram;
         let peer = self.peers.at(place);
         if peer.reach == Reach::Cut {
-            self.counters.add("emulated_loss", 1);
+            self.counters.add(counters::EMULATED_LOSS, 1);
             return;
         }
         if peer.proof == Proof::Hinted {
@@ -285,7 +286,7 @@ impl Driver {
         let is_ours = |to: IpAddr| self.multicast.as_ref().is_some_and(|native| native.has(to));
         if !to.is_none_or(is_ours) {
             // The port is open to whoever finds it.
-            self.counters.add("multicast_not_addressed", 1);
+            self.counters.add(counters::MULTICAST_NOT_ADDRESSED, 1);
             return Ok(());
         }
         let unnamed = |refusal| (refusal, from.to_string());
@@ -295,7 +296,8 @@ impl Driver {
         }
         if header.sender == self.config.node {
             let is_own = header.session == self.header.session;
-            self.counters.add(if is_own { "multicast_own" } else { "peer_has_own_id" }, 1);
+            self.counters
+                .add(if is_own { counters::MULTICAST_OWN } else { counters::PEER_HAS_OWN_ID }, 1);
             return Ok(());
         }
         if *hellos == Hellos::MayWait && !self.knows(&header) {
@@ -339,7 +341,7 @@ impl Driver {
             None => return Err(named(Refusal::UnknownSender)),
         };
         if self.peers.at(place).reach == Reach::Cut {
-            self.counters.add("emulated_loss", 1);
+            self.counters.add(counters::EMULATED_LOSS, 1);
             return Ok(());
         }
         match header.kind {
@@ -388,12 +390,12 @@ impl Driver {
         if header.kind == Kind::Group {
             let group = take_u32(&mut body).map_err(|_| Refusal::Malformed)?;
             if !self.groups.contains(&GroupId(group)) {
-                self.counters.add("group_not_joined", 1);
+                self.counters.add(counters::GROUP_NOT_JOINED, 1);
                 return Ok(());
             }
         }
         if self.receive_loss.as_mut().is_some_and(ReceiveLoss::loses_next) {
-            self.counters.add("emulated_receive_loss", 1);
+            self.counters.add(counters::EMULATED_RECEIVE_LOSS, 1);
             return Ok(());
         }
         self.chassis.machine().decode(body).map_err(|_| Refusal::Undecodable)?;
@@ -429,7 +431,7 @@ impl Driver {
     pub(super) fn refuse(&mut self, refusal: Refusal, from: &dyn Display) {
         self.counters.add(refusal.counter(), 1);
         if self.warnings.admits(refusal as usize, self.now) {
-            tracing::warn!(%from, reason = refusal.counter(), "record refused");
+            tracing::warn!(%from, reason = refusal.counter().name(), "record refused");
         }
     }
 }

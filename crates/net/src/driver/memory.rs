@@ -7,6 +7,7 @@
 
 use super::Driver;
 use super::peers::Proof;
+use crate::counters;
 use crate::stats::Held;
 use crate::streams::incoming::{Incoming, Speaker};
 use crate::streams::outgoing::Phase;
@@ -71,7 +72,7 @@ impl Driver {
             }
         }
         let Some((_, slot)) = oldest else { return false };
-        self.counters.add("memory_record_closed", 1);
+        self.counters.add(counters::MEMORY_RECORD_CLOSED, 1);
         self.close_incoming(slot);
         true
     }
@@ -79,7 +80,7 @@ impl Driver {
     /// Drops what waits for the proof that was asked for first.
     fn evict_proof(&mut self) -> bool {
         let Some(node) = self.proofs.oldest_waited_for() else { return false };
-        self.counters.add("memory_proof_dropped", 1);
+        self.counters.add(counters::MEMORY_PROOF_DROPPED, 1);
         self.give_up_proof(node);
         true
     }
@@ -94,7 +95,7 @@ impl Driver {
             }
         }
         let Some(place) = longest.1 else { return false };
-        self.counters.add("memory_queue_broken", 1);
+        self.counters.add(counters::MEMORY_QUEUE_BROKEN, 1);
         match self.peers.at(place).proof {
             Proof::Proven => self.lose_outgoing(place),
             Proof::Hinted => self.lose_unproven(place),
@@ -105,7 +106,7 @@ impl Driver {
     /// Drops the oldest of the datagrams that wait for the socket.
     fn evict_datagrams(&mut self) -> bool {
         let dropped = self.datagrams.drop_oldest();
-        self.counters.add("memory_datagram_dropped", dropped as u64);
+        self.counters.add(counters::MEMORY_DATAGRAM_DROPPED, dropped as u64);
         dropped > 0
     }
 

@@ -24,6 +24,7 @@ use super::peers::Proof;
 use super::{Deadline, Driver};
 use crate::bucket::TokenBucket;
 use crate::config::Exposure;
+use crate::counters;
 use crate::datagrams::write;
 use crate::nonces::NONCE_BYTES;
 use crate::record::{HEADER_BYTES, Header, SESSION_BYTES, Session};
@@ -165,11 +166,11 @@ impl Driver {
             || addr.ip().is_multicast()
             || is_broadcast
         {
-            self.counters.add("peer_bad_address", 1);
+            self.counters.add(counters::PEER_BAD_ADDRESS, 1);
             return false;
         }
         if self.config.exposure == Exposure::LoopbackOnly && !addr.ip().is_loopback() {
-            self.counters.add("peer_hint_not_loopback", 1);
+            self.counters.add(counters::PEER_HINT_NOT_LOOPBACK, 1);
             return false;
         }
         true
@@ -179,14 +180,14 @@ impl Driver {
     pub(super) fn learn_address(&mut self, node: NodeId, address: &Bytes) {
         let text = std::str::from_utf8(address).ok();
         let Some(addr) = text.and_then(|text| text.parse::<SocketAddr>().ok()) else {
-            return self.counters.add("peer_bad_address", 1);
+            return self.counters.add(counters::PEER_BAD_ADDRESS, 1);
         };
         if node == self.config.node || !self.may_be_at(addr) {
             return;
         }
         let Some(place) = self.peers.place_or_insert(node, addr, self.now, &self.chassis.ready)
         else {
-            return self.counters.add("peer_table_full", 1);
+            return self.counters.add(counters::PEER_TABLE_FULL, 1);
         };
         let now = self.now;
         let peer = self.peers.at(place);
@@ -218,7 +219,7 @@ impl Driver {
         if self.proofs.open.len() >= OPEN_MAX
             && let Some(oldest) = self.proofs.oldest()
         {
-            self.counters.add("proof_table_full", 1);
+            self.counters.add(counters::PROOF_TABLE_FULL, 1);
             self.give_up_proof(oldest);
         }
         let challenged_at = self.peers.place(node).map_or(Instant::ZERO, |place| {
@@ -275,7 +276,7 @@ impl Driver {
             };
         let node = self.peers.at(place).node;
         if !self.may_wait_for(place) || self.proofs.reserve(node, bytes).is_none() {
-            return self.counters.add("proof_dropped", 1);
+            return self.counters.add(counters::PROOF_DROPPED, 1);
         }
         let record = match content {
             Content::Message(message) => {
@@ -283,7 +284,7 @@ impl Driver {
             }
             Content::Record(record) => record.clone(),
         };
-        self.counters.add("proof_waited_for", 1);
+        self.counters.add(counters::PROOF_WAITED_FOR, 1);
         let open = self.proofs.open.get_mut(&node).expect("room was reserved in it");
         open.datagrams.push(record);
         open.datagram_bytes += bytes;
@@ -312,7 +313,7 @@ impl Driver {
         }
         let Some(open) = self.proofs.reserve(node, bytes) else { return false };
         open.wants_stream = true;
-        self.counters.add("proof_waited_for", 1);
+        self.counters.add(counters::PROOF_WAITED_FOR, 1);
         true
     }
 
@@ -333,7 +334,7 @@ impl Driver {
         let was = peer.outgoing.outlook;
         let lost_bytes = peer.outgoing.give_up();
         peer.outgoing.outlook = Outlook::Down;
-        self.counters.add("stream_bytes_lost", lost_bytes as u64);
+        self.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
         if was == Outlook::Up {
             self.notices.push((node, PeerState::Down));
         }
@@ -369,7 +370,7 @@ impl Driver {
                 peer.addr == addr && peer.session.is_some()
             });
         if !is_paid && !self.proofs.hints.take(HINT_EVERY, now) {
-            return self.counters.add("proof_delayed", 1);
+            return self.counters.add(counters::PROOF_DELAYED, 1);
         }
         let open = self.proofs.open.get_mut(&node).expect("looked at above");
         let wait = if open.is_echoed { CLAIM_EVERY } else { ASK_AGAIN * (1 << open.asked.min(8)) };
@@ -393,8 +394,8 @@ impl Driver {
 
     pub(super) fn give_up_proof(&mut self, node: NodeId) {
         let Some(open) = self.proofs.close(node) else { return };
-        self.counters.add("proof_failed", 1);
-        self.counters.add("proof_dropped", open.datagrams.len() as u64);
+        self.counters.add(counters::PROOF_FAILED, 1);
+        self.counters.add(counters::PROOF_DROPPED, open.datagrams.len() as u64);
         let Some(place) = self.peers.place(node) else { return };
         let now = self.now;
         let peer = self.peers.at(place);
@@ -458,10 +459,10 @@ impl Driver {
         if is_another {
             // What was taken for a run of this node has proven nothing.
             peer.session = Some((session, session.tag()));
-            self.counters.add("peer_restarted", 1);
+            self.counters.add(counters::PEER_RESTARTED, 1);
             self.close_incoming_of(place);
         }
-        self.counters.add("peer_proven", 1);
+        self.counters.add(counters::PEER_PROVEN, 1);
         self.move_peer(place, addr);
         // It was told nothing before.
         self.peers.make_stranger(place);

@@ -8,6 +8,7 @@ use paceline_proto::core::PeerState;
 use super::datagrams::TAKEN_LATER;
 use super::peers::Proof;
 use super::{Deadline, Driver};
+use crate::counters;
 use crate::record::{Header, Kind, Refusal, Session};
 
 /// How often a seed that has not answered is asked.
@@ -63,7 +64,7 @@ impl Driver {
     ) -> Result<(), Refusal> {
         if header.sender == self.config.node {
             if header.session != self.header.session {
-                self.counters.add("peer_has_own_id", 1);
+                self.counters.add(counters::PEER_HAS_OWN_ID, 1);
             }
             // Found itself, by a name of its own.
             self.seeds.retain(|&seed| seed != from || header.session != self.header.session);
@@ -82,7 +83,7 @@ impl Driver {
             Kind::Who if self.seeds.contains(&from) => self.queue_hello(header.sender, from, body),
             // One short answer for one short question, and not too often.
             Kind::Who | Kind::Message | Kind::Group if !self.proofs.admits_answer(self.now) => {
-                self.counters.add("stranger_unanswered", 1);
+                self.counters.add(counters::STRANGER_UNANSWERED, 1);
             }
             Kind::Who => self.queue_hello(header.sender, from, body),
             Kind::Message | Kind::Group => {
@@ -97,10 +98,12 @@ impl Driver {
     pub(super) fn note_taken(&mut self, body: &[u8]) {
         // Only a node that was answered knows the nonce.
         let counter = match body.split_first() {
-            Some((_, nonce)) if self.echoed.iter().all(|echoed| echoed != nonce) => "taken_unasked",
-            Some((&TAKEN_LATER, _)) => "peer_later_start_known",
-            Some(_) => "peer_id_taken",
-            None => "taken_unasked",
+            Some((_, nonce)) if self.echoed.iter().all(|echoed| echoed != nonce) => {
+                counters::TAKEN_UNASKED
+            }
+            Some((&TAKEN_LATER, _)) => counters::PEER_LATER_START_KNOWN,
+            Some(_) => counters::PEER_ID_TAKEN,
+            None => counters::TAKEN_UNASKED,
         };
         self.counters.add(counter, 1);
     }

@@ -12,6 +12,7 @@ use super::{Deadline, Driver};
 use crate::chassis::Drive;
 use crate::chassis::machine::Call;
 use crate::chassis::ready::Source;
+use crate::counters;
 use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};
 use crate::streams::gather::Gather;
 use crate::streams::incoming::{Cue, Filled, Incoming, Speaker, Unfinished};
@@ -81,7 +82,7 @@ impl Driver {
     }
 
     pub(super) fn fail_attempt(&mut self, place: usize) {
-        self.counters.add("stream_dial_failed", 1);
+        self.counters.add(counters::STREAM_DIAL_FAILED, 1);
         if self.config.is_open {
             // The other side may not know this run yet, and takes none from a stream.
             self.peers.make_stranger(place);
@@ -97,7 +98,7 @@ impl Driver {
             // It may never come back: the next send tries again.
             let lost_bytes = outgoing.give_up();
             if lost_bytes > 0 {
-                self.counters.add("stream_bytes_lost", lost_bytes as u64);
+                self.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
                 self.notices.push((node, PeerState::Down));
             }
             return;
@@ -120,8 +121,8 @@ impl Driver {
         let lost_bytes = peer.outgoing.abandon(self.now);
         let node = peer.node;
         tracing::debug!(peer = %node, lost_bytes, "stream broke");
-        self.counters.add("stream_broken", 1);
-        self.counters.add("stream_bytes_lost", lost_bytes as u64);
+        self.counters.add(counters::STREAM_BROKEN, 1);
+        self.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
         self.notices.push((node, PeerState::Down));
         self.schedule_redial(place);
     }
@@ -189,7 +190,7 @@ impl Driver {
         let session = Session::announced(header, body)?;
         if self.peers.learn(place, session)? == Learned::Restarted {
             // Nothing of the old run may be delivered any more, and nothing sent to it arrives.
-            self.counters.add("peer_restarted", 1);
+            self.counters.add(counters::PEER_RESTARTED, 1);
             self.peers.make_stranger(place);
             self.close_incoming_of(place);
             if let Phase::Established(link) = &self.peers.at(place).outgoing.phase
@@ -252,7 +253,7 @@ impl Driver {
                 Poll::Ready(Ok((stream, _))) => self.add_incoming(stream),
                 Poll::Ready(Err(error)) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    self.counters.add("accept_failed", 1);
+                    self.counters.add(counters::ACCEPT_FAILED, 1);
                     self.deadlines.set(self.now + ACCEPT_AGAIN, Deadline::Accept);
                     return;
                 }
@@ -292,7 +293,7 @@ impl Driver {
         for slot in &mut self.incoming {
             if slot.as_ref().map(|incoming| incoming.number) == oldest {
                 *slot = None;
-                self.counters.add("accept_evicted", 1);
+                self.counters.add(counters::ACCEPT_EVICTED, 1);
             }
         }
     }
@@ -308,7 +309,7 @@ impl Driver {
                 return self.deadlines.set(self.now + self.config.hello_within, deadline);
             }
             self.incoming[slot] = None;
-            self.counters.add("accept_timed_out", 1);
+            self.counters.add(counters::ACCEPT_TIMED_OUT, 1);
         }
     }
 
@@ -335,7 +336,7 @@ impl Driver {
             self.chassis.again.push(Source::Incoming(slot));
             return self.watch_unfinished(slot, true);
         }
-        self.counters.add("record_timed_out", 1);
+        self.counters.add(counters::RECORD_TIMED_OUT, 1);
         self.close_incoming(slot);
     }
 

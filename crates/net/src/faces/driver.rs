@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{
-    Backlog, Copies, Counters, GroupId, Instant, Lane, LinkFaults, NodeId, PeerState, Rng,
+    Backlog, Copies, CounterId, Counters, GroupId, Instant, Lane, LinkFaults, NodeId, PeerState,
+    Rng,
 };
 use tokio::sync::oneshot;
 
@@ -24,6 +25,7 @@ use crate::chassis::ends::{Control, Ends, Stopped};
 use crate::chassis::machine::{Call, Encode, Encoded, Sender};
 use crate::chassis::ready::Source;
 use crate::chassis::{Chassis, Controls, Drive};
+use crate::counters;
 use crate::datagrams::arrivals::{Arrived, Ask, Received};
 use crate::datagrams::trains::TRAIN_LENGTH_MAX;
 use crate::datagrams::{Datagrams, write};
@@ -79,12 +81,12 @@ enum Refusal {
 impl Refusal {
     const COUNT: usize = 4;
 
-    const fn counter(self) -> &'static str {
+    const fn counter(self) -> CounterId {
         match self {
-            Refusal::Oversized => "faces_oversized",
-            Refusal::Undecodable => "faces_undecodable",
-            Refusal::Unknown => "faces_unknown",
-            Refusal::Full => "faces_full",
+            Refusal::Oversized => counters::FACES_OVERSIZED,
+            Refusal::Undecodable => counters::FACES_UNDECODABLE,
+            Refusal::Unknown => counters::FACES_UNKNOWN,
+            Refusal::Full => counters::FACES_FULL,
         }
     }
 }
@@ -101,10 +103,10 @@ enum Withheld {
 impl Withheld {
     const COUNT: usize = 2;
 
-    const fn counter(self) -> &'static str {
+    const fn counter(self) -> CounterId {
         match self {
-            Withheld::Allowance => "faces_unproven_allowance",
-            Withheld::Rate => "faces_unproven_rate",
+            Withheld::Allowance => counters::FACES_UNPROVEN_ALLOWANCE,
+            Withheld::Rate => counters::FACES_UNPROVEN_RATE,
         }
     }
 }
@@ -307,12 +309,12 @@ impl FaceDriver {
         if self.faces.is_full()
             && let Some(yields) = self.faces.yields_to(addr, self.now, after)
         {
-            self.counters.add("faces_yielded", 1);
+            self.counters.add(counters::FACES_YIELDED, 1);
             self.close(yields);
             self.tell_notices();
         }
         let node = self.faces.let_in(addr, self.now).ok_or(Refusal::Full)?;
-        self.counters.add("faces_opened", 1);
+        self.counters.add(counters::FACES_OPENED, 1);
         if !self.is_idle_watched {
             self.is_idle_watched = true;
             self.deadlines.set(self.now + self.config.face_idle_after, Deadline::Idle);
@@ -329,7 +331,7 @@ impl FaceDriver {
     }
 
     fn note_closed(&mut self, node: NodeId) {
-        self.counters.add("faces_closed", 1);
+        self.counters.add(counters::FACES_CLOSED, 1);
         if let Some(emulator) = &mut self.emulator {
             emulator.forget(node.index());
         }
@@ -363,7 +365,7 @@ impl FaceDriver {
     fn refuse(&mut self, refusal: Refusal, from: &dyn Display) {
         self.counters.add(refusal.counter(), 1);
         if self.warnings.admits(refusal as usize, self.now) {
-            tracing::warn!(%from, reason = refusal.counter(), "datagram refused");
+            tracing::warn!(%from, reason = refusal.counter().name(), "datagram refused");
         }
     }
 
@@ -406,7 +408,7 @@ impl FaceDriver {
 
     fn note_unsupported(&mut self, requests: usize) {
         debug_assert!(false, "a protocol on faces has no groups, streams or contacts");
-        self.counters.add("faces_unsupported", requests as u64);
+        self.counters.add(counters::FACES_UNSUPPORTED, requests as u64);
     }
 
     fn queue_after(&mut self, delay: Duration, to: NodeId, message: &dyn Encode) {
@@ -420,12 +422,12 @@ impl FaceDriver {
 
     fn queue(&mut self, to: NodeId, message: &dyn Encode) {
         let Some((addr, allowance)) = self.faces.way_to(to) else {
-            self.counters.add("send_unknown_face", 1);
+            self.counters.add(counters::SEND_UNKNOWN_FACE, 1);
             return;
         };
         let bytes = message.wire_len();
         if bytes == 0 || bytes > self.config.datagram_bytes_max {
-            self.counters.add("datagram_unsendable", 1);
+            self.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
             return;
         }
         if let Some(allowance) = allowance {
@@ -445,7 +447,8 @@ impl FaceDriver {
     fn withhold(&mut self, why: Withheld, to: SocketAddr) {
         self.counters.add(why.counter(), 1);
         if self.withheld_warnings.admits(why as usize, self.now) {
-            tracing::warn!(%to, reason = why.counter(), "datagram to an unproven face withheld");
+            let reason = why.counter().name();
+            tracing::warn!(%to, reason, "datagram to an unproven face withheld");
         }
     }
 
@@ -466,10 +469,10 @@ impl Sender for FaceDriver {
             Some(emulator) => emulator.draw(to.index(), lane),
         };
         match copies {
-            Copies::None => self.counters.add("emulated_loss", 1),
+            Copies::None => self.counters.add(counters::EMULATED_LOSS, 1),
             Copies::One(delay) => self.queue_after(delay, to, message),
             Copies::Two(first, second) => {
-                self.counters.add("emulated_duplicate", 1);
+                self.counters.add(counters::EMULATED_DUPLICATE, 1);
                 self.queue_after(first, to, message);
                 self.queue_after(second, to, message);
             }

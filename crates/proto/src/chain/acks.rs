@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::Config;
+use super::counters;
 use super::message::Message;
 use super::own::Own;
 use super::{Chain, Cx, Timer};
@@ -131,7 +132,7 @@ impl Chain {
             return;
         };
         if self.flows[flow].incarnation != incarnation {
-            return cx.count("chain_foreign_incarnation", 1);
+            return cx.count(counters::FOREIGN_INCARNATION, 1);
         }
         self.acknowledge(cx, flow);
     }
@@ -195,10 +196,10 @@ impl Chain {
         consumed: u64,
     ) {
         let Some(own) = self.own.as_mut().filter(|_| incarnation == cx.incarnation) else {
-            return cx.count("chain_foreign_incarnation", 1);
+            return cx.count(counters::FOREIGN_INCARNATION, 1);
         };
         if !own.acknowledge(from, received, consumed) {
-            return cx.count("chain_ack_out_of_range", 1);
+            return cx.count(counters::ACK_OUT_OF_RANGE, 1);
         }
         // A reminder: the member holds blocks that were called stable, so that news was lost.
         if received == own.announced && received == own.next {

@@ -2,6 +2,7 @@
 //!
 //! Who ends a view, and where, is agreed outside ([`crate::group`]).
 
+use super::counters;
 use super::flow::Room;
 use super::message::Frame;
 use super::{Chain, Cx};
@@ -63,7 +64,7 @@ impl Chain {
     pub fn take_flushed(&mut self, cx: &mut Cx<'_>, frame: Frame) -> bool {
         let is_foreign = frame.view != self.view.id() || frame.origin as usize >= self.members();
         if is_foreign || self.rank.is_none() {
-            cx.count("chain_foreign_view", 1);
+            cx.count(counters::FOREIGN_VIEW, 1);
             return false;
         }
         let Some(place) = self.flow_of(cx, frame.origin, frame.incarnation) else { return false };

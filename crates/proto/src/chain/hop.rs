@@ -4,6 +4,7 @@
 //! where to go on (by stream, so that it comes before anything new), and the receiver answers by
 //! datagram.
 
+use super::counters;
 use super::link::{LinkState, Sent, known_link, link_to};
 use super::message::Message;
 use super::{Chain, Cx, Timer};
@@ -28,7 +29,7 @@ impl Chain {
     pub(super) fn answer_resync(&mut self, cx: &mut Cx<'_>, from: NodeId, next: u64) {
         let link = link_to(&mut self.in_links, from);
         if next < link.expected {
-            return cx.count("chain_resync_out_of_range", 1);
+            return cx.count(counters::RESYNC_OUT_OF_RANGE, 1);
         }
         let message = Message::Resume { view: self.view.id(), next: link.expected };
         cx.send(from, Lane::Datagram, message);
@@ -40,15 +41,15 @@ impl Chain {
             return;
         };
         if !link.acknowledge(next) {
-            return cx.count("chain_resume_out_of_range", 1);
+            return cx.count(counters::RESUME_OUT_OF_RANGE, 1);
         }
         if link.state != LinkState::Resyncing {
             return; // A second answer to one question.
         }
         link.state = LinkState::Open;
         let again: Vec<(u64, Sent)> = link.unacknowledged().collect();
-        cx.count("chain_hop_resumed", 1);
-        cx.count("chain_resent", again.len() as u64);
+        cx.count(counters::HOP_RESUMED, 1);
+        cx.count(counters::RESENT, again.len() as u64);
         for (number, sent) in again {
             self.send_noted(cx, from, number, sent);
         }

@@ -1,5 +1,6 @@
 //! The origin's part: own messages wait, are cut into blocks, and join the queues of the hops.
 
+use super::counters;
 use super::flow::Flow;
 use super::message::Frame;
 use super::own::{Own, Waiting};
@@ -38,7 +39,7 @@ impl Chain {
             self.inject(cx);
             return self.note_admission(cx);
         };
-        cx.count("chain_rejected", 1);
+        cx.count(counters::REJECTED, 1);
         cx.deliver(Event::Rejected { reason });
     }
 

@@ -16,6 +16,7 @@
 
 mod acks;
 mod config;
+pub mod counters;
 mod fair_queue;
 mod flow;
 mod flush;
@@ -352,7 +353,7 @@ impl Protocol for Chain {
             self.is_installed = true;
             self.enter_view(cx, view);
         } else {
-            cx.count("chain_stale_view", 1);
+            cx.count(counters::STALE_VIEW, 1);
         }
     }
 
@@ -378,10 +379,10 @@ impl Protocol for Chain {
     fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
         let view = message.view();
         if view != self.view.id() {
-            return cx.count("chain_foreign_view", 1);
+            return cx.count(counters::FOREIGN_VIEW, 1);
         }
         let Some(sender) = self.view.rank(from) else {
-            return cx.count("chain_foreign_sender", 1);
+            return cx.count(counters::FOREIGN_SENDER, 1);
         };
         match message {
             Message::Data(frame) => self.receive_frame(cx, from, frame),
@@ -399,7 +400,7 @@ impl Protocol for Chain {
                 if let Some(link) = known_link(&mut self.out_links, from)
                     && !link.acknowledge(next)
                 {
-                    cx.count("chain_ack_out_of_range", 1);
+                    cx.count(counters::ACK_OUT_OF_RANGE, 1);
                 }
             }
             Message::Resync { next, .. } => self.answer_resync(cx, from, next),
@@ -410,7 +411,7 @@ impl Protocol for Chain {
             }
             Message::Skip { link, .. } => {
                 if self.accept_link(cx, from, link) {
-                    cx.count("chain_skipped", 1);
+                    cx.count(counters::SKIPPED, 1);
                 }
             }
         }

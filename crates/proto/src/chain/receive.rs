@@ -2,6 +2,7 @@
 
 use super::Topology;
 use super::acks::small_blocks_due;
+use super::counters;
 use super::flow::{Block, Complete, Flow, Refusal, Room};
 use super::link::link_to;
 use super::message::Frame;
@@ -12,35 +13,35 @@ use crate::core::NodeId;
 impl Chain {
     pub(super) fn receive_frame(&mut self, cx: &mut Cx<'_>, from: NodeId, frame: Frame) {
         let Some(rank) = self.rank else {
-            return cx.count("chain_not_a_member", 1);
+            return cx.count(counters::NOT_A_MEMBER, 1);
         };
         if self.is_frozen {
-            return cx.count("chain_after_the_view", 1);
+            return cx.count(counters::AFTER_THE_VIEW, 1);
         }
         if !self.accept_link(cx, from, frame.link) {
             return;
         }
         if frame.origin as usize >= self.members() {
-            return cx.count("chain_foreign_origin", 1);
+            return cx.count(counters::FOREIGN_ORIGIN, 1);
         }
         if frame.origin == rank {
-            return cx.count("chain_own_frame_returned", 1);
+            return cx.count(counters::OWN_FRAME_RETURNED, 1);
         }
         if frame.hops_left as usize >= self.members() {
-            return cx.count("chain_hops_out_of_range", 1);
+            return cx.count(counters::HOPS_OUT_OF_RANGE, 1);
         }
         if frame.payload.len() > cx.shared.block_bytes_max {
-            return cx.count("chain_block_oversized", 1);
+            return cx.count(counters::BLOCK_OVERSIZED, 1);
         }
         if usize::from(frame.count) > cx.shared.message_blocks_max() {
             // The schedule of a pipelined message takes time and room for each of its blocks.
-            return cx.count("chain_count_out_of_range", 1);
+            return cx.count(counters::COUNT_OUT_OF_RANGE, 1);
         }
         let seq = frame.seq;
         let Some(place) = self.flow_of(cx, frame.origin, frame.incarnation) else { return };
         if u64::from(frame.stable_lag) >= cx.shared.window_blocks as u64 {
             // An origin's window spans no more, so this member would hold more than it granted.
-            cx.count("chain_beyond_credit", 1);
+            cx.count(counters::BEYOND_CREDIT, 1);
             return cx.disconnect(from);
         }
         // Before the block is held, so that this member never holds more than a window, and before
@@ -50,9 +51,9 @@ impl Chain {
         let (first, count) = (seq - u64::from(frame.index), frame.count);
         match self.take_in(cx, place, frame) {
             Ok(()) => {}
-            Err(Refusal::Duplicate) => return cx.count("chain_duplicate", 1),
+            Err(Refusal::Duplicate) => return cx.count(counters::DUPLICATE, 1),
             Err(Refusal::BeyondCredit) => {
-                cx.count("chain_beyond_credit", 1);
+                cx.count(counters::BEYOND_CREDIT, 1);
                 return cx.disconnect(from);
             }
         }
@@ -81,7 +82,7 @@ impl Chain {
         let place = self.flow_index(origin);
         let known = place.map_or(known, |place| self.flows[place].incarnation);
         if known != 0 && known != incarnation {
-            cx.count("chain_foreign_incarnation", 1);
+            cx.count(counters::FOREIGN_INCARNATION, 1);
             return None;
         }
         Some(place.unwrap_or_else(|place| {
@@ -96,11 +97,11 @@ impl Chain {
     pub(super) fn accept_link(&mut self, cx: &mut Cx<'_>, from: NodeId, number: u64) -> bool {
         let link = link_to(&mut self.in_links, from);
         if number < link.expected {
-            cx.count("chain_link_duplicate", 1);
+            cx.count(counters::LINK_DUPLICATE, 1);
             return false;
         }
         if number > link.expected {
-            cx.count("chain_link_gap", 1);
+            cx.count(counters::LINK_GAP, 1);
             return false;
         }
         link.expected += 1;
@@ -133,7 +134,7 @@ impl Chain {
         let position = self.position(self.flows[flow].rank, rank);
         if !self.flows[flow].transfers.iter().any(|transfer| transfer.first == first) {
             if self.flows[flow].transfers.iter().any(|transfer| transfer.overlaps(first, count)) {
-                return cx.count("chain_misfit_block", 1);
+                return cx.count(counters::MISFIT_BLOCK, 1);
             }
             let transfer = Transfer::new(members, position, first, count);
             self.flows[flow].transfers.push(transfer);
@@ -148,7 +149,7 @@ impl Chain {
         // A block that was freed is with every member: nobody waits for it.
         let Some(block) = held.block(seq) else { return };
         if block.hops_left == 0 {
-            return cx.count("chain_hops_exhausted", 1);
+            return cx.count(counters::HOPS_EXHAUSTED, 1);
         }
         self.send_block(cx, held.rank, position, seq);
     }
@@ -192,7 +193,7 @@ impl Chain {
             cx.deliver(Event::Delivered { origin, incarnation, seq: first, end, payload });
         });
         if misfits > 0 {
-            cx.count("chain_misfit_block", misfits);
+            cx.count(counters::MISFIT_BLOCK, misfits);
         }
         Ok(())
     }

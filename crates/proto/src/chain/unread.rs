@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use super::counters;
 use super::message::Message;
 use super::own::{Owed, Own};
 use super::{Chain, Cx};
@@ -171,7 +172,7 @@ impl Chain {
         owed: Owed,
     ) {
         if incarnation != cx.incarnation {
-            return cx.count("chain_foreign_incarnation", 1);
+            return cx.count(counters::FOREIGN_INCARNATION, 1);
         }
         self.settle_owed(cx, from, owed);
     }

@@ -14,7 +14,7 @@ mod rng;
 mod view;
 mod wire;
 
-pub use counters::Counters;
+pub use counters::{Counter, CounterId, CounterSet, Counters};
 pub use instant::Instant;
 pub use knobs::{ConfigError, Knob, Knobs};
 pub use link::{Copies, EndBuffer, LinkFaults, LinkState, Loss};

@@ -4,8 +4,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    Counters, DecodeError, GroupId, Instant, Lane, Membership, NodeId, PeerState, Rng, View, Wire,
-    decode_exact,
+    CounterId, Counters, DecodeError, GroupId, Instant, Lane, Membership, NodeId, PeerState, Rng,
+    View, Wire, decode_exact,
 };
 
 /// A protocol: one state machine per node, driven by a simulator or by sockets.
@@ -238,7 +238,7 @@ impl<P: Protocol> Context<'_, P> {
     }
 
     /// Adds to a counter.
-    pub fn count(&mut self, counter: &'static str, n: u64) {
+    pub fn count(&mut self, counter: CounterId, n: u64) {
         self.outbox.counters.add(counter, n);
     }
 

@@ -18,6 +18,7 @@
 //! [`Detector::poll`] at [`Detector::deadline`].
 
 mod config;
+pub mod counters;
 mod identity;
 mod local;
 mod packet;
@@ -174,22 +175,22 @@ impl Detector {
         self.advance(now);
         let bytes_max = DATAGRAM_BYTES_MAX;
         if bytes.len() > bytes_max {
-            out.counters.add("detector_malformed", 1);
+            out.counters.add(counters::MALFORMED, 1);
             return Err(DecodeError::Trailing(bytes.len() - bytes_max));
         }
         if from == self.around.me.member.node {
-            out.counters.add("detector_forged_source", 1);
+            out.counters.add(counters::FORGED_SOURCE, 1);
             return Ok(());
         }
         let packet =
-            Packet::decode(bytes).inspect_err(|_| out.counters.add("detector_malformed", 1))?;
+            Packet::decode(bytes).inspect_err(|_| out.counters.add(counters::MALFORMED, 1))?;
         match packet {
             Packet::Gossip { header, claims } => self.receive_gossip(from, header, claims, out),
             Packet::Ping { incarnation, nonce } => {
                 if incarnation == self.around.me.member.incarnation {
                     out.sends.push((from, Packet::Pong { incarnation, nonce }.encode()));
                 } else {
-                    out.counters.add("detector_for_another", 1);
+                    out.counters.add(counters::FOR_ANOTHER, 1);
                 }
             }
             Packet::Pong { incarnation, nonce } => self.receive_pong(from, incarnation, nonce),
@@ -330,7 +331,7 @@ impl Detector {
     fn fire(&mut self, timer: foca::Timer<Identity>, out: &mut Output) {
         let sink = Sink { around: &mut self.around, out };
         if self.foca.handle_timer(timer, sink).is_err() {
-            out.counters.add("detector_timer_refused", 1);
+            out.counters.add(counters::TIMER_REFUSED, 1);
         }
     }
 
@@ -338,7 +339,7 @@ impl Detector {
     fn apply(&mut self, claim: Claim, out: &mut Output) {
         let sink = Sink { around: &mut self.around, out };
         if self.foca.apply_many([claim].into_iter(), true, sink).is_err() {
-            out.counters.add("detector_refused", 1);
+            out.counters.add(counters::REFUSED, 1);
         }
     }
 

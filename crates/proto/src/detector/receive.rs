@@ -6,6 +6,7 @@
 
 use foca::{Header, Message, Notification, Runtime, State};
 
+use super::counters;
 use super::identity::Identity;
 use super::packet::{Claim, Packet};
 use super::surroundings::Sink;
@@ -22,10 +23,10 @@ impl Detector {
     ) {
         let around = &mut self.around;
         if header.src.member.node != from {
-            return out.counters.add("detector_forged_source", 1);
+            return out.counters.add(counters::FORGED_SOURCE, 1);
         }
         if !around.is_mine(header.dst.member) {
-            return out.counters.add("detector_for_another", 1);
+            return out.counters.add(counters::FOR_ANOTHER, 1);
         }
         let place = around.place_of(header.src.member);
         match place {
@@ -36,7 +37,7 @@ impl Detector {
                 self.overtake(header.dst, &claims, out);
             }
             None => {
-                out.counters.add("detector_stranger", 1);
+                out.counters.add(counters::STRANGER, 1);
                 self.supersede(header.src, out);
             }
         }
@@ -50,7 +51,7 @@ impl Detector {
             is_near
         });
         if far > 0 {
-            out.counters.add("detector_generation_ahead", far);
+            out.counters.add(counters::GENERATION_AHEAD, far);
         }
 
         let is_for_me_now = header.dst == self.around.me;
@@ -74,7 +75,7 @@ impl Detector {
         let present = around.me.generation;
         let later = of_me.filter(|&of_me| of_me > present && Identity::is_near(present, of_me));
         let Some(next) = later.max().and_then(|claimed| claimed.checked_add(1)) else { return };
-        out.counters.add("detector_generation_overtaken", 1);
+        out.counters.add(counters::GENERATION_OVERTAKEN, 1);
         let next = Identity { generation: next, ..around.me };
         let mut sink = Sink { around: &mut self.around, out };
         self.foca.change_identity(next, &mut sink).expect("a header always encodes");
@@ -103,7 +104,7 @@ impl Detector {
         let packet = Packet::Gossip { header: header.clone(), claims }.encode();
         let sink = Sink { around: &mut self.around, out };
         if self.foca.handle_data(&packet, sink).is_err() {
-            out.counters.add("detector_refused", 1);
+            out.counters.add(counters::REFUSED, 1);
         }
     }
 

@@ -5,6 +5,7 @@ use foca::{Header, Message, Notification, Runtime, State, Timer, TimerToken};
 
 use super::Config;
 use super::config::SPREAD_EVERY;
+use super::counters;
 use super::identity::{Dice, Identity};
 use super::local::LocalHealth;
 use super::packet::{Claim, Packet};
@@ -156,7 +157,7 @@ impl Runtime<Identity> for Sink<'_> {
     fn send_to(&mut self, to: Identity, bytes: &[u8]) {
         // A peer may name anybody as the target of a probe on its behalf.
         if self.around.place_of(to.member).is_none() {
-            self.out.counters.add("detector_unwatched_target", 1);
+            self.out.counters.add(counters::UNWATCHED_TARGET, 1);
             return;
         }
         let bytes = Bytes::copy_from_slice(bytes);
@@ -184,7 +185,7 @@ impl Runtime<Identity> for Sink<'_> {
                 around.suspect(member_id, incarnation, self.out);
             }
             // Nothing else is configured.
-            _ => self.out.counters.add("detector_timer_unknown", 1),
+            _ => self.out.counters.add(counters::TIMER_UNKNOWN, 1),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::config::REPEAT_EVERY;
+use super::counters;
 use super::interface::Role;
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
 use super::{Cx, Group};
@@ -73,7 +74,7 @@ impl Group {
             if self.view.rank(from).is_some() {
                 return Standing::Present;
             }
-            cx.count("group_foreign_proposer", 1);
+            cx.count(counters::FOREIGN_PROPOSER, 1);
         } else if view < self.view.id() {
             match self.view.rank(from) {
                 Some(_) => self.tell_view(cx, from),
@@ -101,17 +102,17 @@ impl Group {
             return self.tell(cx, from, promise);
         }
         if ballot.proposer != from {
-            return cx.count("group_foreign_ballot", 1);
+            return cx.count(counters::FOREIGN_BALLOT, 1);
         }
         if self.is_round_ahead(ballot) {
-            return cx.count("group_round_ahead", 1);
+            return cx.count(counters::ROUND_AHEAD, 1);
         }
         self.round = self.round.max(ballot.round);
         if let Some(promised) = self.acceptor.promised.filter(|&promised| promised > ballot) {
             return self.tell(cx, from, Message::Rejected { view, promised });
         }
         if let Some(promised) = self.makes_way_for(cx, from) {
-            cx.count("group_vain_attempt", 1);
+            cx.count(counters::VAIN_ATTEMPT, 1);
             return self.tell(cx, from, Message::Rejected { view, promised });
         }
         let promise = self.promise(cx, ballot);
@@ -190,7 +191,7 @@ impl Group {
     /// lies. Each goes on without the other, if it is with a quorum.
     pub(super) fn expel_other_view(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if self.expelled.insert(node) {
-            cx.count("group_other_view", 1);
+            cx.count(counters::OTHER_VIEW, 1);
         }
     }
 
@@ -209,7 +210,7 @@ impl Group {
                 return self.tell(cx, from, Message::Rejected { view, promised });
             }
             // Whoever has not promised may have received more than the proposal knows.
-            _ => return cx.count("group_unpromised_accept", 1),
+            _ => return cx.count(counters::UNPROMISED_ACCEPT, 1),
         }
         if self.acceptor.accepted.as_ref().is_some_and(|(at, _)| *at == ballot) {
             return self.tell(cx, from, Message::Accepted { view, ballot });
@@ -218,7 +219,7 @@ impl Group {
             return;
         }
         if !self.is_sound(ballot, &proposal) || !self.covers_received(&proposal) {
-            return cx.count("group_bad_proposal", 1);
+            return cx.count(counters::BAD_PROPOSAL, 1);
         }
         self.acceptor.attempts.remove(&from);
         self.acceptor.asked = vec![0; proposal.cuts.len()];
@@ -326,14 +327,14 @@ impl Group {
         for seq in first..to.min(first.saturating_add(FETCH_BLOCKS)) {
             match self.chain.flushed_block(view, origin as usize, seq) {
                 Some(frame) => cx.send(from, Lane::Stream, Message::Flushed(frame)),
-                None => return cx.count("group_fetch_missed", 1),
+                None => return cx.count(counters::FETCH_MISSED, 1),
             }
         }
     }
 
     pub(super) fn receive_flushed(&mut self, cx: &mut Cx<'_>, from: NodeId, frame: Frame) {
         if self.view.rank(from).is_none() {
-            return cx.count("group_flushed_by_stranger", 1);
+            return cx.count(counters::FLUSHED_BY_STRANGER, 1);
         }
         let is_due = self.acceptor.pending.as_ref().is_some_and(|(_, proposal)| {
             let covers = |cut: &Cut| {
@@ -343,7 +344,7 @@ impl Group {
             proposal.cuts.iter().any(covers)
         });
         if !is_due {
-            return cx.count("group_flushed_in_vain", 1);
+            return cx.count(counters::FLUSHED_IN_VAIN, 1);
         }
         let is_new = self.with_chain(cx, |chain, cx| chain.take_flushed(cx, frame));
         if is_new {

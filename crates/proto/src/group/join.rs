@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::counters;
 use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Message, Refusal};
 use super::{Cx, Group};
@@ -36,7 +37,7 @@ pub(super) struct Joiner {
 impl Group {
     pub(super) fn bootstrap(&mut self, cx: &mut Cx<'_>, address: Bytes) {
         if self.role != Role::Outside {
-            return cx.count("group_already_in", 1);
+            return cx.count(counters::ALREADY_IN, 1);
         }
         self.me.address = address;
         self.begin(cx);
@@ -47,7 +48,7 @@ impl Group {
 
     pub(super) fn join(&mut self, cx: &mut Cx<'_>, address: Bytes, seeds: Vec<NodeId>) {
         if self.role != Role::Outside {
-            return cx.count("group_already_in", 1);
+            return cx.count(counters::ALREADY_IN, 1);
         }
         self.me.address = address;
         self.seeds = seeds;
@@ -75,12 +76,12 @@ impl Group {
 
     pub(super) fn receive_join(&mut self, cx: &mut Cx<'_>, from: NodeId, contact: Contact) {
         if !self.is_member() {
-            return cx.count("group_join_elsewhere", 1);
+            return cx.count(counters::JOIN_ELSEWHERE, 1);
         }
         let member = contact.member;
         // Members pass requests on.
         if from != member.node && self.view.rank(from).is_none() {
-            return cx.count("group_foreign_join", 1);
+            return cx.count(counters::FOREIGN_JOIN, 1);
         }
         let refused = |refusal| Message::Refused { token: contact.token, refusal };
         if let Some(rank) = self.view.rank(member.node) {
@@ -192,7 +193,7 @@ impl Group {
         nonce: u64,
     ) {
         if self.role != Role::Joining || token != self.me.token {
-            return cx.count("group_foreign_challenge", 1);
+            return cx.count(counters::FOREIGN_CHALLENGE, 1);
         }
         self.tell(cx, from, Message::Response { nonce });
     }
@@ -201,7 +202,7 @@ impl Group {
         let joiner = self.joiners.get_mut(&from).filter(|joiner| joiner.nonce == nonce);
         let Some(joiner) = joiner else {
             if !self.links.take_echo(from, nonce) {
-                cx.count("group_foreign_response", 1);
+                cx.count(counters::FOREIGN_RESPONSE, 1);
             }
             return;
         };
@@ -281,7 +282,7 @@ impl Group {
                 self.leavers.insert(from);
             }
             _ if self.is_member() && view < self.view.id() => self.tell_excluded(cx, from),
-            _ => cx.count("group_leave_elsewhere", 1),
+            _ => cx.count(counters::LEAVE_ELSEWHERE, 1),
         }
     }
 
@@ -304,7 +305,7 @@ impl Group {
         members: Vec<Contact>,
     ) {
         let Some(view) = after.0.checked_add(1).map(ViewId) else {
-            return cx.count("group_foreign_install", 1);
+            return cx.count(counters::FOREIGN_INSTALL, 1);
         };
         match self.role {
             Role::Outside => {}
@@ -314,15 +315,15 @@ impl Group {
                 self.install(cx, after, made_at, members);
                 self.tell(cx, from, Message::Installed { view });
             }
-            Role::Joining => cx.count("group_foreign_install", 1),
+            Role::Joining => cx.count(counters::FOREIGN_INSTALL, 1),
             Role::Member | Role::Leaving if view == self.view.id() => {
                 self.tell(cx, from, Message::Installed { view });
             }
             Role::Member | Role::Leaving if view < self.view.id() => {
-                cx.count("group_late_install", 1);
+                cx.count(counters::LATE_INSTALL, 1);
             }
             Role::Member | Role::Leaving if self.view.rank(from).is_none() => {
-                cx.count("group_foreign_install", 1);
+                cx.count(counters::FOREIGN_INSTALL, 1);
             }
             Role::Member | Role::Leaving if after == self.view.id() => {
                 let accepted = self.acceptor.accepted.as_ref();
@@ -488,7 +489,7 @@ impl Group {
     /// A member says that it is in this view, and has accepted no other to follow it.
     pub(super) fn receive_present(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId) {
         if view != self.view.id() || self.view.rank(from).is_none() || !self.is_member() {
-            return cx.count("group_late_answer", 1);
+            return cx.count(counters::LATE_ANSWER, 1);
         }
         self.claims.remove(&from);
         self.present.insert(from, cx.now);
@@ -523,7 +524,7 @@ impl Group {
 
     /// The others went on without this member: it comes back as another.
     fn exclude(&mut self, cx: &mut Cx<'_>) {
-        cx.count("group_excluded", 1);
+        cx.count(counters::EXCLUDED, 1);
         if self.role == Role::Leaving {
             return self.go_outside(cx);
         }

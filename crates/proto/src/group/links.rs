@@ -21,6 +21,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::counters;
 use super::join::Joiner;
 use super::message::{Contact, Message};
 use super::{Cx, Group};
@@ -377,7 +378,7 @@ impl Group {
             let is_dead = still.max(direct_still) >= cx.shared.link_dead_after;
             let was_dead = std::mem::replace(&mut watch.is_dead, is_dead);
             if is_dead && !was_dead {
-                cx.count("group_link_dead", 1);
+                cx.count(counters::LINK_DEAD, 1);
             }
             dead.extend(is_dead.then_some(rank as u32));
         }
@@ -416,7 +417,7 @@ impl Group {
         let is_lost =
             awaited.members > 0 && cx.now.since(awaited.got_at) >= wait * LOST_BLOCK_WAITS;
         if is_lost && !std::mem::replace(&mut links.has_lost_block, true) {
-            cx.count("group_block_lost", 1);
+            cx.count(counters::BLOCK_LOST, 1);
         }
     }
 
@@ -443,12 +444,12 @@ impl Group {
         members: &[u32],
     ) {
         let rank = self.view.rank(from).filter(|_| self.is_member() && view == self.view.id());
-        let Some(rank) = rank else { return cx.count("group_foreign_report", 1) };
+        let Some(rank) = rank else { return cx.count(counters::FOREIGN_REPORT, 1) };
         self.tell_that_view_ends(cx, from);
         let (rank, len) = (rank as u32, self.view.len() as u32);
         for &member in members {
             if member >= len || member == rank {
-                return cx.count("group_bad_report", 1);
+                return cx.count(counters::BAD_REPORT, 1);
             }
             self.note_dead(cx, rank, member);
         }
@@ -481,7 +482,7 @@ impl Group {
         }
         let me = self.me.member.node;
         for (node, over) in gone {
-            cx.count("group_left_out", 1);
+            cx.count(counters::LEFT_OUT, 1);
             if over.contains(&me) {
                 // A stream that waits for a lost packet tries again only after a while, which is
                 // longer the longer the link was dead: a new one is up as soon as that works.

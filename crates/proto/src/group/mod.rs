@@ -25,6 +25,7 @@
 
 mod agree;
 mod config;
+pub mod counters;
 mod direct;
 mod interface;
 mod join;
@@ -286,9 +287,9 @@ impl Group {
         for change in std::mem::take(&mut self.detected.changes) {
             cx.count(
                 match change.health {
-                    Health::Up => "group_member_up",
-                    Health::Suspect => "group_member_suspected",
-                    Health::Down => "group_member_down",
+                    Health::Up => counters::MEMBER_UP,
+                    Health::Suspect => counters::MEMBER_SUSPECTED,
+                    Health::Down => counters::MEMBER_DOWN,
                 },
                 1,
             );
@@ -393,7 +394,7 @@ impl Group {
     fn keep_early(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
         let bytes = message.wire_len();
         if self.early_bytes + bytes > cx.shared.early_bytes_max {
-            cx.count("group_early_overflow", 1);
+            cx.count(counters::EARLY_OVERFLOW, 1);
             return cx.disconnect(from);
         }
         self.early_bytes += bytes;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::config::REPEAT_EVERY;
+use super::counters;
 use super::direct::Direct;
 use super::interface::{Event, Role, SendFailure};
 use super::message::Message;
@@ -72,7 +73,7 @@ impl Group {
             None
         };
         if let Some(failure) = failure {
-            cx.count("group_direct_refused", 1);
+            cx.count(counters::DIRECT_REFUSED, 1);
             return cx.deliver(Event::Undelivered { ticket, failure });
         }
         let out = self.post.outbound.entry(to.node).or_insert_with(|| Outbound::new(to));
@@ -93,7 +94,7 @@ impl Group {
         let Some(out) = self.post.outbound.get_mut(&to) else { return };
         while let Some((block, is_again)) = out.next_block(view, sender, limits) {
             if is_again {
-                cx.count("group_direct_resent", 1);
+                cx.count(counters::DIRECT_RESENT, 1);
             }
             cx.send(to, Lane::Stream, Message::Direct(block));
         }
@@ -122,16 +123,16 @@ impl Group {
         }
         if block.view != self.view.id() || !self.is_member() {
             // Its sender sends it again in the view that it comes to, or is told.
-            return cx.count("group_direct_foreign_view", 1);
+            return cx.count(counters::DIRECT_FOREIGN_VIEW, 1);
         }
         let sender = Member { node: from, incarnation: block.sender };
         let is_mine = block.receiver == self.me.member.incarnation;
         if !is_mine || sender == self.me.member || !self.view.contains(sender) {
-            return cx.count("group_direct_foreign_member", 1);
+            return cx.count(counters::DIRECT_FOREIGN_MEMBER, 1);
         }
         let limits = Self::limits(cx);
         if usize::from(block.count) > cx.shared.chain().message_blocks_max() {
-            cx.count("group_direct_misfit", 1);
+            cx.count(counters::DIRECT_MISFIT, 1);
             return cx.disconnect(from);
         }
         let view = block.view;
@@ -142,14 +143,14 @@ impl Group {
                 cx.deliver(Event::Direct { view, from: sender, end, payload });
             }
             // Its sender does not know that it is here.
-            Err(Refusal::Duplicate) => cx.count("group_direct_duplicate", 1),
-            Err(Refusal::Gap) => return cx.count("group_direct_gap", 1),
+            Err(Refusal::Duplicate) => cx.count(counters::DIRECT_DUPLICATE, 1),
+            Err(Refusal::Gap) => return cx.count(counters::DIRECT_GAP, 1),
             Err(Refusal::BeyondCredit) => {
-                cx.count("group_direct_beyond_credit", 1);
+                cx.count(counters::DIRECT_BEYOND_CREDIT, 1);
                 return cx.disconnect(from);
             }
             Err(Refusal::Misfit) => {
-                cx.count("group_direct_misfit", 1);
+                cx.count(counters::DIRECT_MISFIT, 1);
                 return cx.disconnect(from);
             }
         }
@@ -177,7 +178,7 @@ impl Group {
         let is_mine = sender == self.me.member.incarnation;
         let outbound = self.post.outbound.get_mut(&from);
         let Some(out) = outbound.filter(|out| is_mine && out.to.incarnation == receiver) else {
-            return cx.count("group_direct_foreign_member", 1);
+            return cx.count(counters::DIRECT_FOREIGN_MEMBER, 1);
         };
         let is_there = |ticket| {
             if ticket != 0 {
@@ -185,7 +186,7 @@ impl Group {
             }
         };
         if !out.acknowledge(received, consumed, is_there) {
-            return cx.count("group_direct_ack_out_of_range", 1);
+            return cx.count(counters::DIRECT_ACK_OUT_OF_RANGE, 1);
         }
         if out.probes == 0 {
             out.probe_at = cx.now + REPEAT_EVERY;
@@ -267,7 +268,7 @@ impl Group {
 fn give_up(cx: &mut Cx<'_>, outbound: BTreeMap<NodeId, Outbound>, failure: SendFailure) {
     for out in outbound.values() {
         for ticket in out.tickets() {
-            cx.count("group_direct_given_up", 1);
+            cx.count(counters::DIRECT_GIVEN_UP, 1);
             cx.deliver(Event::Undelivered { ticket, failure });
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::agree::{ATTEMPT_TAKES, Acceptor, joining_max};
 use super::config::REPEAT_EVERY;
+use super::counters;
 use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
 use super::{Cx, Group};
@@ -97,7 +98,7 @@ impl Group {
             let is_late = cx.now.since(proposer.since) >= cx.shared.answer_within;
             if is_late && self.is_last_to_accept() {
                 // Another member goes on without this one, if need be.
-                cx.count("group_own_flush_late", 1);
+                cx.count(counters::OWN_FLUSH_LATE, 1);
                 self.proposer = None;
                 self.acceptor.attempt_after = cx.now + cx.shared.answer_within * ATTEMPT_TAKES;
             } else if has_lost || is_late {
@@ -176,12 +177,12 @@ impl Group {
         let answering: Vec<u32> = alive.iter().filter(|rank| !is_silent(rank)).copied().collect();
         let asked = if self.is_quorum(&answering) { answering } else { alive.to_vec() };
         let Some(round) = self.round.checked_add(1) else {
-            return cx.count("group_rounds_used_up", 1);
+            return cx.count(counters::ROUNDS_USED_UP, 1);
         };
         self.round = round;
         let ballot = Ballot { round: self.round, proposer: self.me.member.node };
         self.acceptor.attempted = Some(ballot);
-        cx.count("group_attempts", 1);
+        cx.count(counters::ATTEMPTS, 1);
         self.proposer = Some(Box::new(Proposer {
             ballot,
             asked,
@@ -220,7 +221,7 @@ impl Group {
     ) {
         self.note_answer(from, view);
         let Some(rank) = self.rank_in_attempt(from, view, ballot) else {
-            return cx.count("group_late_answer", 1);
+            return cx.count(counters::LATE_ANSWER, 1);
         };
         if digest != self.view.digest() {
             return self.expel_other_view(cx, from);
@@ -230,7 +231,7 @@ impl Group {
         let is_sound =
             accepted.as_ref().is_none_or(|(at, it)| *at <= ballot && self.is_sound(*at, it));
         if !is_sound || received.iter().any(|row| row.origin as usize >= members) {
-            return cx.count("group_bad_promise", 1);
+            return cx.count(counters::BAD_PROMISE, 1);
         }
         self.note_promise(cx, rank, promise);
     }
@@ -364,11 +365,11 @@ impl Group {
     ) {
         self.note_answer(from, view);
         let Some(rank) = self.rank_in_attempt(from, view, ballot) else {
-            return cx.count("group_late_answer", 1);
+            return cx.count(counters::LATE_ANSWER, 1);
         };
         let proposer = self.proposer.as_mut().expect("looked at above");
         let Some(proposal) = proposer.proposal.clone() else {
-            return cx.count("group_late_answer", 1);
+            return cx.count(counters::LATE_ANSWER, 1);
         };
         proposer.accepted.insert(rank);
         proposer.since = cx.now;
@@ -403,13 +404,13 @@ impl Group {
         promised: Ballot,
     ) {
         if view != self.view.id() || self.view.rank(from).is_none() {
-            return cx.count("group_late_answer", 1);
+            return cx.count(counters::LATE_ANSWER, 1);
         }
         if self.is_round_ahead(promised) {
-            return cx.count("group_round_ahead", 1);
+            return cx.count(counters::ROUND_AHEAD, 1);
         }
         if !self.is_member() || self.view.rank(promised.proposer).is_none() {
-            return cx.count("group_foreign_ballot", 1);
+            return cx.count(counters::FOREIGN_BALLOT, 1);
         }
         self.round = self.round.max(promised.round);
         self.note_answer(from, view);

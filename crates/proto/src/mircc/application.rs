@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::counters;
 use super::face_id::{FaceId, NextHop};
 use super::flow::{Actions, Flow, Taken};
 use super::forward::{Passage, has_keyword, is_trace};
@@ -34,7 +35,7 @@ impl Forwarder {
         match command {
             Command::Publish(object) => {
                 if !(1..=SEGMENT_BYTES_MAX).contains(&object.segment_bytes) {
-                    return cx.count("mircc_object_refused", 1);
+                    return cx.count(counters::OBJECT_REFUSED, 1);
                 }
                 self.fib.add(object.name.clone(), NextHop::Application, 0);
                 self.objects.insert(object.name.prefix_bytes().clone(), object);
@@ -83,7 +84,7 @@ impl Forwarder {
         act(flow, cx, &mut actions);
         let moves = flow.counts().switches - moves;
         if moves > 0 {
-            cx.count("mircc_moves", moves);
+            cx.count(counters::MOVES, moves);
         }
         if flow.is_complete() {
             let counts = flow.counts();
@@ -151,14 +152,14 @@ impl Forwarder {
 
     fn ask_question(&mut self, cx: Cx<'_, '_>, question: Question) {
         if self.questions.len() >= QUESTIONS_MAX {
-            cx.count("mircc_questions_full", 1);
+            cx.count(counters::QUESTIONS_FULL, 1);
             let nack = Some(NackReason::Congestion);
             return cx.deliver(Event::Unanswered { id: question.id, nack });
         }
         let Question { id, mut interest, path, discovers, to } = question;
         let to = match to.map(|peer| self.faces.of(peer)) {
             Some(None) => {
-                cx.count("mircc_question_to_nobody", 1);
+                cx.count(counters::QUESTION_TO_NOBODY, 1);
                 let nack = Some(NackReason::NoRoute);
                 return cx.deliver(Event::Unanswered { id, nack });
             }
@@ -266,7 +267,7 @@ impl Forwarder {
         let &Interest { can_be_prefix, must_be_fresh, .. } = interest;
         let selectors = Selectors { can_be_prefix, must_be_fresh };
         let id = self.pit.find(self.pit.hashed(&interest.name), selectors);
-        let Some(id) = id else { return cx.count("mircc_answer_unasked", 1) };
+        let Some(id) = id else { return cx.count(counters::ANSWER_UNASKED, 1) };
         let is_last = self.pit.get(id).is_some_and(|entry| entry.passing.is_empty());
         if is_last && !self.fail_over(cx, id, Some((NextHop::Application, interest.nonce))) {
             self.end_with_nack(cx, id, reason, &Header::default());
@@ -277,7 +278,7 @@ impl Forwarder {
     fn answer(&mut self, cx: Cx<'_, '_>, data: Data) {
         let ids = self.pit.matching(data.name());
         if ids.is_empty() {
-            return cx.count("mircc_answer_unasked", 1);
+            return cx.count(counters::ANSWER_UNASKED, 1);
         }
         let bytes = data.encoded_len() + cx.shared.frame_bytes;
         self.satisfy(cx, &ids, Box::new(Packet::from(data)), bytes);

@@ -1,6 +1,7 @@
 //! The way back: Data and refusals, to all who asked.
 
 use super::application::Local;
+use super::counters;
 use super::face_id::{FaceId, NextHop};
 use super::pit::{Asker, Asking, Entry, EntryId, LIFETIME_MAX, Passing, Selectors};
 use super::{Cx, Forwarder};
@@ -32,7 +33,7 @@ impl Forwarder {
         if ids.is_empty() {
             // Nobody asked, or the answer was here already.
             if !self.note_probe_answer(cx, from, data.name()) {
-                cx.count("mircc_unsolicited", 1);
+                cx.count(counters::UNSOLICITED, 1);
             }
             return;
         }
@@ -53,7 +54,7 @@ impl Forwarder {
                 && let Some(health) = self.fib.health(&entry.name, NextHop::Face(from))
                 && health.note_answer(now, sample)
             {
-                cx.count("mircc_hop_up", 1);
+                cx.count(counters::HOP_UP, 1);
             }
             if let Some(&Asking { asker: Asker::Face(asker), .. }) = entry.asking.first() {
                 face.unanswered.answer(now, asker);
@@ -153,7 +154,7 @@ impl Forwarder {
             .pit
             .find(self.pit.hashed(&interest.name), selectors)
             .filter(|&id| self.pit.get(id).is_some_and(|entry| entry.passing.iter().any(is_asked)));
-        let Some(id) = id else { return cx.count("mircc_unsolicited_nack", 1) };
+        let Some(id) = id else { return cx.count(counters::UNSOLICITED_NACK, 1) };
         let Some(face) = self.faces.get_mut(from) else { return };
         face.stamp(&mut header.stamps);
         header.label.push_front(face.label);

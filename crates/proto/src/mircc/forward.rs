@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::counters;
 use super::face::{Face, Held};
 use super::face_id::{FaceId, NextHop};
 use super::interface::Timer;
@@ -90,7 +91,7 @@ impl Forwarder {
             face.note_interest_in(bytes);
         }
         match &mut passage.interest_mut().hop_limit {
-            Some(0) => return cx.count("mircc_hop_limit", 1),
+            Some(0) => return cx.count(counters::HOP_LIMIT, 1),
             Some(left) => *left -= 1,
             None => {}
         }
@@ -120,7 +121,7 @@ impl Forwarder {
         if !selectors.can_be_prefix
             && let Some(data) = self.store.find(cx.now, name, selectors.must_be_fresh)
         {
-            cx.count("mircc_stored", 1);
+            cx.count(counters::STORED, 1);
             if let Asker::Face(face) = asking.asker
                 && let Some(face) = self.faces.get_mut(face)
             {
@@ -162,7 +163,7 @@ impl Forwarder {
             || entry.passing.iter().any(|passing| passing.nonce == asking.nonce);
         if is_known && before.is_some() {
             // A copy that the link made. A loop comes back another way: nobody is asked who asks.
-            return cx.count("mircc_duplicate_interest", 1);
+            return cx.count(counters::DUPLICATE_INTEREST, 1);
         }
         if is_known {
             return self.refuse_loop(cx, asking, passage);
@@ -201,7 +202,7 @@ impl Forwarder {
     /// Refuses a name that is too long to be kept. A neighbour gets no Nack, which would carry the
     /// name back to an address that may be forged.
     fn refuse_name(&mut self, cx: Cx<'_, '_>, asking: Asking, passage: Passage) {
-        cx.count("mircc_name_too_long", 1);
+        cx.count(counters::NAME_TOO_LONG, 1);
         match asking.asker {
             Asker::Face(_) => {}
             Asker::Flow(_) | Asker::Question(_) => {
@@ -211,7 +212,7 @@ impl Forwarder {
     }
 
     fn refuse_loop(&mut self, cx: Cx<'_, '_>, asking: Asking, passage: Passage) {
-        cx.count("mircc_loops", 1);
+        cx.count(counters::LOOPS, 1);
         self.reply_nack(cx, asking, NackReason::Duplicate, passage.packet);
     }
 
@@ -231,12 +232,12 @@ impl Forwarder {
             if asks.pending >= asks.pending_max((2 * all / faces).min(all).max(1))
                 || asks.pending > 0 && bytes > (bytes_max / faces).saturating_mul(2)
             {
-                cx.count("mircc_refused_face", 1);
+                cx.count(counters::REFUSED_FACE, 1);
                 return false;
             }
         }
         if self.pit.len() >= all {
-            cx.count("mircc_refused_full", 1);
+            cx.count(counters::REFUSED_FULL, 1);
             let has = self.held_by(asks).0;
             let worst = self.faces.iter().max_by_key(|(_, face)| face.pending).map(|(id, _)| id);
             let worst = worst.filter(|&worst| has < all / faces && Some(worst) != asks);
@@ -247,7 +248,7 @@ impl Forwarder {
         if self.pit.has_room_for(name, bytes_max) {
             return true;
         }
-        cx.count("mircc_refused_bytes", 1);
+        cx.count(counters::REFUSED_BYTES, 1);
         for _ in 0..EVICTED_MAX {
             let has = self.held_by(asks).1;
             let worst = self.faces.iter().max_by_key(|(_, face)| face.pending_bytes);
@@ -280,7 +281,7 @@ impl Forwarder {
         let Some(victim) = of.and_then(|face| self.pit.sample(face, cx.rng)) else {
             return false;
         };
-        cx.count("mircc_evicted", 1);
+        cx.count(counters::EVICTED, 1);
         self.end_with_nack(cx, victim, NackReason::Congestion, &Header::default());
         true
     }
@@ -344,7 +345,7 @@ impl Forwarder {
         if is_trace(name) {
             return self.answer_trace(cx, name);
         }
-        cx.count("mircc_hop_limit", 1);
+        cx.count(counters::HOP_LIMIT, 1);
         // Nobody was asked: others who ask for the same are not to wait for that.
         if self.pit.get(id).is_some_and(|entry| entry.passing.is_empty()) {
             let ended = self.end(id).into_iter().flat_map(|ended| ended.asking);
@@ -375,7 +376,7 @@ impl Forwarder {
         let trip = micros.map(|micros| Duration::from_micros(micros.into()));
         // What brings no Data takes nothing of the link that others could have.
         if rank == Rank::Doubted {
-            cx.count("mircc_doubted", 1);
+            cx.count(counters::DOUBTED, 1);
         } else if face.note_demand(cx.now, class, bytes, trip) {
             face.interval_timer.set_after(cx, face.interval(), Timer::Rates(to));
         }
@@ -444,7 +445,7 @@ impl Forwarder {
             Sent::Waits(Some(due)) => cx.set_timer(due.since(cx.now), Timer::Link(to)),
             Sent::Dropped(_) => {
                 face.counts.dropped += 1;
-                return cx.count("mircc_link_full", 1);
+                return cx.count(counters::LINK_FULL, 1);
             }
         }
         face.counts.bytes_out += bytes as u64;
@@ -551,7 +552,7 @@ impl Forwarder {
             self.judge_expired(cx, id);
         }
         if let Some(ended) = self.end(id) {
-            cx.count("mircc_expired", 1);
+            cx.count(counters::EXPIRED, 1);
             for asking in ended.asking {
                 self.tell_expired(cx, &asking);
             }

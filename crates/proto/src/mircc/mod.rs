@@ -16,6 +16,7 @@ mod back;
 mod choice;
 mod config;
 mod controller;
+pub mod counters;
 mod face;
 mod face_id;
 mod fib;
@@ -196,7 +197,7 @@ impl Forwarder {
         self.faces.iter_mut().for_each(|face| face.unanswered.forget(id));
         // What waited for it is refused; what it asked for runs out.
         let lost = face.link.clear() as u64;
-        cx.count("mircc_lost_with_face", lost);
+        cx.count(counters::LOST_WITH_FACE, lost);
         for held in face.shaper.clear().collect::<Vec<_>>() {
             self.refuse(cx, &held, id, NackReason::NoRoute);
         }
@@ -283,18 +284,18 @@ impl Forwarder {
         self.time_reassembly(cx, id);
         let whole = match added {
             Added::Waits => return,
-            Added::Duplicate => return cx.count("mircc_fragment_duplicate", 1),
-            Added::Refused => return cx.count("mircc_fragment_refused", 1),
+            Added::Duplicate => return cx.count(counters::FRAGMENT_DUPLICATE, 1),
+            Added::Refused => return cx.count(counters::FRAGMENT_REFUSED, 1),
             Added::Whole(whole) => whole,
         };
         match Packet::of_fragments(whole.header, whole.nack, &whole.bytes) {
             Ok(packet) => {
-                cx.count("mircc_reassembled", 1);
+                cx.count(counters::REASSEMBLED, 1);
                 // An Interest or Data: fragments are not in one another.
                 self.take_packet(cx, id, Box::new(packet), whole.link_bytes);
             }
             Err(error) => {
-                cx.count("mircc_reassembled_undecodable", 1);
+                cx.count(counters::REASSEMBLED_UNDECODABLE, 1);
                 self.note_undecodable(id, error);
             }
         }
@@ -311,7 +312,7 @@ impl Forwarder {
         let Some(face) = self.faces.get_mut(id) else { return };
         let dropped = face.reassembly.take_dropped();
         if dropped > 0 {
-            cx.count("mircc_reassembly_dropped", dropped);
+            cx.count(counters::REASSEMBLY_DROPPED, dropped);
         }
         if let Some(due) = face.reassembly.due() {
             face.reassembly.timer.set(cx, due, Timer::Reassembly(id));
@@ -373,7 +374,7 @@ impl Protocol for Forwarder {
 
     fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, packet: Box<Packet>) {
         let Some(face) = self.faces.of(from) else {
-            return cx.count("mircc_unknown_neighbour", 1);
+            return cx.count(counters::UNKNOWN_NEIGHBOUR, 1);
         };
         let bytes = packet.wire_len() + cx.shared.frame_bytes;
         if let Some(face) = self.faces.get_mut(face) {
@@ -422,7 +423,7 @@ impl Protocol for Forwarder {
             }
             Command::AddRoute { prefix, peer, cost } => match self.faces.of(peer) {
                 Some(face) => self.fib.add(prefix, NextHop::Face(face), cost),
-                None => cx.count("mircc_route_to_nobody", 1),
+                None => cx.count(counters::ROUTE_TO_NOBODY, 1),
             },
             Command::RemoveRoute { prefix, peer } => {
                 if let Some(face) = self.faces.of(peer) {

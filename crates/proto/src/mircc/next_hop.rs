@@ -6,6 +6,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::choice::Kept;
+use super::counters;
 use super::face_id::{FaceId, NextHop};
 use super::fib::Found;
 use super::forward::Passage;
@@ -79,7 +80,7 @@ impl Forwarder {
             return match hops.find(is_it) {
                 Some(hop) => Ok(Chosen::of(hop)),
                 None => {
-                    cx.count("mircc_unknown_label", 1);
+                    cx.count(counters::UNKNOWN_LABEL, 1);
                     Err(NackReason::NoRoute)
                 }
             };
@@ -145,7 +146,7 @@ impl Forwarder {
             ..Header::default()
         };
         choice.note(now, chosen.hops());
-        cx.count("mircc_failed_over", 1);
+        cx.count(counters::FAILED_OVER, 1);
         let packet = Box::new(Packet { header, body: Body::Interest(interest) });
         let Some(passage) = Passage::new(packet) else { return false };
         self.send_to(cx, id, next, passage);
@@ -220,8 +221,8 @@ impl Forwarder {
         let Some(health) = self.fib.health(name, NextHop::Face(from)) else { return false };
         let Some(trip) = health.probed(cx.now, hash) else { return false };
         let is_back = health.note_answer(cx.now, Some(trip));
-        cx.count("mircc_probe_answered", 1);
-        cx.count("mircc_hop_up", u64::from(is_back));
+        cx.count(counters::PROBE_ANSWERED, 1);
+        cx.count(counters::HOP_UP, u64::from(is_back));
         true
     }
 
@@ -247,7 +248,7 @@ impl Forwarder {
             && cx.now.since(left_at) >= after
             && health.note_overdue(cx.now, hash, left_at)
         {
-            cx.count("mircc_hop_down", 1);
+            cx.count(counters::HOP_DOWN, 1);
         }
         if health.is_down() { Verdict::Dead } else { Verdict::Waiting }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Key;
 use super::bundle::pieces;
 use super::command::{FailReason, Outcome};
+use super::counters;
 use super::exchange::Cause;
 use super::message::{
     Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, PutAnswer, PutItem, Route, Target,
@@ -109,7 +110,7 @@ impl Overlay {
             return;
         };
         if answers.len() != items.len() {
-            cx.count("overlay_bad_answer", 1);
+            cx.count(counters::BAD_ANSWER, 1);
             return self.put_unanswered(cx, name, items);
         }
         let keys = items.iter().map(|item| item.key);
@@ -158,7 +159,7 @@ impl Overlay {
                         PutAnswer::Elsewhere => FailReason::NoRoute,
                         PutAnswer::Busy => FailReason::Busy,
                         PutAnswer::Unsettled => {
-                            cx.count("overlay_put_off", 1);
+                            cx.count(counters::PUT_OFF, 1);
                             FailReason::Unsettled
                         }
                         _ => FailReason::Unreplicated,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::counters;
 use super::exchange::Cause;
 use super::message::{Addresses, Body};
 use super::{Cx, Overlay, Rest};
@@ -96,14 +97,14 @@ impl Overlay {
                     continue;
                 }
                 Some(known) if known.source == Source::Owner && source == Source::Other => {
-                    cx.count("overlay_address_disputed", 1);
+                    cx.count(counters::ADDRESS_DISPUTED, 1);
                     cx.outbox.contacts.push((*node, address.clone()));
                     continue;
                 }
                 _ => {}
             }
             if known.len() >= max && !known.contains_key(node) {
-                cx.count("overlay_addresses_full", 1);
+                cx.count(counters::ADDRESSES_FULL, 1);
                 let mut contacts = Vec::new();
                 self.router.contacts(&mut contacts);
                 let known = &mut self.rest().addresses;
@@ -145,7 +146,7 @@ impl Overlay {
         }
         let is_ping = |body: &Body| matches!(body, Body::Ping { .. });
         if !self.exchanges.iter().any(|(_, open)| open.to == oldest && is_ping(&open.body)) {
-            cx.count("overlay_address_asked", 1);
+            cx.count(counters::ADDRESS_ASKED, 1);
             self.ask(cx, oldest, Cause::Table, 0, None, Body::Ping { exchange: 0 });
         }
     }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::Key;
 use super::command::{Event, Role};
+use super::counters;
 use super::message::{Answer, Target};
 use super::{Cx, Overlay};
 use crate::core::NodeId;
@@ -22,7 +23,7 @@ impl Overlay {
 
     pub(super) fn visit(&mut self, cx: &mut Cx<'_>, address: Bytes) {
         if self.role != Role::Outside {
-            return cx.count("overlay_already_in", 1);
+            return cx.count(counters::ALREADY_IN, 1);
         }
         self.role = Role::Guest;
         self.rest().address = address;

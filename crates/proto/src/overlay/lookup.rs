@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::bundle::{pieces, split, target_bytes};
 use super::config::CANDIDATES;
+use super::counters;
 use super::exchange::{Cause, Exchange, Trail};
 use super::message::{
     Answer, Body, CANDIDATES_MAX, Found, ITEMS_MAX, Purpose, Route, Segment, Target,
@@ -186,7 +187,7 @@ impl Overlay {
                 _ => ended.iter().map(|_| Answer::Here).collect(),
             };
         }
-        cx.count(counter_for(purpose, "overlay_found"), 1);
+        cx.count(counter_for(purpose, counters::FOUND), 1);
         self.tell_uncounted(cx, from, Body::Found(Box::new(found)));
     }
 
@@ -197,10 +198,10 @@ impl Overlay {
         let (Cause::Request(name), Body::Find { tag, purpose, targets, .. }) =
             (exchange.cause, &exchange.body)
         else {
-            return cx.count("overlay_bad_answer", 1);
+            return cx.count(counters::BAD_ANSWER, 1);
         };
         if !found.covers(targets.len()) {
-            cx.count("overlay_bad_answer", 1);
+            cx.count(counters::BAD_ANSWER, 1);
             return self.find_elsewhere(cx, name, exchange);
         }
         if self.is_member() || self.is_guest() {
@@ -208,7 +209,7 @@ impl Overlay {
         }
         let parallel = self.parallel(cx, purpose, targets.len());
         if parallel > 1 && self.is_late(name) {
-            return cx.count("overlay_late", 1);
+            return cx.count(counters::LATE, 1);
         }
         let trail = exchange.trail.unwrap_or_default();
         let all = targets.clone();
@@ -274,7 +275,7 @@ impl Overlay {
             }
         }
         if forged > 0 {
-            cx.count("overlay_no_progress", forged);
+            cx.count(counters::NO_PROGRESS, forged);
         }
         let is_stuck = groups.is_empty() && answers.is_empty() && self.questions_open(name) == 0;
         if parallel > 1 && is_stuck {
@@ -363,7 +364,7 @@ impl Overlay {
             self.find_at(cx, name, next, &purpose, targets.into(), trail, tries);
         }
         if !stuck.is_empty() {
-            cx.count("overlay_no_route", stuck.len() as u64);
+            cx.count(counters::NO_ROUTE, stuck.len() as u64);
             self.receive_answers(cx, cx.node, tag, no_route(&stuck), None);
         }
     }

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::command::Role;
+use super::counters;
 use super::message::{Answer, Body, MISSING_MAX};
 use super::router::{keep_distinct, keep_least};
 use super::{Chore, Hop, Key, Topic};
@@ -244,7 +245,7 @@ impl Overlay {
     pub(super) fn note_loss(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let (now, is_looked_after) = (cx.now, cx.shared.upkeep_every.is_some());
         if is_looked_after && node != cx.node && self.rest().losses.note(node, now) {
-            cx.count("overlay_lost", 1);
+            cx.count(counters::LOST, 1);
         }
     }
 
@@ -283,7 +284,7 @@ impl Overlay {
         if is_settled && !self.may_be_lost(cx, key, Instant::ZERO) && !self.is_contested(cx, key) {
             return Answer::Absent;
         }
-        cx.count("overlay_get_unsettled", 1);
+        cx.count(counters::GET_UNSETTLED, 1);
         Answer::Unsettled
     }
 
@@ -297,7 +298,7 @@ impl Overlay {
         if !self.may_be_lost(cx, key, since) && !self.is_contested(cx, key) {
             return Answer::Absent;
         }
-        cx.count("overlay_get_unsettled", 1);
+        cx.count(counters::GET_UNSETTLED, 1);
         Answer::Unsettled
     }
 
@@ -543,6 +544,6 @@ impl Overlay {
         losses.retire(&lost, cx.now);
         losses.gone.clear();
         losses.is_partial = false;
-        cx.count("overlay_losses_accepted", lost.len() as u64);
+        cx.count(counters::LOSSES_ACCEPTED, lost.len() as u64);
     }
 }

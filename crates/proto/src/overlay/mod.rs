@@ -42,6 +42,7 @@ mod cells;
 mod chord;
 mod command;
 mod config;
+pub mod counters;
 mod exchange;
 mod fields;
 mod guest;
@@ -79,7 +80,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::core::{
-    Context, DecodeError, Instant, Lane, NodeId, Payload, PeerState, Protocol, Wire,
+    Context, CounterId, DecodeError, Instant, Lane, NodeId, Payload, PeerState, Protocol, Wire,
 };
 use crate::parts::rtt::Rtt;
 use addresses::Whereabouts;
@@ -345,7 +346,7 @@ impl Overlay {
                 Some(exchange)
             }
             _ => {
-                cx.count("overlay_stale", 1);
+                cx.count(counters::STALE, 1);
                 None
             }
         }
@@ -377,7 +378,7 @@ impl Overlay {
 
     /// A node does not answer, or says that it is no member.
     fn forget(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        cx.count("overlay_forgotten", 1);
+        cx.count(counters::FORGOTTEN, 1);
         self.router.forget(node);
         self.doubt_address(node);
         let rest = self.rest();
@@ -429,7 +430,7 @@ impl Overlay {
     fn has_room(&mut self, cx: &mut Cx<'_>) -> bool {
         let has_room = self.exchanges.len() < cx.shared.in_flight_max;
         if !has_room {
-            cx.count("overlay_in_flight_full", 1);
+            cx.count(counters::IN_FLIGHT_FULL, 1);
         }
         has_room
     }
@@ -506,7 +507,7 @@ impl Overlay {
             Body::Pong { exchange } => self.receive_pong(cx, from, exchange),
             Body::NotMember { exchange } => {
                 if let Some(exchange) = self.answered(cx, from, exchange) {
-                    cx.count("overlay_not_member", 1);
+                    cx.count(counters::NOT_MEMBER, 1);
                     self.unanswered(cx, exchange);
                     let rest = self.rest();
                     rest.upkeep.find_again(from);
@@ -559,7 +560,7 @@ impl Overlay {
         };
         if exchange.sends >= SENDS {
             let exchange = self.exchanges.remove(number).expect("it was there");
-            cx.count("overlay_unanswered", 1);
+            cx.count(counters::UNANSWERED, 1);
             return self.unanswered(cx, exchange);
         }
         let (to, body) = (exchange.to, exchange.body.clone());
@@ -567,7 +568,7 @@ impl Overlay {
         let exchange = self.exchanges.get_mut(number).expect("it was there");
         exchange.sends += 1;
         exchange.due_at = cx.now + patience * (1 << exchange.sends.min(4)) / 2;
-        cx.count("overlay_resent", 1);
+        cx.count(counters::RESENT, 1);
         self.tell(cx, to, body);
     }
 
@@ -576,10 +577,10 @@ impl Overlay {
     fn wait_on(&mut self, cx: &mut Cx<'_>, from: NodeId, number: u32) {
         let exchange = self.exchanges.get_mut(number);
         let Some(exchange) = exchange.filter(|exchange| exchange.to == from) else {
-            return cx.count("overlay_stale", 1);
+            return cx.count(counters::STALE, 1);
         };
         if !matches!(exchange.body, Body::Put { .. } | Body::Copy { .. }) {
-            return cx.count("overlay_bad_answer", 1);
+            return cx.count(counters::BAD_ANSWER, 1);
         }
         let (give_up_at, sends_max) = (exchange.sent_at + WRITE_WITHIN, SENDS);
         let is_last = exchange.due_at >= give_up_at;
@@ -625,21 +626,21 @@ impl Overlay {
 }
 
 /// Under which name a message is counted.
-fn counter_of(body: &Body) -> &'static str {
+fn counter_of(body: &Body) -> CounterId {
     match body {
         Body::Route(Route { purpose: Purpose::Upkeep, .. })
-        | Body::Find { purpose: Purpose::Upkeep, .. } => "overlay_upkeep",
-        Body::Route(_) => "overlay_route",
-        Body::Ack { .. } => "overlay_ack",
-        Body::Result { .. } => "overlay_result",
-        Body::Find { .. } => "overlay_find",
-        Body::Found(_) => "overlay_found",
-        Body::Put { .. } => "overlay_put",
-        Body::PutReply { .. } => "overlay_put_reply",
-        Body::Ping { .. } => "overlay_ping",
-        Body::Pong { .. } => "overlay_pong",
-        Body::Copy { .. } | Body::CopyReply { .. } => "overlay_copy",
-        _ => "overlay_upkeep",
+        | Body::Find { purpose: Purpose::Upkeep, .. } => counters::UPKEEP,
+        Body::Route(_) => counters::ROUTE,
+        Body::Ack { .. } => counters::ACK,
+        Body::Result { .. } => counters::RESULT,
+        Body::Find { .. } => counters::FIND,
+        Body::Found(_) => counters::FOUND,
+        Body::Put { .. } => counters::PUT,
+        Body::PutReply { .. } => counters::PUT_REPLY,
+        Body::Ping { .. } => counters::PING,
+        Body::Pong { .. } => counters::PONG,
+        Body::Copy { .. } | Body::CopyReply { .. } => counters::COPY,
+        _ => counters::UPKEEP,
     }
 }
 

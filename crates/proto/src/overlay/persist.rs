@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::command::Event;
+use super::counters;
 use super::message::{Body, CopyAnswer, Record};
 use super::replicate::{Job, WriteJob};
 use super::{Cx, Overlay};
@@ -91,11 +92,11 @@ impl Overlay {
         }
         let persisting = &mut self.rest().persisting;
         if persisting.copied.contains(&(to, exchange)) {
-            cx.count("overlay_duplicate", 1);
+            cx.count(counters::DUPLICATE, 1);
             return self.tell(cx, to, Body::CopyReply { exchange, answers: Vec::new() });
         }
         if persisting.held_back.len() >= HELD_BACK_MAX {
-            return cx.count("overlay_disk_behind", 1);
+            return cx.count(counters::DISK_BEHIND, 1);
         }
         persisting.hold_back(HeldBack::Copied { to, exchange, answers });
     }

@@ -1,6 +1,7 @@
 //! Reading: from what is stored here, or else from other replicas.
 
 use super::Key;
+use super::counters;
 use super::exchange::Cause;
 use super::message::{Answer, Body, MESSAGE_BYTES_MAX, Purpose, Record};
 use super::read_job::ReadJob;
@@ -51,7 +52,7 @@ impl Overlay {
 
     fn read_elsewhere(&mut self, cx: &mut Cx<'_>, initiator: NodeId, tag: u64, keys: Vec<Key>) {
         if self.rest().jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
-            cx.count("overlay_jobs_full", 1);
+            cx.count(counters::JOBS_FULL, 1);
             let answers = keys.into_iter().map(|key| (key, Answer::Busy)).collect();
             return self.give_results(cx, initiator, tag, &Purpose::Get, answers, None);
         }
@@ -158,13 +159,13 @@ impl Overlay {
             return;
         };
         let Body::Fetch { keys, .. } = &exchange.body else {
-            return cx.count("overlay_bad_answer", 1);
+            return cx.count(counters::BAD_ANSWER, 1);
         };
         let last = records.last().map_or(Key::ZERO, |record| record.key);
         let mut homeless = Vec::new();
         for record in records {
             if keys.binary_search(&record.key).is_err() || !self.is_sound(cx, &record) {
-                cx.count("overlay_bad_answer", 1);
+                cx.count(counters::BAD_ANSWER, 1);
             } else if self.keep(cx, &record) == Accepted::OverQuota {
                 homeless.push(record);
             }

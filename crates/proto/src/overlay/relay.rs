@@ -7,10 +7,11 @@ use super::Key;
 use super::bundle::{pieces, split, target_bytes};
 use super::command::Event;
 use super::config::CANDIDATES;
+use super::counters;
 use super::exchange::Cause;
 use super::message::{Answer, Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, Route, Target};
 use super::{Cx, Overlay};
-use crate::core::{NodeId, Payload};
+use crate::core::{CounterId, NodeId, Payload};
 
 /// Deliveries that are remembered, so that a bundle that comes again is not delivered again.
 const DELIVERED_MAX: usize = 4096;
@@ -25,10 +26,10 @@ const RESULT_HEAD_BYTES: usize = 52;
 impl Overlay {
     pub(super) fn receive_route(&mut self, cx: &mut Cx<'_>, from: NodeId, mut route: Route) {
         let exchange = route.exchange;
-        cx.count(counter_for(&route.purpose, "overlay_ack"), 1);
+        cx.count(counter_for(&route.purpose, counters::ACK), 1);
         self.tell_uncounted(cx, from, Body::Ack { exchange });
         if !self.is_new(from, exchange) {
-            return cx.count("overlay_duplicate", 1);
+            return cx.count(counters::DUPLICATE, 1);
         }
         let (initiator, is_member) = (route.initiator, route.is_member);
         if is_member || from != initiator {
@@ -38,10 +39,10 @@ impl Overlay {
             self.router.forget(from);
         }
         if route.ttl == 0 {
-            return self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_ttl");
+            return self.refuse(cx, &route, &route.targets, Answer::NoRoute, counters::TTL);
         }
         if !self.has_room_for(cx, from) {
-            return self.refuse(cx, &route, &route.targets, Answer::Busy, "overlay_busy");
+            return self.refuse(cx, &route, &route.targets, Answer::Busy, counters::BUSY);
         }
         route.ttl = route.ttl.min(cx.shared.ttl) - 1;
         let parts = self.advance(cx, from, route, 0);
@@ -70,7 +71,7 @@ impl Overlay {
         }
         for (next, targets) in split.onward {
             if route.ttl == 0 {
-                self.refuse(cx, &route, &targets, Answer::NoRoute, "overlay_ttl");
+                self.refuse(cx, &route, &targets, Answer::NoRoute, counters::TTL);
             } else {
                 self.hand_on(cx, from, next, &route, targets, tries);
             }
@@ -90,7 +91,7 @@ impl Overlay {
             }
         }
         for (node, targets) in known {
-            cx.count("overlay_range_hits", targets.len() as u64);
+            cx.count(counters::RANGE_HITS, targets.len() as u64);
             self.hand_on(cx, cx.node, node, &route, targets.into(), 0);
         }
         if !unknown.is_empty() {
@@ -125,13 +126,13 @@ impl Overlay {
         for piece in pieces(&targets, ITEMS_MAX, bytes_max.saturating_sub(head), target_bytes) {
             send(self, targets[piece].into());
         }
-        cx.count("overlay_split", 1);
+        cx.count(counters::SPLIT, 1);
     }
 
     /// The hop that a bundle was handed to is gone: its targets are divided anew.
     pub(super) fn reroute(&mut self, cx: &mut Cx<'_>, from: NodeId, route: Route, tries: u8) {
         if tries + 1 >= CANDIDATES {
-            return self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_no_route");
+            return self.refuse(cx, &route, &route.targets, Answer::NoRoute, counters::NO_ROUTE);
         }
         if self.is_guest() {
             // A guest has no table to divide by: another member does it.
@@ -141,7 +142,7 @@ impl Overlay {
                     self.hand_on(cx, from, guide, &route, targets, tries + 1);
                 }
                 None => {
-                    self.refuse(cx, &route, &route.targets, Answer::NoRoute, "overlay_no_route")
+                    self.refuse(cx, &route, &route.targets, Answer::NoRoute, counters::NO_ROUTE)
                 }
             };
         }
@@ -185,7 +186,7 @@ impl Overlay {
         route: &Route,
         targets: &[Target],
         answer: Answer,
-        counter: &'static str,
+        counter: CounterId,
     ) {
         cx.count(counter, targets.len() as u64);
         let answers = targets.iter().map(|target| (target.key, answer.clone())).collect();
@@ -216,7 +217,7 @@ impl Overlay {
         let surplus = delivered.len().saturating_sub(DELIVERED_MAX);
         delivered.drain(..surplus);
         if fresh.is_empty() {
-            return cx.count("overlay_duplicate", 1);
+            return cx.count(counters::DUPLICATE, 1);
         }
         cx.deliver(Event::Delivered { origin, keys: fresh, payload: payload.clone() });
     }
@@ -237,7 +238,7 @@ impl Overlay {
         if initiator == cx.node {
             return self.receive_answers(cx, initiator, tag, answers, range);
         }
-        let counter = counter_for(purpose, "overlay_result");
+        let counter = counter_for(purpose, counters::RESULT);
         let bytes_of = |(_, answer): &(Key, Answer)| Key::BYTES + answer.wire_len();
         let total: usize = answers.iter().map(bytes_of).sum();
         let range = range.map(Box::new);
@@ -273,7 +274,7 @@ impl Overlay {
         let cause = Cause::Relay { from };
         let taken = self.exchanges.iter().filter(|(_, exchange)| exchange.cause == cause).count();
         if taken >= max / 8 {
-            cx.count("overlay_peer_in_flight_full", 1);
+            cx.count(counters::PEER_IN_FLIGHT_FULL, 1);
             return false;
         }
         self.has_room(cx)
@@ -291,18 +292,18 @@ pub(super) fn list_bytes_max(cx: &Cx<'_>, head: usize, total: usize, largest: us
 /// Counts targets that ended after so many hops, and these hops, except those of upkeep.
 pub(super) fn count_ended(cx: &mut Cx<'_>, purpose: &Purpose, hops: u64, targets: usize) {
     if *purpose != Purpose::Upkeep {
-        cx.count("overlay_hops", hops * targets as u64);
-        cx.count("overlay_targets_ended", targets as u64);
+        cx.count(counters::HOPS, hops * targets as u64);
+        cx.count(counters::TARGETS_ENDED, targets as u64);
     }
 }
 
 /// Counts look-ups in the routing table: those of upkeep under a name of their own.
 pub(super) fn count_lookups(cx: &mut Cx<'_>, purpose: &Purpose, lookups: u64) {
     let is_upkeep = *purpose == Purpose::Upkeep;
-    cx.count(if is_upkeep { "overlay_upkeep_lookups" } else { "overlay_lookups" }, lookups);
+    cx.count(if is_upkeep { counters::UPKEEP_LOOKUPS } else { counters::LOOKUPS }, lookups);
 }
 
 /// What is done for the table's sake is counted apart.
-pub(super) fn counter_for(purpose: &Purpose, counter: &'static str) -> &'static str {
-    if *purpose == Purpose::Upkeep { "overlay_upkeep" } else { counter }
+pub(super) fn counter_for(purpose: &Purpose, counter: CounterId) -> CounterId {
+    if *purpose == Purpose::Upkeep { counters::UPKEEP } else { counter }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::bundle::pieces;
 use super::config::TOMBSTONE_LIFETIME;
+use super::counters;
 use super::exchange::Cause;
 use super::message::{
     Body, CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
@@ -81,7 +82,7 @@ impl Overlay {
             Accepted::New if config.is_durable => {
                 self.persist(cx, record);
             }
-            Accepted::OverQuota => cx.count("overlay_over_quota", 1),
+            Accepted::OverQuota => cx.count(counters::OVER_QUOTA, 1),
             _ => {}
         }
         accepted
@@ -105,11 +106,11 @@ impl Overlay {
         };
         // Parts of an own request may come one after the other, under its one name.
         if from != cx.node && rest.jobs.iter().any(|(_, job)| is_same(job)) {
-            cx.count("overlay_duplicate", 1);
+            cx.count(counters::DUPLICATE, 1);
             return self.give_put_answers(cx, from, exchange, Vec::new());
         }
         if rest.jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
-            cx.count("overlay_jobs_full", 1);
+            cx.count(counters::JOBS_FULL, 1);
             let answers = items.iter().map(|item| (item.key, PutAnswer::Busy)).collect();
             return self.give_put_answers(cx, from, exchange, answers);
         }
@@ -122,16 +123,16 @@ impl Overlay {
         for item in items {
             if step.is_none_or(|step| item.key > step.until) {
                 step = Some(self.router.next_hop(item.key, &mut cx.shared.algorithm.first_walk()));
-                cx.count("overlay_lookups", 1);
+                cx.count(counters::LOOKUPS, 1);
             }
             let is_here = step.is_some_and(|step| step.hop == Hop::Here);
             writing.push(match is_here {
                 false => {
-                    cx.count("overlay_put_elsewhere", 1);
+                    cx.count(counters::PUT_ELSEWHERE, 1);
                     Writing::refused(item.key, PutAnswer::Elsewhere)
                 }
                 true if !is_settled || self.is_contested(cx, item.key) => {
-                    cx.count("overlay_put_unsettled", 1);
+                    cx.count(counters::PUT_UNSETTLED, 1);
                     Writing::refused(item.key, PutAnswer::Unsettled)
                 }
                 true => self.write_here(cx, from, write, item),
@@ -160,7 +161,7 @@ impl Overlay {
             old => {
                 let known = old.map_or(0, |old| old.stamp.version.count);
                 if !is_believable(known, item.after) {
-                    cx.count("overlay_version_refused", 1);
+                    cx.count(counters::VERSION_REFUSED, 1);
                     return refused(PutAnswer::Superseded);
                 }
                 // What this node does not know of, because the network was cut, the writer may.
@@ -265,10 +266,10 @@ impl Overlay {
         let mut answers = Vec::with_capacity(records.len());
         for record in records {
             answers.push(if !self.is_sound(cx, record) {
-                cx.count("overlay_bad_record", 1);
+                cx.count(counters::BAD_RECORD, 1);
                 CopyAnswer::OverQuota
             } else if !self.is_near(cx, record.key) {
-                cx.count("overlay_far_record", 1);
+                cx.count(counters::FAR_RECORD, 1);
                 CopyAnswer::Far
             } else {
                 match self.keep(cx, record) {
@@ -289,7 +290,7 @@ impl Overlay {
         let known = held.map_or(0, |held| held.stamp.version.count);
         let is_believed = is_believable(known, record.stamp.version.count);
         if !is_believed {
-            cx.count("overlay_version_refused", 1);
+            cx.count(counters::VERSION_REFUSED, 1);
         }
         length <= cx.shared.value_bytes_max && record.lifetime_ms <= max && is_believed
     }
@@ -315,10 +316,10 @@ impl Overlay {
             return;
         };
         let Body::Copy { records, .. } = &exchange.body else {
-            return cx.count("overlay_bad_answer", 1);
+            return cx.count(counters::BAD_ANSWER, 1);
         };
         if answers.len() != records.len() {
-            cx.count("overlay_bad_answer", 1);
+            cx.count(counters::BAD_ANSWER, 1);
             return self.unanswered(cx, exchange);
         }
         let Cause::Job(name) = exchange.cause else {
@@ -367,7 +368,7 @@ impl Overlay {
             CopyAnswer::Newer(stamp)
                 if !is_believable(record.stamp.version.count, stamp.version.count) =>
             {
-                cx.count("overlay_version_refused", 1);
+                cx.count(counters::VERSION_REFUSED, 1);
             }
             CopyAnswer::Newer(stamp) => {
                 // This write comes after the one that this node did not know of.
@@ -409,9 +410,9 @@ impl Overlay {
             if self.is_sound(cx, &record) {
                 let (bytes_max, records_max) = (config.store_bytes_max, config.store_records_max);
                 self.store_mut().accept(&record, now, bytes_max, records_max);
-                cx.count("overlay_restored", 1);
+                cx.count(counters::RESTORED, 1);
             } else {
-                cx.count("overlay_bad_record", 1);
+                cx.count(counters::BAD_RECORD, 1);
             }
         }
         self.rest().sync.hurry();

@@ -4,6 +4,7 @@ use std::time::Duration;
 use super::Key;
 use super::command::{Event, FailReason, Item, Operation, Outcome, RejectReason, Style};
 use super::config::{RANGES_MAX, REQUESTS_MAX, TOMBSTONE_LIFETIME};
+use super::counters;
 use super::message::{Answer, ITEMS_MAX, Purpose, PutItem, Route, Target};
 use super::{Cx, Overlay};
 use crate::core::{Instant, NodeId, Payload};
@@ -108,7 +109,7 @@ impl Request {
 impl Overlay {
     pub(super) fn request(&mut self, cx: &mut Cx<'_>, id: u64, operation: Operation, style: Style) {
         if let Err(reason) = self.check(cx, &operation) {
-            cx.count("overlay_rejected", 1);
+            cx.count(counters::REJECTED, 1);
             return cx.deliver(Event::Rejected { id, reason });
         }
         let (mut items, mut outcomes) = (Vec::new(), Vec::new());
@@ -287,7 +288,7 @@ impl Overlay {
             rest.ranges.learn(first, last, from, ranges_max);
         }
         let Some(request) = rest.requests.get_mut(name).filter(|_| is_mine) else {
-            return cx.count("overlay_stale", 1);
+            return cx.count(counters::STALE, 1);
         };
         let mut outcomes = Vec::new();
         let (mut stale, mut again) = (0, 0);
@@ -321,7 +322,7 @@ impl Overlay {
                     continue;
                 }
                 (Answer::Unsettled, _) => {
-                    cx.count("overlay_put_off", 1);
+                    cx.count(counters::PUT_OFF, 1);
                     (slot.state, slot.why) = (State::Waiting, FailReason::Unsettled);
                     continue;
                 }
@@ -347,7 +348,7 @@ impl Overlay {
             }
         }
         if stale > 0 {
-            cx.count("overlay_stale", stale);
+            cx.count(counters::STALE, stale);
         }
         self.give_outcomes(cx, name, outcomes);
         self.settle(cx, name);
@@ -445,10 +446,10 @@ impl Overlay {
             }
         }
         if asked_again > 0 {
-            cx.count("overlay_asked_again", asked_again);
+            cx.count(counters::ASKED_AGAIN, asked_again);
         }
         if !failed.is_empty() {
-            cx.count("overlay_given_up", failed.len() as u64);
+            cx.count(counters::GIVEN_UP, failed.len() as u64);
         }
         self.give_outcomes(cx, name, failed);
         if !is_over {

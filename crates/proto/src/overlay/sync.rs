@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::bundle::pieces;
 use super::command::{Event, Outcome, Style};
+use super::counters;
 use super::exchange::Cause;
 use super::message::{Body, CopyAnswer, ITEMS_MAX, Record, Version};
 use super::relay::list_bytes_max;
@@ -93,7 +94,7 @@ impl Overlay {
         let is_durable = cx.shared.is_durable;
         let outbox = &mut *cx.outbox;
         store.sweep(PAGE, cx.now, |key| {
-            outbox.counters.add("overlay_expired", 1);
+            outbox.counters.add(counters::EXPIRED, 1);
             if is_durable {
                 outbox.events.push(Event::Erase { key });
             }
@@ -247,14 +248,14 @@ impl Overlay {
             return;
         };
         let Body::Summary { entries, .. } = &exchange.body else {
-            return cx.count("overlay_bad_answer", 1);
+            return cx.count(counters::BAD_ANSWER, 1);
         };
         let mut states = vec![0u8; entries.len()];
         for (state, places) in (1..).zip([lacking, newer, surplus]) {
             for &place in places {
                 match states.get_mut(usize::from(place)) {
                     Some(known) => *known = state,
-                    None => return cx.count("overlay_bad_answer", 1),
+                    None => return cx.count(counters::BAD_ANSWER, 1),
                 }
             }
         }
@@ -268,7 +269,7 @@ impl Overlay {
             }
         }
         if !copies.is_empty() || !wanted.is_empty() {
-            cx.count("overlay_repaired", (copies.len() + wanted.len()) as u64);
+            cx.count(counters::REPAIRED, (copies.len() + wanted.len()) as u64);
             self.rest().sync.hurry();
         }
         if !wanted.is_empty() {
@@ -330,7 +331,7 @@ impl Overlay {
             return self.rest().sync.hurry();
         }
         if self.store_mut().drop_record(key, version) {
-            cx.count("overlay_handed_over", 1);
+            cx.count(counters::HANDED_OVER, 1);
             if cx.shared.is_durable {
                 cx.deliver(Event::Erase { key });
             }

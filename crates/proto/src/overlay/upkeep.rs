@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::command::{Event, JoinFailure, Outcome, Role, Style};
 use super::config::REQUESTS_MAX;
+use super::counters;
 use super::exchange::{Cause, Exchange};
 use super::losses::Losses;
 use super::message::{Body, NODES_MAX};
@@ -100,7 +101,7 @@ pub(super) struct Joining {
 impl Overlay {
     pub(super) fn bootstrap(&mut self, cx: &mut Cx<'_>, address: Bytes) {
         if self.role != Role::Outside {
-            return cx.count("overlay_already_in", 1);
+            return cx.count(counters::ALREADY_IN, 1);
         }
         self.rest().address = address;
         self.begin_membership(cx);
@@ -110,7 +111,7 @@ impl Overlay {
 
     pub(super) fn join(&mut self, cx: &mut Cx<'_>, address: Bytes, seeds: Vec<NodeId>) {
         if self.role != Role::Outside {
-            return cx.count("overlay_already_in", 1);
+            return cx.count(counters::ALREADY_IN, 1);
         }
         let seeds: Vec<NodeId> = seeds.into_iter().filter(|&seed| seed != cx.node).collect();
         // Whom a driver finds may still come.
@@ -192,7 +193,7 @@ impl Overlay {
         };
         self.router.learn(from);
         if exchange.cause == Cause::Lost {
-            cx.count("overlay_found_again", 1);
+            cx.count(counters::FOUND_AGAIN, 1);
             self.note_found(cx, from);
             let rest = self.rest();
             rest.upkeep.find_again(from);
@@ -390,7 +391,7 @@ impl Overlay {
                 Chore::Find(key) if self.is_finding(key) => {}
                 Chore::Find(key) => {
                     if self.rest().requests.len() >= REQUESTS_MAX {
-                        cx.count("overlay_requests_full", 1);
+                        cx.count(counters::REQUESTS_FULL, 1);
                         continue;
                     }
                     let style = if is_member { Style::Recursive } else { Style::Iterative };
@@ -462,7 +463,7 @@ impl Overlay {
             return;
         };
         let Body::Ask { topic, .. } = exchange.body else {
-            return cx.count("overlay_bad_answer", 1);
+            return cx.count(counters::BAD_ANSWER, 1);
         };
         let mut chores = Vec::new();
         self.note_answer(cx, from);
@@ -549,7 +550,7 @@ impl Overlay {
         if self.role != Role::Joining {
             let left = self.store.take().map_or(0, |store| store.len());
             if left > 0 {
-                cx.count("overlay_left_behind", left as u64);
+                cx.count(counters::LEFT_BEHIND, left as u64);
             }
         }
         self.role = Role::Outside;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::counters;
 use super::interface::Timer;
 use super::message::{Ages, Message, Name, Repair};
 use super::regions::{Region, regions};
@@ -177,7 +178,7 @@ impl Slingshot {
     fn plan_bins(&mut self, cx: &mut Cx<'_>) {
         let dropped = self.bins.packets() as u64;
         if dropped > 0 {
-            cx.count("slingshot_unprotected", dropped);
+            cx.count(counters::UNPROTECTED, dropped);
         }
         let groups = (0..).zip(&self.groups).filter(|(_, group)| group.is_joined);
         let groups = groups.map(|(place, group)| (place, &group.members[..]));
@@ -216,7 +217,7 @@ impl Slingshot {
             return;
         }
         if payload.len() > cx.shared.payload_bytes_max(cx.datagram_bytes_max) {
-            return cx.count("slingshot_unprotected", 1);
+            return cx.count(counters::UNPROTECTED, 1);
         }
         if self.bins.is_stale {
             self.plan_bins(cx);
@@ -278,9 +279,9 @@ impl Slingshot {
         if sent == 0 {
             return;
         }
-        cx.count("slingshot_repairs", sent as u64);
+        cx.count(counters::REPAIRS, sent as u64);
         if is_partial {
-            cx.count("slingshot_repairs_partial", sent as u64);
+            cx.count(counters::REPAIRS_PARTIAL, sent as u64);
         }
     }
 
@@ -294,7 +295,7 @@ impl Slingshot {
         let members = &mut self.bins.regions[place].region.members;
         let copies = wanted.min(members.len());
         if copies < wanted {
-            cx.count("slingshot_copies_too_many", (wanted - copies) as u64);
+            cx.count(counters::COPIES_TOO_MANY, (wanted - copies) as u64);
         }
         // The first places of a shuffle that goes on where the last one stopped.
         for chosen in 0..copies {
@@ -358,7 +359,7 @@ impl Slingshot {
         let repair = Repair::new(self.view.id(), seed, ages, names.build(), sum.take_coded());
         let message = Message::Repair(repair);
         if message.wire_len() > cx.datagram_bytes_max {
-            cx.count("slingshot_repair_oversized", 1);
+            cx.count(counters::REPAIR_OVERSIZED, 1);
             return None;
         }
         Some(message)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::counters;
 use super::flow::{Flow, Source};
 use super::interface::{Event, RejectReason};
 use super::{Cx, PacketId, Slingshot};
@@ -81,7 +82,7 @@ impl Slingshot {
         self.previous = (view.id() != self.view.id()).then(|| self.view.clone());
         self.view = view.clone();
         if view.len() > super::config::MEMBERS_MAX {
-            cx.count("slingshot_view_too_large", 1);
+            cx.count(counters::VIEW_TOO_LARGE, 1);
         }
         for place in 0..self.groups.len() {
             self.regroup(cx, place);
@@ -91,7 +92,7 @@ impl Slingshot {
     /// The members of a group are these.
     pub(super) fn set_members(&mut self, cx: &mut Cx<'_>, group: GroupId, members: &Arc<[NodeId]>) {
         let reject = |cx: &mut Cx<'_>, reason| {
-            cx.count("slingshot_rejected", 1);
+            cx.count(counters::REJECTED, 1);
             cx.deliver(Event::Rejected { ticket: 0, reason });
         };
         let found = self.groups.binary_search_by_key(&group, |known| known.id);
@@ -188,7 +189,7 @@ impl Slingshot {
             self.view.rank(sender).map_or(0, |rank| self.view.members()[rank].incarnation);
         let in_view = (in_view != 0 && sender != cx.node).then_some(in_view);
         if in_view.is_some() && incarnation.is_some() && incarnation != in_view {
-            cx.count("slingshot_other_incarnation", 1);
+            cx.count(counters::OTHER_INCARNATION, 1);
             return None;
         }
         let incarnation = incarnation.or(in_view);
@@ -207,7 +208,7 @@ impl Slingshot {
             }
         }
         if self.flows.len() - self.free_flows.len() >= cx.shared.flows_max {
-            cx.count("slingshot_flows_full", 1);
+            cx.count(counters::FLOWS_FULL, 1);
             return None;
         }
         // Who comes back is taken for the same until it says itself that it has started anew.

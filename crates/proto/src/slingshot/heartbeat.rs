@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::counters;
 use super::groups::Beat;
 use super::interface::Timer;
 use super::message::Message;
@@ -36,7 +37,7 @@ impl Slingshot {
                 if group.is_joined {
                     let (incarnation, next) = (cx.incarnation, group.seq);
                     let heartbeat = Message::Heartbeat { group: id, incarnation, next };
-                    cx.count("slingshot_heartbeats", 1);
+                    cx.count(counters::HEARTBEATS, 1);
                     cx.send_group(id, heartbeat);
                 }
                 beat.times += 1;

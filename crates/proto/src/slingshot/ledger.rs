@@ -2,39 +2,12 @@
 
 use std::time::Duration;
 
+use super::counters::LedgerCounts;
 use super::held::{Held, Source, Way};
 use super::interface::{Event, How};
 use super::steering::Tally;
 use super::{Config, Order};
 use crate::core::{Context, Protocol};
-
-/// The names of a protocol's counters of what its members were told.
-#[derive(Debug)]
-pub(super) struct Counts {
-    pub(super) direct: &'static str,
-    pub(super) recovered: &'static str,
-    pub(super) pulled: &'static str,
-    pub(super) late: &'static str,
-    pub(super) lost: &'static str,
-    pub(super) overrun: &'static str,
-    pub(super) missing_overflow: &'static str,
-}
-
-/// [`Counts`] that begin with the protocol's name.
-macro_rules! ledger_counts {
-    ($protocol:literal) => {
-        $crate::slingshot::ledger::Counts {
-            direct: concat!($protocol, "_direct"),
-            recovered: concat!($protocol, "_recovered"),
-            pulled: concat!($protocol, "_pulled"),
-            late: concat!($protocol, "_late"),
-            lost: concat!($protocol, "_lost"),
-            overrun: concat!($protocol, "_overrun"),
-            missing_overflow: concat!($protocol, "_missing_overflow"),
-        }
-    };
-}
-pub(super) use ledger_counts;
 
 /// Tells the application of packets, and keeps the counts of a member that all its flows share.
 ///
@@ -42,7 +15,7 @@ pub(super) use ledger_counts;
 /// book.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    pub(super) counts: &'static Counts,
+    pub(super) counts: &'static LedgerCounts,
     pub(super) order: Order,
     deadline: Duration,
     unread_max: usize,
@@ -62,7 +35,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(config: &Config, counts: &'static Counts) -> Ledger {
+    pub(super) fn new(config: &Config, counts: &'static LedgerCounts) -> Ledger {
         Ledger {
             counts,
             order: config.order,

@@ -21,6 +21,7 @@
 pub mod baselines;
 mod bins;
 mod config;
+pub mod counters;
 mod flow;
 mod groups;
 mod heartbeat;
@@ -46,7 +47,7 @@ use crate::parts::token_bucket::TokenBucket;
 use bins::Bins;
 use flow::{Flow, Held, Way};
 use groups::{Group, NO_FLOW};
-use ledger::{Counts, Ledger, ledger_counts};
+use ledger::Ledger;
 use parted::Parted;
 use pull::{Gap, Patience, allowance};
 use steering::Steering;
@@ -56,8 +57,6 @@ pub use interface::{Command, Event, How, RejectReason, Timer};
 pub use message::{Ages, Data, Message, Name, Names, NamesBuilder, Repair, Supply, checksum};
 
 type Cx<'a> = Context<'a, Slingshot>;
-
-static COUNTS: Counts = ledger_counts!("slingshot");
 
 /// A packet, as the decoder knows it. The checksum tells it from others of the same number, of
 /// another incarnation or made up.
@@ -137,7 +136,7 @@ impl Slingshot {
             free_flows: Vec::new(),
             parted: Parted::default(),
             kept: VecDeque::new(),
-            ledger: Ledger::new(config, &COUNTS),
+            ledger: Ledger::new(config, &counters::LEDGER),
             bins: Bins::new(),
             decoder: Decoder::new(method, bounds),
             decoder_counts: (0, 0),
@@ -264,7 +263,7 @@ impl Slingshot {
             Some(_) => None,
         };
         if let Some(reason) = reason {
-            cx.count("slingshot_rejected", 1);
+            cx.count(counters::REJECTED, 1);
             return cx.deliver(Event::Rejected { ticket, reason });
         }
         let place = place.expect("a group that is not known is a reason");
@@ -273,7 +272,7 @@ impl Slingshot {
         let group = &mut self.groups[place];
         let seq = group.seq;
         group.seq += 1;
-        cx.count("slingshot_sent", 1);
+        cx.count(counters::SENT, 1);
         self.ledger.tally.own += 1;
         self.ledger.tally.latest = cx.now;
         let checksum = checksum(id, cx.incarnation, seq, &payload);
@@ -303,8 +302,8 @@ impl Slingshot {
         self.ledger.flush(cx);
         let (evicted, contradictions) = (self.decoder.evicted(), self.decoder.contradictions());
         if (evicted, contradictions) != self.decoder_counts {
-            cx.count("slingshot_repair_evicted", evicted - self.decoder_counts.0);
-            cx.count("slingshot_repair_wrong", contradictions - self.decoder_counts.1);
+            cx.count(counters::REPAIR_EVICTED, evicted - self.decoder_counts.0);
+            cx.count(counters::REPAIR_WRONG, contradictions - self.decoder_counts.1);
             self.decoder_counts = (evicted, contradictions);
         }
         self.arm_flush(cx);
@@ -337,7 +336,7 @@ impl Protocol for Slingshot {
 
     fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
         if view.id() < self.view.id() {
-            return cx.count("slingshot_stale_view", 1);
+            return cx.count(counters::STALE_VIEW, 1);
         }
         self.enter_view(cx, view);
         self.finish(cx);
@@ -345,10 +344,10 @@ impl Protocol for Slingshot {
 
     fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
         if from == cx.node {
-            return cx.count("slingshot_own_echo", 1);
+            return cx.count(counters::OWN_ECHO, 1);
         }
         if self.view.rank(from).is_none() {
-            return cx.count("slingshot_foreign_sender", 1);
+            return cx.count(counters::FOREIGN_SENDER, 1);
         }
         match message {
             Message::Data(data) => self.receive_data(cx, from, data),
@@ -381,7 +380,7 @@ impl Protocol for Slingshot {
             Command::SetRate(rate) => {
                 let r_max = cx.shared.names_max();
                 if rate.r > r_max {
-                    cx.count("slingshot_rejected", 1);
+                    cx.count(counters::REJECTED, 1);
                     let reason = RejectReason::RateTooLarge { r: rate.r, r_max };
                     cx.deliver(Event::Rejected { ticket: 0, reason });
                 } else {

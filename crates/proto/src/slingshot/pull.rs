@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use super::counters;
 use super::flow::{Missing, Slot};
 use super::interface::Timer;
 use super::message::{Data, Message, Name, Names, Supply};
@@ -113,7 +114,7 @@ impl Slingshot {
                     asks_left -= 1;
                     self.ask_for(cx, from, gap, missing);
                 } else {
-                    cx.count("slingshot_ask_deferred", 1);
+                    cx.count(counters::ASK_DEFERRED, 1);
                 }
             }
             self.gaps.push(Reverse(Gap { due, ..gap }));
@@ -149,7 +150,7 @@ impl Slingshot {
             return self.asks = asks;
         }
         asks.sort_by_key(|&(to, _)| to);
-        cx.count("slingshot_asked", asks.len() as u64);
+        cx.count(counters::ASKED, asks.len() as u64);
         // What another name of another group takes at most.
         let bytes_max = cx.datagram_bytes_max.saturating_sub(9 + 15);
         let mut asks_left = asks.drain(..).peekable();
@@ -176,10 +177,10 @@ impl Slingshot {
         names: &Names,
     ) {
         let Some(pull) = cx.shared.pull else {
-            return cx.count("slingshot_ask_refused", names.len() as u64);
+            return cx.count(counters::ASK_REFUSED, names.len() as u64);
         };
         let Some(named_view) = self.view_named(view) else {
-            return cx.count("slingshot_foreign_view", 1);
+            return cx.count(counters::FOREIGN_VIEW, 1);
         };
         for name in names.iter() {
             let found = match self.find_named(cx, &named_view, name) {
@@ -191,12 +192,12 @@ impl Slingshot {
             };
             let group = &self.groups[found.group];
             if group.place(from).is_none() {
-                cx.count("slingshot_foreign_sender", 1);
+                cx.count(counters::FOREIGN_SENDER, 1);
                 continue;
             }
             let flow = self.flows.get(group.flows[found.member] as usize);
             let Some(Slot::Held(held)) = flow.and_then(|flow| flow.slot(found.seq)) else {
-                cx.count("slingshot_ask_unknown", 1);
+                cx.count(counters::ASK_UNKNOWN, 1);
                 continue;
             };
             let source = flow.expect("it has a slot").source;
@@ -206,7 +207,7 @@ impl Slingshot {
                 continue;
             };
             if !self.allowance.try_take(cx.now, 1.0, pull.supplies_per_second.into()) {
-                cx.count("slingshot_ask_refused", 1);
+                cx.count(counters::ASK_REFUSED, 1);
                 continue;
             }
             let data = Data {
@@ -217,7 +218,7 @@ impl Slingshot {
                 payload: held.payload.clone(),
             };
             let supply = Supply { view: self.view.id(), rank: rank as u16, data };
-            cx.count("slingshot_supplied", 1);
+            cx.count(counters::SUPPLIED, 1);
             cx.send(from, Lane::Datagram, Message::Supply(supply));
         }
     }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::RepairBy;
+use super::counters;
 use super::flow::{Held, Slot, Way};
 use super::message::{Data, Name, Repair, Supply, checksum};
 use super::{Cx, Kept, PacketId, Slingshot, is_within};
-use crate::core::{GroupId, NodeId, Payload, View};
+use crate::core::{CounterId, GroupId, NodeId, Payload, View};
 use crate::parts::fec::Added;
 
 /// Packets that are let go of at a time, at most.
@@ -32,7 +33,7 @@ impl Slingshot {
         self.hear(cx, at, seq, checksum);
         let was_overtaken = self.flows[at as usize].arrive_late(seq, checksum);
         if was_overtaken {
-            cx.count("slingshot_overtaken", 1);
+            cx.count(counters::OVERTAKEN, 1);
             self.ledger.count_overtaken(payload.len());
         } else if !self.accept(cx, at, seq, &payload, checksum, Way::Direct) {
             return self.accept_recovered(cx);
@@ -71,17 +72,17 @@ impl Slingshot {
         let view = self.view_named(supply.view);
         let sender = view.and_then(|view| Some(view.members().get(usize::from(supply.rank))?.node));
         let Some(sender) = sender else {
-            return cx.count("slingshot_foreign_view", 1);
+            return cx.count(counters::FOREIGN_VIEW, 1);
         };
         let Some((group, member)) = self.find_member(cx, group, sender) else { return };
         let Some(at) = self.flow_of(cx, group, member, None) else { return };
         let flow = &self.flows[at as usize];
         // Only the sender itself can say that it has started anew.
         if flow.source.incarnation.is_some_and(|known| known != incarnation) {
-            return cx.count("slingshot_other_incarnation", 1);
+            return cx.count(counters::OTHER_INCARNATION, 1);
         }
         if flow.missing(seq).is_none() {
-            return cx.count("slingshot_supply_unneeded", 1);
+            return cx.count(counters::SUPPLY_UNNEEDED, 1);
         }
         // If it is the first that is heard of the sender, what was computed can be verified now.
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
@@ -93,12 +94,12 @@ impl Slingshot {
     }
 
     pub(super) fn receive_repair(&mut self, cx: &mut Cx<'_>, from: NodeId, repair: &Repair) {
-        cx.count("slingshot_repairs_received", 1);
+        cx.count(counters::REPAIRS_RECEIVED, 1);
         let Some(view) = self.view_named(repair.view) else {
-            return cx.count("slingshot_foreign_view", 1);
+            return cx.count(counters::FOREIGN_VIEW, 1);
         };
         if !is_within(cx.shared, &repair.names) {
-            return cx.count("slingshot_too_many_names", 1);
+            return cx.count(counters::TOO_MANY_NAMES, 1);
         }
         // First whether all of it is sound, so that a repair that is not leaves no trace.
         let mut is_needed = false;
@@ -109,7 +110,7 @@ impl Slingshot {
             }
         }
         if !is_needed {
-            return cx.count("slingshot_repair_unneeded", 1);
+            return cx.count(counters::REPAIR_UNNEEDED, 1);
         }
         let mut named = std::mem::take(&mut self.named);
         named.clear();
@@ -126,9 +127,9 @@ impl Slingshot {
         let added = self.decoder.add_repair(&named, repair.seed, &repair.coded(), known, recovered);
         self.named = named;
         match added {
-            Added::NothingMissing | Added::Redundant => cx.count("slingshot_repair_redundant", 1),
-            Added::TooManyMissing => cx.count("slingshot_repair_hopeless", 1),
-            Added::Used if self.recovered.is_empty() => cx.count("slingshot_repair_parked", 1),
+            Added::NothingMissing | Added::Redundant => cx.count(counters::REPAIR_REDUNDANT, 1),
+            Added::TooManyMissing => cx.count(counters::REPAIR_HOPELESS, 1),
+            Added::Used if self.recovered.is_empty() => cx.count(counters::REPAIR_PARKED, 1),
             Added::Used => {}
         }
         self.accept_recovered(cx);
@@ -138,12 +139,12 @@ impl Slingshot {
     fn find_member(&self, cx: &mut Cx<'_>, group: GroupId, node: NodeId) -> Option<(usize, usize)> {
         let Some(place) = self.group_place(group).filter(|&place| self.groups[place].is_joined)
         else {
-            cx.count("slingshot_foreign_group", 1);
+            cx.count(counters::FOREIGN_GROUP, 1);
             return None;
         };
         let member = self.groups[place].place(node);
         if member.is_none() {
-            cx.count("slingshot_foreign_sender", 1);
+            cx.count(counters::FOREIGN_SENDER, 1);
         }
         Some((place, member?))
     }
@@ -154,35 +155,35 @@ impl Slingshot {
         cx: &Cx<'_>,
         view: &View,
         name: Name,
-    ) -> Result<Found, &'static str> {
+    ) -> Result<Found, CounterId> {
         let joined = |&place: &usize| self.groups[place].is_joined;
-        let group = self.group_place(name.group).filter(joined).ok_or("slingshot_foreign_group")?;
-        let sender = view.members().get(usize::from(name.rank)).ok_or("slingshot_unknown_name")?;
-        let member = self.groups[group].place(sender.node).ok_or("slingshot_unknown_name")?;
+        let group = self.group_place(name.group).filter(joined).ok_or(counters::FOREIGN_GROUP)?;
+        let sender = view.members().get(usize::from(name.rank)).ok_or(counters::UNKNOWN_NAME)?;
+        let member = self.groups[group].place(sender.node).ok_or(counters::UNKNOWN_NAME)?;
         let at = self.groups[group].flows[member];
         let is_own = sender.node == cx.node;
         let Some(flow) = self.flows.get(at as usize) else {
             // The flow of a member that was not heard yet. Of itself a node knows what it sent.
             let found = Found { group, member, seq: name.seq.into(), is_held: false };
-            return if is_own { Err("slingshot_name_not_sent") } else { Ok(found) };
+            return if is_own { Err(counters::NAME_NOT_SENT) } else { Ok(found) };
         };
         let seq = flow.expand(name.seq);
         let mut found = Found { group, member, seq, is_held: false };
         match flow.slot(seq) {
             Some(Slot::Held(held)) if name.checksum != 0 && held.checksum != name.checksum => {
-                Err("slingshot_name_mismatch")
+                Err(counters::NAME_MISMATCH)
             }
             Some(Slot::Held(_)) => {
                 found.is_held = true;
                 Ok(found)
             }
             Some(Slot::Missing(_) | Slot::Doubtful) => Ok(found),
-            Some(Slot::Past | Slot::Lost) => Err("slingshot_name_too_old"),
-            None if is_own => Err("slingshot_name_not_sent"),
+            Some(Slot::Past | Slot::Lost) => Err(counters::NAME_TOO_OLD),
+            None if is_own => Err(counters::NAME_NOT_SENT),
             None if !flow.has_begun() => Ok(found),
-            None if seq < flow.base() => Err("slingshot_name_too_old"),
+            None if seq < flow.base() => Err(counters::NAME_TOO_OLD),
             None if seq >= flow.names_end(cx.shared.window_packets as u64) => {
-                Err("slingshot_name_too_far")
+                Err(counters::NAME_TOO_FAR)
             }
             None => Ok(found),
         }
@@ -223,7 +224,7 @@ impl Slingshot {
         let window = cx.shared.window_packets as u64;
         let flow = &mut self.flows[at as usize];
         if flow.was_led_on(cx.now, seq, checksum, window) {
-            cx.count("slingshot_gone_back", 1);
+            cx.count(counters::GONE_BACK, 1);
             let decoder = &mut self.decoder;
             flow.go_back(cx, &mut self.ledger, seq, |seq, checksum| {
                 decoder.forget(PacketId { flow: at, checksum, seq });
@@ -237,7 +238,7 @@ impl Slingshot {
     fn begin(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64) {
         let flow = &mut self.flows[at as usize];
         if flow.begins_too_late(seq) {
-            cx.count("slingshot_begun_anew", 1);
+            cx.count(counters::BEGUN_ANEW, 1);
             let decoder = &mut self.decoder;
             flow.begin_anew(&mut self.ledger, |seq, checksum| {
                 decoder.forget(PacketId { flow: at, checksum, seq });
@@ -301,22 +302,22 @@ impl Slingshot {
         let mut since = cx.now;
         match flow.slot(seq) {
             Some(Slot::Held(_) | Slot::Past) => {
-                cx.count("slingshot_duplicate", 1);
+                cx.count(counters::DUPLICATE, 1);
                 return false;
             }
             Some(Slot::Lost) => {
-                cx.count("slingshot_after_lost", 1);
+                cx.count(counters::AFTER_LOST, 1);
                 return false;
             }
             None if seq < flow.base() => {
-                cx.count("slingshot_too_old", 1);
+                cx.count(counters::TOO_OLD, 1);
                 return false;
             }
             Some(Slot::Missing(missing)) => {
                 since = missing.since;
                 let named = missing.checksum;
                 if let Some(named) = named.filter(|&named| named != checksum) {
-                    cx.count("slingshot_name_mismatch", 1);
+                    cx.count(counters::NAME_MISMATCH, 1);
                     self.decoder.forget(PacketId { flow: at, checksum: named, seq });
                 }
             }
@@ -324,7 +325,7 @@ impl Slingshot {
         }
         if flow.was_told_before(seq, checksum) {
             flow.pass_by(cx, &mut self.ledger, seq);
-            cx.count("slingshot_duplicate", 1);
+            cx.count(counters::DUPLICATE, 1);
             return false;
         }
         if way == Way::Recovered {
@@ -347,20 +348,20 @@ impl Slingshot {
             let flow = &self.flows[id.flow as usize];
             if flow.missing(id.seq).is_none() {
                 // It came by another way, or was given up.
-                cx.count("slingshot_recovered_unneeded", 1);
+                cx.count(counters::RECOVERED_UNNEEDED, 1);
                 continue;
             }
             let Some(incarnation) = flow.source.incarnation else {
                 // Nothing of its sender has ever come: it waits for what comes first.
                 if self.unverified.len() >= UNVERIFIED_MAX {
-                    cx.count("slingshot_recovered_unverified", 1);
+                    cx.count(counters::RECOVERED_UNVERIFIED, 1);
                 } else if self.unverified.iter().all(|(known, _)| *known != id) {
                     self.unverified.push((id, payload));
                 }
                 continue;
             };
             if checksum(flow.source.group, incarnation, id.seq, &payload) != id.checksum {
-                cx.count("slingshot_recovered_wrong", 1);
+                cx.count(counters::RECOVERED_WRONG, 1);
                 continue;
             }
             self.accept(cx, id.flow, id.seq, &payload, id.checksum, Way::Recovered);
@@ -381,7 +382,7 @@ impl Slingshot {
             let flow = &mut self.flows[flow as usize];
             if flow.generation == generation {
                 if is_full && matches!(flow.slot(seq), Some(Slot::Held(_))) {
-                    cx.count("slingshot_evicted_early", 1);
+                    cx.count(counters::EVICTED_EARLY, 1);
                 }
                 flow.evict(cx, &mut self.ledger, seq);
             }

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use super::counters;
 use super::interface::{Event, Timer};
 use super::tuner::{self, Conditions, Corrector, Target};
 use super::{Config, Rate};
@@ -252,7 +253,7 @@ impl Slingshot {
                     (corrector.setting(), in_time, corrector.is_within_reach())
                 });
                 let rate = chosen.map_or(self.rate, |(setting, ..)| Rate::of(setting));
-                cx.count("slingshot_retuned", 1);
+                cx.count(counters::RETUNED, 1);
                 cx.deliver(Event::Tuned {
                     rate,
                     is_within_reach: chosen.is_some_and(|(.., is_within_reach)| is_within_reach),
@@ -267,7 +268,7 @@ impl Slingshot {
                 let corrector = steering.corrector.as_mut();
                 let setting = corrector.and_then(|c| c.observe(tally.missed, tally.in_time));
                 if setting.is_some() {
-                    cx.count("slingshot_corrected", 1);
+                    cx.count(counters::CORRECTED, 1);
                 }
                 setting.map(Rate::of)
             }

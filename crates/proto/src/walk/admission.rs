@@ -5,13 +5,14 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::ahead;
+use super::counters;
 use super::graph::Vertex;
 use super::homes::{Barred, HomeId, credit_of};
 use super::message::{DETOURS_MAX, Head, MESSAGE_BYTES_MAX, Traveller};
 use super::upkeep::Holding;
 use super::walker::NOWHERE;
 use super::{JobOf, QueuedWalker, Server};
-use crate::core::{Context, Instant, NodeId};
+use crate::core::{Context, CounterId, Instant, NodeId};
 
 impl Server {
     /// Walkers come from another node.
@@ -25,12 +26,12 @@ impl Server {
         self.census.arrived += walkers.len() as u64;
         if head.plan != self.plan {
             // The server has begun anew, or another client has given it another graph.
-            self.refuse(cx, "walker_of_other_graph", walkers.len());
+            self.refuse(cx, counters::WALKER_OF_OTHER_GRAPH, walkers.len());
             let holding = Holding::Other(self.plan);
             return self.say_held(cx, head.home, head.plan, holding);
         }
         if head.kind.check(self.part.is_labelled()).is_err() {
-            return self.refuse(cx, "walker_refused", walkers.len());
+            return self.refuse(cx, counters::WALKER_REFUSED, walkers.len());
         }
         let home = match self.admit(cx.now, from, head) {
             Ok(home) => home,
@@ -40,7 +41,7 @@ impl Server {
         let mut misled: SmallVec<[Vertex; 8]> = SmallVec::new();
         for mut traveller in walkers {
             if !self.is_plausible(head, &traveller) {
-                self.refuse(cx, "walker_refused", 1);
+                self.refuse(cx, counters::WALKER_REFUSED, 1);
                 continue;
             }
             // A walker that was sent for other edges than those where it is says so by its
@@ -78,11 +79,11 @@ impl Server {
         };
         let steps = credit_of(&traveller.walker);
         if !self.homes.has_credit(home, steps, self.config.home_steps_max) {
-            return self.refuse(cx, "walker_beyond_credit", 1);
+            return self.refuse(cx, counters::WALKER_BEYOND_CREDIT, 1);
         }
         match self.known.enter(head) {
             Some(job) => self.enter(cx, QueuedWalker { job, home, traveller }),
-            None => self.refuse(cx, "walk_job_refused", 1),
+            None => self.refuse(cx, counters::JOB_REFUSED, 1),
         }
     }
 
@@ -90,7 +91,7 @@ impl Server {
     pub(super) fn refuse(
         &mut self,
         cx: &mut Context<'_, Server>,
-        counter: &'static str,
+        counter: CounterId,
         walkers: usize,
     ) {
         self.census.refused += walkers as u64;
@@ -100,16 +101,16 @@ impl Server {
     /// The queue for walkers of this job that `from` sends, or the counter of those that are not
     /// let in. Walkers come from their home or from a server of the graph: what others send would
     /// be charged to a home that has not started it.
-    fn admit(&mut self, now: Instant, from: NodeId, head: &Head) -> Result<HomeId, &'static str> {
+    fn admit(&mut self, now: Instant, from: NodeId, head: &Head) -> Result<HomeId, CounterId> {
         if from != head.home && !self.part.is_server(from) {
-            return Err("walker_of_stranger");
+            return Err(counters::WALKER_OF_STRANGER);
         }
         if self.part.is_server(head.home) {
             return Ok(HomeId::SERVERS);
         }
         self.homes.admit(head.home, now, from == head.home).map_err(|barred| match barred {
-            Barred::TooMany => "walker_beyond_homes",
-            Barred::Silent => "walker_of_silent_home",
+            Barred::TooMany => counters::WALKER_BEYOND_HOMES,
+            Barred::Silent => counters::WALKER_OF_SILENT_HOME,
         })
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Server;
 use super::config::PassConfig;
+use super::counters;
 use super::graph::{Graph, Vertex};
 use super::interface::Event;
 use super::message::Message;
@@ -181,7 +182,7 @@ impl Server {
                 self.on_edits(cx, from, batch, &edits);
             }
             Upkeep::Edited(number, outcomes) => self.on_edited(cx, from, number, &outcomes),
-            _ if !self.part.is_server(from) => cx.count("walk_upkeep_refused", 1),
+            _ if !self.part.is_server(from) => cx.count(counters::UPKEEP_REFUSED, 1),
             Upkeep::Give(given) if self.takes_graphs => self.on_give(cx, from, given),
             Upkeep::Received(vertex, reception) => self.on_received(cx, from, vertex, reception),
             Upkeep::Moved(places) => {
@@ -190,7 +191,7 @@ impl Server {
                     self.part.learn(vertex, owner, epoch, bytes_max);
                 }
             }
-            _ => cx.count("walk_upkeep_refused", 1),
+            _ => cx.count(counters::UPKEEP_REFUSED, 1),
         }
     }
 
@@ -228,9 +229,9 @@ impl Server {
         if let Some(building) = self.holder.building.as_mut().filter(|b| b.plan.id == plan) {
             if chunk.from != building.at {
                 // It was given twice, or one before it got lost with its connection.
-                cx.count("walk_chunk_misplaced", 1);
+                cx.count(counters::CHUNK_MISPLACED, 1);
             } else if building.append(chunk).is_err() || building.bytes() > bytes_max {
-                cx.count("walk_chunk_refused", 1);
+                cx.count(counters::CHUNK_REFUSED, 1);
                 is_refused = true;
             }
         }

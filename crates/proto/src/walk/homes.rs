@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::ahead::AHEAD;
+use super::counters;
 use super::red::Red;
 use super::walker::Walker;
 use super::{QueuedWalker, Server};
@@ -393,7 +394,7 @@ impl Server {
     pub(super) fn forget_silent(&mut self, cx: &mut Context<'_, Server>) {
         let (homes, queued) = self.homes.take_silent(cx.now);
         if homes > 0 {
-            cx.count("walk_home_forgotten", homes as u64);
+            cx.count(counters::HOME_FORGOTTEN, homes as u64);
         }
         queued.into_iter().for_each(|queued| self.forget(cx, queued));
     }
@@ -402,7 +403,7 @@ impl Server {
     pub(super) fn forget(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker) {
         self.known.leave(queued.job);
         self.census.lost += 1;
-        cx.count("walker_forgotten", 1);
+        cx.count(counters::WALKER_FORGOTTEN, 1);
     }
 }
 

@@ -11,6 +11,7 @@ mod bundler;
 mod census;
 mod chance;
 mod config;
+pub mod counters;
 mod editor;
 mod flights;
 mod graph;
@@ -349,7 +350,7 @@ impl Server {
     /// A walker is dropped because no server has the edges that it needs.
     fn count_lost(&mut self, cx: &mut Context<'_, Server>) {
         self.census.lost += 1;
-        cx.count("walker_lost", 1);
+        cx.count(counters::WALKER_LOST, 1);
     }
 
     /// A walker comes to the queue.
@@ -376,7 +377,7 @@ impl Server {
             }
             Verdict::Early => {
                 self.census.dropped_early += 1;
-                cx.count("walker_dropped_early", 1);
+                cx.count(counters::WALKER_DROPPED_EARLY, 1);
                 return self.on_dropped(cx, queued);
             }
             Verdict::Full => return self.drop_full(cx, queued),
@@ -409,7 +410,7 @@ impl Server {
     /// There is no room for a walker.
     fn drop_full(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker) {
         self.census.dropped_full += 1;
-        cx.count("walker_dropped_full", 1);
+        cx.count(counters::WALKER_DROPPED_FULL, 1);
         self.on_dropped(cx, queued);
     }
 
@@ -551,7 +552,7 @@ impl Server {
             return self.done.push(done);
         }
         let Some(run) = self.runs.get_mut(job) else {
-            cx.count("walk_of_no_job", 1);
+            cx.count(counters::OF_NO_JOB, 1);
             return;
         };
         if let Some(walk) = run.on_ended(&self.config, cx.now, ended, from) {
@@ -605,7 +606,7 @@ impl Server {
         for queued in serving.into_iter().chain(self.homes.reset(plan != 0)) {
             self.known.leave(queued.job);
             self.census.lost += 1;
-            cx.count("walker_lost", 1);
+            cx.count(counters::WALKER_LOST, 1);
         }
         (self.plan, self.part) = (plan, part);
     }

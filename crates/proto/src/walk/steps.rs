@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use super::Barrier;
 use super::config::{BundleConfig, StepConfig};
+use super::counters;
 use super::graph::Vertex;
 use super::homes::HomeId;
 use super::interface::{Event, Job, JobReport, Refusal, Walk};
@@ -197,7 +198,7 @@ impl Server {
     pub(super) fn on_barrier(&mut self, cx: &mut Cx<'_>, from: NodeId, barrier: Barrier) {
         let is_server = self.part.is_server(from);
         let Some(steps) = self.steps.as_mut().filter(|_| is_server) else {
-            cx.count("walk_barrier_refused", 1);
+            cx.count(counters::BARRIER_REFUSED, 1);
             return;
         };
         match barrier {
@@ -205,16 +206,16 @@ impl Server {
             Barrier::Go { superstep } if self.part.servers().first() == Some(&from) => {
                 self.on_go(cx, superstep);
             }
-            Barrier::Go { .. } => cx.count("walk_barrier_refused", 1),
+            Barrier::Go { .. } => cx.count(counters::BARRIER_REFUSED, 1),
             Barrier::Sent { superstep, walkers } => {
                 let peer = steps.peers.entry(from).or_default();
                 if superstep != peer.sent + 1 || superstep > steps.superstep + 1 {
-                    cx.count("walk_barrier_refused", 1);
+                    cx.count(counters::BARRIER_REFUSED, 1);
                     return;
                 }
                 if peer.received != walkers {
                     // A stream broke: these walks are lost, and the job does not end.
-                    cx.count("walk_exchange_incomplete", 1);
+                    cx.count(counters::EXCHANGE_INCOMPLETE, 1);
                 }
                 *peer = Peer { sent: superstep, received: 0 };
                 self.look_complete(cx);
@@ -253,7 +254,7 @@ impl Server {
         }
         self.census.refused += refused;
         if refused > 0 {
-            cx.count("walker_refused", refused);
+            cx.count(counters::WALKER_REFUSED, refused);
         }
     }
 
@@ -275,7 +276,7 @@ impl Server {
         let servers = self.part.servers();
         let Some(steps) = &mut self.steps else { return };
         if servers.first() != Some(&cx.node) || superstep != steps.superstep {
-            cx.count("walk_barrier_refused", 1);
+            cx.count(counters::BARRIER_REFUSED, 1);
             return;
         }
         steps.ready.insert(from, left);
@@ -299,7 +300,7 @@ impl Server {
         self.count_queue(cx.now);
         let Some(steps) = &mut self.steps else { return };
         if superstep != steps.superstep + 1 || steps.phase != Phase::Waiting {
-            cx.count("walk_barrier_refused", 1);
+            cx.count(counters::BARRIER_REFUSED, 1);
             return;
         }
         (steps.superstep, steps.phase) = (superstep, Phase::Serving);

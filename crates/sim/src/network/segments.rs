@@ -3,6 +3,7 @@
 use paceline_proto::core::{Copies, Instant, Lane, NodeId, Wire};
 
 use super::{Network, NextQueued, Queued, To, has_room};
+use crate::counters;
 use crate::tcp::{MSS, Outgoing, Tcp, Turn};
 
 impl<M: Wire> Network<M> {
@@ -52,7 +53,7 @@ impl<M: Wire> Network<M> {
         let processing_max = self.airtime(self.config.overhead.charge_segment(MSS));
         let tcp = self.tcp.as_mut().expect("streams behave as TCP");
         if !has_room(tcp.config.port_bytes_max, rate, start - leaves, wire_bytes) {
-            return tcp.counted.push(("sim_port_full", 1));
+            return tcp.counted.push((counters::PORT_FULL, 1));
         }
         let delays = match copies {
             Err(reason) => return tcp.counted.push((reason, 1)),
@@ -66,7 +67,7 @@ impl<M: Wire> Network<M> {
         let seen = (arrival + processing).max(tcp.seen_until[to.index()]);
         tcp.seen_until[to.index()] = seen;
         if delays == [None; 2] {
-            tcp.counted.push(("sim_lost", 1));
+            tcp.counted.push((counters::LOST, 1));
         }
         for delay in delays.into_iter().flatten() {
             tcp.schedule(seen + delay, packet);

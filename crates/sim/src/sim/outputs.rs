@@ -7,7 +7,8 @@ use paceline_proto::core::{
 };
 
 use super::{ArmedTimer, Codec, Drain, Event, FaultSupport, Life, Sim};
-use crate::network::{Arrivals, Multicast, NextQueued, Queued, SEVERED, Sent, To};
+use crate::counters;
+use crate::network::{Arrivals, Multicast, NextQueued, Queued, Sent, To};
 use crate::observer::{Input, Observer};
 use crate::tcp::Delivered;
 
@@ -72,7 +73,7 @@ impl<P: Protocol> Sim<'_, P> {
         // Where a node is, the simulator knows.
         self.outbox.contacts.clear();
         for peer in std::mem::take(&mut self.outbox.disconnects) {
-            self.counters.add("sim_disconnected", 1);
+            self.counters.add(counters::DISCONNECTED, 1);
             if self.config.faults == FaultSupport::Any {
                 self.reset(peer, node, Duration::from_secs(1));
             }
@@ -128,11 +129,11 @@ impl<P: Protocol> Sim<'_, P> {
 
     fn send(&mut self, from: NodeId, to: NodeId, lane: Lane, message: P::Message) {
         if to.index() >= self.nodes.len() {
-            return self.counters.add("sim_unknown_destination", 1);
+            return self.counters.add(counters::UNKNOWN_DESTINATION, 1);
         }
         let bytes = message.wire_len();
         if lane == Lane::Datagram && bytes > self.config.datagram_bytes_max {
-            return self.counters.add("sim_datagram_oversized", 1);
+            return self.counters.add(counters::DATAGRAM_OVERSIZED, 1);
         }
         let message = self.through_codec(message);
         let queued = Queued { to: To::Node(to), lane, message, bytes };
@@ -143,7 +144,7 @@ impl<P: Protocol> Sim<'_, P> {
     fn send_group(&mut self, from: NodeId, group: GroupId, message: P::Message) {
         let bytes = message.wire_len();
         if bytes > self.config.datagram_bytes_max {
-            return self.counters.add("sim_datagram_oversized", 1);
+            return self.counters.add(counters::DATAGRAM_OVERSIZED, 1);
         }
         let lane = Lane::Datagram;
         let message = self.through_codec(message);
@@ -193,7 +194,7 @@ impl<P: Protocol> Sim<'_, P> {
         match sent {
             Sent::Arrives(at, message) => self.arrive(from, to, lane, at, bytes, message),
             Sent::Waits { port_free: Some(at) } => self.push(at, Event::PortFree { node: from }),
-            Sent::Stalls(SEVERED) => self.counters.add(SEVERED, 1),
+            Sent::Stalls(why) if why == counters::SEVERED => self.counters.add(why, 1),
             Sent::Waits { port_free: None } | Sent::Stalls(_) => {}
             Sent::Dropped(counter) => self.counters.add(counter, 1),
         }

@@ -13,13 +13,14 @@ mod sender;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use paceline_proto::core::{Instant, NodeId, Rng};
+use paceline_proto::core::{CounterId, Instant, NodeId, Rng};
 
 pub use congestion::Congestion;
 pub(crate) use congestion::MSS;
 use receiver::{Ack, Receiver};
 use sender::Sender;
 
+use crate::counters;
 use crate::slab::Slab;
 
 /// Ethernet, IP and TCP around the payload of a segment, timestamps, preamble and gap included:
@@ -145,7 +146,7 @@ pub(crate) struct Tcp<M, Q> {
     /// Messages that have come whole.
     pub(crate) delivered: Vec<Delivered<M>>,
     /// What happened: names of counters and how often.
-    pub(crate) counted: Vec<(&'static str, u64)>,
+    pub(crate) counted: Vec<(CounterId, u64)>,
 }
 
 impl<M, Q> Tcp<M, Q> {
@@ -259,7 +260,7 @@ impl<M, Q> Tcp<M, Q> {
             let (to, epoch) = (stream.to, stream.epoch);
             let counted = stream.sender.take_recoveries();
             if counted.resent > 0 {
-                self.counted.push(("sim_tcp_resent", counted.resent));
+                self.counted.push((counters::TCP_RESENT, counted.resent));
             }
             self.arm_resend(number);
             let packet = Packet::Segment { stream: number, epoch, start, end };
@@ -278,7 +279,7 @@ impl<M, Q> Tcp<M, Q> {
         let packet = self.packets.take(slot);
         match packet {
             Packet::Segment { .. } | Packet::Ack { .. } if !self.is_current(&packet) => {
-                self.counted.push(("sim_cut_off", 1));
+                self.counted.push((counters::CUT_OFF, 1));
             }
             Packet::Segment { stream, start, end, .. } => self.on_segment(now, stream, start, end),
             Packet::Ack { stream, ack, .. } => {
@@ -286,7 +287,7 @@ impl<M, Q> Tcp<M, Q> {
                 sender.on_ack(now, &ack);
                 let counted = sender.take_recoveries();
                 if counted.fast > 0 {
-                    self.counted.push(("sim_tcp_fast_retransmits", counted.fast));
+                    self.counted.push((counters::TCP_FAST_RETRANSMITS, counted.fast));
                 }
                 self.arm_resend(stream);
                 self.line_up(stream);
@@ -300,7 +301,7 @@ impl<M, Q> Tcp<M, Q> {
                 if stream.sender.deadline().is_some_and(|deadline| deadline <= now) {
                     stream.sender.on_time_out(now);
                     let counted = stream.sender.take_recoveries();
-                    self.counted.push(("sim_tcp_time_outs", counted.time_outs));
+                    self.counted.push((counters::TCP_TIME_OUTS, counted.time_outs));
                     self.line_up(number);
                 }
                 self.arm_resend(number);

@@ -19,6 +19,14 @@ use paceline_proto::ndn::{
 };
 use paceline_sim::{Observer, Reply, Sim, SimConfig, Wires};
 
+paceline_proto::counters! {
+    /// What the driver of faces would count.
+    COUNTERS = "faces" {
+        /// Not decodable.
+        UNDECODABLE = "faces_undecodable", [datagrams];
+    }
+}
+
 const HONEST: NodeId = NodeId(0);
 const ATTACKER: NodeId = NodeId(1);
 const FIRST: NodeId = NodeId(2);
@@ -226,7 +234,7 @@ impl Tamper<Forwarder> for Attacker {
                 for _ in 0..count {
                     match self.malformed(cx.rng) {
                         Some(packet) => packets.push(packet),
-                        None => cx.count("faces_undecodable", 1),
+                        None => cx.count(UNDECODABLE, 1),
                     }
                 }
             }

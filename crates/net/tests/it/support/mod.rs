@@ -13,6 +13,14 @@ use paceline_proto::core::{
     Wire, take_u8, take_u64,
 };
 
+paceline_proto::counters! {
+    /// What the protocol of these tests counts.
+    COUNTERS = "post" {
+        /// Arrived.
+        RECEIVED = "post_received", [messages];
+    }
+}
+
 /// Longer than anything here takes, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -100,7 +108,7 @@ impl Protocol for Post {
     }
 
     fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, letter: Letter) {
-        cx.count("post_received", 1);
+        cx.count(RECEIVED, 1);
         cx.deliver(Report::Letter(from, letter));
     }
 

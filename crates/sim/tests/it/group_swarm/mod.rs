@@ -347,7 +347,7 @@ impl Scenario {
             views: ledger.views().count() as u64,
             excluded: application.excluded,
             refused: sim.counters().count("group_bad_proposal"),
-            lies: sim.counters().count(LIES),
+            lies: sim.counters().count(LIES.name()),
             crashed_amid: sim.counters().count(CRASHED_AMID),
             is_lost,
         })

@@ -261,7 +261,7 @@ impl Scenario {
             expired: count("mircc_expired"),
             stored: count("mircc_stored"),
             full: count("mircc_refused_full"),
-            lies: count(LIES),
+            lies: count(LIES.name()),
             severed: count(SEVERED),
             crashed_amid: count(CRASHED_AMID),
             silent_max: observer.1.silent_max,

@@ -318,7 +318,7 @@ impl Scenario {
             failed,
             events: sim.events_handled(),
             ring_checks: observers.0.1.checks(),
-            lies: sim.counters().count(LIES),
+            lies: sim.counters().count(LIES.name()),
             crashed_amid: sim.counters().count(CRASHED_AMID),
         })
     }

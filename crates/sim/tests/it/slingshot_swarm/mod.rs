@@ -178,7 +178,7 @@ impl Scenario {
             events: sim.events_handled(),
             refused: refused.into_iter().map(count).sum(),
             overrun: count("slingshot_overrun"),
-            lies: count(LIES),
+            lies: count(LIES.name()),
             severed: count(SEVERED),
             crashed_amid: count(CRASHED_AMID),
         })

@@ -188,7 +188,7 @@ impl Scenario {
             totals: observers.observer.0.observer.totals(),
             events: sim.events_handled(),
             messages_lost: count("sim_lost") + count("sim_partitioned"),
-            lies: count(LIES),
+            lies: count(LIES.name()),
             severed: count(SEVERED),
             crashed_amid: count(CRASHED_AMID),
         })

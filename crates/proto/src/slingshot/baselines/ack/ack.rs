@@ -2,18 +2,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::config::Config;
+use super::counters;
 use super::message::Message;
 use crate::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View};
 use crate::parts::deadline::Deadline;
 use crate::parts::token_bucket::TokenBucket;
-use crate::slingshot::baselines::store::{Counts, Key, Store, store_counts};
+use crate::slingshot::baselines::store::{Key, Store};
 use crate::slingshot::flow::Way;
 use crate::slingshot::pull::allowance;
 use crate::slingshot::{Command, Data, Event};
 
 type Cx<'a> = Context<'a, Ack>;
-
-static COUNTS: Counts = store_counts!("ack");
 
 /// Why the driver wakes a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +50,7 @@ impl Ack {
     /// A member of the configured groups.
     pub fn new(config: &Config) -> Ack {
         Ack {
-            store: Store::new(&config.base, &COUNTS),
+            store: Store::new(&config.base, &counters::STORE),
             pending: BTreeMap::new(),
             due: BTreeSet::new(),
             missed: VecDeque::new(),
@@ -81,7 +80,7 @@ impl Ack {
         while self.pending.len() >= cx.shared.pending_max {
             let Some((_, group, seq)) = self.due.pop_first() else { break };
             self.pending.remove(&(group, seq));
-            cx.count("ack_pending_full", 1);
+            cx.count(counters::PENDING_FULL, 1);
         }
         let due = cx.now + cx.shared.retry_after;
         let pending = Pending { unacknowledged: others, due, resends: 0 };
@@ -98,7 +97,7 @@ impl Ack {
         let Data { group, incarnation, seq, .. } = data;
         let config = cx.shared;
         self.store.accept(cx, &config.base, from, data, way);
-        cx.count("ack_acks", 1);
+        cx.count(counters::ACKS, 1);
         cx.send(from, Lane::Datagram, Message::Ack { group, incarnation, seq });
     }
 
@@ -114,10 +113,10 @@ impl Ack {
             return;
         }
         if incarnation != cx.incarnation {
-            return cx.count("ack_other_incarnation", 1);
+            return cx.count(counters::OTHER_INCARNATION, 1);
         }
         let Some(pending) = self.pending.get_mut(&(group, seq)) else {
-            return cx.count("ack_unneeded", 1);
+            return cx.count(counters::UNNEEDED, 1);
         };
         if let Ok(place) = pending.unacknowledged.binary_search(&from) {
             pending.unacknowledged.remove(place);
@@ -140,15 +139,15 @@ impl Ack {
             let key = Key { group, sender: cx.node, seq };
             let held = self.store.held(key).filter(|_| pending.resends < config.resends_max);
             let Some((_, data)) = held else {
-                cx.count("ack_given_up", pending.unacknowledged.len() as u64);
+                cx.count(counters::GIVEN_UP, pending.unacknowledged.len() as u64);
                 continue;
             };
             for &to in &pending.unacknowledged {
                 if self.allowance.try_take(cx.now, 1.0, config.resends_per_second.into()) {
-                    cx.count("ack_resent", 1);
+                    cx.count(counters::RESENT, 1);
                     cx.send(to, Lane::Datagram, Message::Again(data.clone()));
                 } else {
-                    cx.count("ack_resend_deferred", 1);
+                    cx.count(counters::RESEND_DEFERRED, 1);
                 }
             }
             pending.resends += 1;

@@ -9,6 +9,7 @@
 #[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
 mod ack;
 mod config;
+pub mod counters;
 mod message;
 
 pub use ack::{Ack, Timer};

@@ -12,6 +12,7 @@
 //! digests are the rival that Slingshot's second phase comes from, without repairs before it.
 
 mod config;
+pub mod counters;
 mod message;
 #[allow(clippy::module_inception, reason = "the file bears the name of the type in it")]
 mod nak;

@@ -3,18 +3,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::{Answer, Config};
+use super::counters;
 use super::message::Message;
 use crate::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View, ViewId};
 use crate::parts::deadline::Deadline;
 use crate::parts::token_bucket::TokenBucket;
-use crate::slingshot::baselines::store::{Counts, Key, Store, store_counts};
+use crate::slingshot::baselines::store::{Key, Store};
 use crate::slingshot::flow::Way;
 use crate::slingshot::pull::allowance;
 use crate::slingshot::{Command, Data, Event, Names, NamesBuilder, Supply};
 
 type Cx<'a> = Context<'a, Nak>;
-
-static COUNTS: Counts = store_counts!("nak");
 
 /// Packets that one question names, at most.
 const ASKED_AT_ONCE: usize = 32;
@@ -69,7 +68,7 @@ impl Nak {
     /// A member of the configured groups.
     pub fn new(config: &Config) -> Nak {
         Nak {
-            store: Store::new(&config.base, &COUNTS),
+            store: Store::new(&config.base, &counters::STORE),
             batches: BTreeMap::new(),
             turn: 0,
             received: BTreeMap::new(),
@@ -188,7 +187,7 @@ impl Nak {
         if batch.keys.is_empty() {
             return;
         }
-        cx.count("nak_asked", asks.len() as u64);
+        cx.count(counters::ASKED, asks.len() as u64);
         asks.sort_by_key(|&(to, _)| to);
         let view = self.store.view().id();
         for of_one in asks.chunk_by(|a, b| a.0 == b.0) {
@@ -212,18 +211,18 @@ impl Nak {
                 continue;
             }
             let Some((rank, data)) = self.store.held(key) else {
-                cx.count("nak_ask_unknown", 1);
+                cx.count(counters::ASK_UNKNOWN, 1);
                 continue;
             };
             if self.quiet.contains(&key) {
-                cx.count("nak_ask_quiet", 1);
+                cx.count(counters::ASK_QUIET, 1);
                 continue;
             }
             if !self.allowance.try_take(cx.now, 1.0, config.supplies_per_second.into()) {
-                cx.count("nak_ask_refused", 1);
+                cx.count(counters::ASK_REFUSED, 1);
                 continue;
             }
-            cx.count("nak_supplied", 1);
+            cx.count(counters::SUPPLIED, 1);
             let supply = Message::Supply(Supply { view: self.store.view().id(), rank, data });
             match config.answer {
                 Answer::Unicast => cx.send(from, Lane::Datagram, supply),
@@ -233,7 +232,7 @@ impl Nak {
                         self.quiet.insert(key);
                         cx.set_timer(quiet, Timer::Loud(key));
                     } else {
-                        cx.count("nak_answers_full", 1);
+                        cx.count(counters::ANSWERS_FULL, 1);
                     }
                 }
             }
@@ -244,7 +243,7 @@ impl Nak {
         let Supply { view, rank, data } = supply;
         let Some(view) = self.store.view_named(cx, view) else { return };
         let Some(sender) = view.members().get(usize::from(rank)).map(|member| member.node) else {
-            return cx.count("nak_unknown_name", 1);
+            return cx.count(counters::UNKNOWN_NAME, 1);
         };
         if !self.store.admits(cx, data.group, from) || !self.store.admits(cx, data.group, sender) {
             return;
@@ -287,7 +286,7 @@ impl Nak {
         self.beats.retain(|&group, beat| {
             let Some(&next) = joined.get(&group) else { return false };
             if beat.due <= cx.now {
-                cx.count("nak_heartbeats", 1);
+                cx.count(counters::HEARTBEATS, 1);
                 cx.send_group(
                     group,
                     Message::Heartbeat { group, incarnation: cx.incarnation, next },

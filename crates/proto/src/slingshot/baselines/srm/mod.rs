@@ -24,6 +24,7 @@
 //! packet alone, and give 64 ms; that is SRM with [`Reports::Own`].
 
 mod config;
+pub mod counters;
 mod message;
 mod session;
 mod timers;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::{Context, GroupId, Instant, NodeId, Protocol, View, ViewId};
-use crate::slingshot::baselines::store::{Counts, Key, Store, store_counts};
+use crate::slingshot::baselines::store::{Key, Store};
 use crate::slingshot::flow::Way;
 use crate::slingshot::{Command, Event, Names, NamesBuilder, Supply};
 use session::{Distances, micros};
@@ -44,8 +45,6 @@ pub use config::{Config, Distance, Factors, Reports, Timers};
 pub use message::{Echo, Message, Reached, Session};
 
 type Cx<'a> = Context<'a, Srm>;
-
-static COUNTS: Counts = store_counts!("srm");
 
 /// How long a member is deaf to requests for what was just repaired, in distances. Source: the
 /// paper, section III.
@@ -113,7 +112,7 @@ impl Srm {
     pub fn new(config: &Config) -> Srm {
         let [request_spread, answer_spread] = Spread::both(config.timers);
         Srm {
-            store: Store::new(&config.base, &COUNTS),
+            store: Store::new(&config.base, &counters::STORE),
             requests: BTreeMap::new(),
             answers: BTreeMap::new(),
             request_spread,
@@ -200,7 +199,7 @@ impl Srm {
             self.names.push(name);
             let (view, names) = (self.store.view().id(), self.names.build());
             let distance_us = micros(distance);
-            cx.count("srm_requests", 1);
+            cx.count(counters::REQUESTS, 1);
             cx.send_group(key.group, Message::Request { view, distance_us, names });
         }
         self.back_off(cx, key);
@@ -254,24 +253,24 @@ impl Srm {
             if is_first_round {
                 self.request_spread.duplicate(request.has_asked, own, other);
             }
-            return cx.count("srm_request_duplicate", 1);
+            return cx.count(counters::REQUEST_DUPLICATE, 1);
         }
         if request.backoffs == 0 {
             self.request_spread.ended(cx.now.since(request.since), own);
         }
-        cx.count("srm_backoffs", 1);
+        cx.count(counters::BACKOFFS, 1);
         self.back_off(cx, key);
     }
 
     /// Somebody asks for what is here.
     fn hear_request(&mut self, cx: &mut Cx<'_>, from: NodeId, key: Key) {
         match self.answers.get(&key).map(|answer| answer.stage) {
-            Some(Stage::Waits { .. }) => return cx.count("srm_request_known", 1),
-            Some(Stage::Deaf { .. }) => return cx.count("srm_request_deaf", 1),
+            Some(Stage::Waits { .. }) => return cx.count(counters::REQUEST_KNOWN, 1),
+            Some(Stage::Deaf { .. }) => return cx.count(counters::REQUEST_DEAF, 1),
             None => {}
         }
         if self.answers.len() >= cx.shared.answers_max {
-            return cx.count("srm_answers_full", 1);
+            return cx.count(counters::ANSWERS_FULL, 1);
         }
         let distance = self.distance(cx.shared, from);
         let after = self.answer_spread.begin(distance, cx.rng);
@@ -292,13 +291,13 @@ impl Srm {
         };
         let Some((rank, data)) = self.store.held(key) else {
             entry.remove();
-            return cx.count("srm_answer_gone", 1);
+            return cx.count(counters::ANSWER_GONE, 1);
         };
         let distance = self.distance(cx.shared, requestor);
         self.answer_spread.ended(cx.now.since(since), distance);
         self.answer_spread.is_first();
         let supply = Supply { view: self.store.view().id(), rank, data };
-        cx.count("srm_repairs", 1);
+        cx.count(counters::REPAIRS, 1);
         cx.send_group(key.group, Message::Repair { distance_us: micros(distance), supply });
         self.be_deaf(cx, key, requestor, Some(distance));
     }
@@ -310,7 +309,7 @@ impl Srm {
         let after = self.distance(cx.shared, to) * DEAF;
         let turn = self.next_turn();
         if self.answers.len() >= cx.shared.answers_max && !self.answers.contains_key(&key) {
-            return cx.count("srm_answers_full", 1);
+            return cx.count(counters::ANSWERS_FULL, 1);
         }
         self.answers.insert(key, Answer { turn, stage: Stage::Deaf { repaired } });
         cx.set_timer(after, Timer::Answer(key, turn));
@@ -320,7 +319,7 @@ impl Srm {
         let Supply { view, rank, data } = supply;
         let Some(view) = self.store.view_named(cx, view) else { return };
         let Some(sender) = view.members().get(usize::from(rank)).map(|member| member.node) else {
-            return cx.count("srm_unknown_name", 1);
+            return cx.count(counters::UNKNOWN_NAME, 1);
         };
         let group = data.group;
         if !self.store.admits(cx, group, from) || !self.store.admits(cx, group, sender) {
@@ -341,11 +340,11 @@ impl Srm {
             }
             return self.be_deaf(cx, key, from, None);
         }
-        cx.count("srm_repair_duplicate", 1);
+        cx.count(counters::REPAIR_DUPLICATE, 1);
         let other = Duration::from_micros(other_us.into());
         match self.answers.get(&key).map(|answer| answer.stage) {
             Some(Stage::Waits { requestor, since }) => {
-                cx.count("srm_suppressed", 1);
+                cx.count(counters::SUPPRESSED, 1);
                 let distance = self.distance(cx.shared, requestor);
                 self.answer_spread.ended(cx.now.since(since), distance);
                 self.be_deaf(cx, key, from, None);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::config::{Distance, Reports};
+use super::counters;
 use super::message::{
     ECHO_BYTES, Echo, Message, REACHED_BYTES, Reached, SESSION_BYTES_MIN, Session,
 };
@@ -76,7 +77,7 @@ impl Srm {
         let groups: Vec<(GroupId, u64)> = self.store.joined().collect();
         for (group, next) in groups {
             let session = self.session(cx, group, next);
-            cx.count("srm_sessions", 1);
+            cx.count(counters::SESSIONS, 1);
             cx.send_group(group, Message::Session(session));
         }
     }
@@ -130,13 +131,13 @@ impl Srm {
         {
             let held = Duration::from_micros(echo.held_us.into());
             if self.distances.echoed(from, cx.now, echo.stamp, held).is_none() {
-                cx.count("srm_echo_wrong", 1);
+                cx.count(counters::ECHO_WRONG, 1);
             }
         }
         for &Reached { rank, life, last } in &session.reached {
             let name = Name { group: session.group, rank, seq: last, checksum: 0 };
             let Some(member) = view.members().get(usize::from(rank)) else {
-                cx.count("srm_unknown_name", 1);
+                cx.count(counters::UNKNOWN_NAME, 1);
                 continue;
             };
             let known = self.store.progress(session.group, member.node);

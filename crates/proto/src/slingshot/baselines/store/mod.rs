@@ -1,14 +1,18 @@
 //! Groups, senders and packets, as far as they are the same whoever repairs them.
 
+mod counters;
 mod members;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::core::{Context, GroupId, Instant, NodeId, Payload, Protocol, View};
+use crate::core::{Context, CounterId, GroupId, Instant, NodeId, Payload, Protocol, View};
+use crate::slingshot::counters::LedgerCounts;
 use crate::slingshot::flow::{Flow, Held, Missing, Slot, Source, Way};
-use crate::slingshot::ledger::{self, Ledger};
+use crate::slingshot::ledger::Ledger;
 use crate::slingshot::{Config, Data, Event, Name, RejectReason, checksum};
+
+pub(super) use counters::with_store;
 
 /// Packets that are let go of at a time, at most.
 const EVICTED_AT_ONCE: usize = 64;
@@ -21,49 +25,32 @@ pub struct Key {
     pub(super) seq: u64,
 }
 
-/// The names of a protocol's counters of what its members got and sent.
+/// A protocol's counters of what its members got and sent.
 #[derive(Debug)]
 pub(super) struct Counts {
-    pub(super) ledger: ledger::Counts,
-    pub(super) sent: &'static str,
-    pub(super) rejected: &'static str,
-    pub(super) duplicate: &'static str,
-    pub(super) after_lost: &'static str,
-    pub(super) too_old: &'static str,
-    pub(super) too_far: &'static str,
-    pub(super) unneeded: &'static str,
-    pub(super) evicted_early: &'static str,
-    pub(super) flows_full: &'static str,
-    pub(super) own_echo: &'static str,
-    pub(super) foreign_sender: &'static str,
-    pub(super) foreign_group: &'static str,
-    pub(super) foreign_view: &'static str,
-    pub(super) stale_view: &'static str,
-    pub(super) view_too_large: &'static str,
-    pub(super) other_incarnation: &'static str,
-    pub(super) unknown_name: &'static str,
-    pub(super) name_mismatch: &'static str,
-    pub(super) name_not_sent: &'static str,
-    pub(super) name_too_old: &'static str,
-    pub(super) name_too_far: &'static str,
+    pub(super) ledger: &'static LedgerCounts,
+    pub(super) sent: CounterId,
+    pub(super) rejected: CounterId,
+    pub(super) too_old: CounterId,
+    pub(super) too_far: CounterId,
+    pub(super) unneeded: CounterId,
+    pub(super) evicted_early: CounterId,
+    pub(super) flows_full: CounterId,
+    pub(super) own_echo: CounterId,
+    pub(super) foreign_sender: CounterId,
+    pub(super) foreign_group: CounterId,
+    pub(super) foreign_view: CounterId,
+    pub(super) stale_view: CounterId,
+    pub(super) view_too_large: CounterId,
+    pub(super) other_incarnation: CounterId,
+    pub(super) unknown_name: CounterId,
+    pub(super) name_mismatch: CounterId,
+    pub(super) name_not_sent: CounterId,
+    pub(super) name_too_old: CounterId,
+    pub(super) name_too_far: CounterId,
+    pub(super) duplicate: CounterId,
+    pub(super) after_lost: CounterId,
 }
-
-/// [`Counts`] that begin with the protocol's name.
-macro_rules! store_counts {
-    ($protocol:literal: $($name:ident)*) => {
-        $crate::slingshot::baselines::store::Counts {
-            ledger: $crate::slingshot::ledger::ledger_counts!($protocol),
-            $($name: concat!($protocol, "_", stringify!($name)),)*
-        }
-    };
-    ($protocol:literal) => {
-        $crate::slingshot::baselines::store::store_counts!($protocol:
-            sent rejected duplicate after_lost too_old too_far unneeded evicted_early flows_full
-            own_echo foreign_sender foreign_group foreign_view stale_view view_too_large
-            other_incarnation unknown_name name_mismatch name_not_sent name_too_old name_too_far)
-    };
-}
-pub(super) use store_counts;
 
 /// A packet that is kept, as the list of all knows it.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +100,7 @@ impl Store {
             groups: config.groups.iter().map(group).collect(),
             flows: BTreeMap::new(),
             kept: VecDeque::new(),
-            ledger: Ledger::new(config, &counts.ledger),
+            ledger: Ledger::new(config, counts.ledger),
             generation: 0,
             missed: Vec::new(),
             counts,
@@ -235,7 +222,7 @@ impl Store {
         config: &Config,
         view: &View,
         name: Name,
-    ) -> Result<Key, &'static str> {
+    ) -> Result<Key, CounterId> {
         let Name { group, .. } = name;
         let is_joined = self.groups.get(&group).is_some_and(|group| group.is_joined);
         let member = view.members().get(usize::from(name.rank)).filter(|_| is_joined);
