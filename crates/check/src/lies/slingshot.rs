@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use paceline_proto::parts::fec::Coded;
 use paceline_proto::slingshot::{
-    Ages, Data, Message, Name, Names, NamesBuilder, Repair, Supply, checksum,
+    Ages, Data, Heartbeat, Message, Name, Names, NamesBuilder, Repair, Supply, checksum,
 };
 
 use super::{Draw, Source};
@@ -56,11 +56,11 @@ impl Draw for Message {
             0 => Message::Data(data(source)),
             1 => Message::Repair(repair(source)),
             2 => Message::Ask { view: source.view(), names: names(source) },
-            3 => Message::Heartbeat {
+            3 => Message::Heartbeat(Heartbeat {
                 group: source.group(),
                 incarnation: source.member().incarnation,
                 next: seq(source),
-            },
+            }),
             _ => Message::Supply(Supply {
                 view: source.view(),
                 rank: source.rank() as u16,

@@ -127,7 +127,7 @@ impl Timely for Slingshot {
         match message {
             Message::Data(data) => Kind::Data(data.group, data.seq),
             Message::Repair(_) => Kind::Repair,
-            Message::Ask { .. } | Message::Heartbeat { .. } | Message::Supply(_) => Kind::Other,
+            Message::Ask { .. } | Message::Heartbeat(_) | Message::Supply(_) => Kind::Other,
         }
     }
 
@@ -173,7 +173,7 @@ impl Timely for nak::Nak {
         match message {
             Message::Data(data) | Message::Digest { data, .. } => Kind::Data(data.group, data.seq),
             Message::Supply(_) => Kind::Repair,
-            Message::Ask { .. } | Message::Heartbeat { .. } => Kind::Other,
+            Message::Ask { .. } | Message::Heartbeat(_) => Kind::Other,
         }
     }
 

@@ -79,6 +79,17 @@ pub(crate) fn documented(rows: &[MessageRow], page: &str) -> Vec<u8> {
     tags
 }
 
+/// The section of a page under a heading, up to the next heading of its level or above.
+pub(crate) fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let level = heading.len() - heading.trim_start_matches('#').len();
+    let begin = page.find(&format!("\n{heading}\n")).expect("a heading of the page");
+    let rest = &page[begin + heading.len() + 2..];
+    let mut heads = rest.match_indices("\n#").map(|(place, _)| place + 1);
+    let is_above =
+        |&place: &usize| rest[place..].bytes().take_while(|&byte| byte == b'#').count() <= level;
+    &rest[..heads.find(is_above).unwrap_or(rest.len())]
+}
+
 /// What every encoding keeps, as property tests: of a strategy that draws messages, and of bytes
 /// behind these tags.
 macro_rules! laws {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Message;
-use crate::core::laws::hex;
+use crate::core::laws::{self, hex};
 use crate::core::{DecodeError, GroupId, Payload, ViewId, Wire, decode_exact, encode_to_bytes};
 use crate::{group, slingshot};
 
@@ -43,4 +43,11 @@ fn other_tags_and_short_messages_are_refused() {
             assert!(decode_exact::<Message>(bytes.slice(..end)).is_err(), "{message} cut at {end}");
         }
     }
+}
+
+#[test]
+fn the_documentation_has_all_messages_as_they_are() {
+    let page = include_str!("../../../../docs/protocols/slingshot.md");
+    let section = laws::section(page, "### Messages of members that agree on views");
+    assert_eq!(laws::documented(&Message::rows(), section), [0, 1]);
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::counters;
 use super::groups::Beat;
 use super::interface::Timer;
-use super::message::Message;
+use super::message::{Heartbeat, Message};
 use super::{Cx, Slingshot};
 
 impl Slingshot {
@@ -36,9 +36,9 @@ impl Slingshot {
             if beat.due <= cx.now {
                 if group.is_joined {
                     let (incarnation, next) = (cx.incarnation, group.seq);
-                    let heartbeat = Message::Heartbeat { group: id, incarnation, next };
+                    let heartbeat = Heartbeat { group: id, incarnation, next };
                     cx.count(counters::HEARTBEATS, 1);
-                    cx.send_group(id, heartbeat);
+                    cx.send_group(id, Message::Heartbeat(heartbeat));
                 }
                 beat.times += 1;
                 if beat.times >= cx.shared.heartbeats_max || !group.is_joined {

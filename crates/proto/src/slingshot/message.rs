@@ -3,17 +3,20 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::core::{
-    DecodeError, GroupId, Payload, ViewId, Wire, mix, split, take_u8, take_u16, take_u32, take_u64,
-};
+#[cfg(test)]
+use crate::core::Rng;
+use crate::core::field::{ChecksumBefore, ChecksumBehind, Field, Summed, fields, messages};
+use crate::core::{DecodeError, GroupId, Payload, ViewId, mix, split, take_u8, take_u32};
 use crate::parts::fec::Coded;
 
 /// Most packets that a message names.
 pub(super) const NAMES_MAX: usize = 128;
 /// Bytes before the payload of a [`Supply`] on the wire.
-pub(super) const SUPPLY_HEAD_BYTES: usize = 5 + Supply::HEAD_BYTES;
+pub(super) const SUPPLY_HEAD_BYTES: usize = 5 + Supply::BYTES_MIN;
 /// Highest number that a packet may have.
 const SEQ_MAX: u64 = u64::MAX / 2;
+/// Most bytes of a packet, whose length repairs add up in two bytes.
+const PAYLOAD_BYTES_MAX: usize = u16::MAX as usize;
 
 /// The checksum of a packet: of its name and its bytes. It goes with the packet, and with each
 /// repair that names it, where it tells this packet from any other under the same name.
@@ -21,57 +24,38 @@ const SEQ_MAX: u64 = u64::MAX / 2;
 /// CRC-32, scrambled: the CRCs of packets add up as the packets do, so that by itself it would not
 /// notice a sum of the wrong ones.
 pub fn checksum(group: GroupId, incarnation: u64, seq: u64, payload: &Payload) -> u32 {
-    let mut head = [0u8; 20];
-    let mut fields = &mut head[..];
-    fields.put_u32(group.0);
-    fields.put_u64(incarnation);
-    fields.put_u64(seq);
-    mix(u64::from(payload.checksum_after(&head))) as u32
+    let mut name = [0u8; 20];
+    <(GroupId, u64, u64)>::put(&(group, incarnation, seq), &mut &mut name[..]);
+    mix(u64::from(payload.checksum_after(&name))) as u32
 }
 
-/// A packet on its way from its sender to all members of a group.
-///
-/// ```text
-///  0 tag 1 = 0    1 group 4    5 incarnation 8    13 seq 8    21 checksum 4    25 payload ...
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Data {
-    /// The group.
-    pub group: GroupId,
-    /// The sender's incarnation.
-    pub incarnation: u64,
-    /// The packet's number among those of its sender to this group: 0, 1, 2, ...
-    pub seq: u64,
-    /// See [`checksum`].
-    pub checksum: u32,
-    /// What the application sent.
-    pub payload: Payload,
+fields! {
+    /// A packet on its way from its sender to all members of a group.
+    ///
+    /// ```text
+    ///  0 tag 1 = 0    1 group 4    5 incarnation 8    13 seq 8    21 checksum 4    25 payload ...
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Data {
+        /// The group.
+        pub group: GroupId,
+        /// The sender's incarnation.
+        pub incarnation: u64,
+        /// The packet's number among those of its sender to this group: 0, 1, 2, ...
+        pub seq: u64 where check_seq,
+        /// See [`checksum`].
+        pub checksum: u32 = Data::computed_checksum,
+        /// What the application sent.
+        pub payload: Payload where check_payload,
+    }
 }
 
 impl Data {
     /// Bytes before the payload.
-    pub const HEAD_BYTES: usize = 25;
+    pub const HEAD_BYTES: usize = 1 + Data::BYTES_MIN;
 
-    /// Writes all but the payload.
-    pub(super) fn encode_fixed(&self, head: &mut impl BufMut) {
-        head.put_u32(self.group.0);
-        head.put_u64(self.incarnation);
-        head.put_u64(self.seq);
-        head.put_u32(self.checksum);
-    }
-
-    pub(super) fn decode(bytes: &mut Bytes) -> Result<Data, DecodeError> {
-        let data = Data {
-            group: GroupId(take_u32(bytes)?),
-            incarnation: take_u64(bytes)?,
-            seq: take_seq(bytes)?,
-            checksum: take_u32(bytes)?,
-            payload: take_payload(bytes)?,
-        };
-        if data.checksum != checksum(data.group, data.incarnation, data.seq, &data.payload) {
-            return Err(DecodeError::Checksum);
-        }
-        Ok(data)
+    fn computed_checksum(&self) -> u32 {
+        checksum(self.group, self.incarnation, self.seq, &self.payload)
     }
 }
 
@@ -143,13 +127,24 @@ impl Names {
     fn groups(&self) -> usize {
         usize::from(self.0[0])
     }
+}
 
-    /// The names as bytes.
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.0
+/// The field `names` of a message, though each part of it has its own error.
+impl Field for Names {
+    const BYTES_MIN: usize = Names::bytes(1, 1);
+
+    #[inline]
+    fn bytes(names: &Names) -> usize {
+        names.0.len()
     }
 
-    pub(super) fn decode(bytes: &mut Bytes) -> Result<Names, DecodeError> {
+    #[inline]
+    fn put<'a>(names: &'a Names, head: &mut impl BufMut) -> Option<&'a Payload> {
+        head.put_slice(&names.0);
+        None
+    }
+
+    fn take(bytes: &mut Bytes, _: &'static str) -> Result<Names, DecodeError> {
         let mut rest = bytes.clone();
         let out_of_range =
             |field, value: usize| Err(DecodeError::OutOfRange { field, value: value as u64 });
@@ -179,6 +174,22 @@ impl Names {
             }
         }
         Ok(Names(bytes.split_to(Names::bytes(names, groups))))
+    }
+
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> Names {
+        let mut names = NamesBuilder::default();
+        for _ in 0..=rng.below(40) {
+            let (group, rank) = (GroupId(7 * rng.below(6)), u16::any(rng));
+            names.push(Name { group, rank, seq: u32::any(rng), checksum: u32::any(rng) });
+        }
+        names.build()
+    }
+
+    #[cfg(test)]
+    fn layout(_: &str) -> String {
+        "groups 1, group 4 each, names 1, (place 1 if groups > 1, rank 2, seq 4, checksum 4) each"
+            .to_owned()
     }
 }
 
@@ -248,14 +259,16 @@ impl NamesBuilder {
     }
 }
 
-/// How long before a repair was sent its member had received the packets in it: the one named
-/// first and the one named last. With it others know when a packet should have come to them, which
-/// reached everybody at about the same time; between the two, packets are taken to have come
-/// evenly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ages {
-    first: u16,
-    last: u16,
+fields! {
+    /// How long before a repair was sent its member had received the packets in it: the one named
+    /// first and the one named last. With it others know when a packet should have come to them,
+    /// which reached everybody at about the same time; between the two, packets are taken to have
+    /// come evenly.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Ages {
+        first: u16,
+        last: u16,
+    }
 }
 
 impl Ages {
@@ -280,39 +293,38 @@ impl Ages {
     }
 }
 
-/// The sum of some packets.
-///
-/// ```text
-///  0 tag 1 = 1    1 view 8      9 seed 4      13 lengths 2    15 ages 2, 2    19 checksum 4
-/// 23 names ...      body ...
-/// ```
-///
-/// The checksum (CRC-32) covers all other bytes but the tag.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repair {
-    /// The view in which the senders of the packets have the ranks that the names say.
-    pub view: ViewId,
-    /// Of the packets' coefficients; 0 if all are one.
-    pub seed: u32,
-    /// The sum of the packets' lengths, each byte by itself.
-    pub lengths: u16,
-    /// When the packets had come.
-    pub ages: Ages,
-    /// See above.
-    pub checksum: u32,
-    /// The packets.
-    pub names: Names,
-    /// The sum of their bytes.
-    pub body: Payload,
+fields! {
+    /// The sum of some packets.
+    ///
+    /// ```text
+    ///  0 tag 1 = 1    1 view 8      9 seed 4      13 lengths 2    15 ages 2, 2    19 checksum 4
+    /// 23 names ...      body ...
+    /// ```
+    ///
+    /// The checksum (CRC-32) covers all other bytes but the tag.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Repair {
+        /// The view in which the senders of the packets have the ranks that the names say.
+        pub view: ViewId,
+        /// Of the packets' coefficients; 0 if all are one.
+        pub seed: u32,
+        /// The sum of the packets' lengths, each byte by itself.
+        pub lengths: u16,
+        /// When the packets had come.
+        pub ages: Ages,
+        /// See above.
+        pub checksum: u32 = Repair::computed_checksum,
+        /// The packets.
+        pub names: Names,
+        /// The sum of their bytes.
+        pub body: Payload where check_payload,
+    }
 }
 
 impl Repair {
-    /// Bytes before the names.
-    const FIXED_BYTES: usize = 23;
-
     /// Bytes before the body of a repair of so many packets of so many groups.
     pub const fn head_bytes(names: usize, groups: usize) -> usize {
-        Repair::FIXED_BYTES + Names::bytes(names, groups)
+        1 + Repair::BYTES_MIN - Names::BYTES_MIN + Names::bytes(names, groups)
     }
 
     /// A repair, with its checksum.
@@ -332,85 +344,42 @@ impl Repair {
     /// The checksum that the fields should have.
     pub fn computed_checksum(&self) -> u32 {
         let mut head = [0u8; 18];
-        let mut fields = &mut head[..];
-        self.encode_fixed(&mut fields);
+        let fields = (self.view, self.seed, self.lengths, self.ages);
+        <(ViewId, u32, u16, Ages)>::put(&fields, &mut &mut head[..]);
         let mut crc = crc32fast::Hasher::new();
         crc.update(&head);
         crc.update(&self.names.0);
         self.body.for_each_chunk(|chunk| crc.update(chunk));
         crc.finalize()
     }
+}
 
-    fn encode_fixed(&self, head: &mut impl BufMut) {
-        head.put_u64(self.view.0);
-        head.put_u32(self.seed);
-        head.put_u16(self.lengths);
-        head.put_u16(self.ages.first);
-        head.put_u16(self.ages.last);
-    }
-
-    fn decode(bytes: &mut Bytes) -> Result<Repair, DecodeError> {
-        let repair = Repair {
-            view: ViewId(take_u64(bytes)?),
-            seed: take_u32(bytes)?,
-            lengths: take_u16(bytes)?,
-            ages: Ages { first: take_u16(bytes)?, last: take_u16(bytes)? },
-            checksum: take_u32(bytes)?,
-            names: Names::decode(bytes)?,
-            body: take_payload(bytes)?,
-        };
-        if repair.checksum != repair.computed_checksum() {
-            return Err(DecodeError::Checksum);
-        }
-        Ok(repair)
+fields! {
+    /// A packet from a member that has it to one that asked for it.
+    ///
+    /// ```text
+    ///  0 tag 1 = 4    1 checksum 4    5 view 8    13 rank 2    15 as `Data` without tag ...
+    /// ```
+    ///
+    /// The checksum (CRC-32) covers view, rank and the packet's own checksum: without it a packet
+    /// with a bit of its rank flipped would be a packet of another sender.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Supply {
+        /// The view in which the packet's sender has this rank.
+        pub view: ViewId,
+        /// The packet's sender.
+        pub rank: u16,
+        /// The packet.
+        pub data: Data,
     }
 }
 
-/// A packet from a member that has it to one that asked for it.
-///
-/// ```text
-///  0 tag 1 = 4    1 checksum 4    5 view 8    13 rank 2    15 a packet as in `Data`, no tag ...
-/// ```
-///
-/// The checksum (CRC-32) covers view, rank and the packet's own checksum: without it a packet with
-/// a bit of its rank flipped would be a packet of another sender.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Supply {
-    /// The view in which the packet's sender has this rank.
-    pub view: ViewId,
-    /// The packet's sender.
-    pub rank: u16,
-    /// The packet.
-    pub data: Data,
-}
-
-impl Supply {
-    /// Bytes before the payload, without a tag and a checksum.
-    pub(super) const HEAD_BYTES: usize = 9 + Data::HEAD_BYTES;
-
-    /// The checksum that goes before the other fields.
-    fn computed_checksum(&self) -> u32 {
+impl Summed for Supply {
+    fn checksum(&self) -> u32 {
         let mut fields = [0u8; 14];
-        let mut rest = &mut fields[..];
-        rest.put_u64(self.view.0);
-        rest.put_u16(self.rank);
-        rest.put_u32(self.data.checksum);
+        let covered = (self.view, self.rank, self.data.checksum);
+        <(ViewId, u16, u32)>::put(&covered, &mut &mut fields[..]);
         crc32fast::hash(&fields)
-    }
-
-    /// Writes all but the payload.
-    pub(super) fn encode_fixed(&self, head: &mut impl BufMut) {
-        head.put_u64(self.view.0);
-        head.put_u16(self.rank);
-        self.data.encode_fixed(head);
-    }
-
-    pub(super) fn decode(bytes: &mut Bytes) -> Result<Supply, DecodeError> {
-        Ok(Supply {
-            view: ViewId(take_u64(bytes)?),
-            rank: take_u16(bytes)?,
-            data: Data::decode(bytes)?,
-        })
     }
 }
 
@@ -422,20 +391,7 @@ impl fmt::Display for Supply {
     }
 }
 
-/// What members send to each other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
-    /// A packet, to a group.
-    Data(Data),
-    /// A repair, to a member drawn at random.
-    Repair(Repair),
-    /// To a member that should have these packets: which of them does it have?
-    Ask {
-        /// The view.
-        view: ViewId,
-        /// The packets.
-        names: Names,
-    },
+fields! {
     /// From a silent sender, to a group: so many packets it has sent.
     ///
     /// ```text
@@ -443,131 +399,67 @@ pub enum Message {
     /// ```
     ///
     /// The checksum (CRC-32) covers the fields before it but the tag.
-    Heartbeat {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Heartbeat {
         /// The group.
-        group: GroupId,
+        pub group: GroupId,
         /// The sender's incarnation.
-        incarnation: u64,
+        pub incarnation: u64,
         /// The number of its next packet.
-        next: u64,
-    },
-    /// The answer to a question, a message for each packet.
-    Supply(Supply),
+        pub next: u64 where check_seq,
+    }
 }
 
-/// A line for a trace: what it is, and its numbers.
-impl fmt::Display for Message {
+impl Summed for Heartbeat {
+    fn checksum(&self) -> u32 {
+        let mut fields = [0u8; Heartbeat::BYTES_MIN];
+        Heartbeat::put(self, &mut &mut fields[..]);
+        crc32fast::hash(&fields)
+    }
+}
+
+/// For a line of a trace.
+impl fmt::Display for Heartbeat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Message::Data(data) => data.fmt(f),
-            Message::Repair(Repair { view, seed, body, names, .. }) => {
-                write!(f, "repair {view} seed {seed} {} B:{names}", body.len())
-            }
-            Message::Ask { view, names } => write!(f, "ask {view}:{names}"),
-            Message::Heartbeat { group, next, .. } => write!(f, "heartbeat {group} next {next}"),
-            Message::Supply(supply) => write!(f, "supply {supply}"),
-        }
+        write!(f, "heartbeat {} next {}", self.group, self.next)
     }
 }
 
-impl Wire for Message {
-    fn wire_len(&self) -> usize {
-        match self {
-            Message::Data(data) => Data::HEAD_BYTES + data.payload.len(),
-            Message::Repair(repair) => {
-                Repair::FIXED_BYTES + repair.names.0.len() + repair.body.len()
-            }
-            Message::Ask { names, .. } => 9 + names.0.len(),
-            Message::Heartbeat { .. } => 25,
-            Message::Supply(supply) => SUPPLY_HEAD_BYTES + supply.data.payload.len(),
-        }
-    }
-
-    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
-        match self {
-            Message::Data(data) => {
-                head.put_u8(0);
-                data.encode_fixed(head);
-                Some(&data.payload)
-            }
-            Message::Repair(repair) => {
-                head.put_u8(1);
-                repair.encode_fixed(head);
-                head.put_u32(repair.checksum);
-                head.put_slice(&repair.names.0);
-                Some(&repair.body)
-            }
-            Message::Ask { view, names } => {
-                head.put_u8(2);
-                head.put_u64(view.0);
-                head.put_slice(&names.0);
-                None
-            }
-            Message::Heartbeat { group, incarnation, next } => {
-                let fields = heartbeat_fields(*group, *incarnation, *next);
-                head.put_u8(3);
-                head.put_slice(&fields);
-                head.put_u32(crc32fast::hash(&fields));
-                None
-            }
-            Message::Supply(supply) => {
-                head.put_u8(4);
-                head.put_u32(supply.computed_checksum());
-                supply.encode_fixed(head);
-                Some(&supply.data.payload)
-            }
-        }
-    }
-
-    fn decode(bytes: &mut Bytes) -> Result<Message, DecodeError> {
-        Ok(match take_u8(bytes)? {
-            0 => Message::Data(Data::decode(bytes)?),
-            1 => Message::Repair(Repair::decode(bytes)?),
-            2 => Message::Ask { view: ViewId(take_u64(bytes)?), names: Names::decode(bytes)? },
-            3 => {
-                let group = GroupId(take_u32(bytes)?);
-                let (incarnation, next) = (take_u64(bytes)?, take_seq(bytes)?);
-                let computed = crc32fast::hash(&heartbeat_fields(group, incarnation, next));
-                if take_u32(bytes)? != computed {
-                    return Err(DecodeError::Checksum);
-                }
-                Message::Heartbeat { group, incarnation, next }
-            }
-            4 => {
-                let checksum = take_u32(bytes)?;
-                let supply = Supply::decode(bytes)?;
-                if checksum != supply.computed_checksum() {
-                    return Err(DecodeError::Checksum);
-                }
-                Message::Supply(supply)
-            }
-            tag => return Err(DecodeError::UnknownTag(tag)),
-        })
+messages! {
+    /// What members send to each other.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Message {
+        /// A packet, to a group.
+        0 => Data(data: Data) ["{data}"],
+        /// A repair, to a member drawn at random.
+        1 => Repair(repair: Repair) [
+            "repair {} seed {} {} B:{}",
+            repair.view, repair.seed, repair.body.len(), repair.names
+        ],
+        /// To a member that should have these packets: which of them does it have?
+        2 => Ask {
+            /// The view.
+            view: ViewId,
+            /// The packets.
+            names: Names,
+        } ["ask {view}:{names}"],
+        /// From a silent sender, to a group.
+        3 => Heartbeat(heartbeat: Heartbeat as ChecksumBehind) ["{heartbeat}"],
+        /// The answer to a question, a message for each packet.
+        4 => Supply(supply: Supply as ChecksumBefore) ["supply {supply}"],
     }
 }
 
-/// A heartbeat without its tag and checksum.
-fn heartbeat_fields(group: GroupId, incarnation: u64, next: u64) -> [u8; 20] {
-    let mut fields = [0u8; 20];
-    let mut rest = &mut fields[..];
-    rest.put_u32(group.0);
-    rest.put_u64(incarnation);
-    rest.put_u64(next);
-    fields
+pub(super) fn check_seq(&seq: &u64) -> Result<(), DecodeError> {
+    match seq {
+        0..=SEQ_MAX => Ok(()),
+        value => Err(DecodeError::OutOfRange { field: "seq", value }),
+    }
 }
 
-pub(super) fn take_seq(bytes: &mut Bytes) -> Result<u64, DecodeError> {
-    let seq = take_u64(bytes)?;
-    if seq > SEQ_MAX {
-        return Err(DecodeError::OutOfRange { field: "seq", value: seq });
+fn check_payload(payload: &Payload) -> Result<(), DecodeError> {
+    match payload.len() {
+        0..=PAYLOAD_BYTES_MAX => Ok(()),
+        value => Err(DecodeError::OutOfRange { field: "payload", value: value as u64 }),
     }
-    Ok(seq)
-}
-
-fn take_payload(bytes: &mut Bytes) -> Result<Payload, DecodeError> {
-    if bytes.len() > usize::from(u16::MAX) {
-        let value = bytes.len() as u64;
-        return Err(DecodeError::OutOfRange { field: "payload", value });
-    }
-    Ok(Payload::Bytes(std::mem::take(bytes)))
 }

@@ -54,7 +54,9 @@ use steering::Steering;
 
 pub use config::{Code, Config, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy};
 pub use interface::{Command, Event, How, RejectReason, Timer};
-pub use message::{Ages, Data, Message, Name, Names, NamesBuilder, Repair, Supply, checksum};
+pub use message::{
+    Ages, Data, Heartbeat, Message, Name, Names, NamesBuilder, Repair, Supply, checksum,
+};
 
 type Cx<'a> = Context<'a, Slingshot>;
 
@@ -353,9 +355,7 @@ impl Protocol for Slingshot {
             Message::Data(data) => self.receive_data(cx, from, data),
             Message::Repair(repair) => self.receive_repair(cx, from, &repair),
             Message::Ask { view, names } => self.receive_ask(cx, from, view, &names),
-            Message::Heartbeat { group, incarnation, next } => {
-                self.receive_heartbeat(cx, from, group, incarnation, next);
-            }
+            Message::Heartbeat(heartbeat) => self.receive_heartbeat(cx, from, heartbeat),
             Message::Supply(supply) => self.receive_supply(cx, supply),
         }
         self.finish(cx);

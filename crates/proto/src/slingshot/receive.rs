@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::RepairBy;
 use super::counters;
 use super::flow::{Held, Slot, Way};
-use super::message::{Data, Name, Repair, Supply, checksum};
+use super::message::{Data, Heartbeat, Name, Repair, Supply, checksum};
 use super::{Cx, Kept, PacketId, Slingshot, is_within};
 use crate::core::{CounterId, GroupId, NodeId, Payload, View};
 use crate::parts::fec::Added;
@@ -54,10 +54,9 @@ impl Slingshot {
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
-        group: GroupId,
-        incarnation: u64,
-        next: u64,
+        heartbeat: Heartbeat,
     ) {
+        let Heartbeat { group, incarnation, next } = heartbeat;
         let Some((group, member)) = self.find_member(cx, group, from) else { return };
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
         self.flows[at as usize].hear(next);

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use paceline_proto::core::{GroupId, Instant, Lane, NodeId, View, Wire};
 use paceline_proto::slingshot::{
-    Ages, Code, Command, Config, Data, Event, How, Message, Rate, Repair, Slingshot, Timer,
+    Ages, Code, Command, Config, Data, Event, Heartbeat, How, Message, Rate, Repair, Slingshot,
+    Timer,
 };
 
 use super::super::report::{Report, Violation};
@@ -157,7 +158,7 @@ impl SlingshotLedger {
         }
         let life = &mut self.lives[node.index()];
         match message {
-            Message::Data(Data { group, .. }) | Message::Heartbeat { group, .. }
+            Message::Data(Data { group, .. }) | Message::Heartbeat(Heartbeat { group, .. })
                 if !life.are_together(*group, node, from) => {}
             Message::Data(data) => {
                 let packet = self.packets.number(from, data);
@@ -179,7 +180,7 @@ impl SlingshotLedger {
                 let packets: Vec<u32> = named.iter().map(|named| named.0).collect();
                 life.solvable.add(self.config.code(), &packets);
             }
-            Message::Heartbeat { group, incarnation, next } => {
+            Message::Heartbeat(Heartbeat { group, incarnation, next }) => {
                 life.note_sign(at, *group, from, *next);
                 life.hear((*group, from, *incarnation), *next, true);
             }

@@ -30,6 +30,27 @@ pub(crate) struct Address<const MAX: usize>;
 /// Bytes up to the end of the message.
 pub(crate) struct Rest;
 
+/// The value's checksum (four bytes), then the value.
+pub(crate) struct ChecksumBefore;
+
+/// The value, then its checksum (four bytes).
+pub(crate) struct ChecksumBehind;
+
+/// A value whose checksum goes with it and is not kept.
+pub(crate) trait Summed {
+    /// The checksum that the value has.
+    fn checksum(&self) -> u32;
+
+    /// Refuses the value if it came with another checksum.
+    #[inline]
+    fn check(self, checksum: u32) -> Result<Self, DecodeError>
+    where
+        Self: Sized,
+    {
+        if self.checksum() == checksum { Ok(self) } else { Err(DecodeError::Checksum) }
+    }
+}
+
 /// Numbers, and types made of one number.
 macro_rules! number {
     ($($type:ty: $bits:ty = $take:ident, $put:ident, |$number:ident| $to:expr, $from:expr;)*) => {$(
@@ -311,6 +332,71 @@ impl Field<Bytes> for Rest {
     }
 }
 
+impl<T: Field + Summed> Field<T> for ChecksumBefore {
+    const BYTES_MIN: usize = 4 + T::BYTES_MIN;
+    const HAS_PAYLOAD: bool = T::HAS_PAYLOAD;
+
+    #[inline]
+    fn bytes(value: &T) -> usize {
+        4 + T::bytes(value)
+    }
+
+    #[inline]
+    fn put<'a>(value: &'a T, head: &mut impl BufMut) -> Option<&'a Payload> {
+        head.put_u32(value.checksum());
+        T::put(value, head)
+    }
+
+    #[inline]
+    fn take(bytes: &mut Bytes, name: &'static str) -> Result<T, DecodeError> {
+        let checksum = take_u32(bytes)?;
+        T::take(bytes, name)?.check(checksum)
+    }
+
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> T {
+        T::any(rng)
+    }
+
+    #[cfg(test)]
+    fn layout(name: &str) -> String {
+        format!("checksum 4, {}", T::layout(name))
+    }
+}
+
+impl<T: Field + Summed> Field<T> for ChecksumBehind {
+    const BYTES_MIN: usize = T::BYTES_MIN + 4;
+    const HAS_PAYLOAD: bool = super::only_last(&[T::HAS_PAYLOAD, false]);
+
+    #[inline]
+    fn bytes(value: &T) -> usize {
+        T::bytes(value) + 4
+    }
+
+    #[inline]
+    fn put<'a>(value: &'a T, head: &mut impl BufMut) -> Option<&'a Payload> {
+        T::put(value, head);
+        head.put_u32(value.checksum());
+        None
+    }
+
+    #[inline]
+    fn take(bytes: &mut Bytes, name: &'static str) -> Result<T, DecodeError> {
+        let value = T::take(bytes, name)?;
+        value.check(take_u32(bytes)?)
+    }
+
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> T {
+        T::any(rng)
+    }
+
+    #[cfg(test)]
+    fn layout(name: &str) -> String {
+        format!("{}, checksum 4", T::layout(name))
+    }
+}
+
 impl<const MAX: usize> Field<Bytes> for Address<MAX> {
     const BYTES_MIN: usize = 1;
 
@@ -347,9 +433,27 @@ impl<const MAX: usize> Field<Bytes> for Address<MAX> {
     }
 }
 
+/// Reads this many items. The count is checked against the bytes that are there before anything is
+/// allocated.
+pub(crate) fn take_items<T, Item: Field<T>>(
+    bytes: &mut Bytes,
+    count: usize,
+    name: &'static str,
+) -> Result<Vec<T>, DecodeError> {
+    let need = count * Item::BYTES_MIN;
+    if bytes.len() < need {
+        return Err(DecodeError::Truncated { need, have: bytes.len() });
+    }
+    let mut items = Vec::with_capacity(count);
+    for _ in 0..count {
+        items.push(Item::take(bytes, name)?);
+    }
+    Ok(items)
+}
+
 impl<C, T, Item, const MAX: usize, const MIN: usize> Field<C> for List<MAX, MIN, Item>
 where
-    C: Deref<Target = [T]> + FromIterator<T>,
+    C: Deref<Target = [T]> + From<Vec<T>>,
     Item: Field<T>,
 {
     const BYTES_MIN: usize = 2 + MIN * Item::BYTES_MIN;
@@ -376,17 +480,13 @@ where
         if !(MIN..=MAX).contains(&count) {
             return Err(DecodeError::OutOfRange { field: "count", value: count as u64 });
         }
-        let need = count * Item::BYTES_MIN;
-        if bytes.len() < need {
-            return Err(DecodeError::Truncated { need, have: bytes.len() });
-        }
-        (0..count).map(|_| Item::take(bytes, name)).collect()
+        take_items::<T, Item>(bytes, count, name).map(C::from)
     }
 
     #[cfg(test)]
     fn any(rng: &mut Rng) -> C {
         let count = MIN as u32 + rng.below(6.min((MAX - MIN) as u32 + 1));
-        (0..count).map(|_| Item::any(rng)).collect()
+        (0..count).map(|_| Item::any(rng)).collect::<Vec<T>>().into()
     }
 
     #[cfg(test)]

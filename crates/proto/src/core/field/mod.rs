@@ -10,7 +10,8 @@
 //! ```
 //!
 //! - `as Layout`: the form in bytes, where it is not the type's own: [`List`], [`Address`],
-//!   [`Rest`], or a type of the protocol that implements [`Field<Type>`](Field).
+//!   [`Rest`], [`ChecksumBefore`], [`ChecksumBehind`], or a type of the protocol that implements
+//!   [`Field<Type>`](Field).
 //! - `where check`: a `fn(&Type) -> Result<(), DecodeError>`, called as soon as the field is read.
 //! - `= computed`: a `fn(&Struct) -> Type` that gives the only right value: a checksum. A message
 //!   with another value is refused.
@@ -32,7 +33,7 @@ use super::Rng;
 use super::{DecodeError, Payload};
 pub(crate) use declare::{fields, layout_of, messages};
 
-pub(crate) use layouts::{Address, List, Rest};
+pub(crate) use layouts::{Address, ChecksumBefore, ChecksumBehind, List, Rest, Summed, take_items};
 
 /// The form in bytes of a `T`: of the type itself, or as a layout gives it to others.
 pub(crate) trait Field<T = Self> {

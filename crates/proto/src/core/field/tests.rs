@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 
-use super::{Address, Field, List, Rest, error_name, fields, messages};
+use super::{
+    Address, ChecksumBefore, ChecksumBehind, Field, List, Rest, Summed, error_name, fields,
+    messages,
+};
 use crate::core::laws::{any_of, decode, documented, hex, laws};
 use crate::core::{DecodeError, Member, NodeId, Payload, ViewId, Wire, encode_to_bytes};
 
@@ -58,6 +61,13 @@ fields! {
     }
 }
 
+/// A number's complement goes with it.
+impl Summed for u32 {
+    fn checksum(&self) -> u32 {
+        !self
+    }
+}
+
 messages! {
     /// What is sent.
     #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +92,13 @@ messages! {
         } ["refused {refusal:?}"],
         /// Of another protocol.
         5 => Other(bytes: Bytes as Rest) ["{} B", bytes.len()],
+        /// Numbers with their checksums.
+        6 => Sums {
+            /// Behind its checksum.
+            first: u32 as ChecksumBefore,
+            /// Before its checksum.
+            last: u32 as ChecksumBehind,
+        } ["sums of {first} and {last}"],
     }
 }
 
@@ -95,7 +112,7 @@ fn any_note() -> impl proptest::strategy::Strategy<Value = Note> {
     any_of::<Note>().prop_filter("has an end", has_end)
 }
 
-laws!(Note, any_note(), 0u8..7);
+laws!(Note, any_note(), 0u8..8);
 
 fn members() -> Note {
     let address = Bytes::from_static(b"ab");
@@ -114,6 +131,7 @@ fn fields_follow_their_tag_in_the_order_of_the_declaration() {
         (Note::Refused { refusal: Some(Refusal::Full) }, "04 01 00"),
         (Note::Refused { refusal: Some(taken) }, "04 01 07 00000005 0000000000000006"),
         (Note::Other(Bytes::from_static(&[8, 9])), "05 0809"),
+        (Note::Sums { first: 1, last: 2 }, "06 fffffffe 00000001 00000002 fffffffd"),
     ];
     for (note, bytes) in golden {
         assert_eq!(hex(&note), bytes.replace(' ', ""), "{note}");
@@ -141,6 +159,11 @@ fn each_bad_field_has_its_error() {
     assert_eq!(members(&[1, 0, 4]), out_of_range("count", 4));
     assert_eq!(members(&[1, 0, 2, 0, 0]), DecodeError::Truncated { need: 10, have: 2 });
     assert_eq!(members(&[1, 0, 1, 0, 0, 0, 1, 5]), out_of_range("members", 5));
+    let first = [6, 255, 255, 255, 254, 0, 0, 0];
+    assert_eq!(note(&[&first[..], &[2]].concat()), DecodeError::Checksum);
+    let last = [&first[..], &[1, 0, 0, 0, 2, 255, 255, 255]].concat();
+    assert_eq!(note(&last), DecodeError::Truncated { need: 4, have: 3 });
+    assert_eq!(note(&[&last[..], &[0]].concat()), DecodeError::Checksum);
 }
 
 #[test]
@@ -163,11 +186,12 @@ const TABLE: &str = "
 | 2 | `Block` | the block above | 13 and more |
 | 3 | `Members` | view 8, last 1, count 2, \
     members (members 4, members length 1, members) each | 17 |
+| 6 | `Sums` | checksum 4, first 4, last 4, checksum 4 | 17 |
 ";
 
 #[test]
 fn a_table_of_the_documentation_is_read_and_compared() {
-    assert_eq!(documented(&Note::rows(), TABLE), [1, 2, 3]);
+    assert_eq!(documented(&Note::rows(), TABLE), [1, 2, 3, 6]);
 }
 
 #[test]

@@ -209,5 +209,5 @@ fn name_of(packet: &Data) -> Name {
 }
 
 fn heartbeat(from: u32, next: u64) -> Message {
-    Message::Heartbeat { group: G, incarnation: 100 + u64::from(from), next }
+    Message::Heartbeat(Heartbeat { group: G, incarnation: 100 + u64::from(from), next })
 }

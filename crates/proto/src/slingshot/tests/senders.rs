@@ -57,7 +57,7 @@ fn receiver() -> Receiver {
         rng: Rng::new(2, 1),
     };
     receiver.call(|node, cx| node.handle_start(cx));
-    let beat = Message::Heartbeat { group: G, incarnation: INCARNATION, next: 4 };
+    let beat = Message::Heartbeat(Heartbeat { group: G, incarnation: INCARNATION, next: 4 });
     receiver.call_from_zero(beat);
     receiver
 }

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::message::digest_bytes;
 use crate::core::View;
+use crate::core::field::Field;
 use crate::core::knobs::{ABOVE_ZERO, knobs};
 use crate::slingshot::{self, Data, Supply};
 
@@ -81,7 +82,7 @@ impl Config {
     /// digest included. 0 if nothing does.
     pub fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {
         let digested = Data::HEAD_BYTES + digest_bytes(self.digest_names);
-        let head = digested.max(1 + Supply::HEAD_BYTES);
+        let head = digested.max(1 + Supply::BYTES_MIN);
         datagram_bytes_max.saturating_sub(head).min(usize::from(u16::MAX))
     }
 }

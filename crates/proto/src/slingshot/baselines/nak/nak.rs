@@ -11,7 +11,7 @@ use crate::parts::token_bucket::TokenBucket;
 use crate::slingshot::baselines::store::{Key, Store};
 use crate::slingshot::flow::Way;
 use crate::slingshot::pull::allowance;
-use crate::slingshot::{Command, Data, Event, Names, NamesBuilder, Supply};
+use crate::slingshot::{Command, Data, Event, Heartbeat, Names, NamesBuilder, Supply};
 
 type Cx<'a> = Context<'a, Nak>;
 
@@ -287,10 +287,8 @@ impl Nak {
             let Some(&next) = joined.get(&group) else { return false };
             if beat.due <= cx.now {
                 cx.count(counters::HEARTBEATS, 1);
-                cx.send_group(
-                    group,
-                    Message::Heartbeat { group, incarnation: cx.incarnation, next },
-                );
+                let heartbeat = Heartbeat { group, incarnation: cx.incarnation, next };
+                cx.send_group(group, Message::Heartbeat(heartbeat));
                 beat.times += 1;
                 beat.due = cx.now + after * (1 << beat.times.min(16));
             }
@@ -351,7 +349,7 @@ impl Protocol for Nak {
                 }
             }
             Message::Ask { view, names } => self.receive_ask(cx, from, view, &names),
-            Message::Heartbeat { group, incarnation, next } => {
+            Message::Heartbeat(Heartbeat { group, incarnation, next }) => {
                 if self.store.admits(cx, group, from) {
                     let config = cx.shared;
                     let flow = (group, from);

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use super::config::{Distance, Reports};
 use super::counters;
-use super::message::{
-    ECHO_BYTES, Echo, Message, REACHED_BYTES, Reached, SESSION_BYTES_MIN, Session,
-};
+use super::message::{Echo, Message, Reached, SESSION_BYTES_MIN, Session};
 use super::{Cx, Srm, Timer};
+use crate::core::field::Field;
 use crate::core::{GroupId, Instant, NodeId, View};
 use crate::slingshot::Name;
 
@@ -88,7 +87,7 @@ impl Srm {
         let mut room = cx.datagram_bytes_max.saturating_sub(SESSION_BYTES_MIN);
         // It begins where the last one had no more room.
         for _ in 0..view.len() {
-            if room < REACHED_BYTES + ECHO_BYTES {
+            if room < Reached::BYTES_MIN + Echo::BYTES_MIN {
                 break;
             }
             let rank = self.next_told % view.len();
@@ -102,12 +101,12 @@ impl Srm {
             if let Some((incarnation, end)) = progress.filter(|&(_, end)| end > 0) {
                 let (life, last) = (incarnation as u32, (end - 1) as u32);
                 reached.push(Reached { rank: rank as u16, life, last });
-                room -= REACHED_BYTES;
+                room -= Reached::BYTES_MIN;
             }
             if let Some(heard) = self.distances.members.get(&node) {
                 let held_us = micros(cx.now.since(heard.at));
                 echoes.push(Echo { rank: rank as u16, stamp: heard.stamp, held_us });
-                room -= ECHO_BYTES;
+                room -= Echo::BYTES_MIN;
             }
         }
         // An instant means nothing to others: only this member reads it again.

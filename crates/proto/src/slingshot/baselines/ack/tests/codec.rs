@@ -66,3 +66,10 @@ fn the_encoding_is_what_it_always_was() {
         assert_eq!(hex(&message), expected.replace(' ', ""), "{message}");
     }
 }
+
+#[test]
+fn the_documentation_has_all_messages_as_they_are() {
+    let page = include_str!("../../../../../../../docs/protocols/slingshot.md");
+    let section = laws::section(page, "#### Messages of ACK");
+    assert_eq!(laws::documented(&Message::rows(), section), Vec::from_iter(0..=2));
+}

@@ -17,7 +17,7 @@ fn any_message() -> impl Strategy<Value = Message> {
         }),
         (0u64..2, any_names()).prop_map(|(view, names)| Message::Ask { view: ViewId(view), names }),
         (0u32..2, 0u64..110, 0..=u64::MAX / 2).prop_map(|(group, incarnation, next)| {
-            Message::Heartbeat { group: GroupId(group), incarnation, next }
+            Message::Heartbeat(Heartbeat { group: GroupId(group), incarnation, next })
         }),
         any_supply().prop_map(Message::Supply),
     ]
@@ -47,7 +47,7 @@ proptest! {
 
 #[test]
 fn each_bad_field_has_its_error() {
-    let beat = Message::Heartbeat { group: G, incarnation: 1, next: 1 };
+    let beat = Message::Heartbeat(Heartbeat { group: G, incarnation: 1, next: 1 });
     let mut bytes = encode_to_bytes(&beat).to_vec();
     bytes[13] = 0x80;
     assert!(matches!(decode(&bytes), Err(DecodeError::OutOfRange { field: "seq", .. })));
@@ -63,7 +63,7 @@ fn the_encoding_is_what_it_always_was() {
         (Message::Data(data.clone()), GOLDEN[0]),
         (Message::Digest { view, names: names(&[(2, 3)]), data: data.clone() }, GOLDEN[1]),
         (Message::Ask { view, names: names(&[(2, 3), (4, 5)]) }, GOLDEN[2]),
-        (Message::Heartbeat { group: G, incarnation: 9, next: 10 }, GOLDEN[3]),
+        (Message::Heartbeat(Heartbeat { group: G, incarnation: 9, next: 10 }), GOLDEN[3]),
         (Message::Supply(Supply { view, rank: 6, data }), GOLDEN[4]),
     ];
     for (message, expected) in golden {
@@ -80,3 +80,10 @@ const GOLDEN: [&str; 5] = [
     "04 0000000000000001 0006 \
      00000000 0000000000000065 0000000000000000 e6b481d8 10101010101010101010",
 ];
+
+#[test]
+fn the_documentation_has_all_messages_as_they_are() {
+    let page = include_str!("../../../../../../../docs/protocols/slingshot.md");
+    let section = laws::section(page, "#### Messages of NAK");
+    assert_eq!(laws::documented(&Message::rows(), section), Vec::from_iter(0..=4));
+}

@@ -8,7 +8,9 @@ use super::*;
 use crate::core::{GroupId, NodeId, ViewId, Wire};
 use crate::slingshot::baselines::bench;
 use crate::slingshot::tests::{G, ms, packet, roster};
-use crate::slingshot::{self, Command, Name, Names, NamesBuilder, Order, Supply, checksum};
+use crate::slingshot::{
+    self, Command, Heartbeat, Name, Names, NamesBuilder, Order, Supply, checksum,
+};
 
 type Bench = bench::Bench<Nak>;
 
@@ -109,7 +111,7 @@ fn a_question_is_repeated_and_in_the_end_the_packet_is_lost() {
 fn a_heartbeat_shows_that_the_last_packet_was_missed() {
     let mut bench = Bench::nak(Config::sender(base(2)));
     bench.data(1, 0);
-    bench.message(1, Message::Heartbeat { group: G, incarnation: 101, next: 2 });
+    bench.message(1, Message::Heartbeat(Heartbeat { group: G, incarnation: 101, next: 2 }));
     bench.pass(ms(1));
     assert_eq!(bench.sent(), ["n1: ask v0: g0/1.1"]);
 }

@@ -98,3 +98,10 @@ const GOLDEN: [&str; 4] = [
     "03 0000000a 0000000000000001 0006 \
      00000000 0000000000000065 0000000000000000 e6b481d8 10101010101010101010",
 ];
+
+#[test]
+fn the_documentation_has_all_messages_as_they_are() {
+    let page = include_str!("../../../../../../../docs/protocols/slingshot.md");
+    let section = laws::section(page, "#### Messages of SRM");
+    assert_eq!(laws::documented(&Message::rows(), section), Vec::from_iter(0..=3));
+}
