@@ -1,7 +1,7 @@
 //! All that is counted: by protocols, by the simulator, by drivers of sockets, and by the lab.
 
 use paceline_proto::core::{CounterId, CounterSet, Counters};
-use paceline_proto::slingshot::baselines::{ack, nak, srm};
+use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::{chain, detector, group, mircc, overlay, slingshot, walk};
 
 use crate::LabError;
@@ -24,6 +24,7 @@ pub static SETS: &[&CounterSet] = &[
     &srm::counters::COUNTERS,
     &nak::counters::COUNTERS,
     &ack::counters::COUNTERS,
+    &gossip::counters::COUNTERS,
     &mircc::counters::COUNTERS,
     &walk::counters::COUNTERS,
     &paceline_sim::counters::COUNTERS,

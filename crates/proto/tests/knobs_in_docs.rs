@@ -4,7 +4,7 @@ use std::path::Path;
 
 use paceline_proto::core::Knobs;
 use paceline_proto::core::knobs::{Kind, Knob};
-use paceline_proto::slingshot::baselines::{ack, nak, srm};
+use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::{chain, detector, group, mircc, overlay, slingshot, walk};
 
 /// Each table of knobs: the page that it stands on, what it is called there, and its knobs.
@@ -21,6 +21,7 @@ const TABLES: &[(&str, &str, &[Knob])] = &[
     ("slingshot", "srm::Factors", srm::Factors::KNOBS),
     ("slingshot", "nak::Config", nak::Config::KNOBS),
     ("slingshot", "ack::Config", ack::Config::KNOBS),
+    ("slingshot", "gossip::Config", gossip::Config::KNOBS),
     ("mircc", "mircc::Config", mircc::Config::KNOBS),
     ("mircc", "mircc::ControllerConfig", mircc::ControllerConfig::KNOBS),
     ("mircc", "mircc::ShaperConfig", mircc::ShaperConfig::KNOBS),

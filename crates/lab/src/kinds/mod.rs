@@ -42,6 +42,7 @@ pub(crate) static KINDS: &[ServiceKind] = &[
     ServiceKind::of_datagrams("digest-pull", slingshot::DIGEST_KEYS),
     ServiceKind::of_datagrams("sender-fec", slingshot::FEC_KEYS),
     ServiceKind::of_datagrams("ack", slingshot::ACK_KEYS),
+    ServiceKind::of_datagrams("gossip", slingshot::GOSSIP_KEYS),
     ServiceKind::of_datagrams("mircc", mircc::KEYS),
     ServiceKind::of_streams("walk", walk::KEYS),
 ];

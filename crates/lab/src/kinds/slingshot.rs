@@ -1,5 +1,5 @@
 use paceline_proto::core::Knobs;
-use paceline_proto::slingshot::baselines::{ack, nak, srm};
+use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::slingshot::{Config, Pull, Rate};
 
 use super::Keys;
@@ -54,6 +54,9 @@ pub(super) const FEC_KEYS: Keys =
 /// Those of `kind = "ack"`.
 pub(super) const ACK_KEYS: Keys =
     keys!([COMMON, &["lost_after", "check_wire"]], ack::Config::KNOBS);
+
+/// Those of `kind = "gossip"`.
+pub(super) const GOSSIP_KEYS: Keys = keys!([COMMON, &["check_wire"]], gossip::Config::KNOBS);
 
 /// Those of `kind = "srm"`.
 pub(super) const SRM_KEYS: Keys = keys!(

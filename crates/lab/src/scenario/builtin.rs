@@ -47,6 +47,7 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "slingshot/ack",
     "slingshot/bursts",
     "slingshot/digest-pull",
+    "slingshot/gossip",
     "slingshot/group-size",
     "slingshot/groups",
     "slingshot/nak",

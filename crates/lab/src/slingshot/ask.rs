@@ -247,7 +247,8 @@ fn note_of_time(
     per_second: f64,
     unit: &str,
 ) -> String {
-    let closed = match closed::srm_time(settings, share) {
+    let time = closed::srm_time(settings, share).or_else(|| closed::gossip_time(settings, share));
+    let closed = match time {
         Some(time) => format!("closed form {} {unit}; ", number(time.as_secs_f64() * per_second)),
         None => String::new(),
     };

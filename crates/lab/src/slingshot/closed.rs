@@ -59,6 +59,28 @@ pub(super) fn digest_mean(settings: &Settings) -> Option<Duration> {
     Some(Duration::from_secs_f64(between / useful + too_soon + 2.0 * latency + again))
 }
 
+/// The time by which gossip has brought back a share of what was lost; none for other protocols.
+///
+/// Each of the `n - 1` others gossips to this member once in a round with the probability
+/// `fanout / (n - 1)`, at a time that is uniform over the round; the digest, the solicitation and
+/// the retransmission go the way once each. An exchange of which one gets lost is left out, and
+/// so are the limits of a round.
+pub(super) fn gossip_time(settings: &Settings, share: f64) -> Option<Duration> {
+    let Setup::Gossip(config) = &settings.setup else { return None };
+    let conditions = &settings.conditions;
+    let (others, passes) = (f64::from(settings.plan.nodes) - 1.0, 1.0 - conditions.loss);
+    // The packet's sender has it; all others but this member have it as they lost it or not.
+    let has_it = ((others - 1.0) * passes + 1.0) / others;
+    let drawn = (config.fanout() as f64).min(others) / others;
+    let hit = drawn * has_it * passes.powi(3);
+    // P(not back after `k + u` rounds) = ((1 - hit)^k (1 - u hit))^others.
+    let (left, round) = ((1.0 - share).ln() / others, (1.0 - hit).ln());
+    let whole = (left / round).floor();
+    let part = (1.0 - (left - whole * round).exp()) / hit;
+    let rounds = config.gossip_every().as_secs_f64() * (whole + part);
+    Duration::try_from_secs_f64(rounds + 3.0 * conditions.latency.as_secs_f64()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,5 +113,21 @@ mod tests {
         assert!(mean(&["spacing=even"]).unwrap() < mean(&[]).unwrap());
         assert_eq!(mean(&["senders=2"]), None);
         assert_eq!(digest_mean(&settings("slingshot/nak", &[])), None);
+    }
+
+    #[test]
+    fn gossip_takes_rounds() {
+        let ms = |sets: &[&str], share| {
+            let time = gossip_time(&settings("slingshot/gossip", sets), share);
+            time.unwrap().as_secs_f64() * 1e3
+        };
+        // At one digest a round on average: ln 2 of a round, a little more for what gets lost.
+        assert!((70.0..75.0).contains(&ms(&[], 0.5)), "{}", ms(&[], 0.5));
+        let ratio = (ms(&["fanout=2"], 0.5) - 0.225) / (ms(&[], 0.5) - 0.225);
+        assert!((0.48..0.52).contains(&ratio), "{ratio}");
+        // Two members: the other one gossips to this one in each round.
+        let of_two = ms(&["topology.nodes=2", "receive_loss=0"], 0.5);
+        assert!((of_two - 50.225).abs() < 0.01, "{of_two}");
+        assert_eq!(gossip_time(&settings("slingshot/nak", &[]), 0.5), None);
     }
 }

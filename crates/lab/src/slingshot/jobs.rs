@@ -386,6 +386,13 @@ fn rivals() -> Vec<Job> {
         let senders = format!("senders={senders}");
         jobs.push(job("slingshot/sender-fec", &[&senders], &["duration=12s"], asks));
     }
+    // A loss outlives ten rounds once in 15,000 times.
+    let asks = vec![
+        Ask::new("gossip/back/64", What::Back, 0.9995, 1.0),
+        Ask::around("gossip/median-ms/64", What::BackMs(0.5), 72.4, 1.5),
+        Ask::around("gossip/t97-ms/64", What::BackMs(0.97), 366.0, 12.0),
+    ];
+    jobs.push(job("slingshot/gossip", &[], &["duration=8s"], asks));
     let asks = vec![Ask::new("pull/digest8", What::Back, 1.0, 1.0)];
     let quick = ["duration=4s", "warmup=300ms"];
     jobs.push(job("slingshot/digest-pull", &[], &quick, asks));

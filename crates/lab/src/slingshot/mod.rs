@@ -43,7 +43,8 @@ use crate::reproduce::Reproduction;
 use crate::world::{Answer, Parts, Service, Workload};
 
 /// The kinds of `[protocol]` that run here.
-pub(crate) const KINDS: &[&str] = &["slingshot", "srm", "nak", "digest-pull", "sender-fec", "ack"];
+pub(crate) const KINDS: &[&str] =
+    &["slingshot", "srm", "nak", "digest-pull", "sender-fec", "ack", "gossip"];
 
 /// The figures of repairs by receivers as `paceline reproduce slingshot` shows them.
 pub const REPRODUCTION: Reproduction = Reproduction {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use paceline_net::Hosted;
 use paceline_proto::core::{Counters, GroupId, NodeId, Payload, Protocol, Wire};
-use paceline_proto::slingshot::baselines::{ack, nak, srm};
+use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::slingshot::{self, Command, Event, How, Slingshot};
 
 /// A protocol that multicasts packets to one group of all nodes, and takes commands as Slingshot
@@ -206,5 +206,28 @@ impl Timely for ack::Ack {
 
     fn repairs_sent(_: &ack::Config, counters: &Counters, _: u32) -> u64 {
         counters.count("ack_resent")
+    }
+}
+
+impl Timely for gossip::Gossip {
+    fn member(shared: &gossip::Config) -> gossip::Gossip {
+        gossip::Gossip::new(shared)
+    }
+
+    fn told(event: &Event) -> Told<'_> {
+        told(event)
+    }
+
+    fn kind(message: &gossip::Message) -> Kind {
+        use gossip::Message;
+        match message {
+            Message::Data(data) => Kind::Data(data.group, data.seq),
+            Message::Retransmission(_) => Kind::Repair,
+            Message::Digest { .. } | Message::Solicit { .. } => Kind::Other,
+        }
+    }
+
+    fn repairs_sent(_: &gossip::Config, counters: &Counters, _: u32) -> u64 {
+        counters.count("gossip_retransmitted")
     }
 }

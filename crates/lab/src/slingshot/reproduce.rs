@@ -13,7 +13,7 @@ use crate::scenario::Scenario;
 use crate::world::Trial;
 
 /// The order in which figures are shown, by the first parts of their ids.
-const ORDER: [&str; 35] = [
+const ORDER: [&str; 38] = [
     "slingshot/recovered",
     "slingshot/mean-ms",
     "slingshot/within10ms",
@@ -45,6 +45,9 @@ const ORDER: [&str; 35] = [
     "nak/extra",
     "ack/median-ms",
     "ack/extra",
+    "gossip/back",
+    "gossip/median-ms",
+    "gossip/t97-ms",
     "fec/recovered",
     "fec/mean-ms",
     "pull",

@@ -1,14 +1,12 @@
 use std::time::{Duration, Instant as WallClock};
 
 use paceline_proto::slingshot::Slingshot;
-use paceline_proto::slingshot::baselines::ack::Ack;
-use paceline_proto::slingshot::baselines::nak::Nak;
-use paceline_proto::slingshot::baselines::srm::Srm;
 
 use super::figures::{figures_of_run, figures_of_sockets};
 use super::peer::Timely;
+use super::setup::WithProtocol;
 use super::watched::Watched;
-use super::{Ledger, Measures, Settings, Setup, Timed, Watch};
+use super::{Ledger, Measures, Settings, Timed, Watch};
 use crate::LabError;
 use crate::experiment::with_figures;
 use crate::plot::{Axis, Plot};
@@ -30,22 +28,20 @@ pub fn run(trial: &Trial<'_>) -> Result<RunResult, LabError> {
 
 /// Runs one node of such a scenario as a parent process says.
 pub fn serve(prepared: Prepared) -> Result<(), LabError> {
-    fn of<P: Timely>(prepared: Prepared, settings: Settings, shared: P::Shared) -> Done {
-        world::serve(prepared, Ok(Timed::<Watched<P>>::new(settings, shared)))
+    struct Serve(Prepared, Settings);
+    impl WithProtocol for Serve {
+        type Output = Result<(), LabError>;
+
+        fn call<P: Timely>(self, shared: P::Shared) -> Result<(), LabError> {
+            let Serve(prepared, settings) = self;
+            world::serve(prepared, Ok(Timed::<Watched<P>>::new(settings, shared)))
+        }
     }
-    let settings = match Settings::read(prepared.scenario()) {
-        Ok(settings) => settings,
-        Err(error) => return world::serve::<Timed<Watched<Slingshot>>>(prepared, Err(error)),
-    };
-    match settings.setup.clone() {
-        Setup::Slingshot(shared) => of::<Slingshot>(prepared, settings, shared),
-        Setup::Srm(shared) => of::<Srm>(prepared, settings, shared),
-        Setup::Nak(shared) => of::<Nak>(prepared, settings, shared),
-        Setup::Ack(shared) => of::<Ack>(prepared, settings, shared),
+    match Settings::read(prepared.scenario()) {
+        Ok(settings) => settings.setup.clone().with(Serve(prepared, settings)),
+        Err(error) => world::serve::<Timed<Watched<Slingshot>>>(prepared, Err(error)),
     }
 }
-
-type Done = Result<(), LabError>;
 
 /// What a run measured, and what it gives but for figures. Of a search for the throughput there is
 /// a trace of the last run.
@@ -65,27 +61,27 @@ fn measured_once(
     settings: &Settings,
     trial: &Trial<'_>,
 ) -> Result<(Measures, RunResult), LabError> {
-    let settings = settings.clone();
-    match settings.setup.clone() {
-        Setup::Slingshot(shared) => measured_by::<Slingshot>(settings, shared, trial),
-        Setup::Srm(shared) => measured_by::<Srm>(settings, shared, trial),
-        Setup::Nak(shared) => measured_by::<Nak>(settings, shared, trial),
-        Setup::Ack(shared) => measured_by::<Ack>(settings, shared, trial),
-    }
+    settings.setup.clone().with(Measure { settings: settings.clone(), trial })
 }
 
-fn measured_by<P: Timely>(
+struct Measure<'a> {
     settings: Settings,
-    shared: P::Shared,
-    trial: &Trial<'_>,
-) -> Result<(Measures, RunResult), LabError> {
-    let started = WallClock::now();
-    let (measures, mut result) = match trial.kind() {
-        WorldKind::Sim => simulated(Timed::<P>::new(settings, shared), trial)?,
-        WorldKind::Sockets => on_sockets(Timed::<Watched<P>>::new(settings, shared), trial)?,
-    };
-    result.wall_s = started.elapsed().as_secs_f64();
-    Ok((measures, result))
+    trial: &'a Trial<'a>,
+}
+
+impl WithProtocol for Measure<'_> {
+    type Output = Result<(Measures, RunResult), LabError>;
+
+    fn call<P: Timely>(self, shared: P::Shared) -> Self::Output {
+        let Measure { settings, trial } = self;
+        let started = WallClock::now();
+        let (measures, mut result) = match trial.kind() {
+            WorldKind::Sim => simulated(Timed::<P>::new(settings, shared), trial)?,
+            WorldKind::Sockets => on_sockets(Timed::<Watched<P>>::new(settings, shared), trial)?,
+        };
+        result.wall_s = started.elapsed().as_secs_f64();
+        Ok((measures, result))
+    }
 }
 
 fn simulated<P: Timely>(

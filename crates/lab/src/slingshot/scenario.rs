@@ -233,6 +233,8 @@ mod tests {
                 "timers = \"fixed\" only",
             ),
             (&["protocol.kind=ack", "protocol.retry_after=0s"], "retry_after"),
+            (&["protocol.kind=gossip", "protocol.fanout=0"], "`fanout` is out of range"),
+            (&["protocol.kind=gossip", "protocol.lost_after=1s"], "unknown key `lost_after`"),
             (
                 &["protocol.kind=sender-fec", "protocol.window=4"],
                 "window is 4, expected at least 2",

@@ -2,26 +2,72 @@
 
 use std::time::Duration;
 
-use paceline_proto::core::{Knobs, NodeId, View};
-use paceline_proto::slingshot::baselines::{ack, nak, srm};
-use paceline_proto::slingshot::{Code, Config, Order, Pull, Rate, RepairBy};
+use paceline_proto::core::{Knobs, NodeId, Protocol, View};
+use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
+use paceline_proto::slingshot::{Code, Config, Order, Pull, Rate, RepairBy, Slingshot};
 
 use super::overlap::Overlap;
+use super::peer::Timely;
 use crate::LabError;
 use crate::kinds::slingshot::{COMMON, FEC, NAK};
 use crate::scenario::Table;
 
-/// The protocol of a scenario, with what its members agree on.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Setup {
+/// Something that is done with the protocol of a scenario.
+pub(super) trait WithProtocol {
+    /// What it gives.
+    type Output;
+
+    /// Does it, with what the members of this protocol share.
+    fn call<P: Timely>(self, shared: P::Shared) -> Self::Output;
+}
+
+/// Declares the protocols of multicast in time: each with its type, and where its configuration
+/// has what all have in common.
+macro_rules! protocols {
+    (|$config:ident| $($(#[$about:meta])* $Variant:ident($Protocol:ty) => $base:expr,)*) => {
+        /// The protocol of a scenario, with what its members agree on.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Setup {
+            $($(#[$about])* $Variant(<$Protocol as Protocol>::Shared),)*
+        }
+
+        impl Setup {
+            /// What the protocols have in common.
+            fn base(&self) -> &Config {
+                match self {
+                    $(Setup::$Variant($config) => $base,)*
+                }
+            }
+
+            /// The largest payload, bytes, where a datagram carries so many.
+            pub(super) fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {
+                match self {
+                    $(Setup::$Variant(config) => config.payload_bytes_max(datagram_bytes_max),)*
+                }
+            }
+
+            /// Does something with this protocol.
+            pub(super) fn with<T: WithProtocol>(self, it: T) -> T::Output {
+                match self {
+                    $(Setup::$Variant(config) => it.call::<$Protocol>(config),)*
+                }
+            }
+        }
+    };
+}
+
+protocols! {
+    |config|
     /// Receivers repair each other or, with `kind = "sender-fec"`, senders repair what they sent.
-    Slingshot(Config),
+    Slingshot(Slingshot) => config,
     /// Requests and repairs to everybody: `kind = "srm"`.
-    Srm(srm::Config),
+    Srm(srm::Srm) => config.base(),
     /// Questions to the sender, `kind = "nak"`, or to who has the packet, `"digest-pull"`.
-    Nak(nak::Config),
+    Nak(nak::Nak) => config.base(),
     /// Every packet is acknowledged by every receiver: `kind = "ack"`.
-    Ack(ack::Config),
+    Ack(ack::Ack) => config.base(),
+    /// Digests to members drawn at random, in rounds: `kind = "gossip"`.
+    Gossip(gossip::Gossip) => config.base(),
 }
 
 /// Repairs, or packets of each sender, whose packets at the end of a run are not judged: what
@@ -54,21 +100,12 @@ impl Setup {
             "nak" => Setup::Nak(read_nak(table, base, false)?),
             "digest-pull" => Setup::Nak(read_nak(table, base, true)?),
             "ack" => Setup::Ack(read_ack(table, base)?),
+            "gossip" => Setup::Gossip(read_gossip(table, base)?),
             "sender-fec" => Setup::Slingshot(read_fec(table, base)?),
             _ => Setup::Slingshot(read_slingshot(table, base)?),
         };
         let order = setup.base().order();
         Ok((setup, order))
-    }
-
-    /// What the protocols have in common.
-    fn base(&self) -> &Config {
-        match self {
-            Setup::Slingshot(config) => config,
-            Setup::Srm(config) => config.base(),
-            Setup::Nak(config) => config.base(),
-            Setup::Ack(config) => config.base(),
-        }
     }
 
     /// What its members know of repairs that receivers send unasked, if they send any.
@@ -83,16 +120,6 @@ impl Setup {
         }
     }
 
-    /// The largest payload, bytes, where a datagram carries so many.
-    pub(super) fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {
-        match self {
-            Setup::Slingshot(config) => config.payload_bytes_max(datagram_bytes_max),
-            Setup::Srm(config) => config.payload_bytes_max(datagram_bytes_max),
-            Setup::Nak(config) => config.payload_bytes_max(datagram_bytes_max),
-            Setup::Ack(config) => config.payload_bytes_max(datagram_bytes_max),
-        }
-    }
-
     /// How many packets of the group at the end of a run are not judged.
     pub(super) fn tail(&self, senders: u32) -> u64 {
         let span = match self {
@@ -104,7 +131,7 @@ impl Setup {
                 Code::Xor { stagger } => (config.rate().r * stagger) as u64,
                 Code::Rlc { window } => window as u64,
             },
-            Setup::Srm(_) | Setup::Nak(_) | Setup::Ack(_) => senders.into(),
+            _ => senders.into(),
         };
         TAIL * span
     }
@@ -149,14 +176,15 @@ fn read_pull(table: &mut Table<'_>, config: Config, pulls: bool) -> Result<Confi
     config.with_pull(pull).build().map_err(|error| table.refused(&error))
 }
 
+/// With room for the packets of as much time as recovery may take.
+fn kept_long(base: Config) -> Config {
+    base.with_window_packets(1 << 16).with_packets_max(1 << 16).with_bytes_max(64 << 20)
+}
+
 fn read_srm(table: &mut Table<'_>, mut base: Config) -> Result<srm::Config, LabError> {
     table.knobs_named(&mut base, COMMON)?;
     // As it was published: packets are kept, and missed, for as long as recovery may take.
-    base = base
-        .with_lost_after(Duration::from_secs(60))
-        .with_window_packets(1 << 16)
-        .with_packets_max(1 << 16)
-        .with_bytes_max(64 << 20);
+    base = kept_long(base).with_lost_after(Duration::from_secs(60));
     table.knobs_named(&mut base, &["lost_after"])?;
     let lost_after = base.lost_after();
     let distance = match table.duration_optional("distance")? {
@@ -219,6 +247,14 @@ fn read_ack(table: &mut Table<'_>, mut base: Config) -> Result<ack::Config, LabE
     table.knobs_named(&mut base, COMMON)?;
     table.knobs_named(&mut base, &["lost_after"])?;
     let mut config = ack::Config::new(base);
+    table.knobs(&mut config)?;
+    config.build().map_err(|error| table.refused(&error))
+}
+
+fn read_gossip(table: &mut Table<'_>, base: Config) -> Result<gossip::Config, LabError> {
+    let mut base = kept_long(base);
+    table.knobs_named(&mut base, COMMON)?;
+    let mut config = gossip::Config::new(base);
     table.knobs(&mut config)?;
     config.build().map_err(|error| table.refused(&error))
 }

@@ -10,7 +10,7 @@ const PAGES: &[(&str, &[&str])] = &[
     ("chain", &["chain", "net", "sim"]),
     ("group", &["group", "detector"]),
     ("overlay", &["overlay"]),
-    ("slingshot", &["slingshot", "srm", "nak", "ack"]),
+    ("slingshot", &["slingshot", "srm", "nak", "ack", "gossip"]),
     ("mircc", &["mircc"]),
     ("walk", &["walk"]),
 ];

@@ -9,7 +9,7 @@ use paceline_lab::services::reproduction;
 use paceline_lab::{Quiet, run_on_sockets, simulate};
 
 /// Ids of `reproduce slingshot`.
-const FIGURES: usize = 112;
+const FIGURES: usize = 115;
 /// Those of them without a band.
 const SHOWN: usize = 3;
 
@@ -174,6 +174,8 @@ fn what_it_is_compared_with_brings_all_back_in_both_worlds() {
         &["protocol.kind=digest-pull"],
         &["protocol.kind=ack"],
         &["protocol.kind=ack", "protocol.order=fifo"],
+        &["protocol.kind=gossip", "protocol.gossip_every=20ms", "rounds_held=100"],
+        &["protocol.kind=gossip", "protocol.gossip_every=20ms", "rounds_held=100", "order=fifo"],
     ] {
         let scenario = Arc::new(compared(sets));
         let simulated = simulate(&scenario, 1).unwrap();
@@ -207,7 +209,7 @@ fn repairs_by_senders_bring_nearly_all_back_in_both_worlds() {
 
 #[test]
 fn digests_of_what_it_is_compared_with_are_equal_again_and_through_the_codec() {
-    for kind in ["srm", "nak", "digest-pull", "sender-fec", "ack"] {
+    for kind in ["srm", "nak", "digest-pull", "sender-fec", "ack", "gossip"] {
         let kind = format!("protocol.kind={kind}");
         let run = |check: &str| simulate(&compared(&[&kind, check]), 5).unwrap();
         let [first, again] = [(); 2].map(|()| run("protocol.check_wire=false"));

@@ -6,6 +6,9 @@
 //!   Application Level Framing*, IEEE/ACM Transactions on Networking, 1997).
 //! - [`nak`]: questions to single nodes. To the sender, once a gap in its numbers or its heartbeat
 //!   shows a loss; or, with digests, to the member whose packet says that it has the missing one.
+//! - [`gossip`]: digests to members drawn at random, in rounds, and retransmissions to who solicits
+//!   (Birman, Hayden, Ozkasap, Xiao, Budiu, Minsky, *Bimodal Multicast*, ACM Transactions on
+//!   Computer Systems, 1999).
 //!
 //! Sender-based forward error correction is no protocol of its own but a setting of Slingshot's:
 //! [`RepairBy::Sender`](super::RepairBy::Sender).
@@ -15,11 +18,13 @@
 //! that the same workload drives all and the same ledger judges them. Of Slingshot's
 //! [`Config`](super::Config) they read the members and groups, the order, the deadline, the bounds
 //! and the heartbeats (only [`nak`]) or the time after which packets are given up ([`srm`] and
-//! [`ack`]); what it says about repairs and questions does not concern them.
+//! [`ack`]; [`gossip`] counts it in rounds); what it says about repairs and questions does not
+//! concern them.
 
 pub mod ack;
 #[cfg(test)]
 mod bench;
+pub mod gossip;
 pub mod nak;
 pub mod srm;
 mod store;

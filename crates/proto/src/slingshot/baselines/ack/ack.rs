@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::config::Config;
@@ -7,7 +7,7 @@ use super::message::Message;
 use crate::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View};
 use crate::parts::deadline::Deadline;
 use crate::parts::token_bucket::TokenBucket;
-use crate::slingshot::baselines::store::{Key, Store};
+use crate::slingshot::baselines::store::{Key, Overdue, Store};
 use crate::slingshot::flow::Way;
 use crate::slingshot::pull::allowance;
 use crate::slingshot::{Command, Data, Event};
@@ -39,11 +39,9 @@ pub struct Ack {
     pending: BTreeMap<(GroupId, u64), Pending>,
     /// The same by when they are due.
     due: BTreeSet<(Instant, GroupId, u64)>,
-    /// What is missing, by when it is given up. Some of it has come meanwhile.
-    missed: VecDeque<(Instant, Key)>,
+    overdue: Overdue,
     allowance: TokenBucket,
     resend: Deadline,
-    give_up: Deadline,
 }
 
 impl Ack {
@@ -53,10 +51,9 @@ impl Ack {
             store: Store::new(&config.base, &counters::STORE),
             pending: BTreeMap::new(),
             due: BTreeSet::new(),
-            missed: VecDeque::new(),
+            overdue: Overdue::default(),
             allowance: allowance(config.resends_per_second),
             resend: Deadline::UNARMED,
-            give_up: Deadline::UNARMED,
         }
     }
 
@@ -157,19 +154,6 @@ impl Ack {
         }
     }
 
-    /// Reports what has been missing for too long.
-    fn give_up_timer(&mut self, cx: &mut Cx<'_>) {
-        if !self.give_up.fired(cx.now) {
-            return;
-        }
-        while let Some(&(_, key)) = self.missed.front().filter(|(due, _)| *due <= cx.now) {
-            self.missed.pop_front();
-            if self.store.missing(key).is_some() {
-                self.store.lose(cx, key);
-            }
-        }
-    }
-
     /// Nothing is expected of members that have left.
     fn forget_parted(&mut self, own: NodeId) {
         let store = &self.store;
@@ -186,20 +170,12 @@ impl Ack {
 
     /// Looks after what every handler leaves behind.
     fn finish(&mut self, cx: &mut Cx<'_>) {
-        let due = cx.now + cx.shared.base.lost_after;
-        let missed = std::mem::take(&mut self.store.missed);
-        self.missed.extend(missed.into_iter().map(|key| (due, key)));
-        if self.missed.len() > 2 * self.store.packets_missing() + 64 {
-            let store = &self.store;
-            self.missed.retain(|&(_, key)| store.missing(key).is_some());
-        }
+        self.overdue.note(cx, &mut self.store, cx.shared.base.lost_after);
         self.store.flush(cx);
         if let Some(&(due, ..)) = self.due.first() {
             self.resend.set(cx, due, Timer::Resend);
         }
-        if let Some(&(due, _)) = self.missed.front() {
-            self.give_up.set(cx, due, Timer::GiveUp);
-        }
+        self.overdue.arm(cx, Timer::GiveUp);
     }
 }
 
@@ -237,7 +213,7 @@ impl Protocol for Ack {
     fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
         match timer {
             Timer::Resend => self.resend_timer(cx),
-            Timer::GiveUp => self.give_up_timer(cx),
+            Timer::GiveUp => self.overdue.give_up(cx, &mut self.store),
         }
         self.finish(cx);
     }

@@ -206,14 +206,9 @@ impl Nak {
         let Some(view) = self.store.view_named(cx, view) else { return };
         let config = cx.shared;
         for name in names.iter() {
-            let Some(key) = self.store.find(cx, &config.base, &view, name) else { continue };
-            if !self.store.admits(cx, key.group, from) {
-                continue;
-            }
-            let Some((rank, data)) = self.store.held(key) else {
-                cx.count(counters::ASK_UNKNOWN, 1);
-                continue;
-            };
+            let unknown = counters::ASK_UNKNOWN;
+            let asked = self.store.asked(cx, &config.base, (from, &view), name, unknown);
+            let Some((key, supply)) = asked else { continue };
             if self.quiet.contains(&key) {
                 cx.count(counters::ASK_QUIET, 1);
                 continue;
@@ -223,7 +218,7 @@ impl Nak {
                 continue;
             }
             cx.count(counters::SUPPLIED, 1);
-            let supply = Message::Supply(Supply { view: self.store.view().id(), rank, data });
+            let supply = Message::Supply(supply);
             match config.answer {
                 Answer::Unicast => cx.send(from, Lane::Datagram, supply),
                 Answer::Group { quiet } => {
@@ -240,15 +235,8 @@ impl Nak {
     }
 
     fn receive_supply(&mut self, cx: &mut Cx<'_>, from: NodeId, supply: Supply) {
-        let Supply { view, rank, data } = supply;
-        let Some(view) = self.store.view_named(cx, view) else { return };
-        let Some(sender) = view.members().get(usize::from(rank)).map(|member| member.node) else {
-            return cx.count(counters::UNKNOWN_NAME, 1);
-        };
-        if !self.store.admits(cx, data.group, from) || !self.store.admits(cx, data.group, sender) {
-            return;
-        }
-        let config = cx.shared;
+        let Some(sender) = self.store.sender_supplied(cx, from, &supply) else { return };
+        let (config, data) = (cx.shared, supply.data);
         let (key, checksum) = (Key { group: data.group, sender, seq: data.seq }, data.checksum);
         if self.store.accept_pulled(cx, &config.base, sender, data) {
             self.note_received(config, key, checksum);

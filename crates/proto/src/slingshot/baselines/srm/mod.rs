@@ -316,16 +316,9 @@ impl Srm {
     }
 
     fn receive_repair(&mut self, cx: &mut Cx<'_>, from: NodeId, other_us: u32, supply: Supply) {
-        let Supply { view, rank, data } = supply;
-        let Some(view) = self.store.view_named(cx, view) else { return };
-        let Some(sender) = view.members().get(usize::from(rank)).map(|member| member.node) else {
-            return cx.count(counters::UNKNOWN_NAME, 1);
-        };
-        let group = data.group;
-        if !self.store.admits(cx, group, from) || !self.store.admits(cx, group, sender) {
-            return;
-        }
-        let key = Key { group, sender, seq: data.seq };
+        let Some(sender) = self.store.sender_supplied(cx, from, &supply) else { return };
+        let data = supply.data;
+        let key = Key { group: data.group, sender, seq: data.seq };
         let is_held = self.store.held(key).is_some_and(|(_, held)| {
             (held.incarnation, held.checksum) == (data.incarnation, data.checksum)
         });

@@ -2,6 +2,7 @@
 
 mod counters;
 mod members;
+mod overdue;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use crate::core::{Context, CounterId, GroupId, Instant, NodeId, Payload, Protoco
 use crate::slingshot::counters::LedgerCounts;
 use crate::slingshot::flow::{Flow, Held, Missing, Slot, Source, Way};
 use crate::slingshot::ledger::Ledger;
-use crate::slingshot::{Config, Data, Event, Name, RejectReason, checksum};
+use crate::slingshot::{Config, Data, Event, Name, RejectReason, Supply, checksum};
 
 pub(super) use counters::with_store;
+pub(super) use overdue::Overdue;
 
 /// Packets that are let go of at a time, at most.
 const EVICTED_AT_ONCE: usize = 64;
@@ -386,6 +388,56 @@ impl Store {
         Some((self.view.rank(sender)? as u16, data))
     }
 
+    /// The packet for which a member asks by a name in this view, if it is here; else counted, as
+    /// `unknown` if it is none that is kept.
+    pub(super) fn asked<P: Protocol>(
+        &self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+        (from, view): (NodeId, &View),
+        name: Name,
+        unknown: CounterId,
+    ) -> Option<(Key, Supply)> {
+        let key = self.find(cx, config, view, name)?;
+        if !self.admits(cx, key.group, from) {
+            return None;
+        }
+        let held = self.held(key);
+        if held.is_none() {
+            cx.count(unknown, 1);
+        }
+        let (rank, data) = held?;
+        Some((key, Supply { view: self.view.id(), rank, data }))
+    }
+
+    /// The sender of a packet that a member gives, if both are in its group; else counted.
+    pub(super) fn sender_supplied<P: Protocol>(
+        &self,
+        cx: &mut Context<'_, P>,
+        from: NodeId,
+        supply: &Supply,
+    ) -> Option<NodeId> {
+        let view = self.view_named(cx, supply.view)?;
+        let Some(member) = view.members().get(usize::from(supply.rank)) else {
+            cx.count(self.counts.unknown_name, 1);
+            return None;
+        };
+        let group = supply.data.group;
+        let is_admitted = self.admits(cx, group, from) && self.admits(cx, group, member.node);
+        is_admitted.then_some(member.node)
+    }
+
+    /// The number of the first packet of the same sender that is still looked after.
+    pub(super) fn first(&self, key: Key) -> u64 {
+        self.flows.get(&(key.group, key.sender)).map_or(u64::MAX, Flow::base)
+    }
+
+    /// What is known of each sender to a group.
+    pub(super) fn flows(&self, group: GroupId) -> impl Iterator<Item = (NodeId, &Flow)> {
+        let flows = self.flows.range((group, NodeId(0))..=(group, NodeId(u32::MAX)));
+        flows.map(|(&(_, sender), flow)| (sender, flow))
+    }
+
     /// The packet's name in the present view, if its sender is in it.
     pub(super) fn name(&self, key: Key) -> Option<Name> {
         let rank = self.view.rank(key.sender)? as u16;
@@ -427,21 +479,42 @@ impl Store {
     ) {
         self.kept.push_back(kept);
         for _ in 0..EVICTED_AT_ONCE {
-            let Some(&Kept { at, key, generation }) = self.kept.front() else { return };
-            let is_full =
-                self.kept.len() > config.packets_max || self.ledger.held_bytes > config.bytes_max;
-            if !is_full && cx.now.since(at) < config.keep {
+            if !self.evict(cx, config) {
                 return;
             }
-            self.kept.pop_front();
-            let flow = self.flows.get_mut(&(key.group, key.sender));
-            if let Some(flow) = flow.filter(|flow| flow.generation == generation) {
-                if is_full && matches!(flow.slot(key.seq), Some(Slot::Held(_))) {
-                    cx.count(self.counts.evicted_early, 1);
-                }
-                flow.evict(cx, &mut self.ledger, key.seq);
-            }
         }
+    }
+
+    /// Lets go of all packets that are too old.
+    pub(super) fn expire<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+    ) {
+        while self.evict(cx, config) {}
+    }
+
+    /// Lets go of the oldest packet if there are too many, or it is too old. False if it stays.
+    fn evict<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        config: &Config,
+    ) -> bool {
+        let Some(&Kept { at, key, generation }) = self.kept.front() else { return false };
+        let is_full =
+            self.kept.len() > config.packets_max || self.ledger.held_bytes > config.bytes_max;
+        if !is_full && cx.now.since(at) < config.keep {
+            return false;
+        }
+        self.kept.pop_front();
+        let flow = self.flows.get_mut(&(key.group, key.sender));
+        if let Some(flow) = flow.filter(|flow| flow.generation == generation) {
+            if is_full && matches!(flow.slot(key.seq), Some(Slot::Held(_))) {
+                cx.count(self.counts.evicted_early, 1);
+            }
+            flow.evict(cx, &mut self.ledger, key.seq);
+        }
+        true
     }
 }
 
