@@ -13,6 +13,7 @@ mod clock_seeds;
 mod crash_amid_seeds;
 mod forger_seeds;
 mod fuzz_seeds;
+mod gossip_canaries;
 mod group_beside_lies;
 mod group_boundaries;
 mod group_canaries;

@@ -1,5 +1,5 @@
 //! The protocols that Slingshot is compared with under faults, over seeds: ACK, repairs by senders,
-//! NAK, digests and SRM.
+//! NAK, digests, SRM and gossip.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

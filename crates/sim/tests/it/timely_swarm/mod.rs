@@ -6,17 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use faulty::{Bug, Faulty};
+use paceline_check::checkers::gossip::GossipLedger;
 use paceline_check::checkers::timely::TimelyLedger;
 use paceline_check::swarm::Options;
-use paceline_check::{Swarm, Wrapped};
+use paceline_check::{Swarm, Tamper, Wrapped};
 use paceline_proto::core::{
     GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Protocol, Rng, View,
 };
-use paceline_proto::slingshot::baselines::{ack, nak, srm};
+use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::slingshot::{
     Code, Command, Config, Event, Order, Pull, Rate, RepairBy, Slingshot,
 };
-use paceline_sim::{Codec, Digest, Fault, FaultSupport, Multicast, NetworkConfig, Sim, SimConfig};
+use paceline_sim::{
+    Codec, Digest, Fault, FaultSupport, Multicast, NetworkConfig, Observer, Sim, SimConfig,
+};
 
 /// Faults and traffic end by then, milliseconds.
 const FAULTS_MS: u32 = 1_000;
@@ -29,11 +32,18 @@ pub enum Baseline {
     Nak,
     DigestPull,
     Srm,
+    Gossip,
 }
 
 impl Baseline {
-    pub const ALL: [Baseline; 5] =
-        [Baseline::Ack, Baseline::SenderFec, Baseline::Nak, Baseline::DigestPull, Baseline::Srm];
+    pub const ALL: [Baseline; 6] = [
+        Baseline::Ack,
+        Baseline::SenderFec,
+        Baseline::Nak,
+        Baseline::DigestPull,
+        Baseline::Srm,
+        Baseline::Gossip,
+    ];
 }
 
 /// A run, wholly drawn from its seed.
@@ -80,37 +90,68 @@ impl Scenario {
     /// Runs the scenario; with a bug, every member has it.
     pub fn run(&self, bug: Option<Bug>) -> Result<Outcome, String> {
         let base = self.config.clone();
+        let faulty = || bug.map(Faulty::new);
         self.judged(|| match self.baseline {
             Baseline::SenderFec => {
-                self.run_checked(base, bug, Slingshot::new, Slingshot::packets_missing)
+                let make = |config: &_| Wrapped::new(Slingshot::new(config), faulty());
+                self.run_checked(base, make, Slingshot::packets_missing, &mut ())
             }
             Baseline::Ack => {
                 let config = ack::Config::new(base).build().expect("within the ranges");
-                self.run_checked(config, bug, ack::Ack::new, ack::Ack::packets_missing)
+                let make = |config: &_| Wrapped::new(ack::Ack::new(config), faulty());
+                self.run_checked(config, make, ack::Ack::packets_missing, &mut ())
             }
-            Baseline::Nak => {
-                let config = nak::Config::sender(base).build().expect("within the ranges");
-                self.run_checked(config, bug, nak::Nak::new, nak::Nak::packets_missing)
-            }
-            Baseline::DigestPull => {
-                let config = nak::Config::digest(base).build().expect("within the ranges");
-                self.run_checked(config, bug, nak::Nak::new, nak::Nak::packets_missing)
+            Baseline::Nak | Baseline::DigestPull => {
+                let config = match self.baseline {
+                    Baseline::Nak => nak::Config::sender(base),
+                    _ => nak::Config::digest(base),
+                };
+                let config = config.build().expect("within the ranges");
+                let make = |config: &_| Wrapped::new(nak::Nak::new(config), faulty());
+                self.run_checked(config, make, nak::Nak::packets_missing, &mut ())
             }
             Baseline::Srm => {
                 let distance = srm::Distance::Fixed(Duration::from_millis(1));
                 let config = srm::Config::new(base).with_distance(distance);
                 let config = config.build().expect("within the ranges");
-                self.run_checked(config, bug, srm::Srm::new, srm::Srm::packets_missing)
+                let make = |config: &_| Wrapped::new(srm::Srm::new(config), faulty());
+                self.run_checked(config, make, srm::Srm::packets_missing, &mut ())
+            }
+            Baseline::Gossip => {
+                self.run_gossip(|config| Wrapped::new(gossip::Gossip::new(config), faulty()))
             }
         })
     }
 
-    fn run_checked<P>(
+    /// Runs the scenario with such members of gossip, and checks its own rules as well.
+    pub fn run_gossip<T: Tamper<gossip::Gossip>>(
+        &self,
+        make: impl Fn(&gossip::Config) -> Wrapped<gossip::Gossip, T>,
+    ) -> Result<Outcome, String> {
+        let mut rng = Rng::new(self.seed, 0x9055);
+        let config = gossip::Config::new(self.config.clone())
+            .with_gossip_every(Duration::from_millis(u64::from(5 + rng.below(50))))
+            .with_fanout(1 + rng.below(3) as usize)
+            .with_rounds_held(3 + rng.below(20))
+            .with_solicit_max(1 + rng.below(32) as usize)
+            .with_retransmit_max(1 + rng.below(32) as usize)
+            .build()
+            .expect("drawn within the ranges");
+        let mut ledger = GossipLedger::new(&config);
+        let missing = gossip::Gossip::packets_missing;
+        let outcome = self.run_checked(config, make, missing, &mut ledger);
+        match ledger.violation() {
+            Some(violation) => Err(violation.to_string()),
+            None => outcome,
+        }
+    }
+
+    fn run_checked<P, T: Tamper<P>>(
         &self,
         shared: P::Shared,
-        bug: Option<Bug>,
-        make: impl Fn(&P::Shared) -> P,
+        make: impl Fn(&P::Shared) -> Wrapped<P, T>,
         missing: impl Fn(&P) -> usize,
+        also: &mut impl Observer<Wrapped<P, T>>,
     ) -> Result<Outcome, String>
     where
         P: Protocol<Command = Command, Event = Event>,
@@ -123,8 +164,7 @@ impl Scenario {
         config.codec = self.codec;
         config.faults = FaultSupport::Any;
         let members = shared.clone();
-        let make = |_| Wrapped::new(make(&members), bug.map(Faulty::new));
-        let mut sim = Sim::new(config, Arc::new(shared), make);
+        let mut sim = Sim::new(config, Arc::new(shared), |_| make(&members));
         let mut rng = Rng::new(self.seed, 0x3055);
         for number in 0..self.packets {
             // Each packet has bytes of its own.
@@ -139,7 +179,7 @@ impl Scenario {
             sim.fault_at(*at, fault.clone());
         }
         let mut ledger = TimelyLedger::new(self.config.order() == Order::Fifo);
-        sim.run_until(at(30_000), &mut ledger);
+        sim.run_until(at(30_000), &mut (&mut ledger, also));
         for node in (0..nodes).map(NodeId).filter(|&node| sim.is_alive(node)) {
             ledger.check_accounts(sim.now(), node, missing(sim.node(node).node()));
         }
