@@ -7,6 +7,7 @@
 pub mod counters;
 mod fault;
 mod groups;
+mod instances;
 mod links;
 mod network;
 mod observer;
@@ -18,6 +19,8 @@ mod trace;
 mod wires;
 
 pub use fault::Fault;
+#[doc(hidden)]
+pub use instances::named_here;
 pub use network::{Multicast, NetworkConfig, Overhead, Shape};
 pub use observer::{Input, Observer, Reply};
 pub use queue::RadixHeap;

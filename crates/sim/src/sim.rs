@@ -219,11 +219,22 @@ impl<'a, P: Protocol> Sim<'a, P> {
         shared: Arc<P::Shared>,
         make: impl FnMut(NodeId) -> P + 'a,
     ) -> Sim<'a, P> {
+        Sim::boxed(config, shared, Box::new(make))
+    }
+
+    // Never inlined, as are the other entries to what is large: then a crate that uses the
+    // simulator of a protocol that [`crate::instances`] names takes the code from there.
+    #[inline(never)]
+    pub(crate) fn boxed(
+        config: SimConfig,
+        shared: Arc<P::Shared>,
+        make: Box<dyn FnMut(NodeId) -> P + 'a>,
+    ) -> Sim<'a, P> {
         let has_faults = config.faults == FaultSupport::Any;
         let network = Network::new(config.network.clone(), config.nodes, config.seed, has_faults);
         let mut sim = Sim {
             shared,
-            make: Box::new(make),
+            make,
             now: Instant::ZERO,
             nodes: Vec::with_capacity(config.nodes),
             network,
@@ -256,6 +267,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     }
 
     /// Gives a node a command at this time, or now if it has passed.
+    #[inline(never)]
     pub fn command_at(&mut self, at: Instant, node: NodeId, command: P::Command) {
         self.push(at, Event::Command { node, command: Box::new(command) });
     }
@@ -281,6 +293,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
 
     /// Handles events up to and including `until`, or until nothing is left or an observer stops
     /// the run. Returns how many were handled.
+    #[inline(never)]
     pub fn run_until(&mut self, until: Instant, observer: &mut dyn Observer<P>) -> u64 {
         let before = self.handled;
         self.is_observed = observer.is_watching();
@@ -293,6 +306,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
     }
 
     /// Handles one event. False if there was none.
+    #[inline(never)]
     pub fn step(&mut self, observer: &mut dyn Observer<P>) -> bool {
         self.is_observed = observer.is_watching();
         self.step_until(u64::MAX, observer)

@@ -1,0 +1,50 @@
+//! The simulator of each protocol, compiled here and not again in each crate that runs it.
+//!
+//! An optimised build makes a generic function anew in each crate that calls it, unless a crate
+//! below has it and it is never inlined. [`Sim`]'s entries are never inlined; this names them for
+//! each protocol. A protocol that is missing here works, its simulator is compiled where it is run.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use paceline_proto::chain::Chain;
+use paceline_proto::core::{Instant, NodeId, Protocol};
+use paceline_proto::group::Group;
+use paceline_proto::mircc::Forwarder;
+use paceline_proto::overlay::Overlay;
+use paceline_proto::slingshot::Slingshot;
+use paceline_proto::slingshot::baselines::ack::Ack;
+use paceline_proto::slingshot::baselines::nak::Nak;
+use paceline_proto::slingshot::baselines::srm::Srm;
+use paceline_proto::walk::Server;
+
+use crate::{Observer, Sim, SimConfig};
+
+type Boxed<P> =
+    fn(SimConfig, Arc<<P as Protocol>::Shared>, Box<dyn FnMut(NodeId) -> P>) -> Sim<'static, P>;
+type RunUntil<P> = fn(&mut Sim<'static, P>, Instant, &mut dyn Observer<P>) -> u64;
+type CommandAt<P> = fn(&mut Sim<'static, P>, Instant, NodeId, <P as Protocol>::Command);
+
+fn named<P: Protocol>() {
+    black_box::<(Boxed<P>, RunUntil<P>, CommandAt<P>)>((
+        Sim::boxed,
+        Sim::run_until,
+        Sim::command_at,
+    ));
+}
+
+/// Names the simulators that are compiled here. Nothing calls it; a function that may be inlined
+/// is compiled where it is called only.
+#[doc(hidden)]
+#[inline(never)]
+pub fn named_here() {
+    named::<Chain>();
+    named::<Group>();
+    named::<Overlay>();
+    named::<Slingshot>();
+    named::<Ack>();
+    named::<Nak>();
+    named::<Srm>();
+    named::<Forwarder>();
+    named::<Server>();
+}
