@@ -494,7 +494,10 @@ impl<'a, P: Protocol> Sim<'a, P> {
         handler: impl FnOnce(&mut P, &mut Context<'_, P>),
     ) {
         self.call_once(node, observer, handler);
-        self.take_replies(node, observer);
+        // Only an observer replies.
+        if self.is_observed {
+            self.take_replies(node, observer);
+        }
     }
 
     /// Calls one handler of one node and carries out what it asked for.

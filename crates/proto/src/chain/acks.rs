@@ -71,7 +71,10 @@ impl Chain {
     }
 
     pub(super) fn arm_ack(&mut self, cx: &mut Cx<'_>) {
-        self.ack.set_after(cx, cx.shared.ack_after, Timer::Ack);
+        // Once for each block: the instant is computed only if it is wanted.
+        if !self.ack.is_armed() {
+            self.ack.set_after(cx, cx.shared.ack_after, Timer::Ack);
+        }
     }
 
     pub(super) fn arm_remind(&mut self, cx: &mut Cx<'_>) {

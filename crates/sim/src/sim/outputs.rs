@@ -55,7 +55,9 @@ impl<P: Protocol> Sim<'_, P> {
             let mut events = std::mem::take(&mut self.outbox.events);
             for event in events.drain(..) {
                 self.fold(6, node, 0);
-                observer.on_event(self.now, node, &event, &mut self.reply);
+                if self.is_observed {
+                    observer.on_event(self.now, node, &event, &mut self.reply);
+                }
             }
             self.outbox.events = events;
         }
