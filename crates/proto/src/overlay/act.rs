@@ -7,13 +7,13 @@ use super::bundle::pieces;
 use super::command::{FailReason, Outcome};
 use super::counters;
 use super::exchange::Cause;
-use super::message::{
-    Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, PutAnswer, PutItem, Route, Target,
-};
+use super::message::{Body, Purpose, Route, Target};
+use super::record::{ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem};
 use super::relay::list_bytes_max;
 use super::request::{Kind, State, tag};
 use super::{Cx, Overlay};
 use crate::core::NodeId;
+use crate::core::field::Valued;
 
 /// Bytes of a put besides its items, at most.
 const PUT_HEAD_BYTES: usize = 320;
@@ -77,14 +77,14 @@ impl Overlay {
     }
 
     fn put(&mut self, cx: &mut Cx<'_>, name: u32, node: NodeId, write: u64, items: &[PutItem]) {
-        let total: usize = items.iter().map(PutItem::wire_len).sum();
-        let largest = items.iter().map(PutItem::wire_len).max().unwrap_or(0);
+        let total: usize = items.iter().map(Valued::bytes_with_value).sum();
+        let largest = items.iter().map(Valued::bytes_with_value).max().unwrap_or(0);
         let bytes_max = if total + PUT_HEAD_BYTES <= cx.datagram_bytes_max {
             MESSAGE_BYTES_MAX
         } else {
             list_bytes_max(cx, PUT_HEAD_BYTES, total, largest)
         };
-        for piece in pieces(items, ITEMS_MAX, bytes_max, PutItem::wire_len) {
+        for piece in pieces(items, ITEMS_MAX, bytes_max, Valued::bytes_with_value) {
             let items: Arc<[PutItem]> = items[piece].into();
             let is_member = self.is_member();
             let body = Body::Put { exchange: 0, is_member, write, items };

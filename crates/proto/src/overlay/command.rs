@@ -3,7 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Key;
-use super::message::{Record, Version};
+use super::record::{Record, Version};
 use crate::core::{NodeId, Payload};
 
 /// What the application asks of its node.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::message::{HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX};
+use super::record::{HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX};
 use super::{Algorithm, Router, Shape, Space};
 use crate::core::knobs::{ABOVE_ZERO, MIB, knobs, words};
 use crate::core::{ConfigError, NodeId};

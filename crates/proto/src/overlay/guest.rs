@@ -11,7 +11,8 @@ use bytes::Bytes;
 use super::Key;
 use super::command::{Event, Role};
 use super::counters;
-use super::message::{Answer, Target};
+use super::message::Target;
+use super::record::Answer;
 use super::{Cx, Overlay};
 use crate::core::NodeId;
 

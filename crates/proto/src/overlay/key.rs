@@ -1,7 +1,12 @@
 use std::fmt;
 use std::ops::{Add, BitXor, Sub};
 
-use crate::core::{NodeId, mix};
+use bytes::{Buf, BufMut, Bytes};
+
+#[cfg(test)]
+use crate::core::Rng;
+use crate::core::field::{Field, check_room};
+use crate::core::{DecodeError, NodeId, Payload, mix};
 
 /// A point of the identifier space: 160 bits, big-endian. Keys of data and of nodes share it.
 ///
@@ -177,6 +182,34 @@ fn shift((upper, lower): (u32, u128), left: i64) -> (u32, u128) {
         let carried = if bits < 128 { wide << (128 - bits) } else { wide >> (bits - 128) };
         let kept = lower.checked_shr(bits).unwrap_or(0);
         (upper.checked_shr(bits).unwrap_or(0), kept | carried)
+    }
+}
+
+impl Field for Key {
+    const BYTES_MIN: usize = Key::BYTES;
+
+    #[inline]
+    fn bytes(_: &Key) -> usize {
+        Key::BYTES
+    }
+
+    #[inline]
+    fn put<'a>(key: &'a Key, head: &mut impl BufMut) -> Option<&'a Payload> {
+        head.put_slice(&key.to_bytes());
+        None
+    }
+
+    #[inline]
+    fn take(bytes: &mut Bytes, _: &'static str) -> Result<Key, DecodeError> {
+        check_room(bytes, Key::BYTES)?;
+        let mut key = [0; Key::BYTES];
+        bytes.copy_to_slice(&mut key);
+        Ok(Key::from_bytes(key))
+    }
+
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> Key {
+        Key { high: rng.next_u64(), middle: rng.next_u64(), low: rng.next_u32() }
     }
 }
 

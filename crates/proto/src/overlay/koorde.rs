@@ -1,4 +1,4 @@
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes};
 
 use super::list::List;
 use super::place::Place;
@@ -7,7 +7,10 @@ use super::{
     Algorithm, Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, Walk, keep_distinct,
     keep_nearest,
 };
-use crate::core::{DecodeError, NodeId, Payload, Wire, split, take_u8};
+#[cfg(test)]
+use crate::core::Rng;
+use crate::core::field::{Field, wire};
+use crate::core::{DecodeError, NodeId, Payload, split, take_u8};
 
 /// Most edges at a node: to the last node at or before the end of an edge, and as many after it as
 /// the graph has degree.
@@ -75,16 +78,22 @@ const BEHIND: u8 = 0x80;
 const START: u8 = 0xfe;
 const LAST: u8 = 0xff;
 
-impl Wire for KoordeWalk {
-    fn wire_len(&self) -> usize {
-        match self {
+wire!(KoordeWalk);
+
+impl Field for KoordeWalk {
+    const BYTES_MIN: usize = 1;
+
+    #[inline]
+    fn bytes(walk: &KoordeWalk) -> usize {
+        match walk {
             KoordeWalk::Imaginary { left, .. } => 1 + prefix_bytes(*left),
             KoordeWalk::Start | KoordeWalk::Last => 1,
         }
     }
 
-    fn encode(&self, head: &mut BytesMut) -> Option<&Payload> {
-        match self {
+    #[inline]
+    fn put<'a>(walk: &'a KoordeWalk, head: &mut impl BufMut) -> Option<&'a Payload> {
+        match walk {
             KoordeWalk::Start => head.put_u8(START),
             KoordeWalk::Last => head.put_u8(LAST),
             KoordeWalk::Imaginary { prefix, left, side } => {
@@ -95,7 +104,7 @@ impl Wire for KoordeWalk {
         None
     }
 
-    fn decode(bytes: &mut Bytes) -> Result<KoordeWalk, DecodeError> {
+    fn take(bytes: &mut Bytes, _: &'static str) -> Result<KoordeWalk, DecodeError> {
         let (left, side) = match take_u8(bytes)? {
             START => return Ok(KoordeWalk::Start),
             LAST => return Ok(KoordeWalk::Last),
@@ -111,6 +120,18 @@ impl Wire for KoordeWalk {
             return Err(DecodeError::OutOfRange { field: "prefix", value: prefix });
         }
         Ok(KoordeWalk::Imaginary { prefix, left, side })
+    }
+
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> KoordeWalk {
+        let left = rng.below(BITS_MAX + 1) as u8;
+        let prefix = rng.next_u64().checked_shr(64 - u32::from(left)).unwrap_or(0);
+        let side = if bool::any(rng) { Side::Ahead } else { Side::Behind };
+        match rng.below(4) {
+            0 => KoordeWalk::Start,
+            1 => KoordeWalk::Last,
+            _ => KoordeWalk::Imaginary { prefix, left, side },
+        }
     }
 }
 

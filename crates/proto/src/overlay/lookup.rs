@@ -6,9 +6,8 @@ use super::bundle::{pieces, split, target_bytes};
 use super::config::CANDIDATES;
 use super::counters;
 use super::exchange::{Cause, Exchange, Trail};
-use super::message::{
-    Answer, Body, CANDIDATES_MAX, Found, ITEMS_MAX, Purpose, Route, Segment, Target,
-};
+use super::message::{Body, Found, Purpose, Route, Segment, Target};
+use super::record::{Answer, CANDIDATES_MAX, ITEMS_MAX};
 use super::relay::{count_ended, count_lookups, counter_for};
 use super::request::tag;
 use super::{Cx, Overlay};

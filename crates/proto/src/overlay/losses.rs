@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use super::command::Role;
 use super::counters;
-use super::message::{Answer, Body, MISSING_MAX};
+use super::message::Body;
+use super::record::{Answer, MISSING_MAX};
 use super::router::{keep_distinct, keep_least};
 use super::{Chore, Hop, Key, Topic};
 use super::{Cx, Overlay};

@@ -1,26 +1,20 @@
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 
+use super::record::{
+    ADDRESS_BYTES_MAX, Answer, CANDIDATES_MAX, CopyAnswer, ITEMS_MAX, Keyed, MESSAGE_BYTES_MAX,
+    MISSING_MAX, NODES_MAX, PutAnswer, PutItem, Record, Version, check_ascending,
+};
+use super::walk::{By, Walks};
 use super::{Key, Topic, Walk};
-use crate::core::{NodeId, Payload};
-
-/// Most targets of one bundle, and items of any list in a message.
-pub const ITEMS_MAX: usize = 1024;
-/// Most bytes of one message.
-pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// Most bytes that a message takes beyond one value: what a value must leave of
-/// [`MESSAGE_BYTES_MAX`].
-pub const HEAD_BYTES_MAX: usize = 1 << 10;
-/// Longest address of a node, bytes.
-pub const ADDRESS_BYTES_MAX: usize = 255;
-/// Most nodes that one answer names.
-pub const NODES_MAX: usize = 4096;
-/// Most failed nodes that one message names.
-pub const MISSING_MAX: usize = 64;
-/// Most candidates that a node names for one target.
-pub const CANDIDATES_MAX: usize = 8;
+#[cfg(test)]
+use crate::core::Rng;
+use crate::core::field::{
+    Address, Field, Late, Length, List, check_room, fields, messages, take_count,
+};
+use crate::core::{DecodeError, NodeId, Payload, take_u8, take_u16};
 
 /// What nodes of an overlay send each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,120 +29,73 @@ pub struct Message {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses(pub Option<Arc<[(NodeId, Bytes)]>>);
 
-/// One key that a bundle is to reach.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Target {
-    /// The key.
-    pub key: Key,
-    /// What the router notes of the way.
-    pub walk: Walk,
+/// Keys for which a node is responsible, from the first to the second, if it says so.
+type Range = Option<Box<(Key, Key)>>;
+
+/// The form of [`Addresses`], if there are any.
+pub(super) type AddressList = List<ADDRESSES_MAX, 0, (NodeId, Address<ADDRESS_BYTES_MAX, 1>)>;
+
+const ADDRESSES_MAX: usize = 256;
+
+fields! {
+    /// One key that a bundle is to reach.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Target by By<W: Walks> {
+        /// The key.
+        pub key: Key,
+        /// What the router notes of the way.
+        pub walk: Walk as By<W>,
+    }
 }
 
-/// Why targets are looked up.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Purpose {
-    /// To learn who is responsible.
-    Locate,
-    /// To read.
-    Get,
-    /// The same as `Locate`, for the table's sake. Counted apart.
-    Upkeep,
-    /// To deliver this to whoever is responsible.
-    Send(Arc<Payload>),
+fields! {
+    /// Why targets are looked up.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum Purpose as "purpose" {
+        /// To learn who is responsible.
+        0 => Locate,
+        /// To read.
+        1 => Get,
+        /// The same as `Locate`, for the table's sake. Counted apart.
+        2 => Upkeep,
+        /// To deliver this to whoever is responsible.
+        3 => Send(value: Arc<Payload> as Arc<Length<MESSAGE_BYTES_MAX>>),
+    }
 }
 
-/// A bundle on its way.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Route {
-    /// The sender's number for this message.
-    pub exchange: u32,
-    /// How many more hops it may make, this one included.
-    pub ttl: u8,
-    /// Who gets the results.
-    pub initiator: NodeId,
-    /// The initiator is a member of the overlay, not a guest.
-    pub is_member: bool,
-    /// The initiator's number for the request.
-    pub tag: u64,
-    /// What for.
-    pub purpose: Purpose,
-    /// What it is to reach, by ascending key.
-    pub targets: Arc<[Target]>,
+/// What is to be delivered stands behind the targets.
+impl Late for Purpose {
+    fn values(&self) -> impl Iterator<Item = &Payload> {
+        let value = if let Purpose::Send(value) = self { Some(&**value) } else { None };
+        value.into_iter()
+    }
+
+    fn values_mut(&mut self) -> impl Iterator<Item = &mut Payload> {
+        let value = if let Purpose::Send(value) = self { Arc::get_mut(value) } else { None };
+        value.into_iter()
+    }
 }
 
-/// The age of a record: of two, the greater is the newer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version {
-    /// One more than that of the record it replaces.
-    pub count: u64,
-    /// The node that gave it.
-    pub by: u32,
-}
-
-/// Which write made a record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamp {
-    /// How old it is.
-    pub version: Version,
-    /// The node that wrote.
-    pub writer: u32,
-    /// The writer's run (upper half) and the number of its request in it (lower half).
-    pub write: u64,
-}
-
-/// A value on its way between nodes that hold it, or the mark that it was removed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Record {
-    /// Under which key.
-    pub key: Key,
-    /// Which write made it.
-    pub stamp: Stamp,
-    /// Milliseconds until it is forgotten.
-    pub lifetime_ms: u32,
-    /// The value; `None` if it was removed.
-    pub value: Option<Payload>,
-}
-
-/// What shall be written under one key.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PutItem {
-    /// The key.
-    pub key: Key,
-    /// Milliseconds until it is forgotten.
-    pub lifetime_ms: u32,
-    /// Earlier writes of the same writer have got no higher version count than this, as far as it
-    /// remembers.
-    pub after: u64,
-    /// The value; `None` removes.
-    pub value: Option<Payload>,
-}
-
-/// What became of a target at the node where it ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// The node is responsible.
-    Here,
-    /// The application there has it.
-    Delivered,
-    /// The value.
-    Found {
-        /// Its age.
-        version: Version,
-        /// The value.
-        value: Payload,
-    },
-    /// No replica holds a value.
-    Absent,
-    /// The node asks the other replicas; the answer follows as a result.
-    Later,
-    /// The answers together were too large: ask again for this one.
-    Again,
-    /// No hop goes on from here.
-    NoRoute,
-    /// The node has too much to do.
-    Busy,
-    /// The node has nothing, and others may: who its neighbours are has just changed.
-    Unsettled,
+fields! {
+    /// A bundle on its way.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Route by By<W: Walks> {
+        /// The sender's number for this message.
+        pub exchange: u32,
+        /// How many more hops it may make, this one included.
+        pub ttl: u8,
+        /// Who gets the results.
+        pub initiator: NodeId,
+        /// The initiator is a member of the overlay, not a guest.
+        pub is_member: bool,
+        /// The initiator's number for the request.
+        pub tag: u64,
+        /// What for.
+        pub purpose: Purpose,
+        /// What it is to reach, by ascending key.
+        pub targets: Arc<[Target]> as List<ITEMS_MAX, 0, By<W>> where check_targets;
+        .. purpose
+    }
 }
 
 /// A node's answer to [`Body::Find`].
@@ -168,192 +115,182 @@ pub struct Found {
     pub range: Option<Box<(Key, Key)>>,
 }
 
-/// Consecutive targets of a bundle that go the same way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// How many targets.
-    pub targets: u16,
-    /// How many candidates, the best first; 0 if the targets ended.
-    pub nodes: u8,
+fields! {
+    /// Consecutive targets of a bundle that go the same way.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Segment {
+        /// How many targets.
+        pub targets: u16,
+        /// How many candidates, the best first; 0 if the targets ended.
+        pub nodes: u8,
+    }
 }
 
-/// What became of an item of [`Body::Put`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PutAnswer {
-    /// So many nodes hold it.
-    Stored(u8),
-    /// The node is not responsible.
-    Elsewhere,
-    /// The value is too large.
-    TooLarge,
-    /// There is no room.
-    OverQuota,
-    /// Too few replicas answered.
-    Unreplicated,
-    /// A later write of the same writer is there already.
-    Superseded,
-    /// The node has too much to do.
-    Busy,
-    /// Another node may be responsible: who this one's neighbours are has just changed.
-    Unsettled,
-    /// This many nodes hold it: all there are, and fewer than there were before some failed.
-    Short(u8),
+fields! {
+    impl enum Topic as "topic" {
+        0 => Neighbours,
+        1 => Row(row: u8 where check_row, key: Key),
+        2 => Nearest(key: Key),
+    }
 }
 
-/// What became of a record of [`Body::Copy`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyAnswer {
-    /// It is here, or was already.
-    Held,
-    /// A newer one is here.
-    Newer(Stamp),
-    /// There is no room.
-    OverQuota,
-    /// The key is none of this node's.
-    Far,
-}
-
-/// What one node says to another.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Body {
-    /// A bundle goes on.
-    Route(Route),
-    /// The answer: the bundle is in my care.
-    Ack {
-        /// The sender's number of the bundle.
-        exchange: u32,
-    },
-    /// Straight to the initiator: what became of targets that ended here.
-    Result {
-        /// The initiator's number.
-        tag: u64,
-        /// Each target and what became of it.
-        answers: Vec<(Key, Answer)>,
-        /// Keys for which this node is responsible, from the first to the second, if it says so.
-        range: Option<Box<(Key, Key)>>,
-    },
-    /// Who comes next for these targets?
-    Find {
-        /// The asker's number.
-        exchange: u32,
-        /// The asker is a member of the overlay.
-        is_member: bool,
-        /// The asker's number for the request, for answers that follow.
-        tag: u64,
-        /// What for.
-        purpose: Purpose,
-        /// The targets, by ascending key.
-        targets: Arc<[Target]>,
-    },
-    /// The answer.
-    Found(Box<Found>),
-    /// Write these, to the responsible node.
-    Put {
-        /// The writer's number of this message.
-        exchange: u32,
-        /// The writer is a member of the overlay.
-        is_member: bool,
-        /// The writer's run and the number of its request.
-        write: u64,
-        /// What.
-        items: Arc<[PutItem]>,
-    },
-    /// The answer, item by item.
-    PutReply {
-        /// The writer's number.
-        exchange: u32,
-        /// In the order of the items. None to a put that came again while it is being written.
-        answers: Vec<PutAnswer>,
-    },
-    /// Hold copies of these.
-    Copy {
-        /// The sender's number.
-        exchange: u32,
-        /// What.
-        records: Arc<[Record]>,
-    },
-    /// The answer, record by record.
-    CopyReply {
-        /// The sender's number.
-        exchange: u32,
-        /// In the order of the records. None to copies that came again before they are on disk.
-        answers: Vec<CopyAnswer>,
-    },
-    /// What do you hold under these keys?
-    Fetch {
-        /// The asker's number.
-        exchange: u32,
-        /// The keys, ascending.
-        keys: Arc<[Key]>,
-    },
-    /// The answer: what there is.
-    Fetched {
-        /// The asker's number.
-        exchange: u32,
-        /// By ascending key; keys without a record are left out.
-        records: Vec<Record>,
-        /// It is all that there is; otherwise there was too much for one answer.
-        is_whole: bool,
-    },
-    /// I hold these.
-    Summary {
-        /// The sender's number.
-        exchange: u32,
-        /// Keys, ascending, and the age of what is held under them.
-        entries: Arc<[(Key, Version)]>,
-    },
-    /// The answer: places in the summary.
-    SummaryReply {
-        /// The sender's number.
-        exchange: u32,
-        /// Where I hold nothing, or something older.
-        lacking: Vec<u16>,
-        /// Where I hold something newer.
-        newer: Vec<u16>,
-        /// Where you are to hold nothing: I am responsible, and it is held by those that are to.
-        surplus: Vec<u16>,
-    },
-    /// About your table.
-    Ask {
-        /// The asker's number.
-        exchange: u32,
-        /// The asker is a member of the overlay.
-        is_member: bool,
-        /// What about it.
-        topic: Topic,
-    },
-    /// The answer.
-    Told {
-        /// The asker's number.
-        exchange: u32,
-        /// Nodes.
-        nodes: Vec<NodeId>,
-    },
-    /// I may be your neighbour.
-    Notify,
-    /// Are you there?
-    Ping {
-        /// The asker's number.
-        exchange: u32,
-    },
-    /// Yes.
-    Pong {
-        /// The asker's number.
-        exchange: u32,
-    },
-    /// The answer of a node that is no member of the overlay to what only a member can do.
-    NotMember {
-        /// The asker's number.
-        exchange: u32,
-    },
-    /// I leave.
-    Goodbye,
-    /// I miss these nodes: they failed, and may hold the only copies of something near you. You are
-    /// among them if you failed and were started again.
-    Missing {
-        /// The nodes, those nearest to the receiver first.
-        nodes: Vec<NodeId>,
-    },
+messages! {
+    /// What one node says to another.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum Body by By<W: Walks> {
+        /// A bundle goes on.
+        0 => Route(route: Route as By<W>) [
+            "route {} of {} ttl {}:{}",
+            route.purpose, route.initiator, route.ttl,
+            Each(|| route.targets.iter().map(|target| Short(target.key)))
+        ],
+        /// The answer: the bundle is in my care.
+        1 => Ack {
+            /// The sender's number of the bundle.
+            exchange: u32,
+        } ["ack"],
+        /// Straight to the initiator: what became of targets that ended here.
+        2 => Result {
+            /// The initiator's number.
+            tag: u64,
+            /// Keys for which this node is responsible, from the first to the second, if it says
+            /// so.
+            range: Option<Box<(Key, Key)>>,
+            /// Each target and what became of it.
+            answers: Vec<(Key, Answer)> as List<ITEMS_MAX>;
+            .. answers
+        } ["result:{}", Each(|| answers.iter().map(|(key, answer)| Pair(Short(*key), answer)))],
+        /// Who comes next for these targets?
+        3 => Find {
+            /// The asker's number.
+            exchange: u32,
+            /// The asker is a member of the overlay.
+            is_member: bool,
+            /// The asker's number for the request, for answers that follow.
+            tag: u64,
+            /// What for.
+            purpose: Purpose,
+            /// The targets, by ascending key.
+            targets: Arc<[Target]> as List<ITEMS_MAX, 0, By<W>> where check_targets;
+            .. purpose
+        } ["find {purpose}:{}", Each(|| targets.iter().map(|target| Short(target.key)))],
+        /// The answer.
+        4 => Found(found: Box<Found> as Box<By<W>>) ["found:{found}"],
+        /// Write these, to the responsible node.
+        5 => Put {
+            /// The writer's number of this message.
+            exchange: u32,
+            /// The writer is a member of the overlay.
+            is_member: bool,
+            /// The writer's run and the number of its request.
+            write: u64,
+            /// What.
+            items: Arc<[PutItem]> as List<ITEMS_MAX> where check_ascending;
+            .. items
+        } ["put:{}", Each(|| items.iter().map(|item| Short(item.key)))],
+        /// The answer, item by item.
+        6 => PutReply {
+            /// The writer's number.
+            exchange: u32,
+            /// In the order of the items. None to a put that came again while it is being written.
+            answers: Vec<PutAnswer> as List<ITEMS_MAX>,
+        } ["put reply: {answers:?}"],
+        /// Hold copies of these.
+        7 => Copy {
+            /// The sender's number.
+            exchange: u32,
+            /// What.
+            records: Arc<[Record]> as List<ITEMS_MAX> where check_ascending;
+            .. records
+        } [
+            "copy:{}",
+            Each(|| records.iter().map(|it| Pair(Short(it.key), it.stamp.version)))
+        ],
+        /// The answer, record by record.
+        8 => CopyReply {
+            /// The sender's number.
+            exchange: u32,
+            /// In the order of the records. None to copies that came again before they are on disk.
+            answers: Vec<CopyAnswer> as List<ITEMS_MAX>,
+        } ["copy reply: {answers:?}"],
+        /// What do you hold under these keys?
+        9 => Fetch {
+            /// The asker's number.
+            exchange: u32,
+            /// The keys, ascending.
+            keys: Arc<[Key]> as List<ITEMS_MAX> where check_ascending,
+        } ["fetch:{}", Each(|| keys.iter().map(|&key| Short(key)))],
+        /// The answer: what there is.
+        10 => Fetched {
+            /// The asker's number.
+            exchange: u32,
+            /// It is all that there is; otherwise there was too much for one answer.
+            is_whole: bool,
+            /// By ascending key; keys without a record are left out.
+            records: Vec<Record> as List<ITEMS_MAX> where check_ascending;
+            .. records
+        } ["fetched:{}", Each(|| records.iter().map(|record| Short(record.key)))],
+        /// I hold these.
+        11 => Summary {
+            /// The sender's number.
+            exchange: u32,
+            /// Keys, ascending, and the age of what is held under them.
+            entries: Arc<[(Key, Version)]> as List<ITEMS_MAX> where check_ascending,
+        } ["summary:{}", Each(|| entries.iter().map(|&(key, _)| Short(key)))],
+        /// The answer: places in the summary.
+        12 => SummaryReply {
+            /// The sender's number.
+            exchange: u32,
+            /// Where I hold nothing, or something older.
+            lacking: Vec<u16> as List<ITEMS_MAX>,
+            /// Where I hold something newer.
+            newer: Vec<u16> as List<ITEMS_MAX>,
+            /// Where you are to hold nothing: I am responsible, and it is held by those that are
+            /// to.
+            surplus: Vec<u16> as List<ITEMS_MAX>,
+        } ["summary reply: lacking {lacking:?}, newer {newer:?}, surplus {surplus:?}"],
+        /// About your table.
+        13 => Ask {
+            /// The asker's number.
+            exchange: u32,
+            /// The asker is a member of the overlay.
+            is_member: bool,
+            /// What about it.
+            topic: Topic,
+        } ["ask {topic:?}"],
+        /// The answer.
+        14 => Told {
+            /// The asker's number.
+            exchange: u32,
+            /// Nodes.
+            nodes: Vec<NodeId> as List<NODES_MAX>,
+        } ["told {} nodes", nodes.len()],
+        /// I may be your neighbour.
+        15 => Notify ["notify"],
+        /// Are you there?
+        16 => Ping {
+            /// The asker's number.
+            exchange: u32,
+        } ["ping"],
+        /// Yes.
+        17 => Pong {
+            /// The asker's number.
+            exchange: u32,
+        } ["pong"],
+        /// The answer of a node that is no member of the overlay to what only a member can do.
+        18 => NotMember {
+            /// The asker's number.
+            exchange: u32,
+        } ["no member"],
+        /// I leave.
+        19 => Goodbye ["goodbye"],
+        /// I miss these nodes: they failed, and may hold the only copies of something near you. You
+        /// are among them if you failed and were started again.
+        20 => Missing {
+            /// The nodes, those nearest to the receiver first.
+            nodes: Vec<NodeId> as List<MISSING_MAX>,
+        } ["missing:{}", Each(|| nodes.iter())],
+    }
 }
 
 impl From<Body> for Message {
@@ -402,125 +339,190 @@ impl Body {
     }
 }
 
-impl fmt::Display for Version {
+impl Keyed for Target {
+    fn key(&self) -> Key {
+        self.key
+    }
+}
+
+/// A bundle has targets.
+fn check_targets(targets: &[Target]) -> Result<(), DecodeError> {
+    if targets.is_empty() {
+        return Err(DecodeError::OutOfRange { field: "targets", value: 0 });
+    }
+    check_ascending(targets)
+}
+
+fn check_row(&row: &u8) -> Result<(), DecodeError> {
+    match u32::from(row) < Key::DIGITS {
+        true => Ok(()),
+        false => Err(DecodeError::OutOfRange { field: "row", value: row.into() }),
+    }
+}
+
+/// By hand, since what follows a segment depends on it, and the lists are those of all segments.
+impl<W: Walks> Field<Found> for By<W> {
+    const BYTES_MIN: usize = 4 + Range::BYTES_MIN + 2;
+    const HAS_PAYLOAD: bool = true;
+
+    fn bytes(found: &Found) -> usize {
+        let segments = Segment::BYTES_MIN * found.segments.len();
+        let ended = found.ended.iter().map(Answer::bytes).sum::<usize>();
+        let nodes = NodeId::BYTES_MIN * found.nodes.len();
+        let walks = found.walks.iter().map(By::<W>::bytes).sum::<usize>();
+        let head = 4 + Range::bytes(&found.range) + 2;
+        head + segments + ended + nodes + walks + found.ended.late_bytes()
+    }
+
+    fn put<'a>(found: &'a Found, head: &mut impl BufMut) -> Option<&'a Payload> {
+        head.put_u32(found.exchange);
+        Range::put(&found.range, head);
+        head.put_u16(found.segments.len() as u16);
+        let (mut ended, mut nodes) = (&found.ended[..], &found.nodes[..]);
+        let mut walks = &found.walks[..];
+        for segment in &found.segments {
+            Segment::put(segment, head);
+            let of_targets = usize::from(segment.targets);
+            if segment.nodes == 0 {
+                let (these, rest) = ended.split_at(of_targets);
+                these.iter().for_each(|answer| _ = Answer::put(answer, head));
+                ended = rest;
+            } else {
+                let (these, rest) = nodes.split_at(segment.nodes.into());
+                these.iter().for_each(|node| _ = NodeId::put(node, head));
+                nodes = rest;
+                let (these, rest) = walks.split_at(of_targets);
+                these.iter().for_each(|walk| _ = By::<W>::put(walk, head));
+                walks = rest;
+            }
+        }
+        found.ended.put_late(head)
+    }
+
+    fn take(bytes: &mut Bytes, _: &'static str) -> Result<Found, DecodeError> {
+        let exchange = u32::take(bytes, "exchange")?;
+        let range = <Range as Field>::take(bytes, "range")?;
+        let count = take_count(bytes, 0, ITEMS_MAX)?;
+        check_room(bytes, Segment::BYTES_MIN * count)?;
+        let segments = Vec::with_capacity(count);
+        let (ended, nodes, walks) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Found { exchange, segments, ended, nodes, walks, range };
+        let mut total = 0;
+        for _ in 0..count {
+            let (targets, nodes) = (take_u16(bytes)?, take_u8(bytes)?);
+            total += usize::from(targets);
+            if targets == 0 || total > ITEMS_MAX {
+                return Err(DecodeError::OutOfRange { field: "targets", value: targets.into() });
+            }
+            if usize::from(nodes) > CANDIDATES_MAX {
+                return Err(DecodeError::OutOfRange { field: "nodes", value: nodes.into() });
+            }
+            found.segments.push(Segment { targets, nodes });
+            if nodes == 0 {
+                for _ in 0..targets {
+                    found.ended.push(Answer::take(bytes, "answer")?);
+                }
+            } else {
+                check_room(bytes, NodeId::BYTES_MIN * usize::from(nodes))?;
+                for _ in 0..nodes {
+                    found.nodes.push(NodeId::take(bytes, "node")?);
+                }
+                for _ in 0..targets {
+                    found.walks.push(By::<W>::take(bytes, "walk")?);
+                }
+            }
+        }
+        found.ended.take_late(bytes)?;
+        Ok(found)
+    }
+
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> Found {
+        let (exchange, range) = (u32::any(rng), Range::any(rng));
+        let (segments, ended, nodes, walks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut found = Found { exchange, segments, ended, nodes, walks, range };
+        for _ in 0..rng.below(4) {
+            let (targets, nodes) = (1 + rng.below(3) as u16, rng.below(3) as u8);
+            found.segments.push(Segment { targets, nodes });
+            found.nodes.extend((0..nodes).map(|_| NodeId::any(rng)));
+            for _ in 0..targets {
+                if nodes == 0 {
+                    found.ended.push(Answer::any(rng));
+                } else {
+                    found.walks.push(By::<W>::any(rng));
+                }
+            }
+        }
+        found
+    }
+
+    #[cfg(test)]
+    fn layout(_: &str) -> String {
+        "exchange 4, whether 1, range 20, range 20, count 2, (targets 2, nodes 1, \
+         an answer for each target or node 4 each and a walk for each target) each, values of ended"
+            .to_owned()
+    }
+}
+
+impl Display for Purpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v{}.{}", self.count, self.by)
+        f.write_str(match self {
+            Purpose::Locate => "locate",
+            Purpose::Get => "get",
+            Purpose::Upkeep => "upkeep",
+            Purpose::Send(_) => "send",
+        })
+    }
+}
+
+impl Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.body.fmt(f)
+    }
+}
+
+/// A word for each target that ended; how many go on, and to whom.
+impl Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut ended, mut nodes) = (self.ended.iter(), self.nodes.iter());
+        for segment in &self.segments {
+            if segment.nodes == 0 {
+                let mut words = ended.by_ref().take(segment.targets.into());
+                words.try_for_each(|word| write!(f, " {word}"))?;
+            } else {
+                let best = nodes.by_ref().take(segment.nodes.into());
+                let best: Vec<String> = best.map(NodeId::to_string).collect();
+                write!(f, " {} to {}", segment.targets, best.join("|"))?;
+            }
+        }
+        Ok(())
     }
 }
 
 /// The first eight digits of a key.
 struct Short(Key);
 
-impl fmt::Display for Short {
+impl Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.0.to_bytes();
         bytes[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Display for Message {
+/// One and the other.
+struct Pair<A, B>(A, B);
+
+impl<A: Display, B: Display> Display for Pair<A, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, keys: &mut dyn Iterator<Item = Key>| {
-            for key in keys {
-                write!(f, " {}", Short(key))?;
-            }
-            Ok(())
-        };
-        match &self.body {
-            Body::Route(route) => {
-                let word = purpose_word(&route.purpose);
-                write!(f, "route {word} of {} ttl {}:", route.initiator, route.ttl)?;
-                list(f, &mut route.targets.iter().map(|target| target.key))
-            }
-            Body::Ack { .. } => write!(f, "ack"),
-            Body::Result { answers, .. } => {
-                write!(f, "result:")?;
-                for (key, answer) in answers {
-                    write!(f, " {} {}", Short(*key), answer_word(answer))?;
-                }
-                Ok(())
-            }
-            Body::Find { purpose, targets, .. } => {
-                write!(f, "find {}:", purpose_word(purpose))?;
-                list(f, &mut targets.iter().map(|target| target.key))
-            }
-            Body::Found(found) => {
-                write!(f, "found:")?;
-                let (mut ended, mut nodes) = (found.ended.iter(), found.nodes.iter());
-                for segment in &found.segments {
-                    if segment.nodes == 0 {
-                        let words = ended.by_ref().take(segment.targets.into()).map(answer_word);
-                        words.into_iter().try_for_each(|word| write!(f, " {word}"))?;
-                    } else {
-                        let best = nodes.by_ref().take(segment.nodes.into());
-                        let best: Vec<String> = best.map(NodeId::to_string).collect();
-                        write!(f, " {} to {}", segment.targets, best.join("|"))?;
-                    }
-                }
-                Ok(())
-            }
-            Body::Put { items, .. } => {
-                write!(f, "put:")?;
-                list(f, &mut items.iter().map(|item| item.key))
-            }
-            Body::PutReply { answers, .. } => write!(f, "put reply: {answers:?}"),
-            Body::Copy { records, .. } => {
-                write!(f, "copy:")?;
-                records.iter().try_for_each(|record| {
-                    write!(f, " {} {}", Short(record.key), record.stamp.version)
-                })
-            }
-            Body::CopyReply { answers, .. } => write!(f, "copy reply: {answers:?}"),
-            Body::Fetch { keys, .. } => {
-                write!(f, "fetch:")?;
-                list(f, &mut keys.iter().copied())
-            }
-            Body::Fetched { records, .. } => {
-                write!(f, "fetched:")?;
-                list(f, &mut records.iter().map(|record| record.key))
-            }
-            Body::Summary { entries, .. } => {
-                write!(f, "summary:")?;
-                list(f, &mut entries.iter().map(|&(key, _)| key))
-            }
-            Body::SummaryReply { lacking, newer, surplus, .. } => {
-                write!(f, "summary reply: lacking {lacking:?}, newer {newer:?}")?;
-                write!(f, ", surplus {surplus:?}")
-            }
-            Body::Ask { topic, .. } => write!(f, "ask {topic:?}"),
-            Body::Told { nodes, .. } => write!(f, "told {} nodes", nodes.len()),
-            Body::Notify => write!(f, "notify"),
-            Body::Ping { .. } => write!(f, "ping"),
-            Body::Pong { .. } => write!(f, "pong"),
-            Body::NotMember { .. } => write!(f, "no member"),
-            Body::Goodbye => write!(f, "goodbye"),
-            Body::Missing { nodes } => {
-                write!(f, "missing:")?;
-                nodes.iter().try_for_each(|node| write!(f, " {node}"))
-            }
-        }
+        write!(f, "{} {}", self.0, self.1)
     }
 }
 
-fn purpose_word(purpose: &Purpose) -> &'static str {
-    match purpose {
-        Purpose::Locate => "locate",
-        Purpose::Get => "get",
-        Purpose::Upkeep => "upkeep",
-        Purpose::Send(_) => "send",
-    }
-}
+/// Each behind a space.
+struct Each<F>(F);
 
-fn answer_word(answer: &Answer) -> &'static str {
-    match answer {
-        Answer::Here => "here",
-        Answer::Delivered => "delivered",
-        Answer::Found { .. } => "found",
-        Answer::Absent => "absent",
-        Answer::Later => "later",
-        Answer::Again => "again",
-        Answer::NoRoute => "no route",
-        Answer::Busy => "busy",
-        Answer::Unsettled => "unsettled",
+impl<I: Iterator<Item: Display>, F: Fn() -> I> Display for Each<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.0)().try_for_each(|item| write!(f, " {item}"))
     }
 }

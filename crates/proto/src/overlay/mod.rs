@@ -44,7 +44,6 @@ mod command;
 mod config;
 pub mod counters;
 mod exchange;
-mod fields;
 mod guest;
 mod kademlia;
 mod key;
@@ -62,6 +61,7 @@ mod place;
 mod ranges;
 mod read;
 mod read_job;
+mod record;
 mod relay;
 mod replicate;
 mod request;
@@ -104,13 +104,13 @@ pub use kademlia::Kademlia;
 pub use key::{Key, Space};
 pub use koorde::{Koorde, KoordeWalk, Side};
 pub use leg::Leg;
-pub use message::{
-    ADDRESS_BYTES_MAX, Addresses, Answer, Body, CANDIDATES_MAX, CopyAnswer, Found, HEAD_BYTES_MAX,
-    ITEMS_MAX, MESSAGE_BYTES_MAX, MISSING_MAX, Message, NODES_MAX, Purpose, PutAnswer, PutItem,
-    Record, Route, Segment, Stamp, Target, Version,
-};
+pub use message::{Addresses, Body, Found, Message, Purpose, Route, Segment, Target};
 pub use oracle::Oracle;
 pub use pastry::Pastry;
+pub use record::{
+    ADDRESS_BYTES_MAX, Answer, CANDIDATES_MAX, CopyAnswer, HEAD_BYTES_MAX, ITEMS_MAX,
+    MESSAGE_BYTES_MAX, MISSING_MAX, NODES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
+};
 pub use router::{Chore, Hop, Router, Step, Topic};
 use router::{keep_distinct, keep_nearest};
 pub use shape::Shape;

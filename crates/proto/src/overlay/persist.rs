@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::command::Event;
 use super::counters;
-use super::message::{Body, CopyAnswer, Record};
+use super::message::Body;
+use super::record::{CopyAnswer, Record};
 use super::replicate::{Job, WriteJob};
 use super::{Cx, Overlay};
 use crate::core::NodeId;

@@ -3,12 +3,14 @@
 use super::Key;
 use super::counters;
 use super::exchange::Cause;
-use super::message::{Answer, Body, MESSAGE_BYTES_MAX, Purpose, Record};
+use super::message::{Body, Purpose};
 use super::read_job::ReadJob;
+use super::record::{Answer, MESSAGE_BYTES_MAX, Record};
 use super::replicate::{COPY_HEAD_BYTES, Job, ROUNDS_MAX};
 use super::store::Accepted;
 use super::{Cx, Overlay};
 use crate::core::NodeId;
+use crate::core::field::Valued;
 
 impl Overlay {
     /// Reads keys that this node is responsible for. What it must ask others for is not among the
@@ -135,7 +137,7 @@ impl Overlay {
         if let Some(store) = &self.store {
             for &key in keys {
                 if let Some(record) = store.record(key, cx.now) {
-                    bytes += record.wire_len();
+                    bytes += record.bytes_with_value();
                     if bytes > MESSAGE_BYTES_MAX && !records.is_empty() {
                         is_whole = false;
                         break;

@@ -1,7 +1,7 @@
 //! A read that asks other replicas.
 
 use super::Key;
-use super::message::Record;
+use super::record::Record;
 use crate::core::NodeId;
 
 /// Keys that are being looked for at other replicas.

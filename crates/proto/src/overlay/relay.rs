@@ -9,8 +9,10 @@ use super::command::Event;
 use super::config::CANDIDATES;
 use super::counters;
 use super::exchange::Cause;
-use super::message::{Answer, Body, ITEMS_MAX, MESSAGE_BYTES_MAX, Purpose, Route, Target};
+use super::message::{Body, Purpose, Route, Target};
+use super::record::{Answer, ITEMS_MAX, MESSAGE_BYTES_MAX};
 use super::{Cx, Overlay};
+use crate::core::field::Valued;
 use crate::core::{CounterId, NodeId, Payload};
 
 /// Deliveries that are remembered, so that a bundle that comes again is not delivered again.
@@ -239,7 +241,7 @@ impl Overlay {
             return self.receive_answers(cx, initiator, tag, answers, range);
         }
         let counter = counter_for(purpose, counters::RESULT);
-        let bytes_of = |(_, answer): &(Key, Answer)| Key::BYTES + answer.wire_len();
+        let bytes_of = |(_, answer): &(Key, Answer)| Key::BYTES + answer.bytes_with_value();
         let total: usize = answers.iter().map(bytes_of).sum();
         let range = range.map(Box::new);
         if RESULT_HEAD_BYTES + total <= cx.datagram_bytes_max {

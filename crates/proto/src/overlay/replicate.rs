@@ -6,14 +6,16 @@ use super::bundle::pieces;
 use super::config::TOMBSTONE_LIFETIME;
 use super::counters;
 use super::exchange::Cause;
-use super::message::{
-    Body, CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
-};
+use super::message::Body;
 use super::read_job::ReadJob;
+use super::record::{
+    CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
+};
 use super::relay::list_bytes_max;
 use super::store::Accepted;
 use super::{Cx, Overlay};
 use super::{Hop, Key, Step};
+use crate::core::field::Valued;
 use crate::core::{NodeId, Payload};
 
 /// Rounds of asking replicas before a job ends as it stands.
@@ -424,14 +426,14 @@ pub(super) fn copy_pieces(
     cx: &Cx<'_>,
     records: &[Record],
 ) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let total: usize = records.iter().map(Record::wire_len).sum();
-    let largest = records.iter().map(Record::wire_len).max().unwrap_or(0);
+    let total: usize = records.iter().map(Valued::bytes_with_value).sum();
+    let largest = records.iter().map(Valued::bytes_with_value).max().unwrap_or(0);
     let bytes_max = if total + COPY_HEAD_BYTES <= cx.datagram_bytes_max {
         MESSAGE_BYTES_MAX
     } else {
         list_bytes_max(cx, COPY_HEAD_BYTES, total, largest)
     };
-    pieces(records, ITEMS_MAX, bytes_max, Record::wire_len)
+    pieces(records, ITEMS_MAX, bytes_max, Valued::bytes_with_value)
 }
 
 /// True if a record of which `known` is the version count may have this one.

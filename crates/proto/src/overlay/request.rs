@@ -5,7 +5,8 @@ use super::Key;
 use super::command::{Event, FailReason, Item, Operation, Outcome, RejectReason, Style};
 use super::config::{RANGES_MAX, REQUESTS_MAX, TOMBSTONE_LIFETIME};
 use super::counters;
-use super::message::{Answer, ITEMS_MAX, Purpose, PutItem, Route, Target};
+use super::message::{Purpose, Route, Target};
+use super::record::{Answer, ITEMS_MAX, PutItem};
 use super::{Cx, Overlay};
 use crate::core::{Instant, NodeId, Payload};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Key;
-use super::message::{Record, Stamp, Version};
+use super::record::{Record, Stamp, Version};
 use crate::core::{Instant, Payload};
 
 /// What a node stores: records with an age, each for a time.

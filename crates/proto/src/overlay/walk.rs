@@ -1,12 +1,17 @@
-use bytes::{Bytes, BytesMut};
+use std::marker::PhantomData;
 
-use super::{Algorithm, KoordeWalk, Leg};
-use crate::core::{DecodeError, Wire};
+use bytes::{BufMut, Bytes};
+
+use super::{KoordeWalk, Leg};
+#[cfg(test)]
+use crate::core::Rng;
+use crate::core::field::Field;
+use crate::core::{DecodeError, Payload};
 
 /// What a message carries of its way so far.
 ///
 /// Nothing in the bytes says which form it has: all walks of an overlay have the form of its
-/// [`Algorithm`], and are read as such.
+/// [`Algorithm`](super::Algorithm), and are read as such.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Walk {
     /// Nothing, in no bytes: Tapestry and Kademlia.
@@ -30,28 +35,93 @@ impl Walk {
     }
 
     /// The exact encoded length in bytes.
+    #[inline]
     pub(super) fn wire_len(&self) -> usize {
         match self {
             Walk::None => 0,
-            Walk::Leg(leg) => leg.wire_len(),
-            Walk::Koorde(walk) => walk.wire_len(),
+            Walk::Leg(leg) => Leg::bytes(leg),
+            Walk::Koorde(walk) => KoordeWalk::bytes(walk),
+        }
+    }
+}
+
+/// The form of what has walks in it: of an overlay whose algorithm has walks of the form `W`.
+pub(crate) struct By<W>(PhantomData<W>);
+
+/// The form of the walks of an algorithm.
+pub(crate) trait Walks: Sized {
+    fn take(bytes: &mut Bytes) -> Result<Walk, DecodeError>;
+
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> Walk;
+}
+
+/// Fewest bytes: those of the algorithms without walks.
+impl<W: Walks> Field<Walk> for By<W> {
+    const BYTES_MIN: usize = 0;
+
+    #[inline]
+    fn bytes(walk: &Walk) -> usize {
+        walk.wire_len()
+    }
+
+    #[inline]
+    fn put<'a>(walk: &'a Walk, head: &mut impl BufMut) -> Option<&'a Payload> {
+        match walk {
+            Walk::None => None,
+            Walk::Leg(leg) => Leg::put(leg, head),
+            Walk::Koorde(walk) => KoordeWalk::put(walk, head),
         }
     }
 
-    pub(super) fn encode(&self, head: &mut BytesMut) {
-        match self {
-            Walk::None => {}
-            Walk::Leg(leg) => _ = leg.encode(head),
-            Walk::Koorde(walk) => _ = walk.encode(head),
-        }
+    #[inline]
+    fn take(bytes: &mut Bytes, _: &'static str) -> Result<Walk, DecodeError> {
+        W::take(bytes)
     }
 
-    /// Reads a walk in the form of an algorithm.
-    pub(super) fn decode(algorithm: Algorithm, bytes: &mut Bytes) -> Result<Walk, DecodeError> {
-        Ok(match algorithm.first_walk() {
-            Walk::None => Walk::None,
-            Walk::Leg(_) => Walk::Leg(Leg::decode(bytes)?),
-            Walk::Koorde(_) => Walk::Koorde(KoordeWalk::decode(bytes)?),
-        })
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> Walk {
+        W::any(rng)
+    }
+
+    #[cfg(test)]
+    fn layout(_: &str) -> String {
+        "walk 0 to 9".to_owned()
+    }
+}
+
+impl Walks for () {
+    #[inline]
+    fn take(_: &mut Bytes) -> Result<Walk, DecodeError> {
+        Ok(Walk::None)
+    }
+
+    #[cfg(test)]
+    fn any(_: &mut Rng) -> Walk {
+        Walk::None
+    }
+}
+
+impl Walks for Leg {
+    #[inline]
+    fn take(bytes: &mut Bytes) -> Result<Walk, DecodeError> {
+        <Leg as Field>::take(bytes, "walk").map(Walk::Leg)
+    }
+
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> Walk {
+        Walk::Leg(<Leg as Field>::any(rng))
+    }
+}
+
+impl Walks for KoordeWalk {
+    #[inline]
+    fn take(bytes: &mut Bytes) -> Result<Walk, DecodeError> {
+        <KoordeWalk as Field>::take(bytes, "walk").map(Walk::Koorde)
+    }
+
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> Walk {
+        Walk::Koorde(<KoordeWalk as Field>::any(rng))
     }
 }

@@ -6,6 +6,34 @@ macro_rules! layout_of {
     ($type:ty as $layout:ty) => {
         $layout
     };
+    (@by $Name:ident) => {
+        $Name
+    };
+    (@by $Name:ident $Form:ident<$W:ident>) => {
+        $Form<$W>
+    };
+}
+
+/// Gives a type that has a form the trait of messages.
+macro_rules! wire {
+    ($Name:ty) => {
+        impl $crate::core::Wire for $Name {
+            #[inline]
+            fn wire_len(&self) -> usize {
+                <$Name as $crate::core::field::Field>::bytes(self)
+            }
+
+            #[inline]
+            fn encode(&self, head: &mut bytes::BytesMut) -> Option<&$crate::core::Payload> {
+                <$Name as $crate::core::field::Field>::put(self, head)
+            }
+
+            #[inline]
+            fn decode(bytes: &mut bytes::Bytes) -> Result<$Name, $crate::core::DecodeError> {
+                <$Name as $crate::core::field::Field>::take(bytes, "message")
+            }
+        }
+    };
 }
 
 /// Declares a part of messages: a struct, or an enum of which each variant begins with its tag.
@@ -28,15 +56,20 @@ macro_rules! layout_of {
 /// of `struct` gives a type its form that is declared elsewhere, with its fields in wire order. An
 /// enum may say how it is called, `enum Refusal as "refusal"`: then an unknown tag is a field out
 /// of range.
+///
+/// After the fields of a struct or a variant, `; .. name` stands for the part of one of them that
+/// follows them all, see [`Late`](super::Late). The form of `struct Name by Form<W: Bound>` is
+/// that of the layout `Form<W>`, whose `W` the fields may name: one type with several forms.
 macro_rules! fields {
     (
         $(#[$meta:meta])*
-        $vis:vis struct $Name:ident {
+        $vis:vis struct $Name:ident $(by $Form:ident<$W:ident: $Bound:path>)? {
             $(
                 $(#[$field_meta:meta])*
                 $field_vis:vis $field:ident: $type:ty
                     $(as $layout:ty)? $(where $check:path)? $(= $computed:path)?
             ),* $(,)?
+            $(; .. $late:ident)?
         }
         $(where $whole:path)?
     ) => {
@@ -46,22 +79,26 @@ macro_rules! fields {
         }
 
         $crate::core::field::fields! {
-            impl $Name {
+            impl $Name $(by $Form<$W: $Bound>)? {
                 $( $field: $type $(as $layout)? $(where $check)? $(= $computed)?, )*
+                $(; .. $late)?
             }
             $(where $whole)?
         }
     };
     (
-        impl $Name:ident {
+        impl $Name:ident $(by $Form:ident<$W:ident: $Bound:path>)? {
             $(
                 $field:ident: $type:ty
                     $(as $layout:ty)? $(where $check:path)? $(= $computed:path)?
             ),* $(,)?
+            $(; .. $late:ident)?
         }
         $(where $whole:path)?
     ) => {
-        impl $crate::core::field::Field for $Name {
+        impl$(<$W: $Bound>)? $crate::core::field::Field<$Name>
+            for $crate::core::field::layout_of!(@by $Name $($Form<$W>)?)
+        {
             const BYTES_MIN: usize = 0 $(
                 + <$crate::core::field::layout_of!($type $(as $layout)?)
                     as $crate::core::field::Field<$type>>::BYTES_MIN
@@ -69,14 +106,14 @@ macro_rules! fields {
             const HAS_PAYLOAD: bool = $crate::core::field::only_last(&[$(
                 <$crate::core::field::layout_of!($type $(as $layout)?)
                     as $crate::core::field::Field<$type>>::HAS_PAYLOAD,
-            )*]);
+            )* $($crate::core::field::has_payload!($late))?]);
 
             #[inline]
             fn bytes(value: &$Name) -> usize {
                 0 $(
                     + <$crate::core::field::layout_of!($type $(as $layout)?)
                         as $crate::core::field::Field<$type>>::bytes(&value.$field)
-                )*
+                )* $( + $crate::core::field::Late::late_bytes(&value.$late) )?
             }
 
             #[inline]
@@ -90,6 +127,10 @@ macro_rules! fields {
                         as $crate::core::field::Field<$type>>::put(&value.$field, head);
                     let payload = payload.or(rest);
                 )*
+                $(
+                    let rest = $crate::core::field::Late::put_late(&value.$late, head);
+                    let payload = payload.or(rest);
+                )?
                 payload
             }
 
@@ -103,8 +144,10 @@ macro_rules! fields {
                         as $crate::core::field::Field<$type>>::take(bytes, stringify!($field))?;
                     $( $check(&$field)?; )?
                 )*
-                let taken = $Name { $($field),* };
+                #[allow(unused_mut, reason = "most structs have no field with a late part")]
+                let mut taken = $Name { $($field),* };
                 $( $whole(&taken)?; )?
+                $( $crate::core::field::Late::take_late(&mut taken.$late, bytes)?; )?
                 $($(
                     if taken.$field != $computed(&taken) {
                         return Err($crate::core::DecodeError::Checksum);
@@ -136,14 +179,16 @@ macro_rules! fields {
             fn layout(_: &str) -> String {
                 [$(
                     <$crate::core::field::layout_of!($type $(as $layout)?)
-                        as $crate::core::field::Field<$type>>::layout(stringify!($field))
-                ),*].join(", ")
+                        as $crate::core::field::Field<$type>>::layout(stringify!($field)),
+                )* $(concat!("values of ", stringify!($late)).to_owned())?].join(", ")
             }
         }
     };
     (
         $(#[$meta:meta])*
-        $vis:vis enum $Name:ident $(as $unknown:literal)? {
+        $vis:vis enum $Name:ident
+            $(by $Form:ident<$W:ident: $Bound:path>)? $(as $unknown:literal)?
+        {
             $(
                 $(#[$variant_meta:meta])*
                 $tag:literal => $Variant:ident
@@ -152,9 +197,13 @@ macro_rules! fields {
                         $(#[$field_meta:meta])*
                         $field:ident: $type:ty $(as $layout:ty)? $(where $check:path)?
                     ),* $(,)?
+                    $(; .. $late:ident)?
                 })?
                 $((
-                    $( $item:ident: $item_type:ty $(as $item_layout:ty)? ),* $(,)?
+                    $(
+                        $item:ident: $item_type:ty
+                            $(as $item_layout:ty)? $(where $item_check:path)?
+                    ),* $(,)?
                 ))?
             ),* $(,)?
         }
@@ -168,29 +217,37 @@ macro_rules! fields {
         }
 
         $crate::core::field::fields! {
-            impl enum $Name $(as $unknown)? {
+            impl enum $Name $(by $Form<$W: $Bound>)? $(as $unknown)? {
                 $(
                     $tag => $Variant
-                    $({ $( $field: $type $(as $layout)? $(where $check)?, )* })?
-                    $(( $( $item: $item_type $(as $item_layout)?, )* ))?,
+                    $({ $( $field: $type $(as $layout)? $(where $check)?, )* $(; .. $late)? })?
+                    $(( $( $item: $item_type $(as $item_layout)? $(where $item_check)?, )* ))?,
                 )*
             }
         }
     };
     (
-        impl enum $Name:ident $(as $unknown:literal)? {
+        impl enum $Name:ident
+            $(by $Form:ident<$W:ident: $Bound:path>)? $(as $unknown:literal)?
+        {
             $(
                 $tag:literal => $Variant:ident
                 $({
                     $( $field:ident: $type:ty $(as $layout:ty)? $(where $check:path)? ),* $(,)?
+                    $(; .. $late:ident)?
                 })?
                 $((
-                    $( $item:ident: $item_type:ty $(as $item_layout:ty)? ),* $(,)?
+                    $(
+                        $item:ident: $item_type:ty
+                            $(as $item_layout:ty)? $(where $item_check:path)?
+                    ),* $(,)?
                 ))?
             ),* $(,)?
         }
     ) => {
-        impl $crate::core::field::Field for $Name {
+        impl$(<$W: $Bound>)? $crate::core::field::Field<$Name>
+            for $crate::core::field::layout_of!(@by $Name $($Form<$W>)?)
+        {
             const BYTES_MIN: usize = 1 + $crate::core::field::least(&[$(
                 0 $($(
                     + <$crate::core::field::layout_of!($type $(as $layout)?)
@@ -210,6 +267,7 @@ macro_rules! fields {
                         <$crate::core::field::layout_of!($item_type $(as $item_layout)?)
                             as $crate::core::field::Field<$item_type>>::HAS_PAYLOAD,
                     )*)?
+                    $($($crate::core::field::has_payload!($late))?)?
                 ])
             )*;
 
@@ -223,7 +281,7 @@ macro_rules! fields {
                         )*)? $($(
                             + <$crate::core::field::layout_of!($item_type $(as $item_layout)?)
                                 as $crate::core::field::Field<$item_type>>::bytes($item)
-                        )*)?
+                        )*)? $($( + $crate::core::field::Late::late_bytes($late) )?)?
                     }
                 )*}
             }
@@ -233,24 +291,8 @@ macro_rules! fields {
                 value: &'a $Name,
                 head: &mut impl bytes::BufMut,
             ) -> Option<&'a $crate::core::Payload> {
-                match value {$(
-                    $Name::$Variant $({ $($field),* })? $(( $($item),* ))? => {
-                        head.put_u8($tag);
-                        let payload = None;
-                        $($(
-                            let rest = <$crate::core::field::layout_of!($type $(as $layout)?)
-                                as $crate::core::field::Field<$type>>::put($field, head);
-                            let payload = payload.or(rest);
-                        )*)?
-                        $($(
-                            let rest =
-                                <$crate::core::field::layout_of!($item_type $(as $item_layout)?)
-                                    as $crate::core::field::Field<$item_type>>::put($item, head);
-                            let payload = payload.or(rest);
-                        )*)?
-                        payload
-                    }
-                )*}
+                <Self as $crate::core::field::Tagged<$Name>>
+                    ::put_tagged(value, head, |tag, head| head.put_u8(tag))
             }
 
             #[inline]
@@ -258,26 +300,8 @@ macro_rules! fields {
                 bytes: &mut bytes::Bytes,
                 _: &'static str,
             ) -> Result<$Name, $crate::core::DecodeError> {
-                Ok(match $crate::core::take_u8(bytes)? {
-                    $(
-                        $tag => {
-                            $($(
-                                let $field = <$crate::core::field::layout_of!($type $(as $layout)?)
-                                    as $crate::core::field::Field<$type>>
-                                    ::take(bytes, stringify!($field))?;
-                                $( $check(&$field)?; )?
-                            )*)?
-                            $($(
-                                let $item =
-                                    <$crate::core::field::layout_of!($item_type $(as $item_layout)?)
-                                        as $crate::core::field::Field<$item_type>>
-                                        ::take(bytes, stringify!($item))?;
-                            )*)?
-                            $Name::$Variant $({ $($field),* })? $(( $($item),* ))?
-                        }
-                    )*
-                    tag => return Err($crate::core::field::fields!(@unknown tag $($unknown)?)),
-                })
+                let tag = $crate::core::take_u8(bytes)?;
+                <Self as $crate::core::field::Tagged<$Name>>::take_tagged(tag, bytes)
             }
 
             #[cfg(test)]
@@ -295,8 +319,12 @@ macro_rules! fields {
                         })?
                         $((
                             $(
-                                <$crate::core::field::layout_of!($item_type $(as $item_layout)?)
-                                    as $crate::core::field::Field<$item_type>>::any(_rng),
+                                $crate::core::field::any_that(
+                                    || <$crate::core::field::layout_of!(
+                                        $item_type $(as $item_layout)?
+                                    ) as $crate::core::field::Field<$item_type>>::any(_rng),
+                                    |_any| { $( $item_check(_any)?; )? Ok(()) },
+                                ),
                             )*
                         ))?
                 ),*];
@@ -309,8 +337,78 @@ macro_rules! fields {
                     &[$( $($( stringify!($field), )*)? $($( stringify!($item), )*)? )*];
                 match fields {
                     [] => format!("{name} 1"),
-                    _ => format!("{name} {} and more", Self::BYTES_MIN),
+                    _ => {
+                        let bytes_min = <Self as $crate::core::field::Field<$Name>>::BYTES_MIN;
+                        format!("{name} {bytes_min} and more")
+                    }
                 }
+            }
+        }
+
+        impl$(<$W: $Bound>)? $crate::core::field::Tagged<$Name>
+            for $crate::core::field::layout_of!(@by $Name $($Form<$W>)?)
+        {
+            #[inline]
+            fn put_tagged<'a, B: bytes::BufMut>(
+                value: &'a $Name,
+                head: &mut B,
+                put_tag: impl FnOnce(u8, &mut B),
+            ) -> Option<&'a $crate::core::Payload> {
+                match value {$(
+                    $Name::$Variant $({ $($field),* })? $(( $($item),* ))? => {
+                        put_tag($tag, head);
+                        let payload = None;
+                        $($(
+                            let rest = <$crate::core::field::layout_of!($type $(as $layout)?)
+                                as $crate::core::field::Field<$type>>::put($field, head);
+                            let payload = payload.or(rest);
+                        )*)?
+                        $($(
+                            let rest =
+                                <$crate::core::field::layout_of!($item_type $(as $item_layout)?)
+                                    as $crate::core::field::Field<$item_type>>::put($item, head);
+                            let payload = payload.or(rest);
+                        )*)?
+                        $($(
+                            let rest = $crate::core::field::Late::put_late($late, head);
+                            let payload = payload.or(rest);
+                        )?)?
+                        payload
+                    }
+                )*}
+            }
+
+            #[inline]
+            #[allow(unused_variables, reason = "an enum may have no fields")]
+            fn take_tagged(
+                tag: u8,
+                bytes: &mut bytes::Bytes,
+            ) -> Result<$Name, $crate::core::DecodeError> {
+                Ok(match tag {
+                    $(
+                        $tag => {
+                            $($(
+                                let $field = <$crate::core::field::layout_of!($type $(as $layout)?)
+                                    as $crate::core::field::Field<$type>>
+                                    ::take(bytes, stringify!($field))?;
+                                $( $check(&$field)?; )?
+                            )*)?
+                            $($(
+                                let $item =
+                                    <$crate::core::field::layout_of!($item_type $(as $item_layout)?)
+                                        as $crate::core::field::Field<$item_type>>
+                                        ::take(bytes, stringify!($item))?;
+                                $( $item_check(&$item)?; )?
+                            )*)?
+                            $($(
+                                let mut $late = $late;
+                                $crate::core::field::Late::take_late(&mut $late, bytes)?;
+                            )?)?
+                            $Name::$Variant $({ $($field),* })? $(( $($item),* ))?
+                        }
+                    )*
+                    tag => return Err($crate::core::field::fields!(@unknown tag $($unknown)?)),
+                })
             }
         }
     };
@@ -345,7 +443,7 @@ macro_rules! fields {
 macro_rules! messages {
     (
         $(#[$meta:meta])*
-        $vis:vis enum $Name:ident {
+        $vis:vis enum $Name:ident $(by $Form:ident<$W:ident: $Bound:path>)? {
             $(
                 $(#[$variant_meta:meta])*
                 $tag:literal => $Variant:ident
@@ -354,9 +452,13 @@ macro_rules! messages {
                         $(#[$field_meta:meta])*
                         $field:ident: $type:ty $(as $layout:ty)? $(where $check:path)?
                     ),* $(,)?
+                    $(; .. $late:ident)?
                 })?
                 $((
-                    $( $item:ident: $item_type:ty $(as $item_layout:ty)? ),* $(,)?
+                    $(
+                        $item:ident: $item_type:ty
+                            $(as $item_layout:ty)? $(where $item_check:path)?
+                    ),* $(,)?
                 ))?
                 [$($text:tt)*]
             ),* $(,)?
@@ -364,37 +466,20 @@ macro_rules! messages {
     ) => {
         $crate::core::field::fields! {
             $(#[$meta])*
-            $vis enum $Name {
+            $vis enum $Name $(by $Form<$W: $Bound>)? {
                 $(
                     $(#[$variant_meta])*
                     $tag => $Variant
                     $({
                         $( $(#[$field_meta])* $field: $type $(as $layout)? $(where $check)?, )*
+                        $(; .. $late)?
                     })?
-                    $(( $( $item: $item_type $(as $item_layout)?, )* ))?,
+                    $(( $( $item: $item_type $(as $item_layout)? $(where $item_check)?, )* ))?,
                 )*
             }
         }
 
-        // Not more than one payload in a message, and nothing behind it.
-        const _: bool = <$Name as $crate::core::field::Field>::HAS_PAYLOAD;
-
-        impl $crate::core::Wire for $Name {
-            #[inline]
-            fn wire_len(&self) -> usize {
-                <$Name as $crate::core::field::Field>::bytes(self)
-            }
-
-            #[inline]
-            fn encode(&self, head: &mut bytes::BytesMut) -> Option<&$crate::core::Payload> {
-                <$Name as $crate::core::field::Field>::put(self, head)
-            }
-
-            #[inline]
-            fn decode(bytes: &mut bytes::Bytes) -> Result<$Name, $crate::core::DecodeError> {
-                <$Name as $crate::core::field::Field>::take(bytes, "message")
-            }
-        }
+        $crate::core::field::messages!(@wire $Name $(by $Form)?);
 
         /// A line for a trace: what it is, and its numbers.
         impl std::fmt::Display for $Name {
@@ -411,7 +496,7 @@ macro_rules! messages {
         #[cfg(test)]
         impl $Name {
             /// The rows of the documentation's tables of messages.
-            pub(crate) fn rows() -> Vec<$crate::core::field::MessageRow> {
+            pub(crate) fn rows$(<$W: $Bound>)?() -> Vec<$crate::core::field::MessageRow> {
                 vec![$({
                     let fields: Vec<String> = vec![
                         $($(
@@ -423,6 +508,7 @@ macro_rules! messages {
                                 as $crate::core::field::Field<$item_type>>
                                 ::layout(stringify!($item)),
                         )*)?
+                        $($(concat!("values of ", stringify!($late)).to_owned())?)?
                     ];
                     let bytes_min = 1 $($(
                         + <$crate::core::field::layout_of!($type $(as $layout)?)
@@ -441,6 +527,21 @@ macro_rules! messages {
             }
         }
     };
+    (@wire $Name:ident) => {
+        // Not more than one payload in a message, and nothing behind it.
+        const _: bool = <$Name as $crate::core::field::Field>::HAS_PAYLOAD;
+
+        $crate::core::field::wire!($Name);
+    };
+    // The protocol chooses the form.
+    (@wire $Name:ident by $Form:ident) => {};
 }
 
-pub(crate) use {fields, layout_of, messages};
+/// Of a part that follows all fields.
+macro_rules! has_payload {
+    ($late:ident) => {
+        true
+    };
+}
+
+pub(crate) use {fields, has_payload, layout_of, messages, wire};

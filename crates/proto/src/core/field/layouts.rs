@@ -23,9 +23,9 @@ pub(crate) struct List<const MAX: usize, const MIN: usize = 0, Item = Own>(Phant
 /// The form of the type itself.
 pub(crate) struct Own;
 
-/// A length (one byte), then the bytes of an address, at most `MAX`. Decoding copies them, since a
-/// slice would keep the whole buffer of which it is a part.
-pub(crate) struct Address<const MAX: usize>;
+/// A length (one byte), then the bytes of an address, at least `MIN`, at most `MAX`. Decoding
+/// copies them, since a slice would keep the whole buffer of which it is a part.
+pub(crate) struct Address<const MAX: usize, const MIN: usize = 0>;
 
 /// Bytes up to the end of the message.
 pub(crate) struct Rest;
@@ -187,45 +187,49 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// The form of another type: that of a value for the pointer to it.
+/// The form of another type: that of a value for the pointer to it, in the value's own form or in
+/// that of a layout.
 macro_rules! same {
-    ($($layout:ty, $whole:ty, $new:path;)*) => {$(
-        impl<T: Field> Field<$whole> for $layout {
-            const BYTES_MIN: usize = T::BYTES_MIN;
-            const HAS_PAYLOAD: bool = T::HAS_PAYLOAD;
+    ($(<$($T:ident),*> $layout:ty = $form:ident, $whole:ty, $new:path;)*) => {$(
+        impl<$($T),*> Field<$whole> for $layout
+        where
+            $form: Field<T>,
+        {
+            const BYTES_MIN: usize = $form::BYTES_MIN;
+            const HAS_PAYLOAD: bool = $form::HAS_PAYLOAD;
 
             #[inline]
             fn bytes(value: &$whole) -> usize {
-                T::bytes(value)
+                $form::bytes(value)
             }
 
             #[inline]
             fn put<'a>(value: &'a $whole, head: &mut impl BufMut) -> Option<&'a Payload> {
-                T::put(value, head)
+                $form::put(value, head)
             }
 
             #[inline]
             fn take(bytes: &mut Bytes, name: &'static str) -> Result<$whole, DecodeError> {
-                T::take(bytes, name).map($new)
+                $form::take(bytes, name).map($new)
             }
 
             #[cfg(test)]
             fn any(rng: &mut Rng) -> $whole {
-                $new(T::any(rng))
+                $new($form::any(rng))
             }
 
             #[cfg(test)]
             fn layout(name: &str) -> String {
-                T::layout(name)
+                $form::layout(name)
             }
         }
     )*};
 }
 
 same! {
-    Arc<T>, Arc<T>, Arc::new;
-    Box<T>, Box<T>, Box::new;
-    Own, T, std::convert::identity;
+    <T, Item> Arc<Item> = Item, Arc<T>, Arc::new;
+    <T, Item> Box<Item> = Item, Box<T>, Box::new;
+    <T> Own = T, T, std::convert::identity;
 }
 
 /// One after the other.
@@ -397,8 +401,8 @@ impl<T: Field + Summed> Field<T> for ChecksumBehind {
     }
 }
 
-impl<const MAX: usize> Field<Bytes> for Address<MAX> {
-    const BYTES_MIN: usize = 1;
+impl<const MAX: usize, const MIN: usize> Field<Bytes> for Address<MAX, MIN> {
+    const BYTES_MIN: usize = 1 + MIN;
 
     #[inline]
     fn bytes(value: &Bytes) -> usize {
@@ -407,7 +411,7 @@ impl<const MAX: usize> Field<Bytes> for Address<MAX> {
 
     #[inline]
     fn put<'a>(value: &'a Bytes, head: &mut impl BufMut) -> Option<&'a Payload> {
-        debug_assert!(value.len() <= MAX, "an address of {} bytes", value.len());
+        debug_assert!((MIN..=MAX).contains(&value.len()), "an address of {} bytes", value.len());
         head.put_u8(value.len() as u8);
         head.put_slice(value);
         None
@@ -416,7 +420,7 @@ impl<const MAX: usize> Field<Bytes> for Address<MAX> {
     #[inline]
     fn take(bytes: &mut Bytes, name: &'static str) -> Result<Bytes, DecodeError> {
         let length = usize::from(take_u8(bytes)?);
-        if length > MAX {
+        if !(MIN..=MAX).contains(&length) {
             return Err(DecodeError::OutOfRange { field: name, value: length as u64 });
         }
         Ok(Bytes::copy_from_slice(&split(bytes, length)?))
@@ -424,13 +428,33 @@ impl<const MAX: usize> Field<Bytes> for Address<MAX> {
 
     #[cfg(test)]
     fn any(rng: &mut Rng) -> Bytes {
-        (0..rng.below(MAX as u32 + 1)).map(|_| rng.next_u32() as u8).collect()
+        let length = MIN as u32 + rng.below((MAX - MIN) as u32 + 1);
+        (0..length).map(|_| rng.next_u32() as u8).collect()
     }
 
     #[cfg(test)]
     fn layout(name: &str) -> String {
         format!("{name} length 1, {name}")
     }
+}
+
+/// Reads how many items a list has.
+#[inline]
+pub(crate) fn take_count(bytes: &mut Bytes, min: usize, max: usize) -> Result<usize, DecodeError> {
+    let count = usize::from(take_u16(bytes)?);
+    if !(min..=max).contains(&count) {
+        return Err(DecodeError::OutOfRange { field: "count", value: count as u64 });
+    }
+    Ok(count)
+}
+
+/// Refuses bytes that are fewer than these.
+#[inline]
+pub(crate) fn check_room(bytes: &Bytes, need: usize) -> Result<(), DecodeError> {
+    if bytes.len() < need {
+        return Err(DecodeError::Truncated { need, have: bytes.len() });
+    }
+    Ok(())
 }
 
 /// Reads this many items. The count is checked against the bytes that are there before anything is
@@ -440,10 +464,7 @@ pub(crate) fn take_items<T, Item: Field<T>>(
     count: usize,
     name: &'static str,
 ) -> Result<Vec<T>, DecodeError> {
-    let need = count * Item::BYTES_MIN;
-    if bytes.len() < need {
-        return Err(DecodeError::Truncated { need, have: bytes.len() });
-    }
+    check_room(bytes, count * Item::BYTES_MIN)?;
     let mut items = Vec::with_capacity(count);
     for _ in 0..count {
         items.push(Item::take(bytes, name)?);
@@ -476,10 +497,7 @@ where
 
     #[inline]
     fn take(bytes: &mut Bytes, name: &'static str) -> Result<C, DecodeError> {
-        let count = usize::from(take_u16(bytes)?);
-        if !(MIN..=MAX).contains(&count) {
-            return Err(DecodeError::OutOfRange { field: "count", value: count as u64 });
-        }
+        let count = take_count(bytes, MIN, MAX)?;
         take_items::<T, Item>(bytes, count, name).map(C::from)
     }
 

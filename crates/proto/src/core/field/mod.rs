@@ -10,11 +10,14 @@
 //! ```
 //!
 //! - `as Layout`: the form in bytes, where it is not the type's own: [`List`], [`Address`],
-//!   [`Rest`], [`ChecksumBefore`], [`ChecksumBehind`], or a type of the protocol that implements
-//!   [`Field<Type>`](Field).
+//!   [`Rest`], [`Length`], [`ChecksumBefore`], [`ChecksumBehind`], or a type of the protocol that
+//!   implements [`Field<Type>`](Field).
 //! - `where check`: a `fn(&Type) -> Result<(), DecodeError>`, called as soon as the field is read.
 //! - `= computed`: a `fn(&Struct) -> Type` that gives the only right value: a checksum. A message
 //!   with another value is refused.
+//!
+//! A `; .. name` behind the fields stands for values of the field of that name, which follow all
+//! fields ([`Late`]); in the place of the field are their lengths ([`Length`]).
 //!
 //! Integers are big-endian. Only the last field of a message may carry a payload; the compiler
 //! checks this.
@@ -22,6 +25,7 @@
 //! [`Wire`]: super::Wire
 
 mod declare;
+mod late;
 mod layouts;
 #[cfg(test)]
 mod tests;
@@ -31,9 +35,11 @@ use bytes::{BufMut, Bytes};
 #[cfg(test)]
 use super::Rng;
 use super::{DecodeError, Payload};
-pub(crate) use declare::{fields, layout_of, messages};
-
-pub(crate) use layouts::{Address, ChecksumBefore, ChecksumBehind, List, Rest, Summed, take_items};
+pub(crate) use declare::{fields, has_payload, layout_of, messages, wire};
+pub(crate) use late::{Late, Length, Valued};
+pub(crate) use layouts::{
+    Address, ChecksumBefore, ChecksumBehind, List, Rest, Summed, check_room, take_count, take_items,
+};
 
 /// The form in bytes of a `T`: of the type itself, or as a layout gives it to others.
 pub(crate) trait Field<T = Self> {
@@ -60,6 +66,19 @@ pub(crate) trait Field<T = Self> {
     fn layout(name: &str) -> String {
         format!("{} {}", error_name(name), Self::BYTES_MIN)
     }
+}
+
+/// An enum of which each variant begins with its tag.
+pub(crate) trait Tagged<T = Self>: Field<T> {
+    /// Writes all but the payload, the tag by `put_tag`, and returns the payload that follows.
+    fn put_tagged<'a, B: BufMut>(
+        value: &'a T,
+        head: &mut B,
+        put_tag: impl FnOnce(u8, &mut B),
+    ) -> Option<&'a Payload>;
+
+    /// Reads what follows this tag.
+    fn take_tagged(tag: u8, bytes: &mut Bytes) -> Result<T, DecodeError>;
 }
 
 /// The name of a field in errors and documents: that of a flag goes without its `is_`.

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::{
-    Address, ChecksumBefore, ChecksumBehind, Field, List, Rest, Summed, error_name, fields,
-    messages,
+    Address, ChecksumBefore, ChecksumBehind, Field, Length, List, Rest, Summed, Valued, error_name,
+    fields, messages,
 };
 use crate::core::laws::{any_of, decode, documented, hex, laws};
 use crate::core::{DecodeError, Member, NodeId, Payload, ViewId, Wire, encode_to_bytes};
@@ -68,6 +68,32 @@ impl Summed for u32 {
     }
 }
 
+fields! {
+    /// Up to three bytes, or not even a value.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Value {
+        bytes: Option<Payload> as Length<3> where is_short,
+    }
+}
+
+/// Draws what has its length, in place of longer ones.
+fn is_short(bytes: &Option<Payload>) -> Result<(), DecodeError> {
+    match bytes.as_ref().map_or(0, Payload::len) {
+        0..=3 => Ok(()),
+        value => Err(DecodeError::OutOfRange { field: "bytes", value: value as u64 }),
+    }
+}
+
+impl Valued for Value {
+    fn value(&self) -> Option<&Payload> {
+        self.bytes.as_ref()
+    }
+
+    fn value_mut(&mut self) -> Option<&mut Payload> {
+        self.bytes.as_mut()
+    }
+}
+
 messages! {
     /// What is sent.
     #[derive(Clone, Debug, PartialEq)]
@@ -92,6 +118,16 @@ messages! {
         } ["refused {refusal:?}"],
         /// Of another protocol.
         5 => Other(bytes: Bytes as Rest) ["{} B", bytes.len()],
+        /// A value whose length stands before another field, and values of a list.
+        7 => Late {
+            /// The values.
+            values: Vec<Value> as List<3>,
+            /// Where to.
+            to: Bytes as Address<4, 2>;
+            .. values
+        } ["{} values to {to:?}", values.len()],
+        /// A small number.
+        8 => Small(seq: u32 where is_small) ["small {seq}"],
         /// Numbers with their checksums.
         6 => Sums {
             /// Behind its checksum.
@@ -112,11 +148,16 @@ fn any_note() -> impl proptest::strategy::Strategy<Value = Note> {
     any_of::<Note>().prop_filter("has an end", has_end)
 }
 
-laws!(Note, any_note(), 0u8..8);
+laws!(Note, any_note(), 0u8..10);
 
 fn members() -> Note {
     let address = Bytes::from_static(b"ab");
     Note::Members { view: ViewId(2), is_last: true, members: vec![(NodeId(3), address)] }
+}
+
+fn late(values: [Option<&'static str>; 3]) -> Note {
+    let values = values.map(|bytes| Value { bytes: bytes.map(Payload::from) });
+    Note::Late { values: values.into(), to: Bytes::from_static(b"xy") }
 }
 
 #[test]
@@ -131,6 +172,9 @@ fn fields_follow_their_tag_in_the_order_of_the_declaration() {
         (Note::Refused { refusal: Some(Refusal::Full) }, "04 01 00"),
         (Note::Refused { refusal: Some(taken) }, "04 01 07 00000005 0000000000000006"),
         (Note::Other(Bytes::from_static(&[8, 9])), "05 0809"),
+        (late([Some("ab"), None, Some("c")]), "07 0003 00000002 ffffffff 00000001 02 7879 6162 63"),
+        (late([None, Some("ab"), Some("")]), "07 0003 ffffffff 00000002 00000000 02 7879 6162"),
+        (Note::Small(9), "08 00000009"),
         (Note::Sums { first: 1, last: 2 }, "06 fffffffe 00000001 00000002 fffffffd"),
     ];
     for (note, bytes) in golden {
@@ -159,6 +203,11 @@ fn each_bad_field_has_its_error() {
     assert_eq!(members(&[1, 0, 4]), out_of_range("count", 4));
     assert_eq!(members(&[1, 0, 2, 0, 0]), DecodeError::Truncated { need: 10, have: 2 });
     assert_eq!(members(&[1, 0, 1, 0, 0, 0, 1, 5]), out_of_range("members", 5));
+    assert_eq!(note(&[7, 0, 1, 0, 0, 0, 4]), out_of_range("bytes", 4));
+    assert_eq!(note(&[7, 0, 0, 1]), out_of_range("to", 1));
+    let values = [7, 0, 1, 0, 0, 0, 3, 2, 8, 9, 1, 2];
+    assert_eq!(note(&values), DecodeError::Truncated { need: 3, have: 2 });
+    assert_eq!(note(&[8, 0x80, 0, 0, 0]), out_of_range("seq", 0x8000_0000));
     let first = [6, 255, 255, 255, 254, 0, 0, 0];
     assert_eq!(note(&[&first[..], &[2]].concat()), DecodeError::Checksum);
     let last = [&first[..], &[1, 0, 0, 0, 2, 255, 255, 255]].concat();
@@ -186,12 +235,13 @@ const TABLE: &str = "
 | 2 | `Block` | the block above | 13 and more |
 | 3 | `Members` | view 8, last 1, count 2, \
     members (members 4, members length 1, members) each | 17 |
+| 7 | `Late` | count 2, bytes length 4 each, to length 1, to, values of values | 6 |
 | 6 | `Sums` | checksum 4, first 4, last 4, checksum 4 | 17 |
 ";
 
 #[test]
 fn a_table_of_the_documentation_is_read_and_compared() {
-    assert_eq!(documented(&Note::rows(), TABLE), [1, 2, 3, 6]);
+    assert_eq!(documented(&Note::rows(), TABLE), [1, 2, 3, 7, 6]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::{DecodeError, Wire, encode_to_bytes};
+use crate::core::{DecodeError, Wire, encode_to_bytes, laws};
 
 /// What a driver makes of bytes for a node of an overlay with this algorithm.
 fn decode(algorithm: Algorithm, bytes: Bytes) -> Result<Message, DecodeError> {
@@ -383,4 +383,10 @@ proptest! {
             prop_assert_eq!(encode_to_bytes(&message), bytes);
         }
     }
+}
+
+#[test]
+fn the_documentation_has_all_messages_as_they_are() {
+    let page = include_str!("../../../../../../docs/protocols/overlay.md");
+    assert_eq!(laws::documented(&Body::rows::<()>(), page), Vec::from_iter(0..=20));
 }

@@ -1,0 +1,304 @@
+//! Records, items and answers in messages, and the bounds of messages.
+
+use std::fmt;
+
+#[cfg(test)]
+use crate::core::Rng;
+use bytes::{BufMut, Bytes};
+
+use super::Key;
+use crate::core::field::{Field, Length, Valued, fields};
+use crate::core::{DecodeError, Payload, take_u8};
+
+/// Most targets of one bundle, and items of any list in a message.
+pub const ITEMS_MAX: usize = 1024;
+/// Most bytes of one message.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// Most bytes that a message takes beyond one value: what a value must leave of
+/// [`MESSAGE_BYTES_MAX`].
+pub const HEAD_BYTES_MAX: usize = 1 << 10;
+/// Longest address of a node, bytes.
+pub const ADDRESS_BYTES_MAX: usize = 255;
+/// Most nodes that one answer names.
+pub const NODES_MAX: usize = 4096;
+/// Most failed nodes that one message names.
+pub const MISSING_MAX: usize = 64;
+/// Most candidates that a node names for one target.
+pub const CANDIDATES_MAX: usize = 8;
+
+fields! {
+    /// The age of a record: of two, the greater is the newer.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct Version {
+        /// One more than that of the record it replaces.
+        pub count: u64,
+        /// The node that gave it.
+        pub by: u32,
+    }
+}
+
+fields! {
+    /// Which write made a record.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Stamp {
+        /// How old it is.
+        pub version: Version,
+        /// The node that wrote.
+        pub writer: u32,
+        /// The writer's run (upper half) and the number of its request in it (lower half).
+        pub write: u64,
+    }
+}
+
+fields! {
+    /// A value on its way between nodes that hold it, or the mark that it was removed.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Record {
+        /// Under which key.
+        pub key: Key,
+        /// Which write made it.
+        pub stamp: Stamp,
+        /// Milliseconds until it is forgotten.
+        pub lifetime_ms: u32,
+        /// The value; `None` if it was removed.
+        pub value: Option<Payload> as Length<MESSAGE_BYTES_MAX>,
+    }
+}
+
+fields! {
+    /// What shall be written under one key.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PutItem {
+        /// The key.
+        pub key: Key,
+        /// Milliseconds until it is forgotten.
+        pub lifetime_ms: u32,
+        /// Earlier writes of the same writer have got no higher version count than this, as far as
+        /// it remembers.
+        pub after: u64,
+        /// The value; `None` removes.
+        pub value: Option<Payload> as Length<MESSAGE_BYTES_MAX>,
+    }
+}
+
+fields! {
+    /// What became of a target at the node where it ended.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum Answer as "answer" {
+        /// The node is responsible.
+        0 => Here,
+        /// The application there has it.
+        1 => Delivered,
+        /// The value.
+        2 => Found {
+            /// Its age.
+            version: Version,
+            /// The value.
+            value: Payload as Length<MESSAGE_BYTES_MAX>,
+        },
+        /// No replica holds a value.
+        3 => Absent,
+        /// The node asks the other replicas; the answer follows as a result.
+        4 => Later,
+        /// The answers together were too large: ask again for this one.
+        5 => Again,
+        /// No hop goes on from here.
+        6 => NoRoute,
+        /// The node has too much to do.
+        7 => Busy,
+        /// The node has nothing, and others may: who its neighbours are has just changed.
+        8 => Unsettled,
+    }
+}
+
+/// What became of an item of [`Body::Put`](super::Body::Put).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutAnswer {
+    /// So many nodes hold it.
+    Stored(u8),
+    /// The node is not responsible.
+    Elsewhere,
+    /// The value is too large.
+    TooLarge,
+    /// There is no room.
+    OverQuota,
+    /// Too few replicas answered.
+    Unreplicated,
+    /// A later write of the same writer is there already.
+    Superseded,
+    /// The node has too much to do.
+    Busy,
+    /// Another node may be responsible: who this one's neighbours are has just changed.
+    Unsettled,
+    /// This many nodes hold it: all there are, and fewer than there were before some failed.
+    Short(u8),
+}
+
+fields! {
+    /// What became of a record of [`Body::Copy`](super::Body::Copy).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum CopyAnswer as "copy answer" {
+        /// It is here, or was already.
+        0 => Held,
+        /// A newer one is here.
+        1 => Newer(stamp: Stamp),
+        /// There is no room.
+        2 => OverQuota,
+        /// The key is none of this node's.
+        3 => Far,
+    }
+}
+
+/// Lists of these are in order.
+pub(super) trait Keyed {
+    fn key(&self) -> Key;
+}
+
+/// Lists of keys ascend: one form for one set, and no key twice.
+pub(super) fn check_ascending<T: Keyed>(items: &[T]) -> Result<(), DecodeError> {
+    match (1..items.len()).find(|&place| items[place - 1].key() >= items[place].key()) {
+        Some(place) => Err(DecodeError::OutOfRange { field: "order", value: place as u64 }),
+        None => Ok(()),
+    }
+}
+
+impl Keyed for Key {
+    fn key(&self) -> Key {
+        *self
+    }
+}
+
+impl Keyed for Record {
+    fn key(&self) -> Key {
+        self.key
+    }
+}
+
+impl Keyed for PutItem {
+    fn key(&self) -> Key {
+        self.key
+    }
+}
+
+impl Keyed for (Key, Version) {
+    fn key(&self) -> Key {
+        self.0
+    }
+}
+
+impl Valued for Record {
+    fn value(&self) -> Option<&Payload> {
+        self.value.as_ref()
+    }
+
+    fn value_mut(&mut self) -> Option<&mut Payload> {
+        self.value.as_mut()
+    }
+}
+
+impl Valued for PutItem {
+    fn value(&self) -> Option<&Payload> {
+        self.value.as_ref()
+    }
+
+    fn value_mut(&mut self) -> Option<&mut Payload> {
+        self.value.as_mut()
+    }
+}
+
+impl Valued for Answer {
+    fn value(&self) -> Option<&Payload> {
+        if let Answer::Found { value, .. } = self { Some(value) } else { None }
+    }
+
+    fn value_mut(&mut self) -> Option<&mut Payload> {
+        if let Answer::Found { value, .. } = self { Some(value) } else { None }
+    }
+}
+
+impl Valued for (Key, Answer) {
+    fn value(&self) -> Option<&Payload> {
+        self.1.value()
+    }
+
+    fn value_mut(&mut self) -> Option<&mut Payload> {
+        self.1.value_mut()
+    }
+}
+
+/// By hand, since all are as long: a code and the number of copies, 0 if the answer has none.
+impl Field for PutAnswer {
+    const BYTES_MIN: usize = 2;
+
+    #[inline]
+    fn bytes(_: &PutAnswer) -> usize {
+        2
+    }
+
+    #[inline]
+    fn put<'a>(answer: &'a PutAnswer, head: &mut impl BufMut) -> Option<&'a Payload> {
+        let (code, copies) = match *answer {
+            PutAnswer::Stored(copies) => (0, copies),
+            PutAnswer::Elsewhere => (1, 0),
+            PutAnswer::TooLarge => (2, 0),
+            PutAnswer::OverQuota => (3, 0),
+            PutAnswer::Unreplicated => (4, 0),
+            PutAnswer::Superseded => (5, 0),
+            PutAnswer::Busy => (6, 0),
+            PutAnswer::Unsettled => (7, 0),
+            PutAnswer::Short(copies) => (8, copies),
+        };
+        head.put_slice(&[code, copies]);
+        None
+    }
+
+    fn take(bytes: &mut Bytes, _: &'static str) -> Result<PutAnswer, DecodeError> {
+        let (code, copies) = (take_u8(bytes)?, take_u8(bytes)?);
+        let out_of_range =
+            |field, value: u8| Err(DecodeError::OutOfRange { field, value: value.into() });
+        if !matches!(code, 0 | 8) && copies != 0 {
+            return out_of_range("copies", copies);
+        }
+        Ok(match code {
+            0 => PutAnswer::Stored(copies),
+            1 => PutAnswer::Elsewhere,
+            2 => PutAnswer::TooLarge,
+            3 => PutAnswer::OverQuota,
+            4 => PutAnswer::Unreplicated,
+            5 => PutAnswer::Superseded,
+            6 => PutAnswer::Busy,
+            7 => PutAnswer::Unsettled,
+            8 => PutAnswer::Short(copies),
+            code => return out_of_range("put answer", code),
+        })
+    }
+
+    #[cfg(test)]
+    fn any(rng: &mut Rng) -> PutAnswer {
+        let code = rng.below(9) as u8;
+        let copies = if matches!(code, 0 | 8) { u8::any(rng) } else { 0 };
+        PutAnswer::take(&mut Bytes::from(vec![code, copies]), "answer").expect("a code in range")
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}.{}", self.count, self.by)
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Answer::Here => "here",
+            Answer::Delivered => "delivered",
+            Answer::Found { .. } => "found",
+            Answer::Absent => "absent",
+            Answer::Later => "later",
+            Answer::Again => "again",
+            Answer::NoRoute => "no route",
+            Answer::Busy => "busy",
+            Answer::Unsettled => "unsettled",
+        })
+    }
+}
