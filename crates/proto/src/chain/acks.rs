@@ -114,6 +114,7 @@ impl Chain {
             for rank in own.holding_back().filter(|&rank| Some(rank as u32) != own_rank) {
                 let message = Message::Probe { view, incarnation: cx.incarnation };
                 cx.send(self.view.node(rank), Lane::Datagram, message);
+                cx.count(counters::PROBES_SENT, 1);
             }
         } else {
             own.probes = 0;

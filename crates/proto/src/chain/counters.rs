@@ -40,6 +40,8 @@ crate::counters! {
         NOT_A_MEMBER = "chain_not_a_member", [frames; fault];
         /// An own block came back.
         OWN_FRAME_RETURNED = "chain_own_frame_returned", [blocks; fault];
+        /// Sent by an origin whose window is closed and has not moved: asks a member for credit.
+        PROBES_SENT = "chain_probes_sent", [messages];
         /// The application's message was too large, or this node is not a member.
         REJECTED = "chain_rejected", [messages];
         /// Sent again on a hop, `Skip` included.
