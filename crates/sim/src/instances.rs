@@ -14,6 +14,7 @@ use paceline_proto::mircc::Forwarder;
 use paceline_proto::overlay::Overlay;
 use paceline_proto::slingshot::Slingshot;
 use paceline_proto::slingshot::baselines::ack::Ack;
+use paceline_proto::slingshot::baselines::gossip::Gossip;
 use paceline_proto::slingshot::baselines::nak::Nak;
 use paceline_proto::slingshot::baselines::srm::Srm;
 use paceline_proto::walk::Server;
@@ -43,6 +44,7 @@ pub fn named_here() {
     named::<Overlay>();
     named::<Slingshot>();
     named::<Ack>();
+    named::<Gossip>();
     named::<Nak>();
     named::<Srm>();
     named::<Forwarder>();
