@@ -30,11 +30,11 @@ const KEPT: Duration = Duration::from_secs(30);
 pub(super) struct Whereabouts {
     pub address: Bytes,
     pub source: Source,
-    /// When the source said so last.
+    /// When the source last reported it.
     pub said_at: Instant,
 }
 
-/// Who says so.
+/// Who reported an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The node itself.
@@ -151,7 +151,7 @@ impl Overlay {
         }
     }
 
-    /// The node does not answer: what it said of itself may be outdated.
+    /// The node does not answer: the address that it gave for itself may be outdated.
     pub(super) fn doubt_address(&mut self, node: NodeId) {
         if let Some(known) = self.rest().addresses.get_mut(&node) {
             known.source = Source::Other;

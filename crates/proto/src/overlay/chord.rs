@@ -7,9 +7,9 @@ use super::{
 };
 use crate::core::NodeId;
 
-/// Nodes named to whoever asks for those nearest to a key.
+/// Nodes in an answer that names the nodes nearest to a key.
 const NEAREST: usize = 8;
-/// Fingers looked up a turn.
+/// Fingers looked up per turn.
 const FINGERS_A_TURN: u64 = 3;
 
 /// Chord: a key belongs to its successor on the ring, and fingers halve the distance to it.
@@ -94,7 +94,7 @@ impl Chord {
         if node == place.own || u32::from(cell) < self.first_finger() {
             return;
         }
-        // Whoever shares the cell is next to where the node belongs, and usually nearer.
+        // A finger in the same cell is next to the insertion point, and is usually the nearer one.
         let distance = place.distance_to(node);
         let fingers = self.fingers.all();
         let at = fingers.partition_point(|&finger| place.distance_to(finger) < distance);
@@ -128,7 +128,7 @@ impl Router for Chord {
         if let Some(step) = step {
             return self.place.candidates(came, step.hop, count, out);
         }
-        // Both lists go up, so the farthest of those that are left is the last of either.
+        // Both lists ascend, so the farthest remaining node is the last of one of them.
         let (fingers, successors) = self.preceding(key);
         let at = |&node: &NodeId| (self.place.distance_to(node), node);
         let mut fingers = self.fingers.all()[..fingers].iter().rev().map(at).peekable();

@@ -72,7 +72,7 @@ pub enum Operation {
     /// Remove values.
     Remove(Vec<Key>),
     /// Deliver a payload to the applications of all nodes responsible for these keys, along one
-    /// tree: once for each key. A node that is reached over several branches is told of each.
+    /// tree: once for each key. A node that several branches reach delivers once per branch.
     Send {
         /// The keys.
         keys: Vec<Key>,
@@ -86,9 +86,9 @@ pub enum Operation {
 pub struct Item {
     /// Under which key.
     pub key: Key,
-    /// What.
+    /// The value.
     pub value: Payload,
-    /// How long it is to be kept.
+    /// How long the value is kept.
     pub lifetime: Duration,
 }
 
@@ -113,11 +113,11 @@ pub enum Event {
         /// Why.
         reason: JoinFailure,
     },
-    /// What became of some keys of a request. Every key is told once, not all at a time.
+    /// Outcomes of some keys of a request. Each key is reported once, possibly over several events.
     Outcome {
         /// The request's.
         id: u64,
-        /// Keys and what became of each.
+        /// Keys, each with its outcome.
         outcomes: Vec<(Key, Outcome)>,
     },
     /// A request was not accepted; nothing was sent.
@@ -131,7 +131,7 @@ pub enum Event {
     Delivered {
         /// Who sent it.
         origin: NodeId,
-        /// The keys that this node is responsible for, of those it was sent to.
+        /// The destination keys for which this node is responsible.
         keys: Vec<Key>,
         /// The payload.
         payload: Payload,
@@ -144,10 +144,10 @@ pub enum Event {
         role: Role,
         /// Other nodes in its table.
         contacts: usize,
-        /// It is a member whose neighbours have been the same for long enough, and of those that
-        /// failed fewer are missing than have copies of a record.
+        /// True if the node is a member, its neighbours have not changed for long enough, and fewer
+        /// nodes are missing than a record has copies.
         is_settled: bool,
-        /// Nodes that failed and are missing: they may hold the only copies of something.
+        /// Nodes that failed and are missing: they may hold the only copies of a record.
         missing: usize,
         /// Values stored here.
         values: usize,
@@ -184,14 +184,14 @@ pub enum Outcome {
     },
     /// There is no value.
     Absent,
-    /// The value is written, on so many nodes.
+    /// The value is written.
     Stored {
-        /// How many.
+        /// The number of replicas that stored it.
         copies: usize,
     },
     /// The value is removed.
     Removed,
-    /// The responsible node has told its application.
+    /// The responsible node has delivered the payload to its application.
     Delivered,
     /// It was given up.
     Failed(FailReason),
@@ -224,10 +224,10 @@ pub enum FailReason {
     Superseded,
     /// The responsible nodes have too much to do.
     Busy,
-    /// Nodes came and went where the key belongs for as long as it was asked for, or those failed
-    /// that may hold it alone, so that none could say that it has no value, or take one.
+    /// Membership near the key kept changing while the request was open, or the only possible
+    /// holders failed. No node could confirm that the key has no value, or accept one.
     Unsettled,
-    /// The node left, or left off joining, before there was an answer.
+    /// The node left, or stopped joining, before an answer came.
     Left,
 }
 
@@ -240,7 +240,7 @@ pub enum RejectReason {
     Empty,
     /// It has more keys than a bundle may.
     TooManyItems,
-    /// A key stands in it twice.
+    /// It contains a key twice.
     DuplicateKey,
     /// The payload is larger than payloads may be.
     TooLarge,
@@ -251,13 +251,13 @@ pub enum RejectReason {
 /// Why a node did not become a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinFailure {
-    /// It was given nobody to ask.
+    /// The node was given no seeds.
     NoSeeds,
-    /// Nobody answered as a member.
+    /// No node answered as a member.
     Unreachable,
 }
 
-/// What a node is to the overlay.
+/// The role of a node in the overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Nothing.

@@ -9,12 +9,13 @@ use crate::core::{ConfigError, NodeId};
 /// when another that would fit there is heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PingPolicy {
-    /// At most once for each message that comes, however many targets it carries.
+    /// At most once per received message, for any number of targets.
     Suppressed,
-    /// Each time that a node is named, as in the implementation whose messages were counted
-    /// (Shudo 2017): its sender and its requester for each bundle, more than once; whoever pings;
-    /// and, for each target of a result, the node where it ended, which is what bundles do not
-    /// save. Requesters are taken into the table on the word of others. Costs most messages.
+    /// Each time that a message mentions a node, as in the implementation whose messages were
+    /// counted (Shudo 2017): the sender and the requester of each bundle, more than once; the
+    /// sender of each ping; and, for each target of a result, the node where it ended, a cost that
+    /// bundling does not reduce. Requesters enter the table without having been heard from
+    /// directly. Sends the most messages.
     EachMention,
     /// Never.
     Off,

@@ -42,7 +42,7 @@ impl Overlay {
         }
     }
 
-    /// A member to begin a bundle at: any that was heard from, so that none carries it all.
+    /// The member where a bundle begins: drawn from all known members, to spread the load.
     pub(super) fn guide(&mut self, cx: &mut Cx<'_>) -> Option<NodeId> {
         if let Some(node) = self.any_contact(cx) {
             return Some(node);
@@ -51,7 +51,7 @@ impl Overlay {
         guides.get(cx.rng.below(guides.len().max(1) as u32) as usize).copied()
     }
 
-    /// Nobody is known who could be asked.
+    /// No member is known that could be asked.
     pub(super) fn no_guide(&mut self, cx: &mut Cx<'_>, tag: u64, targets: &Arc<[Target]>) {
         let answers: Vec<(Key, Answer)> =
             targets.iter().map(|target| (target.key, Answer::NoRoute)).collect();

@@ -5,9 +5,9 @@ use super::shape::BUCKET_MAX;
 use super::{Algorithm, Chore, Hop, Key, Router, Shape, Space, Step, Topic, Walk, keep_nearest};
 use crate::core::{NodeId, mix};
 
-/// Nodes tried at a time for a bucket, of those that another node named.
+/// Nodes named by another node that are tried at a time for one bucket.
 const TRIED_A_TIME: usize = 3;
-/// Buckets looked after a turn.
+/// Buckets refreshed per turn.
 const BUCKETS_A_TURN: u64 = 2;
 
 /// Kademlia: a key belongs to the node nearest to it by exclusive or.
@@ -58,7 +58,7 @@ impl Kademlia {
         self.buckets.range(bucket..bucket + 1, self.bucket_of())
     }
 
-    // The deepest bucket with somebody in it, and one.
+    // The number of buckets, up to the deepest one that is not empty.
     fn buckets(&self) -> u16 {
         let bucket_of = self.bucket_of();
         self.buckets.all().last().map_or(0, |&node| bucket_of(node) + 1)
@@ -188,7 +188,8 @@ impl Router for Kademlia {
             let bucket = (turn.wrapping_mul(BUCKETS_A_TURN).wrapping_add(number) % count) as u16;
             let key = self.sample(bucket, turn);
             let range = self.bucket(bucket);
-            // Whoever was not heard from for the longest time, or those who have such a bucket too.
+            // Ask the least recently seen node of the bucket; if the bucket is empty, ask the known
+            // node nearest to the key.
             match self.buckets.all().get(range.start).filter(|_| !range.is_empty()) {
                 Some(&first) => ask(first, key),
                 None => {

@@ -265,7 +265,7 @@ impl fmt::Display for Key {
 
 /// Where the nodes of an overlay lie: a function of their handles.
 ///
-/// Tables hold handles only, four bytes each, and nobody is asked for anybody's key.
+/// Tables hold handles only, four bytes each; the key of a node is computed, never requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     salt: u64,

@@ -210,7 +210,7 @@ impl Koorde {
                     }
                     break Some(node);
                 }
-                // Nobody else is known to be nearer.
+                // No other node is known to be nearer.
                 (Side::Behind, None) => true,
             };
             if !is_home || left == 0 {
@@ -240,7 +240,7 @@ impl Koorde {
         let own = self.place.key();
         let room = self.place.successors.first().map(|&next| self.place.distance_to(next));
         let ahead = |left: u32| {
-            // The first one from here on of those that end with the key's first bits.
+            // The distance to the next imaginary node whose last bits are the key's first bits.
             (key.shifted_right(left) - own).shifted_left(left).shifted_right(left)
         };
         let mut left = 0;

@@ -132,7 +132,7 @@ impl Overlay {
             let step = self.router.next_hop(first.key, &mut walk);
             lookups += 1;
             let alike = |target: &Target| target.key <= step.until && target.walk == first.walk;
-            // The first goes where it goes, whatever is said of others.
+            // The step always applies to the first target, even if it applies to no other.
             let count = 1 + rest[1..].iter().take_while(|target| alike(target)).count();
             let (these, others) = rest.split_at(count);
             rest = others;

@@ -1,18 +1,19 @@
 //! Nodes that failed, and what they may hold alone.
 //!
-//! A node that has nothing under a key may call it absent only if a stored value would have reached
-//! it. That is so while fewer than `copies` of the nodes that were to hold the key before this one
-//! have failed: one that is left gives what it holds. Once `copies` of them have failed together,
-//! or were cut off, the value may be with them only, and the answer is [`Answer::Unsettled`].
-//! While at least half of the nodes around it are missing, a node gives that answer for each key
-//! under which it has nothing: if those nodes were cut off together, they store values without it.
+//! A node without a record for a key may call the key absent only if a stored value would have
+//! reached it. That holds while fewer than `copies` of the nodes that precede it as holders of the
+//! key have failed: a surviving holder passes its records on. Once `copies` of them have failed
+//! together, or were cut off, they may hold the only copies, and the answer is
+//! [`Answer::Unsettled`]. While at least half of the nodes around it are missing, a node gives that
+//! answer for every key without a record: if those nodes are the other side of a network split,
+//! they store values without it.
 //!
-//! So a node remembers who failed. A failure is forgotten once the node is back, unless it was
-//! started again, empty, while others are missing: records of which it held a copy may now be only
-//! at those, and its neighbours tell it so when it joins. Nodes also forget a failure once the
+//! So a node remembers which nodes failed. It forgets a failure once the node is back, unless that
+//! node restarted empty while others are missing: the missing nodes may now hold the only copies of
+//! its records, and its neighbours report them when it joins. Nodes also forget a failure once the
 //! remaining holders have made new copies of the records; once records as old as the failure have
-//! expired; or when the operator says so. Nodes tell their neighbours whom they miss
-//! ([`Body::Missing`]): on a ring a node knows only the last of those before it, and a joiner knows
+//! expired; or when the operator says so. Nodes list missing nodes to their neighbours
+//! ([`Body::Missing`]): on a ring a node knows only the last nodes before it, and a joiner knows
 //! none.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -182,8 +183,8 @@ impl Losses {
         }
     }
 
-    /// The node is no member, or not yet again: what it held others hold, or nobody does. It comes
-    /// back empty.
+    /// The node answers, but is not a member, or not yet again: it comes back empty. Other nodes
+    /// hold copies of its records, or the records are lost.
     pub(super) fn find_empty(&mut self, node: NodeId, now: Instant) {
         self.find(node, now);
         match self.lost.get_mut(&node) {
@@ -257,7 +258,7 @@ impl Overlay {
         }
     }
 
-    /// A node asks that is no member: if it failed, it was started again.
+    /// The asking node is not a member: if it is known to have failed, it has restarted.
     pub(super) fn note_empty(&mut self, cx: &Cx<'_>, node: NodeId) {
         if self.rest_if_any().is_some_and(|rest| rest.losses.contains(node)) {
             self.rest().losses.find_empty(node, cx.now);
@@ -333,8 +334,8 @@ impl Overlay {
         let own = cx.shared.algorithm.distance(key, space.key(cx.node));
         let is_nearer = |node: &NodeId| cx.shared.algorithm.distance(key, space.key(*node)) < own;
         let nearer = losses.nodes_since(since).filter(is_nearer).count();
-        // With so many gone whose part is this node's now, there may be more between of which
-        // nobody who is left knows.
+        // This node has taken over the ranges of `copies` failed nodes. More nodes between them may
+        // have failed that no live node knows of.
         let is_taken_over = |node: &NodeId| {
             let step =
                 self.router.next_hop(space.key(*node), &mut cx.shared.algorithm.first_walk());

@@ -63,7 +63,7 @@ fields! {
     }
 }
 
-/// What is to be delivered stands behind the targets.
+/// The payload to deliver follows the targets.
 impl Late for Purpose {
     fn values(&self) -> impl Iterator<Item = &Payload> {
         let value = if let Purpose::Send(value) = self { Some(&**value) } else { None };
@@ -307,7 +307,7 @@ impl Addresses {
 }
 
 impl Found {
-    /// True if it answers for so many targets, and its lists are as long as its segments say.
+    /// True if it answers for `targets` targets, and its lists are as long as its segments say.
     pub(super) fn covers(&self, targets: usize) -> bool {
         let (mut ended, mut nodes, mut walks) = (0, 0, 0);
         for segment in &self.segments {

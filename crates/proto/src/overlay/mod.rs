@@ -1,12 +1,12 @@
-//! Structured overlays: whoever is responsible for a key gets what is sent to it, by a few hops,
-//! and what shares a hop travels as one message.
+//! Structured overlays: a message to a key reaches the responsible node in a few hops, and messages
+//! that share a next hop travel as one.
 //!
 //! A [`Router`] is the routing table of one algorithm, free of messages: [`Key`]s in, nodes out.
 //! There are five, one for each [`Algorithm`]: [`Chord`], [`Koorde`], [`Pastry`], [`Tapestry`] and
 //! [`Kademlia`]. They agree on this much:
 //!
-//! - A table takes in only nodes that were heard from. Those that others name are asked first, so
-//!   the dead do not live on in hearsay.
+//! - A table admits only nodes that have sent a message themselves. It contacts a node that another
+//!   one names before admitting it, so that hearsay does not spread failed nodes.
 //! - A message comes nearer with each hop, by a measure that does not depend on what other tables
 //!   say. So it does not go in circles while tables are being repaired; it may end at a node that
 //!   is not responsible.
@@ -24,15 +24,16 @@
 //!
 //! *Recursive*: each hop acknowledges the bundle and forwards its parts; the node where targets end
 //! sends one result straight to the requester. *Iterative*: the requester asks each hop for the
-//! next. Either way a hop that does not answer is forgotten and its targets are divided anew, and
-//! at the requester what has no outcome in time is asked for again. Each key gets one outcome.
+//! next. In both styles, a hop that does not answer is removed from the table and its targets are
+//! divided again; the requester repeats its request for targets without an outcome in time. Each
+//! key gets one outcome.
 //!
 //! # Storage
 //!
 //! The node that is responsible for a key gives its record a version, stores it, and answers once
-//! the other replicas hold copies. Replicas compare ages of what they hold from time to time, so
-//! that copies are restored after failures, and go to those that became responsible. What was
-//! removed leaves a mark for a while, so that no copy comes back.
+//! the other replicas hold copies. Replicas compare versions periodically, to restore copies after
+//! failures and to move them to nodes that became responsible. A removed record leaves a tombstone
+//! for a while, so that no old copy revives it.
 
 mod act;
 mod addresses;
@@ -407,7 +408,7 @@ impl Overlay {
         let Some(longest_silent) = self.router.learn(from) else {
             return;
         };
-        // Whoever is pinged may take the sender for a member.
+        // A pinged node may take the sender for a member.
         let may_ping = match policy {
             PingPolicy::Suppressed => true,
             PingPolicy::EachMention => self.is_member(),

@@ -203,7 +203,7 @@ impl Pastry {
             || room(&self.lower, &|far| own.clockwise_to(at) > own.clockwise_to(far))
     }
 
-    // Nodes that somebody named may be gone: those that are wanted are asked first.
+    // A node that another one named may have failed: contact it before adding it.
     fn consider(&self, nodes: &[NodeId], out: &mut Vec<Chore>) {
         let mut cells = Vec::new();
         let cell_of = self.cell_of();
@@ -246,7 +246,7 @@ impl Router for Pastry {
             if step.hop != Hop::Here {
                 return step;
             }
-            // Nobody with this prefix is nearer: leave it to the nearest of all.
+            // No node with this prefix is nearer: forward to the numerically closest node.
             let mut last = self.step_last(key);
             last.until = last.until.min(step.until);
             *walk = Walk::Leg(Leg::Last);

@@ -1,8 +1,8 @@
-//! Writing to disk: the application is told what to write, and says how far it is.
+//! Persistence: the node hands records to the application, which reports how many are on disk.
 //!
 //! Where acknowledgements wait for the disk ([`Config::with_awaits_disk`](super::Config)), a node
-//! answers for records only once all that it told until then is on disk. The application writes
-//! whatever has gathered at once, so that one synchronisation of the disk serves many writes.
+//! answers for records only once all records handed over before are on disk. The application writes
+//! all queued records in one batch, so that one disk synchronisation serves many writes.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,7 +14,7 @@ use super::replicate::{Job, WriteJob};
 use super::{Cx, Overlay};
 use crate::core::NodeId;
 
-/// Answers that may wait for the disk. Beyond it none is given: who asked asks again.
+/// Answers that may wait for the disk. Beyond this limit none is sent, and the requester retries.
 const HELD_BACK_MAX: usize = 65_536;
 
 /// How far writing to disk is.
@@ -53,7 +53,7 @@ impl Persisting {
         self.held_back.push_back((self.told, answer));
     }
 
-    /// The next answer that may be given once so many records are on disk.
+    /// The next answer that may be sent once `done` records are on disk.
     fn next(&mut self, done: u64) -> Option<HeldBack> {
         let _ = self.held_back.front().filter(|(needed, _)| *needed <= done)?;
         let (_, answer) = self.held_back.pop_front()?;

@@ -50,7 +50,7 @@ impl Place {
         let own = self.key();
         let arrived = Some(Step::through(Hop::Here, key, own));
         let Some(&next) = self.successors.first() else {
-            // Alone, or not yet at home: whoever lies between is somebody else's to know.
+            // Alone, or not joined yet: this node does not know which nodes lie between.
             return if self.owns(key) { arrived } else { self.step_back(key, *leg) };
         };
         if self.owns(key) {
@@ -66,9 +66,9 @@ impl Place {
         Some(Step::through(Hop::Via(next), key, self.up_to_own(key, self.space.key(next))))
     }
 
-    /// The end of an arc that begins with a key of somebody else, cut where this node's own begins.
+    /// The end of an arc that begins with another node's key, cut where this node's range begins.
     pub fn up_to_own(&self, key: Key, end: Key) -> Key {
-        // Without a predecessor it is not known where that is, but it does end there.
+        // Without a predecessor that border is unknown: the arc ends before this node's own key.
         let before = self.predecessor.map(|node| self.space.key(node));
         let border = before.unwrap_or_else(|| self.key() - Key::from(1));
         if key.clockwise_to(border) < key.clockwise_to(end) { border } else { end }
@@ -101,7 +101,7 @@ impl Place {
         key == own || self.predecessor.is_some_and(|node| key.is_in(self.space.key(node), own))
     }
 
-    /// True if the predecessor is known, after which the keys of this node begin, or there is none.
+    /// True if this node knows where its range begins: it has a predecessor, or is alone.
     pub fn knows_its_part(&self) -> bool {
         self.predecessor.is_some() || self.successors.is_empty()
     }
@@ -149,7 +149,7 @@ impl Place {
             return;
         }
         if self.predecessor == Some(from) {
-            // It is still there, and nearer than whoever else claimed to be.
+            // It is still there, and nearer than the other claimant.
             self.claimant = None;
         }
         let predecessor = nodes.first().copied().filter(|&node| node != from);
@@ -163,7 +163,7 @@ impl Place {
             return;
         }
         if list.is_empty() && self.successors.len() > 1 {
-            // It has no place of its own, whatever others think: it began anew.
+            // It restarted and has no place on the ring yet, although others still name it.
             self.successors.remove(from);
             return;
         }

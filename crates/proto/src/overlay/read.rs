@@ -116,7 +116,7 @@ impl Overlay {
                     Answer::Found { version: stamp.version, value }
                 }
                 Some(_) => self.removed_under(cx, key),
-                // Whoever might have it did not say.
+                // A node that may hold the record did not answer.
                 None if job.untold.contains(&key) => Answer::Busy,
                 None => self.nothing_under(cx, key, is_settled),
             };

@@ -114,7 +114,7 @@ fields! {
 /// What became of an item of [`Body::Put`](super::Body::Put).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutAnswer {
-    /// So many nodes hold it.
+    /// The number of nodes that hold it.
     Stored(u8),
     /// The node is not responsible.
     Elsewhere,
@@ -130,7 +130,7 @@ pub enum PutAnswer {
     Busy,
     /// Another node may be responsible: who this one's neighbours are has just changed.
     Unsettled,
-    /// This many nodes hold it: all there are, and fewer than there were before some failed.
+    /// The number of nodes that hold it: all there are, but fewer than before some failed.
     Short(u8),
 }
 

@@ -81,8 +81,8 @@ impl Overlay {
         parts
     }
 
-    /// The first step of a bundle: straight to whoever said to be responsible, if it is known. If
-    /// that is no longer so, it goes on from there.
+    /// The first step of a bundle: straight to the node that claimed to be responsible, if one is
+    /// known. If the claim is outdated, that node forwards the bundle.
     pub(super) fn advance_by_ranges(&mut self, cx: &mut Cx<'_>, route: Route) {
         let ranges = &self.rest().ranges;
         let (mut known, mut unknown) = (BTreeMap::<NodeId, Vec<_>>::new(), Vec::new());
@@ -131,7 +131,7 @@ impl Overlay {
         cx.count(counters::SPLIT, 1);
     }
 
-    /// The hop that a bundle was handed to is gone: its targets are divided anew.
+    /// The next hop of a bundle failed: divides its targets again.
     pub(super) fn reroute(&mut self, cx: &mut Cx<'_>, from: NodeId, route: Route, tries: u8) {
         if tries + 1 >= CANDIDATES {
             return self.refuse(cx, &route, &route.targets, Answer::NoRoute, counters::NO_ROUTE);
@@ -266,8 +266,8 @@ impl Overlay {
         if address == 0 { 0 } else { 2 + 2 * (5 + address) + 32 }
     }
 
-    /// Whether one more bundle may be forwarded for this node. Once half of what a node may wait
-    /// for is taken, nobody gets more than an eighth of it.
+    /// True if one more bundle may be forwarded for `from`. Once half of the exchanges allowed in
+    /// flight are in use, one sender may use at most an eighth of them.
     fn has_room_for(&mut self, cx: &mut Cx<'_>, from: NodeId) -> bool {
         let max = cx.shared.in_flight_max;
         if self.exchanges.len() < max / 2 {
@@ -291,7 +291,7 @@ pub(super) fn list_bytes_max(cx: &Cx<'_>, head: usize, total: usize, largest: us
     if is_few { datagram } else { MESSAGE_BYTES_MAX - head }
 }
 
-/// Counts targets that ended after so many hops, and these hops, except those of upkeep.
+/// Counts targets that ended, and the hops that each of them took, except for upkeep.
 pub(super) fn count_ended(cx: &mut Cx<'_>, purpose: &Purpose, hops: u64, targets: usize) {
     if *purpose != Purpose::Upkeep {
         cx.count(counters::HOPS, hops * targets as u64);

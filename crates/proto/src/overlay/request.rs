@@ -44,7 +44,7 @@ pub(super) enum Owner {
     Table,
     /// The node, which wants to know where it belongs.
     Join,
-    /// The same, of those that a node knows that was given up.
+    /// The same, asked through a node that was given up and answers again: it may know others.
     Merge(NodeId),
     /// Replicas that compare what they hold.
     Sync,
@@ -355,7 +355,7 @@ impl Overlay {
         self.settle(cx, name);
     }
 
-    /// Tells whoever asked, and ends the request if that was all.
+    /// Reports outcomes to the owner of the request, and ends the request if none is open.
     pub(super) fn give_outcomes(
         &mut self,
         cx: &mut Cx<'_>,

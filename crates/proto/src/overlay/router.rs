@@ -5,9 +5,9 @@ use crate::core::NodeId;
 
 /// The routing table of one algorithm at one node, and what keeps it right.
 ///
-/// It sends nothing: where messages are needed it hands out [`Chore`]s, and is told what came of
-/// them. The same calls in the same order give the same table. [`Any`], so that a checker can look
-/// at the table of a known algorithm.
+/// It sends nothing: it returns [`Chore`]s where messages are needed, and the caller passes the
+/// answers back in. The same calls in the same order give the same table. [`Any`], so that a
+/// checker can look at the table of a known algorithm.
 pub trait Router: Any + Send + Sync {
     /// The algorithm whose table it is.
     fn algorithm(&self) -> Algorithm;
@@ -48,30 +48,29 @@ pub trait Router: Any + Send + Sync {
     /// What this table answers to a node that asks.
     fn tell(&self, topic: Topic, out: &mut Vec<NodeId>);
 
-    /// The nodes by whose coming and going it changes which keys this one is responsible for, and
-    /// who holds the other copies of those, `copies` in all.
+    /// The nodes whose arrival or departure changes this node's range of keys, or the replica set
+    /// of that range, `copies` nodes in all.
     fn bordering(&self, _copies: usize, out: &mut Vec<NodeId>) {
         self.tell(Topic::Neighbours, out);
     }
 
-    /// What another node answered. That it was heard from is for [`Router::learn`].
+    /// Takes the answer of another node. [`Router::learn`] takes the fact that it was heard from.
     fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>);
 
-    /// The result of [`Chore::Find`]: the node responsible for the key. A joiner has somebody find
-    /// its own key, and begins with the node that was found.
+    /// The result of [`Chore::Find`]: the node responsible for the key. A joiner asks another node
+    /// to look up its own key, and begins with the node that was found.
     fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>);
 
-    /// Another node thinks that it is this one's neighbour ([`Chore::Notify`]). Whoever must answer
-    /// before the notice can be judged is asked.
+    /// Another node considers itself this one's neighbour ([`Chore::Notify`]). The router asks the
+    /// nodes whose answers it needs to verify that.
     fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>);
 
-    /// True if the table has its place among other nodes. A node of which this is not true, or no
-    /// longer, answers nobody, takes no messages, and begins anew: two of them that helped each
-    /// other would be an overlay of their own. Only the first node of all is right to be alone.
+    /// True if the table has its place among other nodes. A node that has no place, or lost it,
+    /// answers no requests, takes no messages, and joins again: two such nodes that helped each
+    /// other would form a separate overlay. Only the first node of an overlay may be alone.
     fn has_joined(&self) -> bool;
 
-    /// True if the table knows where the part of the keys begins for which this node is
-    /// responsible. Default: it always does.
+    /// True if the table knows where this node's range of keys begins. Default: always.
     fn knows_its_part(&self) -> bool {
         true
     }

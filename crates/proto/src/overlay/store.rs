@@ -118,7 +118,8 @@ impl Store {
         Accepted::New
     }
 
-    /// Removes a record of this age, or an older one. False if there is none.
+    /// Removes the record under a key if its version is at most `version`; false if there is no
+    /// such record.
     pub(super) fn drop_record(&mut self, key: Key, version: Version) -> bool {
         match self.records.get(&key) {
             Some(held) if held.stamp.version <= version => {

@@ -1,6 +1,6 @@
-//! Replicas compare what they hold, bundle by bundle. The responsible node tells the others what
-//! it holds, and they tell it; what is missing is copied. Whoever is not to hold a record any
-//! longer drops it when the responsible node says that all that are to do.
+//! Anti-entropy between replicas, in bundles. The responsible node and the other replicas exchange
+//! lists of what they hold, and copy what is missing. A node that is no longer a replica of a
+//! record drops it once the responsible node says that all replicas hold it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Overlay {
     /// Compares some pages, if it is time.
     pub(super) fn sync(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now;
-        // Seen when it happens, not when somebody asks.
+        // Notice a change of neighbours when it happens, not at the next request.
         self.look_around(cx);
         self.sweep(cx);
         if self.store.as_ref().is_none_or(|store| store.is_empty()) {
@@ -115,15 +115,15 @@ impl Overlay {
         }
     }
 
-    /// The neighbours are those that they have to be: nobody needs to be waited for.
+    /// The neighbours are known to be the right ones: they need no time to settle.
     pub(super) fn trust_neighbours(&mut self, cx: &Cx<'_>) {
         self.look_around(cx);
         self.rest().sync.changed_at = None;
     }
 
     /// True if the neighbours have been the same for as long as it takes to notice that one is gone
-    /// and to set that right. Before that this node cannot know whether a key that it has nothing
-    /// under is its own: it may belong to a node between that it does not know yet.
+    /// and to set that right. Before that, a key without a record here may belong to a node between
+    /// that this one does not know yet.
     pub(super) fn is_settled(&mut self, cx: &Cx<'_>) -> bool {
         if cx.shared.upkeep_every.is_none() {
             return true;

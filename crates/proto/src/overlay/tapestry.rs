@@ -76,13 +76,13 @@ impl Tapestry {
         self.cells.range(row * 16..row * 16 + 16, self.cell_of())
     }
 
-    // Rows with somebody in them, and all before.
+    // The number of rows, up to the last one that is not empty.
     fn rows(&self) -> u16 {
         let cell_of = self.cell_of();
         self.cells.all().last().map_or(0, |&node| cell_of(node) / 16 + 1)
     }
 
-    // How many nodes, this one among them, share more digits than those of a row.
+    // The number of nodes, this one included, that share more digits than the nodes of a row.
     fn alike(&self, row: u16) -> usize {
         1 + self.cells.all().len() - self.row(row).end
     }
@@ -150,11 +150,11 @@ impl Tapestry {
         self.cells.remove(range.end.min(range.start + CELL)..range.end);
     }
 
-    // Nodes that somebody named may be gone: those that are wanted are asked first. Those are all
-    // of the rows that are kept in full, the first of each cell, and some spares of one row.
+    // A node that another one named may have failed: contact it before adding it. Wanted are all
+    // nodes of rows kept in full, the first node of each cell, and some spares of one row.
     fn consider(&self, from: NodeId, nodes: &[NodeId], spare: Option<u8>, out: &mut Vec<Chore>) {
         let cell_of = self.cell_of();
-        // A cell is known by a search without keys: most of those that are named are in it.
+        // Search a list of cells, which needs no keys: most named nodes are known already.
         let cells: Vec<u16> = self.cells.all().iter().map(|&node| cell_of(node)).collect();
         let place = |cell: u16| cells.partition_point(|&other| other < cell);
         let is_known = |cell: u16, node: NodeId| {
@@ -207,8 +207,8 @@ impl Router for Tapestry {
 
     fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>) {
         let start = out.len();
-        // From the row where this node and the key part on, whoever shares more digits with this
-        // node is nearer than those of a row above.
+        // From the row where this node and the key diverge, a node that shares more digits with
+        // this node is nearer than the nodes of an earlier row.
         let mut row = (self.key().digits_shared(key) as u16).min(self.rows());
         while row > 0 && 1 + self.cells.all().len() - self.row(row).start < count {
             row -= 1;
@@ -263,7 +263,7 @@ impl Router for Tapestry {
                 let shared = self.key().digits_shared(key);
                 let entries = match u32::from(row) {
                     row if row > shared => return,
-                    // Whoever is beyond is in the asker's row too.
+                    // The nodes of later rows are in the asker's row too.
                     row if row == shared => self.row(row as u16).start..self.cells.all().len(),
                     row => self.row(row as u16),
                 };

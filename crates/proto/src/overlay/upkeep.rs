@@ -17,16 +17,16 @@ use super::{Cx, Overlay, Rest, Timer};
 use crate::core::{Instant, NodeId, mix};
 use crate::parts::deadline::Deadline;
 
-/// Nodes that were given up and are looked for.
+/// Maximum number of lost nodes that are looked for.
 const LOST_MAX: usize = 64;
-/// How often they are.
+/// Tries before a lost node is no longer looked for.
 const LOST_TRIES_MAX: u8 = 10;
-/// How many a node that has nobody else looks for in one turn.
+/// Lost nodes that a node without other contacts looks for in one turn.
 const LOST_IF_ALONE: usize = 8;
 
-/// Turns without a change after which turns become seldom.
+/// Turns without a change after which turns become rarer.
 const QUIET_TURNS: u32 = 8;
-/// Nodes that are told that this one leaves.
+/// Maximum number of nodes to which a leaving node says goodbye.
 const GOODBYES_MAX: usize = 1024;
 
 /// Where the looking after the table stands.
@@ -66,8 +66,8 @@ impl Upkeep {
         self.lost.iter().any(|(lost, ..)| *lost == node)
     }
 
-    /// The node that it is time to look for and that waits for longest. Who has nobody else does
-    /// not give up, nor who misses the node for what it may hold.
+    /// The lost node that has been due for longest. It is given up after `LOST_TRIES_MAX` tries,
+    /// unless this node has no other contacts or the lost node may hold the only copies of records.
     fn next_lost(&mut self, now: Instant, is_alone: bool, losses: &Losses) -> Option<NodeId> {
         let due = self.lost.iter_mut().filter(|(.., at)| *at <= now);
         let (node, tries, next_at) = due.min_by_key(|(.., at)| *at)?;
@@ -138,7 +138,7 @@ impl Overlay {
         self.find_place(cx);
     }
 
-    /// Somebody to ask was found.
+    /// Adds a seed: a node to ask.
     pub(super) fn add_seed(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if self.is_guest() {
             return self.add_guide(cx, node);
@@ -381,7 +381,7 @@ impl Overlay {
                     self.ask(cx, node, Cause::Table, 0, None, body);
                 }
                 Chore::Notify(node) if is_member => self.tell(cx, node, Body::Notify),
-                // Nobody shall take this node for a member before it is one.
+                // Defer the notice: no node may take this one for a member before it is one.
                 Chore::Notify(node) => {
                     if let Some(joining) = &mut self.rest().joining
                         && !joining.notices.contains(&node)

@@ -50,7 +50,7 @@ fn absurd_answers_do_no_harm<R: Checked>() {
 
 fn a_stranger_in_every_answer_is_not_taken_in<R: Checked>() {
     let mut net = Net::<R>::joined(22, 40);
-    // Nobody ever heard from these.
+    // No node ever heard from these.
     let strangers: Vec<NodeId> = (1000..1100).map(NodeId).collect();
     for node in (0..40).map(NodeId) {
         let key = net.space.key(node);

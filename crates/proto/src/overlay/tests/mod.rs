@@ -1,5 +1,5 @@
-//! Routers driven without messages: a chore is done at once, and a node that is gone is forgotten
-//! by whoever asks it.
+//! Routers driven without messages: a chore runs at once, and a node that asks a failed node
+//! forgets it.
 
 mod codec;
 mod figures;
@@ -82,8 +82,8 @@ impl<R: Checked> Net<R> {
         net
     }
 
-    /// Nodes that joined one after the other, each through any of those before it, with some turns
-    /// of upkeep between and after.
+    /// Nodes that joined one after the other, each through any earlier one, with some turns of
+    /// upkeep between and after.
     pub fn joined(seed: u64, count: u32) -> Net<R> {
         let mut net = Net::new(seed);
         for node in 0..count {

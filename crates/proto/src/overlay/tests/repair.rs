@@ -97,7 +97,7 @@ fn one_of_two_is_left_alone<R: Checked>() {
 }
 
 fn founder_and_joiners_at_once<R: Checked>() {
-    // All of them were told of the founder before any of them had joined.
+    // All of them know the founder before any of them has joined.
     let mut net = Net::<R>::new(14);
     net.join(NodeId(0));
     for node in (1..30).map(NodeId) {

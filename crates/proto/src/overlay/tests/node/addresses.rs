@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::*;
 
-/// Says to node 1 where a node is; returns what its driver is told.
+/// Sends node 1 the address of a node; returns the contacts that its driver gets.
 fn tell(net: &mut Net, from: u32, about: u32, address: &'static str) -> Vec<(NodeId, Bytes)> {
     let addresses = Addresses(Some([(n(about), Bytes::from_static(address.as_bytes()))].into()));
     let mut told = Vec::new();

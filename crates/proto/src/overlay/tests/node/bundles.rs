@@ -143,7 +143,7 @@ fn a_recursive_guest_hands_over_its_bundle_and_is_in_no_table() {
     let ways: [(u32, &[u8], &[u32]); 2] = [(0, &[1, 2], &[1]), (1, &[2], &[2])];
     let config = config().with_ping(PingPolicy::Suppressed);
     let mut net = Net::new(config, &ways);
-    // Whoever hears from a member would ask this one if it is still there.
+    // Node 0 has a full table: if it hears from a member, it pings node 2.
     for node in [0, 1, 2] {
         let mut router = net.table(node).clone();
         router.full = (node == 0).then_some(n(2));

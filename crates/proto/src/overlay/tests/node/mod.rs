@@ -1,4 +1,4 @@
-//! Nodes without a network: what they send upon what they are told, as transcripts.
+//! Nodes without a network: transcripts of the messages that they send.
 
 mod addresses;
 mod bounds;
@@ -119,7 +119,7 @@ impl Backlog for NoBacklog {
 pub(super) struct Net {
     pub config: Config,
     pub nodes: BTreeMap<NodeId, Overlay>,
-    /// Nobody is there.
+    /// Nodes that do not answer.
     pub silent: Vec<NodeId>,
     pub now: Instant,
     pub events: Vec<(NodeId, Event)>,

@@ -303,7 +303,7 @@ fn a_write_that_gets_to_no_disk_is_given_up_in_time() {
         net.wait(Duration::from_secs(6));
         let failed = Outcome::Failed(FailReason::TimedOut);
         assert_eq!(net.outcomes()[&key(1)], failed, "n{slow} is slow");
-        // Nobody asks any more.
+        // No node asks again.
         let sent = net.sent.len();
         net.wait(Duration::from_secs(60));
         assert_eq!(net.sent.len(), sent);
