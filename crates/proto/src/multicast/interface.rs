@@ -1,4 +1,4 @@
-//! What the application says to a member, and what it is told.
+//! The commands of an application to its member, and the events that it gets.
 
 use bytes::Bytes;
 
@@ -42,9 +42,9 @@ pub enum Timer {
     Group(group::Timer),
     /// Of the multicast.
     Slingshot {
-        /// The life of the member that asked for it: of a former one nothing is due any more.
+        /// The life of the member that set the timer; timers of a former life are ignored.
         life: u32,
-        /// What it asked for.
+        /// The timer that it set.
         timer: slingshot::Timer,
     },
 }

@@ -1,11 +1,12 @@
-//! Multicast in time among members that come and go: [`crate::slingshot`] in the views of a
+//! Time-critical multicast in a changing group: [`crate::slingshot`] in the views of a
 //! [`crate::group`].
 //!
-//! The group's detector and agreement say who the members are; each view goes to the multicast,
-//! under the incarnation by which the others know this member. A member that was excluded, or has
-//! left, is told what it will not get any more, and begins anew as another.
+//! The group's failure detector and agreement decide the membership; each view goes to the
+//! multicast, with the incarnation under which the others know this member. A member that was
+//! excluded, or has left, reports the packets that it still missed as lost, and can rejoin only in
+//! a new incarnation.
 //!
-//! A message is one of the two, behind a tag of a byte: 0 of the group, 1 of the multicast.
+//! A message begins with a tag of one byte, 0 for the group or 1 for the multicast.
 
 mod config;
 mod interface;

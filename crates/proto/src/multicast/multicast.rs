@@ -13,7 +13,7 @@ pub struct Multicast {
     from_group: Outbox<Group>,
     slingshot: Slingshot,
     from_slingshot: Outbox<Slingshot>,
-    /// The incarnation of the multicast, and its number among those of this node.
+    /// The incarnation of the multicast, and its number among this node's incarnations.
     incarnation: u64,
     life: u32,
 }
@@ -31,7 +31,7 @@ impl Multicast {
         }
     }
 
-    /// Its part in the multicast.
+    /// The node's multicast state.
     pub fn slingshot(&self) -> &Slingshot {
         &self.slingshot
     }
@@ -54,7 +54,7 @@ impl Multicast {
         self.from_group.events = events;
     }
 
-    /// The multicast does as the group does.
+    /// The multicast follows the group's views.
     fn follow(&mut self, cx: &mut Cx<'_>, event: &group::Event) {
         match event {
             group::Event::View(view) => {
@@ -149,8 +149,8 @@ impl Protocol for Multicast {
         self.with_group(cx, |group, cx| group.handle_drained(cx, to));
     }
 
-    /// Packets are sent when they are handled: what is submitted waits for that, and no more of it
-    /// than one datagram queue takes.
+    /// Packets are sent when their command is handled. Until then they wait, at most as many bytes
+    /// as one datagram queue takes.
     fn admission(&self) -> usize {
         ADMITTED_BYTES
     }
