@@ -109,7 +109,7 @@ impl Bins {
             + self.waiting.capacity() * size_of::<Waiting>()
     }
 
-    /// When the first packet came of those that are in no repair yet.
+    /// When the oldest packet came that is in no repair yet.
     pub(super) fn waits_since(&self) -> Option<Instant> {
         let bins = self.regions.iter().flat_map(|region| &region.bins);
         bins.filter(|bin| bin.fresh > 0).map(|bin| bin.since).min()
@@ -285,9 +285,9 @@ impl Slingshot {
         }
     }
 
-    /// Sends one repair to so many members. Returns how many got it.
+    /// Sends one repair to `wanted` members. Returns to how many it was sent.
     fn fire_at_some(&mut self, cx: &mut Cx<'_>, place: usize, turn: usize, wanted: usize) -> usize {
-        // As it mostly is where a region is a small part of its groups.
+        // Common where a region is a small part of its groups.
         if wanted == 0 {
             return 0;
         }
@@ -306,8 +306,8 @@ impl Slingshot {
         copies
     }
 
-    /// Sends so many repairs, each a combination of its own, to every member of a region. Returns
-    /// how many repairs members got.
+    /// Sends `wanted` repairs, each a different combination, to every member of a region. Returns
+    /// the number of repairs sent, counted per receiver.
     fn fire_at_all(&mut self, cx: &mut Cx<'_>, place: usize, turn: usize, wanted: usize) -> usize {
         let mut sent = 0;
         for _ in 0..wanted {

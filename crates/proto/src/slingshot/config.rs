@@ -265,11 +265,11 @@ impl Config {
         self
     }
 
-    /// What is to be recovered by when, and what that may cost. The member measures which share of
-    /// the packets it loses, how many all senders send, and how many of its losses come back in
-    /// time, and changes the rate of fire accordingly, the code staying the same. Each member goes
-    /// by its own losses: who alone loses many is not helped by others. Default `None`: the rate
-    /// stays as it is configured.
+    /// The share of losses to recover, by when, and at what overhead. The member measures its loss
+    /// rate, the packet rate of all senders and the share of its losses recovered in time, and
+    /// adapts the rate of fire; the code stays the same. Each member goes by its own losses: a
+    /// member that alone loses many packets gets no more repairs from the others. Default `None`:
+    /// the rate stays as configured.
     pub fn with_target(mut self, target: Option<tuner::Target>) -> Config {
         self.target = target;
         self
@@ -368,7 +368,7 @@ impl Config {
         (self.parked_max, self.parked_packets_max, self.parked_bytes_max)
     }
 
-    /// What is to be recovered by when, if that is to be looked after.
+    /// The recovery target, if one is set.
     pub fn target(&self) -> Option<&tuner::Target> {
         self.target.as_ref()
     }

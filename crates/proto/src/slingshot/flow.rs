@@ -10,11 +10,11 @@ use super::interface::Event;
 use super::ledger::Ledger;
 use crate::core::{Context, Instant, NodeId, Payload, Protocol};
 
-/// A sender that is first heard of below this number is taken for one that began just now, so that
-/// its packets from 0 on are missed; of any other, what was before is none of this member's.
+/// A sender whose first known packet number is below this counts as just started: its packets from
+/// 0 on are missing. Earlier packets of any other sender do not concern this member.
 const FIRST_SEQ_MAX: u64 = 16;
 
-/// What others say of later packets than the sender itself has spoken of counts for so long; no
+/// How long a claim of other members counts that a sender has sent more than it has announced. No
 /// datagram of the sender that a repair overtook is under way for longer.
 const CLAIM_LASTS: Duration = Duration::from_secs(5);
 
@@ -61,10 +61,10 @@ pub(super) struct Flow {
     /// The number of the first slot. All before are delivered or lost.
     base: u64,
     slots: VecDeque<Slot>,
-    /// In FIFO order: the application was told of all below this.
+    /// In FIFO order: all packets below this were reported to the application.
     told: u64,
-    /// The sender has sent all packets below this, by its own word. Repairs do not say of which of
-    /// its lives the packets are that they name: what they name beyond is not told lost.
+    /// The sender itself has announced all packets below this. Repairs do not name its incarnation,
+    /// so a packet beyond this that only repairs have named is not reported lost.
     confirmed: u64,
     /// The number after the last packet that came from the sender, or that it has spoken of.
     heard: u64,
@@ -255,15 +255,15 @@ impl Flow {
         }
     }
 
-    /// Begins anew. Of the flow only repairs had spoken: the application was told nothing of it.
-    /// Calls `each` as `lose_before` does.
+    /// Restarts a flow that only repairs had named, of which the application has no report. Calls
+    /// `each` as `lose_before` does.
     pub(super) fn begin_anew(&mut self, ledger: &mut Ledger, each: impl FnMut(u64, u32)) {
         self.drop_missing(ledger, each);
         self.slots.clear();
         self.has_begun = false;
     }
 
-    /// Does not wait for what is missing any more, without a report.
+    /// Stops waiting for missing packets, without a report.
     fn drop_missing(&mut self, ledger: &mut Ledger, mut each: impl FnMut(u64, u32)) {
         for (seq, slot) in (self.base..).zip(&mut self.slots) {
             if let Slot::Missing(missing) = slot {
@@ -430,8 +430,8 @@ impl Flow {
         }
     }
 
-    /// Gives up all that is missing below `end`. Calls `each` with the number and checksum of those
-    /// that repairs have named.
+    /// Gives up all missing packets below `end`. Calls `each` with the number and checksum of every
+    /// such packet that repairs have named.
     pub(super) fn lose_before<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -528,7 +528,7 @@ impl Flow {
         }
     }
 
-    /// Drops the slots at the front that nobody needs.
+    /// Drops delivered and lost slots at the front.
     fn trim(&mut self, ledger: &mut Ledger) {
         while let Some(Slot::Past | Slot::Lost) = self.slots.front() {
             if ledger.order == Order::Fifo && self.base >= self.told {

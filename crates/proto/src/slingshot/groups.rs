@@ -122,8 +122,8 @@ impl Slingshot {
         }
     }
 
-    /// Finds out who of a group is in the view. The flows of those who are not any more, or in
-    /// another incarnation, end.
+    /// Determines which members of a group are in the view. Ends the flows of members that left it
+    /// or are in another incarnation.
     fn regroup(&mut self, cx: &mut Cx<'_>, place: usize) {
         self.bins.is_stale = true;
         let view = self.view.clone();
@@ -211,7 +211,7 @@ impl Slingshot {
             cx.count(counters::FLOWS_FULL, 1);
             return None;
         }
-        // Who comes back is taken for the same until it says itself that it has started anew.
+        // A sender that returns counts as the same incarnation until it announces another one.
         let id = self.groups[group].id;
         let parted = self.parted.of(id, sender);
         let incarnation = incarnation.or(parted.map(|(known, _)| known));

@@ -1,4 +1,4 @@
-//! What the application says to a member, and what it is told.
+//! The commands of an application to its member, and the events that it gets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +21,17 @@ pub enum Command {
         /// hear of the former.
         ticket: u64,
     },
-    /// These are the members of a group from now on, as far as they are in the view. If this node
-    /// is one of them it joins, else it leaves. Nobody: the group is forgotten.
+    /// Set the members of a group; those in the view take part. This node joins the group if it is
+    /// one of them, and leaves it otherwise. An empty list removes the group.
     Members {
         /// The group.
         group: GroupId,
-        /// Its members, in any order. All of them must be told the same.
+        /// Its members, in any order. Every member must be given the same list.
         members: Arc<[NodeId]>,
     },
     /// Repairs are made at this rate of fire from now on.
     SetRate(Rate),
-    /// The application is done with so many more deliveries and reports of losses.
+    /// The application has consumed more deliveries and loss reports.
     Consumed {
         /// How many.
         told: usize,
@@ -78,20 +78,20 @@ pub enum Event {
         /// The number after the last.
         end: u64,
     },
-    /// The application did not keep up: so many packets were neither delivered nor reported lost.
+    /// The application did not keep up: packets were neither delivered nor reported lost.
     Overrun {
         /// How many.
         packets: u64,
     },
-    /// The conditions are other ones than before, and the rate of fire was chosen for them anew.
+    /// The conditions have changed, and a new rate of fire was chosen for them.
     Tuned {
         /// The rate of fire from now on. It may change again as results come in.
         rate: Rate,
         /// True if the target can be expected to be met; else the rate is the best there is.
         is_within_reach: bool,
-        /// Of a million lost packets, so many are expected to come in time.
+        /// The share of lost packets expected in time, in parts per million.
         expected_ppm: u32,
-        /// Of a million packets, so many did not come from their sender.
+        /// The share of packets that did not come from their sender, in parts per million.
         loss_ppm: u32,
         /// Packets of all senders in a second.
         packets_per_second: u32,
@@ -170,10 +170,10 @@ pub enum RejectReason {
 pub enum Timer {
     /// A bin has waited long enough.
     Flush,
-    /// A missing packet is to be asked for or given up.
+    /// A missing packet is due to be requested or given up.
     Gap,
-    /// A silent sender is to say how much it has sent.
+    /// The heartbeat of a silent sender is due.
     Heartbeat,
-    /// What was measured is to be looked at.
+    /// The measurements are due for evaluation.
     Steer,
 }

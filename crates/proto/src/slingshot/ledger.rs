@@ -1,4 +1,4 @@
-//! What the application is told, and how much of it is outstanding.
+//! Events for the application, and how many of them it has not consumed yet.
 
 use std::time::Duration;
 
@@ -68,13 +68,13 @@ impl Ledger {
         }
     }
 
-    /// Notes that a packet of so many bytes, which had come by another way, came from its sender.
+    /// Notes that a packet came from its sender after it had come another way.
     pub(super) fn count_overtaken(&mut self, bytes: usize) {
         self.tally.overtaken += 1;
         self.tally.direct_bytes += bytes as u64;
     }
 
-    /// Tells of a packet that is there.
+    /// Delivers a packet to the application.
     pub(super) fn deliver<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -113,7 +113,7 @@ impl Ledger {
         });
     }
 
-    /// Notes packets that are given up, to be told of at the latest by [`Ledger::flush`].
+    /// Notes packets that are given up. [`Ledger::flush`] reports them at the latest.
     pub(super) fn lose<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -150,7 +150,7 @@ impl Ledger {
         }
     }
 
-    /// The application is done with so many events.
+    /// The application has consumed `told` events.
     pub(super) fn consumed<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -163,9 +163,9 @@ impl Ledger {
         }
     }
 
-    /// True if the application can be told of one more thing; else its packets count as overrun.
+    /// True if the application has room for one more event; else its packets count as overrun.
     fn takes<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>, packets: u64) -> bool {
-        // What was dropped is told before anything else is, so that it is known what it precedes.
+        // An overrun is reported before any later event, so that its position is known.
         let has_room = self.unread < self.unread_max && self.overrun == 0;
         if has_room {
             self.unread = self.unread.saturating_add(1);

@@ -91,7 +91,7 @@ pub struct Name {
 pub struct Names(Bytes);
 
 impl Names {
-    /// Bytes of so many names of packets of so many groups.
+    /// Bytes of the names of `names` packets in `groups` groups.
     pub const fn bytes(names: usize, groups: usize) -> usize {
         2 + 4 * groups + names * name_bytes(groups)
     }
@@ -283,7 +283,7 @@ impl Ages {
         Ages { first: units(first), last: units(last) }
     }
 
-    /// Of the packet named at this place among so many.
+    /// The age of the packet at `place` among `names` names.
     pub fn at(self, place: usize, names: usize) -> Duration {
         let (first, last) = (u64::from(self.first), u64::from(self.last));
         let steps = names.saturating_sub(1).max(1) as u64;
@@ -322,7 +322,7 @@ fields! {
 }
 
 impl Repair {
-    /// Bytes before the body of a repair of so many packets of so many groups.
+    /// Bytes before the body of a repair of `names` packets in `groups` groups.
     pub const fn head_bytes(names: usize, groups: usize) -> usize {
         1 + Repair::BYTES_MIN - Names::BYTES_MIN + Names::bytes(names, groups)
     }
@@ -336,7 +336,7 @@ impl Repair {
         repair
     }
 
-    /// What the code is to decode.
+    /// The input of the decoder.
     pub fn coded(&self) -> Coded {
         Coded { lengths: self.lengths.into(), body: self.body.clone() }
     }

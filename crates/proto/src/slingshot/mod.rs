@@ -1,11 +1,12 @@
-//! Multicast in time: everybody gets it soon, because receivers repair each other.
+//! Time-critical multicast: losses are recovered fast, because receivers repair each other.
 //!
 //! A member sends each packet once, unreliably, to all others. Every receiver keeps the last few
 //! packets that it got in a *repair bin*; when `r` are in it, it sends one *repair*, their
-//! exclusive or and their names, to `c` other members drawn at random, and empties the bin. Who
-//! lacks one of the packets computes it from the others. That takes as long as the group needs for
-//! about `r` packets, whoever sends them, and not a round trip or a sender's next packet. (r, c) is
-//! the *rate of fire*: it buys recovery and time with overhead, c/r repairs for each packet.
+//! exclusive or and their names, to `c` other members drawn at random, and empties the bin. A
+//! member that lacks one of the packets computes it from the others. Recovery takes as long as all
+//! senders together need for about `r` packets; it does not wait for a round trip or for the
+//! sender's next packet. (r, c) is the *rate of fire*: more overhead, c/r repairs per packet,
+//! recovers more packets sooner.
 //!
 //! Sources: Balakrishnan, Pleisch, Birman, *Slingshot: Time-Critical Multicast for Clustered
 //! Applications*, NCA 2005 (repairs, special buffer, second phase); Balakrishnan, Birman,
@@ -13,10 +14,10 @@
 //! 2007 (staggered bins, regions of overlapping groups); RFC 8681 (sliding-window random linear
 //! codes).
 //!
-//! What this adds to what was published: a checksum of each packet in every repair that names it,
-//! so that what is recovered is what was sent; partial bins are sent after a time; a random linear
-//! code in place of the exclusive or; a second phase that reports what it gives up and can, if
-//! configured so, ask members that have the packet before it asks the sender.
+//! Additions to the published protocol: a checksum of each packet in every repair that names it, so
+//! that a recovered packet equals the sent one; partial bins are sent after a time; a random linear
+//! code in place of the exclusive or; a second phase that reports packets it gives up and can be
+//! configured to ask members that hold a packet before it asks the sender.
 
 pub mod baselines;
 mod bins;
@@ -69,7 +70,7 @@ struct PacketId {
     seq: u64,
 }
 
-/// A packet that is kept, as the list of all knows it.
+/// An entry of the list of all kept packets.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     at: Instant,
@@ -97,13 +98,13 @@ pub struct Slingshot {
     decoder: Decoder<PacketId>,
     /// What the decoder had counted when it was last asked.
     decoder_counts: (u64, u64),
-    /// What is missing, by when something is to be done about it.
+    /// Missing packets, by when each is due to be requested or given up.
     gaps: BinaryHeap<Reverse<Gap>>,
     patience: Patience,
     /// If there is a target.
     steering: Option<Steering>,
     allowance: TokenBucket,
-    /// Groups to which this node has sent, by when to say how much.
+    /// Groups to which this node has sent, by when the next heartbeat is due.
     beats: BinaryHeap<Reverse<(Instant, GroupId)>>,
     flush: Deadline,
     gap: Deadline,
@@ -395,7 +396,7 @@ impl Protocol for Slingshot {
     fn event_bytes(event: &Event) -> usize {
         match event {
             Event::Tuned { .. } => size_of::<Event>(),
-            // What is told of packets is bounded by `unread_max`; the rest answers commands.
+            // `unread_max` bounds the events about packets; the other events answer commands.
             _ => 0,
         }
     }

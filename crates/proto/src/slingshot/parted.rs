@@ -1,14 +1,15 @@
-//! Where the packets of senders stopped that left a group, or whose group this member left.
+//! The last packets of senders that left a group, or whose group this member left.
 
 use std::collections::BTreeMap;
 
 use super::flow::Source;
 use crate::core::{GroupId, NodeId};
 
-/// How far senders had come when their flows ended, so that whoever comes back in the same life
-/// goes on from there: no packet is told twice, and none is sent under a number twice.
+/// The positions of senders when their flows ended. A sender that returns in the same incarnation
+/// continues from there: no packet is reported twice, and no number is used twice.
 ///
-/// It knows the last so many that ended, [`Config::with_flows_max`](super::Config::with_flows_max).
+/// It holds the flows that ended last, at most
+/// [`Config::with_flows_max`](super::Config::with_flows_max).
 #[derive(Debug, Default)]
 pub(super) struct Parted {
     ends: BTreeMap<(GroupId, NodeId), End>,
@@ -25,7 +26,7 @@ struct End {
 }
 
 impl Parted {
-    /// A flow ends: all before `next` was told. At most so many are known afterwards.
+    /// A flow ends: all packets before `next` were reported. Keeps at most `most` flows.
     pub(super) fn note(&mut self, source: &Source, next: u64, most: usize) {
         let Some(incarnation) = source.incarnation else { return };
         let key = (source.group, source.sender);
@@ -41,7 +42,7 @@ impl Parted {
         }
     }
 
-    /// The incarnation of a sender that left, and the number after the last packet that was told.
+    /// The incarnation of a sender that left, and the number after its last reported packet.
     pub(super) fn of(&self, group: GroupId, sender: NodeId) -> Option<(u64, u64)> {
         self.ends.get(&(group, sender)).map(|end| (end.incarnation, end.next))
     }

@@ -19,7 +19,7 @@ const ASKED_BEFORE_SENDER: u8 = 2;
 /// Draws for a member that is neither this one nor the sender.
 const DRAWS_MAX: usize = 4;
 
-/// A missing packet, and when something is to be done about it.
+/// A missing packet, and when it is due to be requested or given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Gap {
     due: Instant,
@@ -28,7 +28,7 @@ pub(super) struct Gap {
     generation: u32,
 }
 
-/// How long repairs are waited for: the 99th percentile of the time that they took.
+/// How long a member waits for repairs: the 99th percentile of past repair times.
 ///
 /// A step up for each that took longer and a step of 1/99 down for each that did not balance where
 /// one in a hundred took longer (Ma, Muthukrishnan, Sandler, *Frugal Streaming for Estimating

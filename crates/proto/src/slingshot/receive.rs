@@ -76,7 +76,7 @@ impl Slingshot {
         let Some((group, member)) = self.find_member(cx, group, sender) else { return };
         let Some(at) = self.flow_of(cx, group, member, None) else { return };
         let flow = &self.flows[at as usize];
-        // Only the sender itself can say that it has started anew.
+        // Only the sender itself can announce a new incarnation.
         if flow.source.incarnation.is_some_and(|known| known != incarnation) {
             return cx.count(counters::OTHER_INCARNATION, 1);
         }

@@ -1,10 +1,10 @@
-//! Keeping to a target: the rate of fire follows what is measured.
+//! Steering to a target: the rate of fire follows measurements.
 //!
-//! Once a second, while there is traffic, a member looks at its losses. Where the conditions differ
-//! from those that its rate of fire was chosen for, it is chosen anew; else a [`Corrector`] goes by
-//! what came in time, from repairs or because it was asked for. Neither follows chance: a count is
-//! believed to be another one than expected if it is so by [`DIFFERS`] and by [`ERRORS`] standard
-//! errors, and counts go back as far as that takes.
+//! Once a second, while there is traffic, a member evaluates its losses. If the conditions differ
+//! from those for which its rate of fire was chosen, it chooses a new one; else a [`Corrector`]
+//! adjusts the rate by the share that came in time, by repair or on request. Neither follows noise:
+//! a count differs from its expectation only if it does so by the factor [`DIFFERS`] and by
+//! [`ERRORS`] standard errors, and counts go back as far as that takes.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use crate::parts::deadline::Deadline;
 
 /// How often a member looks at what it has measured.
 const TURN: Duration = Duration::from_secs(1);
-/// What loss, rate or members must differ by, as a factor, for the settings to be looked for anew.
+/// The factor by which loss, rate or members must change before the settings are chosen again.
 const DIFFERS: f64 = 1.4;
-/// And the counts that say so, in standard errors.
+/// The least significance of such a change, in standard errors.
 const ERRORS: f64 = 3.0;
-/// Earlier turns count for this much less with each turn; in the long run, as long as so many are
-/// left.
+/// The factor by which the weight of earlier turns decays with each turn. The long-run counts decay
+/// only while `COUNTED_MIN` remain.
 const FADES: f64 = 0.8;
 const COUNTED_MIN: f64 = 60.0;
-/// If the turn that shows a change has counted so many, what came before it is forgotten.
+/// If the turn that shows a change has at least this weight, earlier turns are discarded.
 const CHANGED_MIN: f64 = 8.0;
-/// The least loss that is reckoned with: none at all is never certain.
+/// The lower bound of estimated loss: zero loss is never certain.
 const LOSS_MIN: f64 = 1e-4;
 
 /// What a member counted since the last turn.
@@ -40,11 +40,11 @@ pub(super) struct Tally {
     pub(super) direct_bytes: u64,
     /// Own packets.
     pub(super) own: u64,
-    /// Packets that did not, and what became of them is known.
+    /// Packets that did not come from their senders, and whose outcome is known.
     pub(super) missed: u64,
     /// Of these, those that came in time.
     pub(super) in_time: u64,
-    /// Of those that came, those that came from their senders as well, later: they were not lost.
+    /// Repaired packets that later also came from their senders: they were not lost.
     pub(super) overtaken: u64,
     /// When the last one came or was sent.
     pub(super) latest: Instant,

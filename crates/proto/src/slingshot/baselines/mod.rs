@@ -1,25 +1,24 @@
-//! What Slingshot is compared with: multicast that is repaired by questions or acknowledgements.
+//! What Slingshot is compared with: multicast repaired by requests or acknowledgements.
 //!
 //! - [`ack`]: every receiver acknowledges every packet, and its sender retransmits.
 //! - [`srm`]: requests and repairs to the whole group, spread by random timers (Floyd, Jacobson,
 //!   Liu, McCanne, Zhang, *A Reliable Multicast Framework for Light-weight Sessions and
 //!   Application Level Framing*, IEEE/ACM Transactions on Networking, 1997).
-//! - [`nak`]: questions to single nodes. To the sender, once a gap in its numbers or its heartbeat
-//!   shows a loss; or, with digests, to the member whose packet says that it has the missing one.
-//! - [`gossip`]: digests to members drawn at random, in rounds, and retransmissions to who solicits
-//!   (Birman, Hayden, Ozkasap, Xiao, Budiu, Minsky, *Bimodal Multicast*, ACM Transactions on
-//!   Computer Systems, 1999).
+//! - [`nak`]: requests to single nodes: to the sender, once a gap in its numbers or its heartbeat
+//!   shows a loss; or, with digests, to a member whose packet says that it has the missing one.
+//! - [`gossip`]: digests to members drawn at random, in rounds, and retransmissions to soliciting
+//!   members (Birman, Hayden, Ozkasap, Xiao, Budiu, Minsky, *Bimodal Multicast*, ACM Transactions
+//!   on Computer Systems, 1999).
 //!
 //! Sender-based forward error correction is no protocol of its own but a setting of Slingshot's:
 //! [`RepairBy::Sender`](super::RepairBy::Sender).
 //!
-//! All are protocols of their own. What they share with Slingshot is not what is measured: the
-//! packets, the record of what came of each sender, and what the application asks and is told, so
-//! that the same workload drives all and the same ledger judges them. Of Slingshot's
-//! [`Config`](super::Config) they read the members and groups, the order, the deadline, the bounds
-//! and the heartbeats (only [`nak`]) or the time after which packets are given up ([`srm`] and
-//! [`ack`]; [`gossip`] counts it in rounds); what it says about repairs and questions does not
-//! concern them.
+//! All are protocols of their own. They share with Slingshot the parts that are not compared:
+//! packets, the record of each sender's packets, commands and events. So one workload drives all,
+//! and one ledger judges them. Of Slingshot's [`Config`](super::Config) they read the members and
+//! groups, the order, the deadline, the bounds and the heartbeats (only [`nak`]) or the time after
+//! which packets are given up ([`srm`] and [`ack`]; [`gossip`] counts it in rounds); its settings
+//! for repairs and requests do not apply to them.
 
 pub mod ack;
 #[cfg(test)]

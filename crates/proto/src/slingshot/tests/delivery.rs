@@ -1,4 +1,4 @@
-//! What the application is told, and what it is told is lost.
+//! Deliveries and loss reports to the application.
 
 use super::*;
 

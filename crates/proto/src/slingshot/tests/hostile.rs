@@ -261,7 +261,7 @@ fn a_flood_of_forged_repairs_holds_no_more_than_its_bounds() {
             let node = &bench.node;
             assert!(node.packets_missing() <= 100 && node.repairs_parked() <= 64);
         }
-        // Each packet is told at most once, in order, or lost; both leave no hole.
+        // Each packet is delivered or reported lost, once and in order, without a gap.
         let mut next = std::collections::BTreeMap::new();
         bench.pass(ms(1000));
         for event in bench.outbox.events.drain(..) {

@@ -1,4 +1,5 @@
-//! Senders that were not heard yet, or start anew: what others say of them is not their own word.
+//! Senders not heard yet, or restarted: claims of other members are not announcements of the
+//! sender.
 
 use super::*;
 

@@ -41,7 +41,7 @@ fn steered(members: u32) -> Config {
     published(members).with_target(Some(target)).build().expect("the target can be stated")
 }
 
-/// Sixteen members' packets, of which every `loses`-th does not come, for so many seconds.
+/// Sixteen members' packets for `seconds` seconds, of which every `loses`-th is lost.
 fn traffic(bench: &mut Bench, seconds: u64, first: u64, loses: u64) {
     let mut number = 0;
     for round in 0..seconds * 60 {

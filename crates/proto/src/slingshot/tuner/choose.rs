@@ -48,7 +48,7 @@ pub enum Unreachable {
         best.setting
     )]
     InTime {
-        /// Recovers most in time, of those whose overhead is allowed.
+        /// The setting that recovers most in time within the allowed overhead.
         best: Choice,
     },
 }

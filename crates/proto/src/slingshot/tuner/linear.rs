@@ -2,7 +2,7 @@ use super::Conditions;
 
 /// More packets missing at once than this count as this many. In any setting of use it is rare.
 const DEBT_MAX: usize = 32;
-/// What is not recovered after so many windows is not waited for.
+/// Windows after which a packet that is not recovered counts as lost for good.
 const WINDOWS_MAX: usize = 4;
 /// A share too small to go on for.
 const NEGLIGIBLE: f64 = 1e-7;
@@ -28,7 +28,7 @@ const NEGLIGIBLE: f64 = 1e-7;
 pub fn recovered_by_packets(r: u8, c: u8, window: u16, conditions: &Conditions) -> Vec<f64> {
     let loss = conditions.loss_in_range();
     let expected = f64::from(c.max(1)) * (1.0 - loss).powi(2) / f64::from(r.max(1));
-    // A window holds packets that its owner received, so it spans more of those that were sent.
+    // A window holds packets that its owner received, so it spans more sent packets.
     let span = ((f64::from(window) / (1.0 - loss)) as usize).max(1);
     let chain = Chain::new(expected, loss, span, conditions.others());
 
@@ -78,12 +78,12 @@ fn lost(debts: &[f64], loss: f64) -> Vec<f64> {
     after
 }
 
-/// The packet whose fate is followed, when an unknown leaves the windows that was needed.
+/// What becomes of the packet under study when an unknown that was needed leaves the windows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gone {
-    /// It is not one of those.
+    /// It is unaffected: only the debt falls by one.
     Forgotten,
-    /// It is one of those that are lost for good.
+    /// It is lost for good with that unknown.
     WithThis,
 }
 
@@ -91,7 +91,7 @@ enum Gone {
 struct Chain {
     /// For each debt d, the probabilities of 0 to d - 1 useful repairs.
     fewer: Vec<Vec<f64>>,
-    /// For each debt, the probability that an unknown leaves that was needed.
+    /// For each debt, the probability that a needed unknown leaves.
     leaves: Vec<f64>,
 }
 
@@ -150,8 +150,7 @@ impl Chain {
     }
 }
 
-/// The probabilities of 0, 1, .. successes among so many trials, each of which succeeds with this
-/// probability.
+/// The probabilities of 0, 1, .. successes in `trials` trials, each with probability `success`.
 fn binomial(trials: f64, success: f64) -> impl Iterator<Item = f64> {
     let failure = (1.0 - success).max(f64::MIN_POSITIVE);
     let mut probability = failure.powf(trials);

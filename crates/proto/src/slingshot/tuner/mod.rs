@@ -41,7 +41,7 @@ use std::time::Duration;
 pub struct Setting {
     /// A member repairs after every `r` packets that it received. At least 1.
     pub r: u8,
-    /// To so many other members. At least 1.
+    /// The number of other members that get each repair. At least 1.
     pub c: u8,
     /// How.
     pub code: Code,
@@ -52,7 +52,7 @@ pub struct Setting {
 pub enum Code {
     /// Exclusive or of the last `r` packets, decoded by peeling.
     Xor,
-    /// Random linear combination of the last packets, so many of them; decoded by elimination.
+    /// Random linear combination of the last `window` packets, decoded by elimination.
     Linear {
         /// Packets, at least `r` to be of use.
         window: u16,

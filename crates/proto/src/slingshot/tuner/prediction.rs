@@ -58,7 +58,7 @@ impl Prediction {
         by(whole) + (by(whole.saturating_add(1)) - by(whole)) * received.fract()
     }
 
-    /// The mean time until a packet is recovered, of those that are.
+    /// The mean recovery time of the packets that are recovered.
     pub fn mean(&self) -> Duration {
         let mut before = 0.0;
         let mut packets = 0.0;

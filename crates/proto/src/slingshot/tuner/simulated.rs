@@ -31,7 +31,7 @@ fn simulate(setting: Setting, members: u32, loss: f64, seed: u64) -> (f64, f64) 
     let mut has = vec![true; packets as usize];
     let (mut losses, mut delays, mut repaired) = (0, 0, 0);
     for packet in 0..packets {
-        // Nobody repairs its own packets, and ours are not lost.
+        // No member repairs its own packets, and this member does not lose its own.
         let sender = rng.below(members);
         if sender != 0 && rng.chance(loss) {
             has[packet as usize] = false;

@@ -16,8 +16,8 @@ use super::Conditions;
 ///
 ///   P = h * product over neighbours of (1 - p + p g / h).
 ///
-/// The bin of whoever sent Y leaves it out as well: one of the n - 2 helpers, so that this share
-/// of C goes to A and to A'. And B did not lose what it sent itself: p is less by 1 / (n - 1).
+/// The sender of Y, one of the n - 2 helpers, leaves Y out of its bin too, so that this share of C
+/// goes to A and to A'. B does not lose its own packets: p is less by 1 / (n - 1).
 ///
 /// By m packets after the loss only the bins that are full by then count, so A, C and A' grow
 /// with m, and h is 1 - e(l min(m, r) / r). A neighbour that came later is recovered from bins

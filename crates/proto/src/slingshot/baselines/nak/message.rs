@@ -31,7 +31,7 @@ messages! {
     }
 }
 
-/// Bytes that so many names of one group, and their view, add to a packet.
+/// Bytes that `names` names of one group, and their view, add to a packet.
 pub(super) const fn digest_bytes(names: usize) -> usize {
     if names == 0 { 0 } else { 8 + Names::bytes(names, 1) }
 }

@@ -21,11 +21,11 @@ const ASKED_AT_ONCE: usize = 32;
 /// Why the driver wakes a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
-    /// These packets, that were missed together, are to be asked for again or given up.
+    /// These packets, missed together, are due to be requested again or given up.
     Ask(u32),
-    /// A silent sender is to say how much it has sent.
+    /// The heartbeat of a silent sender is due.
     Heartbeat,
-    /// A packet that was sent to the group again may be asked for again.
+    /// A packet that was retransmitted to the group may be requested again.
     Loud(Key),
 }
 

@@ -10,9 +10,9 @@ use crate::slingshot::{Data, Heartbeat, Names, Supply};
 
 /// Bytes of a repair before its payload.
 pub(super) const REPAIR_HEAD_BYTES: usize = 5 + Supply::BYTES_MIN;
-/// Bytes of a session message that tells of nobody else.
+/// Bytes of a session message that reports on no other member.
 pub(super) const SESSION_BYTES_MIN: usize = 1 + Session::BYTES_MIN;
-/// Most members that a session message tells of.
+/// The maximum number of members that a session message reports on.
 const TOLD_MAX: u16 = 4096;
 
 fields! {
@@ -41,7 +41,7 @@ fields! {
     }
 }
 
-/// What a member says of itself and others, again and again.
+/// The periodic report of a member on itself and others.
 ///
 /// ```text
 ///  0 tag 1 = 1    1 view 8    9 group 4    13 incarnation 8    21 next 8    29 stamp 8

@@ -1,27 +1,27 @@
-//! Scalable Reliable Multicast: requests and repairs to everybody, spread by random timers.
+//! Scalable Reliable Multicast: requests and repairs to the whole group, spread by random timers.
 //!
-//! Who misses a packet asks the whole group for it after a time drawn from [C1 d, (C1 + C2) d],
-//! where d is its distance to the packet's sender; whoever hears the request and misses the packet
-//! too does not ask but waits for longer. Who has the packet sends it to the whole group after a
-//! time drawn from [D1 d, (D1 + D2) d], with the distance to who asked, unless another did before.
-//! A packet is missed when a later one of its sender comes, when somebody asks for it, or when a
-//! session message tells how far its sender got; these also measure the distances.
+//! A member that misses a packet multicasts a request after a time drawn from [C1 d, (C1 + C2) d],
+//! where d is its distance to the packet's sender. A member that hears the request and misses the
+//! packet too backs off its own request. A member that has the packet multicasts it after a time
+//! drawn from [D1 d, (D1 + D2) d], where d is its distance to the requester, unless another one did
+//! before. A member detects a loss by a later packet of the sender, by another's request, or by a
+//! session message that tells how far the sender got; session messages also measure the distances.
 //!
 //! Source: Floyd, Jacobson, Liu, McCanne, Zhang, *A Reliable Multicast Framework for Light-weight
 //! Sessions and Application Level Framing*, IEEE/ACM Transactions on Networking 5(6), 1997. The
 //! adaptive timers follow the rules of ns-2, which are those of its section VII with numbers of
 //! their own.
 //!
-//! Departures: packets are kept for a time and not for good, and what is missing for longer than
-//! [`lost_after`](crate::slingshot::Config::with_lost_after) is given up and said to be lost; a
-//! session message that has no room for all members tells of the next ones next time; session
-//! messages come at a fixed rate, which the paper adapts to the size of the group.
+//! Departures: packets are kept for a limited time, and a packet missing for longer than
+//! [`lost_after`](crate::slingshot::Config::with_lost_after) is given up and reported lost; members
+//! that do not fit a session message are in the next one; session messages come at a fixed rate,
+//! which the paper adapts to the size of the group.
 //!
-//! The paper's session messages tell of all members ([`Reports::All`], the default). Where 64
-//! members send one each second, one of them names a packet some 16 ms after it, long before its
-//! sender's next packet does if that comes 64 ms later: the median of recovery is then about 17 ms.
-//! Comparisons of Slingshot with SRM take a receiver to learn of a loss from the sender's next
-//! packet alone, and give 64 ms; that is SRM with [`Reports::Own`].
+//! The paper's session messages report on all members ([`Reports::All`], the default). If 64
+//! members send one each per second, some session message names a packet about 16 ms after it was
+//! sent, long before the sender's next packet if that comes 64 ms later: the median recovery time
+//! is then about 17 ms. Comparisons of Slingshot with SRM assume that a receiver detects a loss
+//! only by the sender's next packet, and give 64 ms; that is SRM with [`Reports::Own`].
 
 mod config;
 pub mod counters;
@@ -55,10 +55,10 @@ const DEAF: u32 = 3;
 pub enum Timer {
     /// A session message is due.
     Session,
-    /// A request is due, or another one after it. Each turn has its number, so that of those that
-    /// were put off only the last one counts.
+    /// A request or its repetition is due. The number identifies the timer that was set last;
+    /// earlier ones are ignored.
     Request(Key, u32),
-    /// A repair is due, or who repaired listens again.
+    /// A repair is due, or a member listens to requests again after a repair.
     Answer(Key, u32),
 }
 
@@ -75,7 +75,7 @@ struct Request {
     has_asked: bool,
 }
 
-/// A packet that somebody asked for and that is here.
+/// A requested packet that this member has.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     turn: u32,
@@ -86,8 +86,8 @@ struct Answer {
 enum Stage {
     /// The repair is due when the timer fires.
     Waits { requestor: NodeId, since: Instant },
-    /// It was repaired; requests are not heard until the timer fires. What this member has sent was
-    /// for who was so far away.
+    /// It was repaired: the member ignores requests until the timer fires. `repaired` is the
+    /// distance to the requester if this member sent the repair.
     Deaf { repaired: Option<Duration> },
 }
 
@@ -205,7 +205,7 @@ impl Srm {
         self.back_off(cx, key);
     }
 
-    /// The request waits anew, for longer than before.
+    /// Backs off the request: restarts its timer with a longer time.
     fn back_off(&mut self, cx: &mut Cx<'_>, key: Key) {
         let turn = self.next_turn();
         let distance = self.distance(cx.shared, key.sender);
@@ -262,7 +262,7 @@ impl Srm {
         self.back_off(cx, key);
     }
 
-    /// Somebody asks for what is here.
+    /// Another member requests a packet that this one has.
     fn hear_request(&mut self, cx: &mut Cx<'_>, from: NodeId, key: Key) {
         match self.answers.get(&key).map(|answer| answer.stage) {
             Some(Stage::Waits { .. }) => return cx.count(counters::REQUEST_KNOWN, 1),

@@ -1,4 +1,4 @@
-//! Session messages: how far everybody got, and how far away everybody is.
+//! Session messages: how far each sender got, and the distance of each member.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const DISTANCE_MAX: Duration = Duration::from_secs(60);
 /// What session messages tell of distances.
 #[derive(Debug, Default)]
 pub(super) struct Distances {
-    /// By member of the view, so that there are no more than members.
+    /// By member of the view, which bounds the size.
     members: BTreeMap<NodeId, Heard>,
 }
 
@@ -31,7 +31,7 @@ struct Heard {
 }
 
 impl Distances {
-    /// Forgets who is not in the view.
+    /// Forgets nodes that are not in the view.
     pub(super) fn enter_view(&mut self, view: &View) {
         self.members.retain(|&node, _| view.rank(node).is_some());
     }
@@ -85,7 +85,7 @@ impl Srm {
         let view = self.store.view().clone();
         let (mut reached, mut echoes) = (Vec::new(), Vec::new());
         let mut room = cx.datagram_bytes_max.saturating_sub(SESSION_BYTES_MIN);
-        // It begins where the last one had no more room.
+        // It begins where the last one ran out of room.
         for _ in 0..view.len() {
             if room < Reached::BYTES_MIN + Echo::BYTES_MIN {
                 break;

@@ -60,7 +60,7 @@ impl Spread {
         }
     }
 
-    /// The group has so many members. Source: ns-2, bounds of C2, D1 and D2; D1 and D2 begin with
+    /// The group has `members` members. Source: ns-2, bounds of C2, D1 and D2; D1 and D2 begin with
     /// the logarithm of the group's size.
     pub(super) fn set_group_size(&mut self, members: usize, is_for_repairs: bool) {
         let Some(adapts) = &mut self.adapts else { return };
@@ -116,7 +116,7 @@ impl Spread {
         (self.start, self.width)
     }
 
-    /// Source: ns-2, adaptive SRM, how requests' and repairs' parameters are computed anew.
+    /// Recomputes the timer parameters. Source: adaptive SRM of ns-2.
     fn adapt(&mut self) {
         let Some(adapts) = &mut self.adapts else { return };
         let Some(delay) = adapts.delay else { return };

@@ -92,7 +92,8 @@ impl Store {
         }
     }
 
-    /// The commands of Slingshot that do not concern its repairs. Returns what is to be sent.
+    /// Handles the commands of Slingshot that do not concern its repairs. Returns the packet to
+    /// send.
     pub(in super::super) fn command<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -155,8 +156,8 @@ impl Store {
         }
     }
 
-    /// Finds out who of a group is in the view. The flows of those who are not any more, or in
-    /// another incarnation, end.
+    /// Determines which members of a group are in the view. Ends the flows of members that left it
+    /// or are in another incarnation.
     fn regroup<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>, id: GroupId) {
         let is_joined = self.is_member(id, cx.node);
         let group = self.groups.get_mut(&id).expect("the caller knows it");

@@ -1,4 +1,4 @@
-//! Groups, senders and packets, as far as they are the same whoever repairs them.
+//! Groups, senders and packets: the state that all methods of repair share.
 
 mod counters;
 mod members;
@@ -266,7 +266,7 @@ impl Store {
         }
     }
 
-    /// A member other than this one has sent so many packets.
+    /// Another member has sent all packets below `next`.
     pub(super) fn has_sent<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -292,7 +292,7 @@ impl Store {
         let window = config.window_packets as u64;
         let Some(flow) = self.flows.get_mut(&(key.group, key.sender)) else { return };
         let first = flow.next().max(end.saturating_sub(window));
-        // Whoever says so of another's packets is believed, as the published protocols do.
+        // As in the published protocols, a claim about the packets of another member is believed.
         flow.confirm(end);
         flow.reach(cx, &mut self.ledger, end, window, config.missing_max);
         let missing = (first..end).filter(|&seq| flow.missing(seq).is_some());
@@ -354,14 +354,14 @@ impl Store {
         let (key, flow) = ((data.group, sender), (data.group, sender));
         let flow = self.flows.get(&flow);
         if flow.is_some_and(|flow| flow.source.incarnation.is_some_and(|i| i != data.incarnation)) {
-            // Only the sender itself can say that it has started anew.
+            // Only the sender itself can announce a new incarnation.
             cx.count(self.counts.other_incarnation, 1);
             return false;
         }
         let window = config.window_packets as u64;
         match flow.filter(|flow| flow.has_begun()) {
             Some(flow) if flow.missing(data.seq).is_some() => {}
-            // Of a packet of which this member had not known.
+            // A packet of which this member had not known.
             Some(flow) if data.seq >= flow.next() && data.seq - flow.next() < window => {}
             None if key.1 != cx.node => {}
             Some(flow) if data.seq >= flow.next() => {
@@ -388,8 +388,8 @@ impl Store {
         Some((self.view.rank(sender)? as u16, data))
     }
 
-    /// The packet for which a member asks by a name in this view, if it is here; else counted, as
-    /// `unknown` if it is none that is kept.
+    /// The packet that a member requests by a name in this view, if this member has it. Else counts
+    /// the request, as `unknown` if no such packet is kept.
     pub(super) fn asked<P: Protocol>(
         &self,
         cx: &mut Context<'_, P>,
