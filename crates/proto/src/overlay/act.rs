@@ -1,4 +1,4 @@
-//! What a requester does once it knows who is responsible: it writes, or sends a payload.
+//! Writing and sending, once the requester knows the responsible node.
 
 use std::sync::Arc;
 

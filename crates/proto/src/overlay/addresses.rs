@@ -1,8 +1,8 @@
 //! Where nodes are: what only drivers of sockets need.
 //!
-//! What is known here is passed on, and is a hint to the driver, which asks at an address before it
-//! sends anything else there. What a node says of itself is not replaced by what others say of it,
-//! unless the node does not answer.
+//! Known addresses are passed on, and are hints to the driver, which verifies an address before it
+//! sends anything else there. The address that a node gives for itself takes precedence over those
+//! that others give, unless the node does not answer.
 //!
 //! A node may restart at another address, and tell only its neighbours. So a member asks each node
 //! of its table that has not said for a while where it is, one a turn of upkeep.
@@ -21,8 +21,8 @@ use crate::core::{Instant, NodeId};
 const ADDRESSES_MAX: usize = 64;
 /// Age from which the address of a node in the table may be out of date.
 const FRESH: Duration = Duration::from_secs(10);
-/// How long the address of a node is kept after it was said last, unless the node is in the table,
-/// missed or looked for.
+/// How long an address is kept after its last report, unless its node is in the table, missing or
+/// looked for.
 const KEPT: Duration = Duration::from_secs(30);
 
 /// Where a node is said to be.

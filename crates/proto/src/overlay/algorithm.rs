@@ -9,7 +9,7 @@ use super::{
 };
 use crate::core::NodeId;
 
-/// How nodes find who is responsible for a key. All nodes of an overlay need the same.
+/// How nodes find the node responsible for a key. All nodes of an overlay must use the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Algorithm {
     /// A ring with fingers. Stoica et al. 2003.

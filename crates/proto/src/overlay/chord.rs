@@ -211,7 +211,7 @@ impl Router for Chord {
             }
             return;
         }
-        // Nothing lies between the key and the node: what is thought to is gone.
+        // No node lies between the key and `node`: fingers that point there have failed.
         let (from, to) = (own.clockwise_to(key), self.place.distance_to(node));
         let fingers = self.fingers.all();
         let before = |end: Key| fingers.partition_point(|&node| self.place.distance_to(node) < end);

@@ -18,8 +18,8 @@ pub enum Command {
     Join {
         /// Where the driver of another node reaches this one; empty in the simulator.
         address: Bytes,
-        /// Nodes to ask, any members. On sockets there may be none: whom the driver finds at the
-        /// addresses of seeds is asked.
+        /// Members to ask, in any number. On sockets the list may be empty: the node asks those
+        /// that the driver finds at the seeds' addresses.
         seeds: Vec<NodeId>,
     },
     /// Become a guest, which asks members, but forwards and stores nothing. It asks the members
@@ -28,7 +28,7 @@ pub enum Command {
         /// Where the driver of another node reaches this one.
         address: Bytes,
     },
-    /// Hand over what is stored here, and stop being a member.
+    /// Hand over the stored records, and stop being a member.
     Leave,
     /// One bundle.
     Request {
@@ -39,8 +39,9 @@ pub enum Command {
         /// How the bundle travels.
         style: Style,
     },
-    /// Records from this node's disk, after a restart: what was told by [`Event::Persist`], with
-    /// what was left of its lifetime. They go to where they belong now; newer ones are not harmed.
+    /// Records from this node's disk, after a restart: those of [`Event::Persist`], with their
+    /// remaining lifetimes. They go to the nodes now responsible; newer versions are not
+    /// overwritten.
     Restore {
         /// The records.
         records: Vec<Record>,
@@ -50,10 +51,10 @@ pub enum Command {
         /// The number of the last of them: all before it are too.
         number: u64,
     },
-    /// Nodes that failed are gone for good, and what is here is all there is: a key under which
-    /// nothing is found is absent, though they may have held it alone.
+    /// Failed nodes will not return, and the stored records are all that remain: a key without a
+    /// record is absent, even if only failed nodes may have held it.
     AcceptLosses,
-    /// Tell what is here, by [`Event::Described`].
+    /// Report the state of this node, by [`Event::Described`].
     Describe {
         /// Echoed.
         id: u64,
@@ -63,7 +64,7 @@ pub enum Command {
 /// What a request does.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// Find out who is responsible for keys.
+    /// Find the nodes responsible for keys.
     Locate(Vec<Key>),
     /// Read values.
     Get(Vec<Key>),
@@ -129,18 +130,18 @@ pub enum Event {
     },
     /// A payload for the keys of this node.
     Delivered {
-        /// Who sent it.
+        /// The node that sent it.
         origin: NodeId,
         /// The destination keys for which this node is responsible.
         keys: Vec<Key>,
         /// The payload.
         payload: Payload,
     },
-    /// What was here when [`Command::Describe`] came.
+    /// The state of the node when [`Command::Describe`] came.
     Described {
         /// The command's.
         id: u64,
-        /// What the node is to the overlay.
+        /// The node's role in the overlay.
         role: Role,
         /// Other nodes in its table.
         contacts: usize,
@@ -151,7 +152,7 @@ pub enum Event {
         missing: usize,
         /// Values stored here.
         values: usize,
-        /// Bytes of what is stored, keys included, and marks of what was removed.
+        /// Bytes of the stored records, including keys and tombstones.
         bytes: usize,
     },
     /// Write this record to disk, in the place of an older one under its key. Told only if the
@@ -202,7 +203,7 @@ pub enum Outcome {
 pub enum FailReason {
     /// No hop led on.
     NoRoute,
-    /// No answer came in time. What was asked for may have been done.
+    /// No answer came in time. The request may have been carried out.
     TimedOut,
     /// The value is larger than values may be.
     TooLarge,
@@ -210,7 +211,7 @@ pub enum FailReason {
     OverQuota,
     /// It was to live for no time at all.
     Expired,
-    /// Too few nodes took a copy. What was written may be found nevertheless.
+    /// Too few nodes took a copy. Reads may find the value nevertheless.
     Unreplicated,
     /// It is written on this many nodes, fewer than [`Config::with_copies_required`] asks for, as
     /// others that would hold it failed. It may be found, and may be lost with the next failure.
@@ -266,7 +267,7 @@ pub enum Role {
     Joining,
     /// It forwards, stores and answers.
     Member,
-    /// It still does, and hands over what it stores.
+    /// It still does, and hands over its records.
     Leaving,
     /// It asks, and is no member.
     Guest,

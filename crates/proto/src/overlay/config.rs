@@ -5,8 +5,8 @@ use super::{Algorithm, Router, Shape, Space};
 use crate::core::knobs::{ABOVE_ZERO, MIB, knobs, words};
 use crate::core::{ConfigError, NodeId};
 
-/// Whether a node asks the longest silent node of a full part of its table if it is still there,
-/// when another that would fit there is heard of.
+/// Whether a node pings the least recently heard node of a full part of its table when it learns of
+/// another node that fits there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PingPolicy {
     /// At most once per received message, for any number of targets.
@@ -108,9 +108,9 @@ knobs! {
 const LIFETIME_MAX: Duration = Duration::from_millis(u32::MAX as u64);
 /// The shortest wait for the answer of one node, where answers tell how long it is.
 pub(super) const ACK_AFTER_MIN: Duration = Duration::from_millis(50);
-/// How often a message is sent to a node that does not answer before the node counts as gone.
+/// How often a message is sent to a node that does not answer before the node counts as failed.
 pub(super) const SENDS: u8 = 3;
-/// How many nodes are tried in the place of one that is gone.
+/// How many nodes are tried in the place of a failed one.
 pub(super) const CANDIDATES: u8 = 8;
 /// Ranges that a requester remembers; about 100 bytes each.
 pub(super) const RANGES_MAX: usize = 1024;
@@ -132,7 +132,7 @@ impl Config {
         self
     }
 
-    /// How nodes find who is responsible for a key. Default [`Algorithm::Chord`].
+    /// How nodes find the node responsible for a key. Default [`Algorithm::Chord`].
     pub fn with_algorithm(mut self, algorithm: Algorithm) -> Config {
         self.algorithm = algorithm;
         self
@@ -148,7 +148,7 @@ impl Config {
         ConfigError::unless(holds, "copies", self.copies, expected)
     }
 
-    /// How nodes find who is responsible for a key.
+    /// How nodes find the node responsible for a key.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }

@@ -1,4 +1,4 @@
-//! Repair bins: what was received, on its way into repairs.
+//! Repair bins: received packets that the next repairs will combine.
 
 use std::collections::VecDeque;
 
@@ -325,7 +325,7 @@ impl Slingshot {
         sent
     }
 
-    /// A repair of what is in a bin. None, counted, if it does not fit a datagram.
+    /// A repair of the packets in a bin. `None`, and counted, if it does not fit a datagram.
     fn repair_of(&mut self, cx: &mut Cx<'_>, place: usize, turn: usize) -> Option<Message> {
         let Bins { regions, names, sum, .. } = &mut self.bins;
         let bin = &mut regions[place].bins[turn];
@@ -339,7 +339,7 @@ impl Slingshot {
                 Coefficients::XOR
             }
             Packets::Rlc(window) => {
-                // Others may not keep what is older: it would be one more packet that they lack.
+                // Other members may have dropped older packets, which would count as missing there.
                 let until = cx.shared.keep / 2;
                 let is_old = |received: Received| cx.now.since(received.at) > until;
                 while window.ids().next().is_some_and(is_old) {

@@ -71,10 +71,10 @@ impl Code {
 /// In which order packets are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Each as soon as it is there.
+    /// Each packet as soon as it is received or recovered.
     Unordered,
-    /// Those of one sender in the order in which it sent them; what is missing holds up the others
-    /// until it is there or given up.
+    /// The packets of one sender in the order in which it sent them; a missing packet delays the
+    /// later ones until it is received, recovered or given up.
     Fifo,
 }
 
@@ -243,8 +243,8 @@ impl Config {
         self
     }
 
-    /// The rate of fire at the start. Default (8, 3): 93 % of what is lost at 1 % loss comes back,
-    /// for 27 % of all packets being repairs.
+    /// The rate of fire at the start. Default (8, 3): at 1 % loss it recovers 93 % of the lost
+    /// packets, and 27 % of all packets are repairs.
     pub fn with_rate(mut self, rate: Rate) -> Config {
         self.rate = rate;
         self

@@ -25,9 +25,9 @@ pub(super) struct Missing {
     pub(super) since: Instant,
     /// As repairs say; `None` if none has named it.
     pub(super) checksum: Option<u32>,
-    /// Who named it last: it has the packet.
+    /// The member that named it last: it has the packet.
     pub(super) holder: Option<NodeId>,
-    /// How often it was asked for.
+    /// How often it was requested.
     pub(super) asked: u8,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Flow {
     /// The sender itself has announced all packets below this. Repairs do not name its incarnation,
     /// so a packet beyond this that only repairs have named is not reported lost.
     confirmed: u64,
-    /// The number after the last packet that came from the sender, or that it has spoken of.
+    /// The number after the last packet that came from the sender, or that it has announced.
     heard: u64,
     /// When another member last gave or named a packet from there on.
     claimed: Instant,
@@ -109,7 +109,7 @@ impl Flow {
         self.base + self.slots.len() as u64
     }
 
-    /// Packets before this one are of no concern any more.
+    /// The number of the first packet that is still tracked.
     pub(super) fn base(&self) -> u64 {
         self.base
     }
@@ -127,13 +127,13 @@ impl Flow {
         }
     }
 
-    /// The sender itself has been heard, or what is verified to be of it.
+    /// True if a packet of the sender, or a verified recovered one, has come.
     fn is_heard(&self) -> bool {
         self.confirmed > 0
     }
 
-    /// True if only repairs have spoken of the sender, and of later packets than this one, which
-    /// it speaks of itself.
+    /// True if only repairs have named packets of the sender, and later ones than this packet,
+    /// which the sender itself announces.
     pub(super) fn begins_too_late(&self, seq: u64) -> bool {
         self.has_begun && !self.is_heard() && seq < self.base && self.floor < self.base
     }
@@ -160,7 +160,7 @@ impl Flow {
     pub(super) fn hear(&mut self, end: u64) {
         self.heard = self.heard.max(end);
         if self.heard >= self.was_at {
-            // The packet before the end is perhaps looked at just now.
+            // The packet before the end may be in use by the caller.
             self.given.retain(|&(seq, _)| seq + 1 >= self.heard);
         }
     }
@@ -218,7 +218,7 @@ impl Flow {
         (self.floor, self.base, self.told, self.confirmed) = (seq, seq, seq, seq);
     }
 
-    /// Once it has ended: the number after the last packet that was told, if any was.
+    /// Once it has ended: the number after the last packet that was reported, if any was.
     pub(super) fn end(&self) -> Option<u64> {
         self.is_heard().then_some(self.confirmed)
     }
@@ -284,7 +284,7 @@ impl Flow {
         self.slots.get_mut(usize::try_from(seq.checked_sub(self.base)?).ok()?)
     }
 
-    /// The packet, if it is there and has this checksum.
+    /// The packet, if it is held and has this checksum.
     pub(super) fn packet(&self, seq: u64, checksum: u32) -> Option<&Payload> {
         match self.slot(seq)? {
             Slot::Held(held) if held.checksum == checksum => Some(&held.payload),
@@ -317,7 +317,7 @@ impl Flow {
     }
 
     /// All packets below `end` exist. Those that are new are missing from now on, or lost if too
-    /// many are. What falls out of the window is lost too.
+    /// many are. Missing packets that leave the window are lost too.
     pub(super) fn reach<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -357,7 +357,7 @@ impl Flow {
         }
     }
 
-    /// A packet is there that was missing, or is the next.
+    /// Enters a packet that was missing, or is the next.
     pub(super) fn fill<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -449,7 +449,7 @@ impl Flow {
         }
     }
 
-    /// Does not keep a packet any more.
+    /// Drops a kept packet.
     pub(super) fn evict<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -474,7 +474,7 @@ impl Flow {
         self.trim(ledger);
     }
 
-    /// Forgets all packets before `to`; what was missing of them is lost.
+    /// Forgets all packets before `to`; missing ones among them are lost.
     fn advance<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -508,7 +508,7 @@ impl Flow {
         self.trim(ledger);
     }
 
-    /// In FIFO order, tells of what is next, up to the first packet that is missing.
+    /// In FIFO order, reports the next packets, up to the first missing one.
     fn tell_in_order<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -548,7 +548,7 @@ impl Flow {
         }
     }
 
-    /// Lets go of all that is kept; what is missing was given up before.
+    /// Drops all kept packets; missing ones were given up before.
     pub(super) fn clear(&mut self, ledger: &mut Ledger) {
         while !self.slots.is_empty() {
             self.pop_front(ledger);

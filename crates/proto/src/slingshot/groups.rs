@@ -1,4 +1,4 @@
-//! Groups: who is in which, and the flows of their members.
+//! Groups: their members, and the flows of these.
 
 use std::sync::Arc;
 
@@ -108,7 +108,8 @@ impl Slingshot {
             }
             Err(place) => {
                 let mut new = Group::new(group, None);
-                // What was sent to it before it was forgotten keeps its numbers.
+                // Numbering continues after the packets that were sent before the group was
+                // removed.
                 let own = self.parted.of(group, cx.node);
                 new.seq = own.filter(|own| own.0 == cx.incarnation).map_or(0, |own| own.1);
                 self.groups.insert(place, new);
@@ -233,7 +234,7 @@ impl Slingshot {
         Some(flow)
     }
 
-    /// Nothing more will come of a sender: what is missing of it is lost.
+    /// No more packets of a sender will come: its missing packets are lost.
     fn end_flow(&mut self, cx: &mut Cx<'_>, at: u32) {
         let flow = &mut self.flows[at as usize];
         let decoder = &mut self.decoder;

@@ -55,7 +55,7 @@ impl Slingshot {
     pub(super) fn arm_beat(&mut self, cx: &mut Cx<'_>) {
         let Some(after) = cx.shared.heartbeat_after else { return };
         let Some(&Reverse((due, _))) = self.beats.peek() else { return };
-        // What is sent next is due after this at the earliest.
+        // The heartbeat of a later packet is due after this at the earliest.
         self.beat.set(cx, due.min(cx.now + after), Timer::Heartbeat);
     }
 }

@@ -1,4 +1,4 @@
-//! A packet that is there: whose it is, and by which way it came.
+//! A held packet: its source, and how it came.
 
 use crate::core::{GroupId, Instant, NodeId, Payload};
 
@@ -19,7 +19,7 @@ pub(super) enum Way {
     Pulled,
 }
 
-/// A packet that is there.
+/// A held packet.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) payload: Payload,

@@ -58,7 +58,7 @@ pub enum Event {
         incarnation: u64,
         /// Its number among the packets of its sender to the group.
         seq: u64,
-        /// What was sent.
+        /// The packet's payload.
         payload: Payload,
         /// How it came.
         how: How,
@@ -158,7 +158,7 @@ pub enum RejectReason {
     /// A repair would name more packets than was configured.
     #[error("a repair of {r} packets, at most {r_max} are allowed")]
     RateTooLarge {
-        /// What was asked for.
+        /// The rejected rate.
         r: usize,
         /// The limit.
         r_max: usize,

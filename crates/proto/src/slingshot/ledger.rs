@@ -23,7 +23,7 @@ pub(super) struct Ledger {
     overrun: u64,
     // Told with the next event, in case its neighbours are lost too.
     losing: Option<(Source, u64, u64)>,
-    /// What came by when, since this was last emptied.
+    /// Counts of packets since this was last taken.
     pub(super) tally: Tally,
     /// In time is what comes within this time.
     within: Duration,
@@ -135,7 +135,7 @@ impl Ledger {
         }
     }
 
-    /// Tells of what was lost.
+    /// Reports noted losses to the application.
     pub(super) fn flush<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>) {
         let Some((source, first, end)) = self.losing.take() else { return };
         cx.count(self.counts.lost, end - first);

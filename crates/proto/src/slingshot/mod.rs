@@ -91,7 +91,7 @@ pub struct Slingshot {
     flows: Vec<Flow>,
     free_flows: Vec<u32>,
     parted: Parted,
-    /// In the order in which they came; some are gone already.
+    /// In the order of arrival; some have been dropped already.
     kept: VecDeque<Kept>,
     ledger: Ledger,
     bins: Bins,
@@ -109,7 +109,8 @@ pub struct Slingshot {
     flush: Deadline,
     gap: Deadline,
     beat: Deadline,
-    /// For their memory: the packets of a repair, what was computed, whom to ask for what.
+    /// Buffers, reused for their memory: the packets of a repair, recovered packets, requests by
+    /// member.
     named: Vec<PacketId>,
     recovered: Vec<(PacketId, Payload)>,
     /// Computed before anything of their senders came, so that they cannot be verified yet.
@@ -221,7 +222,7 @@ impl Slingshot {
         self.bins.regions().map(|region| (region.groups.len(), region.members.len()))
     }
 
-    /// Senders, once for each group, that are looked after.
+    /// Flows that are tracked: one for each sender and group.
     pub fn flows(&self) -> usize {
         self.flows.len() - self.free_flows.len()
     }

@@ -1,4 +1,4 @@
-//! What is missing: asked for, and given up in the end.
+//! Missing packets: requested, and given up in the end.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl Slingshot {
         }
     }
 
-    /// Asks for what is missing for long, and gives up what is of no use any more.
+    /// Requests packets that have been missing for long, and gives up those that are too late.
     pub(super) fn gap_timer(&mut self, cx: &mut Cx<'_>) {
         if !self.gap.fired(cx.now) {
             return;
@@ -119,8 +119,8 @@ impl Slingshot {
             }
             self.gaps.push(Reverse(Gap { due, ..gap }));
         }
-        // What is given up needs no verification any more, and would keep its place for ever if
-        // its sender is never heard.
+        // Packets that were given up need no verification. They would stay forever if their sender
+        // is never heard.
         let flows = &self.flows;
         self.unverified.retain(|(id, _)| flows[id.flow as usize].missing(id.seq).is_some());
         self.send_asks(cx);
@@ -168,7 +168,7 @@ impl Slingshot {
         self.asks = asks;
     }
 
-    /// Gives a member what it asks for, as far as it is here.
+    /// Sends a member the requested packets that are held here.
     pub(super) fn receive_ask(
         &mut self,
         cx: &mut Cx<'_>,
@@ -223,13 +223,13 @@ impl Slingshot {
         }
     }
 
-    /// Sees to it that the member is woken for what is missing.
+    /// Sets the timer for the next missing packet.
     pub(super) fn arm_gap(&mut self, cx: &mut Cx<'_>) {
         if self.ledger.missing == 0 {
             self.gaps.clear();
         }
         let Some(Reverse(gap)) = self.gaps.peek().filter(|_| !self.gap.is_armed()) else { return };
-        // What is missed next is due after this at the earliest.
+        // A packet missed later is due after this at the earliest.
         let least = cx
             .shared
             .pull

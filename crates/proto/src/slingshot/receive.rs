@@ -83,7 +83,7 @@ impl Slingshot {
         if flow.missing(seq).is_none() {
             return cx.count(counters::SUPPLY_UNNEEDED, 1);
         }
-        // If it is the first that is heard of the sender, what was computed can be verified now.
+        // If this is the first packet heard of the sender, recovered packets can be verified now.
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
         if self.accept(cx, at, seq, &payload, checksum, Way::Pulled) {
             let id = PacketId { flow: at, checksum, seq };
@@ -148,7 +148,8 @@ impl Slingshot {
         Some((place, member?))
     }
 
-    /// What a name in a repair or a question stands for. `Err` gives the counter of what is wrong.
+    /// The packet that a name in a repair or request stands for. `Err` gives the counter of the
+    /// fault.
     pub(super) fn find_named(
         &self,
         cx: &Cx<'_>,
@@ -217,8 +218,8 @@ impl Slingshot {
         Some(PacketId { flow: at, checksum: name.checksum, seq })
     }
 
-    /// This packet has come from its sender. If others have spoken of later ones that were never
-    /// sent, the flow goes on here.
+    /// This packet has come from its sender. If others have named later packets that were never
+    /// sent, the flow continues from here.
     fn hear(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64, checksum: u32) {
         let window = cx.shared.window_packets as u64;
         let flow = &mut self.flows[at as usize];
@@ -263,7 +264,7 @@ impl Slingshot {
         }
     }
 
-    /// All packets of a flow below `end` exist: those that are not here are missing.
+    /// All packets of a flow below `end` exist: those not held are missing.
     fn reach(&mut self, cx: &mut Cx<'_>, at: u32, end: u64) {
         let window = cx.shared.window_packets as u64;
         let flow = &mut self.flows[at as usize];
@@ -275,7 +276,7 @@ impl Slingshot {
         }
     }
 
-    /// Takes a packet. False, and counted, if it is not wanted any more.
+    /// Takes a packet. False, and counted, if it is no longer needed.
     fn accept(
         &mut self,
         cx: &mut Cx<'_>,

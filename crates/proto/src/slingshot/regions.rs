@@ -1,4 +1,4 @@
-//! Who has which groups in common with this member.
+//! The regions: members that share the same groups with this member.
 
 use std::collections::BTreeMap;
 

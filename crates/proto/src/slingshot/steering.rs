@@ -17,7 +17,7 @@ use crate::core::ConfigError;
 use crate::core::Instant;
 use crate::parts::deadline::Deadline;
 
-/// How often a member looks at what it has measured.
+/// How often a member evaluates its measurements.
 const TURN: Duration = Duration::from_secs(1);
 /// The factor by which loss, rate or members must change before the settings are chosen again.
 const DIFFERS: f64 = 1.4;
@@ -51,7 +51,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// The same, with what was overtaken among what came from its sender. Some of it may have come
+    /// The same counts, with overtaken packets counted as direct ones. Some may have been repaired
     /// in the turn before.
     fn settled(self) -> Tally {
         let not_missed = self.overtaken.min(self.missed);
@@ -77,7 +77,7 @@ pub(super) struct Steering {
     bin_share: f64,
     /// None if no setting has as little overhead as it may.
     corrector: Option<Corrector>,
-    /// What is counted in the next turn is in part about an earlier setting.
+    /// The counts of the next turn partly belong to an earlier setting.
     is_settling: bool,
     /// Losses, among packets of others.
     losses: Counts,
@@ -214,7 +214,7 @@ impl Steering {
 }
 
 impl Slingshot {
-    /// Packets are under way: what becomes of them will be looked at.
+    /// Packets are under way: arms the timer for their evaluation.
     pub(super) fn arm_steering(&mut self, cx: &mut Cx<'_>) {
         let Some(steering) = &mut self.steering else { return };
         if steering.next_turn.is_armed() {
@@ -227,8 +227,7 @@ impl Slingshot {
         }
     }
 
-    /// Looks at what was measured since the last turn, and changes the rate of fire if that is
-    /// called for.
+    /// Evaluates the measurements since the last turn, and changes the rate of fire if needed.
     pub(super) fn steer(&mut self, cx: &mut Cx<'_>) {
         let Some(steering) = self.steering.as_mut() else { return };
         if !steering.next_turn.fired(cx.now) {

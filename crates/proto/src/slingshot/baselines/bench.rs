@@ -75,7 +75,7 @@ where
         self.now = until;
     }
 
-    /// What was sent since the last time, one line each; to groups first.
+    /// Messages sent since the last call, one line each; those to groups first.
     pub(super) fn sent(&mut self) -> Vec<String> {
         let groups = self.outbox.group_sends.drain(..);
         let to_groups = groups.map(|(group, message)| format!("{group}: {message}"));
@@ -85,7 +85,7 @@ where
         sent
     }
 
-    /// What the application was told since the last time, one line each.
+    /// Events since the last call, one line each.
     pub(super) fn told(&mut self) -> Vec<String> {
         let line = |event: Event| match event {
             Event::Delivered { group, sender, seq, payload, how, .. } => {

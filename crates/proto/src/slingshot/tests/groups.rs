@@ -120,7 +120,7 @@ fn groups_come_and_go_at_run_time() {
     assert_eq!(bench.count("slingshot_foreign_group"), 1);
 }
 
-/// Tells node 0 who is in group 0.
+/// Sets the members of group 0 at node 0.
 fn set(bench: &mut Bench, nodes: &[u32]) {
     let members = nodes.iter().copied().map(NodeId).collect();
     bench.command(Command::Members { group: G, members });

@@ -332,7 +332,7 @@ fn who_others_speak_of_falsely_is_heard_again_and_nothing_of_it_is_told_twice() 
         assert!(told.contains("g0/n1.100 recovered") && told.contains(" lost"), "{what}: {told}");
         bench.data(1, 3);
         assert!(bench.told().is_empty(), "{what}: it may be a late copy");
-        // A copy of what it has spoken of itself, however late, is not told again.
+        // A late copy of a packet that the sender announced is not delivered again.
         bench.pass(ms(4_000));
         (0..4).for_each(|seq| bench.data(1, seq));
         assert!(bench.told().is_empty() && bench.count("slingshot_gone_back") == 0, "{what}");

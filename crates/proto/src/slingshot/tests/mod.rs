@@ -131,7 +131,7 @@ impl Bench {
         self.now = until;
     }
 
-    /// What was sent since the last time, one line each; to groups first.
+    /// Messages sent since the last call, one line each; those to groups first.
     fn sent(&mut self) -> Vec<String> {
         let groups = self.outbox.group_sends.drain(..);
         let to_groups = groups.map(|(group, message)| format!("{group}: {message}"));
@@ -148,7 +148,7 @@ impl Bench {
         self.outbox.sends.drain(..).map(|send| (send.to, send.message)).collect()
     }
 
-    /// What the application was told since the last time, one line each.
+    /// Events since the last call, one line each.
     fn told(&mut self) -> Vec<String> {
         let line = |event: Event| match event {
             Event::Delivered { group, sender, incarnation, seq, payload, how, is_late } => {

@@ -1,4 +1,4 @@
-//! The second phase: what repairs did not bring is asked for.
+//! The second phase: requests for packets that repairs did not recover.
 
 use super::*;
 

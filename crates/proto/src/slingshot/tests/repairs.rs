@@ -1,4 +1,4 @@
-//! The first phase: bins, repairs, what is recovered.
+//! The first phase: bins, repairs and recovered packets.
 
 use super::*;
 

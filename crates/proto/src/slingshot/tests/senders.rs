@@ -47,7 +47,7 @@ fn as_many_losses_of_a_block_are_recovered_as_it_has_repairs() {
     }
 }
 
-/// Node 1 of the same group, which has heard of node 0 before.
+/// Node 1 of the same group, which has heard node 0 before.
 fn receiver() -> Receiver {
     let config = blocks(1).build().expect("within the ranges");
     let mut receiver = Receiver {

@@ -17,7 +17,7 @@ pub struct Target {
     pub margin: f64,
 }
 
-/// A setting, and what it is expected to do.
+/// A setting, and its expected effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
     /// The rate of fire and its code.

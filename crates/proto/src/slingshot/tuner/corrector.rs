@@ -1,7 +1,7 @@
 use super::choose::front;
 use super::{Choice, Code, Conditions, Setting, Target};
 
-/// Moves from setting to setting as what is measured asks for it.
+/// Moves from setting to setting as measurements require.
 ///
 /// The settings worth their price are a ladder, the cheapest one lowest. Too little recovered in
 /// time: one rung up. Enough that the rung below is expected to do as well: one down. What a rung
@@ -11,9 +11,9 @@ use super::{Choice, Code, Conditions, Setting, Target};
 /// The order of the rungs is that of the conditions it began with. When the loss or the rate is
 /// measured to be another one, a new corrector finds the cheapest setting at once.
 ///
-/// It does not swing. A step needs a difference well beyond the error of what was counted: of the
-/// latest losses for a step up, so that it is quick when things turn bad, and of many for a step
-/// down, which is taken only if the margin is met below. And each time that a step down had to be
+/// It does not oscillate. A step needs a difference well beyond the counting error. A step up
+/// counts only the latest losses, so that it reacts fast to worse conditions; a step down counts
+/// many, and is taken only if the lower setting meets the margin. Each time that a step down is
 /// taken back, the next one waits for twice as many losses.
 #[derive(Clone, Debug)]
 pub struct Corrector {
@@ -38,8 +38,8 @@ const LONG_MAX: u64 = 8_000;
 /// Losses before the first step down, and at most.
 const PATIENCE: u64 = 500;
 const PATIENCE_MAX: u64 = LONG_MAX / 2;
-/// Standard errors that a difference must have. It is looked at again and again, so two would be
-/// passed by chance.
+/// Standard errors that a difference must exceed. It is tested repeatedly, so chance would exceed
+/// two.
 const ERRORS: f64 = 2.5;
 /// A rung misses at most this part of what the one below it misses. Smaller steps would be taken by
 /// chance.
@@ -156,7 +156,8 @@ impl Tally {
     }
 }
 
-/// The first setting, and above and below it those that make a difference; and its rung.
+/// The ladder: the first setting, and settings above and below it that differ noticeably; and the
+/// rung of the first.
 fn ladder(front: &[Choice], first: usize) -> (Vec<Choice>, usize) {
     let missed = |choice: &Choice| 1.0 - choice.in_time;
     let mut ladder = vec![front[first]];

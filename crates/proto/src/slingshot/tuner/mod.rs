@@ -1,8 +1,8 @@
 //! Which rate of fire recovers how much, how soon: predicted before anything is sent.
 //!
-//! [`predict`] tells for one [`Setting`] which share of lost packets is recovered by when.
-//! [`choose`] finds the cheapest setting that meets a [`Target`], or says that none can. At run
-//! time a [`Corrector`] moves on when what is measured is not what was predicted.
+//! [`predict`] computes for one [`Setting`] the share of lost packets recovered by a given time.
+//! [`choose`] finds the cheapest setting that meets a [`Target`], or reports that none does. At run
+//! time a [`Corrector`] changes the setting when measurements differ from the prediction.
 //!
 //! # The model
 //!

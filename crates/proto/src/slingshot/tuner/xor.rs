@@ -52,7 +52,8 @@ pub fn recovered_by_packets(r: u8, c: u8, conditions: &Conditions) -> Vec<f64> {
         });
         alone * neighbours.product::<f64>()
     };
-    // At losses of one half the product may fall a little with time; what is recovered stays so.
+    // At a loss of one half the product may fall a little with time; a recovered packet stays
+    // recovered.
     (1..2 * r)
         .scan(0.0, |most, by| {
             *most = share(by).max(*most);

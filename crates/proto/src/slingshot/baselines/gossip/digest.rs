@@ -7,7 +7,7 @@ use crate::core::DecodeError;
 use crate::core::field::{List, fields};
 use crate::slingshot::flow::{Flow, Slot};
 
-/// Runs of a sender that a digest tells of, at most: those of 64 gaps. What is older is left out.
+/// The maximum number of runs of one sender in a digest: those of 64 gaps. Older ones are left out.
 const RUNS_MAX: usize = 129;
 
 fields! {
@@ -36,7 +36,7 @@ fn alternate(runs: &[u16]) -> Result<(), DecodeError> {
 }
 
 impl Origin {
-    /// What is held of this sender, which has this rank; `None` if nothing is.
+    /// The held packets of the sender of this rank; `None` if there are none.
     pub(super) fn of(rank: usize, flow: &Flow) -> Option<Origin> {
         let life = flow.source.incarnation? as u32;
         let is_held = |&seq: &u64| matches!(flow.slot(seq), Some(Slot::Held(_)));

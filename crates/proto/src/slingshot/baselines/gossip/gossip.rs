@@ -26,7 +26,7 @@ pub enum Timer {
     GiveUp,
 }
 
-/// A member of groups in which what is lost comes back by gossip.
+/// A member of groups that recover lost packets by gossip.
 #[derive(Debug)]
 pub struct Gossip {
     store: Store,

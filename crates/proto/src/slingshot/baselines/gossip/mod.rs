@@ -3,9 +3,9 @@
 //! A packet goes to the group once, unreliably. Each member then gossips in rounds of its own: it
 //! sends a *digest* of the packets in its buffer to a few members drawn at random. A member that
 //! lacks a packet of a digest *solicits* it from the gossiper, which *retransmits* it. After a
-//! fixed number of rounds a packet leaves the buffers, and what has not come back by then is
-//! reported lost: nearly all members deliver a packet, or nearly none do, with high probability. No
-//! member acknowledges, and the load of a member does not depend on the size of the group.
+//! fixed number of rounds a packet leaves the buffers, and members that still lack it report it
+//! lost: nearly all members deliver a packet, or nearly none do, with high probability. No member
+//! acknowledges, and the load of a member does not depend on the size of the group.
 //!
 //! Source: Birman, Hayden, Ozkasap, Xiao, Budiu, Minsky, *Bimodal Multicast*, ACM Transactions on
 //! Computer Systems 17(2), 1999. Of its optimizations, which keep a slow member from burdening the

@@ -9,7 +9,7 @@ use crate::slingshot::{self, Data, Supply};
 /// How a question is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// To who asked.
+    /// To the requester.
     Unicast,
     /// To the whole group: where many miss the same packet, one answer serves all.
     Group {
@@ -52,12 +52,13 @@ impl Config {
         Config { base, digest_names: 0, ..Config::default() }
     }
 
-    /// Each packet names the last eight that its sender has received; who misses one asks it.
+    /// Each packet names the last eight that its sender has received; a member that lacks one asks
+    /// that sender.
     pub fn digest(base: slingshot::Config) -> Config {
         Config { base, ..Config::default() }
     }
 
-    /// How a question is answered. Default to who asked.
+    /// How a request is answered. Default: to the requester.
     pub fn with_answer(mut self, answer: Answer) -> Config {
         self.answer = answer;
         self

@@ -29,11 +29,11 @@ pub enum Timer {
     Loud(Key),
 }
 
-/// Packets that are asked for at the same time.
+/// Packets that are requested at the same time.
 #[derive(Debug)]
 struct Batch {
     keys: Vec<Key>,
-    /// How often they were asked for. One that was asked for more often is in a later batch.
+    /// How often they were requested. A packet requested more often is in a later batch.
     asked: u8,
 }
 
@@ -45,7 +45,7 @@ struct Beat {
     times: u32,
 }
 
-/// A member of groups in which who misses a packet asks a single node for it.
+/// A member of groups in which a member requests a missing packet from a single node.
 #[derive(Debug)]
 pub struct Nak {
     store: Store,
@@ -55,7 +55,7 @@ pub struct Nak {
     turn: u32,
     /// By group, what this node has received last.
     received: BTreeMap<GroupId, VecDeque<(Key, u32)>>,
-    /// What was sent to a group again just now.
+    /// Packets that were retransmitted to a group just now.
     quiet: BTreeSet<Key>,
     allowance: TokenBucket,
     /// By group to which this node has sent.
@@ -85,7 +85,7 @@ impl Nak {
         self.store.packets_missing()
     }
 
-    /// Packets that are kept for those who ask, and their bytes.
+    /// Packets kept to answer requests, and their bytes.
     pub fn packets_held(&self) -> (usize, usize) {
         self.store.packets_held()
     }
@@ -118,7 +118,7 @@ impl Nak {
         received.push_back((key, checksum));
     }
 
-    /// A member has these packets: who misses one asks it.
+    /// A member has these packets: requests the missing ones from it.
     fn receive_digest(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId, names: &Names) {
         let Some(view) = self.store.view_named(cx, view) else { return };
         let config = cx.shared;
@@ -136,14 +136,14 @@ impl Nak {
                 }
             }
         }
-        // What came to light before these packets still waits for its backoff.
+        // Packets found missing before these still wait for their backoff.
         self.store.missed.retain(|key| !keys.contains(key));
         if !keys.is_empty() {
             self.ask(cx, Batch { keys, asked: 0 });
         }
     }
 
-    /// Waits before it asks for what was found missing.
+    /// Starts the backoff for packets that were found missing.
     fn watch_missed(&mut self, cx: &mut Cx<'_>) {
         let mut missed = std::mem::take(&mut self.store.missed);
         missed.retain(|&key| self.store.missing(key).is_some());
@@ -201,7 +201,7 @@ impl Nak {
         self.wait(cx, cx.shared.retry_after, batch);
     }
 
-    /// Gives a member what it asks for, as far as it is here.
+    /// Sends a member the requested packets that are held here.
     fn receive_ask(&mut self, cx: &mut Cx<'_>, from: NodeId, view: ViewId, names: &Names) {
         let Some(view) = self.store.view_named(cx, view) else { return };
         let config = cx.shared;
@@ -289,11 +289,11 @@ impl Nak {
     fn arm_beat(&mut self, cx: &mut Cx<'_>) {
         let Some(after) = cx.shared.base.heartbeat_after else { return };
         let Some(due) = self.beats.values().map(|beat| beat.due).min() else { return };
-        // What is sent next is due after this at the earliest.
+        // The heartbeat of a later packet is due after this at the earliest.
         self.beat.set(cx, due.min(cx.now + after), Timer::Heartbeat);
     }
 
-    /// Forgets what came to groups of which this node is not a member any more.
+    /// Forgets the packets of groups of which this node is no longer a member.
     fn leave_groups(&mut self) {
         let store = &self.store;
         self.received.retain(|&group, _| store.joined().any(|(joined, _)| joined == group));

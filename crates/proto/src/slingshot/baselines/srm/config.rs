@@ -42,13 +42,13 @@ pub enum Timers {
     Adaptive,
 }
 
-/// Of whom a session message says how far they got.
+/// The members whose last packet a session message reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reports {
-    /// Of everybody, as in the paper. In a large group some session message follows each packet
+    /// All members, as in the paper. In a large group some session message follows each packet
     /// closely, and shows its loss long before the next packet of its sender does.
     All,
-    /// Only of who sends it, so that it is the sender's next packet that shows a loss.
+    /// Only the sender of the message, so that only the sender's next packet shows a loss.
     Own,
 }
 

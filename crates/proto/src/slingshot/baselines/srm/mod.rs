@@ -46,8 +46,8 @@ pub use message::{Echo, Message, Reached, Session};
 
 type Cx<'a> = Context<'a, Srm>;
 
-/// How long a member is deaf to requests for what was just repaired, in distances. Source: the
-/// paper, section III.
+/// How long a member ignores requests for a packet that was just repaired, in distances. Source:
+/// the paper, section III.
 const DEAF: u32 = 3;
 
 /// Why the driver wakes a member.
@@ -62,14 +62,14 @@ pub enum Timer {
     Answer(Key, u32),
 }
 
-/// A packet that is missing, and when it is asked for.
+/// A missing packet, and when it is requested.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     turn: u32,
     since: Instant,
-    /// How often it was put off.
+    /// How often it was backed off.
     backoffs: u8,
-    /// Requests of others until then belong to the one that put it off.
+    /// Requests of others until then repeat the request that caused the backoff.
     ignore_until: Instant,
     /// This member has asked in the first round.
     has_asked: bool,
@@ -129,7 +129,7 @@ impl Srm {
         self.store.packets_missing()
     }
 
-    /// Packets that are kept for those who ask, and their bytes.
+    /// Packets kept to answer requests, and their bytes.
     pub fn packets_held(&self) -> (usize, usize) {
         self.store.packets_held()
     }
@@ -150,7 +150,7 @@ impl Srm {
         self.turn
     }
 
-    /// Asks in time for what was found missing.
+    /// Sets request timers for packets that were found missing.
     fn watch_missed(&mut self, cx: &mut Cx<'_>) {
         let mut missed = std::mem::take(&mut self.store.missed);
         for key in missed.drain(..) {
@@ -244,7 +244,7 @@ impl Srm {
         }
     }
 
-    /// Another member has asked for what is missing here.
+    /// Another member has requested a packet that is missing here.
     fn put_off(&mut self, cx: &mut Cx<'_>, key: Key, other: Duration) {
         let own = self.distance(cx.shared, key.sender);
         let Some(request) = self.requests.get(&key) else { return };

@@ -143,7 +143,7 @@ impl Srm {
             if member.node == cx.node || known.is_some_and(|known| known.0 as u32 != life) {
                 continue;
             }
-            // What is older than this member cares for is no sign of a loss.
+            // Packets older than this member's range are no sign of a loss.
             if known.is_some_and(|(_, end)| (last.wrapping_sub(end as u32) as i32) < 0) {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::config::{Factors, Timers};
 use crate::core::Rng;
 
-/// Weight of what is new in an average, as in ns-2.
+/// The weight of a new sample in an average, as in ns-2.
 const NEW_WEIGHT: f64 = 0.25;
 /// As many duplicates as are wanted for each loss, and round trips that recovery may take.
 const DUPLICATES: f64 = 1.0;
@@ -75,7 +75,7 @@ impl Spread {
         self.clamp();
     }
 
-    /// A time for this distance. A loss, or a request for what is here, is the occasion.
+    /// Draws a time for this distance, upon a loss or a request for a held packet.
     pub(super) fn begin(&mut self, distance: Duration, rng: &mut Rng) -> Duration {
         self.adapt();
         self.draw(distance, rng)
@@ -86,7 +86,7 @@ impl Spread {
         distance.mul_f64(self.start + self.width * rng.unit())
     }
 
-    /// The time ended after so long, by what this member sent or by what it heard.
+    /// The timer ended after this time, because the member sent or because it heard another one.
     pub(super) fn ended(&mut self, after: Duration, distance: Duration) {
         let Some(adapts) = &mut self.adapts else { return };
         let round_trip = (2.0 * distance.as_secs_f64()).max(1e-9);
@@ -219,12 +219,12 @@ mod tests {
         assert_near(requests.factors(), (1.9, 2.0));
         requests.begin(D, &mut rng);
         assert_near(requests.factors(), (1.9, 1.9));
-        // One that is as close has come too: it is the duplicates that count.
+        // Another request, from as close, has come too: the duplicates decide.
         requests.is_first();
         requests.duplicate(true, D, D);
         requests.begin(D, &mut rng);
         assert_near(requests.factors(), (1.8, 1.9));
-        // One that is much farther away should have waited.
+        // A member much farther away should have waited.
         requests.is_first();
         requests.duplicate(true, D, 2 * D);
         requests.begin(D, &mut rng);

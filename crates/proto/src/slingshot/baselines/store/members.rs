@@ -1,4 +1,4 @@
-//! Who is in which group, and what the application asks of a member whatever its repairs.
+//! The members of groups, and the commands that do not depend on the repair method.
 
 use std::sync::Arc;
 

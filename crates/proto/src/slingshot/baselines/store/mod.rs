@@ -54,7 +54,7 @@ pub(super) struct Counts {
     pub(super) after_lost: CounterId,
 }
 
-/// A packet that is kept, as the list of all knows it.
+/// An entry of the list of all kept packets.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     at: Instant,
@@ -81,7 +81,7 @@ pub(super) struct Store {
     previous: Option<Arc<View>>,
     groups: BTreeMap<GroupId, Group>,
     flows: BTreeMap<(GroupId, NodeId), Flow>,
-    /// In the order in which they came; some are gone already.
+    /// In the order of arrival; some have been dropped already.
     kept: VecDeque<Kept>,
     ledger: Ledger,
     generation: u32,
@@ -193,7 +193,7 @@ impl Store {
         Some(flow)
     }
 
-    /// Nothing more will come of a sender: what is missing of it is lost.
+    /// No more packets of a sender will come: its missing packets are lost.
     fn end_flow<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -281,7 +281,7 @@ impl Store {
         }
     }
 
-    /// All packets of a flow below `end` exist: those that are not here are missing.
+    /// All packets of a flow below `end` exist: those not held are missing.
     fn reach<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -299,7 +299,7 @@ impl Store {
         self.missed.extend(missing.map(|seq| Key { seq, ..key }));
     }
 
-    /// Takes a packet. False, and counted, if it is not wanted any more.
+    /// Takes a packet. False, and counted, if it is no longer needed.
     pub(super) fn accept<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -376,7 +376,7 @@ impl Store {
         self.accept(cx, config, sender, data, Way::Pulled)
     }
 
-    /// The packet, if it is here, under its sender's rank in the present view.
+    /// The packet, if it is held, under its sender's rank in the present view.
     pub(super) fn held(&self, key: Key) -> Option<(u16, Data)> {
         let Key { group, sender, seq } = key;
         let flow = self.flows.get(&(group, sender))?;
@@ -427,12 +427,12 @@ impl Store {
         is_admitted.then_some(member.node)
     }
 
-    /// The number of the first packet of the same sender that is still looked after.
+    /// The number of the first packet of the same sender that is still tracked.
     pub(super) fn first(&self, key: Key) -> u64 {
         self.flows.get(&(key.group, key.sender)).map_or(u64::MAX, Flow::base)
     }
 
-    /// What is known of each sender to a group.
+    /// The flows of all senders to a group.
     pub(super) fn flows(&self, group: GroupId) -> impl Iterator<Item = (NodeId, &Flow)> {
         let flows = self.flows.range((group, NodeId(0))..=(group, NodeId(u32::MAX)));
         flows.map(|(&(_, sender), flow)| (sender, flow))
@@ -465,7 +465,7 @@ impl Store {
         }
     }
 
-    /// Tells of what was lost. Every handler ends with this.
+    /// Reports noted losses. Every handler ends with this.
     pub(super) fn flush<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>) {
         self.ledger.flush(cx);
     }

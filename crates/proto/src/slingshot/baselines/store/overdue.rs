@@ -1,4 +1,4 @@
-//! What is missing, by when it is given up.
+//! Missing packets, by when they are given up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(in super::super) struct Overdue {
 }
 
 impl Overdue {
-    /// Takes over what was found missing since the last call: it is given up after `lost_after`,
+    /// Takes over packets found missing since the last call. They are given up after `lost_after`,
     /// which is the same at each call.
     pub(in super::super) fn note<P: Protocol>(
         &mut self,
@@ -40,7 +40,7 @@ impl Overdue {
         }
     }
 
-    /// The timer has fired: reports as lost what has been missing for too long.
+    /// The timer has fired: reports packets lost that have been missing for too long.
     pub(in super::super) fn give_up<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,

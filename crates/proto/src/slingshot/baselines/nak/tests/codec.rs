@@ -1,4 +1,4 @@
-//! The encoding: round trips, damage, and what it always was.
+//! The encoding: round trips, damaged input, and fixed bytes.
 
 use proptest::prelude::*;
 

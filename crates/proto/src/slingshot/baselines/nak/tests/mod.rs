@@ -136,7 +136,7 @@ fn a_digest_is_asked_of_who_sent_it_at_once() {
     bench.data(1, 0);
     bench.digest(2, 0, &[(1, 0), (1, 1)]);
     assert_eq!(bench.sent(), ["n2: ask v0: g0/1.1"]);
-    // Who else has it is asked only if the first does not answer.
+    // Another holder is asked only if the first one does not answer.
     bench.digest(3, 0, &[(1, 1)]);
     assert!(bench.sent().is_empty());
     bench.pass(ms(2));

@@ -43,7 +43,7 @@ impl Bench {
         self.message(from, Message::Repair { distance_us: 1, supply });
     }
 
-    /// How long until a turn of this kind is due, of the last one that was armed.
+    /// Time until the last armed timer of this kind is due.
     fn due(&self, is_kind: impl Fn(&Timer) -> bool) -> f64 {
         let last = self.outbox.timers.iter().rev().find(|(_, timer)| is_kind(timer));
         last.expect("one is armed").0.since(self.now).as_secs_f64()
@@ -249,7 +249,7 @@ fn a_session_message_shows_what_was_missed_of_its_sender_and_of_others() {
     let reached = vec![Reached { rank: 2, life: 102, last: 2 }];
     bench.message(1, Message::Session(Session { reached, ..session(1, 2) }));
     assert_eq!(bench.node.packets_missing(), 3);
-    // Who tells of another life of a member tells nothing.
+    // A report on another incarnation of a member is ignored.
     let reached = vec![Reached { rank: 2, life: 103, last: 9 }];
     bench.message(1, Message::Session(Session { reached, ..session(1, 2) }));
     assert_eq!(bench.node.packets_missing(), 3);
@@ -274,7 +274,7 @@ fn echoes_of_session_messages_give_the_distance() {
     let echoes = vec![Echo { rank: 0, stamp, held_us: 900_000 }];
     bench.message(1, Message::Session(Session { echoes, stamp: 77, ..session(1, 0) }));
     assert_eq!(distance(&bench), ms(20));
-    // The answer tells what is needed for the way back.
+    // The answer carries what the distance estimate needs.
     bench.outbox.group_sends.clear();
     bench.pass(ms(1_000));
     let (_, Message::Session(own)) = &bench.outbox.group_sends[0] else { panic!("a session") };
