@@ -26,7 +26,7 @@ impl SlotKey for u32 {
 /// A message whose answer is awaited.
 #[derive(Clone, Debug)]
 pub(super) struct Exchange {
-    /// Who is to answer.
+    /// The node that must answer.
     pub to: NodeId,
     /// How often it was sent.
     pub sends: u8,
@@ -38,7 +38,7 @@ pub(super) struct Exchange {
     pub due_at: Instant,
     /// What the answer is for.
     pub cause: Cause,
-    /// What was said.
+    /// The message.
     pub body: Body,
     /// What a look-up that asks hop by hop needs to go on.
     pub trail: Option<Box<Trail>>,
@@ -49,7 +49,7 @@ pub(super) struct Exchange {
 pub(super) enum Cause {
     /// A bundle of another, or an own one: it is in the message.
     Relay {
-        /// Who handed it over; this node itself if it began here.
+        /// The node that handed it over; this node itself if it began here.
         from: NodeId,
     },
     /// A request of this node, by its name.
@@ -60,7 +60,7 @@ pub(super) enum Cause {
     Sync,
     /// The table.
     Table,
-    /// Whether a node that was given up is there again.
+    /// Whether a node that was given up answers again.
     Lost,
     /// The node whose place in the table another may have if there is no answer.
     Ping(NodeId),
@@ -71,7 +71,7 @@ pub(super) enum Cause {
 pub(super) struct Trail {
     /// Hops made, this one included.
     pub hops: u8,
-    /// Who named the nodes.
+    /// The node that named the others.
     pub named_by: Option<NodeId>,
     /// Other nodes that may be asked for the same targets.
     pub others: Vec<NodeId>,

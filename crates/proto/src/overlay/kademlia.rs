@@ -178,7 +178,7 @@ impl Router for Kademlia {
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
         let Some(deepest) = self.buckets().checked_sub(1) else { return };
         let mut ask = |node, key| out.push(Chore::Ask(node, Topic::Nearest(key)));
-        // Neighbours, of whom there may be new ones, and a few buckets in turn.
+        // Look for new neighbours, and refresh a few buckets in turn.
         let start =
             self.bucket(deepest).start.min(self.buckets.all().len().saturating_sub(self.k()));
         let near = &self.buckets.all()[start..];
@@ -218,7 +218,7 @@ impl Router for Kademlia {
         let is_near = topic == Topic::Nearest(own);
         let mut tried: Vec<(u16, NodeId)> = Vec::new();
         for &node in nodes.iter().filter(|&&node| node != self.own && node != from) {
-            // Those named may be gone: they are taken once they answer.
+            // Named nodes may have failed: they enter once they answer.
             let bucket = bucket_of(node);
             let known = &self.buckets.all()[self.bucket(bucket)];
             let count = tried.iter().filter(|&&(other, _)| other == bucket).count();

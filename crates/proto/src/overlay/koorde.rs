@@ -226,7 +226,7 @@ impl Koorde {
                     side = to;
                     break Some(node);
                 }
-                // Nothing is known of the graph: what is left is the ring.
+                // No de Bruijn edge is known: only the ring remains.
                 None => (prefix, left, side) = (0, 0, Side::Ahead),
             }
         };
@@ -290,8 +290,8 @@ impl Koorde {
         before.max_by_key(|&(distance, _)| distance).map(|(_, node)| node)
     }
 
-    // Looks at what a node answered when asked who is nearest to the double of this one's key: the
-    // last node at or before it, and those after it.
+    // Takes a node's answer about the nodes nearest to the double of this node's key: the last node
+    // at or before it, and the nodes after it.
     fn settle(&mut self, from: NodeId, nodes: &[NodeId], out: &mut Vec<Chore>) {
         let doubled = self.doubled();
         let distance = |node: NodeId| self.place.space.key(node).clockwise_to(doubled);
@@ -341,8 +341,8 @@ impl Koorde {
             out.push(first);
         }
         let KoordeWalk::Imaginary { prefix, left, side: Side::Ahead } = *walk else { return };
-        // From others the ring leads to the imaginary node as well, if not as soon. If it is still
-        // the one that came, they have to be nearer than this node.
+        // From other nodes the ring leads to the imaginary node too, in more hops. If the imaginary
+        // node is still the one that came, they must be nearer to it than this node.
         let at = imaginary(key, prefix, left);
         let distance = |node: NodeId| self.place.space.key(node).clockwise_to(at);
         let room = match came {

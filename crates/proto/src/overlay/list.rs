@@ -30,7 +30,7 @@ impl<const N: usize> List<N> {
         self.max.into()
     }
 
-    /// True if no node has room any more.
+    /// True if there is no room for another node.
     pub fn is_full(&self) -> bool {
         self.len() == self.max()
     }
@@ -50,7 +50,7 @@ impl<const N: usize> List<N> {
         }
     }
 
-    /// Takes a node out, if it is there.
+    /// Removes a node, if it is in the list.
     pub fn remove(&mut self, node: NodeId) {
         if let Some(at) = self.iter().position(|&entry| entry == node) {
             self.nodes.copy_within(at + 1.., at);

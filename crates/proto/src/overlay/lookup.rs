@@ -17,7 +17,7 @@ use crate::core::NodeId;
 /// Bytes of a question besides its targets, at most.
 const FIND_HEAD_BYTES: usize = 18;
 
-/// Targets that are asked for at the same node, and who else may be asked.
+/// Targets that one node is asked about, and other nodes that may be asked.
 struct Group {
     next: NodeId,
     targets: Vec<Target>,
@@ -173,7 +173,7 @@ impl Overlay {
                 Purpose::Get => self.read(cx, from, tag, ended.iter().copied()),
                 _ => Vec::new(),
             };
-            // What is not read yet follows as a result.
+            // Keys that are not read yet follow as a result.
             found.ended = match purpose {
                 Purpose::Get => {
                     let mut answers = answers.into_iter().peekable();
@@ -235,8 +235,8 @@ impl Overlay {
             let (walked, others) = walks.split_at(these.len());
             walks = others;
             for (target, &walk) in these.iter().zip(walked) {
-                // A node that is named must be nearer than the one that named it. The way may
-                // lead over this node itself if it is a member.
+                // A named node must be nearer than the node that named it. The path may lead
+                // through this node itself if it is a member.
                 let is_nearer = |&&node: &&NodeId| {
                     let (from, to) = ((asked, target.walk), (space.key(node), walk));
                     (node != cx.node || is_member) && self.router.advances(target.key, from, to)
@@ -305,7 +305,7 @@ impl Overlay {
         }
     }
 
-    /// A node that was asked for the next hop does not answer: others are asked in its place.
+    /// A node that was asked for the next hop does not answer: asks others in its place.
     pub(super) fn find_elsewhere(&mut self, cx: &mut Cx<'_>, name: u32, exchange: Exchange) {
         let Body::Find { tag, purpose, targets, .. } = exchange.body else {
             return;

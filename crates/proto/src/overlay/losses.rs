@@ -1,4 +1,4 @@
-//! Nodes that failed, and what they may hold alone.
+//! Nodes that failed, and records that only they may hold.
 //!
 //! A node without a record for a key may call the key absent only if a stored value would have
 //! reached it. That holds while fewer than `copies` of the nodes that precede it as holders of the
@@ -39,26 +39,27 @@ const fn nodes_around(copies: usize) -> usize {
     8 * copies + 8
 }
 
-/// Nodes that failed and may hold the only copies of something.
+/// Nodes that failed and may hold the only copies of a record.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     lost: BTreeMap<NodeId, Loss>,
     last_at: Instant,
-    // The last failure upon which this node looked whether others failed with it.
+    // The last failure after which this node checked whether others failed with it.
     probed_for: Instant,
-    // Since when their failure is made up for, or accepted: what others say of it soon after that
-    // is old.
+    // Failed nodes whose records have new copies, or were accepted as lost, and since when. Reports
+    // of the same failure that come soon after are stale.
     retired: Dated,
-    // Since when they are back, or known to hold nothing: the same, but this node may see for
-    // itself that they fail again.
+    // Nodes that are back, or known to hold nothing, and since when. Reports are stale as above,
+    // but this node may itself detect that they fail again.
     back: Dated,
-    // They failed, made up for or not, and are not back.
+    // Failed nodes that are not back, whether or not their records have new copies.
     gone: BTreeSet<NodeId>,
-    // They said goodbye, and have not answered since.
+    // Nodes that said goodbye, and have not answered since.
     left: Dated,
-    // From when on this node holds all that it is to hold.
+    // Since when this node holds all records that it must hold.
     whole_from: Instant,
-    // It did not yet when one of them failed, or when it heard of that.
+    // True if it did not hold all of them yet when a node failed, or when it learned of the
+    // failure.
     is_partial: bool,
 }
 
@@ -80,7 +81,7 @@ impl Dated {
         self.0.retain(|(known, _)| *known != node);
     }
 
-    /// Enters a node, with a new time if it is there.
+    /// Enters a node, or renews its time.
     fn note(&mut self, node: NodeId, now: Instant) {
         self.remove(node);
         if self.0.len() >= DATED_MAX {
@@ -100,12 +101,12 @@ struct Loss {
     since: Instant,
     // When it last fell silent or answered again.
     changed_at: Instant,
-    // It was heard from. The table has yet to take it in.
+    // When it answered again. The table has yet to admit it.
     found_at: Option<Instant>,
-    // Another member named it, which has it in its table: the link between the two may be cut, and
-    // no other.
+    // When another member named it that has it in its table: perhaps only the link between the node
+    // and this one is cut.
     named_at: Option<Instant>,
-    // It is back and holds nothing of what it held.
+    // It is back without its records.
     is_empty: bool,
 }
 
@@ -199,7 +200,7 @@ impl Losses {
         self.lost.entry(node).or_insert(loss);
     }
 
-    /// The node handed over what it held.
+    /// The node handed over its records.
     fn forgive(&mut self, node: NodeId, now: Instant) {
         self.take_back(node);
         self.lost.remove(&node);
@@ -219,7 +220,7 @@ impl Losses {
         self.gone.remove(&node);
     }
 
-    /// True if what others say of the node's failure is news.
+    /// True if another node's report of the failure is new.
     fn is_news(&self, node: NodeId) -> bool {
         !self.back.contains(node) && !self.lost.contains_key(&node)
     }
@@ -235,7 +236,7 @@ impl Losses {
         self.nodes_since(Instant::ZERO)
     }
 
-    /// Those that have failed or answered again since.
+    /// Nodes that have failed or answered again since then.
     fn nodes_since(&self, since: Instant) -> impl Iterator<Item = NodeId> {
         let lost = self.lost.iter().filter(move |(_, loss)| loss.changed_at >= since);
         lost.map(|(&node, _)| node)
@@ -243,7 +244,7 @@ impl Losses {
 }
 
 impl Overlay {
-    /// A node does not answer any more.
+    /// A node no longer answers.
     pub(super) fn note_loss(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let (now, is_looked_after) = (cx.now, cx.shared.upkeep_every.is_some());
         if is_looked_after && node != cx.node && self.rest().losses.note(node, now) {
@@ -265,13 +266,13 @@ impl Overlay {
         }
     }
 
-    /// How long it takes, at least, until others have copies of what a node held that failed.
+    /// The least time until other nodes have copies of a failed node's records.
     pub(super) fn repair_after(&self, cx: &Cx<'_>) -> Duration {
         4 * self.settle_after(cx) + 4 * cx.shared.sync_every
     }
 
-    /// Nodes that failed and are neither back nor made up for: they may hold the only copies of
-    /// something. Not those that were started again.
+    /// Nodes that failed, are not back, and whose records have no new copies: they may hold the
+    /// only copies of a record. Restarted nodes are not included.
     pub fn missing(&self) -> impl Iterator<Item = NodeId> {
         let lost = self.rest_if_any().into_iter().flat_map(|rest| &rest.losses.lost);
         lost.filter(|(_, loss)| !loss.is_empty).map(|(&node, _)| node)
@@ -281,7 +282,7 @@ impl Overlay {
         self.rest_if_any().map_or(0, |rest| rest.losses.lost.len())
     }
 
-    /// What to answer for a key of this node under which it found nothing.
+    /// The answer for a key of this node without a record.
     pub(super) fn nothing_under(&self, cx: &mut Cx<'_>, key: Key, is_settled: bool) -> Answer {
         if is_settled && !self.may_be_lost(cx, key, Instant::ZERO) && !self.is_contested(cx, key) {
             return Answer::Absent;
@@ -290,9 +291,9 @@ impl Overlay {
         Answer::Unsettled
     }
 
-    /// What to answer for a key of this node that was removed. If this node took the removal, a
-    /// node that may hold the key alone has another value only if it failed or came back since. The
-    /// mark of one that another node took may be of any age.
+    /// The answer for a removed key of this node. If this node accepted the removal, a node that
+    /// may hold the only copy has another value only if it failed or came back since. The tombstone
+    /// of a removal that another node accepted may be of any age.
     pub(super) fn removed_under(&self, cx: &mut Cx<'_>, key: Key) -> Answer {
         let held = self.store.as_ref().and_then(|store| store.get(key, cx.now));
         let own = held.filter(|held| held.stamp.version.by == cx.node.0);
@@ -304,8 +305,8 @@ impl Overlay {
         Answer::Unsettled
     }
 
-    /// True if it may be this node's to say what is under keys near this one. A key that another
-    /// node held may be nearest to this one though many are nearer to that node.
+    /// True if this node may be responsible for keys near this one. A key that another node held
+    /// may be nearest to this node although many nodes are nearer to the other one.
     fn is_concerned(&self, cx: &Cx<'_>, key: Key) -> bool {
         let mut nodes = Vec::new();
         self.router.replicas(key, nodes_around(cx.shared.copies()), &mut nodes);
@@ -346,8 +347,8 @@ impl Overlay {
     }
 
     /// True if at least half of the nodes around this one are missing. If they were cut off
-    /// together they have taken over all keys, those of this node too, and joiners may help them to
-    /// hold what is written there.
+    /// together, they have taken over all keys, including this node's, and joiners may help them to
+    /// store new writes.
     fn is_in_smaller_part(&self, cx: &Cx<'_>, since: Instant) -> bool {
         let (space, copies) = (cx.shared.space, cx.shared.copies());
         let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
@@ -369,7 +370,7 @@ impl Overlay {
         2 * missing >= around.len()
     }
 
-    /// This node, those in its table, and those that failed.
+    /// This node, the nodes in its table, and the failed nodes.
     fn census(&self, cx: &Cx<'_>, losses: &Losses) -> Vec<NodeId> {
         let mut nodes = vec![cx.node];
         self.router.contacts(&mut nodes);
@@ -398,8 +399,7 @@ impl Overlay {
         lost.filter(move |(_, loss)| is_reached(loss)).map(|(&node, _)| node)
     }
 
-    /// True if this many copies are fewer than a record is to have, because nodes failed: whether
-    /// they are made up for or not, they are not back.
+    /// True if `copies` is fewer than a record must have, because nodes failed that are not back.
     pub(super) fn are_fewer_than_were(&self, cx: &Cx<'_>, copies: usize) -> bool {
         let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
             return false;
@@ -407,7 +407,7 @@ impl Overlay {
         copies < cx.shared.copies() && !losses.gone.is_empty()
     }
 
-    /// Forgets failures that do not matter any longer.
+    /// Forgets failures that no longer matter.
     pub(super) fn review_losses(&mut self, cx: &mut Cx<'_>) {
         if self.rest_if_any().is_none_or(|rest| rest.losses.is_empty()) {
             return;
@@ -419,7 +419,8 @@ impl Overlay {
         for list in [&mut losses.retired, &mut losses.back, &mut losses.left] {
             list.expire(now, rumours_end);
         }
-        // What came back empty is one copy less of what only those may hold that are not back.
+        // A node that came back empty lost copies of records that now perhaps only missing nodes
+        // hold.
         let is_anybody_gone = losses.lost.values().any(|loss| loss.found_at.is_none());
         losses.lost.retain(|_, loss| {
             let is_back = loss.found_at.is_some_and(|at| now >= at + taken_in_after);
@@ -454,8 +455,8 @@ impl Overlay {
         self.run(cx, &chores);
     }
 
-    /// Failed nodes of whose copies others were left to make new ones, and those that are none of
-    /// this node's concern.
+    /// Failed nodes whose records surviving holders have copied again, and failed nodes that do not
+    /// concern this node.
     fn repaired(&self, cx: &Cx<'_>) -> Vec<NodeId> {
         let (space, copies) = (cx.shared.space, cx.shared.copies());
         let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
@@ -470,8 +471,8 @@ impl Overlay {
         }
         let census: Vec<(Key, NodeId)> =
             self.census(cx, losses).into_iter().map(|node| (space.key(node), node)).collect();
-        // Where as many failed together as have copies, all of them may have been the holders of
-        // something.
+        // Where as many nodes failed together as a record has copies, they may have been all its
+        // holders.
         let mut kept: BTreeSet<NodeId> = BTreeSet::new();
         let mut around: Vec<(Key, NodeId)> = Vec::new();
         for key in
@@ -490,7 +491,7 @@ impl Overlay {
         lost.into_iter().filter(|node| !kept.contains(node)).collect()
     }
 
-    /// Tells a node whom this one misses, those nearest to it first.
+    /// Sends a node the list of missing nodes, those nearest to it first.
     pub(super) fn tell_missing(&self, cx: &mut Cx<'_>, to: NodeId) {
         if self.losses() == 0 {
             return;
@@ -539,7 +540,8 @@ impl Overlay {
         }
     }
 
-    /// The operator says that what failed is gone for good, and that what is here is all there is.
+    /// The operator declares that failed nodes will not return, and that the stored records are all
+    /// that remain.
     pub(super) fn accept_losses(&mut self, cx: &mut Cx<'_>) {
         let losses = &mut self.rest().losses;
         let lost: Vec<NodeId> = losses.nodes().collect();

@@ -481,7 +481,7 @@ impl Display for Message {
     }
 }
 
-/// A word for each target that ended; how many go on, and to whom.
+/// One word for each target that ended, then how many go on, and to which nodes.
 impl Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut ended, mut nodes) = (self.ended.iter(), self.nodes.iter());

@@ -185,7 +185,7 @@ impl Rest {
 pub enum Timer {
     /// Something may be unanswered for too long.
     Due,
-    /// The table and what is stored want a look.
+    /// Upkeep of the table and of stored records is due.
     Upkeep,
 }
 
@@ -238,7 +238,7 @@ impl Overlay {
         &*self.router
     }
 
-    /// What the node is to the overlay.
+    /// The node's role in the overlay.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -248,7 +248,7 @@ impl Overlay {
         self.role == Role::Member
     }
 
-    /// What is stored here, if anything ever was.
+    /// The records stored here, if there ever were any.
     pub fn store(&self) -> Option<&Store> {
         self.store.as_deref()
     }
@@ -369,7 +369,7 @@ impl Overlay {
         }
     }
 
-    /// Sees to it that what falls due is looked at.
+    /// Sets the timer that handles what is overdue.
     fn arm(&mut self, cx: &mut Cx<'_>) {
         if !self.is_due_armed {
             self.is_due_armed = true;
@@ -388,8 +388,8 @@ impl Overlay {
         rest.upkeep.hurry();
     }
 
-    /// A member was heard from. One that does not answer may not hear this node: it stays out of
-    /// the table until it answers.
+    /// A member was heard from. If it did not answer before, it may not hear this node, and stays
+    /// out of the table until it answers.
     fn heard(&mut self, cx: &mut Cx<'_>, from: NodeId) {
         if from != cx.node && self.is_lost(from) {
             return self.look_for(cx, from);
@@ -436,13 +436,13 @@ impl Overlay {
         has_room
     }
 
-    /// A node that is no member says so to what only a member can do. True if it did.
+    /// A node that is not a member refuses messages that only a member can handle. True if it did.
     fn refuses(&self, cx: &mut Cx<'_>, from: NodeId, body: &Body) -> bool {
         if self.is_member() {
             return false;
         }
         let exchange = match body {
-            // What a node that leaves still holds may be asked for.
+            // A leaving node still answers requests for its records.
             Body::Fetch { .. } | Body::Summary { .. } if self.role == Role::Leaving => {
                 return false;
             }
@@ -538,7 +538,7 @@ impl Overlay {
         self.handle_requests_due(cx);
         self.handle_join_due(cx);
         self.handle_leave_due(cx);
-        // What is sent from now on falls due after `patience` at the earliest.
+        // Messages sent from now on are overdue after `patience` at the earliest.
         let patience = self.patience(cx.shared);
         let exchanges = self.exchanges.iter().map(|(_, exchange)| exchange.due_at);
         let mut next = exchanges.min().unwrap_or(Instant::MAX);
@@ -593,13 +593,13 @@ impl Overlay {
     fn unanswered(&mut self, cx: &mut Cx<'_>, exchange: Exchange) {
         match exchange.cause {
             Cause::Lost => {}
-            // A responsible node that is slow to write is not gone.
+            // A responsible node that is slow to write has not failed.
             _ if matches!(exchange.body, Body::Put { .. }) => {}
             _ => {
                 self.forget(cx, exchange.to);
                 let now = cx.now;
                 self.rest().upkeep.lose(exchange.to, now);
-                // The seeds of a joiner may be gone for long.
+                // The seeds of a joiner may have failed long ago.
                 if self.is_member() {
                     self.note_loss(cx, exchange.to);
                 }
@@ -666,7 +666,7 @@ impl Protocol for Overlay {
     }
 
     fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
-        // A driver has found out who is at the address of a seed.
+        // The driver has found the node at the address of a seed.
         if let PeerState::Up { .. } = state {
             self.add_seed(cx, peer);
         }

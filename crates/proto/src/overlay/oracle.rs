@@ -1,7 +1,7 @@
 use super::{Algorithm, Key, Space};
 use crate::core::NodeId;
 
-/// All nodes of an overlay, sorted by key: who is responsible for what, without a hop.
+/// All nodes of an overlay, sorted by key: gives the node responsible for a key without a hop.
 ///
 /// It knows nothing of an algorithm but its [`Algorithm::distance`].
 #[derive(Clone, Debug, Default)]

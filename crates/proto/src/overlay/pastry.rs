@@ -92,7 +92,7 @@ impl Pastry {
     }
 
     // The first and the last key between the farthest leaves; `None` if these meet on the other
-    // side, so that the leaf set is everybody.
+    // side, so that the leaf set holds all nodes.
     fn leaf_range(&self) -> Option<(Key, Key)> {
         if !self.lower.is_full() || !self.upper.is_full() {
             return None;
@@ -165,7 +165,7 @@ impl Pastry {
         self.step_nearest(key, end, self.known().filter(is_along))
     }
 
-    // True if the message is to go to the nearest node from here on.
+    // True if the message must go to the numerically closest node from here on.
     fn is_last(&self, key: Key, leg: Leg) -> bool {
         leg == Leg::Last || self.leaf_end(key).is_some()
     }
@@ -293,7 +293,7 @@ impl Router for Pastry {
         }
         self.lower.remove(node);
         self.upper.remove(node);
-        // What is left of the table is in both parts of it wherever it belongs.
+        // Every remaining node must be in the leaf set and in the table wherever it belongs there.
         let mut contacts = Vec::new();
         self.contacts(&mut contacts);
         contacts.into_iter().for_each(|contact| {

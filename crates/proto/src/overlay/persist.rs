@@ -20,10 +20,10 @@ const HELD_BACK_MAX: usize = 65_536;
 /// How far writing to disk is.
 #[derive(Debug, Default)]
 pub(super) struct Persisting {
-    // Records that the application was told, and how many of them are on disk.
+    // The number of records handed to the application, and how many of them are on disk.
     told: u64,
     done: u64,
-    // By how many must be on disk before they may be given.
+    // Answers, each with the number of records that must be on disk before it may be sent.
     held_back: VecDeque<(u64, HeldBack)>,
     // The senders and numbers of the copies among them.
     copied: BTreeSet<(NodeId, u32)>,
@@ -32,20 +32,20 @@ pub(super) struct Persisting {
 /// An answer that waits for the disk.
 #[derive(Debug)]
 enum HeldBack {
-    /// To a node that gave copies.
+    /// To a node that sent copies.
     Copied { to: NodeId, exchange: u32, answers: Vec<CopyAnswer> },
     /// To a writer, by the job's name.
     Written(u32),
 }
 
 impl Persisting {
-    /// Answers that wait for the disk are not given any more.
+    /// Drops the answers that wait for the disk.
     pub(super) fn drop_answers(&mut self) {
         self.held_back.clear();
         self.copied.clear();
     }
 
-    /// An answer waits until all records told so far are on disk.
+    /// Holds an answer back until all records handed over so far are on disk.
     fn hold_back(&mut self, answer: HeldBack) {
         if let HeldBack::Copied { to, exchange, .. } = &answer {
             self.copied.insert((*to, *exchange));

@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub own: NodeId,
     pub successors: List<SUCCESSORS_MAX>,
     pub predecessor: Option<NodeId>,
-    /// Takes the predecessor's place should that turn out to be gone.
+    /// Replaces the predecessor if that has failed.
     claimant: Option<NodeId>,
 }
 
@@ -45,7 +45,7 @@ impl Place {
         self.claimant = None;
     }
 
-    /// The way of a message that ring neighbours suffice for; `None` if it has farther to go.
+    /// The step of a message that ring neighbours suffice for; `None` if it has farther to go.
     pub fn step(&self, key: Key, leg: &mut Leg) -> Option<Step> {
         let own = self.key();
         let arrived = Some(Step::through(Hop::Here, key, own));
@@ -74,7 +74,7 @@ impl Place {
         if key.clockwise_to(border) < key.clockwise_to(end) { border } else { end }
     }
 
-    // What came too far goes back a node, which is nearer to the key.
+    // A message that came too far goes back to the predecessor, which is nearer to the key.
     fn step_back(&self, key: Key, leg: Leg) -> Option<Step> {
         match (leg, self.predecessor) {
             (Leg::Way, _) => None,
@@ -206,7 +206,8 @@ impl Place {
         out.extend(nearer.map(|node| Chore::Ask(node, Topic::Neighbours)));
     }
 
-    // The first node and a list that begins after it, as far as it goes up and does not come round.
+    // The first node and the list after it, up to where distances stop rising: there the ring wraps
+    // around.
     fn list_after(&self, first: Option<NodeId>, list: &[NodeId]) -> List<SUCCESSORS_MAX> {
         let mut end = first.map_or(Key::ZERO, |node| self.distance_to(node));
         let rises = |node: &NodeId| {

@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use super::Key;
 use crate::core::NodeId;
 
-/// Who is responsible for which keys, as results told: MARIF's range feedback. May be out of date.
+/// Ranges of keys and their responsible nodes, learned from results: MARIF's range feedback. May be
+/// out of date.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     // By the last key: the first, and the node.
@@ -34,7 +35,7 @@ impl Ranges {
             }
         }
         if self.ranges.len() >= max {
-            // The one that follows: as good as any, and no other state is needed.
+            // Evict the next range: as good as any, and needs no other state.
             let next = self.ranges.range(last..).next().or(self.ranges.first_key_value());
             if let Some((&key, _)) = next {
                 self.ranges.remove(&key);

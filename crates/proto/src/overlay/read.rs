@@ -1,4 +1,4 @@
-//! Reading: from what is stored here, or else from other replicas.
+//! Reads: from the records stored here, or else from other replicas.
 
 use super::Key;
 use super::counters;
@@ -13,8 +13,8 @@ use crate::core::NodeId;
 use crate::core::field::Valued;
 
 impl Overlay {
-    /// Reads keys that this node is responsible for. What it must ask others for is not among the
-    /// answers: it follows in results.
+    /// Reads keys that this node is responsible for. Keys that it must request from other replicas
+    /// are not among the answers; they follow in results.
     pub(super) fn read(
         &mut self,
         cx: &mut Cx<'_>,

@@ -4,16 +4,16 @@ use super::Key;
 use super::record::Record;
 use crate::core::NodeId;
 
-/// Keys that are being looked for at other replicas.
+/// Keys that are being requested from other replicas.
 #[derive(Clone, Debug)]
 pub(super) struct ReadJob {
     pub(super) initiator: NodeId,
     pub(super) tag: u64,
     pub(super) keys: Vec<Key>,
     pub(super) asked: Vec<(NodeId, Key)>,
-    // Found and not stored here, for want of room.
+    // Found, but not stored here for lack of room.
     pub(super) found: Vec<Record>,
-    // Asked for and not told.
+    // Requested, and not answered.
     pub(super) untold: Vec<Key>,
     pub(super) waiting: u32,
     pub(super) rounds: u8,

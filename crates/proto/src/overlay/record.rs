@@ -124,11 +124,11 @@ pub enum PutAnswer {
     OverQuota,
     /// Too few replicas answered.
     Unreplicated,
-    /// A later write of the same writer is there already.
+    /// A later write of the same writer is stored already.
     Superseded,
     /// The node has too much to do.
     Busy,
-    /// Another node may be responsible: who this one's neighbours are has just changed.
+    /// Another node may be responsible: this one's neighbours have just changed.
     Unsettled,
     /// The number of nodes that hold it: all there are, but fewer than before some failed.
     Short(u8),

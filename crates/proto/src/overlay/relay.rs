@@ -17,8 +17,8 @@ use crate::core::{CounterId, NodeId, Payload};
 
 /// Deliveries that are remembered, so that a bundle that comes again is not delivered again.
 const DELIVERED_MAX: usize = 4096;
-/// Datagrams of one list. Many bundles at once would overrun the receiver with more, and what is
-/// lost of answers is missed for seconds.
+/// Datagrams of one list. With more, many bundles at once would overrun the receiver, and lost
+/// answers delay requests by seconds.
 const DATAGRAMS_MAX: usize = 4;
 /// Bytes of a bundle's message besides targets and payload, at most.
 const ROUTE_HEAD_BYTES: usize = 26;
@@ -148,7 +148,7 @@ impl Overlay {
                 }
             };
         }
-        // The way that the algorithm noted led over the node that is gone.
+        // The walk that the algorithm noted led through the failed node.
         let walk = cx.shared.algorithm.first_walk();
         let targets = if route.targets.iter().all(|target| target.walk == walk) {
             route.targets.clone()
@@ -305,7 +305,7 @@ pub(super) fn count_lookups(cx: &mut Cx<'_>, purpose: &Purpose, lookups: u64) {
     cx.count(if is_upkeep { counters::UPKEEP_LOOKUPS } else { counters::LOOKUPS }, lookups);
 }
 
-/// What is done for the table's sake is counted apart.
+/// Traffic for table upkeep is counted separately.
 pub(super) fn counter_for(purpose: &Purpose, counter: CounterId) -> CounterId {
     if *purpose == Purpose::Upkeep { counters::UPKEEP } else { counter }
 }

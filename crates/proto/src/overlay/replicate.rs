@@ -23,8 +23,8 @@ pub(super) const ROUNDS_MAX: u8 = 4;
 /// A version count up to which a node believes others, whatever it knows itself. Counts of records
 /// grow by 16 a write, or not much more, so none gets there in decades.
 const COUNT_TRUSTED_MAX: u64 = 1 << 48;
-/// How far beyond that, or beyond what is known, a count may be. So it takes 2^31 messages to bring
-/// a key to where no write can follow, and not one.
+/// How far a count may exceed that, or the known count. So a forger needs 2^31 messages, and not
+/// one, to bring a key to where no write can follow.
 const COUNT_LEAD_MAX: u64 = 1 << 32;
 /// Bytes of a list of records besides the records, at most.
 pub(super) const COPY_HEAD_BYTES: usize = 320;
@@ -50,7 +50,7 @@ pub(super) struct WriteJob {
 #[derive(Clone, Debug)]
 struct Writing {
     key: Key,
-    // What is written, unless it has an answer.
+    // The record to write, unless it has an answer.
     record: Option<Record>,
     // Other nodes that hold it.
     holders: Vec<NodeId>,
@@ -297,7 +297,7 @@ impl Overlay {
         length <= cx.shared.value_bytes_max && record.lifetime_ms <= max && is_believed
     }
 
-    /// Whether the key is one that this node may hold. Tables that are out of date have some play.
+    /// True if this node may hold the key. Leaves some slack for outdated tables.
     fn is_near(&self, cx: &Cx<'_>, key: Key) -> bool {
         let mut nodes = Vec::new();
         self.router.replicas(key, 2 * cx.shared.copies() + 2, &mut nodes);
@@ -373,7 +373,7 @@ impl Overlay {
                 cx.count(counters::VERSION_REFUSED, 1);
             }
             CopyAnswer::Newer(stamp) => {
-                // This write comes after the one that this node did not know of.
+                // Order this write after the one that this node did not know of.
                 if stamp.version >= record.stamp.version {
                     let count = stamp.version.count + 1;
                     record.stamp.version = Version { count, by: cx.node.0 };
@@ -385,7 +385,7 @@ impl Overlay {
         }
     }
 
-    /// A replica did not answer, and counts as gone.
+    /// A replica did not answer, and counts as failed.
     pub(super) fn copy_unanswered(&mut self, cx: &mut Cx<'_>, name: u32, _: NodeId, body: &Body) {
         match (self.rest().jobs.get_mut(name), body) {
             (Some(Job::Write(job)), _) => {

@@ -10,24 +10,24 @@ use super::record::{Answer, ITEMS_MAX, PutItem};
 use super::{Cx, Overlay};
 use crate::core::{Instant, NodeId, Payload};
 
-/// A bundle that this node asked for.
+/// A request of this node: a bundle of keys.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     pub owner: Owner,
     pub style: Style,
     pub kind: Kind,
     pub attempt: u8,
-    /// How often in a row all that was open had to wait for others.
+    /// How often in a row all open keys had to wait for other nodes.
     pub pauses: u8,
-    /// When whatever is open is given up, however often it was put off.
+    /// When all open keys are given up, even if responsible nodes asked to wait.
     pub give_up_at: Instant,
-    /// When whatever is open is asked for again.
+    /// When open keys are requested again.
     pub due_at: Instant,
     /// Keys without an outcome.
     pub open: usize,
     /// By key.
     pub slots: Vec<Slot>,
-    /// What is written under the keys, in the order of the slots.
+    /// The values to write under the keys, in the order of the slots.
     pub items: Vec<PutItem>,
     /// The number of the write.
     pub write: u32,
@@ -35,7 +35,7 @@ pub(super) struct Request {
     pub asked: Vec<NodeId>,
 }
 
-/// Who wants to know.
+/// The originator of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// The application, under its number.
@@ -76,7 +76,7 @@ pub(super) enum State {
     Waiting,
     /// The responsible node is known.
     Located(NodeId),
-    /// The responsible node was told what to do.
+    /// The responsible node has the request.
     Acting,
     /// It has its outcome.
     Done,
@@ -399,7 +399,7 @@ impl Overlay {
         }
     }
 
-    /// Asks again for what is open for too long, or gives it up.
+    /// Repeats requests that have been open for too long, or gives them up.
     pub(super) fn handle_requests_due(&mut self, cx: &mut Cx<'_>) {
         let Some(rest) = self.rest_if_any() else {
             return;
@@ -417,7 +417,7 @@ impl Overlay {
         let Some(request) = self.rest().requests.get_mut(name) else {
             return;
         };
-        // Who was asked to wait has not failed.
+        // A request that was told to wait has not failed.
         if request.is_put_off() {
             request.pauses = request.pauses.saturating_add(1);
         } else {
@@ -454,7 +454,7 @@ impl Overlay {
         }
         self.give_outcomes(cx, name, failed);
         if !is_over {
-            // What is located need not wait for the rest.
+            // Keys that are located need not wait for the rest.
             self.act(cx, name);
             self.seek(cx, name);
         }

@@ -20,8 +20,8 @@ pub trait Router: Any + Send + Sync {
         remaining(to) < remaining(from)
     }
 
-    /// Where a message to `key` goes from here. `walk` is what it came with and becomes what it
-    /// carries on.
+    /// Where a message to `key` goes from here. `walk` is the walk that it came with, and is
+    /// updated to the one that it carries on.
     fn next_hop(&self, key: Key, walk: &mut Walk) -> Step;
 
     /// Up to `count` nodes to which a message to `key` may go from here, the best first, which is
@@ -33,9 +33,8 @@ pub trait Router: Any + Send + Sync {
     /// table knows: exact at a responsible node whose table is right.
     fn replicas(&self, key: Key, count: usize, out: &mut Vec<NodeId>);
 
-    /// A node exists, and was heard from just now. Answers whom to ask whether it is still there,
-    /// if the table is full where the node belongs: once it turns out to be gone, `forget` it and
-    /// call again.
+    /// Takes a node that was just heard from. If the table is full where it belongs, returns the
+    /// node to ping: if that does not answer, `forget` it and call again.
     fn learn(&mut self, node: NodeId) -> Option<NodeId>;
 
     /// A node does not answer. It is no longer in the table afterwards.
@@ -78,8 +77,8 @@ pub trait Router: Any + Send + Sync {
     /// Every node in the table, each once, in no particular order.
     fn contacts(&self, out: &mut Vec<NodeId>);
 
-    /// Fills the table as it is once everybody has been told everything. `ring` holds all nodes
-    /// with their keys, sorted by key.
+    /// Fills the table as it is once all nodes know each other. `ring` holds all nodes with their
+    /// keys, sorted by key.
     fn fill(&mut self, ring: &[(Key, NodeId)]);
 
     /// Bytes that the table holds on the heap.
@@ -113,10 +112,11 @@ impl Step {
     }
 }
 
-/// What a table wants done. It may want it again before it is done: once is enough.
+/// An action that a table requests. It may request the same again before it is done: doing it once
+/// is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chore {
-    /// Ask a node. It counts as gone if it does not answer.
+    /// Ask a node. It counts as failed if it does not answer.
     Ask(NodeId, Topic),
     /// Find the node responsible for a key.
     Find(Key),

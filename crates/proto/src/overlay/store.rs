@@ -13,7 +13,7 @@ pub struct Store {
     records: BTreeMap<Key, Held>,
     bytes: usize,
     changes: u64,
-    // Where the next search for what has expired begins.
+    // Where the next search for expired records begins.
     swept: Option<Key>,
 }
 
@@ -26,7 +26,7 @@ pub struct Held {
     pub expires_at: Instant,
     /// The value; `None` if it was removed.
     pub value: Option<Payload>,
-    // The neighbourhood in which all others that are to hold it said they do; 0 for none.
+    // The neighbourhood in which all other replicas confirmed to hold it; 0 for none.
     pub(super) settled_in: u64,
     // When it was stored here.
     pub(super) stored_at: Instant,
@@ -172,7 +172,7 @@ impl Store {
         (page, range.next().map(|(&key, _)| key))
     }
 
-    /// Forgets what has expired among the next `count` records; calls `erased` for each.
+    /// Erases expired records among the next `count` records; calls `erased` for each.
     pub(super) fn sweep(&mut self, count: usize, now: Instant, mut erased: impl FnMut(Key)) {
         let from = self.swept.unwrap_or(Key::ZERO);
         let mut range = self.records.range(from..);

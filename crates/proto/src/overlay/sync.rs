@@ -35,7 +35,7 @@ pub(super) struct Sync {
     begun_at: Option<Instant>,
     is_hurried: bool,
     slowness: u32,
-    // Records that this node is responsible for, and who confirmed to hold them.
+    // Records that this node is responsible for, and the nodes that confirmed to hold them.
     confirmed: BTreeMap<Key, (Version, Vec<NodeId>)>,
     // Names the nodes around this one, and since when it is these; `None` for as long as need be.
     neighbourhood: u64,
@@ -327,8 +327,8 @@ impl Overlay {
         let is_mine =
             self.router.next_hop(key, &mut cx.shared.algorithm.first_walk()).hop == Hop::Here;
         if self.is_member() && (is_mine || !self.is_settled(cx)) {
-            // Two nodes hold themselves responsible, or this one does not know yet of what it is.
-            // Tables will tell.
+            // Two nodes consider themselves responsible, or this one does not know its range yet.
+            // Wait until the tables are right.
             return self.rest().sync.hurry();
         }
         if self.store_mut().drop_record(key, version) {

@@ -231,7 +231,7 @@ impl Router for Tapestry {
 
     fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
         let entries = self.cells.all();
-        // Rows that are kept in full are so on both sides: who is new is wanted there.
+        // The nodes of rows kept in full keep the same row in full, so they need a new node too.
         if turn == 0 {
             let full = (0..self.rows()).filter(|&row| self.alike(row) < HOLDERS);
             let nodes = full.flat_map(|row| &entries[self.row(row)]);
@@ -241,14 +241,15 @@ impl Router for Tapestry {
         let mut ask = |place: usize, round: u64| {
             let node = entries[place];
             let row = cell_of(node) / 16;
-            // It has the same rows up to the one that it is in, which is of use as a whole.
+            // It has the same rows up to the one that it is in, and all nodes of that row are of
+            // use.
             let rows = u64::from(row) + u64::from(self.alike(row) < HOLDERS);
             out.push(match round.checked_rem(rows) {
                 Some(row) => Chore::Ask(node, Topic::Row(row as u8, self.key())),
                 None => Chore::Ask(node, Topic::Neighbours),
             });
         };
-        // A sweep, and one more in turn, whose rows are asked for in turn.
+        // One sweep, and one more node in turn, whose rows are requested in turn.
         let (first, sweep) = ((turn % TURNS_A_SWEEP) as usize, TURNS_A_SWEEP as usize);
         (first..entries.len()).step_by(sweep).for_each(|place| ask(place, turn / TURNS_A_SWEEP));
         let len = entries.len() as u64;

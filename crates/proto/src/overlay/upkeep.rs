@@ -29,7 +29,7 @@ const QUIET_TURNS: u32 = 8;
 /// Maximum number of nodes to which a leaving node says goodbye.
 const GOODBYES_MAX: usize = 1024;
 
-/// Where the looking after the table stands.
+/// The state of table upkeep.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     turn: u64,
@@ -37,10 +37,10 @@ pub(super) struct Upkeep {
     quiet: u32,
     skip: u32,
     timer: Deadline,
-    // What the table looked like.
+    // A hash of the table at the last turn.
     table: u64,
-    // Nodes that did not answer, how often they were looked for, and when they are next: the
-    // network may have been cut in two.
+    // Nodes that did not answer, how often they were tried, and when they are tried next: a network
+    // split may heal.
     lost: Vec<(NodeId, u8, Instant)>,
 }
 
@@ -56,7 +56,7 @@ impl Upkeep {
         self.lost.push((node, 0, now + Duration::from_secs(1)));
     }
 
-    /// A node is there again, or is known to be gone.
+    /// A node answers again, or is known to be gone for good.
     pub(super) fn find_again(&mut self, node: NodeId) {
         self.lost.retain(|(known, ..)| *known != node);
     }
@@ -115,7 +115,7 @@ impl Overlay {
             return cx.count(counters::ALREADY_IN, 1);
         }
         let seeds: Vec<NodeId> = seeds.into_iter().filter(|&seed| seed != cx.node).collect();
-        // Whom a driver finds may still come.
+        // The driver may still find seeds by their addresses.
         if seeds.is_empty() && address.is_empty() {
             return cx.deliver(Event::JoinFailed { reason: JoinFailure::NoSeeds });
         }
@@ -179,8 +179,8 @@ impl Overlay {
         self.rest_if_any().is_some_and(|rest| rest.losses.is_silent(node))
     }
 
-    /// A node that does not answer was heard from. It is asked at once: what this node sends may
-    /// not reach it, and then it is as good as gone.
+    /// A node that did not answer was heard from: pings it at once. If messages of this node do not
+    /// reach it, it still counts as lost.
     pub(super) fn look_for(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let is_open = |(_, open): (u32, &Exchange)| open.to == node && open.cause == Cause::Lost;
         if !self.exchanges.iter().any(is_open) && self.has_room(cx) {
@@ -200,14 +200,14 @@ impl Overlay {
             rest.upkeep.find_again(from);
             rest.upkeep.hurry();
             self.run(cx, &[Chore::Ask(from, Topic::Neighbours)]);
-            // It may know others whom this node does not, and who do not know this node.
+            // It may know nodes that this one does not know, and that do not know this one.
             let keys = vec![cx.shared.space.key(cx.node)];
             let owner = Owner::Merge(from);
             self.begin_request(cx, owner, keys, Vec::new(), Kind::Locate, Style::Iterative);
         }
     }
 
-    /// Who would be this node's neighbour, as others say: the table judges.
+    /// Takes the node that others consider this one's neighbour; the table decides.
     pub(super) fn merge_found(&mut self, cx: &mut Cx<'_>, outcomes: &[(Key, Outcome)]) {
         if let Some((_, Outcome::Located(node))) = outcomes.first()
             && *node != cx.node
@@ -217,7 +217,7 @@ impl Overlay {
         }
     }
 
-    /// Asks who is responsible for this node's own key: that is its neighbour.
+    /// Looks up the node responsible for this node's own key: that is its neighbour.
     fn find_place(&mut self, cx: &mut Cx<'_>) {
         let retry_at = cx.now + 2 * self.patience(cx.shared);
         self.router = cx.shared.router(cx.node);
@@ -253,7 +253,7 @@ impl Overlay {
         }
     }
 
-    /// True if nothing that was asked for the table's sake is open.
+    /// True if no request for the table is open.
     fn is_table_idle(&self) -> bool {
         let asks = self.exchanges.iter().any(|(_, exchange)| exchange.cause == Cause::Table);
         let is_own = |owner| matches!(owner, Owner::Table | Owner::Join);
@@ -263,7 +263,7 @@ impl Overlay {
         !asks && !finds
     }
 
-    /// The node is a member once its neighbours told it all that its table asked for.
+    /// The node is a member once its neighbours have answered all requests of its table.
     fn end_join(&mut self, cx: &mut Cx<'_>) {
         if self.role != Role::Joining || !self.is_table_idle() {
             return;
@@ -403,7 +403,7 @@ impl Overlay {
         }
     }
 
-    /// Which nodes are being asked for the table's sake, and what.
+    /// The open requests for the table: nodes and topics.
     fn asked(&self) -> (Vec<NodeId>, Vec<Topic>) {
         let asks = self.exchanges.iter().filter_map(|(_, exchange)| match exchange.body {
             Body::Ask { topic, .. } => Some((exchange.to, topic)),
@@ -412,7 +412,7 @@ impl Overlay {
         asks.unzip()
     }
 
-    /// True if this key alone is being looked up for the table's sake.
+    /// True if a look-up of this key alone is open for the table.
     fn is_finding(&self, key: Key) -> bool {
         self.rest_if_any().is_some_and(|rest| {
             rest.requests.iter().any(|(_, request)| {
@@ -473,7 +473,7 @@ impl Overlay {
         match topic {
             // The first is the predecessor, or none.
             Topic::Neighbours => self.router.told(from, topic, nodes, &mut chores),
-            // Those that do not answer must not come back by hearsay: nodes that name them to each
+            // Nodes that do not answer must not return by hearsay: nodes that name them to each
             // other would never forget them.
             Topic::Nearest(_) | Topic::Row(..) => {
                 let (lost, nodes): (Vec<NodeId>, Vec<NodeId>) =
@@ -491,7 +491,7 @@ impl Overlay {
         self.end_join(cx);
     }
 
-    /// Whom the table asked does not answer, and was forgotten.
+    /// A node that the table asked does not answer, and was forgotten.
     pub(super) fn ask_unanswered(&mut self, cx: &mut Cx<'_>) {
         self.end_join(cx);
     }
@@ -513,7 +513,7 @@ impl Overlay {
                 cx.deliver(Event::Left);
             }
             Role::Member => {
-                // The others take this node for gone, so that they hold what it was to hold.
+                // The others then count this node as gone, and take over its records.
                 let mut nodes = Vec::new();
                 self.router.contacts(&mut nodes);
                 for &node in nodes.iter().take(GOODBYES_MAX) {
@@ -544,10 +544,10 @@ impl Overlay {
         }
     }
 
-    /// Forgets everything of the membership. What was not handed over is lost here.
+    /// Drops all state of the membership. Records that were not handed over are lost here.
     fn go_outside(&mut self, cx: &mut Cx<'_>) {
         self.fail_requests(cx);
-        // What was restored before a join that failed is still good for the next.
+        // Records restored before a failed join are still good for the next one.
         if self.role != Role::Joining {
             let left = self.store.take().map_or(0, |store| store.len());
             if left > 0 {
@@ -557,7 +557,7 @@ impl Overlay {
         self.role = Role::Outside;
         self.router = cx.shared.router(cx.node);
         let exchanges = std::mem::take(&mut self.exchanges);
-        // Answers to what was asked before must not be taken for answers to what is asked next.
+        // Late answers to earlier exchanges must not match later ones.
         self.exchanges.set_first_generation(exchanges.unused_generation());
         let rest = self.rest();
         rest.joining = None;

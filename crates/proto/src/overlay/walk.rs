@@ -45,7 +45,7 @@ impl Walk {
     }
 }
 
-/// The form of what has walks in it: of an overlay whose algorithm has walks of the form `W`.
+/// The wire form of messages with walks, for an algorithm whose walks have the form `W`.
 pub(crate) struct By<W>(PhantomData<W>);
 
 /// The form of the walks of an algorithm.

@@ -1,4 +1,4 @@
-//! Walks in bytes: what survives, what is refused, and the very bytes.
+//! The encoding of walks: round trips, refused input, and fixed bytes.
 
 use bytes::Bytes;
 use proptest::prelude::*;

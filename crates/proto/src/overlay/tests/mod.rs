@@ -112,7 +112,7 @@ impl<R: Checked> Net<R> {
         self.work(node, out);
     }
 
-    // A joiner whose helpers were gone asks again.
+    // A joiner whose helpers have failed asks again.
     fn rejoin(&mut self) {
         let lost = |(&node, router): (&NodeId, &R)| (!router.has_joined()).then_some(node);
         for node in self.nodes.iter().filter_map(lost).collect::<Vec<_>>() {
@@ -123,7 +123,7 @@ impl<R: Checked> Net<R> {
         }
     }
 
-    /// Turns of upkeep of everybody.
+    /// Runs turns of upkeep at all nodes.
     pub fn settle(&mut self, turns: u64) {
         for _ in 0..turns {
             for node in self.nodes.keys().copied().collect::<Vec<_>>() {
@@ -137,7 +137,7 @@ impl<R: Checked> Net<R> {
         }
     }
 
-    /// Nodes that are gone without a word. Each table keeps them until it notices.
+    /// Crashes a third of the nodes without notice. Each table keeps them until it detects that.
     pub fn crash_a_third(&mut self) {
         let mut members: Vec<NodeId> = self.nodes.keys().copied().collect();
         for _ in 0..members.len() / 3 {
@@ -162,7 +162,7 @@ impl<R: Checked> Net<R> {
         *self.nodes.keys().nth(at).expect("below their number")
     }
 
-    /// Sends a message to a key. Who does not take it is forgotten, and another one tried.
+    /// Sends a message to a key. A node that does not take it is forgotten, and another one tried.
     pub fn route(&mut self, from: NodeId, key: Key) -> Way {
         let (mut at, mut walk) = (from, R::ALGORITHM.first_walk());
         let mut path = vec![from];
@@ -257,7 +257,7 @@ impl<R: Checked> Net<R> {
         }
     }
 
-    // A node that lost its place is as good as gone, unless it is the one to begin with.
+    // A node that lost its place counts as failed, unless it is the first node of all.
     fn answers(&self, node: NodeId) -> bool {
         let router = self.nodes.get(&node);
         router.is_some_and(|router| router.has_joined() || self.founder == Some(node))

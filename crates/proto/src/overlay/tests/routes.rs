@@ -1,4 +1,4 @@
-//! Routes lead to the nodes that the oracle names, and steps hold as far as they say.
+//! Routes lead to the nodes that the oracle names, and steps are valid up to their `until`.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

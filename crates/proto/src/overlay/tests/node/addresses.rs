@@ -1,4 +1,4 @@
-//! Who is believed about where a node is.
+//! Which sources of an address take precedence.
 
 use bytes::Bytes;
 
@@ -23,7 +23,7 @@ fn known(net: &Net, about: u32) -> &Bytes {
 #[test]
 fn what_a_node_says_of_itself_is_not_replaced_by_what_others_say_of_it() {
     let mut net = Net::new(config(), &[(1, &[1], &[2])]);
-    // Of a node that has not spoken the latest word counts.
+    // For a node that was not heard itself, the latest report counts.
     assert_eq!(tell(&mut net, 3, 2, "false:1"), [(n(2), Bytes::from_static(b"false:1"))]);
     assert_eq!(tell(&mut net, 4, 2, "other:1").len(), 1);
     assert_eq!(known(&net, 2), "other:1");
@@ -31,7 +31,7 @@ fn what_a_node_says_of_itself_is_not_replaced_by_what_others_say_of_it() {
     assert_eq!(tell(&mut net, 2, 2, "true:1"), [(n(2), Bytes::from_static(b"true:1"))]);
     assert!(tell(&mut net, 2, 2, "true:1").is_empty());
     assert!(tell(&mut net, 4, 2, "true:1").is_empty());
-    // The driver hears what others say, and asks there.
+    // The driver gets the addresses that others report, and verifies them.
     assert_eq!(tell(&mut net, 3, 2, "false:1").len(), 1);
     assert_eq!(known(&net, 2), "true:1");
     assert_eq!(net.counter("address_disputed"), 1);
@@ -72,7 +72,7 @@ fn a_node_of_the_table_that_moved_and_tells_only_others_is_asked_where_it_is() {
     tell(&mut net, 2, 2, "old:1");
     net.wait(Duration::from_secs(9));
     assert_eq!((net.counter("address_asked"), &known(&net, 2)[..]), (0, &b"old:1"[..]));
-    // What others say is not believed, but a pong tells where its sender is.
+    // Reports of others do not count, but a pong carries its sender's address.
     tell(&mut net, 3, 2, "at:2");
     assert_eq!(known(&net, 2), "old:1");
     net.wait(Duration::from_secs(15));

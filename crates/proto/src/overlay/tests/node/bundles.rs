@@ -212,7 +212,7 @@ fn a_node_that_says_it_is_no_member_is_forgotten_at_once() {
 #[test]
 fn who_asked_tries_again_and_then_gives_up() {
     let mut net = Net::new(config(), &[(0, &[1], &[1]), (1, &[1], &[2])]);
-    // Node 1 takes the bundle into its care and is gone.
+    // Node 1 acknowledges the bundle and fails.
     net.request(0, 1, Operation::Locate(vec![key(9)]), Style::Recursive);
     net.table(1).ways.insert(1, vec![n(2)]);
     net.silent.push(n(2));
@@ -229,7 +229,7 @@ fn who_asked_tries_again_and_then_gives_up() {
     net.wait(Duration::from_secs(60));
     assert!(net.counter("asked_again") > 0);
     let outcomes = net.outcomes();
-    // Without node 1 the key is here.
+    // Without node 1, node 0 is responsible for the key.
     assert_eq!(outcomes[&key(1)], Outcome::Located(n(0)));
     assert_eq!(net.nodes[&n(0)].in_flight(), 0);
 }
@@ -243,7 +243,7 @@ fn a_requester_goes_straight_to_a_range_that_it_was_told_of() {
     net.request(0, 2, Operation::Locate(vec![next]), Style::Recursive);
     assert_eq!(net.count("route"), 3, "{:?}", net.sent);
     assert_eq!(net.counter("range_hits"), 1);
-    // Once it is not so any more, the bundle goes on from there.
+    // Once that is no longer true, the bundle goes on from there.
     net.table(2).ways.insert(1, vec![n(1)]);
     net.table(1).ways.remove(&1);
     net.events.clear();

@@ -16,12 +16,12 @@ use crate::core::{Backlog, Context, Instant, NodeId, Outbox, Payload, Protocol, 
 /// A table that a test writes: for each of the first bytes of keys, where it goes.
 #[derive(Clone, Debug)]
 pub(super) struct Scripted {
-    /// The first byte of a key, and the nodes to which it may go, the best first. What is not
-    /// named is here.
+    /// The first byte of a key, and the nodes to which it may go, the best first. Any other key
+    /// belongs to this node.
     pub ways: BTreeMap<u8, Vec<NodeId>>,
     pub replicas: Vec<NodeId>,
     pub full: Option<NodeId>,
-    /// Who said that it is a neighbour, and was believed.
+    /// Nodes whose notices were accepted.
     pub notices: Vec<NodeId>,
 }
 
@@ -198,7 +198,7 @@ impl Net {
         outbox.counters.drain_into(&mut self.counters);
     }
 
-    /// Hands over what is on its way, until nothing is.
+    /// Delivers messages until none is in flight.
     pub fn deliver(&mut self) {
         while let Some((from, to, message)) = self.queue.pop_front() {
             if self.nodes.contains_key(&to) && !self.silent.contains(&to) {

@@ -1,4 +1,4 @@
-//! Records: ages, room, copies, and what is removed.
+//! Records: versions, room, copies and removals.
 
 use super::super::super::store::Accepted;
 use super::*;
@@ -222,7 +222,7 @@ fn a_version_far_beyond_what_is_known_is_refused_and_the_key_stays_writable() {
     net.silent.clear();
     net.wait(Duration::from_secs(30));
     assert_eq!(net.outcomes()[&key(1)], Outcome::Stored { copies: 3 });
-    // As far as a forger gets, others get further.
+    // Honest writes can exceed any count that a forger reaches.
     let items = [forged(1 << 48, "forged")].into();
     net.forge(9, 1, Body::Put { exchange: 4, is_member: true, write: 1, items });
     for round in 0..3 {
