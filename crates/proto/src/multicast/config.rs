@@ -9,7 +9,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Of these two. The multicast's roster is of no concern: the group's views take its place.
+    /// Of these two. The multicast's roster is ignored: the group's views replace it.
     ///
     /// # Errors
     /// If a knob of either is outside its range.

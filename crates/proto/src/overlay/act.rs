@@ -19,7 +19,7 @@ use crate::core::field::Valued;
 const PUT_HEAD_BYTES: usize = 320;
 
 impl Overlay {
-    /// Tells responsible nodes what to do: one message each, if it fits.
+    /// Sends responsible nodes their items: one message each, if it fits.
     pub(super) fn act(&mut self, cx: &mut Cx<'_>, name: u32) {
         let Some(request) = self.rest().requests.get_mut(name) else {
             return;

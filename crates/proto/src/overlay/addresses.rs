@@ -4,8 +4,8 @@
 //! sends anything else there. The address that a node gives for itself takes precedence over those
 //! that others give, unless the node does not answer.
 //!
-//! A node may restart at another address, and tell only its neighbours. So a member asks each node
-//! of its table that has not said for a while where it is, one a turn of upkeep.
+//! A node may restart at another address, and tell only its neighbours. So a member pings the nodes
+//! of its table whose own report of an address is old, one per turn of upkeep.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// looked for.
 const KEPT: Duration = Duration::from_secs(30);
 
-/// Where a node is said to be.
+/// The reported address of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whereabouts {
     pub address: Bytes,
@@ -80,7 +80,7 @@ impl Overlay {
         Addresses(Some(list.into()))
     }
 
-    /// Notes what `from` says about where nodes are.
+    /// Notes the addresses that `from` reports.
     pub(super) fn note_addresses(&mut self, cx: &mut Cx<'_>, from: NodeId, addresses: &Addresses) {
         if addresses.0.is_none() {
             return;

@@ -70,7 +70,7 @@ impl Algorithm {
     }
 
     /// How far a message to `key` that has arrived at the node with key `at`, carrying `walk`,
-    /// still has to go. Every hop lessens this, whatever other tables say, so a message cannot
+    /// still has to go. Every hop lessens this, even if other tables are wrong, so a message cannot
     /// go in circles. Of two values the smaller is nearer.
     pub fn remaining(self, key: Key, at: Key, walk: Walk) -> (Key, Key) {
         match self {

@@ -11,7 +11,7 @@ use crate::core::NodeId;
 pub(super) struct Split {
     /// Targets that end here.
     pub here: Option<Arc<[Target]>>,
-    /// The widest range of keys that was seen to end here.
+    /// The widest known range of keys that ends here.
     pub range: Option<(Key, Key)>,
     /// Targets that go on, by next hop, in the order of the first target of each.
     pub onward: Vec<(NodeId, Arc<[Target]>)>,
@@ -79,7 +79,7 @@ pub(super) fn split(router: &dyn Router, targets: &Arc<[Target]>) -> Split {
 }
 
 /// Cuts a list into pieces of at most `items_max` items and `bytes_max` bytes, each as full as can
-/// be. An item that is too large for itself is a piece of its own.
+/// be. An item that exceeds `bytes_max` is a piece of its own.
 pub(super) fn pieces<T>(
     items: &[T],
     items_max: usize,

@@ -45,7 +45,7 @@ impl Cells {
         self.nodes.insert(at, node);
     }
 
-    /// Takes the nodes at these places out.
+    /// Removes the nodes at these places.
     pub fn remove(&mut self, places: Range<usize>) {
         self.nodes.drain(places);
     }

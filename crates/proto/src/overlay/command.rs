@@ -46,7 +46,7 @@ pub enum Command {
         /// The records.
         records: Vec<Record>,
     },
-    /// Records that were told by [`Event::Persist`] are on disk.
+    /// Records from [`Event::Persist`] are on disk.
     Persisted {
         /// The number of the last of them: all before it are too.
         number: u64,
@@ -155,16 +155,15 @@ pub enum Event {
         /// Bytes of the stored records, including keys and tombstones.
         bytes: usize,
     },
-    /// Write this record to disk, in the place of an older one under its key. Told only if the
-    /// node is configured to be durable.
+    /// Write this record to disk, in the place of an older one under its key. Only if the node is
+    /// configured to be durable.
     Persist {
-        /// How many records were told so far, for [`Command::Persisted`].
+        /// The number of records in these events so far, for [`Command::Persisted`].
         number: u64,
         /// The record.
         record: Record,
     },
-    /// Erase the record under this key from disk. Told only if the node is configured to be
-    /// durable.
+    /// Erase the record under this key from disk. Only if the node is configured to be durable.
     Erase {
         /// The key.
         key: Key,

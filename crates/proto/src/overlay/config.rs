@@ -114,8 +114,7 @@ pub(super) const SENDS: u8 = 3;
 pub(super) const CANDIDATES: u8 = 8;
 /// Ranges that a requester remembers; about 100 bytes each.
 pub(super) const RANGES_MAX: usize = 1024;
-/// How long it is remembered that a record was removed: longer than a node that holds the record
-/// may be out of reach.
+/// How long a tombstone is kept: longer than a node that holds the record may be out of reach.
 pub(super) const TOMBSTONE_LIFETIME: Duration = Duration::from_secs(600);
 /// Requests of the application that may be open.
 pub(super) const REQUESTS_MAX: usize = 4096;

@@ -14,7 +14,7 @@ use super::{Cx, Overlay};
 use super::{Hop, Key};
 use crate::core::NodeId;
 
-/// Bytes of a question besides its targets, at most.
+/// Maximum bytes of a request besides its targets.
 const FIND_HEAD_BYTES: usize = 18;
 
 /// Targets that one node is asked about, and other nodes that may be asked.

@@ -7,9 +7,9 @@
 //!
 //! - A table admits only nodes that have sent a message themselves. It contacts a node that another
 //!   one names before admitting it, so that hearsay does not spread failed nodes.
-//! - A message comes nearer with each hop, by a measure that does not depend on what other tables
-//!   say. So it does not go in circles while tables are being repaired; it may end at a node that
-//!   is not responsible.
+//! - A message comes nearer with each hop, by a measure that does not depend on other tables. So it
+//!   does not go in circles while tables are being repaired; it may end at a node that is not
+//!   responsible.
 //! - The [`Oracle`] knows who is responsible once tables are right.
 //!
 //! An [`Overlay`] is a node: it sends, waits, stores, and looks after its router's table.
@@ -157,12 +157,12 @@ struct Rest {
 
 /// How much longer a node waits for an answer that waits for a disk.
 const DISK_PATIENCE: Duration = Duration::from_millis(500);
-/// How long a node may go on saying that it is still writing.
+/// How long a node may keep reporting that it is still writing.
 const WRITE_WITHIN: Duration = Duration::from_secs(60);
 /// Keys of which a writer remembers how high versions may have gone.
 const FLOORS_MAX: usize = 4096;
-/// How much higher one write may take the version: a step for each node that may take it for the
-/// responsible one, unknown to each other.
+/// How far one write may raise the version: one step for each node that may consider itself
+/// responsible without knowing the others.
 const FLOOR_STEP: u64 = 16;
 
 impl Rest {

@@ -1,8 +1,8 @@
 //! Asking several nodes at once for one key: Kademlia's alpha.
 //!
-//! Maymounkov and Mazières, *Kademlia*, IPTPS 2002, section 2.3. An answer takes the place of the
-//! next question, so that up to alpha questions are open; the first answer of a node that is
-//! responsible ends the look-up, and later ones are not followed.
+//! Maymounkov and Mazières, *Kademlia*, IPTPS 2002, section 2.3. Each answer triggers the next
+//! request, so that up to alpha requests are open; the first answer of a node that is responsible
+//! ends the look-up, and later ones are not followed.
 
 use super::exchange::Cause;
 use super::message::Purpose;
@@ -17,8 +17,8 @@ impl Overlay {
         if cx.shared.algorithm.is_parallel() && is_alone { cx.shared.parallel.into() } else { 1 }
     }
 
-    /// The nodes to ask next for the only key of a request: the first of these that were not asked
-    /// yet, as many as make `parallel` open questions. They count as asked from now on.
+    /// The nodes to ask next for the only key of a request: the first ones not asked yet, up to
+    /// `parallel` open requests. They count as asked from now on.
     pub(super) fn choose(
         &mut self,
         name: u32,
@@ -37,7 +37,7 @@ impl Overlay {
         chosen
     }
 
-    /// Questions of a request that are not answered.
+    /// Messages of a request that are not answered yet.
     pub(super) fn questions_open(&self, name: u32) -> usize {
         let is_its = |cause: Cause| cause == Cause::Request(name);
         self.exchanges.iter().filter(|(_, exchange)| is_its(exchange.cause)).count()

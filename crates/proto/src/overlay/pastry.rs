@@ -19,7 +19,7 @@ use crate::core::NodeId;
 ///
 /// A key within the leaf set goes to the nearest leaf, and says so ([`Leg::Last`]): from then on it
 /// only goes numerically nearer. Before, it goes to a longer prefix, or to one as long that is
-/// nearer. So a message does not go in circles whatever the tables say.
+/// nearer. So a message does not go in circles even if tables are wrong.
 #[derive(Clone, Debug)]
 pub struct Pastry {
     space: Space,

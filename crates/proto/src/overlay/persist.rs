@@ -17,7 +17,7 @@ use crate::core::NodeId;
 /// Answers that may wait for the disk. Beyond this limit none is sent, and the requester retries.
 const HELD_BACK_MAX: usize = 65_536;
 
-/// How far writing to disk is.
+/// Progress of writing to disk.
 #[derive(Debug, Default)]
 pub(super) struct Persisting {
     // The number of records handed to the application, and how many of them are on disk.

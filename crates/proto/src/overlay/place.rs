@@ -219,7 +219,7 @@ impl Place {
         self.successors.with(first.into_iter().chain(list.iter().copied().take_while(rises)))
     }
 
-    /// A node says that it is the predecessor.
+    /// A node claims to be the predecessor.
     pub fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>) {
         if by == self.own {
             return;

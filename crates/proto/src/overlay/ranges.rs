@@ -12,7 +12,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// The node that said it is responsible for this key.
+    /// The node that claimed to be responsible for this key.
     pub(super) fn node(&self, key: Key) -> Option<NodeId> {
         let (_, &(first, node)) = self.ranges.range(key..).next()?;
         (first <= key).then_some(node)
@@ -44,7 +44,7 @@ impl Ranges {
         self.ranges.insert(last, (first, node));
     }
 
-    /// Forgets what a node said.
+    /// Forgets the claims of a node.
     pub(super) fn forget(&mut self, node: NodeId) {
         if !self.ranges.is_empty() {
             self.ranges.retain(|_, (_, named)| *named != node);

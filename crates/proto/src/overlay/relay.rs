@@ -56,8 +56,8 @@ impl Overlay {
         }
     }
 
-    /// Takes a bundle one step further, and answers in how many parts. Its `ttl` is how many hops
-    /// it may make from here.
+    /// Takes a bundle one step further, and returns the number of parts. Its `ttl` is the number of
+    /// hops that it may make from here.
     pub(super) fn advance(
         &mut self,
         cx: &mut Cx<'_>,
@@ -181,7 +181,7 @@ impl Overlay {
         self.give_results(cx, route.initiator, route.tag, &route.purpose, answers, range);
     }
 
-    /// Tells the initiator that targets went no further.
+    /// Reports to the initiator that targets could not be forwarded.
     fn refuse(
         &mut self,
         cx: &mut Cx<'_>,
@@ -195,7 +195,7 @@ impl Overlay {
         self.give_results(cx, route.initiator, route.tag, &route.purpose, answers, None);
     }
 
-    /// Tells a payload's keys to the application, except those told before.
+    /// Delivers a payload's keys to the application, except those delivered before.
     fn deliver(
         &mut self,
         cx: &mut Cx<'_>,

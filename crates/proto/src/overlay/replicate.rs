@@ -20,8 +20,8 @@ use crate::core::{NodeId, Payload};
 
 /// Rounds of asking replicas before a job ends as it stands.
 pub(super) const ROUNDS_MAX: u8 = 4;
-/// A version count up to which a node believes others, whatever it knows itself. Counts of records
-/// grow by 16 a write, or not much more, so none gets there in decades.
+/// The version count up to which a node accepts others' versions unconditionally. Counts grow by
+/// about 16 per write, so none gets there in decades.
 const COUNT_TRUSTED_MAX: u64 = 1 << 48;
 /// How far a count may exceed that, or the known count. So a forger needs 2^31 messages, and not
 /// one, to bring a key to where no write can follow.
@@ -190,7 +190,7 @@ impl Overlay {
         }
     }
 
-    /// Gives copies to replicas that do not hold them yet. The job ends once all do.
+    /// Sends copies to replicas that do not hold them yet. The job ends once all do.
     fn spread(&mut self, cx: &mut Cx<'_>, name: u32) {
         let Some(Job::Write(mut job)) = self.rest().jobs.remove(name) else {
             return;

@@ -480,9 +480,9 @@ impl Overlay {
     }
 }
 
-/// How long to wait before asking again for what no node could take further.
+/// The wait before a retry of targets that no node could forward.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
-/// How often that time doubles while others ask for patience.
+/// How often that time doubles while nodes answer that they are busy or unsettled.
 const DOUBLINGS_MAX: u8 = 2;
 
 /// A request's name to others: this run's, and no other's.

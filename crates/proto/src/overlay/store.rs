@@ -56,7 +56,7 @@ impl Store {
         self.records.iter().map(|(&key, held)| (key, held))
     }
 
-    /// How many records there are, marks of removed ones among them.
+    /// The number of records, tombstones included.
     pub fn len(&self) -> usize {
         self.records.len()
     }
@@ -104,7 +104,7 @@ impl Store {
             stored_at: now,
         };
         let bytes = self.bytes - freed + held.bytes();
-        // What says that a record was removed makes room rather than takes it.
+        // A tombstone frees room rather than takes it.
         if held.value.is_some() || is_more {
             let records = self.records.len() + usize::from(is_more);
             if bytes > bytes_max || records > records_max {

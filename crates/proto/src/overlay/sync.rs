@@ -22,12 +22,12 @@ use crate::core::{Instant, NodeId, mix};
 /// Records compared at a time, and how many times in one turn.
 const PAGE: usize = ITEMS_MAX;
 const PAGES: usize = 8;
-/// How many times seldomer replicas compare while nothing changes.
+/// The factor by which comparisons become rarer while nothing changes.
 const SLOWEST: u32 = 8;
 const SUMMARY_HEAD_BYTES: usize = 320;
 const ENTRY_BYTES: usize = Key::BYTES + 12;
 
-/// How far the comparing is.
+/// Progress of the comparison.
 #[derive(Debug, Default)]
 pub(super) struct Sync {
     // Where the next page begins.
@@ -37,7 +37,7 @@ pub(super) struct Sync {
     slowness: u32,
     // Records that this node is responsible for, and the nodes that confirmed to hold them.
     confirmed: BTreeMap<Key, (Version, Vec<NodeId>)>,
-    // Names the nodes around this one, and since when it is these; `None` for as long as need be.
+    // A hash of the nodes around this one, and since when it is unchanged; `None` for long enough.
     neighbourhood: u64,
     changed_at: Option<Instant>,
 }
@@ -135,7 +135,7 @@ impl Overlay {
             && changed_at.is_none_or(|changed| cx.now >= changed + settle_after)
     }
 
-    /// How long neighbours must be the same for them to be the right ones.
+    /// How long neighbours must stay the same to count as the right ones.
     pub(super) fn settle_after(&self, cx: &Cx<'_>) -> Duration {
         3 * cx.shared.upkeep_every.unwrap_or_default() + 8 * self.patience(cx.shared)
     }

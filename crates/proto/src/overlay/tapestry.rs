@@ -30,9 +30,9 @@ const SPARES_A_TIME: usize = 2;
 /// digit.
 ///
 /// The order of digits that surrogate routing tries is a distance, compared place by place. Each
-/// hop lessens it, whatever the tables say. The second copy of a key is with the node that would be
-/// responsible without the first, and so on. To know these, the rows next to this node are kept in
-/// full: a row is not limited to four nodes in a cell while fewer than eight nodes, this one
+/// hop lessens it, even if tables are wrong. The second copy of a key is with the node that would
+/// be responsible without the first, and so on. To know these, the rows next to this node are kept
+/// in full: a row is not limited to four nodes in a cell while fewer than eight nodes, this one
 /// among them, share more digits.
 #[derive(Clone, Debug)]
 pub struct Tapestry {
@@ -138,7 +138,7 @@ impl Tapestry {
             self.trim(cell);
         }
         for above in (0..row).rev() {
-            // A row that was kept in full until now, for want of nodes more alike.
+            // A row that was kept in full until now, because too few nodes shared more digits.
             if self.alike(above) == HOLDERS {
                 (above * 16..above * 16 + 16).for_each(|cell| self.trim(cell));
             }

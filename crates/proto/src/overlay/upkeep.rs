@@ -93,9 +93,9 @@ pub(super) struct Joining {
     next_seed: usize,
     give_up_at: Instant,
     retry_at: Instant,
-    // Told by a member.
+    // True once a member has answered.
     is_told: bool,
-    // Told that this node may be their neighbour once it is a member.
+    // Nodes to notify once this node is a member: it may be their neighbour.
     notices: Vec<NodeId>,
 }
 
@@ -356,7 +356,7 @@ impl Overlay {
         self.review_addresses(cx, nodes);
     }
 
-    /// Does what the table wants done.
+    /// Carries out the chores of the table.
     pub(super) fn run(&mut self, cx: &mut Cx<'_>, chores: &[Chore]) {
         if chores.is_empty() {
             return;

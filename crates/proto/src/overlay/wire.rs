@@ -1,5 +1,5 @@
-//! The form of messages in bytes: a tag, whose top bit says that addresses follow it; the fields;
-//! and last the values of all items, of which the last is handed out as the payload.
+//! The wire format of messages: a tag, whose top bit says that addresses follow it; the fields; and
+//! last the values of all items, of which the last is handed out as the payload.
 
 use std::sync::Arc;
 

@@ -30,12 +30,12 @@ struct Bin {
     packets: Packets,
     /// Packets since the last repair.
     fresh: usize,
-    /// When the first of these came, and the last.
+    /// When the first and the last of these came.
     since: Instant,
     latest: Instant,
     /// How many members a repair would be sent to if it held that many packets of each kind.
     copies: f64,
-    /// Repairs so far: tells a packet's deadline from that of an earlier one.
+    /// Repairs so far: distinguishes the deadline of a packet from that of an earlier one.
     repairs: u32,
 }
 
@@ -120,7 +120,7 @@ impl Bins {
         self.regions.iter().map(|region| &region.region)
     }
 
-    /// Which part of the packets of all groups a region gets, on average.
+    /// The average share of all groups' packets that a region gets.
     pub(super) fn region_share(&self) -> f64 {
         let groups = self.by_group.iter().filter(|regions| !regions.is_empty()).count();
         let places: usize = self.by_group.iter().map(Vec::len).sum();

@@ -9,7 +9,7 @@ use crate::core::{ConfigError, GroupId, NodeId, View};
 
 /// Most packets that a repair by exclusive or names.
 pub(super) const RATE_R_MAX: usize = 32;
-/// Most members of a view: what a rank on the wire tells apart.
+/// Maximum members of a view: the range of a rank on the wire.
 pub(super) const MEMBERS_MAX: usize = 1 << 16;
 
 knobs! {
@@ -112,9 +112,9 @@ pub enum PullFrom {
     /// 2: remaining losses are recovered from the sender".
     #[default]
     Sender,
-    /// First the member whose repair named the packet last, then up to two members drawn at
-    /// random, and from the third question on the sender. Spreads the load of one sender over the
-    /// group, and works where the sender has crashed; not published.
+    /// First the member whose repair named the packet last, then up to two members drawn at random,
+    /// and from the third request on the sender. Spreads the load of one sender over the group, and
+    /// works where the sender has crashed; not published.
     Holders,
 }
 
@@ -363,7 +363,7 @@ impl Config {
         (self.packets_max, self.bytes_max)
     }
 
-    /// Repairs that wait, the missing packets in them, and their bytes, at most.
+    /// Maximum numbers of parked repairs, of missing packets in them, and of their bytes.
     pub fn parked_bounds(&self) -> (usize, usize, usize) {
         (self.parked_max, self.parked_packets_max, self.parked_bytes_max)
     }
@@ -386,9 +386,8 @@ impl Config {
         }
     }
 
-    /// The largest payload, bytes, where a datagram carries `datagram_bytes_max`: a repair of such
-    /// packets, with all their names, must fit as well, and an answer to a question. 0 if nothing
-    /// does.
+    /// The largest payload, bytes, if a datagram carries `datagram_bytes_max`: a repair of such
+    /// packets, with all their names, must fit as well, and an answer to a request. 0 if none fits.
     pub fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {
         let names = self.names_max();
         let groups = if self.has_overlap { names } else { 1 };

@@ -21,9 +21,9 @@ const CLAIM_LASTS: Duration = Duration::from_secs(5);
 /// A packet that exists and is not there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing {
-    /// When it should have come, as far as others say; else the first sign of it.
+    /// When it should have come according to other members; else the first sign of it.
     pub(super) since: Instant,
-    /// As repairs say; `None` if none has named it.
+    /// The checksum that repairs name; `None` if none has named it.
     pub(super) checksum: Option<u32>,
     /// The member that named it last: it has the packet.
     pub(super) holder: Option<NodeId>,
@@ -56,7 +56,8 @@ pub(super) struct Flow {
     /// Another one for each flow that takes this one's place in the table.
     pub(super) generation: u32,
     has_begun: bool,
-    /// Packets before this one were told before the flow began: their sender left and came back.
+    /// Packets before this one were reported before the flow began: their sender left and came
+    /// back.
     floor: u64,
     /// The number of the first slot. All before are delivered or lost.
     base: u64,
@@ -156,7 +157,7 @@ impl Flow {
         }
     }
 
-    /// The sender itself says that it has sent all packets below `end`.
+    /// The sender itself announces that it has sent all packets below `end`.
     pub(super) fn hear(&mut self, end: u64) {
         self.heard = self.heard.max(end);
         if self.heard >= self.was_at {
@@ -165,9 +166,10 @@ impl Flow {
         }
     }
 
-    /// True if this packet, which has just come from its sender for the first time, shows that it
-    /// never sent later ones of which others spoke: they have not done so for long, and because of
-    /// them there is no place for it. It is no further back than what they gave is remembered.
+    /// True if this packet, just received from its sender for the first time, shows that the sender
+    /// never sent later ones that others claimed: the claims are old, and because of them the
+    /// window has no place for the packet. It is no further back than packets given by others are
+    /// remembered.
     pub(super) fn was_led_on(&self, now: Instant, seq: u64, checksum: u32, window: u64) -> bool {
         let has_place = match self.slot(seq) {
             Some(Slot::Held(held)) => held.checksum == checksum,
@@ -186,7 +188,7 @@ impl Flow {
         seq < self.was_at && self.given.contains(&(seq, checksum))
     }
 
-    /// Marks a packet that is missing, or the next, as one that this member has delivered already.
+    /// Marks a missing packet, or the next one, as already delivered.
     pub(super) fn pass_by<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -198,8 +200,8 @@ impl Flow {
         self.trim(ledger);
     }
 
-    /// Goes on at this packet, which is before some that others spoke of and that never were. Those
-    /// before it that are missing are lost. Calls `each` as `lose_before` does.
+    /// Moves the flow back to this packet: others claimed later packets that were never sent.
+    /// Missing packets before it are lost. Calls `each` as `lose_before` does.
     pub(super) fn go_back<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -223,12 +225,13 @@ impl Flow {
         self.is_heard().then_some(self.confirmed)
     }
 
-    /// Names go no further than this: what is confirmed stays in the window.
+    /// The upper bound for named packets, so that confirmed ones stay in the window.
     pub(super) fn names_end(&self, window: u64) -> u64 {
         self.confirmed.max(self.base).saturating_add(window)
     }
 
-    /// The sender has sent all packets below `end`. Gives the numbers that may have been doubtful.
+    /// The sender has sent all packets below `end`. Returns the numbers that may have been
+    /// doubtful.
     pub(super) fn confirm(&mut self, end: u64) -> Range<u64> {
         let first = self.confirmed.max(self.base);
         self.confirmed = self.confirmed.max(end);
@@ -306,7 +309,7 @@ impl Flow {
         }
     }
 
-    /// The number that a name gives the lower half of: the one nearest to what came last.
+    /// The full number of a name, which holds its lower half: the one nearest to the last packet.
     pub(super) fn expand(&self, low: u32) -> u64 {
         if !self.has_begun && self.floor == 0 {
             return low.into();
@@ -460,7 +463,8 @@ impl Flow {
             return;
         }
         if ledger.order == Order::Fifo && seq >= self.told {
-            // Its turn has not come, and will not if what it waits for is not given up.
+            // In order it is not due yet, and never will be unless the packets before it are given
+            // up.
             for before in self.told..seq {
                 self.lose(cx, ledger, before);
             }
@@ -488,7 +492,7 @@ impl Flow {
             self.pop_front(ledger);
         }
         if self.base < to {
-            // No slot was ever made for these.
+            // These packets never had a slot.
             ledger.lose(cx, &self.source, self.base, to);
             self.base = to;
         }

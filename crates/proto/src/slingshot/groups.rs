@@ -1,4 +1,4 @@
-//! Groups: their members, and the flows of these.
+//! Groups, their members, and the flows of the members.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) const NO_FLOW: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) id: GroupId,
-    /// As configured or told; `None` for all members of the view.
+    /// As configured or set by a command; `None` for all members of the view.
     listed: Option<Arc<[NodeId]>>,
     /// Those of them that are in the view, sorted.
     pub(super) members: Vec<NodeId>,
@@ -89,7 +89,7 @@ impl Slingshot {
         }
     }
 
-    /// The members of a group are these.
+    /// Sets the members of a group.
     pub(super) fn set_members(&mut self, cx: &mut Cx<'_>, group: GroupId, members: &Arc<[NodeId]>) {
         let reject = |cx: &mut Cx<'_>, reason| {
             cx.count(counters::REJECTED, 1);
@@ -146,7 +146,7 @@ impl Slingshot {
         for (node, flow) in old.into_iter().filter(|&(_, flow)| flow != NO_FLOW) {
             let known = self.flows[flow as usize].source.incarnation;
             let in_view = view.rank(node).map_or(0, |rank| view.members()[rank].incarnation);
-            // A node's own flow bears its own incarnation, whatever the view says.
+            // A node's own flow has its own incarnation, even if the view names another.
             let is_same =
                 node == cx.node || in_view == 0 || known.is_none_or(|known| known == in_view);
             match members.binary_search(&node) {

@@ -1,4 +1,4 @@
-//! What a sender says when it falls silent.
+//! Heartbeats of silent senders.
 
 use std::cmp::Reverse;
 
@@ -20,7 +20,7 @@ impl Slingshot {
         }
     }
 
-    /// Says how much was sent, to the groups to which nothing has been sent for long.
+    /// Sends heartbeats to the groups to which this node has long sent nothing.
     pub(super) fn beat_timer(&mut self, cx: &mut Cx<'_>) {
         if !self.beat.fired(cx.now) {
             return;
@@ -51,7 +51,7 @@ impl Slingshot {
         }
     }
 
-    /// Sees to it that the member is woken for the next heartbeat.
+    /// Sets the timer for the next heartbeat.
     pub(super) fn arm_beat(&mut self, cx: &mut Cx<'_>) {
         let Some(after) = cx.shared.heartbeat_after else { return };
         let Some(&Reverse((due, _))) = self.beats.peek() else { return };

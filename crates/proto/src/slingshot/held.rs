@@ -7,7 +7,7 @@ use crate::core::{GroupId, Instant, NodeId, Payload};
 pub(super) struct Source {
     pub(super) group: GroupId,
     pub(super) sender: NodeId,
-    /// `None` until something of it came or the view says.
+    /// `None` until a packet of it came or the view names it.
     pub(super) incarnation: Option<u64>,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Way {
 pub(super) struct Held {
     pub(super) payload: Payload,
     pub(super) checksum: u32,
-    /// When it should have come, as far as others say; else the first sign of it.
+    /// When it should have come according to other members; else the first sign of it.
     pub(super) since: Instant,
     pub(super) arrived: Instant,
     pub(super) way: Way,

@@ -17,8 +17,8 @@ pub enum Command {
         group: GroupId,
         /// The packet, at most [`Config::payload_bytes_max`](super::Config::payload_bytes_max).
         payload: Payload,
-        /// Echoed in [`Event::Sent`] and [`Event::Rejected`]; 0 if the application does not want to
-        /// hear of the former.
+        /// Echoed in [`Event::Sent`] and [`Event::Rejected`]; 0 if the application wants no
+        /// [`Event::Sent`].
         ticket: u64,
     },
     /// Set the members of a group; those in the view take part. This node joins the group if it is
@@ -39,7 +39,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// A packet to group 0, of which the application does not want to hear.
+    /// A packet to group 0, without an [`Event::Sent`].
     pub fn multicast(payload: impl Into<Payload>) -> Command {
         Command::Multicast { group: GroupId(0), payload: payload.into(), ticket: 0 }
     }

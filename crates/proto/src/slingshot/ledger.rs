@@ -9,7 +9,7 @@ use super::steering::Tally;
 use super::{Config, Order};
 use crate::core::{Context, Protocol};
 
-/// Tells the application of packets, and keeps the counts of a member that all its flows share.
+/// Reports packets to the application, and keeps the counts that all flows of a member share.
 ///
 /// It serves every protocol with the events of this one, so that they are compared by the same
 /// book.
@@ -21,7 +21,7 @@ pub(super) struct Ledger {
     unread_max: usize,
     unread: usize,
     overrun: u64,
-    // Told with the next event, in case its neighbours are lost too.
+    // Reported before the next event, so that adjacent losses are merged.
     losing: Option<(Source, u64, u64)>,
     /// Counts of packets since this was last taken.
     pub(super) tally: Tally,

@@ -19,7 +19,7 @@ const SEQ_MAX: u64 = u64::MAX / 2;
 const PAYLOAD_BYTES_MAX: usize = u16::MAX as usize;
 
 /// The checksum of a packet: of its name and its bytes. It goes with the packet, and with each
-/// repair that names it, where it tells this packet from any other under the same name.
+/// repair that names it, to distinguish the packet from any other of the same name.
 ///
 /// CRC-32, scrambled: the CRCs of packets add up as the packets do, so that by itself it would not
 /// notice a sum of the wrong ones.
@@ -66,7 +66,7 @@ impl fmt::Display for Data {
     }
 }
 
-/// What a repair or a question says of a packet.
+/// The name of a packet in a repair or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     /// Its group.
@@ -75,7 +75,7 @@ pub struct Name {
     pub rank: u16,
     /// The lower half of its number.
     pub seq: u32,
-    /// Its [`checksum`]; in a question 0 if it is not known.
+    /// Its [`checksum`]; in a request 0 if it is not known.
     pub checksum: u32,
 }
 
@@ -204,7 +204,7 @@ const fn name_bytes(groups: usize) -> usize {
     if groups > 1 { 11 } else { 10 }
 }
 
-/// Writes names down. Its memory is used again once messages of earlier ones are gone.
+/// Builds lists of names. It reuses its memory once messages with earlier names are dropped.
 #[derive(Debug, Default)]
 pub struct NamesBuilder {
     names: Vec<Name>,
@@ -275,7 +275,7 @@ impl Ages {
     /// Nanoseconds of a unit.
     const UNIT: u64 = 16_000;
 
-    /// Of these two. Told in units of 16 us; what is longer than 1.05 s counts as that.
+    /// Encodes the two ages in units of 16 us; longer ones than 1.05 s count as that.
     pub fn new(first: Duration, last: Duration) -> Ages {
         let units = |age: Duration| {
             u16::try_from(age.as_nanos() / u128::from(Ages::UNIT)).unwrap_or(u16::MAX)

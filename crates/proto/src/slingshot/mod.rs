@@ -61,8 +61,8 @@ pub use message::{
 
 type Cx<'a> = Context<'a, Slingshot>;
 
-/// A packet, as the decoder knows it. The checksum tells it from others of the same number, of
-/// another incarnation or made up.
+/// The identity of a packet in the decoder. The checksum distinguishes it from packets of the same
+/// number that are forged or of another incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PacketId {
     flow: u32,
@@ -113,7 +113,7 @@ pub struct Slingshot {
     /// member.
     named: Vec<PacketId>,
     recovered: Vec<(PacketId, Payload)>,
-    /// Computed before anything of their senders came, so that they cannot be verified yet.
+    /// Recovered before any packet of their senders came, so that they cannot be verified yet.
     unverified: Vec<(PacketId, Payload)>,
     asks: Vec<(NodeId, Name)>,
     ask_names: NamesBuilder,
@@ -180,7 +180,7 @@ impl Slingshot {
         self.group_place(group).map_or(0, |place| self.groups[place].seq)
     }
 
-    /// Packets that are missing: known to exist, not there, and not given up.
+    /// Missing packets: known to exist, not held, and not given up.
     pub fn packets_missing(&self) -> usize {
         self.ledger.missing
     }
@@ -195,12 +195,12 @@ impl Slingshot {
         self.decoder.equations()
     }
 
-    /// What these repairs take: the missing packets in them, and bytes.
+    /// The size of these repairs: the missing packets in them, and bytes.
     pub fn parked(&self) -> (usize, usize) {
         (self.decoder.unknowns(), self.decoder.bytes())
     }
 
-    /// Packets that were computed before anything of their senders came, and wait for that.
+    /// Recovered packets that wait for a first packet of their senders.
     pub fn packets_unverified(&self) -> usize {
         self.unverified.len()
     }
@@ -217,7 +217,8 @@ impl Slingshot {
         self.bins.packets()
     }
 
-    /// The sets of groups that some other members share with this one, each with how many do.
+    /// The sets of groups that other members share with this one, each with the number of these
+    /// members.
     pub fn regions(&self) -> impl Iterator<Item = (usize, usize)> {
         self.bins.regions().map(|region| (region.groups.len(), region.members.len()))
     }

@@ -12,7 +12,7 @@ use super::{Cx, PacketId, Slingshot};
 use crate::core::{Instant, Lane, NodeId, ViewId};
 use crate::parts::token_bucket::{TokenBucket, time_for};
 
-/// Packets that one question names, at most.
+/// Maximum number of packets in one request.
 const ASKED_AT_ONCE: usize = 32;
 /// Other members that [`PullFrom::Holders`] asks before the sender.
 const ASKED_BEFORE_SENDER: u8 = 2;
@@ -43,7 +43,7 @@ pub(super) struct Patience {
 impl Patience {
     pub(super) fn new(config: &Config) -> Patience {
         let least = config.pull.map_or(config.lost_after, |pull| pull.after_min);
-        // Half of the time is for questions and answers.
+        // Half of the time is left for requests and answers.
         Patience { p99: least, least, most: (config.lost_after / 2).max(least) }
     }
 
@@ -60,7 +60,7 @@ impl Patience {
     }
 }
 
-/// Tokens for packets that others are given: those of a tenth of a second at once, at least one.
+/// Tokens for packets sent to requesters: the depth is a tenth of a second's, at least one.
 pub(super) fn allowance(per_second: u32) -> TokenBucket {
     let most = Duration::from_millis(100);
     TokenBucket::full(most.saturating_sub(time_for(1.0, per_second.into())))
@@ -126,7 +126,7 @@ impl Slingshot {
         self.send_asks(cx);
     }
 
-    /// Notes the question for a packet, and the member that it goes to.
+    /// Notes a packet to request, and the member to ask.
     fn ask_for(&mut self, cx: &mut Cx<'_>, from: PullFrom, gap: Gap, missing: Missing) {
         let flow = &mut self.flows[gap.flow as usize];
         let (group, sender) = (flow.source.group, flow.source.sender);

@@ -13,10 +13,10 @@ use crate::parts::fec::Added;
 /// Packets that are let go of at a time, at most.
 const EVICTED_AT_ONCE: usize = 64;
 
-/// Packets that wait for the first news of their senders, at most.
+/// Maximum number of recovered packets that wait for a first packet of their senders.
 const UNVERIFIED_MAX: usize = 64;
 
-/// What a name stands for here.
+/// The packet that a name stands for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) group: usize,
@@ -163,7 +163,7 @@ impl Slingshot {
         let at = self.groups[group].flows[member];
         let is_own = sender.node == cx.node;
         let Some(flow) = self.flows.get(at as usize) else {
-            // The flow of a member that was not heard yet. Of itself a node knows what it sent.
+            // The member was not heard yet. A node knows which packets it sent itself.
             let found = Found { group, member, seq: name.seq.into(), is_held: false };
             return if is_own { Err(counters::NAME_NOT_SENT) } else { Ok(found) };
         };
@@ -189,8 +189,8 @@ impl Slingshot {
         }
     }
 
-    /// A member has had this packet for so long: it exists, and if it is not here it is missing
-    /// since then.
+    /// A member has held this packet for `age`: it exists and, if this node lacks it, has been
+    /// missing since.
     fn note_named(
         &mut self,
         cx: &mut Cx<'_>,
@@ -233,8 +233,8 @@ impl Slingshot {
         flow.hear(seq + 1);
     }
 
-    /// The sender itself speaks of this packet. If it is one before all that repairs have named,
-    /// these were of another life of the sender, or it was overtaken by those of it.
+    /// The sender itself announces this packet. If it precedes all packets that repairs have named,
+    /// these were of another incarnation, or repairs overtook it.
     fn begin(&mut self, cx: &mut Cx<'_>, at: u32, seq: u64) {
         let flow = &mut self.flows[at as usize];
         if flow.begins_too_late(seq) {
@@ -247,7 +247,7 @@ impl Slingshot {
         flow.begin(seq);
     }
 
-    /// The sender itself says that all packets of a flow below `end` exist.
+    /// The sender itself announces all packets of a flow below `end`.
     fn confirm(&mut self, cx: &mut Cx<'_>, at: u32, end: u64) {
         for seq in self.flows[at as usize].confirm(end) {
             self.miss_again(cx, at, seq);
@@ -342,17 +342,17 @@ impl Slingshot {
         true
     }
 
-    /// Takes what the decoder has computed, if it is what repairs said that it is.
+    /// Takes recovered packets from the decoder, if they match the checksums in repairs.
     fn accept_recovered(&mut self, cx: &mut Cx<'_>) {
         while let Some((id, payload)) = self.recovered.pop() {
             let flow = &self.flows[id.flow as usize];
             if flow.missing(id.seq).is_none() {
-                // It came by another way, or was given up.
+                // It came another way, or was given up.
                 cx.count(counters::RECOVERED_UNNEEDED, 1);
                 continue;
             }
             let Some(incarnation) = flow.source.incarnation else {
-                // Nothing of its sender has ever come: it waits for what comes first.
+                // No packet of its sender has come yet: it waits for the first one.
                 if self.unverified.len() >= UNVERIFIED_MAX {
                     cx.count(counters::RECOVERED_UNVERIFIED, 1);
                 } else if self.unverified.iter().all(|(known, _)| *known != id) {

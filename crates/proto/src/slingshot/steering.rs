@@ -72,7 +72,7 @@ pub(super) struct Steering {
     code: tuner::Code,
     /// What the setting was chosen under; no members before the first was.
     conditions: Conditions,
-    /// Packets of all senders in a second, and which part of them a bin gets.
+    /// Packets of all senders per second, and the share of them that a bin gets.
     rate: f64,
     bin_share: f64,
     /// None if no setting has as little overhead as it may.
@@ -87,14 +87,15 @@ pub(super) struct Steering {
     next_turn: Deadline,
 }
 
-/// Something that happens, and how often it could have.
+/// The number of events, and the number of opportunities.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     counted: f64,
     among: f64,
 }
 
-/// Counts of as many turns as it takes to tell, and of the last few, which a change shows in first.
+/// Counts over as many turns as significance needs, and over the last few turns, which show a
+/// change first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     long: Count,
@@ -183,7 +184,7 @@ impl Steering {
 
         let seconds = now.since(self.since).as_secs_f64().max(1e-3);
         let packets = Count { counted: (heard + tally.own) as f64, among: seconds };
-        // Where the traffic has stopped meanwhile, the turn says nothing of its rate.
+        // If the traffic has stopped meanwhile, the turn is no sample of its rate.
         let is_whole = now.since(tally.latest) <= TURN / 4;
         let is_rate_other = (is_first || is_whole) && self.packets.add(packets, self.rate);
 

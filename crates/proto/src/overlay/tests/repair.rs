@@ -1,4 +1,4 @@
-//! Tables get right again: nodes join, and go without a word.
+//! Tables recover after nodes join, and after nodes crash.
 
 use super::*;
 

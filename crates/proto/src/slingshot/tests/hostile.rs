@@ -112,7 +112,7 @@ fn what_is_parked_is_bounded_in_repairs_packets_and_bytes() {
     assert_eq!(bench.node.repairs_parked(), 65);
 }
 
-/// The sender itself says that it has sent more packets than there can be.
+/// The sender itself announces more packets than can exist.
 #[test]
 fn a_sender_that_claims_absurd_numbers_costs_a_report_and_a_window() {
     let most = u64::MAX / 2;
@@ -342,7 +342,7 @@ fn who_others_speak_of_falsely_is_heard_again_and_nothing_of_it_is_told_twice() 
         (0..8).for_each(|seq| bench.data(1, seq));
         assert_eq!(bench.count("slingshot_gone_back"), 1, "{what}");
         assert!(bench.told().is_empty(), "{what}");
-        // It goes on as before: gaps are missed, and what others say counts.
+        // It continues as before: gaps are missed, and claims of others count.
         bench.data(1, 9);
         bench.repair(2, &[(1, 8)]);
         let mut told = bench.told();
@@ -364,7 +364,7 @@ fn packets_whose_datagrams_come_long_after_repairs_brought_them_are_told_once() 
         let told = bench.told();
         assert_eq!(told.len(), 7, "{told:?}");
         bench.pass(ms(6_000));
-        // What came long ago is let go of.
+        // Packets that came long ago are dropped.
         (1..3).for_each(|seq| bench.data(2, seq));
         bench.told();
         for seq in [2, 1, 3] {

@@ -38,7 +38,7 @@ fn what_is_doubtful_is_missed_again_once_its_sender_says_that_it_is() {
     }
 }
 
-/// A repair of packets of its former life comes before the first packet of its present one.
+/// A repair of packets of the former incarnation comes before the first packet of the present one.
 #[test]
 fn a_sender_is_heard_from_its_first_packet_whatever_others_say_of_its_former_life() {
     for order in [Order::Unordered, Order::Fifo] {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Code, Conditions, Setting, predict};
 
-/// What an application wants of its group.
+/// The recovery target of an application.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     /// Of the packets that a member loses, this share shall be recovered in time. In (0, 1).
@@ -11,8 +11,8 @@ pub struct Target {
     pub within: Duration,
     /// Repairs may be this share of all packets sent, c / (r + c).
     pub overhead_max: f64,
-    /// How much better than asked for a prediction must be: this part of the misses that `share`
-    /// allows must not be needed. Default 0.2, so that a share of 0.95 is met by a prediction of
+    /// How much better than `share` a prediction must be: this part of the misses that `share`
+    /// allows must remain unused. Default 0.2, so that a share of 0.95 is met by a prediction of
     /// 0.96.
     pub margin: f64,
 }

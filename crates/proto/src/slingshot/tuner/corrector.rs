@@ -3,10 +3,10 @@ use super::{Choice, Code, Conditions, Setting, Target};
 
 /// Moves from setting to setting as measurements require.
 ///
-/// The settings worth their price are a ladder, the cheapest one lowest. Too little recovered in
-/// time: one rung up. Enough that the rung below is expected to do as well: one down. What a rung
-/// is expected to do is its prediction, corrected by how far the present one is off, as a factor of
-/// the odds.
+/// The settings worth their price are a ladder, the cheapest one lowest. If too little is recovered
+/// in time, it moves one rung up. If the rung below is expected to suffice, it moves one down. The
+/// expectation of a rung is its prediction, corrected by the error of the present rung's
+/// prediction, as a factor of the odds.
 ///
 /// The order of the rungs is that of the conditions it began with. When the loss or the rate is
 /// measured to be another one, a new corrector finds the cheapest setting at once.

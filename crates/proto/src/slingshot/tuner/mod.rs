@@ -1,4 +1,4 @@
-//! Which rate of fire recovers how much, how soon: predicted before anything is sent.
+//! Predicts the share of losses that a rate of fire recovers, and how soon.
 //!
 //! [`predict`] computes for one [`Setting`] the share of lost packets recovered by a given time.
 //! [`choose`] finds the cheapest setting that meets a [`Target`], or reports that none does. At run

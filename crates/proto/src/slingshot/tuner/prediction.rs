@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Code, Conditions, Setting, linear, xor};
 
-/// Which share of lost packets is recovered by when.
+/// The share of lost packets that is recovered, by time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// Recovered by the first repairs, by those that the next packet completes that came to their

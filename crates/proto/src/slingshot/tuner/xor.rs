@@ -3,8 +3,8 @@ use super::Conditions;
 /// The share of lost packets that exclusive ors recover, by packets since the loss: the first
 /// number is for repairs that the lost packet itself completes elsewhere.
 ///
-/// Let Y be a packet that is at distance d < r from X, before or after. If B has it, Y matters not.
-/// If B lost it too, repairs with X and without Y are as good as before; one with both helps if B
+/// Let Y be a packet that is at distance d < r from X, before or after. If B has it, Y does not
+/// matter. If B lost it too, repairs with X and without Y help as before; one with both helps if B
 /// recovers Y first, which takes a repair with Y and without X. Of the places that a bin with X may
 /// begin at, d leave Y out and r - d do not. So with A, C, A' the expected repairs with X only,
 /// both, and Y only, X is recovered with probability

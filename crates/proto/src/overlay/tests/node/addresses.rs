@@ -27,7 +27,7 @@ fn what_a_node_says_of_itself_is_not_replaced_by_what_others_say_of_it() {
     assert_eq!(tell(&mut net, 3, 2, "false:1"), [(n(2), Bytes::from_static(b"false:1"))]);
     assert_eq!(tell(&mut net, 4, 2, "other:1").len(), 1);
     assert_eq!(known(&net, 2), "other:1");
-    // Its own word replaces any, and stays.
+    // Its own report replaces any other, and stays.
     assert_eq!(tell(&mut net, 2, 2, "true:1"), [(n(2), Bytes::from_static(b"true:1"))]);
     assert!(tell(&mut net, 2, 2, "true:1").is_empty());
     assert!(tell(&mut net, 4, 2, "true:1").is_empty());
@@ -35,7 +35,7 @@ fn what_a_node_says_of_itself_is_not_replaced_by_what_others_say_of_it() {
     assert_eq!(tell(&mut net, 3, 2, "false:1").len(), 1);
     assert_eq!(known(&net, 2), "true:1");
     assert_eq!(net.counter("address_disputed"), 1);
-    // It has moved, and says so.
+    // It has moved, and reports that.
     assert_eq!(tell(&mut net, 2, 2, "new:1").len(), 1);
     assert_eq!(known(&net, 2), "new:1");
 }

@@ -201,7 +201,7 @@ fn a_version_far_beyond_what_is_known_is_refused_and_the_key_stays_writable() {
         after,
         value: Some(Payload::from(value)),
     };
-    // By a put, by a copy, and by what a replica says that it holds.
+    // By a put, by a copy, and by a replica's summary of its records.
     for (exchange, after) in [(1, u64::MAX), (2, u64::MAX / 2), (3, 1 << 50)] {
         let items = [forged(after, "forged")].into();
         net.forge(9, 1, Body::Put { exchange, is_member: true, write: 1, items });

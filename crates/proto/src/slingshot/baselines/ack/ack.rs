@@ -57,7 +57,7 @@ impl Ack {
         }
     }
 
-    /// Packets that are missing: known to exist, not there, and not given up.
+    /// Missing packets: known to exist, not held, and not given up.
     pub fn packets_missing(&self) -> usize {
         self.store.packets_missing()
     }

@@ -1,4 +1,4 @@
-//! What a digest says of the packets of one sender.
+//! The entry of a digest for the packets of one sender.
 
 use std::fmt;
 use std::ops::Range;

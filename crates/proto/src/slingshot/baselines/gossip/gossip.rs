@@ -63,7 +63,7 @@ impl Gossip {
         }
     }
 
-    /// Packets that are missing: known to exist, not there, and not given up.
+    /// Missing packets: known to exist, not held, and not given up.
     pub fn packets_missing(&self) -> usize {
         self.store.packets_missing()
     }
@@ -118,7 +118,7 @@ impl Gossip {
         }
     }
 
-    /// A member holds these packets: solicits those of them that are missing here.
+    /// A member holds these packets: solicits the ones missing here.
     fn receive_digest(
         &mut self,
         cx: &mut Cx<'_>,
@@ -162,13 +162,13 @@ impl Gossip {
         origin: &Origin,
         wanted: &mut Vec<(Instant, Key)>,
     ) {
-        // Of its own packets a member needs no news; others may hold some that it has let go of.
+        // A member ignores digests of its own packets; others may hold some that it has dropped.
         if view.rank(cx.node) == Some(origin.rank.into()) {
             return;
         }
         let name = Name { group, rank: origin.rank, seq: origin.last, checksum: 0 };
         let Some(last) = self.store.find(cx, &self.base, view, name) else { return };
-        // Only the sender itself can say that it has started again.
+        // Only the sender itself can announce a new incarnation.
         let known = self.store.progress(group, last.sender);
         if known.is_some_and(|(incarnation, _)| incarnation as u32 != origin.life) {
             return cx.count(counters::OTHER_INCARNATION, 1);
@@ -217,7 +217,7 @@ impl Gossip {
         }
     }
 
-    /// True while there is something to gossip of, or to wait for.
+    /// True while there are packets to gossip about, or to wait for.
     fn is_active(&self) -> bool {
         self.store.packets_held().0 > 0 || self.store.packets_missing() > 0
     }

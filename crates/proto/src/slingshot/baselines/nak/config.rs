@@ -47,7 +47,7 @@ knobs! {
 }
 
 impl Config {
-    /// Questions to the sender, for these members and groups, with these bounds.
+    /// Requests to the sender, for these members and groups, with these bounds.
     pub fn sender(base: slingshot::Config) -> Config {
         Config { base, digest_names: 0, ..Config::default() }
     }

@@ -15,7 +15,7 @@ use crate::slingshot::{Command, Data, Event, Heartbeat, Names, NamesBuilder, Sup
 
 type Cx<'a> = Context<'a, Nak>;
 
-/// Packets that one question names, at most.
+/// Maximum number of packets in one request.
 const ASKED_AT_ONCE: usize = 32;
 
 /// Why the driver wakes a member.
@@ -49,8 +49,8 @@ struct Beat {
 #[derive(Debug)]
 pub struct Nak {
     store: Store,
-    /// What waits for its question, or for an answer. Each packet that is missing is in one of
-    /// them, and in older ones that have not come to an end.
+    /// Batches that wait for their request or its answer. Each missing packet is in one of them,
+    /// and perhaps in older ones that have not ended.
     batches: BTreeMap<u32, Batch>,
     turn: u32,
     /// By group, what this node has received last.
@@ -80,7 +80,7 @@ impl Nak {
         }
     }
 
-    /// Packets that are missing: known to exist, not there, and not given up.
+    /// Missing packets: known to exist, not held, and not given up.
     pub fn packets_missing(&self) -> usize {
         self.store.packets_missing()
     }
@@ -90,7 +90,7 @@ impl Nak {
         self.store.packets_held()
     }
 
-    /// Sets of packets that wait for their question or its answer.
+    /// Batches of packets that wait for their request or its answer.
     pub fn batches(&self) -> usize {
         self.batches.len()
     }
@@ -165,7 +165,7 @@ impl Nak {
         }
     }
 
-    /// Asks for those packets of a batch that are still missing, or gives them up.
+    /// Requests the packets of a batch that are still missing, or gives them up.
     fn ask(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         let mut asks = Vec::new();
         let asks_max = cx.shared.asks_max;
@@ -263,7 +263,7 @@ impl Nak {
         }
     }
 
-    /// Says how much was sent, to the groups to which nothing has been sent for long.
+    /// Sends heartbeats to the groups to which this node has long sent nothing.
     fn beat_timer(&mut self, cx: &mut Cx<'_>) {
         if !self.beat.fired(cx.now) {
             return;

@@ -5,14 +5,15 @@ use crate::core::knobs::{ABOVE_ZERO, knobs, words};
 use crate::core::{ConfigError, View};
 use crate::slingshot;
 
-/// How far other members are: what the timers are multiples of.
+/// The distance to other members, of which the timers are multiples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distance {
-    /// So far, all of them, one way. On a LAN the latency is near enough. Above zero.
+    /// One fixed one-way distance for all members. On a LAN the latency is close enough. Above
+    /// zero.
     Fixed(Duration),
-    /// As session messages tell.
+    /// Estimated from session messages.
     Estimated {
-        /// Those of which none has told yet. Above zero, default 1 s as in ns-2.
+        /// The distance before the first estimate. Above zero, default 1 s as in ns-2.
         first: Duration,
     },
 }
@@ -35,7 +36,7 @@ knobs! {
 /// How the factors are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timers {
-    /// They are these.
+    /// Fixed factors.
     Fixed(Factors),
     /// From how many duplicates come and how long recovery takes, by the rules of ns-2. A request
     /// then waits for three times as long after each backoff, and not for twice.
@@ -99,7 +100,7 @@ impl Config {
         Config::new(base)
     }
 
-    /// How far other members are. Default estimated, 1 s until it is.
+    /// The distance to other members. Default: estimated, and 1 s before that.
     pub fn with_distance(mut self, distance: Distance) -> Config {
         self.distance = distance;
         self

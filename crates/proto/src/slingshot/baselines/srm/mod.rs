@@ -9,8 +9,8 @@
 //!
 //! Source: Floyd, Jacobson, Liu, McCanne, Zhang, *A Reliable Multicast Framework for Light-weight
 //! Sessions and Application Level Framing*, IEEE/ACM Transactions on Networking 5(6), 1997. The
-//! adaptive timers follow the rules of ns-2, which are those of its section VII with numbers of
-//! their own.
+//! adaptive timers follow the rules of ns-2, which are those of its section VII with other
+//! constants.
 //!
 //! Departures: packets are kept for a limited time, and a packet missing for longer than
 //! [`lost_after`](crate::slingshot::Config::with_lost_after) is given up and reported lost; members
@@ -101,7 +101,7 @@ pub struct Srm {
     request_spread: Spread,
     answer_spread: Spread,
     distances: Distances,
-    /// The rank of the member that the next session message tells of first.
+    /// The rank of the first member in the next session message.
     next_told: usize,
     turn: u32,
     names: NamesBuilder,
@@ -124,7 +124,7 @@ impl Srm {
         }
     }
 
-    /// Packets that are missing: known to exist, not there, and not given up.
+    /// Missing packets: known to exist, not held, and not given up.
     pub fn packets_missing(&self) -> usize {
         self.store.packets_missing()
     }

@@ -11,10 +11,10 @@ use crate::core::field::Field;
 use crate::core::{GroupId, Instant, NodeId, View};
 use crate::slingshot::Name;
 
-/// Longest distance that is believed: an echo of a message that is older says nothing.
+/// The longest accepted distance: echoes of older messages are ignored.
 const DISTANCE_MAX: Duration = Duration::from_secs(60);
 
-/// What session messages tell of distances.
+/// Distances estimated from session messages.
 #[derive(Debug, Default)]
 pub(super) struct Distances {
     /// By member of the view, which bounds the size.
@@ -26,7 +26,7 @@ pub(super) struct Distances {
 struct Heard {
     stamp: u64,
     at: Instant,
-    /// As its last echo told.
+    /// From its last echo.
     distance: Option<Duration>,
 }
 

@@ -10,7 +10,7 @@ const NEW_WEIGHT: f64 = 0.25;
 /// As many duplicates as are wanted for each loss, and round trips that recovery may take.
 const DUPLICATES: f64 = 1.0;
 const DELAY: f64 = 1.0;
-/// How far below the number of duplicates may be before the times are made shorter.
+/// How far the number of duplicates may fall below its target before the times are shortened.
 const SLACK: f64 = 0.1;
 /// Another that is farther away than this many times one's own distance should not have come first.
 const FARTHER: f64 = 1.5;
@@ -101,8 +101,8 @@ impl Spread {
         self.clamp();
     }
 
-    /// Another one has sent the same. `sent` tells whether this member had, so that it can compare
-    /// the distances.
+    /// Another member has sent the same. `sent` is true if this member had sent it too, so that the
+    /// distances can be compared.
     pub(super) fn duplicate(&mut self, sent: bool, own: Duration, other: Duration) {
         let Some(adapts) = &mut self.adapts else { return };
         adapts.new_duplicates = adapts.new_duplicates.saturating_add(1);

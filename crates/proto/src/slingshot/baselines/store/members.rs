@@ -171,7 +171,7 @@ impl Store {
         let ended = of_group.filter(|((_, sender), flow)| {
             let known = flow.source.incarnation;
             let in_view = self.incarnation_in_view(*sender);
-            // A node's own flow bears its own incarnation, whatever the view says.
+            // A node's own flow has its own incarnation, even if the view names another.
             let is_same = *sender == cx.node
                 || in_view.is_none_or(|in_view| known.is_none_or(|known| known == in_view));
             !(is_joined && is_same && self.is_member(id, *sender))

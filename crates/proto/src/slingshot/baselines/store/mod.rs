@@ -113,7 +113,7 @@ impl Store {
         &self.view
     }
 
-    /// Packets that are missing: known to exist, not there, and not given up.
+    /// Missing packets: known to exist, not held, and not given up.
     pub(super) fn packets_missing(&self) -> usize {
         self.ledger.missing
     }
@@ -252,7 +252,7 @@ impl Store {
         }
     }
 
-    /// This packet exists. If it is not here, it and those before it are missing.
+    /// This packet exists. If it is not held, it and those before it are missing.
     pub(super) fn exists<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -410,7 +410,7 @@ impl Store {
         Some((key, Supply { view: self.view.id(), rank, data }))
     }
 
-    /// The sender of a packet that a member gives, if both are in its group; else counted.
+    /// The sender of a packet that a member supplies, if both are in its group; else counted.
     pub(super) fn sender_supplied<P: Protocol>(
         &self,
         cx: &mut Context<'_, P>,

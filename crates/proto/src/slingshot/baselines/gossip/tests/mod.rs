@@ -196,7 +196,7 @@ fn a_digest_is_a_sign_of_packets_that_never_came() {
     let mut bench = Bench::gossip(config(3));
     bench.message(2, digest(4, &[origin(1, 1, &[2])]));
     assert_eq!(bench.sent(), ["n2: solicit round 4 v0: g0/1.1 g0/1.0"]);
-    // Of its own packets a member needs no news, and of another life of a sender it believes none.
+    // A member ignores entries for its own packets and for other incarnations of a sender.
     bench.message(2, digest(4, &[origin(0, 3, &[1])]));
     bench.message(2, retransmission(1, 0));
     let other_life = Origin { life: 5, ..origin(1, 9, &[10]) };

@@ -1,4 +1,4 @@
-//! The rules of questions and answers, each by one member.
+//! The rules of requests and answers, each at one member.
 
 mod codec;
 
