@@ -10,7 +10,7 @@
 //! - A message comes nearer with each hop, by a measure that does not depend on other tables. So it
 //!   does not go in circles while tables are being repaired; it may end at a node that is not
 //!   responsible.
-//! - The [`Oracle`] knows who is responsible once tables are right.
+//! - The [`Oracle`] gives the responsible nodes that correct tables lead to.
 //!
 //! An [`Overlay`] is a node: it sends, waits, stores, and looks after its router's table.
 //!

@@ -460,7 +460,7 @@ impl Overlay {
         }
     }
 
-    /// Gives up all requests: the node is no member any longer.
+    /// Gives up all requests: the node is no longer a member.
     pub(super) fn fail_requests(&mut self, cx: &mut Cx<'_>) {
         let Some(rest) = self.rest_if_any() else {
             return;

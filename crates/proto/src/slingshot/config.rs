@@ -78,7 +78,7 @@ pub enum Order {
     Fifo,
 }
 
-/// Which packets a member's repairs protect, and who gets the repairs.
+/// The packets that a member's repairs protect, and the receivers of the repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RepairBy {
     /// Packets that the member received; a repair goes to `c` members drawn at random. Default.
@@ -250,8 +250,8 @@ impl Config {
         self
     }
 
-    /// Whose packets the repairs protect, and who gets them. Default those that were received, for
-    /// `c` members. [`RepairBy::Sender`] takes no target.
+    /// The packets that repairs protect, and their receivers. Default: received packets, to `c`
+    /// members. [`RepairBy::Sender`] takes no target.
     pub fn with_repair_by(mut self, by: RepairBy) -> Config {
         self.repair_by = by;
         self

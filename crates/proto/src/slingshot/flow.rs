@@ -41,7 +41,7 @@ impl Missing {
 pub(super) enum Slot {
     Missing(Missing),
     Held(Held),
-    /// It was delivered, or is this member's own, and is not kept any more.
+    /// It was delivered, or is this member's own, and is no longer kept.
     Past,
     /// It was given up.
     Lost,

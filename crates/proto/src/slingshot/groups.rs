@@ -28,7 +28,7 @@ pub(super) struct Group {
     pub(super) beat: Beat,
 }
 
-/// When a silent sender speaks.
+/// The heartbeat timer of a silent sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beat {
     pub(super) due: Instant,
@@ -176,8 +176,8 @@ impl Slingshot {
         }
     }
 
-    /// The flow of a member that speaks under this incarnation, if it is known. `None`, counted, if
-    /// it is not the member's, or there are too many flows.
+    /// The flow of a member that sends under this incarnation, if given. `None`, and counted, if
+    /// the incarnation is not the member's, or there are too many flows.
     pub(super) fn flow_of(
         &mut self,
         cx: &mut Cx<'_>,

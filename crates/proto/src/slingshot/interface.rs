@@ -65,7 +65,7 @@ pub enum Event {
         /// True if that took longer than the deadline.
         is_late: bool,
     },
-    /// Packets that will not be delivered any more.
+    /// Packets that will no longer be delivered.
     Lost {
         /// The group that they were sent to.
         group: GroupId,

@@ -404,7 +404,7 @@ impl Protocol for Slingshot {
     }
 }
 
-/// True if these names are no more than a repair or a question may hold.
+/// True if a repair or a request may hold these names.
 fn is_within(config: &Config, names: &Names) -> bool {
     let names_max = match config.code {
         Code::Xor { .. } => config::RATE_R_MAX,

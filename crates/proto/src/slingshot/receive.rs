@@ -10,7 +10,7 @@ use super::{Cx, Kept, PacketId, Slingshot, is_within};
 use crate::core::{CounterId, GroupId, NodeId, Payload, View};
 use crate::parts::fec::Added;
 
-/// Packets that are let go of at a time, at most.
+/// Maximum number of packets that are evicted at a time.
 const EVICTED_AT_ONCE: usize = 64;
 
 /// Maximum number of recovered packets that wait for a first packet of their senders.

@@ -136,7 +136,7 @@ fn what_is_missing_here_is_asked_for_elsewhere() {
         net.sent.clear();
         net.request(0, 2, Operation::Get(vec![key(1)]), style);
         assert_eq!(net.count("fetch"), 0);
-        // A node that may have it and does not answer leaves the question open.
+        // If a node that may have it does not answer, the outcome stays open.
         net.silent.extend([n(2), n(3)]);
         let other = key(1) + Key::from(1);
         net.request(0, 3, Operation::Get(vec![other]), style);
@@ -275,7 +275,7 @@ fn a_write_is_acknowledged_once_all_its_holders_have_it_on_disk() {
     assert_eq!(net.count("copy reply"), 0, "the copies are on no disk");
     persisted(&mut net, 2);
     assert_eq!((net.count("copy reply"), net.count("put reply")), (1, 0));
-    // What comes again meanwhile is not written twice, and who sent it waits on.
+    // A repeated request meanwhile is not written twice, and its sender keeps waiting.
     net.wait(Duration::from_secs(30));
     assert!(is_silent(&mut net), "it is on one disk");
     assert!(net.counter("duplicate") > 0);

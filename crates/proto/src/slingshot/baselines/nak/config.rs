@@ -6,15 +6,15 @@ use crate::core::field::Field;
 use crate::core::knobs::{ABOVE_ZERO, knobs};
 use crate::slingshot::{self, Data, Supply};
 
-/// How a question is answered.
+/// How a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// To the requester.
     Unicast,
     /// To the whole group: where many miss the same packet, one answer serves all.
     Group {
-        /// Questions for a packet that come within this time of its answer are taken to have been
-        /// on their way before it. Default 5 ms.
+        /// Requests for a packet that come within this time after its answer count as sent before
+        /// it, and are ignored. Default 5 ms.
         quiet: Duration,
     },
 }
@@ -64,7 +64,7 @@ impl Config {
         self
     }
 
-    /// How a question is answered.
+    /// How a request is answered.
     pub fn answer(&self) -> Answer {
         self.answer
     }

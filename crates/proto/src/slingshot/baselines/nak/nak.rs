@@ -37,7 +37,7 @@ struct Batch {
     asked: u8,
 }
 
-/// When a silent sender speaks.
+/// The heartbeat timer of a silent sender.
 #[derive(Clone, Copy, Debug)]
 struct Beat {
     due: Instant,

@@ -65,7 +65,7 @@ impl Srm {
         }
     }
 
-    /// The first session message comes at a random time, or all members would speak at once.
+    /// The first session message comes at a random time, so that members do not all send at once.
     pub(super) fn begin_sessions(&mut self, cx: &mut Cx<'_>) {
         let after = cx.shared.session_every.mul_f64(cx.rng.unit());
         cx.set_timer(after, Timer::Session);

@@ -16,7 +16,7 @@ use crate::slingshot::{Config, Data, Event, Name, RejectReason, Supply, checksum
 pub(super) use counters::with_store;
 pub(super) use overdue::Overdue;
 
-/// Packets that are let go of at a time, at most.
+/// Maximum number of packets that are evicted at a time.
 const EVICTED_AT_ONCE: usize = 64;
 
 /// A packet: its group, its sender, its number.
@@ -159,8 +159,8 @@ impl Store {
         Ok(data)
     }
 
-    /// The flow of a member, which speaks under this incarnation, if it is known. `None`, counted,
-    /// if it is not the member's, or there are too many flows.
+    /// The flow of a member that sends under this incarnation, if given. `None`, and counted, if
+    /// the incarnation is not the member's, or there are too many flows.
     fn flow<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
