@@ -28,7 +28,7 @@ pub(super) fn small_blocks_due(config: &Config) -> u64 {
 /// The longest pause between two reminders, unless acknowledgements are configured later still.
 const REMIND_AFTER_MAX: Duration = Duration::from_secs(1);
 
-/// The pause before the next reminder, when this many were in vain.
+/// The pause before the next reminder, after this many without an answer.
 fn remind_pause(ack_after: Duration, reminders: u32) -> Duration {
     let first = ack_after.saturating_mul(4);
     first.saturating_mul(1 << reminders.min(16)).min(REMIND_AFTER_MAX.max(first))

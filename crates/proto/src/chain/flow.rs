@@ -73,7 +73,7 @@ pub(super) struct Flow {
     pub(super) unacknowledged_consumed_bytes: usize,
     /// When to remind the origin, should it not have called the blocks here stable.
     pub(super) remind_at: Instant,
-    /// How often it was reminded in vain.
+    /// Reminders sent since the origin last called a block stable.
     pub(super) reminders: u32,
     /// Messages of this origin that are on their way through the pipeline.
     pub(super) transfers: Vec<Transfer>,

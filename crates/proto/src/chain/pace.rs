@@ -16,7 +16,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// So many bytes leave.
+    /// Counts own bytes that leave now.
     pub(super) fn note(&mut self, now: Instant, bytes: usize) {
         self.move_to(now);
         self.bytes += bytes;

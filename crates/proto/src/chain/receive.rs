@@ -40,7 +40,7 @@ impl Chain {
         let seq = frame.seq;
         let Some(place) = self.flow_of(cx, frame.origin, frame.incarnation) else { return };
         if u64::from(frame.stable_lag) >= cx.shared.window_blocks as u64 {
-            // An origin's window spans no more, so this member would hold more than it granted.
+            // A window is not longer, so this member would hold more than it granted.
             cx.count(counters::BEYOND_CREDIT, 1);
             return cx.disconnect(from);
         }
@@ -146,7 +146,7 @@ impl Chain {
 
     pub(super) fn forward_to(&mut self, cx: &mut Cx<'_>, flow: usize, position: usize, seq: u64) {
         let held = &self.flows[flow];
-        // A block that was freed is with every member: nobody waits for it.
+        // A block is freed once every member has it, so no successor lacks it.
         let Some(block) = held.block(seq) else { return };
         if block.hops_left == 0 {
             return cx.count(counters::HOPS_EXHAUSTED, 1);

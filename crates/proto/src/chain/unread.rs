@@ -1,10 +1,10 @@
-//! What was delivered in earlier views and not consumed counts against the present window.
+//! Blocks delivered in earlier views and not yet consumed count against the present window.
 //!
-//! The numbers of blocks begin anew with each view, and with them the windows: a reader that stands
-//! still would get one more window for each change of view. So each member keeps account of what
-//! its application has not consumed of the members that stayed, and tells each of them how much
-//! that is. An origin that sent something which a member may not have consumed sends that member
-//! nothing in the next view before it was told.
+//! Each view numbers its blocks from zero and opens full windows. A reader that has stopped would
+//! therefore grant one more window at each view change. To prevent that, each member counts what
+//! its application has not yet consumed from each origin that stayed, and reports the count to that
+//! origin. If an origin sent blocks that a member may not have consumed, it sends that member
+//! nothing in the next view until it has received the report.
 
 use std::collections::VecDeque;
 

@@ -21,10 +21,10 @@ pub(crate) struct HopProgress {
 }
 
 impl Chain {
-    /// How far the hop to `peer` is, for which so many bytes wait at the driver; `None` while it
-    /// carries nothing that the peer has not acknowledged. Blocks that wait while the stream is
-    /// down count; those that wait their turn on an open hop do not, since another hop may be what
-    /// holds them up. Own messages count that wait while the driver takes no block for the peer.
+    /// Progress of the hop to `peer`, given the backlog at the driver; `None` while the peer has
+    /// acknowledged everything. Blocks that wait while the stream is down count as unacknowledged.
+    /// Blocks that wait their turn on an open hop do not, since another hop may hold them up. Own
+    /// messages that wait because the driver takes no block for the peer count.
     pub(crate) fn hop_progress(
         &self,
         config: &Config,
