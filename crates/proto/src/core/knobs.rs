@@ -211,7 +211,7 @@ pub trait Knobs {
     fn value(&self, knob: &str) -> Option<Value>;
 }
 
-/// Why a configuration is invalid. Whoever set the knob is at fault.
+/// Why a configuration is invalid. The caller that set the knob is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// A knob is outside its range.

@@ -140,7 +140,7 @@ impl LinkState {
     }
 }
 
-/// Where a node's datagrams arrive, and some get lost: one loss process for a node, whoever sends.
+/// The receive buffer of a node, where datagrams get lost: one loss process for all senders.
 ///
 /// The simulator's receivers and the socket emulator draw from it alike.
 #[derive(Clone, Debug)]

@@ -38,7 +38,7 @@ pub trait Protocol: Sized {
     type Timer: Copy;
     /// What the local application asks for. Carries a request id where it has an answer.
     type Command;
-    /// What the local application is told. Echoes the request id where it is an answer.
+    /// A notification to the local application. An answer echoes the request's id.
     type Event;
     /// What every node of a run may read: configuration, keys, a graph.
     type Shared;
@@ -125,7 +125,7 @@ pub struct Outbox<P: Protocol> {
     pub events: Vec<P::Event>,
     /// Peers and the backlog in bytes below which the protocol wants to hear of them.
     pub drains: Vec<(NodeId, usize)>,
-    /// Peers that broke the protocol and whose connection is to be closed.
+    /// Peers that broke the protocol and whose connection the driver must close.
     pub disconnects: Vec<NodeId>,
     /// Nodes and where they are, in a form that only drivers of sockets read.
     pub contacts: Vec<(NodeId, Bytes)>,
@@ -208,7 +208,7 @@ impl<P: Protocol> Context<'_, P> {
         self.outbox.memberships.push((group, Membership::Joined));
     }
 
-    /// Hears no more of what is sent to `group`, except for what is under way.
+    /// Leaves `group`: messages sent to it from now on are not received, those under way may be.
     pub fn leave_group(&mut self, group: GroupId) {
         self.outbox.memberships.push((group, Membership::Left));
     }

@@ -78,7 +78,7 @@ pub enum DecodeError {
     /// The checksum does not fit the bytes.
     #[error("checksum mismatch")]
     Checksum,
-    /// An element that nobody may skip is unknown, or stands where it has no place.
+    /// A critical element, which receivers must not skip, is unknown or out of place.
     #[error("element of type {0} is unknown or out of place")]
     Unexpected(u64),
     /// Something that belongs into the message is not there.

@@ -95,7 +95,7 @@ impl<T, Id: SlotKey, Align> Slots<T, Id, Align> {
         self.first_generation.wrapping_add(most).wrapping_add(1) & Self::GENERATION_MAX
     }
 
-    /// Puts a value in and returns its id. There are to be fewer values than ids have places for.
+    /// Inserts a value and returns its id. The caller must hold fewer values than ids can address.
     pub(crate) fn insert(&mut self, value: T) -> Id {
         self.len += 1;
         if self.free == NONE {

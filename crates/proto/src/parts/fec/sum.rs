@@ -28,7 +28,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// A sum of nothing, with room for packets of so many bytes.
+    /// A sum of no packets, with capacity for packets of `bytes` bytes.
     pub fn with_capacity(bytes: usize) -> Sum {
         Sum { body: BytesMut::with_capacity(bytes), ..Sum::default() }
     }

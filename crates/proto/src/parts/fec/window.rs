@@ -11,7 +11,7 @@ pub struct Window<Id> {
 }
 
 impl<Id: Copy> Window<Id> {
-    /// An empty window of at most so many packets, at least 1.
+    /// An empty window of at most `packets_max` packets, at least 1.
     pub fn new(packets_max: usize) -> Window<Id> {
         let packets_max = packets_max.max(1);
         Window { packets: VecDeque::with_capacity(packets_max), packets_max }

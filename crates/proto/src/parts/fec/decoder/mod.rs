@@ -232,8 +232,8 @@ impl<Id: Copy + Ord> Decoder<Id> {
         self.equations.push(equation);
     }
 
-    /// Adds an equation to all that have the unknown of this age, so that none has it. Sums become
-    /// as long as its own, so bounds are to be kept after it.
+    /// Adds an equation to all others that contain the unknown of this age, which cancels it there.
+    /// Their sums grow to the length of its own, so the caller must enforce the bounds afterwards.
     fn cancel(&mut self, equation: &Equation<Id>, age: u64) {
         for held in &mut self.equations {
             if let Some(times) = held.times_to_cancel(equation, age) {
