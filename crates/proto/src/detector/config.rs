@@ -62,8 +62,9 @@ impl Config {
         ConfigError::unless(is_long, "probe_every", every, "at least three of probe_trip")
     }
 
-    /// What foca is told. Everything periodic but the probes is ours, because foca stops it when
-    /// the last member is down; a member that is down stays known until it is no longer watched.
+    /// foca's configuration. foca runs only the probes: it stops periodic work when the last member
+    /// goes down, so this module does the rest. A member that is down stays known until it is
+    /// unwatched.
     pub(super) fn foca(&self) -> foca::Config {
         foca::Config {
             probe_period: self.probe_every,

@@ -12,7 +12,8 @@ impl LocalHealth {
     /// The worst score; Lifeguard's.
     const WORST: u8 = 8;
 
-    /// A hint that it is us: we stood still, were suspected, or suspected in vain.
+    /// Evidence that this member is slow: it was paused, was suspected, or suspected others
+    /// wrongly.
     pub fn worsen(&mut self) {
         self.0 = (self.0 + 1).min(Self::WORST);
     }

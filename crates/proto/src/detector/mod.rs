@@ -1,21 +1,22 @@
 //! Failure detection: which members of a group answer, and which do not.
 //!
-//! SWIM. Each member asks one other at a time for a sign of life, in random order, and has others
-//! ask on its behalf before it suspects somebody. A suspected member that is alive says so; one
-//! that stays silent is down, and the news travels on the packets that are sent anyway. So the cost
-//! a member does not grow with the group, nor does the time until somebody notices.
+//! SWIM. Each member probes one other at a time, in random order, and asks others to probe on its
+//! behalf before it suspects a member. A suspected member that is alive refutes the suspicion. One
+//! that stays silent is declared down, and gossip on the packets that are sent anyway spreads the
+//! news. So neither the cost for each member nor the time to the first detection grows with the
+//! group.
 //!
 //! Sources: Das, Gupta, Motivala, *SWIM: Scalable Weakly-consistent Infection-style Process Group
 //! Membership Protocol*, DSN 2002; Dadgar, Phillips, Currey, *Lifeguard: Local Health Awareness for
 //! More Accurate Failure Detection*, DSN 2018 (section 4.1: a slow member stretches its own
-//! time-outs). The protocol's core is the crate `foca`. What this adds around it: who is watched is
-//! an argument, members are told apart by incarnation, time that a member itself lost does not
-//! count, failed probes end early, a direct probe on demand, and a way back after a partition that
-//! leaves nobody to talk to.
+//! time-outs). The crate `foca` implements the protocol's core. This module adds: an explicit list
+//! of watched members, identity by incarnation, no time-outs for time during which this member
+//! itself was paused, early ends of failed probes, direct probes on demand, and recovery after a
+//! partition in which every other member went down.
 //!
-//! There is no input or output: datagrams and instants go in, datagrams and changes come out.
-//! [`Detector`] is driven like a part of a protocol: [`Detector::receive`] for what comes in,
-//! [`Detector::poll`] at [`Detector::deadline`].
+//! The module does no input or output: datagrams and instants go in, datagrams and changes come
+//! out. [`Detector`] is driven like a part of a protocol: [`Detector::receive`] takes what comes
+//! in, and [`Detector::poll`] runs at [`Detector::deadline`].
 
 mod config;
 pub mod counters;
@@ -44,7 +45,7 @@ pub use config::Config;
 /// What the detector thinks of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Health {
-    /// Answers, or nobody has found otherwise yet.
+    /// Answers, or no member has found otherwise yet.
     Up,
     /// Did not answer, neither this member nor others, and has not refuted it yet.
     Suspect,
@@ -91,8 +92,8 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// The detector of member `me`, which watches nobody yet. `config` is what
-    /// [`Config::build`] returned. Members with one seed draw different numbers nevertheless.
+    /// The detector of member `me`, with an empty list of watched members. `config` is what
+    /// [`Config::build`] returned. Members with equal seeds draw different numbers nevertheless.
     pub fn new(config: Config, me: Member, seed: u64) -> Detector {
         let seed = mix(seed ^ mix(me.incarnation));
         let stream = u64::from(me.node.0) << 1;
@@ -211,15 +212,15 @@ impl Detector {
         self.settle(out);
     }
 
-    /// When [`Detector::poll`] is to be called next; [`Instant::MAX`] while nobody is watched.
+    /// When the caller must call [`Detector::poll`]; [`Instant::MAX`] while no member is watched.
     pub fn deadline(&self) -> Instant {
         self.around.schedule.first()
     }
 
-    /// Something is odd with this node, such as a broken stream: it is asked directly, at once and
-    /// once more half-way through 300 ms. If it does not answer it is suspected.
-    /// A node that is down is told that we look for it. Does nothing if it is not watched, or is
-    /// being asked already.
+    /// Probes a node directly because of a symptom such as a broken stream: at once, and again
+    /// half-way through 300 ms. A node that does not answer is suspected. A node that is down is
+    /// sent an announcement instead. Does nothing if the node is not watched or a direct probe is
+    /// already under way.
     pub fn probe(&mut self, now: Instant, node: NodeId, out: &mut Output) {
         self.advance(now);
         let Some(place) = self.around.place(node).filter(|_| !self.has_left) else { return };
@@ -233,8 +234,8 @@ impl Detector {
         }
     }
 
-    /// Says goodbye: the others need not wait for a time-out. Each one is told, and passes it on.
-    /// From then on this detector is silent and deaf.
+    /// Leaves the group. Sends a goodbye to each member, which passes it on, so that none has to
+    /// wait for a time-out. From then on this detector sends nothing and ignores all input.
     pub fn leave(&mut self, now: Instant, out: &mut Output) {
         self.advance(now);
         if self.has_left {
@@ -269,7 +270,7 @@ impl Detector {
     }
 
     /// Sets the clock. If this member stood still, what is due comes later by that time. The first
-    /// time round a trip more, so that what waits in the socket is read before anybody is blamed.
+    /// time round a trip more, so that the datagrams in the socket are read before any suspicion.
     fn advance(&mut self, now: Instant) {
         self.around.now = now;
         let lost = now - self.deadline();
@@ -335,7 +336,7 @@ impl Detector {
         }
     }
 
-    /// Tells foca something that nobody said in a packet.
+    /// Passes foca a claim that did not arrive in a packet.
     fn apply(&mut self, claim: Claim, out: &mut Output) {
         let sink = Sink { around: &mut self.around, out };
         if self.foca.apply_many([claim].into_iter(), true, sink).is_err() {
@@ -388,8 +389,8 @@ impl Detector {
         }
     }
 
-    /// This member found that another does not answer. Foca starts no time-out for a suspicion that
-    /// it is told of, so it starts here.
+    /// This member found that another does not answer. foca starts no suspicion time-out for a
+    /// claim passed to it, so this function starts one.
     fn accuse(&mut self, node: NodeId, out: &mut Output) {
         let Some(known) = self.known(node).filter(|known| known.state() != State::Down) else {
             return;

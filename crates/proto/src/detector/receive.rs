@@ -66,8 +66,8 @@ impl Detector {
         }
     }
 
-    /// Members may have been told of a generation of this one that it never had. Nothing that it
-    /// says counts with them, until it has a later one.
+    /// Other members may believe in a generation of this member that it never had. They ignore all
+    /// its claims until its generation is higher than that.
     fn overtake(&mut self, named: Identity, claims: &[Claim], out: &mut Output) {
         let around = &self.around;
         let named = [named].into_iter().chain(claims.iter().map(|claim| *claim.id()));
@@ -108,8 +108,8 @@ impl Detector {
         }
     }
 
-    /// A sender that we do not watch, or that knows us under an older name. It is told that we
-    /// live, and no more.
+    /// Answers a sender that is not watched, or that knows this member under an older identity: the
+    /// answer only says that this member is alive.
     fn answer_by_hand(&mut self, header: &Header<Identity>, out: &mut Output) {
         let answer = match header.message {
             Message::Ping(number) => Message::Ack(number),

@@ -36,13 +36,13 @@ impl Task {
         }
     }
 
-    /// Of foca's making, and void when foca starts anew.
+    /// True for tasks that foca asked for; they are void when foca restarts.
     fn is_focas(&self) -> bool {
         matches!(self, Task::AskHelpers(_) | Task::NextProbe(_) | Task::Condemn { .. })
     }
 }
 
-/// What is to be done when. Short: at most two tasks a member and a handful more.
+/// Tasks and when each is due. Short: at most two tasks a member and a handful more.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     // In the order in which they were added; ties go by kind, then by that order.
@@ -55,7 +55,7 @@ impl Schedule {
         self.tasks.push((at, task));
     }
 
-    /// When the first task is due; never if there is none.
+    /// When the first task is due; [`Instant::MAX`] if the schedule is empty.
     pub fn first(&self) -> Instant {
         self.tasks.iter().map(|&(at, _)| at).min().unwrap_or(Instant::MAX)
     }

@@ -119,7 +119,7 @@ impl Surroundings {
         }
     }
 
-    /// Foca starts anew: what it asked for before is void.
+    /// foca restarts: drops the timers that it asked for before.
     fn forget_timers(&mut self) {
         self.schedule.drop_focas();
         self.probe = None;

@@ -117,7 +117,7 @@ fn a_new_incarnation_ends_the_old_one_and_is_a_member_of_its_own() {
     for seed in 0..20 {
         let mut net = Net::new(4, seed);
         net.run_for(ms(2000));
-        // It restarts at once, so fast that nobody would have missed it.
+        // It restarts at once, before any member could have suspected it.
         let restarted = Member { incarnation: 77, ..member(2) };
         let config = Config::new().build().expect("within the ranges");
         net.nodes[2] = Net::node(&config, restarted, seed);
@@ -129,7 +129,7 @@ fn a_new_incarnation_ends_the_old_one_and_is_a_member_of_its_own() {
             assert_eq!(net.health(by, 2), Health::Down, "seed {seed}");
         }
         net.run_for(ms(2000));
-        // Its own questions were answered meanwhile, though nobody watched it.
+        // The other members answered its probes meanwhile, though none watched it.
         for of in [0, 1, 3] {
             assert_eq!(net.health(2, of), Health::Up, "seed {seed}");
         }
@@ -197,7 +197,7 @@ fn a_question_is_no_suspicion_of_a_member_that_answers() {
         for _ in 0..20 {
             net.call(0, |detector, now, out| {
                 detector.probe(now, NodeId(1), out);
-                // While it is being asked a second question is none.
+                // A second probe during the first one sends nothing.
                 let sends = out.sends.len();
                 detector.probe(now, NodeId(1), out);
                 assert_eq!(out.sends.len(), sends);

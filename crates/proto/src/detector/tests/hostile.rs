@@ -17,7 +17,7 @@ fn target() -> (Net, Vec<(NodeId, Bytes)>) {
     (net, seen)
 }
 
-/// The detector still works with no more members than it watches.
+/// The detector still works, and foca knows at most the members that it watches.
 fn assert_sound(net: &mut Net) {
     let foca = net.nodes[0].detector.foca.iter_membership_state();
     // Its own earlier names are not among them.
