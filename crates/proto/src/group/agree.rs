@@ -32,7 +32,8 @@ pub(super) struct Acceptor {
     attempts: BTreeMap<NodeId, u32>,
     /// What was accepted last: flushed, if this member takes part.
     pub(super) accepted: Option<(Ballot, Arc<Proposal>)>,
-    // What is to be accepted once flushed, and for each of its cuts how far was asked.
+    // The proposal to accept once flushed, and for each of its cuts the end of the blocks asked
+    // for.
     pending: Option<(Ballot, Arc<Proposal>)>,
     asked: Vec<u64>,
     /// The last attempt of this member.
@@ -187,8 +188,8 @@ impl Group {
         }
     }
 
-    /// This member and another were told of different views under one number, by a member that
-    /// lies. Each goes on without the other, if it is with a quorum.
+    /// A member that lies has made this member and another install different views under one
+    /// number. Each continues without the other, if it is with a quorum.
     pub(super) fn expel_other_view(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if self.expelled.insert(node) {
             cx.count(counters::OTHER_VIEW, 1);
@@ -209,7 +210,8 @@ impl Group {
             Some(promised) if promised > ballot => {
                 return self.tell(cx, from, Message::Rejected { view, promised });
             }
-            // Whoever has not promised may have received more than the proposal knows.
+            // A member that has not promised may have received blocks that the proposal does not
+            // cover.
             _ => return cx.count(counters::UNPROMISED_ACCEPT, 1),
         }
         if self.acceptor.accepted.as_ref().is_some_and(|(at, _)| *at == ballot) {
@@ -248,9 +250,10 @@ impl Group {
             && cuts.iter().all(|cut| cut.origin < members && cut.holder < members)
     }
 
-    /// Whether what this member has of each origin is no more than the view shall have had.
+    /// True if the proposal covers every block that this member has received of each origin.
     fn covers_received(&self, proposal: &Proposal) -> bool {
-        // What was freed here, as its origin said falsely that all have it, nobody can be given.
+        // Blocks that were freed here, because their origin falsely called them stable, are left
+        // aside: this member cannot give them to others.
         let is_covered = |reached: Reached| {
             let cut = proposal.cuts.iter().find(|cut| cut.origin as usize == reached.origin);
             let end = cut.map_or(0, |cut| cut.end);
@@ -370,10 +373,10 @@ impl Group {
     }
 }
 
-/// Who is asked after so many fruitless questions: the holder every other time, in between the
-/// proposer, who has everything once it has flushed itself, since the link to the holder may be
-/// dead; and then each of those that are kept, since both may have freed what another member told
-/// them was with all.
+/// The member to ask after `fruitless` requests without an answer. Every other request goes to the
+/// holder. The first one in between goes to the proposer, which has everything once it has flushed,
+/// since the link to the holder may be dead. Later ones go to each kept member in turn, since both
+/// may have freed blocks that another member falsely reported as stable.
 fn turn(fruitless: usize, holder: NodeId, proposer: NodeId, kept: &[NodeId]) -> NodeId {
     match fruitless {
         1 => proposer,
@@ -382,8 +385,8 @@ fn turn(fruitless: usize, holder: NodeId, proposer: NodeId, kept: &[NodeId]) -> 
     }
 }
 
-/// How many may join where so many stay. These can undo a view whose joiners all fail: they are a
-/// quorum of it.
+/// The most members that may join a view in which `stay` members remain. Those that remain are a
+/// quorum of that view, so they can undo it if all joiners fail.
 pub(super) fn joining_max(stay: usize) -> usize {
     (stay / 2).max(1)
 }

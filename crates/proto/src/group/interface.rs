@@ -40,7 +40,7 @@ pub enum Command {
     },
     /// Send this to one other member.
     SendTo {
-        /// The member, as a view named it: no other incarnation of its node is told.
+        /// The member, as a view named it: no other incarnation of its node receives the message.
         to: Member,
         /// The message.
         payload: Payload,
@@ -118,8 +118,8 @@ pub enum Event {
         /// Who.
         members: Vec<NodeId>,
     },
-    /// The others went on without this node, which joins anew, under another incarnation. What it
-    /// sent and was not delivered here is lost.
+    /// The other members continue without this node, which joins again under another incarnation.
+    /// Its messages that were not delivered here are lost.
     Excluded,
     /// The node has left.
     Left,

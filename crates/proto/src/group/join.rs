@@ -16,7 +16,7 @@ use crate::detector::Health;
 const KNOWN_MAX: usize = 256;
 /// Nodes that may wait to be let in.
 const JOINERS_MAX: usize = 256;
-/// A node that has not repeated its request for this many times `join_every` joins no more.
+/// A join request expires unless the node repeats it within this many times `join_every`.
 const REQUESTS_MISSED_MAX: u32 = 8;
 /// A node that asked to join.
 #[derive(Debug)]

@@ -35,8 +35,9 @@ const LOOKS: u32 = 20;
 const ASK_LOOKS: u32 = 5;
 /// A report that is not repeated for this many looks is over.
 const REPORT_LOOKS: u32 = 8;
-/// While at most so many frames are under way on a hop, a backlog that shrinks is progress: large
-/// blocks on a slow link. More of them say that acknowledgements do not come.
+/// While at most this many frames are unacknowledged on a hop, a shrinking backlog counts as
+/// progress: a slow link carries large blocks. More of them mean that acknowledgements do not
+/// arrive.
 const SLOW_FRAMES_MAX: u64 = 8;
 /// How long a member that was left out is kept out at first. Doubled each time.
 const KEPT_OUT_MIN: Duration = Duration::from_secs(5);
@@ -231,8 +232,8 @@ impl Links {
         self.left_out.len() - usize::from(self.left_out.contains(&rank))
     }
 
-    /// True if the member of this rank may propose to leave out one of those that are to be: it
-    /// stays itself, and it is not the only one who cannot reach it.
+    /// True if the member of this rank may propose a view that leaves others out: it is not left
+    /// out itself, and a link to one of them is dead at a member other than this one.
     pub(super) fn may_propose(&self, rank: u32) -> bool {
         let mut dead = self.dead.keys();
         !self.leaves_out(rank)
@@ -240,8 +241,9 @@ impl Links {
                 .any(|&(a, b)| (self.leaves_out(a) || self.leaves_out(b)) && a != rank && b != rank)
     }
 
-    /// The place of a member in the order in which members propose: those that may leave others
-    /// out, then their accusers, then those that are to be left out; the older ones first.
+    /// The place of a member in the order in which members propose: first those that may leave
+    /// others out, then their accusers, then those that the view will leave out; within each class
+    /// the oldest first.
     pub(super) fn place(&self, rank: u32) -> (bool, bool, u32) {
         if self.left_out.is_empty() {
             return (false, false, rank);
@@ -455,7 +457,7 @@ impl Group {
         }
     }
 
-    /// Computes anew which members the view is to go on without.
+    /// Recomputes which members the next view must leave out.
     pub(super) fn judge_links(&mut self, cx: &Cx<'_>) {
         if self.links.dead.is_empty() && self.links.left_out.is_empty() {
             return;

@@ -445,7 +445,7 @@ impl Group {
         }
     }
 
-    /// When a closed window is to be looked at again.
+    /// When to check a closed window again.
     fn stall_deadline(&self, cx: &Cx<'_>) -> Instant {
         let Some(stall) = &self.stall else { return Instant::MAX };
         match (stall.is_told, cx.shared.expel_after) {

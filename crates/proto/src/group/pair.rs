@@ -1,8 +1,8 @@
 //! Messages from one member to one other: the two ends of a pair, without a network.
 //!
-//! Blocks are numbered from the first message of the pair on, through all views in which both are.
-//! So whatever is sent again, after a broken stream or in the next view, is told from what has come
-//! already.
+//! Blocks are numbered from the first message of the pair on, through all views that contain both.
+//! So the receiver recognises duplicates of blocks that are sent again after a broken stream or in
+//! the next view.
 
 use std::collections::VecDeque;
 
@@ -59,7 +59,7 @@ pub(super) struct Outbound {
     hop_bytes: usize,
     /// When to ask the other how far it is, should it have said nothing until then.
     pub(super) probe_at: Instant,
-    /// How often it was asked in vain.
+    /// Probes sent since the other end last answered.
     pub(super) probes: u32,
 }
 
@@ -253,7 +253,8 @@ impl Inbound {
         self.credit.unconsumed_bytes() + self.assembly_held_bytes
     }
 
-    /// What the sender is to be told: blocks below the one are here, below the other consumed.
+    /// The acknowledgement for the sender: all blocks below the first number have been received,
+    /// and all below the second consumed.
     pub(super) fn marks(&mut self) -> (u64, u64) {
         self.untold_bytes = 0;
         (self.received, self.credit.granted())
@@ -290,8 +291,9 @@ impl Inbound {
         Ok(Some((self.received, whole)))
     }
 
-    /// The application consumed all messages that end at or below `through`. True if the sender
-    /// is to be told; of less it hears with the next acknowledgement, or when it asks.
+    /// The application consumed all messages that end at or below `through`. True if enough was
+    /// consumed to acknowledge now; less goes with the next acknowledgement, or with the answer to
+    /// a probe.
     pub(super) fn consume(&mut self, through: u64, limits: Limits) -> bool {
         self.untold_bytes += self.credit.consume(through);
         self.grant();

@@ -1,9 +1,10 @@
 //! The member's part in messages to one other member.
 //!
-//! The receiver delivers what was sent in the view in which it is, to the incarnation that it is,
-//! by numbers that go on through all views: so a message is sent again until it is acknowledged,
-//! also in the next view, and delivered once. When one of the two is not in the view any more the
-//! sender is told what was not acknowledged. While a view ends nothing is sent.
+//! The receiver delivers only messages sent in its present view, to its present incarnation. Block
+//! numbers continue through all views. So the sender retransmits a message until it is
+//! acknowledged, in the next view too, and the receiver delivers it once. When either of the two
+//! leaves the view, the sender's application learns which messages were not acknowledged. Nothing
+//! is sent during a view change.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -122,7 +123,7 @@ impl Group {
             self.tell_excluded(cx, from);
         }
         if block.view != self.view.id() || !self.is_member() {
-            // Its sender sends it again in the view that it comes to, or is told.
+            // The sender retransmits it in its next view, or reports it as undelivered.
             return cx.count(counters::DIRECT_FOREIGN_VIEW, 1);
         }
         let sender = Member { node: from, incarnation: block.sender };

@@ -12,7 +12,7 @@ use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
 use super::{Cx, Group};
 use crate::core::{Instant, NodeId, ViewId};
 
-/// How often a decided view is told to those that have not said that they installed it.
+/// How often a decided view is sent again to members that have not confirmed its installation.
 const INSTALL_REPEATS: u32 = 50;
 
 /// How often the pause doubles that a member makes whose attempts come to nothing.
@@ -140,7 +140,7 @@ impl Group {
             return self.joins_at.max(attempt_after);
         }
         if self.links.has_lost_block && !self.is_ending() {
-            return since.max(attempt_after); // Nobody else knows.
+            return since.max(attempt_after); // No other member knows.
         }
         let place = self.links.place(rank);
         let nodes = (0u32..).zip(self.view.members().iter().map(|member| member.node));
@@ -348,7 +348,8 @@ impl Group {
         if at.proposer == self.me.member.node {
             return false; // Only this member could have decided it, and it is still in the view.
         }
-        // All that its ballot asked had to accept it, and whoever did and promised says so.
+        // Every member that its ballot asked had to accept it, and those that did say so in their
+        // promises.
         let has_accepted = |promise: &Promise| {
             promise.accepted.as_ref().is_some_and(|(_, p)| p.made_at == proposal.made_at)
         };
@@ -484,7 +485,8 @@ impl Group {
             }
             is_waiting = true;
         } else if self.is_ending() && self.proposer.is_none() {
-            // Whoever decided may be gone. One at a time: who has learned of it tells others.
+            // The proposer that decided may be gone, so ask one member at a time; a member that
+            // knows tells others.
             let node = self.any_member(cx);
             if node != self.me.member.node {
                 self.tell(cx, node, Message::Installed { view: self.view.id() });
@@ -501,8 +503,8 @@ impl Group {
     }
 }
 
-/// How far the members can bring each other, of each origin. Where an origin said falsely that
-/// all have its blocks, some may be held by nobody who could give them to the others.
+/// The end to which the members can bring each other, for each origin. If an origin falsely called
+/// blocks stable, there may be blocks that no remaining holder can give to the others.
 pub(super) fn cuts(promises: &BTreeMap<u32, Promise>) -> Vec<Cut> {
     let mut rows: BTreeMap<u32, Vec<(u32, Received)>> = BTreeMap::new();
     for (&holder, promise) in promises {

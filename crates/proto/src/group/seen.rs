@@ -1,4 +1,4 @@
-//! What can be seen of a member from outside: by checkers, and by whoever looks for a fault.
+//! A member's state as seen from outside, for checkers and for debugging.
 
 use bytes::Bytes;
 
