@@ -25,7 +25,7 @@ impl Server {
     ) {
         self.census.arrived += walkers.len() as u64;
         if head.plan != self.plan {
-            // The server has begun anew, or another client has given it another graph.
+            // The server has restarted, or another client has supplied another graph.
             self.refuse(cx, counters::WALKER_OF_OTHER_GRAPH, walkers.len());
             let holding = Holding::Other(self.plan);
             return self.say_held(cx, head.home, head.plan, holding);

@@ -235,7 +235,7 @@ impl Bundler {
         }
     }
 
-    /// Where cargo of this key waits; a place is made for it if there is none.
+    /// The place of the bundle for this key. Opens a bundle if the key has none.
     fn place(&mut self, key: Key, head: &Arc<Head>, cargo: &Cargo) -> usize {
         let is_it = |place: &usize| self.open.get(*place).is_some_and(|(of, _)| *of == key);
         let [latest, before] = self.latest;
@@ -260,7 +260,8 @@ impl Bundler {
             && bundle.came.is_empty()
             && !Arc::ptr_eq(of, head)
         {
-            // The same job, as long as nobody says otherwise.
+            // The bundle is empty, and the job's description may have changed since the last
+            // walker.
             *of = head.clone();
         }
         place
@@ -278,7 +279,7 @@ impl Bundler {
             self.walkers -= walkers as usize;
         }
         leave(cx, *to, bundle.take(), bundle.bytes);
-        // Whoever is the oldest now has waited no longer than the one before.
+        // The walker that is the oldest now came no earlier than the previous oldest.
         if self.walkers == 0 {
             self.oldest = None;
         }

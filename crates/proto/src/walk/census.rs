@@ -21,7 +21,7 @@ pub struct Census {
     pub dropped_early: u64,
     /// Dropped by the queue because it was full.
     pub dropped_full: u64,
-    /// Dropped because nobody has the edges that they need.
+    /// Dropped because no server has the edges that they need.
     pub lost: u64,
     /// Refused: not what a walker can be.
     pub refused: u64,

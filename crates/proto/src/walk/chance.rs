@@ -5,7 +5,7 @@ use thiserror::Error;
 /// When a walk ends, if no dead end comes before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
-    /// After so many steps.
+    /// After this many steps.
     Steps(u32),
     /// At each vertex with this chance, the first included, and after `steps_max` at the latest.
     /// Drawn before the walk begins.
@@ -65,10 +65,10 @@ impl Chance {
     }
 }
 
-/// Why a kind of walk makes no sense. Whoever asked for it is at fault.
+/// Why a kind of walk is invalid. The caller that asked for it is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KindError {
-    /// A chance that is none.
+    /// A probability outside 0 to 1.
     #[error("{0} is not a probability: expected 0 to 1")]
     Chance(String),
     /// A parameter of node2vec out of range.

@@ -105,7 +105,8 @@ pub enum Control {
 /// What is done about walks that get lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// Others are generated until so many have *finished*: the paper's. Favours short walks.
+    /// Other walks are generated until the requested number has *finished*: the paper's. Favours
+    /// short walks.
     Regenerate,
     /// The same walk is done again, over the same path. Every walk that was asked for is done.
     Reexecute,

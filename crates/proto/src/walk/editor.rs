@@ -38,7 +38,7 @@ struct Present {
     edits: Vec<Edit>,
     results: Vec<Option<Result<u32, EditError>>>,
     left: usize,
-    /// Edits that are to be asked for, in their order.
+    /// Edits that are not yet requested, in their order.
     pending: BTreeSet<usize>,
     /// Requests that are under way, by server.
     open: BTreeMap<NodeId, Request>,
@@ -55,12 +55,12 @@ struct Request {
 }
 
 impl Editor {
-    /// True if anything is to be done.
+    /// True while edits are in progress.
     pub(super) fn is_busy(&self) -> bool {
         self.present.is_some()
     }
 
-    /// When something is to be done next.
+    /// When the editor must act next.
     pub(super) fn next_at(&self, now: Instant) -> Option<Instant> {
         let present = self.present.as_ref()?;
         let again = present.open.values().map(|request| request.sent + AGAIN).min();
@@ -147,7 +147,7 @@ impl Server {
         self.look_after_edits(cx);
     }
 
-    /// Asks for what is to be asked, tells what is done, gives up what takes too long.
+    /// Requests edits that are due, reports those that are done, gives up those that take too long.
     pub(super) fn look_after_edits(&mut self, cx: &mut Cx<'_>) {
         loop {
             self.editor.begin_next(cx.now);

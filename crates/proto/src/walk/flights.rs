@@ -26,8 +26,8 @@ pub struct Flight {
     pub length: u32,
     /// How often it was begun, this time included.
     pub attempt: u8,
-    /// Whether it was lost and is to be begun anew: nobody waits for its latest walker. One that
-    /// comes home all the same is welcome.
+    /// True while the walk is lost and waits to be sent again. It still ends if its latest walker
+    /// comes home after all.
     pub is_waiting: bool,
     /// When it was begun, this time.
     pub sent: Instant,
@@ -51,9 +51,9 @@ impl Flight {
 #[repr(align(64))]
 struct CacheLine;
 
-/// All walks under way. A token names a place, its generation and the attempt: which of a walk's
-/// walkers comes home first does not matter, as all take the same path; who comes after that, to a
-/// place that is free or another's, is nobody's.
+/// All walks under way. A token names a place, its generation and the attempt. Whichever walker of
+/// a walk comes home first ends the walk, since all its walkers take the same path. A walker that
+/// comes later finds its place free or under another generation, and is ignored.
 #[derive(Clone, Debug, Default)]
 pub struct Flights {
     slots: Slots<Flight, WalkId, CacheLine>,
@@ -79,14 +79,15 @@ impl Flights {
         self.slots.iter().map(|(slot, flight)| (token(slot, flight.attempt), flight))
     }
 
-    /// Enters a walk, and returns the token it is to carry. There are to be fewer than
-    /// `FLIGHTS_MAX`.
+    /// Enters a walk, and returns the token for its walker. The caller must hold fewer than
+    /// `FLIGHTS_MAX` walks.
     pub fn begin(&mut self, flight: Flight) -> u64 {
         self.steps += u64::from(flight.length) + 1;
         token(self.slots.insert(flight), flight.attempt)
     }
 
-    /// A walk is begun anew: what it is now, and its next token. None if it has ended.
+    /// Starts the next attempt of a walk: its state and its next token. `None` if the walk has
+    /// ended.
     pub fn begin_anew(&mut self, token: u64, now: Instant) -> Option<(u64, Flight)> {
         let flight = self.flight_mut(token)?;
         flight.attempt += 1;
@@ -95,7 +96,7 @@ impl Flights {
         Some((walk | u64::from(flight.attempt), *flight))
     }
 
-    /// A walk is to be begun anew later.
+    /// Marks a walk that will be sent again later.
     pub fn let_wait(&mut self, token: u64) {
         if let Some(flight) = self.flight_mut(token) {
             flight.is_waiting = true;
@@ -138,14 +139,14 @@ impl Flights {
         self.steps = 0;
     }
 
-    /// Sets when a walk is to be looked at.
+    /// Sets when to check a walk.
     pub fn set_deadline(&mut self, token: u64, at: Instant) {
         // Rounded up: never early.
         let tick = at.as_nanos().div_ceil(TICK.as_nanos() as u64);
         self.due.entry(tick).or_default().push(token);
     }
 
-    /// When the next walk is to be looked at; some that have ended may be among those counted.
+    /// When to check the next walk; the deadline may belong to a walk that has ended.
     pub fn next_deadline(&self) -> Option<Instant> {
         let (tick, _) = self.due.first_key_value()?;
         Some(Instant::from_nanos(tick.saturating_mul(TICK.as_nanos() as u64)))

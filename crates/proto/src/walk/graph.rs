@@ -19,7 +19,7 @@ pub struct Graph {
     labels: Option<Vec<u8>>,
 }
 
-/// Why rows are not a graph. Whoever built them is at fault.
+/// Why rows do not form a graph. The caller that built them is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GraphError {
     /// There are more vertices than numbers for them.
@@ -60,7 +60,7 @@ pub enum GraphError {
         /// Of what: `weights` or `labels`.
         what: &'static str,
     },
-    /// A weight that is none.
+    /// A weight that is negative or not finite.
     #[error(
         "an edge of vertex {from} to {to} weighs {weight}: weights are finite and not negative"
     )]
@@ -227,7 +227,7 @@ impl Graph {
         from + ((u128::from(draw) * u128::from(to - from)) >> 64) as u64
     }
 
-    /// Where the edge at this place leads; to vertex 0 if there is none.
+    /// The target of the edge at this place; vertex 0 if the place has no edge.
     #[inline]
     pub(super) fn target_of(&self, edge: u64) -> Vertex {
         self.targets.get(edge as usize).copied().unwrap_or_default()
@@ -279,8 +279,8 @@ impl Adjacency for Graph {
     }
 }
 
-/// An edge's column in the alias table of its row: whoever draws the column takes this edge with
-/// `keep / 2^32`, else the `other`-th of the row.
+/// An edge's column in the alias table of its row: a draw of this column selects this edge with
+/// probability `keep / 2^32`, else the `other`-th edge of the row.
 ///
 /// Source: Walker, *An Efficient Method for Generating Discrete Random Variables with General
 /// Distributions*, ACM TOMS 1977; built as in Vose 1991.

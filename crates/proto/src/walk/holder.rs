@@ -17,7 +17,7 @@ use crate::core::{Context, Instant, Lane, NodeId};
 
 /// Clients whose latest edits are remembered, so that none is done twice.
 const CLIENTS_MAX: usize = 1024;
-/// Vertices that another server is told of at once, at most: they fit a datagram.
+/// The most vertices in one report to another server: they fit a datagram.
 const VERTICES_TOLD_MAX: usize = 64;
 /// Bytes of rows on their way to other servers, at most.
 const GIVEN_BYTES_MAX: usize = 8 << 20;
@@ -54,7 +54,7 @@ struct Building {
     moved: Vec<(Vertex, u32)>,
 }
 
-/// A piece that does not fit: whoever sent it is at fault.
+/// A piece that does not fit: its sender is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Misfit;
 
@@ -195,7 +195,7 @@ impl Server {
         }
     }
 
-    /// A client says which graph is to be there.
+    /// A client names the graph that this server must hold.
     pub(super) fn on_open(&mut self, cx: &mut Cx<'_>, from: NodeId, plan: Plan, replaces: bool) {
         let id = plan.id;
         let place = plan.servers.iter().position(|&(server, _)| server == cx.node);
@@ -328,7 +328,7 @@ impl Server {
         cx.send(to, Lane::Stream, Message::Upkeep(self.plan, Box::new(Upkeep::Give(given))));
     }
 
-    /// Gives those vertices again that nobody has answered for.
+    /// Sends vertices again whose new owner has not answered in time.
     pub(super) fn give_again(&mut self, cx: &mut Cx<'_>) {
         let is_old = |&(at, _): &(Instant, usize)| cx.now.since(at) >= GIVE_AGAIN;
         let given = self.holder.given.iter().filter(|(_, given)| is_old(given));
@@ -339,7 +339,7 @@ impl Server {
         }
     }
 
-    /// When to look for vertices that are to be given again.
+    /// When to look for vertices that must be sent again.
     pub(super) fn give_again_at(&self, now: Instant) -> Option<Instant> {
         (!self.holder.given.is_empty()).then_some(now + GIVE_AGAIN)
     }

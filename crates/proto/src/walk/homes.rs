@@ -304,7 +304,7 @@ impl Homes {
         (silent, gone)
     }
 
-    /// True if this home is to be forgotten.
+    /// True if this home has been silent so long that the server forgets it.
     pub(super) fn is_silent(&self, id: HomeId, now: Instant) -> bool {
         self.forgets && id != HomeId::SERVERS && self.homes[id.index()].is_silent(now)
     }

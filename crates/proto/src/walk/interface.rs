@@ -40,7 +40,7 @@ impl Sources {
         }
     }
 
-    /// True if there is none.
+    /// True if there are no sources.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -92,7 +92,7 @@ pub enum Command {
     Run(Box<Job>),
     /// Give a job up. What is under way is dropped when it comes home.
     Cancel(JobId),
-    /// So many walks of a job were consumed.
+    /// The application has consumed this many walks of a job.
     Consumed(JobId, usize),
     /// This server is where the bytes say, in a form that drivers of sockets read.
     Serve(Bytes),
@@ -124,7 +124,7 @@ pub struct Walk {
     pub versions: Vec<u32>,
 }
 
-/// A walk under way, or lost and to be begun anew, as its home knows it.
+/// A walk under way, or lost and waiting to be sent again, as its home knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnderWay {
     /// The application's name for its job.
@@ -178,12 +178,12 @@ impl JobReport {
     }
 }
 
-/// What the local application is told.
+/// A notification to the local application.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Walks are done. It says [`Command::Consumed`] once it has no more need of their room.
+    /// Walks are done. The application sends [`Command::Consumed`] once it has freed them.
     Walks(JobId, SmallVec<[Walk; 1]>),
-    /// A walk was given up after so many attempts.
+    /// A walk failed after this many attempts.
     Failed(JobId, u64, u8),
     /// A job has ended: all its walks are done or given up, or it was cancelled. With where the
     /// walkers of all jobs have gone at this server until then.
@@ -192,10 +192,9 @@ pub enum Event {
     Refused(JobId, Refusal),
     /// A server was found: where it says it is, and the plan of the graph that it has, 0 if none.
     Found(NodeId, Bytes, u64),
-    /// How far the supply of this plan is: the vertices that each server has been told of, its own
-    /// with their rows, all servers together. At the end that is all vertices times the servers.
-    /// Told each time that it is a thousandth of
-    /// all further.
+    /// Progress of the supply of this plan: how many vertices each server knows of, its own with
+    /// their rows, summed over all servers. The end is the number of vertices times that of
+    /// servers. Reported each time that it has advanced by a thousandth of the end.
     Supplying(u64, u64),
     /// All servers have their parts of the graph of this plan: jobs can begin.
     Supplied(u64),
@@ -306,5 +305,5 @@ pub struct Supply {
     pub pass: Option<PassConfig>,
 }
 
-/// A vertex and what is to become of it.
+/// A vertex and the change to make to it.
 pub type Edit = (Vertex, Change);

@@ -178,7 +178,7 @@ impl Node2Vec {
     }
 }
 
-/// The place of a draw among so many.
+/// Maps a uniform draw to one of `count` places.
 fn place(draw: u64, count: usize) -> usize {
     ((u128::from(draw) * count as u128) >> 64) as usize
 }

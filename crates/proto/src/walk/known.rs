@@ -55,7 +55,8 @@ impl Known {
 
     fn place(&mut self, head: &Arc<Head>) -> Option<u32> {
         if let Some(&place) = self.index.get(&(head.home, head.job)) {
-            // Whoever sends it says what it is; who holds a walker of it goes by what it said.
+            // The sender describes the job. While walkers of the job are here, the first
+            // description stands.
             let slot = &mut self.slots[place as usize];
             if slot.here == 0 {
                 slot.head = head.clone();

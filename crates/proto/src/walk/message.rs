@@ -380,13 +380,12 @@ impl Ended {
     }
 }
 
-/// The next bytes, so many, where they are: from a copy, numbers are read only once all of it is
-/// written.
+/// The next `COUNT` bytes, in place: a copy would delay reading numbers until all of it is written.
 fn fixed<const COUNT: usize>(bytes: &Bytes) -> Result<&[u8; COUNT], DecodeError> {
     bytes.first_chunk().ok_or(DecodeError::Truncated { need: COUNT, have: bytes.len() })
 }
 
-/// A path of so many steps, if there is one.
+/// The path of a walker that has taken `steps` steps; empty if its trail records none.
 fn path(trail: Trail, steps: u32, bytes: &mut Bytes) -> Result<Vec<Vertex>, DecodeError> {
     let words = trail.words() * steps as usize;
     if words == 0 {

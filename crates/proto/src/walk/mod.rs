@@ -92,7 +92,7 @@ pub enum Timer {
     Generate,
     /// A walk may be overdue.
     Deadline,
-    /// Servers are to be asked for their parts, or vertices and edits sent once more.
+    /// Time to ask servers for their parts, or to send vertices and edits again.
     Upkeep,
     /// A walker may have waited for company as long as it may.
     Leave,
@@ -135,9 +135,10 @@ pub struct Server {
     census: Census,
     /// Until when the queue's area is counted.
     counted: Instant,
-    /// Walkers that the queue dropped, by their homes, of which so many are told apart.
+    /// How many walkers the queue dropped, for each of at most `HOMES_MAX` homes.
     dropped: BTreeMap<NodeId, u64>,
-    /// The plan by which the part was given; 0 if it was there from the start, or there is none.
+    /// The plan by which the part was supplied; 0 if it was there from the start, or if there is no
+    /// part.
     plan: u64,
     /// Whether clients may give it a part.
     takes_graphs: bool,
@@ -509,8 +510,8 @@ impl Server {
                 self.pass_on(cx, queued, vertex);
             }
             Step::Need(vertex) => {
-                // Whoever has judged a candidate is no longer where it was, however many are
-                // rejected: only turns that change nothing are detours.
+                // A walker that has judged a candidate has made progress, even if it rejected the
+                // candidate: only visits that leave its state unchanged are detours.
                 let is_detour = traveller.walker.state == before;
                 traveller.detours = if is_detour { traveller.detours + 1 } else { 0 };
                 if traveller.detours > DETOURS_MAX {
@@ -616,8 +617,7 @@ impl Server {
         self.config.graph_bytes_max
     }
 
-    /// Sees to it that nobody waits for company longer than he may: by a timer, unless the worker
-    /// is called by then.
+    /// Bounds how long walkers wait for company: sets a timer, unless the worker runs before then.
     fn arm_leave(&mut self, cx: &mut Context<'_, Server>) {
         let (Some(oldest), Some((_, done))) = (self.bundler.oldest(), &self.serving) else {
             return;

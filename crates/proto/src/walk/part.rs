@@ -193,7 +193,7 @@ impl Part {
         }
     }
 
-    /// The place among all of the server that has a vertex; none if it is none of them.
+    /// The place of the vertex's owner among all servers; `None` if the owner is not one of them.
     pub fn place(&self, vertex: Vertex) -> Option<usize> {
         match self.changed_of(vertex) {
             Some(changed) => self.servers().iter().position(|&server| server == changed.owner),
@@ -317,7 +317,7 @@ impl Part {
         let Given { vertex, epoch, version, row } = given;
         let known = self.epoch(vertex);
         if known >= epoch {
-            // Either it is told again of what it did long ago, or the giver has begun anew and does
+            // Either this is a duplicate of an old transfer, or the giver has restarted and does
             // not know how often the vertex has moved.
             let is_givers = self.owner(vertex) == Some(from);
             return if is_givers { Reception::Moves(known) } else { Reception::Taken(known) };
@@ -352,7 +352,7 @@ impl Part {
         }
     }
 
-    /// Somebody says who has a vertex, after so many moves.
+    /// Another node reports a vertex's owner after `epoch` moves.
     pub fn learn(&mut self, vertex: Vertex, owner: NodeId, epoch: u32, bytes_max: usize) {
         let is_news = epoch > self.epoch(vertex) && self.owners.is_server(owner);
         let is_own = self.owner(vertex) == Some(self.me);

@@ -39,8 +39,9 @@ impl Default for Red {
 }
 
 impl Red {
-    /// Judges a walker that comes to a queue of this length. `service` is what one takes to be
-    /// served: an idle queue's average decays as if so many small ones had been served.
+    /// Judges a walker that arrives at a queue of this length. `service` is the time to serve one
+    /// walker: the average of an idle queue decays as if the queue had served small walkers all
+    /// along.
     pub fn judge(
         &mut self,
         config: &QueueConfig,

@@ -143,7 +143,7 @@ impl OwnRow {
         self.labels.as_deref()
     }
 
-    /// True if its edges carry this, no more and no less.
+    /// True if its edges carry exactly these attributes.
     pub fn has(&self, weights: bool, labels: bool) -> bool {
         self.weights.is_some() == weights && self.labels.is_some() == labels
     }
@@ -169,7 +169,7 @@ impl OwnRow {
         4 * self.targets.len() + weights + self.labels.as_ref().map_or(0, Vec::len)
     }
 
-    /// Changes it; false if it is as it is to be.
+    /// Applies a change; false if the row already was in that state.
     pub fn apply(&mut self, change: &Change) -> bool {
         let is_changed = match *change {
             Change::Set { to, weight, label } => self.set(to, weight, label),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::core::Instant;
 use crate::parts::rtt::Rtt;
 
-/// Hops of walks whose average says how far single ones may be off: up to so many, all may be off
-/// together.
+/// The hops over which a sample is taken to be averaged. Within this many hops, deviations of
+/// single hops are taken as fully correlated.
 const HOPS: u64 = 8;
 
 /// An estimate of times, and of how many it is made. The text of the slides gives no estimator:
@@ -56,11 +56,10 @@ const LATE_WEIGHT_MAX: f64 = 0.25;
 /// What it falls by in a second.
 const SLACK_FALL: f64 = 4.0;
 
-/// How many times as long as [`RoundTrip`] says a walk is waited for: once, and more for a while
-/// after walks that had been missed came home. So about one walk in a hundred is begun anew in
-/// vain, and walks that do get lost are not waited for ever longer, as with a time-out that doubles
-/// with each attempt. Source of the idea, to tell wrong time-outs from right ones: RFC 3522
-/// (Eifel).
+/// Factor by which the time-out of [`RoundTrip`] is stretched: 1, and more for a while after
+/// walkers came home late. So about one walk in a hundred is re-executed without need, and the
+/// time-out of walks that do get lost does not grow without bound, as it would if it doubled with
+/// each attempt. Source of the idea, to detect spurious time-outs: RFC 3522 (Eifel).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slack {
     more: f64,
@@ -73,7 +72,7 @@ impl Slack {
         1.0 + (self.more - SLACK_FALL * now.since(self.at).as_secs_f64()).max(0.0)
     }
 
-    /// One of about so many walks, which had been missed, has come home.
+    /// A walk that had been presumed lost has come home. `of`: about how many walks are under way.
     pub(super) fn on_late(&mut self, now: Instant, of: usize) {
         let weight = (1.0 / (LATE_SHARE * of as f64)).min(LATE_WEIGHT_MAX);
         self.more = (self.factor(now) + weight).min(SLACK_MAX) - 1.0;

@@ -16,8 +16,8 @@ use crate::core::Instant;
 
 /// How long a walk may take before any has come back.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a walk that its own server has dropped waits before it is begun anew, twice as long
-/// each time: begun at once, it would find the same queue.
+/// How long a walk that its own server dropped waits before it is sent again, doubled with each
+/// attempt: sent at once, it would meet the same queue.
 const DROPPED_WAIT: Duration = Duration::from_millis(1);
 /// Walks that have to finish before the time they take is believed.
 const SAMPLES_MIN: u64 = 3;
@@ -45,9 +45,9 @@ pub(super) struct Run {
     pub(super) head: Arc<Head>,
     pub(super) report: JobReport,
     pace: Pace,
-    /// Walks under way, and those that are to be begun anew.
+    /// Walks under way, and lost walks that wait to be sent again.
     flights: Flights,
-    /// Tokens of walks that were lost and are to be begun anew, by when and their numbers.
+    /// Tokens of lost walks that wait to be sent again, by their time and walk number.
     again: BTreeMap<(Instant, u64), u64>,
     /// The same walks, by when they are given up if they have not been begun until then.
     expiries: BTreeMap<(Instant, u64), Instant>,
@@ -143,12 +143,12 @@ impl Run {
         self.flights.len() - self.again.len()
     }
 
-    /// Steps of these walks and of those that are to be begun anew.
+    /// Steps of these walks and of lost walks that wait to be sent again.
     pub(super) fn steps(&self) -> u64 {
         self.flights.steps()
     }
 
-    /// Them, and those that are to be begun anew, each with the token of its latest attempt.
+    /// These and lost walks that wait to be sent again, each with the token of its latest attempt.
     pub(super) fn flights(&self) -> impl Iterator<Item = (u64, &Flight)> {
         self.flights.iter()
     }
@@ -177,11 +177,11 @@ impl Run {
         matches!(&self.pace, Pace::Paced(paced) if paced.config.recovery == Recovery::Regenerate)
     }
 
-    /// When the next walk is to be begun.
-    /// `steps_max`: steps of walks under way from which on no others are begun.
+    /// When the next walk may begin. `steps_max`: no further walk begins while the walks under way
+    /// have this many steps.
     pub(super) fn due(&self, config: &Config, now: Instant, steps_max: u64) -> Due {
         let has_more = self.regenerates() || self.next < self.end;
-        // Those that wait to be begun anew keep their places.
+        // Lost walks that wait to be sent again keep their places.
         let begun = self.flights.len();
         let has_room = begun + self.unconsumed < config.results_max
             && (begun == 0 || self.flights.steps() < steps_max)
@@ -246,7 +246,7 @@ impl Run {
         Walker::new(self.job.seed, walk, source, self.job.length)
     }
 
-    /// The token of the next walk that is to be begun anew by now.
+    /// The token of the next lost walk whose time to be sent again has come.
     fn take_again(&mut self, config: &Config, now: Instant) -> Option<u64> {
         let next = self.again.first_entry().filter(|next| next.key().0 <= now)?;
         let token = next.remove();
@@ -255,7 +255,7 @@ impl Run {
         Some(token)
     }
 
-    /// A walk that was to be begun anew is not.
+    /// Cancels the next attempt of a lost walk.
     fn forget_again(&mut self, config: &Config, flight: &Flight) {
         let expiry = (flight.first_sent + config.walk_time_max, flight.walk);
         if let Some(at) = self.expiries.remove(&expiry) {
@@ -273,8 +273,7 @@ impl Run {
         last.min(flight.sent + self.timeout(config, flight, now))
     }
 
-    /// When a walk is to be looked at again at the latest: what walks take may have become less by
-    /// then.
+    /// The latest time to check a walk again: the estimated time of walks may have shrunk by then.
     fn look(&self, config: &Config, flight: &Flight, now: Instant) -> Instant {
         let last = flight.first_sent + config.walk_time_max;
         if self.regenerates() {
@@ -293,7 +292,7 @@ impl Run {
     /// had to wait for its processor. Source of the idea: RFC 8985 (RACK), section 3.
     fn patience(&self, config: &Config, flight: &Flight, now: Instant) -> Instant {
         let is_unknown = self.trip.samples() < SAMPLES_MIN;
-        // At the end none is begun any more, and few are done in vain.
+        // At the end of a job no walks begin after this one, and few are re-executed without need.
         let is_end = self.left() == 0;
         if self.regenerates() || is_unknown || is_end || self.newest_home > flight.sent {
             return now;
@@ -416,7 +415,7 @@ impl Run {
         }
     }
 
-    /// Begins walks anew that have taken too long, or gives them up.
+    /// Sends walks again that have taken too long, or gives them up.
     pub(super) fn take_overdue(
         &mut self,
         config: &Config,
@@ -462,7 +461,7 @@ impl Run {
         self.flights.next_deadline().into_iter().chain(expiry).min()
     }
 
-    /// So many walks were consumed.
+    /// The application has consumed this many walks.
     pub(super) fn on_consumed(&mut self, count: usize) {
         self.unconsumed = self.unconsumed.saturating_sub(count);
     }
@@ -493,7 +492,7 @@ impl Run {
 /// What a loss leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// Nobody has heard of it yet.
+    /// The job does not act on the loss, or not yet.
     Unheard,
     /// Another walk, or the same once more, takes its place.
     Again,
@@ -514,9 +513,9 @@ impl Paced {
         }
         let signals = std::mem::take(&mut self.signals);
         self.slow = match self.config.recovery {
-            // The paper's x: so many without a loss, and it is over.
+            // The paper's x: the slow phase ends after this many walkers without a loss.
             Recovery::Regenerate if signals > 0 => self.config.clean,
-            // Each mark is heard of once, where a loss of the paper's is found again and again.
+            // Each mark counts once, whereas the paper's controller finds the same loss repeatedly.
             Recovery::Reexecute => {
                 (self.slow + signals * self.config.clean).min(self.config.window as u32)
             }

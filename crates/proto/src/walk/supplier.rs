@@ -236,7 +236,7 @@ impl Server {
             }
             Holding::Other(other) if other == 0 || replaces => {
                 feed.is_whole = false;
-                // It has begun anew, or has not heard yet.
+                // The server has restarted, or the plan has not reached it yet.
                 if cx.now.since(feed.opened) >= ASK_EVERY {
                     feed.opened = cx.now;
                     supplier.open(cx, from);
@@ -315,7 +315,7 @@ impl Server {
         }
     }
 
-    /// When a server is to be asked next.
+    /// When to ask a server next.
     pub(super) fn look_at(&self) -> Option<Instant> {
         let is_busy = !self.runs.is_empty() || self.editor.is_busy();
         let feeds = self.supplier.iter().flat_map(|supplier| &supplier.feeds);
@@ -324,7 +324,7 @@ impl Server {
 }
 
 impl Feed {
-    /// When it is to be asked next: soon while something is missing, now and then while walks are
+    /// When to ask the server next: soon while its part is incomplete, now and then while walks are
     /// under way, else never.
     fn ask_at(&self, is_busy: bool) -> Option<Instant> {
         if !self.is_whole || self.is_silent && is_busy {

@@ -17,7 +17,7 @@ use crate::core::{DecodeError, NodeId, Payload, split, take_u8, take_u16, take_u
 pub const UPKEEP_BYTES_MAX: usize = 896 << 10;
 /// Most edits of a message.
 pub const EDITS_MAX: usize = 1024;
-/// Most vertices that are told of at once.
+/// Most vertices in one report.
 pub const VERTICES_MAX: usize = 256;
 /// Most bytes of a server's address.
 pub(super) const ADDRESS_BYTES_MAX: usize = 64;
@@ -275,7 +275,7 @@ impl Field for Chunk {
         let edges = take_u32(bytes)? as usize;
         let flags = take_u8(bytes)?;
         let (is_weighted, is_labelled) = decode_carried(flags & !CUT)?;
-        // Without edges nobody can tell whether they would carry something.
+        // Without edges the flags carry no meaning, so only zero is canonical.
         if edges == 0 && flags & !CUT != 0 {
             return Err(out_of("flags", flags.into()));
         }

@@ -41,7 +41,7 @@ impl Waits {
         (all > 0 && class < CLASSES - 1).then(|| deadline * class as u32 / PARTS as u32)
     }
 
-    /// So many walkers have waited this long.
+    /// Counts walkers that waited this long.
     pub(super) fn count(&mut self, wait: Duration, deadline: Duration, walkers: u64) {
         let (wait, deadline) = (wait.as_nanos(), deadline.as_nanos().max(1));
         let class = (wait * PARTS as u128).div_ceil(deadline).min(CLASSES as u128 - 1);

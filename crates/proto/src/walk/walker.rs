@@ -24,8 +24,8 @@ const GAMMA_INVERSE: u64 = {
 
 /// A walk on its way: where it is, and all that its next steps hang on.
 ///
-/// Its random numbers are its own and go with it. So the same walk of the same job takes the same
-/// path wherever its steps are taken, and however often it is begun anew.
+/// Its random numbers are its own and travel with it. So the same walk of the same job takes the
+/// same path wherever its steps are taken, and however often it is re-executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walker {
     /// Where it began.

@@ -77,9 +77,9 @@ struct Epoch {
     growth: f64,
 }
 
-/// Losses among as many walks as were under way: those that came home and those that are lost are
-/// heard of at different times, the lost ones later and in crowds. Once no more walks are begun,
-/// what is heard last is losses only, of walks that most others of their time have long outrun.
+/// The share of lost walks, judged over at least as many walks as were under way. Losses become
+/// known later than completions, and in bursts. Once no more walks begin, the last results are
+/// losses only, of walks that most of their contemporaries have long overtaken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     ended: u64,
@@ -121,8 +121,8 @@ impl Epoch {
 }
 
 impl Losses {
-    /// So many more came home and were lost; whether losses are too many, where that can be said
-    /// again. A share of fewer than `least` says little.
+    /// Counts walks that came home and walks that were lost. True if too many are lost; judged only
+    /// once at least `least` walks have ended, and as many as were under way.
     fn count(&mut self, ended: u64, lost: u64, in_flight: usize, least: usize) -> bool {
         self.ended += ended;
         self.lost += lost;
@@ -294,9 +294,9 @@ impl Window {
     }
 
     fn end_doubling(&mut self, now: Instant) {
-        // It has doubled since, but what is marked was begun at twice its pace: it is about what
-        // there is room for. What comes of it is to be seen before it changes again, and to count
-        // at once.
+        // The window has doubled since, but the marked walks began at twice its pace, so the
+        // present window is about what there is room for. Its effect must show before it changes
+        // again, and must count at once.
         (self.phase, self.cut) = (Phase::Rising, now);
         (self.clean, self.marked_share) = (0, 1.0);
         self.epoch = Epoch::new(now, 0.0);
@@ -321,7 +321,7 @@ mod tests {
         window.on_ended(at, Some(at - took), Some(took), is_marked, in_flight);
     }
 
-    /// A window after so many round trips of which so many walks in a hundred come home marked.
+    /// A window after `trips` round trips in which `marked_percent` of the walks come home marked.
     fn after(trips: u64, marked_percent: u64) -> Window {
         let mut window = Window::new(WindowConfig::default(), Instant::ZERO);
         let mut now = Instant::ZERO;
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_small_window_beside_a_large_one_does_not_stay_small() {
-        // Both meet the same queue, which marks when there are more than so many.
+        // Both meet the same queue, which marks walkers above a threshold of its length.
         let trip = TRIP * 250;
         let config = |first| WindowConfig { first, ..WindowConfig::default() };
         let mut windows = [500, 100_000].map(|first| Window::new(config(first), Instant::ZERO));

@@ -141,7 +141,7 @@ impl Bench {
     }
 }
 
-/// Walks of so many steps from one vertex.
+/// Walks of `steps` steps from one vertex.
 pub(super) fn job(id: u64, source: Vertex, walks: u32, steps: u32) -> Job {
     Job {
         id: JobId(id),

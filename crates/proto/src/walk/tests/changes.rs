@@ -264,7 +264,7 @@ fn edits_that_are_asked_for_twice_are_made_once_and_a_stranger_moves_nothing() {
     assert_eq!(said, [Upkeep::Give(given.clone()), Upkeep::Edited(9, done.clone())]);
     let again = say(&mut bench, 5, Upkeep::Edits(9, edits));
     assert_eq!(again, [Upkeep::Edited(9, done)], "the first answer got lost");
-    // Nobody answers for the vertex: it is given again.
+    // No server acknowledges the vertex: it is sent again.
     bench.until(Duration::from_secs(3));
     let again = bench.sent().into_iter().filter(|(to, _)| *to == B).count();
     assert!((1..=3).contains(&again), "{again}");

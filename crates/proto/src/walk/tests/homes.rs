@@ -16,7 +16,7 @@ fn ring() -> Graph {
     Graph::from_edges(4, (0..4).flat_map(|v| [(v, (v + 1) % 4), ((v + 1) % 4, v)])).unwrap()
 }
 
-/// So many walkers of a home's job, with so many steps each.
+/// `count` walkers of a home's job, of `steps` steps each.
 fn walkers(home: NodeId, job: u64, count: u64, steps: u32) -> Message {
     let (kind, trail) = (Kind::Uniform, Trail::None);
     let head = Arc::new(Head { home, job, plan: 0, kind, trail });
@@ -47,7 +47,7 @@ fn returned(bench: &mut Bench, home: NodeId) -> Vec<bool> {
 fn walkers_come_from_their_home_or_from_a_server_of_the_graph() {
     let mut bench = Bench::new(Config::default(), &ring(), &[0; 4]);
     let mut refused = 0;
-    // A stranger that names another client, a server, or nobody that is there.
+    // A stranger names another client, a server, or a node that does not exist.
     for home in [CLIENT, NodeId(0), NodeId(3), NodeId(77)] {
         bench.receive_from(OTHER, walkers(home, 1, 38, Length::STEPS_MAX));
         refused += 38;

@@ -1,4 +1,4 @@
-//! What is said of the graph, in bytes.
+//! The encoding of upkeep messages.
 
 use bytes::Bytes;
 
@@ -44,7 +44,7 @@ fn ways_to_pass_that_are_out_of_range_are_refused() {
     }
 }
 
-/// What is said of the graph of plan 1.
+/// Upkeep messages about the graph of plan 1.
 fn said() -> Vec<Upkeep> {
     let position = Position { vertex: 2, edge: 3 };
     let queue = QueueConfig::paper();
